@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# cmake --install: the library with its headers and package files (find_package(kiln) gives kiln::kiln),
+# the programs, and a copy of the templates to read. All of it may be moved as a whole afterwards.
+if(NOT KILN_INSTALL)
+  return()
+endif()
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
+set(worker_dir ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
+
+# What a user of the static library links with it is found again on the user's machine: kiln-config.cmake
+# makes kiln::dependencies of it. The shared library has linked it already.
+get_target_property(library_type kiln TYPE)
+if(library_type STREQUAL STATIC_LIBRARY)
+  set(library_is_static ON)
+  target_link_libraries(kiln PRIVATE $<INSTALL_INTERFACE:kiln::dependencies>)
+else()
+  set(library_is_static OFF)
+endif()
+
+# kiln_install_program(TARGET DIRECTORY): it finds the shared library wherever the prefix is moved to.
+function(kiln_install_program program directory)
+  file(RELATIVE_PATH to_library /${directory} /${CMAKE_INSTALL_LIBDIR})
+  set_target_properties(${program} PROPERTIES INSTALL_RPATH $ORIGIN/${to_library})
+  install(TARGETS ${program} ${ARGN} RUNTIME DESTINATION ${directory})
+endfunction()
+
+install(TARGETS kiln EXPORT kiln-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set_target_properties(kiln-compile-worker PROPERTIES EXPORT_NAME compile-worker)
+kiln_install_program(kiln-compile-worker ${worker_dir} EXPORT kiln-targets)
+kiln_install_program(jit-gemm ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/kernels_src/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/kernels
+  FILES_MATCHING PATTERN *.cu PATTERN *.h)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(EXPORT kiln-targets NAMESPACE kiln:: DESTINATION ${package_dir})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/kiln-config.cmake.in
+  ${PROJECT_BINARY_DIR}/generated/kiln-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/kiln-config-version.cmake
+  COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/generated/kiln-config.cmake
+  ${PROJECT_BINARY_DIR}/generated/kiln-config-version.cmake DESTINATION ${package_dir})

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The values that flow through the pipeline: Source -> BuildKey -> Binary, and what a build tells
+// about itself. Plain data; copying is safe, sharing between threads needs the usual care.
+#pragma once
+
+#include <kiln/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// A header as the compilers see it: the name in #include "name", and its content.
+struct Header {
+    std::string name;
+    std::string text;
+};
+
+/// A specialised template: everything a compiler is given except options.
+struct Source {
+    std::string file_name;        ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
+    std::string entry;            ///< the extern "C" name of the kernel
+    std::string text;             ///< typed constants, #line, then the template's bytes untouched
+    std::vector<Header> headers;  ///< every header it may include, in a fixed order
+};
+
+/// The identity of a build: `text` is the canonical list of ingredients, `digest` the BLAKE2b-256 of
+/// it in hexadecimal (64 characters). Equal digests with unequal texts are treated as different.
+struct BuildKey {
+    std::string digest;
+    std::string text;
+};
+
+enum class BinaryKind { cubin, ptx, code_object, shared_object };
+
+/// What a compiler made.
+struct Binary {
+    BinaryKind kind = BinaryKind::cubin;
+    std::string entry;  ///< the kernel's name in it
+    std::vector<std::byte> bytes;
+    std::string log;       ///< the compiler's log, warnings and resource usage included
+    std::string compiler;  ///< for people: "NVRTC 13.0, build 65be0db3"
+    double compile_ms = 0;
+};
+
+/// Where a build came from.
+enum class Origin { memory, disk, seed, remote, compiled, off };
+
+/// "memory", "disk", "seed", "remote", "compiled" or "off" (compiled, with the cache switched off).
+std::string_view name(Origin origin);
+
+/// What is known of a built kernel.
+struct BuildInfo {
+    Origin origin = Origin::compiled;
+    BuildKey key;
+    std::string compiler;
+    std::string log;
+    double build_ms = 0;           ///< look-up and, on a miss, compiling; this call
+    double load_ms = 0;            ///< handing the binary to the driver; this call
+    std::optional<int> registers;  ///< per thread
+    std::optional<int> blocks_per_multiprocessor;
+    std::optional<std::size_t> local_bytes;  ///< per thread: spills and stack
+    std::size_t static_shared_bytes = 0;
+    std::size_t dynamic_shared_bytes = 0;
+
+    std::size_t shared_bytes() const { return static_shared_bytes + dynamic_shared_bytes; }
+};
+
+}  // namespace kiln

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Devices and what lives on them: Device (a shared handle), Buffer, Stream, Event (move-only owners).
+// The same classes serve CUDA, HIP and the host. Destructors never throw and tolerate a driver that
+// has already shut down. Compiling does not need a device.
+#pragma once
+
+#include <kiln/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+class Driver;  // one opened device, internal
+
+struct DeviceInfo {
+    Backend backend = Backend::host;
+    int ordinal = 0;
+    std::string name;    ///< "NVIDIA H200"
+    std::string arch;    ///< the default to compile for: "sm_90a"
+    std::string driver;  ///< the driver's version, for people
+    std::size_t memory_bytes = 0;
+    Limits limits;
+};
+
+/// Device memory. Move-only; freed by the destructor. Not synchronised: one thread at a time.
+class Buffer {
+  public:
+    Buffer() = default;
+    Buffer(std::shared_ptr<Driver> driver, std::size_t bytes);
+    Buffer(Buffer&& other) noexcept;
+    Buffer& operator=(Buffer&& other) noexcept;
+    ~Buffer();
+
+    void* data() const { return data_; }  ///< a device address
+    std::size_t size_bytes() const { return bytes_; }
+    template <class T>
+    T* as() const {
+        return static_cast<T*>(data_);
+    }
+
+    /// Blocking copies of source.size() or destination.size() bytes from or to the start.
+    /// Throws UsageError when that is more than the buffer has, DeviceError from the driver.
+    void copy_from(std::span<const std::byte> source);
+    void copy_to(std::span<std::byte> destination) const;
+    /// Sets every 32-bit word, and the odd bytes at the end to its low-order bytes. Blocking.
+    void fill(std::uint32_t word);
+
+  private:
+    std::shared_ptr<Driver> driver_;
+    void* data_ = nullptr;
+    std::size_t bytes_ = 0;
+};
+
+/// An in-order queue of work. Move-only. On the host backend a launch has ended when it returns.
+class Stream {
+  public:
+    Stream() = default;
+    explicit Stream(std::shared_ptr<Driver> driver);
+    Stream(Stream&& other) noexcept;
+    Stream& operator=(Stream&& other) noexcept;
+    ~Stream();
+
+    void synchronize() const;
+    void* handle() const { return handle_; }  ///< CUstream, hipStream_t, or nullptr on the host
+    const std::shared_ptr<Driver>& driver() const { return driver_; }
+
+  private:
+    std::shared_ptr<Driver> driver_;
+    void* handle_ = nullptr;
+};
+
+/// A point in a stream, with a time. Move-only.
+class Event {
+  public:
+    Event() = default;
+    explicit Event(std::shared_ptr<Driver> driver);
+    Event(Event&& other) noexcept;
+    Event& operator=(Event&& other) noexcept;
+    ~Event();
+
+    void record(const Stream& stream);
+    void synchronize() const;
+    /// Milliseconds from `start` to this event; both must have happened.
+    double elapsed_ms_since(const Event& start) const;
+
+  private:
+    std::shared_ptr<Driver> driver_;
+    void* handle_ = nullptr;
+};
+
+/// One opened device. Copies share it; safe to use from many threads.
+class Device {
+  public:
+    /// Throws DeviceError: no driver, no such device (the message lists what there is).
+    static Device open(Backend backend, int ordinal = 0);
+    /// What there is; empty where the driver or the hardware is missing. Never throws for that.
+    /// `reason`, when given, receives one line on why the list is empty.
+    static std::vector<DeviceInfo> list(Backend backend, std::string* reason = nullptr);
+
+    const DeviceInfo& info() const;
+    Target target() const;  ///< backend, default architecture, limits
+    Buffer allocate(std::size_t bytes) const { return Buffer(driver_, bytes); }
+    Stream stream() const { return Stream(driver_); }
+    Event event() const { return Event(driver_); }
+    std::size_t free_bytes() const;  ///< memory that can be allocated now
+    const std::shared_ptr<Driver>& driver() const { return driver_; }
+
+  private:
+    explicit Device(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+
+    std::shared_ptr<Driver> driver_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every error that Kiln throws. Each message is a whole paragraph for a person: what was wrong, the
+// value, and the nearest right choice. Catch kiln::Error for all of them.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace kiln {
+
+/// Base of all errors of the library. what() is complete; the accessors below only repeat its parts.
+class Error : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+/// Wrong use of the API or of an option that has no more specific class: an unknown template or
+/// backend, a bad architecture name, a wrong parameter list at build<Fn>.
+class UsageError : public Error {
+  public:
+    using Error::Error;
+};
+
+/// A template file that can't be read or whose front matter is wrong.
+/// what() starts with "file:line:column: ".
+class TemplateError : public Error {
+  public:
+    TemplateError(std::string file, int line, int column, const std::string& message)
+        : Error(file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + message),
+          file_(std::move(file)),
+          line_(line),
+          column_(column) {}
+
+    const std::string& file() const { return file_; }
+    int line() const { return line_; }      ///< from 1
+    int column() const { return column_; }  ///< from 1
+
+  private:
+    std::string file_;
+    int line_;
+    int column_;
+};
+
+/// Values that are not a legal variant: not allowed, against a require rule, or beyond the device.
+class VariantError : public Error {
+  public:
+    /// rule: the text of the violated rule ("BM % TM == 0"), empty for a value outside its list.
+    VariantError(const std::string& message, std::string rule = {})
+        : Error(message), rule_(std::move(rule)) {}
+
+    const std::string& rule() const { return rule_; }
+
+  private:
+    std::string rule_;
+};
+
+/// A compiler refused the source, died, ran out of time, or is not there.
+class BuildError : public Error {
+  public:
+    /// log: the compiler's own words, with the template's file name and lines; may be empty.
+    BuildError(const std::string& message, std::string log = {})
+        : Error(log.empty() ? message : message + "\n" + log), log_(std::move(log)) {}
+
+    const std::string& log() const { return log_; }
+
+  private:
+    std::string log_;
+};
+
+/// A cache directory or entry that can't be used, where the caller asked for it by name. Look-ups
+/// never throw this: for them damage is a miss.
+class CacheError : public Error {
+  public:
+    using Error::Error;
+};
+
+/// A driver call failed, or no device is there.
+class DeviceError : public Error {
+  public:
+    /// call: the driver's function ("cuLaunchKernel"); code: its result, 0 where none applies.
+    DeviceError(const std::string& message, std::string call = {}, int code = 0)
+        : Error(message), call_(std::move(call)), code_(code) {}
+
+    const std::string& call() const { return call_; }
+    int code() const { return code_; }
+
+  private:
+    std::string call_;
+    int code_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernel<Fn>: a built kernel as a typed callable. Handles are cheap to copy and share; a launch may
+// come from any thread. The module stays loaded while any handle to it lives.
+#pragma once
+
+#include <kiln/build.h>
+#include <kiln/device.h>
+#include <kiln/template.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace kiln {
+
+namespace detail {
+
+template <class T>
+constexpr std::string_view scalar_text() {
+    if constexpr (std::is_same_v<T, void>)
+        return "void";
+    else if constexpr (std::is_same_v<T, bool>)
+        return "bool";
+    else if constexpr (std::is_same_v<T, float>)
+        return "float";
+    else if constexpr (std::is_same_v<T, double>)
+        return "double";
+    else if constexpr (std::is_same_v<T, half>)
+        return "half";
+    else if constexpr (std::is_same_v<T, bfloat16>)
+        return "bfloat16";
+    else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
+        return sizeof(T) == 8   ? "long long"
+               : sizeof(T) == 4 ? "int"
+               : sizeof(T) == 2 ? "short"
+                                : "signed char";
+    else if constexpr (std::is_integral_v<T>)
+        return sizeof(T) == 8   ? "unsigned long long"
+               : sizeof(T) == 4 ? "unsigned int"
+               : sizeof(T) == 2 ? "unsigned short"
+                                : "unsigned char";
+    else
+        return "";
+}
+
+}  // namespace detail
+
+/// One argument of Fn, as compared with the kernel's declaration at build<Fn>.
+struct ArgumentType {
+    std::string_view scalar;  ///< "int", "half"; empty for a type known by its size only
+    bool is_pointer = false;
+    bool points_to_const = false;
+    std::size_t size = 0;  ///< bytes
+};
+
+template <class T>
+constexpr ArgumentType argument_type() {
+    static_assert(std::is_trivially_copyable_v<T>, "a kernel argument must be trivially copyable");
+    static_assert(!std::is_reference_v<T>, "a kernel argument can't be a reference");
+    if constexpr (std::is_pointer_v<T>) {
+        using Pointee = std::remove_pointer_t<T>;
+        return {detail::scalar_text<std::remove_cv_t<Pointee>>(), true, std::is_const_v<Pointee>, sizeof(T)};
+    } else {
+        return {detail::scalar_text<std::remove_cv_t<T>>(), false, false, sizeof(T)};
+    }
+}
+
+class LoadedKernel;  // module, function and variant, internal
+
+/// A built kernel without a static type. Launching through it checks nothing but what the driver does.
+class AnyKernel {
+  public:
+    AnyKernel() = default;
+    explicit AnyKernel(std::shared_ptr<const LoadedKernel> state, Origin origin = Origin::memory)
+        : state_(std::move(state)), origin_(origin) {}
+
+    /// Launches with grid, block, cluster and shared bytes from the template. arguments: one pointer
+    /// per kernel argument, to its value. Returns when the launch is queued. Throws DeviceError,
+    /// and VariantError when the arguments give no legal grid.
+    void launch(const Stream& stream, void* const* arguments) const;
+
+    const Variant& variant() const;
+    /// What is known of the build that loaded this kernel. origin() says what this handle's own
+    /// build call found: a second call is served from memory.
+    const BuildInfo& info() const;
+    Origin origin() const { return origin_; }
+    void* function_handle() const;  ///< CUfunction, hipFunction_t; on the host the entry's address
+    void* module_handle() const;    ///< CUmodule, hipModule_t; on the host what dlopen returned
+    explicit operator bool() const { return state_ != nullptr; }
+
+  private:
+    std::shared_ptr<const LoadedKernel> state_;
+    Origin origin_ = Origin::memory;
+};
+
+template <class Fn>
+class Kernel;
+
+/// gemm(stream, m, n, k, a, b, c): argument types are checked by the C++ compiler, and against the
+/// kernel's own declaration when it is built.
+template <class... Arguments>
+class Kernel<void(Arguments...)> : public AnyKernel {
+  public:
+    Kernel() = default;
+    explicit Kernel(AnyKernel kernel) : AnyKernel(std::move(kernel)) {}
+
+    void operator()(const Stream& stream, Arguments... arguments) const {
+        void* pointers[sizeof...(Arguments) + 1] = {
+            const_cast<void*>(static_cast<const volatile void*>(&arguments))...};
+        launch(stream, pointers);
+    }
+
+    /// The argument types, for the check at build<Fn>.
+    static std::span<const ArgumentType> argument_types() {
+        static constexpr ArgumentType types[sizeof...(Arguments) + 1] = {argument_type<Arguments>()...};
+        return {types, sizeof...(Arguments)};
+    }
+};
+
+}  // namespace kiln

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Digests: BLAKE2b-256 (libsodium) where identity and trust matter, XXH3-128 (xxHash) as a checksum
+// against damage.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace kiln {
+
+/// BLAKE2b-256 of the bytes, as 64 hexadecimal digits.
+std::string digest_hex(std::string_view bytes);
+
+using Checksum = std::array<std::byte, 16>;
+/// XXH3-128 of the bytes, in its canonical (big-endian) form.
+Checksum checksum(std::span<const std::byte> bytes);
+
+}  // namespace kiln
