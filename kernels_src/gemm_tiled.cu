@@ -1,0 +1,127 @@
+// gemm_tiled: C = A * B with a BM x BK tile of A and a BK x BN tile of B in shared memory, TM x TN results per thread
+//
+// A is m x k, B is k x n, C is m x n, all row-major; products are summed in float, in order of k.
+// A thread's rows lie BM / TM apart and its columns BN / TN vectors apart, so that neighbouring threads
+// read neighbouring elements of the tiles.
+// SPDX-License-Identifier: Apache-2.0
+//
+//@ kernel  gemm_tiled
+//@ param   T    type in half, bfloat16, float = half  "element type of A and B; C is float"
+//@ param   BM   int in 16, 32, 64, 128 = 64           "rows of C per block"
+//@ param   BN   int in 16, 32, 64, 128 = 64           "columns of C per block"
+//@ param   BK   int in 8, 16, 32, 64 = 32             "steps of k per tile"
+//@ param   TM   int in 1, 2, 4, 8 = 4                 "rows of C per thread"
+//@ param   TN   int in 1, 2, 4, 8 = 4                 "columns of C per thread"
+//@ param   PAD  int in 0, 1, 2, 4, 8 = 2              "extra elements per row of the B tile"
+//@ param   VEC  int in 1, 2, 4, 8 = 1                 "elements per access to global memory and to the B tile"
+//@ require TN % VEC == 0            "a thread's TN columns are read VEC at a time"
+//@ require BK % VEC == 0            "a row of the A tile is filled VEC elements at a time"
+//@ require (BN + PAD) % VEC == 0    "the pitch of the B tile, BN + PAD, must be a multiple of VEC, or vector accesses are misaligned"
+//@ require VEC * sizeof(T) <= 16    "one access moves 16 bytes at most"
+//@ block   BN / TN, BM / TM
+//@ grid    ceil_div(n, BN) * ceil_div(m, BM)
+//@ shared  (BM * BK + BK * (BN + PAD)) * sizeof(T)
+#include "kiln/device.h"
+
+using kiln::i64;
+
+constexpr int kThreadsX = BN / TN;
+constexpr int kThreadsY = BM / TM;
+constexpr int kThreads = kThreadsX * kThreadsY;
+constexpr int kPitchA = BK;
+constexpr int kPitchB = BN + PAD;
+
+// Copies ROWS x COLS elements into a tile; beyond `rows` and `cols`, the extent of what there is, it
+// writes zero. `aligned`: every row of the source starts at a multiple of VEC elements. The tests are
+// the same for the whole block, and only tiles at an edge take the second way.
+template <int ROWS, int COLS, int PITCH>
+__device__ __forceinline__ void load_tile(T* tile, const T* __restrict__ source, i64 source_pitch, int rows, int cols,
+                                          bool aligned, int thread) {
+    constexpr int kVectorsPerRow = COLS / VEC;
+    constexpr int kVectors = ROWS * kVectorsPerRow;
+    constexpr int kSteps = (kVectors + kThreads - 1) / kThreads;
+    if (aligned && rows == ROWS && cols == COLS) {
+#pragma unroll 4
+        for (int step = 0; step < kSteps; ++step) {
+            const int i = step * kThreads + thread;
+            const int row = i / kVectorsPerRow;
+            const int col = i % kVectorsPerRow * VEC;
+            if (kVectors % kThreads == 0 || i < kVectors)
+                kiln::store(tile + row * PITCH + col, kiln::load<VEC>(source + row * source_pitch + col));
+        }
+    } else {
+#pragma unroll 1
+        for (int i = thread; i < ROWS * COLS; i += kThreads) {
+            const int row = i / COLS;
+            const int col = i % COLS;
+            tile[row * PITCH + col] = row < rows && col < cols ? source[row * source_pitch + col] : T(0.0f);
+        }
+    }
+}
+
+__device__ __forceinline__ bool rows_aligned(const T* source, int pitch) {
+    return VEC == 1 || (pitch % VEC == 0 && reinterpret_cast<unsigned long long>(source) % (VEC * sizeof(T)) == 0);
+}
+
+extern "C" __global__ __launch_bounds__(kThreads) void gemm_tiled(int m, int n, int k, const T* __restrict__ a,
+                                                                  const T* __restrict__ b,
+                                                                  float* __restrict__ c) {
+    T* const tile_a = kiln::dynamic_shared<T>();
+    T* const tile_b = tile_a + BM * kPitchA;
+
+    // The grid is a line, since its y and z extents could not hold every m. All that follows is
+    // relative to the block's corner of C, so that no index passes 2^31.
+    const unsigned blocks_per_row = (static_cast<unsigned>(n) + BN - 1) / BN;
+    const int first_row = static_cast<int>(blockIdx.x / blocks_per_row) * BM;
+    const int first_col = static_cast<int>(blockIdx.x % blocks_per_row) * BN;
+    const int rows = m - first_row < BM ? m - first_row : BM;
+    const int cols = n - first_col < BN ? n - first_col : BN;
+    const int x = threadIdx.x;
+    const int y = threadIdx.y;
+    const int thread = y * kThreadsX + x;
+    const bool a_aligned = rows_aligned(a, k);
+    const bool b_aligned = rows_aligned(b, n);
+
+    a += static_cast<i64>(first_row) * k;
+    b += first_col;
+    float sums[TM][TN] = {};
+    for (int left = k; left > 0; left -= BK) {
+        const int depth = left < BK ? left : BK;
+        load_tile<BM, BK, kPitchA>(tile_a, a, k, rows, depth, a_aligned, thread);
+        load_tile<BK, BN, kPitchB>(tile_b, b, n, depth, cols, b_aligned, thread);
+        a += BK;
+        b += static_cast<i64>(BK) * n;
+        __syncthreads();
+#pragma unroll 8
+        for (int step = 0; step < BK; ++step) {
+            float a_values[TM];
+            float b_values[TN];
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+                a_values[i] = static_cast<float>(tile_a[(y + i * kThreadsY) * kPitchA + step]);
+#pragma unroll
+            for (int j = 0; j < TN; j += VEC) {
+                const auto values = kiln::load<VEC>(tile_b + step * kPitchB + j * kThreadsX + x * VEC);
+#pragma unroll
+                for (int v = 0; v < VEC; ++v) b_values[j + v] = static_cast<float>(values[v]);
+            }
+#pragma unroll
+            for (int i = 0; i < TM; ++i) {
+#pragma unroll
+                for (int j = 0; j < TN; ++j) sums[i][j] += a_values[i] * b_values[j];
+            }
+        }
+        __syncthreads();
+    }
+
+    c += static_cast<i64>(first_row) * n + first_col;
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int row = y + i * kThreadsY;
+#pragma unroll
+        for (int j = 0; j < TN; ++j) {
+            const int col = j / VEC * VEC * kThreadsX + x * VEC + j % VEC;
+            if (row < rows && col < cols) c[static_cast<i64>(row) * n + col] = sums[i][j];
+        }
+    }
+}

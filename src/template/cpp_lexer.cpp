@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Never fails: text that is no C++ gives tokens that hold no kernel.
+#include "template/cpp_lexer.h"
+
+#include <algorithm>
+#include <string>
+
+#include "template/lexer.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t npos = std::string_view::npos;
+
+class CppLexer {
+  public:
+    explicit CppLexer(std::string_view text) : text_(text) {}
+
+    std::vector<CppToken> tokens() {
+        while (position_ < text_.size()) step();
+        return std::move(tokens_);
+    }
+
+  private:
+    void step() {
+        const char c = text_[position_];
+        if (c == '\n') {
+            at_line_start_ = true;
+            ++position_;
+        } else if (c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f') {
+            ++position_;
+        } else if (starts("//")) {
+            skip_line();
+        } else if (starts("/*")) {
+            skip_past("*/", position_ + 2);
+        } else if (c == '#' && at_line_start_) {
+            skip_line();
+        } else {
+            at_line_start_ = false;
+            token(c);
+        }
+    }
+
+    void token(char c) {
+        const std::size_t begin = position_;
+        if (is_identifier_start(c)) {
+            take_word();
+            const std::string_view word = text_.substr(begin, position_ - begin);
+            if (starts("\"") && word.back() == 'R' && word.size() <= 3) return raw_string(begin);
+            add(CppToken::Kind::identifier, begin);
+        } else if (is_digit(c)) {
+            while (position_ < text_.size() && (is_identifier_part(text_[position_]) ||
+                                                text_[position_] == '\'' || text_[position_] == '.'))
+                ++position_;
+            add(CppToken::Kind::other, begin);
+        } else if (c == '"' || c == '\'') {
+            quoted(c, begin);
+        } else {
+            position_ += starts("::") || starts("->") ? 2 : 1;
+            add(CppToken::Kind::other, begin);
+        }
+    }
+
+    void take_word() {
+        while (position_ < text_.size() && is_identifier_part(text_[position_])) ++position_;
+    }
+
+    void quoted(char quote, std::size_t begin) {
+        ++position_;
+        while (position_ < text_.size() && text_[position_] != quote && text_[position_] != '\n')
+            position_ += text_[position_] == '\\' ? 2 : 1;
+        position_ = std::min(position_, text_.size());
+        if (starts(std::string_view(&quote, 1))) ++position_;
+        add(CppToken::Kind::string, begin);
+    }
+
+    void raw_string(std::size_t begin) {
+        const std::size_t open = text_.find('(', position_);
+        if (open == npos) {
+            position_ = text_.size();
+            return;
+        }
+        std::string close(text_.substr(position_, open - position_));
+        close.front() = ')';  // was the quote
+        close += '"';
+        skip_past(close, open);
+        add(CppToken::Kind::string, begin);
+    }
+
+    /// To the end of a line, over the ends that a backslash escapes.
+    void skip_line() {
+        while (position_ < text_.size() && text_[position_] != '\n')
+            position_ += text_[position_] == '\\' ? 2 : 1;
+        position_ = std::min(position_, text_.size());
+    }
+
+    void skip_past(std::string_view end, std::size_t from) {
+        const std::size_t found = text_.find(end, from);
+        position_ = found == npos ? text_.size() : found + end.size();
+    }
+
+    bool starts(std::string_view prefix) const { return text_.substr(position_).starts_with(prefix); }
+    void add(CppToken::Kind kind, std::size_t begin) {
+        tokens_.push_back({kind, text_.substr(begin, position_ - begin), begin});
+    }
+
+    std::string_view text_;
+    std::size_t position_ = 0;
+    bool at_line_start_ = true;
+    std::vector<CppToken> tokens_;
+};
+
+}  // namespace
+
+std::vector<CppToken> cpp_tokens(std::string_view text) { return CppLexer(text).tokens(); }
+
+}  // namespace kiln

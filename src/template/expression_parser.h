@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Front-matter text -> Expression, with C's precedence. Names and kinds are checked here, so that
+// evaluating can only fail by overflow or division by zero.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "template/expression.h"
+#include "template/lexer.h"
+
+namespace kiln {
+
+/// What an expression may name, besides device limits, type names and functions.
+struct Scope {
+    struct Argument {
+        std::string name;
+        std::string type;                      ///< as declared, for messages
+        std::optional<ArgumentFormat> format;  ///< not set: no integer
+    };
+
+    const std::vector<Parameter>* parameters = nullptr;
+    std::map<std::string, ExpressionPtr, std::less<>> derived;  ///< threads, shared_bytes
+    const std::vector<Argument>* arguments = nullptr;           ///< of the kernel
+    bool may_use_arguments = false;
+};
+
+/// Reads the longest expression from here. Throws TemplateError at the offending token.
+ExpressionPtr parse_expression(Lexer& lexer, const Scope& scope);
+
+}  // namespace kiln

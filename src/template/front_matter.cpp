@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two passes: the first sorts the //@ lines by directive, the second parses each kind in the order in
+// which the kinds need each other, so that an author may write them in any order.
+#include "template/front_matter.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <map>
+
+#include "template/expression_parser.h"
+#include "template/implicit_rules.h"
+#include "template/lexer.h"
+#include "template/parameter_line.h"
+#include "template/words.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kMark = "//@";
+constexpr std::string_view kBlanks = " \t\r\v\f";
+constexpr std::size_t kMostExtents = 3;
+
+struct DirectiveRule {
+    std::string_view name;
+    bool may_repeat;
+};
+
+constexpr DirectiveRule kDirectives[] = {
+    {"kernel", false}, {"param", true},    {"require", true},  {"block", false}, {"grid", false},
+    {"shared", true},  {"cluster", false}, {"backend", false}, {"arch", false},
+};
+
+/// One //@ line; the lexer stands behind the directive's name.
+struct Directive {
+    Token name;
+    int line;
+    Lexer lexer;
+};
+
+class FrontMatterParser {
+  public:
+    FrontMatterParser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+    FrontMatter parse() {
+        collect_directives();
+        parse_kernel();
+        parse_parameters();
+        parse_backends();
+        parse_archs();
+        check_argument_names();
+        parse_block();
+        parse_cluster();
+        parse_shared();
+        parse_rules();
+        parse_grid();
+        result_.implicit_rules = implicit_rules(result_, threads_, shared_bytes_);
+        return std::move(result_);
+    }
+
+  private:
+    void collect_directives() {
+        int line_number = 1;
+        for (std::size_t begin = 0; begin < text_.size(); ++line_number) {
+            const std::size_t end = std::min(text_.find('\n', begin), text_.size());
+            const std::string_view line = text_.substr(begin, end - begin);
+            begin = end + 1;
+            const std::size_t mark = std::min(line.find_first_not_of(kBlanks), line.size());
+            if (line.substr(mark).starts_with(kMark)) add_directive(line, mark + kMark.size(), line_number);
+        }
+    }
+
+    void add_directive(std::string_view line, std::size_t begin, int line_number) {
+        const std::size_t last = line.find_last_not_of(kBlanks);
+        if (line[last] == '\\')
+            throw TemplateError(
+                file_, line_number, static_cast<int>(last) + 1,
+                "a //@ line can't be continued on the next one with a backslash; write it in one line");
+        Lexer lexer(line, begin, file_, line_number);
+        if (lexer.peek().kind == TokenKind::end) return;
+        std::vector<std::string> names;
+        for (const DirectiveRule& rule : kDirectives) names.emplace_back(rule.name);
+        const Token name = lexer.expect_identifier("a directive (" + join(names) + ")");
+        const auto rule = std::ranges::find(kDirectives, name.text, &DirectiveRule::name);
+        if (rule == std::end(kDirectives)) {
+            const std::string hint = did_you_mean(name.text, names);
+            lexer.fail(name, "unknown directive " + std::string(name.text) +
+                                 (hint.empty() ? "; there are " + join(names) : hint));
+        }
+        std::vector<Directive>& same = directives_[std::string(name.text)];
+        if (!same.empty() && !rule->may_repeat) fail_second(lexer, name, same.front().line);
+        same.push_back({name, line_number, lexer});
+    }
+
+    [[noreturn]] void fail_second(const Lexer& lexer, const Token& name, int first_line) {
+        lexer.fail(name, "a second " + std::string(name.text) + " line; the first is on line " +
+                             std::to_string(first_line));
+    }
+
+    /// The only line of this directive, or nullptr.
+    Directive* single(std::string_view name) {
+        const auto found = directives_.find(name);
+        return found == directives_.end() ? nullptr : &found->second.front();
+    }
+
+    Directive& required(std::string_view name, std::string_view form) {
+        if (Directive* found = single(name)) return *found;
+        throw TemplateError(file_, kernel_location_.line, kernel_location_.column,
+                            "a template needs a line //@ " + std::string(name) + " " + std::string(form));
+    }
+
+    void parse_kernel() {
+        Lexer& lexer = required("kernel", "NAME that names its kernel").lexer;
+        const Token name = lexer.expect_identifier("the kernel's name");
+        lexer.expect_end("the kernel's name");
+        kernel_location_ = lexer.location(name.begin);
+        result_.kernel = name.text;
+        const auto signature = find_kernel(text_, name.text, file_);
+        if (!signature)
+            lexer.fail(name, "there is no definition extern \"C\" __global__ void " + result_.kernel +
+                                 "(...) in this file");
+        result_.signature = *signature;
+        for (const auto& [directive, lines] : directives_)
+            for (const Directive& line : lines)
+                if (line.line > signature->location.line)
+                    line.lexer.fail(line.name, "a //@ line must stand before the kernel, which is on line " +
+                                                   std::to_string(signature->location.line));
+    }
+
+    void parse_parameters() {
+        for (Directive& line : directives_["param"]) {
+            const Token name = line.lexer.peek();
+            Parameter parameter = parse_parameter_line(line.lexer);
+            for (const Parameter& other : result_.parameters)
+                if (other.name == parameter.name)
+                    line.lexer.fail(name, "a second parameter " + parameter.name + "; the first is on line " +
+                                              std::to_string(other.line));
+            parameter.line = line.line;
+            result_.parameters.push_back(std::move(parameter));
+            parameter_locations_.push_back(line.lexer.location(name.begin));
+        }
+        scope_.parameters = &result_.parameters;
+    }
+
+    void parse_backends() {
+        result_.backends = {Backend::cuda, Backend::hip, Backend::host};
+        Directive* line = single("backend");
+        if (!line) return;
+        const std::vector<Backend> all = std::move(result_.backends);
+        result_.backends.clear();
+        std::vector<std::string> names;
+        for (Backend backend : all) names.emplace_back(name(backend));
+        do {
+            const Token token = line->lexer.expect_identifier("a backend (" + join(names) + ")");
+            const auto known = std::ranges::find(names, token.text);
+            if (known == names.end())
+                line->lexer.fail(token,
+                                 "unknown backend " + std::string(token.text) + "; there are " + join(names));
+            const Backend backend = all[static_cast<std::size_t>(known - names.begin())];
+            if (std::ranges::find(result_.backends, backend) != result_.backends.end())
+                line->lexer.fail(token, "the backend " + *known + " is named twice");
+            result_.backends.push_back(backend);
+        } while (line->lexer.accept(","));
+        line->lexer.expect_end("the backends");
+    }
+
+    void parse_archs() {
+        Directive* line = single("arch");
+        if (!line) return;
+        constexpr std::string_view kFamilies[] = {"sm_", "gfx", "x86-64", "aarch64"};
+        do {
+            const Token token = line->lexer.next_word();
+            if (std::ranges::none_of(kFamilies, [&](auto family) { return token.text.starts_with(family); }))
+                line->lexer.fail(
+                    token, "expected an architecture like sm_90a or gfx90a, found " + Lexer::describe(token));
+            if (std::ranges::find(result_.archs, token.text) != result_.archs.end())
+                line->lexer.fail(token, "the architecture " + std::string(token.text) + " is named twice");
+            result_.archs.emplace_back(token.text);
+        } while (line->lexer.accept(","));
+        line->lexer.expect_end("the architectures");
+    }
+
+    void check_argument_names() {
+        for (const Signature::Argument& argument : result_.signature.arguments) {
+            const std::string type = normalised_type(argument.type, {});
+            arguments_.push_back({argument.name, type, argument_format(type)});
+            for (std::size_t i = 0; i < result_.parameters.size(); ++i)
+                if (result_.parameters[i].name == argument.name)
+                    throw TemplateError(file_, parameter_locations_[i].line, parameter_locations_[i].column,
+                                        "the parameter " + argument.name +
+                                            " has the name of an argument of the kernel; rename one of them");
+        }
+        scope_.arguments = &arguments_;
+    }
+
+    ExpressionPtr parse_number(Lexer& lexer) {
+        const Token first = lexer.peek();
+        ExpressionPtr expression = parse_expression(lexer, scope_);
+        if (expression->kind() == ExpressionKind::type)
+            lexer.fail(first, "expected a number, found the type " + expression->text());
+        return expression;
+    }
+
+    std::vector<ExpressionPtr> parse_extents(Directive& line) {
+        std::vector<ExpressionPtr> extents;
+        do {
+            if (extents.size() == kMostExtents)
+                line.lexer.fail(line.lexer.peek(), "a " + std::string(line.name.text) +
+                                                       " has at most three extents: x, y and z");
+            extents.push_back(parse_number(line.lexer));
+        } while (line.lexer.accept(","));
+        line.lexer.expect_end("the " + std::string(line.name.text) + "'s extents");
+        return extents;
+    }
+
+    void parse_block() {
+        Directive& line = required("block", "X[, Y[, Z]] that gives the threads of a block");
+        result_.block = parse_extents(line);
+        threads_ = Expression::combine(Operation::multiply, result_.block, "threads",
+                                       result_.block.front()->location());
+        scope_.derived["threads"] = threads_;
+    }
+
+    void parse_cluster() {
+        if (Directive* line = single("cluster")) result_.cluster = parse_extents(*line);
+    }
+
+    void parse_shared() {
+        std::vector<ExpressionPtr> parts;
+        int first_lines[2] = {0, 0};
+        for (Directive& line : directives_["shared"]) {
+            const bool is_static = line.lexer.accept("static");
+            ExpressionPtr& target = is_static ? result_.static_shared : result_.dynamic_shared;
+            if (target) fail_second(line.lexer, line.name, first_lines[is_static]);
+            first_lines[is_static] = line.line;
+            target = parse_number(line.lexer);
+            line.lexer.expect_end("the bytes of shared memory");
+            parts.push_back(target);
+        }
+        const Location location = parts.empty() ? kernel_location_ : parts.front()->location();
+        shared_bytes_ = Expression::combine(Operation::add, std::move(parts), "shared_bytes", location);
+        scope_.derived["shared_bytes"] = shared_bytes_;
+    }
+
+    void parse_rules() {
+        for (Directive& line : directives_["require"]) {
+            const Token first = line.lexer.peek();
+            ExpressionPtr expression = parse_expression(line.lexer, scope_);
+            if (expression->kind() != ExpressionKind::truth)
+                line.lexer.fail(first, "a rule must be true or false, such as a comparison; " +
+                                           expression->text() + " is not");
+            const Location location = expression->location();
+            Constraint constraint{expression->text(), line.lexer.accept_string(), location.line,
+                                  location.column};
+            line.lexer.expect_end("the rule");
+            result_.rules.push_back({std::move(constraint), std::move(expression)});
+        }
+    }
+
+    void parse_grid() {
+        scope_.may_use_arguments = true;
+        result_.grid = parse_extents(required("grid", "X[, Y[, Z]] that gives the blocks of a launch"));
+    }
+
+    std::string_view text_;
+    const std::string& file_;
+    std::map<std::string, std::vector<Directive>, std::less<>> directives_;
+    Location kernel_location_;
+    std::vector<Location> parameter_locations_;
+    std::vector<Scope::Argument> arguments_;
+    Scope scope_;
+    ExpressionPtr threads_, shared_bytes_;
+    FrontMatter result_;
+};
+
+std::string_view trimmed(std::string_view text) {
+    const std::size_t first = text.find_first_not_of(kBlanks);
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+/// The first line of the comment at the head of the file, licence lines aside, without "kernel:".
+std::string summary_of(std::string_view text, const std::string& kernel) {
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        std::string_view line = trimmed(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (line.empty()) continue;
+        if (!line.starts_with("//")) return {};
+        if (line.starts_with(kMark)) continue;
+        line = trimmed(line.substr(2));
+        if (line.empty() || line.starts_with("SPDX-")) continue;
+        if (line.starts_with(kernel + ":")) line = trimmed(line.substr(kernel.size() + 1));
+        return std::string(line);
+    }
+    return {};
+}
+
+}  // namespace
+
+FrontMatter parse_front_matter(std::string_view text, const std::string& file) {
+    FrontMatter result = FrontMatterParser(text, file).parse();
+    result.summary = summary_of(text, result.kernel);
+    return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The //@ lines of a template, parsed and checked against the kernel's declaration.
+#pragma once
+
+#include <kiln/template.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "template/expression.h"
+#include "template/signature.h"
+
+namespace kiln {
+
+/// A condition that every variant must meet: the author's (`require`), or one that follows from how the
+/// kernel is launched ("a block has at least one thread").
+struct Rule {
+    Constraint constraint;
+    ExpressionPtr expression;
+};
+
+struct FrontMatter {
+    std::string kernel;
+    std::string summary;
+    std::vector<Parameter> parameters;
+    std::vector<Rule> rules;  ///< the author's, in their order
+    std::vector<Rule> implicit_rules;
+    std::vector<ExpressionPtr> block, grid, cluster;  ///< one to three each; cluster may be empty
+    ExpressionPtr dynamic_shared, static_shared;      ///< null when there is no such line
+    std::vector<Backend> backends;
+    std::vector<std::string> archs;
+    Signature signature;
+};
+
+/// Throws TemplateError. `text` must be valid UTF-8 without NUL bytes.
+FrontMatter parse_front_matter(std::string_view text, const std::string& file);
+
+}  // namespace kiln

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each rule is an expression like the author's own, so that checking, messages and suggestions are the same.
+#include "template/implicit_rules.h"
+
+#include "template/expression_parser.h"
+
+namespace kiln {
+namespace {
+
+/// A number or a device limit, written as in front matter.
+ExpressionPtr bound(const std::string& text) {
+    const std::vector<Parameter> no_parameters;
+    const std::string no_file;
+    Lexer lexer(text, 0, no_file, 0);
+    Scope scope;
+    scope.parameters = &no_parameters;
+    return parse_expression(lexer, scope);
+}
+
+Rule compare(const ExpressionPtr& left, Operation operation, const std::string& symbol,
+             const std::string& right, const std::string& words) {
+    const std::string text = left->text() + " " + symbol + " " + right;
+    const std::size_t left_end = left->text().size(), right_begin = text.size() - right.size();
+    std::vector<Node> nodes{
+        {.operation = Operation::reference, .value = 0, .begin = 0, .end = left_end},
+        {.operation = Operation::reference, .value = 1, .begin = right_begin, .end = text.size()},
+        {.operation = operation,
+         .kind = ExpressionKind::truth,
+         .operands = {0, 1, -1},
+         .begin = 0,
+         .end = text.size()},
+    };
+    const Location location = left->location();
+    return {{text, words, location.line, location.column},
+            std::make_shared<Expression>(text, location, std::move(nodes), std::vector{left, bound(right)})};
+}
+
+Rule at_least(const ExpressionPtr& left, const std::string& right, const std::string& words) {
+    return compare(left, Operation::greater_equal, ">=", right, words);
+}
+
+Rule at_most(const ExpressionPtr& left, const std::string& right, const std::string& words) {
+    return compare(left, Operation::less_equal, "<=", right, words);
+}
+
+}  // namespace
+
+std::vector<Rule> implicit_rules(const FrontMatter& front_matter, const ExpressionPtr& threads,
+                                 const ExpressionPtr& shared_bytes) {
+    constexpr const char* kLargestExtent = "4294967295";
+    std::vector<Rule> rules;
+    for (const ExpressionPtr& extent : front_matter.block) {
+        rules.push_back(at_least(extent, "1", "a block needs at least one thread in each direction"));
+        rules.push_back(at_most(extent, kLargestExtent, "an extent of a block must fit 32 bits"));
+    }
+    for (const ExpressionPtr& extent : front_matter.cluster) {
+        rules.push_back(at_least(extent, "1", "a cluster needs at least one block in each direction"));
+        rules.push_back(at_most(extent, kLargestExtent, "an extent of a cluster must fit 32 bits"));
+    }
+    for (const ExpressionPtr& bytes : {front_matter.dynamic_shared, front_matter.static_shared})
+        if (bytes) rules.push_back(at_least(bytes, "0", "the bytes of shared memory can't be negative"));
+    rules.push_back(at_most(threads, "device.threads_per_block",
+                            "a block may not have more threads than the device allows"));
+    rules.push_back(at_most(shared_bytes, "device.shared_bytes_per_block_optin",
+                            "a block may not use more shared memory than the device has"));
+    if (front_matter.static_shared)
+        rules.push_back(
+            at_most(front_matter.static_shared, "device.shared_bytes_per_block",
+                    "shared memory that is declared static can't use more than the device gives without "
+                    "opting in; declare it dynamic"));
+    return rules;
+}
+
+}  // namespace kiln

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A scan of #include lines, without a preprocessor: one in a comment or a dead branch counts too, which
+// costs a header too many and never one too few.
+#include "template/includes.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "template/embedded.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kDeviceHeader = "kiln/device.h";
+
+struct BackendHeader {
+    std::string_view name;
+    Backend backend;
+};
+
+/// The parts of the prelude that only one backend may see.
+constexpr BackendHeader kBackendHeaders[] = {
+    {"kiln/device_cuda.h", Backend::cuda},
+    {"kiln/device_hip.h", Backend::hip},
+    {"kiln/device_host.h", Backend::host},
+    {"kiln/host_abi.h", Backend::host},
+};
+
+bool is_meant_for(std::string_view name, Backend backend) {
+    const auto found = std::ranges::find(kBackendHeaders, name, &BackendHeader::name);
+    return found == std::end(kBackendHeaders) || found->backend == backend;
+}
+
+/// Whether the name stays below the directory that it is relative to.
+bool stays_inside(const std::filesystem::path& name) {
+    return name.is_relative() && std::ranges::find(name, "..") == name.end();
+}
+
+std::optional<std::string> prelude_text(std::string_view name) {
+    if (!name.starts_with("kiln/")) return std::nullopt;
+    const auto files = embedded_files();
+    const auto found = std::ranges::find(files, name, &EmbeddedFile::name);
+    if (found == files.end()) return std::nullopt;
+    return std::string(found->text);
+}
+
+}  // namespace
+
+std::vector<std::string> included_names(std::string_view text) {
+    std::vector<std::string> names;
+    const auto take_blanks = [](std::string_view& line) {
+        line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    };
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        std::string_view line = text.substr(begin, end - begin);
+        begin = end + 1;
+        take_blanks(line);
+        if (!line.starts_with('#')) continue;
+        line.remove_prefix(1);
+        take_blanks(line);
+        if (!line.starts_with("include")) continue;
+        line.remove_prefix(std::string_view("include").size());
+        take_blanks(line);
+        const std::size_t close = line.find('"', 1);
+        if (line.starts_with('"') && close != std::string_view::npos && close > 1)
+            names.emplace_back(line.substr(1, close - 1));
+    }
+    return names;
+}
+
+Includes::Includes(std::string_view text, const HeaderFinder& find) : roots_(included_names(text)) {
+    roots_.emplace_back(kDeviceHeader);
+    std::vector<std::string> pending = roots_;
+    while (!pending.empty()) {
+        const std::string name = std::move(pending.back());
+        pending.pop_back();
+        if (!stays_inside(name) || entries_.contains(name)) continue;
+        std::optional<std::string> found = find(name);
+        const bool is_own = found.has_value();
+        if (!is_own) found = prelude_text(name);
+        if (!found) continue;
+        Entry entry{std::move(*found), is_own, {}};
+        entry.includes = included_names(entry.text);
+        pending.insert(pending.end(), entry.includes.begin(), entry.includes.end());
+        entries_.emplace(name, std::move(entry));
+    }
+}
+
+std::vector<Header> Includes::headers(Backend backend) const {
+    std::set<std::string_view> reached;
+    std::vector<std::string_view> pending(roots_.begin(), roots_.end());
+    while (!pending.empty()) {
+        const std::string_view name = pending.back();
+        pending.pop_back();
+        const auto entry = entries_.find(name);
+        if (entry == entries_.end() || !is_meant_for(name, backend) || !reached.insert(name).second) continue;
+        pending.insert(pending.end(), entry->second.includes.begin(), entry->second.includes.end());
+    }
+    std::vector<Header> headers;
+    for (std::string_view name : reached)
+        headers.push_back({std::string(name), entries_.find(name)->second.text});
+    return headers;
+}
+
+std::vector<Header> Includes::own_headers() const {
+    std::vector<Header> headers;
+    for (const auto& [name, entry] : entries_)
+        if (entry.is_own) headers.push_back({name, entry.text});
+    return headers;
+}
+
+}  // namespace kiln

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The headers that a template may reach through #include "...": found once, when it is parsed, so that
+// every one is known, hashed, and handed to the compilers in memory.
+#pragma once
+
+#include <kiln/build.h>
+#include <kiln/types.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// Gives the text of a user's header, nullopt when there is none of that name.
+using HeaderFinder = std::function<std::optional<std::string>(const std::string& name)>;
+
+/// Immutable once made.
+class Includes {
+  public:
+    Includes() = default;
+    /// Everything that `text` includes, transitively, and the prelude's kiln/device.h. A name is sought
+    /// by `find` first, then in the prelude; what neither has is left to the compiler, and so is a name
+    /// that leaves its directory.
+    Includes(std::string_view text, const HeaderFinder& find);
+
+    /// The headers for one backend, ordered by name.
+    std::vector<Header> headers(Backend backend) const;
+    /// The user's own, ordered by name: what makes two templates with the same text differ.
+    std::vector<Header> own_headers() const;
+
+  private:
+    struct Entry {
+        std::string text;
+        bool is_own = false;
+        std::vector<std::string> includes;
+    };
+
+    std::vector<std::string> roots_;
+    std::map<std::string, Entry, std::less<>> entries_;
+};
+
+/// The names in the #include "..." lines of a text, in their order.
+std::vector<std::string> included_names(std::string_view text);
+
+}  // namespace kiln

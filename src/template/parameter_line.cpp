@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks what can be checked of one parameter alone: its name, its list, and that its default is allowed.
+#include "template/parameter_line.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "template/element_type.h"
+#include "template/parameter.h"
+#include "template/words.h"
+
+namespace kiln {
+namespace {
+
+/// Upper-case words that the compilers' headers define as macros, so that no constant can have the name.
+constexpr std::string_view kReservedNames[] = {"NULL",    "EOF",     "NAN",     "INFINITY",
+                                               "INT_MIN", "INT_MAX", "CHAR_BIT"};
+
+std::string parse_name(Lexer& lexer) {
+    const Token token = lexer.expect_identifier("the parameter's name");
+    const std::string name(token.text);
+    const auto is_upper = [](char c) { return (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_'; };
+    if (!std::ranges::all_of(name, is_upper) || name.front() == '_' || name.find("__") != std::string::npos) {
+        std::string upper = name;
+        for (char& c : upper)
+            if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+        lexer.fail(token, "the parameter's name " + name + " must be in UPPER_CASE, starting with a letter" +
+                              (upper != name && upper.front() != '_' ? ", such as " + upper : std::string()));
+    }
+    if (std::ranges::find(kReservedNames, name) != std::end(kReservedNames))
+        lexer.fail(token, name + " is a keyword or a macro of the compilers; take another name");
+    return name;
+}
+
+ParameterKind parse_kind(Lexer& lexer) {
+    const Token token = lexer.peek();
+    if (lexer.accept("int")) return ParameterKind::integer;
+    if (lexer.accept("bool")) return ParameterKind::boolean;
+    if (lexer.accept("type")) return ParameterKind::type;
+    lexer.fail(token, "expected the parameter's kind, int, bool or type, found " + Lexer::describe(token));
+}
+
+Value parse_type(Lexer& lexer) {
+    const Token token = lexer.expect_identifier("a type name");
+    if (find_element_type(token.text)) return std::string(token.text);
+    const auto alias = find_element_type_or_alias(token.text);
+    const std::vector<std::string> names = element_type_names();
+    const std::string hint =
+        alias ? "; write " + std::string(element_types()[static_cast<std::size_t>(*alias)].name)
+              : did_you_mean(token.text, names);
+    lexer.fail(token, "unknown type " + std::string(token.text) +
+                          (hint.empty() ? "; the types are " + join(names) : hint));
+}
+
+Value parse_value(Lexer& lexer, ParameterKind kind) {
+    if (kind == ParameterKind::integer) return static_cast<long long>(lexer.expect_integer("a value"));
+    if (kind == ParameterKind::type) return parse_type(lexer);
+    const Token token = lexer.peek();
+    if (lexer.accept("true")) return true;
+    if (lexer.accept("false")) return false;
+    lexer.fail(token, "expected true or false, found " + Lexer::describe(token));
+}
+
+void parse_range_end(Lexer& lexer, Parameter& parameter, std::int64_t min) {
+    const Token token = lexer.peek();
+    parameter.min = min;
+    parameter.max = lexer.expect_integer("the range's end");
+    if (parameter.max < min)
+        lexer.fail(token, "the range " + parameter.allowed_text() +
+                              " is empty; its end must not be less than its start");
+    if (min < 0 && parameter.max > std::numeric_limits<std::int64_t>::max() + min)
+        lexer.fail(token, "the range " + parameter.allowed_text() + " has too many values");
+}
+
+/// The list or the range behind `in`.
+void parse_allowed(Lexer& lexer, Parameter& parameter) {
+    do {
+        const Token token = lexer.peek();
+        const Value value = parse_value(lexer, parameter.kind);
+        if (value.is_int() && parameter.allowed.empty() && lexer.accept(".."))
+            return parse_range_end(lexer, parameter, value.as_int());
+        if (parameter.allows(value) && !parameter.allowed.empty())
+            lexer.fail(token, "the value " + value.text() + " is listed twice");
+        parameter.allowed.push_back(value);
+    } while (lexer.accept(","));
+}
+
+}  // namespace
+
+Parameter parse_parameter_line(Lexer& lexer) {
+    Parameter parameter;
+    parameter.name = parse_name(lexer);
+    parameter.kind = parse_kind(lexer);
+    if (parameter.kind == ParameterKind::boolean) {
+        parameter.allowed = {false, true};
+    } else {
+        lexer.expect("in", "and the allowed values, such as in 16, 32, 64 = 32");
+        parse_allowed(lexer, parameter);
+    }
+    lexer.expect("=", "and the default value");
+    const Token token = lexer.peek();
+    parameter.default_value = parse_value(lexer, parameter.kind);
+    if (!parameter.allows(parameter.default_value))
+        lexer.fail(token, "the default " + parameter.default_value.text() + " of " + parameter.name +
+                              " is not one of its values, " + parameter.allowed_text());
+    parameter.text = lexer.accept_string();
+    lexer.expect_end("the parameter");
+    return parameter;
+}
+
+}  // namespace kiln

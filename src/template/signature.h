@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernel's declaration as the template's C++ text writes it: where it is, its arguments, and their
+// types in the normal form that kiln/kernel.h compares with.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "template/expression.h"
+#include "template/lexer.h"
+
+namespace kiln {
+
+struct Signature {
+    struct Argument {
+        std::string name;               ///< empty when the declaration gives none
+        std::vector<std::string> type;  ///< the tokens of its type; an array is written as a pointer
+    };
+
+    Location location;  ///< of the kernel's name
+    std::vector<Argument> arguments;
+};
+
+/// Finds the definition of the kernel `extern "C" __global__ void NAME(...)`. nullopt when there is
+/// none; throws TemplateError for one without extern "C".
+std::optional<Signature> find_kernel(std::string_view text, std::string_view name, const std::string& file);
+
+/// Type parameters and the normal form of what they stand for.
+using TypeNames = std::map<std::string, std::string, std::less<>>;
+
+/// "const half*", "unsigned int", "float": without what does not change how an argument is passed.
+std::string normalised_type(const std::vector<std::string>& tokens, const TypeNames& type_parameters);
+
+/// How to read an argument of this normalised type; nullopt for one that is no integer.
+std::optional<ArgumentFormat> argument_format(std::string_view normalised);
+
+}  // namespace kiln

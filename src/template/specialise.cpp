@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The prologue is the same for every backend: what differs lies in the prelude.
+#include "template/specialise.h"
+
+#include <limits>
+
+#include "template/element_type.h"
+
+namespace kiln {
+namespace {
+
+std::string integer_constant(const std::string& name, std::int64_t value) {
+    using Int = std::numeric_limits<int>;
+    if (value >= Int::min() && value <= Int::max())
+        return "constexpr int " + name + " = " + std::to_string(value);
+    const std::string type = "constexpr long long " + name + " = ";
+    // The smallest value has no literal: its minus applies to a number that is one too large.
+    if (value == std::numeric_limits<std::int64_t>::min()) return type + std::to_string(value + 1) + " - 1";
+    return type + std::to_string(value);
+}
+
+std::string declaration(const Parameter& parameter, std::int64_t code) {
+    switch (parameter.kind) {
+        case ParameterKind::integer:
+            break;
+        case ParameterKind::boolean:
+            return "constexpr bool " + parameter.name + " = " + (code != 0 ? "true" : "false");
+        case ParameterKind::type:
+            return "using " + parameter.name + " = " +
+                   std::string(element_types()[static_cast<std::size_t>(code)].spelling);
+    }
+    return integer_constant(parameter.name, code);
+}
+
+/// As the inside of a string literal.
+std::string escaped(const std::string& file_name) {
+    std::string result;
+    for (char c : file_name) {
+        if (c == '"' || c == '\\') result += '\\';
+        result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    }
+    return result;
+}
+
+}  // namespace
+
+std::string specialised_text(const TemplateContent& content, const Codes& codes) {
+    std::string text = "#include \"kiln/device.h\"\n";
+    const std::vector<Parameter>& parameters = content.front_matter.parameters;
+    for (std::size_t i = 0; i < parameters.size(); ++i) text += declaration(parameters[i], codes[i]) + ";\n";
+    text += "#line 1 \"" + escaped(content.file_name) + "\"\n";
+    return text + content.text;
+}
+
+}  // namespace kiln

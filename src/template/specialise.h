@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Specialising: typed constants and a #line before the template's untouched bytes.
+#pragma once
+
+#include <string>
+
+#include "template/template_data.h"
+
+namespace kiln {
+
+/// The text that a compiler gets for these values.
+std::string specialised_text(const TemplateContent& content, const Codes& codes);
+
+}  // namespace kiln

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Template: reading, and from values to variants.
+#include <kiln/error.h>
+#include <kiln/template.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/file.h"
+#include "template/template_data.h"
+#include "template/words.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostVariants = 1'000'000;
+
+std::string text_of_file(const std::filesystem::path& path) {
+    const auto fail = [&](const std::string& message) -> std::string {
+        throw TemplateError(path.string(), 1, 1, message);
+    };
+    std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(path, error);
+    if (status.type() == std::filesystem::file_type::not_found) return fail("there is no such template file");
+    if (error) return fail("the template file can't be looked at: " + error.message());
+    if (std::filesystem::is_directory(status)) return fail("this is a directory, not a template file");
+    if (!std::filesystem::is_regular_file(status)) return fail("this is no regular file");
+    try {
+        if (auto text = read_text_if_exists(path)) return std::move(*text);
+    } catch (const std::system_error& failure) {
+        return fail("the template file can't be read: " + failure.code().message());
+    }
+    return fail("there is no such template file");
+}
+
+/// A header below the template's directory; what can't be read is as good as not there.
+std::optional<std::string> header_below(const std::filesystem::path& directory, const std::string& name) {
+    const std::filesystem::path path = directory / name;
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+    try {
+        return read_text_if_exists(path);
+    } catch (const std::system_error&) {
+        return std::nullopt;
+    }
+}
+
+/// Throws VariantError when no variant at all may run on the template's target.
+void check_target(const TemplateData& data) {
+    if (!data.target) return;
+    const FrontMatter& front_matter = data.content->front_matter;
+    const Target& target = *data.target;
+    if (std::ranges::find(front_matter.backends, target.backend) == front_matter.backends.end()) {
+        std::vector<std::string> names;
+        for (Backend backend : front_matter.backends) names.emplace_back(name(backend));
+        throw VariantError(front_matter.kernel + " is written for " + join(names, " and ") + " only (" +
+                               data.content->file + "); the target's backend is " +
+                               std::string(name(target.backend)),
+                           "backend " + join(names));
+    }
+    const std::vector<std::string>& archs = front_matter.archs;
+    if (archs.empty() || std::ranges::find(archs, target.arch) != archs.end()) return;
+    std::string message = front_matter.kernel + " uses instructions that only " + join(archs, " and ") +
+                          (archs.size() == 1 ? " has (" : " have (") + data.content->file +
+                          "); the target is " + target.arch;
+    for (const std::string& arch : archs)
+        if (arch.starts_with(target.arch) && !arch.empty())
+            message += ". Where the device is one, choose " + arch + ", which is " + target.arch +
+                       " with its architecture-specific instructions";
+    throw VariantError(message, "arch " + join(archs));
+}
+
+/// The codes of the values that are given. Throws VariantError for an unknown name or a value not allowed.
+FixedCodes fixed_codes(const FrontMatter& front_matter, const Values& values) {
+    const std::vector<Parameter>& parameters = front_matter.parameters;
+    FixedCodes codes(parameters.size());
+    for (const auto& [name, value] : values) {
+        const auto parameter = std::ranges::find(parameters, name, &Parameter::name);
+        if (parameter == parameters.end()) {
+            const std::vector<std::string> names = parameter_names(parameters);
+            const std::string hint = did_you_mean(name, names);
+            const std::string list = names.empty() ? "there are none at all" : "there are " + join(names);
+            throw VariantError(front_matter.kernel + " has no parameter " + name + "; " + list + hint);
+        }
+        try {
+            codes[static_cast<std::size_t>(parameter - parameters.begin())] = checked_code(*parameter, value);
+        } catch (const VariantError& error) {
+            throw VariantError(front_matter.kernel + ": " + error.what());
+        }
+    }
+    return codes;
+}
+
+}  // namespace
+
+Template Template::parse(std::string text, std::string file, std::vector<Header> headers) {
+    const HeaderFinder find = [&](const std::string& name) -> std::optional<std::string> {
+        const auto header = std::ranges::find(headers, name, &Header::name);
+        if (header == headers.end()) return std::nullopt;
+        return header->text;
+    };
+    auto content = std::make_shared<const TemplateContent>(std::move(text), std::move(file), find);
+    return Template(std::make_shared<const TemplateData>(std::move(content), std::nullopt));
+}
+
+Template Template::load(const std::filesystem::path& path) {
+    std::string text = text_of_file(path);
+    const HeaderFinder find = [&](const std::string& name) { return header_below(path.parent_path(), name); };
+    auto content = std::make_shared<const TemplateContent>(std::move(text), path.string(), find);
+    return Template(std::make_shared<const TemplateData>(std::move(content), std::nullopt));
+}
+
+Template Template::for_target(const Target& target) const {
+    return Template(std::make_shared<const TemplateData>(data_->content, target));
+}
+
+const std::string& Template::name() const { return data_->content->front_matter.kernel; }
+const std::string& Template::summary() const { return data_->content->front_matter.summary; }
+const std::string& Template::file() const { return data_->content->file; }
+const std::vector<Parameter>& Template::parameters() const { return data_->content->front_matter.parameters; }
+const std::vector<Constraint>& Template::constraints() const { return data_->content->constraints; }
+const std::vector<Backend>& Template::backends() const { return data_->content->front_matter.backends; }
+const std::vector<std::string>& Template::archs() const { return data_->content->front_matter.archs; }
+const std::optional<Target>& Template::target() const { return data_->target; }
+
+const Parameter* Template::parameter(std::string_view name) const {
+    const auto found = std::ranges::find(parameters(), name, &Parameter::name);
+    return found == parameters().end() ? nullptr : &*found;
+}
+
+Variant Template::variant(const Values& values) const {
+    const FrontMatter& front_matter = data_->content->front_matter;
+    const FixedCodes given = fixed_codes(front_matter, values);
+    check_target(*data_);
+    Codes codes;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+        const Parameter& parameter = front_matter.parameters[i];
+        codes.push_back(given[i] ? *given[i] : *encode(parameter, parameter.default_value));
+    }
+    if (const Rule* rule = data_->rules.first_violated(codes))
+        throw VariantError(data_->rules.explain(*rule, codes, data_->content->file),
+                           rule->constraint.expression);
+    return Variant(VariantMaker(data_).make(codes));
+}
+
+std::vector<Variant> Template::variants(const Values& fixed) const {
+    const FrontMatter& front_matter = data_->content->front_matter;
+    const FixedCodes codes = fixed_codes(front_matter, fixed);
+    std::vector<Variant> found;
+    try {
+        check_target(*data_);
+    } catch (const VariantError&) {
+        return found;
+    }
+    VariantMaker maker(data_);
+    const WalkEnd end = walk_legal(front_matter, data_->rules, codes, [&](const Codes& legal) {
+        found.push_back(Variant(maker.make(legal)));
+        return found.size() < kMostVariants;
+    });
+    if (end != WalkEnd::complete)
+        throw VariantError(front_matter.kernel + " has too many combinations to list (more than " +
+                           std::to_string(found.size()) +
+                           " legal ones were found before giving up); fix the value "
+                           "of a parameter that has a wide range");
+    return found;
+}
+
+}  // namespace kiln

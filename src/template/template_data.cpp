@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Making the shared data: from text, and from values.
+#include "template/template_data.h"
+
+#include <kiln/error.h>
+
+#include <filesystem>
+
+#include "base/digest.h"
+#include "template/element_type.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kLargestUnsigned = 4294967295;
+
+/// The offset of the first byte that is NUL or no part of valid UTF-8; npos when there is none.
+std::size_t first_bad_byte(std::string_view text) {
+    for (std::size_t i = 0; i < text.size();) {
+        const auto lead = static_cast<unsigned char>(text[i]);
+        const std::size_t length = lead < 0x80   ? 1
+                                   : lead < 0xC2 ? 0
+                                   : lead < 0xE0 ? 2
+                                   : lead < 0xF0 ? 3
+                                   : lead < 0xF5 ? 4
+                                                 : 0;
+        if (lead == 0 || length == 0 || i + length > text.size()) return i;
+        for (std::size_t k = 1; k < length; ++k)
+            if ((static_cast<unsigned char>(text[i + k]) & 0xC0) != 0x80) return i;
+        const auto second = static_cast<unsigned char>(length > 1 ? text[i + 1] : 0);
+        const bool too_long = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+        const bool no_character = (lead == 0xED && second >= 0xA0) || (lead == 0xF4 && second >= 0x90);
+        if (too_long || no_character) return i;
+        i += length;
+    }
+    return std::string_view::npos;
+}
+
+std::string checked_text(std::string text, const std::string& file) {
+    const std::size_t bad = first_bad_byte(text);
+    if (bad != std::string_view::npos)
+        throw TemplateError(file, 1, 1,
+                            "this is no text file in UTF-8: byte " + std::to_string(bad) +
+                                (text[bad] == '\0' ? " is NUL" : " starts no valid character"));
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    // After the prologue it would stand in the middle of the source.
+    if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+    return text;
+}
+
+/// Every field with its length before it, so that no two contents give the same digest.
+std::string identity_of(const TemplateContent& content) {
+    std::string fields;
+    const auto add = [&](std::string_view field) {
+        fields += std::to_string(field.size()) + ":" + std::string(field);
+    };
+    add(content.file_name);
+    add(content.text);
+    for (const Header& header : content.includes.own_headers()) {
+        add(header.name);
+        add(header.text);
+    }
+    return digest_hex(fields);
+}
+
+std::size_t mixed(std::size_t seed, std::int64_t value) {
+    std::uint64_t x =
+        seed ^ (static_cast<std::uint64_t>(value) + 0x9E3779B97F4A7C15u + (seed << 6) + (seed >> 2));
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+}  // namespace
+
+TemplateContent::TemplateContent(std::string text_bytes, std::string file_in_messages,
+                                 const HeaderFinder& find_header)
+    : text(checked_text(std::move(text_bytes), file_in_messages)),
+      file(std::move(file_in_messages)),
+      file_name(std::filesystem::path(file).filename().string()),
+      front_matter(parse_front_matter(text, file)),
+      includes(text, find_header),
+      identity(identity_of(*this)),
+      identity_hash(std::hash<std::string>()(identity)) {
+    for (const Rule& rule : front_matter.rules) constraints.push_back(rule.constraint);
+}
+
+TemplateData::TemplateData(std::shared_ptr<const TemplateContent> parsed, std::optional<Target> for_target)
+    : content(std::move(parsed)),
+      target(std::move(for_target)),
+      limits(target ? target->limits : Limits{}),
+      rules(content->front_matter, limits, target.has_value()) {}
+
+std::shared_ptr<const std::vector<KernelArgument>> VariantMaker::arguments(const Codes& codes) {
+    const FrontMatter& front_matter = origin_->content->front_matter;
+    Codes type_codes;
+    for (std::size_t i = 0; i < codes.size(); ++i)
+        if (front_matter.parameters[i].kind == ParameterKind::type) type_codes.push_back(codes[i]);
+    auto& known = arguments_[type_codes];
+    if (known) return known;
+
+    TypeNames types;
+    for (std::size_t i = 0; i < codes.size(); ++i)
+        if (front_matter.parameters[i].kind == ParameterKind::type)
+            types[front_matter.parameters[i].name] =
+                element_types()[static_cast<std::size_t>(codes[i])].normalised;
+    std::vector<KernelArgument> made;
+    for (const Signature::Argument& argument : front_matter.signature.arguments)
+        made.push_back({argument.name, normalised_type(argument.type, types)});
+    known = std::make_shared<const std::vector<KernelArgument>>(std::move(made));
+    return known;
+}
+
+std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
+    const TemplateContent& content = *origin_->content;
+    const FrontMatter& front_matter = content.front_matter;
+    auto made = std::make_shared<VariantData>();
+    made->origin = origin_;
+    made->codes = codes;
+    made->arguments = arguments(codes);
+    made->text = front_matter.kernel;
+    made->hash = content.identity_hash;
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        const Parameter& parameter = front_matter.parameters[i];
+        const auto& [name, value] = *made->values.emplace(parameter.name, decode(parameter, codes[i])).first;
+        made->text.append(1, ' ').append(name).append(1, '=').append(value.text());
+        made->hash = mixed(made->hash, codes[i]);
+    }
+
+    const Environment environment = origin_->rules.environment(made->codes);
+    const auto number = [&](const ExpressionPtr& expression) {
+        Failure never;  // the implicit rules have seen to it
+        return expression->evaluate(environment, never);
+    };
+    const auto extents = [&](const std::vector<ExpressionPtr>& expressions) {
+        unsigned xyz[3] = {1, 1, 1};
+        for (std::size_t i = 0; i < expressions.size(); ++i)
+            xyz[i] = static_cast<unsigned>(number(expressions[i]));
+        return Dim3{xyz[0], xyz[1], xyz[2]};
+    };
+    made->block = extents(front_matter.block);
+    made->cluster = extents(front_matter.cluster);
+    if (front_matter.dynamic_shared)
+        made->dynamic_shared_bytes = static_cast<std::size_t>(number(front_matter.dynamic_shared));
+    if (front_matter.static_shared)
+        made->static_shared_bytes = static_cast<std::size_t>(number(front_matter.static_shared));
+    for (const ExpressionPtr& extent : front_matter.grid) made->grid.emplace_back(*extent, environment);
+    made->largest_grid = {kLargestUnsigned, kLargestUnsigned, kLargestUnsigned};
+    if (origin_->target)
+        made->largest_grid = {std::min(kLargestUnsigned, origin_->limits.grid_x),
+                              std::min(kLargestUnsigned, origin_->limits.grid_y),
+                              std::min(kLargestUnsigned, origin_->limits.grid_z)};
+    return made;
+}
+
+}  // namespace kiln

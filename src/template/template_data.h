@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the handles Template and Variant share. All of it is immutable once made.
+#pragma once
+
+#include <kiln/template.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "template/expression.h"
+#include "template/front_matter.h"
+#include "template/includes.h"
+#include "template/launch_program.h"
+#include "template/parameter.h"
+#include "template/rule_set.h"
+
+namespace kiln {
+
+/// A parsed file, whatever the target.
+struct TemplateContent {
+    TemplateContent(std::string text, std::string file, const HeaderFinder& find_header);
+
+    std::string text;       ///< the body, front matter included
+    std::string file;       ///< as named by the caller
+    std::string file_name;  ///< its last part
+    FrontMatter front_matter;
+    std::vector<Constraint> constraints;
+    Includes includes;
+    std::string identity;  ///< digest of the text, the file name and the user's headers
+    std::size_t identity_hash;
+};
+
+struct TemplateData {
+    TemplateData(std::shared_ptr<const TemplateContent> content, std::optional<Target> target);
+    TemplateData(const TemplateData&) = delete;
+    TemplateData& operator=(const TemplateData&) = delete;
+
+    std::shared_ptr<const TemplateContent> content;
+    std::optional<Target> target;
+    Limits limits;  ///< the target's; without one the defaults
+    RuleSet rules;
+};
+
+struct VariantData {
+    std::shared_ptr<const TemplateData> origin;
+    Codes codes;
+    Values values;
+    std::string text;
+    std::size_t hash = 0;
+    Dim3 block, cluster;
+    std::size_t dynamic_shared_bytes = 0;
+    std::size_t static_shared_bytes = 0;
+    std::shared_ptr<const std::vector<KernelArgument>> arguments;
+    std::vector<LaunchProgram> grid;
+    std::array<std::int64_t, 3> largest_grid{};
+};
+
+/// Makes variants of one template. Those with the same types share their argument list.
+class VariantMaker {
+  public:
+    explicit VariantMaker(std::shared_ptr<const TemplateData> origin) : origin_(std::move(origin)) {}
+
+    /// The values must be legal.
+    std::shared_ptr<const VariantData> make(const Codes& codes);
+
+  private:
+    std::shared_ptr<const std::vector<KernelArgument>> arguments(const Codes& codes);
+
+    std::shared_ptr<const TemplateData> origin_;
+    std::map<Codes, std::shared_ptr<const std::vector<KernelArgument>>> arguments_;  ///< by the types' codes
+};
+
+}  // namespace kiln

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Variant: accessors, its source, and the grid at launch.
+#include <kiln/error.h>
+#include <kiln/template.h>
+
+#include <algorithm>
+
+#include "template/specialise.h"
+#include "template/template_data.h"
+#include "template/words.h"
+
+namespace kiln {
+namespace {
+
+/// The part of a grid that is wrong, evaluated again from the author's expression to tell why.
+[[noreturn]] void refuse_grid(const VariantData& data, std::size_t axis, void* const* arguments) {
+    const FrontMatter& front_matter = data.origin->content->front_matter;
+    const Expression& expression = *front_matter.grid[axis];
+    Environment environment = data.origin->rules.environment(data.codes);
+    environment.arguments = arguments;
+    Failure failure;
+    const std::int64_t value = expression.evaluate(environment, failure);
+    std::string message =
+        front_matter.kernel + ": the grid's " + "xyz"[axis] + ", " + expression.text() + ", ";
+    if (failure) {
+        message += "can't be computed, since " + failure.text();
+    } else if (value < 1) {
+        message +=
+            "is " + std::to_string(value) + ", but a launch needs at least one block in each direction";
+    } else {
+        message +=
+            "is " + std::to_string(value) + ", but the most is " + std::to_string(data.largest_grid[axis]);
+    }
+    const std::string values = describe_values(expression, front_matter.parameters, environment);
+    throw VariantError(message + (values.empty() ? "" : "; here " + values), expression.text());
+}
+
+void check_clusters(const VariantData& data, const unsigned (&grid)[3]) {
+    const unsigned cluster[3] = {data.cluster.x, data.cluster.y, data.cluster.z};
+    for (std::size_t axis = 0; axis < 3; ++axis)
+        if (grid[axis] % cluster[axis] != 0)
+            throw VariantError(data.origin->content->front_matter.kernel + ": the grid's " + "xyz"[axis] +
+                               ", " + std::to_string(grid[axis]) +
+                               " blocks, is no multiple of the cluster's, " + std::to_string(cluster[axis]));
+}
+
+}  // namespace
+
+Template Variant::origin() const { return Template(data_->origin); }
+const std::string& Variant::template_name() const { return data_->origin->content->front_matter.kernel; }
+const Values& Variant::values() const { return data_->values; }
+const std::optional<Target>& Variant::target() const { return data_->origin->target; }
+const std::string& Variant::text() const { return data_->text; }
+Dim3 Variant::block() const { return data_->block; }
+Dim3 Variant::cluster() const { return data_->cluster; }
+std::size_t Variant::dynamic_shared_bytes() const { return data_->dynamic_shared_bytes; }
+std::size_t Variant::static_shared_bytes() const { return data_->static_shared_bytes; }
+const std::vector<KernelArgument>& Variant::arguments() const { return *data_->arguments; }
+std::size_t Variant::hash() const { return data_->hash; }
+
+const Value& Variant::value(std::string_view name) const {
+    const auto found = data_->values.find(name);
+    if (found != data_->values.end()) return found->second;
+    const std::vector<std::string> names = parameter_names(data_->origin->content->front_matter.parameters);
+    throw UsageError(template_name() + " has no parameter " + std::string(name) + did_you_mean(name, names));
+}
+
+Source Variant::source(Backend backend) const {
+    const TemplateContent& content = *data_->origin->content;
+    return {content.file_name, content.front_matter.kernel, specialised_text(content, data_->codes),
+            content.includes.headers(backend)};
+}
+
+Dim3 Variant::grid(void* const* arguments) const {
+    const VariantData& data = *data_;
+    const Environment environment{data.codes, &data.origin->limits, arguments};
+    bool failed = false;
+    unsigned extents[3] = {1, 1, 1};
+    for (std::size_t axis = 0; axis < data.grid.size(); ++axis) {
+        const std::int64_t value = data.grid[axis].run(environment, failed);
+        if (failed || value < 1 || value > data.largest_grid[axis]) refuse_grid(data, axis, arguments);
+        extents[axis] = static_cast<unsigned>(value);
+    }
+    if (data.cluster != Dim3{}) check_clusters(data, extents);
+    return {extents[0], extents[1], extents[2]};
+}
+
+bool Variant::operator==(const Variant& other) const {
+    if (data_ == other.data_) return true;
+    if (data_->hash != other.data_->hash || data_->codes != other.data_->codes) return false;
+    const auto& mine = data_->origin->content;
+    const auto& theirs = other.data_->origin->content;
+    return mine == theirs || mine->identity == theirs->identity;
+}
+
+}  // namespace kiln
