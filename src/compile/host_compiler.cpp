@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The system's C++ compiler, run in a private directory that holds the source and its headers under their
+// virtual names; the result is a shared object that exports kiln_host_kernel (kiln/host_abi.h).
+#include <kiln/error.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <sstream>
+#include <utility>
+
+#include "base/config.h"
+#include "base/dynamic_library.h"
+#include "base/file.h"
+#include "base/host_arch.h"
+#include "base/process.h"
+#include "compile/compiler.h"
+#include "compile/library_search.h"
+
+namespace kiln {
+namespace fs = std::filesystem;
+namespace {
+
+// Everything but -march and the files. No debug information and no build ID, so that equal input gives
+// equal bytes on every machine; -z defs, so that a missing function is an error here, not at the load.
+const std::vector<std::string> kOptions = {"-std=c++20",
+                                           "-O3",
+                                           "-ffp-contract=fast",
+                                           "-fno-math-errno",
+                                           "-fno-trapping-math",
+                                           "-fPIC",
+                                           "-shared",
+                                           "-fvisibility=hidden",
+                                           "-g0",
+                                           "-Wno-unknown-pragmas",
+                                           "-Wno-attributes",
+                                           "-Wl,--build-id=none",
+                                           "-Wl,--as-needed",
+                                           "-Wl,-z,defs"};
+
+// These change what is compiled, past the key.
+const std::vector<std::string> kMeddlingVariables = {"CPATH",
+                                                     "C_INCLUDE_PATH",
+                                                     "CPLUS_INCLUDE_PATH",
+                                                     "LIBRARY_PATH",
+                                                     "DEPENDENCIES_OUTPUT",
+                                                     "SUNPRO_DEPENDENCIES",
+                                                     "GCC_COMPARE_DEBUG",
+                                                     "LD_RUN_PATH"};
+
+#ifdef __x86_64__
+constexpr bool kX86 = true;
+#else
+constexpr bool kX86 = false;
+#endif
+
+bool is_executable(const fs::path& path) {
+    std::error_code error;
+    return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+std::optional<fs::path> find_program(const std::string& name) {
+    if (name.find('/') != std::string::npos)
+        return is_executable(name) ? std::optional(fs::absolute(name)) : std::nullopt;
+    for (const auto& directory : config::executable_path()) {
+        if (is_executable(directory / name)) return fs::absolute(directory / name);
+    }
+    return std::nullopt;
+}
+
+fs::path find_compiler() {
+    constexpr const char* kRemedy = " On Debian and Ubuntu: apt-get install g++";
+    if (const auto chosen = config::host_cxx()) {
+        if (auto path = find_program(*chosen)) return *path;
+        throw BuildError("KILN_HOST_CXX is set to \"" + *chosen +
+                         "\", which is no program here (give a path, or a name in PATH, without arguments). "
+                         "Correct it, or unset it so that c++, g++ and clang++ are tried." +
+                         kRemedy);
+    }
+    for (const char* name : {"c++", "g++", "clang++"}) {
+        if (auto path = find_program(name)) return *path;
+    }
+    throw BuildError(
+        std::string("The host backend needs a C++ compiler, and none of c++, g++ and clang++ is in PATH. "
+                    "Install one, or set KILN_HOST_CXX to it.") +
+        kRemedy);
+}
+
+// Writes a file under its virtual name, which must stay inside the directory.
+void write_virtual(const fs::path& directory, const std::string& name, std::string_view text) {
+    const fs::path relative(name);
+    const bool climbs = std::find(relative.begin(), relative.end(), "..") != relative.end();
+    const bool odd_start = name.find_first_of("-@") == 0;  // an option or a response file to the compiler
+    if (name.empty() || relative.is_absolute() || climbs || odd_start || !relative.has_filename())
+        throw BuildError(
+            "The file name \"" + name +
+            "\" can't be used: a header or source is named by a relative path without \"..\", such as "
+            "kiln/device.h.");
+    fs::create_directories((directory / relative).parent_path());
+    write_text(directory / relative, text);
+}
+
+std::string without(std::string text, const std::string& part) {
+    for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos;) text.erase(at, part.size());
+    return text;
+}
+
+class HostCompiler final : public Compiler {
+  public:
+    explicit HostCompiler(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+
+    std::string identity() override { return located().identity; }
+    std::vector<std::string> options(const Target& target) override {
+        auto options = kOptions;
+        if (kX86) options.push_back("-march=" + target.arch);
+        return options;
+    }
+    Binary compile(const Source& source, const Target& target) override;
+    std::string description() override { return located().version + ", " + located().file.string(); }
+    std::vector<std::string> supported_archs() override {
+        if (kX86) return {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+        return {host_arch()};
+    }
+
+  private:
+    struct Located {
+        fs::path file;
+        std::string version;  // "gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)"
+        std::string identity;
+    };
+
+    const Located& located();
+    ProcessResult run(std::vector<std::string> arguments, const fs::path& directory) const;
+
+    const std::chrono::milliseconds timeout_;
+    std::mutex mutex_;
+    std::optional<Located> located_;
+};
+
+ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::path& directory) const {
+    ProcessRequest process;
+    process.arguments = std::move(arguments);
+    process.directory = directory;
+    process.timeout = timeout_;
+    process.environment = {{"LC_ALL", "C"}};
+    if (!directory.empty()) process.environment.emplace_back("TMPDIR", directory.string());
+    process.unset_environment = kMeddlingVariables;
+    return run_process(process);
+}
+
+const HostCompiler::Located& HostCompiler::located() {
+    const std::lock_guard lock(mutex_);
+    if (located_) return *located_;
+    const fs::path file = find_compiler();
+    const ProcessResult result = run({file.string(), "-v"}, {});
+    if (!result.succeeded())
+        throw BuildError("The C++ compiler " + file.string() + " does not tell its version: " +
+                             file.filename().string() + " -v " + result.how_it_ended(timeout_) + ".",
+                         result.error);
+    // Of all that -v prints only the version with the distribution's build, and the target, hold no path.
+    std::string version, target, line;
+    for (std::istringstream lines(result.error); std::getline(lines, line);) {
+        const auto colon = line.find(':'), word = line.find("version ");
+        if (line.starts_with("Target: ")) target = line.substr(8);
+        if (version.empty() && word != std::string::npos && word < colon) version = line;
+    }
+    while (version.ends_with(' ')) version.pop_back();
+    if (version.empty() || target.empty())
+        throw BuildError(
+            file.string() +
+                " -v tells no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
+            result.error);
+    const auto build = elf_identity(file);  // none for a wrapper script
+    located_ = Located{file, version, version + " for " + target + (build ? " " + *build : "")};
+    return *located_;
+}
+
+Binary HostCompiler::compile(const Source& source, const Target& target) {
+    const auto archs = supported_archs();
+    if (std::find(archs.begin(), archs.end(), target.arch) == archs.end())
+        throw BuildError("\"" + target.arch + "\" is no architecture of this host; " + joined(archs) +
+                         " can be compiled here.");
+    const auto start = std::chrono::steady_clock::now();
+    const Located& compiler = located();
+    const TemporaryDirectory directory;
+    for (const auto& header : source.headers) write_virtual(directory.path(), header.name, header.text);
+    // Under a name of its own: GCC shows the line that a message is about from the file that #line names,
+    // and would show another one if it found the specialised text there.
+    constexpr const char* kInput = "specialised.cpp";
+    write_virtual(directory.path(), kInput,
+                  "#line 1 \"" + source.file_name + "\"\n" + source.text + "\nKILN_HOST_KERNEL(" +
+                      source.entry + ")\n");
+
+    constexpr const char* kOutput = "kiln-kernel.so";
+    std::vector<std::string> arguments = {compiler.file.string()};
+    const auto options = this->options(target);
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kInput});
+    const ProcessResult result = run(std::move(arguments), directory.path());
+    const std::string log = without(result.error + result.output, directory.path().string() + "/");
+    const std::string product = compiler.file.filename().string();
+    if (!result.succeeded())
+        throw BuildError(product + " (" + compiler.version + ") could not compile " + source.file_name +
+                             " for " + target.arch + ": it " + result.how_it_ended(timeout_) + ".",
+                         log);
+    auto bytes = read_bytes_if_exists(directory.path() / kOutput);
+    if (!bytes || bytes->empty())
+        throw BuildError(product + " ended well, but wrote no shared object for " + source.file_name + ".",
+                         log);
+    Binary binary;
+    binary.kind = BinaryKind::shared_object;
+    binary.entry = source.entry;
+    binary.bytes = std::move(*bytes);
+    binary.log = log;
+    binary.compiler = compiler.version;
+    binary.compile_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return binary;
+}
+
+}  // namespace
+
+std::unique_ptr<Compiler> make_host_compiler(std::chrono::milliseconds timeout) {
+    return std::make_unique<HostCompiler>(timeout);
+}
+
+}  // namespace kiln

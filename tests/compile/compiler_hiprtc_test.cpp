@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// hipRTC for real, and what becomes of a worker that crashes, hangs, or talks nonsense.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kiln/error.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/file.h"
+#include "base/process.h"
+#include "compile/compile_protocol.h"
+#include "compile/compiler.h"
+#include "compiler_fixtures.h"
+#include "require.h"
+
+namespace kiln {
+namespace {
+using namespace std::chrono_literals;
+using test::build_error;
+using test::ScopedVariable;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+Target hip(std::string arch) { return {Backend::hip, std::move(arch), {}}; }
+
+Source scale_source(const std::string& body = "x[i] = twice(x[i]);") {
+    return {"scale.cu",
+            "scale",
+            "constexpr int N = 8;\n#line 1 \"scale.cu\"\n#include \"part/twice.h\"\n"
+            "extern \"C\" __global__ void scale(float* x) { int i = threadIdx.x;\n" +
+                body + "\n}\n",
+            {{"part/twice.h", "inline __device__ float twice(float x) { return sinf(2 * x); }\n"}}};
+}
+
+bool hiprtc_is_here() {
+    try {
+        make_hiprtc_compiler(60s)->identity();
+        return true;
+    } catch (const BuildError&) {
+        return false;
+    }
+}
+
+class HiprtcTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        KILN_REQUIRE_OR_SKIP("hiprtc", hiprtc_is_here(), "no hipRTC library on this machine");
+    }
+    std::unique_ptr<Compiler> compiler_ = make_hiprtc_compiler(60s);
+};
+
+// A program in the worker's place.
+class FakeWorker {
+  public:
+    explicit FakeWorker(const std::string& script) {
+        const auto file = directory_.path() / "worker";
+        write_text(file, "#!/bin/sh\n" + script + "\n");
+        std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+        variable_.emplace("KILN_COMPILE_WORKER", file.string());
+    }
+
+  private:
+    TemporaryDirectory directory_;
+    std::optional<ScopedVariable> variable_;
+};
+
+TEST_F(HiprtcTest, MakesACodeObjectForCdnaAndRdna) {
+    for (const char* arch : {"gfx90a", "gfx90a:xnack-", "gfx1030"}) {
+        const Binary binary = compiler_->compile(scale_source(), hip(arch));
+        EXPECT_EQ(binary.kind, BinaryKind::code_object);
+        EXPECT_EQ(binary.entry, "scale");
+        ASSERT_GT(binary.bytes.size(), 4u);
+        EXPECT_EQ(binary.bytes[1], std::byte{'E'});
+        EXPECT_THAT(binary.compiler, StartsWith("hipRTC"));
+    }
+}
+
+TEST_F(HiprtcTest, EqualInputGivesEqualBytes) {
+    EXPECT_EQ(compiler_->compile(scale_source(), hip("gfx90a")).bytes,
+              compiler_->compile(scale_source(), hip("gfx90a")).bytes);
+}
+
+TEST_F(HiprtcTest, AnErrorCarriesTheTemplatesLine) {
+    EXPECT_THAT(
+        build_error([&] { compiler_->compile(scale_source("x[i] = nothing;"), hip("gfx90a")); }),
+        AllOf(HasSubstr("scale.cu:3:"), HasSubstr("error: "), HasSubstr("nothing"), HasSubstr("gfx90a")));
+}
+
+TEST_F(HiprtcTest, AnErrorInAHeaderCarriesItsVirtualName) {
+    Source source = scale_source();
+    source.headers[0].text = "\nint broken = nothing;\n";
+    const std::string error = build_error([&] { compiler_->compile(source, hip("gfx90a")); });
+    EXPECT_THAT(error, AllOf(HasSubstr("\npart/twice.h:2:"), Not(HasSubstr("comgr-"))));
+}
+
+TEST_F(HiprtcTest, AnEntryThatIsNotThereIsAnError) {
+    Source source = scale_source();
+    source.entry = "other";
+    EXPECT_THAT(build_error([&] { compiler_->compile(source, hip("gfx90a")); }),
+                AllOf(HasSubstr("\"other\""), HasSubstr("extern \"C\"")));
+}
+
+TEST_F(HiprtcTest, AnUnknownArchitectureIsAnErrorAndThisProcessLives) {
+    for (const char* arch : {"gfx9999", "gfx9999:xnack+"})
+        EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip(arch)); }),
+                    AllOf(HasSubstr(arch), HasSubstr("gfx90a"), HasSubstr("gfx1030")));
+}
+
+TEST_F(HiprtcTest, AMalformedArchitectureStartsNoWorker) {
+    const FakeWorker worker("touch started; exit 3");
+    for (const char* arch :
+         {"sm_90", "gfx", "gfx9", "gfx90A", "gfx90a:", "gfx90a:fast+", "gfx90a,gfx908", ""})
+        EXPECT_THAT(
+            build_error([&] { compiler_->compile(scale_source(), hip(arch)); }),
+            AllOf(HasSubstr("\"" + std::string(arch) + "\""), HasSubstr("gfx906"), Not(HasSubstr("status"))));
+}
+
+TEST_F(HiprtcTest, ListsArchitectures) {
+    EXPECT_THAT(compiler_->supported_archs(),
+                AllOf(Contains("gfx90a"), Contains("gfx1030"), Not(Contains("gfx9999"))));
+}
+
+TEST_F(HiprtcTest, TheIdentityHoldsNoPath) {
+    EXPECT_EQ(compiler_->identity(), make_hiprtc_compiler(1s)->identity());
+    EXPECT_THAT(compiler_->identity(), AllOf(StartsWith("hiprtc build "), HasSubstr("libamd_comgr"),
+                                             HasSubstr(std::string(kCompileProtocol)), Not(HasSubstr("/"))));
+}
+
+TEST_F(HiprtcTest, CompilesFromManyThreadsAtOnce) {
+    std::vector<Binary> binaries(3);
+    std::vector<std::thread> threads;
+    for (auto& binary : binaries)
+        threads.emplace_back([&] { binary = compiler_->compile(scale_source(), hip("gfx90a")); });
+    for (auto& thread : threads) thread.join();
+    for (const auto& binary : binaries) EXPECT_EQ(binary.bytes, binaries[0].bytes);
+    EXPECT_FALSE(binaries[0].bytes.empty());
+}
+
+TEST_F(HiprtcTest, AWorkerThatDiesIsAnErrorWithItsLastWords) {
+    const FakeWorker worker("echo last words >&2; kill -ABRT $$");
+    EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
+                AllOf(HasSubstr("signal 6"), HasSubstr("last words"), HasSubstr("gfx1030")));
+}
+
+TEST_F(HiprtcTest, AWorkerThatHangsIsKilled) {
+    const FakeWorker worker("sleep 60");
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THAT(build_error([&] { make_hiprtc_compiler(300ms)->compile(scale_source(), hip("gfx90a")); }),
+                HasSubstr("300 ms"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+}
+
+TEST_F(HiprtcTest, AWorkerThatTalksNonsenseIsAnError) {
+    for (const char* script : {"echo hello", "exit 0", "printf kiln-compile-1", "cat"}) {
+        const FakeWorker worker(script);
+        EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
+                    HasSubstr("no complete response"));
+    }
+    const FakeWorker worker("echo why >&2; exit 7");
+    EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
+                AllOf(HasSubstr("status 7"), HasSubstr("why")));
+}
+
+TEST_F(HiprtcTest, AMissingWorkerIsNamed) {
+    const ScopedVariable variable("KILN_COMPILE_WORKER", "/nowhere/worker");
+    EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
+                AllOf(HasSubstr("KILN_COMPILE_WORKER"), HasSubstr("/nowhere/worker")));
+}
+
+TEST_F(HiprtcTest, NothingStaysInTheTemporaryDirectory) {
+    const TemporaryDirectory directory;
+    const ScopedVariable variable("TMPDIR", directory.path().string());
+    compiler_->compile(scale_source(), hip("gfx90a"));
+    build_error([&] { compiler_->compile(scale_source("x[i] = nothing;"), hip("gfx90a")); });
+    EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+TEST(HiprtcMissing, SaysWhatIsWrongWithTheVariable) {
+    const ScopedVariable variable("KILN_HIPRTC", "/nowhere/libhiprtc.so");
+    EXPECT_THAT(build_error([] { make_hiprtc_compiler(1s)->identity(); }),
+                AllOf(HasSubstr("KILN_HIPRTC"), HasSubstr("/nowhere/libhiprtc.so")));
+}
+
+CompileRequest request() {
+    return {"/lib/x.so",
+            "gfx90a",
+            {"-a", ""},
+            {"f.cu", "f", std::string("te\0xt", 5), {{"h", "1"}, {"g/h", ""}}}};
+}
+
+TEST(CompileProtocol, MessagesSurviveTheTrip) {
+    const auto back = decode_request(encode(request()));
+    ASSERT_TRUE(back);
+    EXPECT_EQ(encode(*back), encode(request()));
+    EXPECT_EQ(back->source.text, request().source.text);
+    EXPECT_EQ(back->source.headers[1].name, "g/h");
+    EXPECT_EQ(back->options, request().options);
+
+    const CompileResponse response{CompileStatus::refused, "log", std::string(3, '\0'), "9.0", {"gfx90a"}};
+    const auto answer = decode_response(encode(response));
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->status, CompileStatus::refused);
+    EXPECT_EQ(answer->binary, response.binary);
+    EXPECT_EQ(answer->supported_archs, response.supported_archs);
+}
+
+TEST(CompileProtocol, WhatIsCutShortOrTooLongOrDamagedDoesNotDecode) {
+    const std::string whole = encode(request());
+    for (std::size_t size = 0; size < whole.size(); ++size)
+        EXPECT_FALSE(decode_request(whole.substr(0, size))) << size;
+    EXPECT_FALSE(decode_request(whole + "x"));
+    EXPECT_FALSE(decode_response(whole));
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+        std::string damaged = whole;
+        damaged[i] = '\xff';
+        (void)decode_request(damaged);  // a length of 2^64 - 1 neither crashes nor allocates
+    }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host's C++ compiler: shared objects that load, logs, determinism, refusals, a missing compiler.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kiln/error.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "base/dynamic_library.h"
+#include "base/file.h"
+#include "base/host_arch.h"
+#include "compile/compiler.h"
+#include "compiler_fixtures.h"
+#include "require.h"
+
+namespace kiln {
+namespace {
+using namespace std::chrono_literals;
+using test::build_error;
+using test::ScopedVariable;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+Target host(std::string arch = host_arch()) { return {Backend::host, std::move(arch), {}}; }
+
+// The registration that the prelude would do, here only a C function that calls the kernel.
+Source answer_source(const std::string& body = "return kAnswer;") {
+    return {"answer.cu",
+            "answer",
+            "#define KILN_HOST_KERNEL(entry) \\\n"
+            "    extern \"C\" __attribute__((visibility(\"default\"))) int kiln_host_kernel() { return "
+            "entry(); }\n"
+            "#line 1 \"answer.cu\"\n#include \"part/value.h\"\nextern \"C\" int answer() {\n" +
+                body + "\n}",
+            {{"part/value.h", "constexpr int kAnswer = 42;\n"}}};
+}
+
+class HostCompilerTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        bool found = true;
+        try {
+            compiler_->identity();
+        } catch (const BuildError&) {
+            found = false;
+        }
+        KILN_REQUIRE_OR_SKIP("host", found, "no C++ compiler on this machine");
+    }
+    std::unique_ptr<Compiler> compiler_ = make_host_compiler(60s);
+};
+
+TEST_F(HostCompilerTest, MakesASharedObjectThatExportsTheKernel) {
+    const Binary binary = compiler_->compile(answer_source(), host());
+    EXPECT_EQ(binary.kind, BinaryKind::shared_object);
+    const TemporaryDirectory directory;
+    const auto file = directory.path() / "kernel.so";
+    write_atomically(file, binary.bytes);
+    const auto library = DynamicLibrary::open({file.string()});
+    int (*kernel)() = nullptr;
+    ASSERT_TRUE(library.resolve(kernel, "kiln_host_kernel"));
+    EXPECT_EQ(kernel(), 42);
+    EXPECT_EQ(library.symbol("answer"), nullptr) << "only the registration is exported";
+}
+
+TEST_F(HostCompilerTest, EqualInputGivesEqualBytesWithNoPathInThem) {
+    const auto first = compiler_->compile(answer_source(), host()).bytes;
+    const TemporaryDirectory elsewhere;
+    const ScopedVariable variable("TMPDIR", elsewhere.path().string());
+    const auto second = make_host_compiler(60s)->compile(answer_source(), host()).bytes;
+    EXPECT_EQ(first, second);
+    const std::string text(reinterpret_cast<const char*>(second.data()), second.size());
+    EXPECT_THAT(text, Not(HasSubstr("kiln-")));
+    EXPECT_TRUE(std::filesystem::is_empty(elsewhere.path())) << "temporary files stay behind";
+}
+
+TEST_F(HostCompilerTest, AnErrorCarriesTheTemplatesLineAndNoPath) {
+    const std::string error =
+        build_error([&] { compiler_->compile(answer_source("return nothing;"), host()); });
+    EXPECT_THAT(error, AllOf(HasSubstr("answer.cu:3:"), HasSubstr("nothing"), HasSubstr("status 1")));
+    EXPECT_THAT(error, Not(HasSubstr(std::filesystem::temp_directory_path().string() + "/")));
+}
+
+TEST_F(HostCompilerTest, AMissingFunctionIsFoundWhenLinking) {
+    const std::string error = build_error(
+        [&] { compiler_->compile(answer_source("extern int elsewhere(); return elsewhere();"), host()); });
+    EXPECT_THAT(error, AllOf(HasSubstr("elsewhere"), HasSubstr("undefined reference")));
+    EXPECT_THAT(error, Not(HasSubstr(std::filesystem::temp_directory_path().string() + "/kiln-")));
+}
+
+TEST_F(HostCompilerTest, WarningsAreInTheLog) {
+    const Binary binary = compiler_->compile(answer_source("\n#warning look here\nreturn 1;"), host());
+    EXPECT_THAT(binary.log, AllOf(HasSubstr("answer.cu:4:"), HasSubstr("look here")));
+}
+
+TEST_F(HostCompilerTest, NamesThatLeaveTheDirectoryAreRefused) {
+    for (const char* name : {"../up.h", "part/../../up.h", "/tmp/up.h", "", "part/", "-o", "@file"}) {
+        Source source = answer_source();
+        source.headers.push_back({name, "\n"});
+        EXPECT_THAT(build_error([&] { compiler_->compile(source, host()); }),
+                    HasSubstr("\"" + std::string(name) + "\""));
+    }
+}
+
+TEST_F(HostCompilerTest, AHeaderFromTheUsersVariablesIsNotTaken) {
+    const TemporaryDirectory directory;
+    write_text(directory.path() / "stray.h", "\n");
+    const ScopedVariable variable("CPATH", directory.path().string());
+    Source source = answer_source();
+    source.text = "#include \"stray.h\"\n" + source.text;
+    EXPECT_THAT(build_error([&] { compiler_->compile(source, host()); }), HasSubstr("stray.h"));
+}
+
+TEST_F(HostCompilerTest, TheArchitectureReachesTheOptionsAndTheCode) {
+    EXPECT_THAT(compiler_->supported_archs(), Contains(host_arch()));
+    EXPECT_THAT(build_error([&] { compiler_->compile(answer_source(), host("sm_90")); }),
+                AllOf(HasSubstr("\"sm_90\""), HasSubstr(host_arch())));
+#ifdef __x86_64__
+    EXPECT_THAT(compiler_->options(host("x86-64-v2")), Contains("-march=x86-64-v2"));
+    const Source source = answer_source("\n#ifdef __AVX2__\n#warning has avx2\n#endif\nreturn 0;");
+    EXPECT_THAT(compiler_->compile(source, host("x86-64-v3")).log, HasSubstr("has avx2"));
+    EXPECT_THAT(compiler_->compile(source, host("x86-64-v2")).log, Not(HasSubstr("has avx2")));
+#endif
+}
+
+TEST_F(HostCompilerTest, TheIdentityIsTheBuildAndNotThePlace) {
+    const std::string identity = compiler_->identity();
+    EXPECT_EQ(identity, make_host_compiler(60s)->identity());
+    EXPECT_THAT(identity, AllOf(HasSubstr("version "), HasSubstr(" for "), HasSubstr("-linux")));
+    EXPECT_THAT(identity, Not(HasSubstr("/usr")));
+    const ScopedVariable variable("LC_ALL", "de_DE.UTF-8");
+    EXPECT_EQ(identity, make_host_compiler(60s)->identity());
+}
+
+TEST_F(HostCompilerTest, TwoCompilersHaveTwoIdentities) {
+    std::vector<std::string> identities;
+    for (const char* name : {"g++", "clang++"}) {
+        const ScopedVariable variable("KILN_HOST_CXX", name);
+        try {
+            const auto compiler = make_host_compiler(60s);
+            identities.push_back(compiler->identity());
+            EXPECT_FALSE(compiler->compile(answer_source(), host()).bytes.empty()) << name;
+        } catch (const BuildError& error) {
+            GTEST_SKIP() << "needs both g++ and clang++: " << error.what();
+        }
+    }
+    EXPECT_NE(identities[0], identities[1]);
+}
+
+TEST_F(HostCompilerTest, ACompilerThatHangsIsKilled) {
+    const TemporaryDirectory directory;
+    const auto file = directory.path() / "slow-c++";
+    write_text(file, "#!/bin/sh\nif [ \"$1\" = -v ]; then exec c++ -v; fi\nsleep 60\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    const ScopedVariable variable("KILN_HOST_CXX", file.string());
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THAT(build_error([&] { make_host_compiler(1s)->compile(answer_source(), host()); }),
+                HasSubstr("1 s"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
+}
+
+TEST(HostCompilerMissing, SaysHowToGetOne) {
+    const TemporaryDirectory empty;
+    const ScopedVariable unset("KILN_HOST_CXX", "");
+    const ScopedVariable path("PATH", empty.path().string());
+    EXPECT_THAT(build_error([] { make_host_compiler(1s)->identity(); }),
+                AllOf(HasSubstr("clang++"), HasSubstr("apt-get install g++")));
+    const ScopedVariable variable("KILN_HOST_CXX", "my-c++");
+    EXPECT_THAT(build_error([] { make_host_compiler(1s)->compile(answer_source(), host()); }),
+                AllOf(HasSubstr("KILN_HOST_CXX"), HasSubstr("\"my-c++\"")));
+}
+
+TEST(HostArch, IsOneOfTheKnownNames) {
+#ifdef __x86_64__
+    EXPECT_THAT(host_arch(), testing::MatchesRegex("x86-64(-v[234])?"));
+    // The kernel's own list of features must agree.
+    std::ifstream file("/proc/cpuinfo");
+    std::string line;
+    while (std::getline(file, line) && !line.starts_with("flags")) {
+    }
+    line += ' ';
+    const bool v3 = line.find(" avx2 ") != std::string::npos && line.find(" bmi2 ") != std::string::npos &&
+                    line.find(" fma ") != std::string::npos && line.find(" movbe ") != std::string::npos;
+    if (!line.starts_with("flags")) GTEST_SKIP() << "no processor flags in /proc/cpuinfo";
+    EXPECT_EQ(v3, host_arch() >= "x86-64-v3") << line;
+#else
+    EXPECT_FALSE(host_arch().empty());
+#endif
+}
+
+}  // namespace
+}  // namespace kiln
