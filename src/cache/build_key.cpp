@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The canonical key text.
+#include "cache/build_key.h"
+
+#include <string_view>
+
+#include "base/digest.h"
+
+namespace kiln {
+namespace {
+
+void append(std::string& text, std::string_view tag, std::string_view value) {
+    text += tag;
+    text += ' ';
+    text += std::to_string(value.size());
+    text += '\n';
+    text += value;
+    text += '\n';
+}
+
+}  // namespace
+
+BuildKey make_build_key(const Target& target, const std::string& compiler_identity,
+                        const std::vector<std::string>& options, const Source& source) {
+    std::string text = "kiln-key 1\n";
+    append(text, "backend", name(target.backend));
+    append(text, "arch", target.arch);
+    append(text, "compiler", compiler_identity);
+    for (const auto& option : options) append(text, "option", option);
+    append(text, "file", source.file_name);
+    append(text, "entry", source.entry);
+    for (const auto& header : source.headers)
+        append(text, "header", header.name + " " + digest_hex(header.text));
+    append(text, "source", source.text);
+    std::string digest = digest_hex(text);
+    return {std::move(digest), std::move(text)};
+}
+
+}  // namespace kiln

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The service on the host backend: origins, single flight, failures, damage, argument checks.
+#include <gtest/gtest.h>
+#include <kiln/kiln.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+
+namespace kiln {
+namespace {
+
+constexpr const char* kScale = R"(// scale: y = FACTOR * x
+//@ kernel scale
+//@ param  FACTOR int in 1..100 = 2 "the factor"
+//@ block  32
+//@ grid   ceil_div(n, 32)
+#include "kiln/device.h"
+extern "C" __global__ void scale(int n, const float* x, float* y) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = FACTOR * x[i];
+}
+)";
+using ScaleFn = void(int n, const float* x, float* y);
+
+struct Fixture : testing::Test {
+    TemporaryDirectory directory;
+    std::vector<std::string> warnings;
+
+    ServiceOptions options() {
+        ServiceOptions result;
+        result.backend = Backend::host;
+        result.cache_directory = directory.path() / "cache";
+        result.on_warning = [this](std::string_view text) { warnings.emplace_back(text); };
+        return result;
+    }
+    static void expect_scales(Service& service, const Kernel<ScaleFn>& kernel, float factor) {
+        const int n = 77;
+        std::vector<float> x(n), y(n, -1.0f);
+        for (int i = 0; i < n; ++i) x[static_cast<std::size_t>(i)] = static_cast<float>(i) - 30.0f;
+        auto x_buffer = service.device().allocate(n * sizeof(float));
+        auto y_buffer = service.device().allocate(n * sizeof(float));
+        x_buffer.copy_from(std::as_bytes(std::span(x)));
+        kernel(service.stream(), n, x_buffer.as<float>(), y_buffer.as<float>());
+        service.stream().synchronize();
+        y_buffer.copy_to(std::as_writable_bytes(std::span(y)));
+        for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], factor * x[i]) << i;
+    }
+    std::filesystem::path only_entry() {
+        std::filesystem::path found;
+        for (const auto& item : std::filesystem::recursive_directory_iterator(directory.path() / "cache")) {
+            if (!item.is_regular_file()) continue;
+            EXPECT_TRUE(found.empty()) << found << " and " << item.path();
+            found = item.path();
+        }
+        return found;
+    }
+};
+using ServiceTest = Fixture;
+
+TEST_F(ServiceTest, CompilesOnceThenMemoryThenDisk) {
+    Service first(options());
+    const auto variant = first.parse(kScale, "scale.cu").variant({{"FACTOR", 3}});
+    const auto compiled = first.build<ScaleFn>(variant);
+    EXPECT_EQ(compiled.origin(), Origin::compiled);
+    expect_scales(first, compiled, 3);
+    // Parsed again, it is still the same template.
+    EXPECT_EQ(first.build<ScaleFn>(first.parse(kScale, "scale.cu").variant({{"FACTOR", 3}})).origin(),
+              Origin::memory);
+    EXPECT_EQ(first.counters().compiles, 1u);
+
+    Service second(options());
+    const auto again = second.build<ScaleFn>(variant);
+    EXPECT_EQ(again.origin(), Origin::disk);
+    expect_scales(second, again, 3);
+    EXPECT_EQ(second.counters().compiles, 0u);
+
+    auto no_cache = options();
+    no_cache.use_cache = false;
+    Service third(no_cache);
+    EXPECT_EQ(third.build<ScaleFn>(variant).origin(), Origin::off);
+    EXPECT_EQ(warnings, std::vector<std::string>());
+}
+
+TEST_F(ServiceTest, ThreadsThatAskAtOnceCompileOnce) {
+    Service service(options());
+    const auto scale = service.parse(kScale, "scale.cu");
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+        threads.emplace_back([&] {
+            for (int factor : {5, 6})
+                expect_scales(service, service.build<ScaleFn>(scale.variant({{"FACTOR", factor}})),
+                              static_cast<float>(factor));
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(service.counters().compiles, 2u);
+}
+
+TEST_F(ServiceTest, AFailureIsNotRemembered) {
+    Service service(options());
+    std::string broken = kScale;
+    broken.replace(broken.find("FACTOR * x[i]"), 13, "FACTOR + nothing");
+    const auto variant = service.parse(broken, "scale.cu").variant();
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        try {
+            service.build<ScaleFn>(variant);
+            FAIL() << "it compiled";
+        } catch (const BuildError& error) {
+            EXPECT_NE(error.log().find("scale.cu:9"), std::string::npos) << error.log();
+        }
+    }
+    EXPECT_EQ(service.counters().compiles, 2u);
+    EXPECT_EQ(service.counters().build_failures, 2u);
+    EXPECT_TRUE(only_entry().empty());
+}
+
+TEST_F(ServiceTest, ADamagedEntryIsReplacedInTheSameCall) {
+    const auto variant = [&] {
+        Service service(options());
+        auto made = service.parse(kScale, "scale.cu").variant();
+        service.build<ScaleFn>(made);
+        return made;
+    }();
+    std::fstream(only_entry(), std::ios::in | std::ios::out | std::ios::binary).seekp(1000).put('\x55');
+    {
+        Service service(options());
+        const auto kernel = service.build<ScaleFn>(variant);
+        EXPECT_EQ(kernel.origin(), Origin::compiled);
+        expect_scales(service, kernel, 2);
+        EXPECT_EQ(service.counters().rejected_entries, 1u);
+        EXPECT_EQ(warnings.size(), 1u);
+    }
+    Service service(options());
+    EXPECT_EQ(service.build<ScaleFn>(variant).origin(), Origin::disk);
+}
+
+TEST_F(ServiceTest, AWrongFnIsRefusedWithTheDeclaration) {
+    Service service(options());
+    const auto variant = service.parse(kScale, "scale.cu").variant();
+    const auto message = [&](auto build) -> std::string {
+        try {
+            build();
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "no error";
+    };
+    EXPECT_NE(message([&] { service.build<void(int, const float*)>(variant); }).find("has 2 arguments"),
+              std::string::npos);
+    const auto wrong_type = message([&] { service.build<void(int, const half*, float*)>(variant); });
+    EXPECT_NE(wrong_type.find("argument 2 of Fn is const half*"), std::string::npos) << wrong_type;
+    EXPECT_NE(wrong_type.find("const float* x"), std::string::npos) << wrong_type;
+    EXPECT_NE(message([&] { service.build<void(long long, const float*, float*)>(variant); }), "no error");
+    EXPECT_NE(message([&] { service.build<void(int, const float*, const float*)>(variant); }), "no error");
+    EXPECT_EQ(message([&] { service.build<void(int, float*, float*)>(variant); }), "no error");
+}
+
+TEST_F(ServiceTest, AnUnusableCacheDirectoryIsToldOnceAndTheJobRuns) {
+    write_text(directory.path() / "file", "");
+    auto unusable = options();
+    unusable.cache_directory = directory.path() / "file" / "cache";
+    Service service(unusable);
+    const auto scale = service.parse(kScale, "scale.cu");
+    for (int factor : {1, 2, 3})
+        expect_scales(service, service.build<ScaleFn>(scale.variant({{"FACTOR", factor}})),
+                      static_cast<float>(factor));
+    EXPECT_EQ(warnings.size(), 1u);
+    EXPECT_NE(service.cache_problem().find("file"), std::string::npos);
+}
+
+TEST_F(ServiceTest, AsyncGivesTheKernelOrTheError) {
+    Service service(options());
+    const auto scale = service.parse(kScale, "scale.cu");
+    auto good = service.build_async<ScaleFn>(scale.variant());
+    expect_scales(service, good.get(), 2);
+    auto bad = service.build_async<void(int)>(scale.variant());
+    EXPECT_THROW(bad.get(), UsageError);
+}
+
+TEST_F(ServiceTest, ADirectoryOfTemplatesGoesBeforeTheBuiltInOnes) {
+    std::string mine = kScale;
+    const auto place = directory.path() / "templates";
+    std::filesystem::create_directory(place);
+    write_text(place / "another_name.cu", mine);
+    auto with_directory = options();
+    with_directory.template_directories = {place};
+    Service service(with_directory);
+    EXPECT_EQ(service.find("scale").file(), (place / "another_name.cu").string());
+    EXPECT_EQ(service.find("gemm_tiled").name(), "gemm_tiled");
+    EXPECT_EQ(service.templates().size(), Service(options()).templates().size() + 1);
+    try {
+        service.find("gem_tiled");
+        FAIL();
+    } catch (const UsageError& error) {
+        EXPECT_NE(std::string(error.what()).find("did you mean gemm_tiled"), std::string::npos)
+            << error.what();
+    }
+    with_directory.template_directories = {directory.path() / "missing"};
+    EXPECT_THROW(Service{with_directory}, TemplateError);
+}
+
+TEST_F(ServiceTest, BuiltInTemplatesAreNamedAsTheirFiles) {
+    Service service(options());
+    for (const auto& item : service.templates()) {
+        EXPECT_EQ(item.file(), item.name() + ".cu");
+        EXPECT_FALSE(item.summary().empty()) << item.name();
+    }
+}
+
+}  // namespace
+}  // namespace kiln
