@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA C++ for an ordinary C++17 compiler: each GPU thread is a fiber, each block runs on one OS
+// thread, a warp has 32 lanes. Offered: the keywords, thread and block indices, barriers, votes,
+// shuffles, atomics, mathematics, vector types, half and bfloat16, dynamic_shared.
+// Not here: `extern __shared__` (use kiln::dynamic_shared), clusters, grid-wide waits, textures. A thread
+// hands over only in a barrier, vote or shuffle, so waiting for another thread of the block in a loop
+// does not end.
+#pragma once
+
+#include "kiln/host_abi.h"
+
+// Keywords. With alignas write it first: `alignas(16) __shared__ float tile[64];`. As in CUDA, shared
+// variables are not initialised; __thread refuses types that would be.
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __grid_constant__
+#define __shared__ static __thread
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
+#include "kiln/host_atomic.h"
+#include "kiln/host_math.h"
+#include "kiln/host_types.h"
+
+namespace kiln_host {
+
+/// The GPU thread that runs on this OS thread now.
+static thread_local Thread* current = nullptr;
+
+/// Makes a call to the runtime, during which other threads of the block may run.
+template <class Call>
+__forceinline__ auto wait(Call call) {
+    Thread* const self = current;
+    __asm__ volatile("" ::: "memory");
+    auto result = call(self, *self->block->runtime);
+    current = self;
+    __asm__ volatile("" ::: "memory");
+    return result;
+}
+
+}  // namespace kiln_host
+
+// Who am I.
+#define threadIdx (static_cast<const uint3&>(::kiln_host::current->thread_idx))
+#define blockIdx (static_cast<const uint3&>(::kiln_host::current->block->block_idx))
+#define blockDim (static_cast<const uint3&>(::kiln_host::current->block->block_dim))
+#define gridDim (static_cast<const uint3&>(::kiln_host::current->block->grid_dim))
+constexpr int warpSize = kiln_host::kWarpSize;
+
+namespace kiln {
+
+/// The dynamic shared memory of the block; aligned to 1024 bytes.
+template <class T>
+__forceinline__ T* dynamic_shared() {
+    return static_cast<T*>(__builtin_assume_aligned(kiln_host::current->block->dynamic_shared, 1024));
+}
+
+}  // namespace kiln
+
+// Barriers of the block. A thread that has ended no longer counts.
+inline int __syncthreads_count(int predicate) {
+    return int(kiln_host::wait([predicate](kiln_host::Thread* self, const kiln_host::Runtime& runtime) {
+        return runtime.sync_block(self, predicate != 0);
+    }));
+}
+inline void __syncthreads() { __syncthreads_count(0); }
+inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
+inline int __syncthreads_and(int predicate) { return __syncthreads_count(!predicate) == 0; }
+
+// Barriers and votes of the warp. Lanes of the mask that have ended no longer count. A lane that waits
+// with a mask without itself, or for a lane that never comes, ends the launch with an error.
+namespace kiln_host {
+
+struct Vote {
+    unsigned yes, arrived;
+};
+inline Vote vote(unsigned mask, int predicate) {
+    return wait([=](Thread* self, const Runtime& runtime) {
+        Vote result;
+        result.yes = runtime.sync_warp(self, mask, predicate != 0, &result.arrived);
+        return result;
+    });
+}
+
+}  // namespace kiln_host
+
+inline void __syncwarp(unsigned mask = 0xffffffffu) { kiln_host::vote(mask, 0); }
+inline unsigned __ballot_sync(unsigned mask, int predicate) { return kiln_host::vote(mask, predicate).yes; }
+inline int __any_sync(unsigned mask, int predicate) { return kiln_host::vote(mask, predicate).yes != 0; }
+inline int __all_sync(unsigned mask, int predicate) {
+    const kiln_host::Vote result = kiln_host::vote(mask, predicate);
+    return result.yes == result.arrived;
+}
+/// The lanes that have not ended. In a branch that only some lanes take, use __ballot_sync before it.
+inline unsigned __activemask() { return kiln_host::current->block->runtime->live_lanes(kiln_host::current); }
+
+// Shuffles, of any trivially copyable type up to 16 bytes. Width is a power of two up to 32. A source
+// outside the segment gives the lane's own value, as on the GPU; so does a lane that did not take part.
+namespace kiln_host {
+
+template <class T, class Pick>
+inline T shuffle(unsigned mask, T value, Pick pick) {
+    static_assert(sizeof(T) <= sizeof(Deposit) && __is_trivially_copyable(T), "shuffles move up to 16 bytes");
+    return wait([&](Thread* self, const Runtime& runtime) {
+        unsigned arrived;
+        const Deposit* deposits = runtime.exchange(self, mask, &value, sizeof(T), &arrived);
+        const int source = pick(int(self->lane));
+        T result = value;
+        if (source >= 0 && (arrived >> source & 1u) != 0)
+            __builtin_memcpy(&result, &deposits[source], sizeof(T));
+        return result;
+    });
+}
+
+}  // namespace kiln_host
+
+template <class T>
+inline T __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
+    return kiln_host::shuffle(mask, value,
+                              [=](int lane) { return (lane & -width) | (source & (width - 1)); });
+}
+template <class T>
+inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
+    return kiln_host::shuffle(mask, value, [=](int lane) {
+        const int source = lane - int(delta & 31u);
+        return source >= (lane & -width) ? source : lane;
+    });
+}
+template <class T>
+inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
+    return kiln_host::shuffle(mask, value, [=](int lane) {
+        const int source = lane + int(delta & 31u);
+        return source <= (lane | (width - 1)) ? source : lane;
+    });
+}
+template <class T>
+inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize) {
+    return kiln_host::shuffle(mask, value, [=](int lane) {
+        const int source = lane ^ (lane_mask & 31);
+        return source <= (lane | (width - 1)) ? source : lane;
+    });
+}
+
+// Time and failure.
+inline long long clock64() {
+#if defined(__x86_64__)
+    return (long long)__builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    long long ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#else
+    return 0;
+#endif
+}
+namespace kiln_host {
+
+[[noreturn]] inline void trap(const char* message) {
+    current->block->runtime->trap(current, message);
+    __builtin_unreachable();
+}
+
+}  // namespace kiln_host
+
+[[noreturn]] inline void __trap() { kiln_host::trap("__trap() was called"); }
+
+#define KILN_TEXT_OF(x) #x
+#define KILN_TEXT(x) KILN_TEXT_OF(x)
+#ifndef assert
+#ifdef NDEBUG
+#define assert(condition) static_cast<void>(0)
+#else
+#define assert(condition)               \
+    ((condition) ? static_cast<void>(0) \
+                 : ::kiln_host::trap(__FILE__ ":" KILN_TEXT(__LINE__) ": assertion failed: " #condition))
+#endif
+#endif
+
+// What a shared object exports: the argument sizes from the kernel's own type, and how to run a thread.
+namespace kiln_host {
+
+template <unsigned... I>
+struct Indices {};
+#if defined(__clang__)
+template <class, unsigned... I>
+using IndicesOf = Indices<I...>;
+template <unsigned N>
+using FirstIndices = __make_integer_seq<IndicesOf, unsigned, N>;
+#else
+template <unsigned N>
+using FirstIndices = Indices<__integer_pack(N)...>;
+#endif
+
+template <class Function>
+struct Export;
+template <class... A>
+struct Export<void(A...)> {
+    static constexpr unsigned count = sizeof...(A);
+    static constexpr unsigned bytes[count + 1] = {sizeof(A)...};
+
+    template <void (*kernel)(A...)>
+    static void run(Thread* thread, void* const* arguments) {
+        current = thread;
+        call<kernel>(arguments, FirstIndices<count>{});
+    }
+
+  private:
+    template <void (*kernel)(A...), unsigned... I>
+    static __forceinline__ void call([[maybe_unused]] void* const* arguments, Indices<I...>) {
+        kernel(*static_cast<A*>(arguments[I])...);
+    }
+};
+
+}  // namespace kiln_host
+
+/// Written once, after the kernel.
+#define KILN_HOST_KERNEL(name)                                                                   \
+    extern "C" {                                                                                 \
+    extern const kiln_host::Kernel kiln_host_kernel __attribute__((visibility("default")));      \
+    const kiln_host::Kernel kiln_host_kernel = {                                                 \
+        kiln_host::kAbiVersion, kiln_host::Export<decltype(name)>::count,                        \
+        kiln_host::Export<decltype(name)>::bytes, kiln_host::Export<decltype(name)>::run<name>}; \
+    }

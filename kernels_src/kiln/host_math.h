@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Mathematics and bits as CUDA names them. The C library's functions are declared, not included: its
+// C++ headers would cost more than the kernel. Part of device_host.h.
+#pragma once
+
+// From the C library.
+extern "C" {
+// clang-format off
+#define KILN_MATH1(name)           \
+    float name##f(float) noexcept; \
+    double name(double) noexcept;
+#define KILN_MATH2(name)                  \
+    float name##f(float, float) noexcept; \
+    double name(double, double) noexcept;
+KILN_MATH1(sqrt) KILN_MATH1(cbrt) KILN_MATH1(exp) KILN_MATH1(exp2) KILN_MATH1(expm1)
+KILN_MATH1(log) KILN_MATH1(log2) KILN_MATH1(log10) KILN_MATH1(log1p)
+KILN_MATH1(sin) KILN_MATH1(cos) KILN_MATH1(tan) KILN_MATH1(asin) KILN_MATH1(acos) KILN_MATH1(atan)
+KILN_MATH1(sinh) KILN_MATH1(cosh) KILN_MATH1(tanh) KILN_MATH1(erf) KILN_MATH1(erfc)
+KILN_MATH1(fabs) KILN_MATH1(floor) KILN_MATH1(ceil) KILN_MATH1(trunc) KILN_MATH1(round) KILN_MATH1(rint)
+KILN_MATH2(pow) KILN_MATH2(fmod) KILN_MATH2(atan2) KILN_MATH2(hypot) KILN_MATH2(copysign)
+#undef KILN_MATH1
+#undef KILN_MATH2
+float fmaf(float, float, float) noexcept;
+double fma(double, double, double) noexcept;
+int abs(int) noexcept;
+int printf(const char*, ...);
+// clang-format on
+
+// Compiled in place: as calls they would dominate a reduction. A NaN loses against a number.
+#define KILN_IN_PLACE extern __inline__ __attribute__((__gnu_inline__, __always_inline__))
+KILN_IN_PLACE float fmaxf(float a, float b) noexcept { return b < a || b != b ? a : b; }
+KILN_IN_PLACE float fminf(float a, float b) noexcept { return a < b || b != b ? a : b; }
+KILN_IN_PLACE double fmax(double a, double b) noexcept { return b < a || b != b ? a : b; }
+KILN_IN_PLACE double fmin(double a, double b) noexcept { return a < b || b != b ? a : b; }
+
+// CUDA's fast approximations, here as exact as the library. The C library uses these names too.
+KILN_IN_PLACE float __expf(float x) noexcept { return __builtin_expf(x); }
+KILN_IN_PLACE float __logf(float x) noexcept { return __builtin_logf(x); }
+KILN_IN_PLACE float __log2f(float x) noexcept { return __builtin_log2f(x); }
+KILN_IN_PLACE float __sinf(float x) noexcept { return __builtin_sinf(x); }
+KILN_IN_PLACE float __cosf(float x) noexcept { return __builtin_cosf(x); }
+KILN_IN_PLACE float __powf(float x, float y) noexcept { return __builtin_powf(x, y); }
+#undef KILN_IN_PLACE
+}
+
+// CUDA's own: rounding named in the call, and some that C lacks.
+inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
+inline double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+
+// min and max with CUDA's mixtures of signs and sizes.
+namespace kiln_host {
+
+template <class T>
+constexpr T smaller(T a, T b) {
+    return b < a ? b : a;
+}
+template <class T>
+constexpr T larger(T a, T b) {
+    return a < b ? b : a;
+}
+
+}  // namespace kiln_host
+#define KILN_MINMAX(A, B, R)                                                 \
+    inline constexpr R min(A a, B b) { return kiln_host::smaller<R>(a, b); } \
+    inline constexpr R max(A a, B b) { return kiln_host::larger<R>(a, b); }
+#define KILN_MINMAX_INTEGER(S, U) \
+    KILN_MINMAX(S, S, S) KILN_MINMAX(U, U, U) KILN_MINMAX(S, U, U) KILN_MINMAX(U, S, U)
+KILN_MINMAX_INTEGER(int, unsigned)
+KILN_MINMAX_INTEGER(long, unsigned long)
+KILN_MINMAX_INTEGER(long long, unsigned long long)
+#undef KILN_MINMAX_INTEGER
+#undef KILN_MINMAX
+inline float min(float a, float b) { return fminf(a, b); }
+inline float max(float a, float b) { return fmaxf(a, b); }
+inline double min(double a, double b) { return fmin(a, b); }
+inline double max(double a, double b) { return fmax(a, b); }
+
+// The same bits as another type.
+inline int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+inline long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
+inline double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
+
+// Bits: population count, first set (from 1; 0: none), leading zeros, reversal, upper half of a product.
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x)); }
+inline int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
+inline unsigned __brev(unsigned x) {
+    x = __builtin_bswap32(x);
+    x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
+    x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
+    return (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
+}
+inline unsigned long long __brevll(unsigned long long x) {
+    return (unsigned long long)__brev(unsigned(x)) << 32 | __brev(unsigned(x >> 32));
+}
+inline int __mulhi(int a, int b) { return int((long long)a * b >> 32); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)a * b >> 32); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    __extension__ typedef unsigned __int128 Wide;
+    return (unsigned long long)((Wide)a * b >> 64);
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of the CUDA driver that Kiln uses, by our own declarations, so that the build needs no
+// CUDA header. The library is opened at the first use and stays open. tests/unit/cuda_api_test.cpp
+// holds every declaration here against <cuda.h> wherever that is installed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/dynamic_library.h"
+
+namespace kiln::cuda {
+
+using Result = int;
+using DeviceHandle = int;
+using DevicePointer = unsigned long long;
+using ContextHandle = struct ContextOpaque*;
+using ModuleHandle = struct ModuleOpaque*;
+using FunctionHandle = struct FunctionOpaque*;
+using StreamHandle = struct StreamOpaque*;
+using EventHandle = struct EventOpaque*;
+
+enum : Result {
+    kSuccess = 0,
+    kErrorInvalidValue = 1,
+    kErrorDeinitialized = 4,
+    kErrorNoDevice = 100,
+    kErrorInvalidDevice = 101,
+    kErrorInvalidImage = 200,
+    kErrorNotFound = 500,
+    kErrorIllegalAddress = 700,
+    kErrorLaunchTimeout = 702,
+    kErrorContextIsDestroyed = 709,
+    kErrorAssert = 710,
+    kErrorHardwareStackError = 714,
+    kErrorIllegalInstruction = 715,
+    kErrorMisalignedAddress = 716,
+    kErrorInvalidAddressSpace = 717,
+    kErrorInvalidPc = 718,
+    kErrorLaunchFailed = 719,
+};
+
+enum DeviceAttribute : int {
+    kMaxThreadsPerBlock = 1,
+    kMaxGridX = 5,
+    kMaxGridY = 6,
+    kMaxGridZ = 7,
+    kMaxSharedPerBlock = 8,
+    kWarpSize = 10,
+    kMaxRegistersPerBlock = 12,
+    kMultiprocessorCount = 16,
+    kL2CacheSize = 38,
+    kMaxThreadsPerMultiprocessor = 39,
+    kComputeCapabilityMajor = 75,
+    kComputeCapabilityMinor = 76,
+    kMaxSharedPerMultiprocessor = 81,
+    kMaxRegistersPerMultiprocessor = 82,
+    kMaxSharedPerBlockOptin = 97,
+    kMaxBlocksPerMultiprocessor = 106,
+    kClusterLaunch = 120,
+};
+
+enum FunctionAttribute : int {
+    kFunctionMaxThreadsPerBlock = 0,
+    kFunctionSharedBytes = 1,
+    kFunctionLocalBytes = 3,
+    kFunctionRegisters = 4,
+    kFunctionMaxDynamicSharedBytes = 8,
+    kFunctionNonPortableClusterAllowed = 14,
+};
+
+enum JitOption : int {
+    kJitInfoLogBuffer = 3,
+    kJitInfoLogBufferBytes = 4,
+    kJitErrorLogBuffer = 5,
+    kJitErrorLogBufferBytes = 6,
+};
+
+enum : unsigned { kStreamNonBlocking = 1, kEventDefault = 0 };
+enum LaunchAttributeId : int { kLaunchClusterDimension = 4 };
+
+struct LaunchAttribute {
+    LaunchAttributeId id;
+    char padding[8 - sizeof(LaunchAttributeId)];
+    union {
+        char bytes[64];
+        struct {
+            unsigned x, y, z;
+        } cluster;
+    } value;
+};
+
+struct LaunchConfig {
+    unsigned grid_x, grid_y, grid_z;
+    unsigned block_x, block_y, block_z;
+    unsigned shared_bytes;
+    StreamHandle stream;
+    LaunchAttribute* attributes;
+    unsigned attribute_count;
+};
+
+// required(member, symbol, arguments): a driver without it is too old. optional: null where missing
+// (from CUDA 11.8: cuLaunchKernelEx; from 12.4: cuFuncLoad, cuFuncGetParamInfo).
+// The symbol carries the version that the library exports: cuMemAlloc alone is a 32-bit relic.
+// clang-format off
+#define KILN_CUDA_FUNCTIONS(required, optional)                                                            \
+    required(get_error_name, cuGetErrorName, (Result, const char**))                                       \
+    required(get_error_string, cuGetErrorString, (Result, const char**))                                   \
+    required(init, cuInit, (unsigned))                                                                     \
+    required(driver_get_version, cuDriverGetVersion, (int*))                                               \
+    required(device_get_count, cuDeviceGetCount, (int*))                                                   \
+    required(device_get, cuDeviceGet, (DeviceHandle*, int))                                                \
+    required(device_get_name, cuDeviceGetName, (char*, int, DeviceHandle))                                 \
+    required(device_total_mem, cuDeviceTotalMem_v2, (std::size_t*, DeviceHandle))                          \
+    required(device_get_attribute, cuDeviceGetAttribute, (int*, DeviceAttribute, DeviceHandle))            \
+    required(primary_context_retain, cuDevicePrimaryCtxRetain, (ContextHandle*, DeviceHandle))             \
+    required(primary_context_release, cuDevicePrimaryCtxRelease_v2, (DeviceHandle))                        \
+    required(context_get_current, cuCtxGetCurrent, (ContextHandle*))                                       \
+    required(context_set_current, cuCtxSetCurrent, (ContextHandle))                                        \
+    required(context_synchronize, cuCtxSynchronize, ())                                                    \
+    required(mem_get_info, cuMemGetInfo_v2, (std::size_t*, std::size_t*))                                  \
+    required(mem_alloc, cuMemAlloc_v2, (DevicePointer*, std::size_t))                                      \
+    required(mem_free, cuMemFree_v2, (DevicePointer))                                                      \
+    required(memcpy_to_device, cuMemcpyHtoDAsync_v2,                                                       \
+             (DevicePointer, const void*, std::size_t, StreamHandle))                                      \
+    required(memcpy_from_device, cuMemcpyDtoHAsync_v2, (void*, DevicePointer, std::size_t, StreamHandle))  \
+    required(memset_d8, cuMemsetD8Async, (DevicePointer, unsigned char, std::size_t, StreamHandle))        \
+    required(memset_d32, cuMemsetD32Async, (DevicePointer, unsigned, std::size_t, StreamHandle))           \
+    required(stream_create, cuStreamCreate, (StreamHandle*, unsigned))                                     \
+    required(stream_destroy, cuStreamDestroy_v2, (StreamHandle))                                           \
+    required(stream_synchronize, cuStreamSynchronize, (StreamHandle))                                      \
+    required(event_create, cuEventCreate, (EventHandle*, unsigned))                                        \
+    required(event_destroy, cuEventDestroy_v2, (EventHandle))                                              \
+    required(event_record, cuEventRecord, (EventHandle, StreamHandle))                                     \
+    required(event_synchronize, cuEventSynchronize, (EventHandle))                                         \
+    required(event_elapsed_time, cuEventElapsedTime, (float*, EventHandle, EventHandle))                   \
+    required(module_load_data, cuModuleLoadData, (ModuleHandle*, const void*))                             \
+    required(module_load_data_ex, cuModuleLoadDataEx,                                                      \
+             (ModuleHandle*, const void*, unsigned, JitOption*, void**))                                   \
+    required(module_unload, cuModuleUnload, (ModuleHandle))                                                \
+    required(module_get_function, cuModuleGetFunction, (FunctionHandle*, ModuleHandle, const char*))       \
+    required(function_get_attribute, cuFuncGetAttribute, (int*, FunctionAttribute, FunctionHandle))        \
+    required(function_set_attribute, cuFuncSetAttribute, (FunctionHandle, FunctionAttribute, int))         \
+    optional(function_load, cuFuncLoad, (FunctionHandle))                                                  \
+    optional(function_get_param_info, cuFuncGetParamInfo,                                                  \
+             (FunctionHandle, std::size_t, std::size_t*, std::size_t*))                                    \
+    required(occupancy_blocks, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                \
+             (int*, FunctionHandle, int, std::size_t))                                                     \
+    required(launch_kernel, cuLaunchKernel,                                                                \
+             (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
+              StreamHandle, void**, void**))                                                               \
+    optional(launch_kernel_ex, cuLaunchKernelEx, (const LaunchConfig*, FunctionHandle, void**, void**))
+// clang-format on
+
+/// The opened driver. Immutable once made; shared by all threads for the rest of the process.
+struct Api {
+#define KILN_DECLARE(member, symbol, arguments) Result(*member) arguments = nullptr;
+    KILN_CUDA_FUNCTIONS(KILN_DECLARE, KILN_DECLARE)
+#undef KILN_DECLARE
+    DynamicLibrary library;
+    std::string version;  ///< for people: "CUDA 13.0, driver 580.95.05"
+
+    /// Throws DeviceError when `result` is no success; `call` is the driver's function.
+    void check(Result result, const char* call) const {
+        if (result != kSuccess) fail(result, call);
+    }
+    /// Throws DeviceError. what: what was attempted, with its numbers; may be empty.
+    [[noreturn]] void fail(Result result, const char* call, std::string_view what = {}) const;
+    /// "out of memory (CUDA_ERROR_OUT_OF_MEMORY, 2)"
+    std::string describe(Result result) const;
+};
+
+/// The driver, opened and initialised at the first call. nullptr when there is none that works;
+/// `reason`, when given, then receives one line on why. A driver without a device counts as none.
+const Api* api(std::string* reason = nullptr);
+
+}  // namespace kiln::cuda

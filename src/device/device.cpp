@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The public handles over Driver, and the choice of a driver by backend.
+#include <kiln/device.h>
+#include <kiln/error.h>
+
+#include <utility>
+
+#include "device/driver.h"
+
+namespace kiln {
+namespace {
+
+std::shared_ptr<Driver> open_driver(Backend backend, int ordinal) {
+    switch (backend) {
+        case Backend::cuda:
+            return open_cuda_device(ordinal);
+        case Backend::hip:
+            return open_hip_device(ordinal);
+        case Backend::host:
+            break;
+    }
+    return open_host_device(ordinal);
+}
+
+std::string label(Backend backend) {
+    return backend == Backend::cuda ? "CUDA" : backend == Backend::hip ? "HIP" : "host";
+}
+
+Driver& checked(const std::shared_ptr<Driver>& driver, const char* what) {
+    if (!driver)
+        throw UsageError(std::string("This ") + what +
+                         " belongs to no device: it was default-constructed or moved from.");
+    return *driver;
+}
+
+void check_size(std::size_t asked, std::size_t there) {
+    if (asked <= there) return;
+    throw UsageError("A copy of " + std::to_string(asked) + " bytes does not fit a buffer of " +
+                     std::to_string(there) + " bytes.");
+}
+
+}  // namespace
+
+Buffer::Buffer(std::shared_ptr<Driver> driver, std::size_t bytes)
+    : driver_(std::move(driver)), bytes_(bytes) {
+    if (bytes_ != 0) data_ = checked(driver_, "buffer").allocate(bytes_);
+}
+Buffer::Buffer(Buffer&& other) noexcept
+    : driver_(std::move(other.driver_)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+    Buffer moved(std::move(other));
+    std::swap(driver_, moved.driver_);
+    std::swap(data_, moved.data_);
+    std::swap(bytes_, moved.bytes_);
+    return *this;
+}
+Buffer::~Buffer() {
+    if (data_ != nullptr) driver_->release(data_);
+}
+
+void Buffer::copy_from(std::span<const std::byte> source) {
+    check_size(source.size(), bytes_);
+    if (!source.empty()) driver_->copy_to_device(data_, source.data(), source.size());
+}
+void Buffer::copy_to(std::span<std::byte> destination) const {
+    check_size(destination.size(), bytes_);
+    if (!destination.empty()) driver_->copy_from_device(destination.data(), data_, destination.size());
+}
+void Buffer::fill(std::uint32_t word) {
+    if (bytes_ != 0) driver_->fill(data_, word, bytes_);
+}
+
+Stream::Stream(std::shared_ptr<Driver> driver)
+    : driver_(std::move(driver)), handle_(checked(driver_, "stream").create_stream()) {}
+Stream::Stream(Stream&& other) noexcept
+    : driver_(std::move(other.driver_)), handle_(std::exchange(other.handle_, nullptr)) {}
+Stream& Stream::operator=(Stream&& other) noexcept {
+    Stream moved(std::move(other));
+    std::swap(driver_, moved.driver_);
+    std::swap(handle_, moved.handle_);
+    return *this;
+}
+Stream::~Stream() {
+    if (handle_ != nullptr) driver_->destroy_stream(handle_);
+}
+
+void Stream::synchronize() const { checked(driver_, "stream").synchronize(handle_); }
+
+Event::Event(std::shared_ptr<Driver> driver)
+    : driver_(std::move(driver)), handle_(checked(driver_, "event").create_event()) {}
+Event::Event(Event&& other) noexcept
+    : driver_(std::move(other.driver_)), handle_(std::exchange(other.handle_, nullptr)) {}
+Event& Event::operator=(Event&& other) noexcept {
+    Event moved(std::move(other));
+    std::swap(driver_, moved.driver_);
+    std::swap(handle_, moved.handle_);
+    return *this;
+}
+Event::~Event() {
+    if (handle_ != nullptr) driver_->destroy_event(handle_);
+}
+
+void Event::record(const Stream& stream) {
+    checked(stream.driver(), "stream");
+    checked(driver_, "event").record(handle_, stream.handle());
+}
+void Event::synchronize() const { checked(driver_, "event").synchronize_event(handle_); }
+double Event::elapsed_ms_since(const Event& start) const {
+    checked(start.driver_, "event");
+    return checked(driver_, "event").elapsed_ms(start.handle_, handle_);
+}
+
+Device Device::open(Backend backend, int ordinal) {
+    try {
+        return Device(open_driver(backend, ordinal));
+    } catch (const DeviceError& error) {
+        std::string reason;
+        const auto devices = list(backend, &reason);
+        if (devices.empty()) {
+            throw DeviceError(
+                "There is no " + label(backend) + " device: " + (reason.empty() ? error.what() : reason) +
+                    (reason.ends_with('.') ? "" : ".") + " The host backend (--backend host) needs none.",
+                error.call(), error.code());
+        }
+        if (ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size()) throw;
+        std::string there;
+        for (const auto& device : devices)
+            there += (there.empty() ? "" : ", ") + std::to_string(device.ordinal) + " (" + device.name + ")";
+        throw DeviceError("There is no " + label(backend) + " device " + std::to_string(ordinal) +
+                              "; there is " + there + ".",
+                          error.call(), error.code());
+    }
+}
+
+std::vector<DeviceInfo> Device::list(Backend backend, std::string* reason) {
+    switch (backend) {
+        case Backend::cuda:
+            return list_cuda_devices(reason);
+        case Backend::hip:
+            return list_hip_devices(reason);
+        case Backend::host:
+            break;
+    }
+    return list_host_devices(reason);
+}
+
+const DeviceInfo& Device::info() const { return driver_->info(); }
+Target Device::target() const { return {info().backend, info().arch, info().limits}; }
+std::size_t Device::free_bytes() const { return driver_->free_bytes(); }
+
+}  // namespace kiln

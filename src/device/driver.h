@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Driver: one opened device behind the public Device, Buffer, Stream, Event and the service's
+// kernels. Module: a loaded binary. Implemented by cuda_device, hip_device and host_device.
+#pragma once
+
+#include <kiln/build.h>
+#include <kiln/device.h>
+#include <kiln/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// What a launch needs besides its arguments.
+struct LaunchShape {
+    Dim3 grid;
+    Dim3 block;
+    Dim3 cluster;  ///< {1,1,1}: none
+    std::size_t dynamic_shared_bytes = 0;
+};
+
+/// What the driver knows of a loaded kernel.
+struct FunctionInfo {
+    std::optional<int> registers;
+    std::optional<std::size_t> local_bytes;
+    std::size_t static_shared_bytes = 0;
+    int max_threads_per_block = 0;
+    /// Size in bytes of each argument, where the driver can tell.
+    std::optional<std::vector<std::size_t>> argument_bytes;
+};
+
+/// A loaded binary with its one kernel resolved. Unloads on destruction, quietly.
+/// Thread-safe: launches may come from many threads.
+class Module {
+  public:
+    virtual ~Module() = default;
+
+    virtual const FunctionInfo& info() const = 0;
+    /// Allows launches with up to this much dynamic shared memory. Only ever raises the mark.
+    /// Throws DeviceError when static and dynamic together exceed the device.
+    virtual void allow_dynamic_shared(std::size_t bytes) = 0;
+    /// arguments: one pointer per argument. Throws DeviceError.
+    virtual void launch(const LaunchShape& shape, void* const* arguments, void* stream) const = 0;
+    /// nullopt where it has no meaning.
+    virtual std::optional<int> blocks_per_multiprocessor(const LaunchShape& shape) const = 0;
+    virtual void* function_handle() const = 0;
+    virtual void* module_handle() const = 0;
+};
+
+class Driver {
+  public:
+    virtual ~Driver() = default;
+
+    virtual const DeviceInfo& info() const = 0;
+    virtual std::size_t free_bytes() const = 0;
+
+    virtual void* allocate(std::size_t bytes) = 0;
+    virtual void release(void* memory) noexcept = 0;
+    virtual void copy_to_device(void* destination, const void* source, std::size_t bytes) = 0;
+    virtual void copy_from_device(void* destination, const void* source, std::size_t bytes) = 0;
+    virtual void fill(void* destination, std::uint32_t word, std::size_t bytes) = 0;
+
+    virtual void* create_stream() = 0;
+    virtual void destroy_stream(void* stream) noexcept = 0;
+    virtual void synchronize(void* stream) = 0;
+
+    virtual void* create_event() = 0;
+    virtual void destroy_event(void* event) noexcept = 0;
+    virtual void record(void* event, void* stream) = 0;
+    virtual void synchronize_event(void* event) = 0;
+    virtual double elapsed_ms(void* start, void* end) = 0;
+
+    /// Loads a binary and resolves its kernel. Throws DeviceError; a binary that the driver rejects
+    /// gives one with the driver's code.
+    virtual std::shared_ptr<Module> load(const Binary& binary) = 0;
+};
+
+// One pair per backend. list: empty with a reason instead of throwing. open: throws DeviceError.
+std::vector<DeviceInfo> list_cuda_devices(std::string* reason);
+std::shared_ptr<Driver> open_cuda_device(int ordinal);
+std::vector<DeviceInfo> list_hip_devices(std::string* reason);
+std::shared_ptr<Driver> open_hip_device(int ordinal);
+std::vector<DeviceInfo> list_host_devices(std::string* reason);
+std::shared_ptr<Driver> open_host_device(int ordinal);
+
+/// The limits of an architecture where there is no device to ask. nullopt for one not in the table;
+/// the suffix of a CUDA name is ignored ("sm_90a" is looked up as 90).
+std::optional<Limits> arch_limits(Backend backend, const std::string& arch);
+/// The architectures of that table, for messages.
+std::vector<std::string> known_archs(Backend backend);
+
+}  // namespace kiln

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberBlock runs the threads of one block on one OS thread. Offered: run(), one block from start to
+// end, and the runtime that kernels call (kiln/host_abi.h). Which blocks run where is not decided here.
+//
+// The runnable thread that comes first in the order always goes next, and runs until it has to wait or
+// ends. A fiber runs one thread after the other, so a kernel that never waits is a plain loop; only
+// when a thread waits does the next one get a fiber of its own. A missing barrier thus shows: threads run
+// as far ahead of each other as the kernel lets them.
+#pragma once
+
+#include <kiln/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/fiber_context.h"
+#include "device/fiber_stack.h"
+#include "kiln/host_abi.h"
+
+namespace kiln {
+
+/// What all blocks of a launch share.
+struct BlockPlan {
+    const kiln_host::Kernel* kernel = nullptr;
+    void* const* arguments = nullptr;
+    Dim3 grid;
+    Dim3 block;
+    std::size_t dynamic_shared_bytes = 0;
+    std::optional<std::uint64_t> seed;  ///< permutes the order of the threads, and fills dynamic
+                                        ///< shared memory with NaNs before each block
+};
+
+/// The most threads of a block.
+constexpr unsigned kMaxBlockThreads = 1024;
+
+/// Not to be shared by OS threads at a time, but any of them may use it.
+class FiberBlock : private kiln_host::Block {
+  public:
+    FiberBlock();
+    FiberBlock(const FiberBlock&) = delete;
+    FiberBlock& operator=(const FiberBlock&) = delete;
+    ~FiberBlock();
+
+    /// To be called before the first run of a launch. The plan must outlive its last one.
+    void prepare(const BlockPlan& plan);
+    /// Runs the block to its end. Returns what went wrong, for the end of a sentence; empty: nothing.
+    std::string run(Dim3 index);
+
+  private:
+    struct Warp;
+
+    // Lanes that meet in a vote or shuffle. It outlives the meeting until all have read it.
+    struct Meeting {
+        unsigned mask = 0;
+        unsigned bytes = 0;  // 0: no deposits
+        unsigned arrived = 0;
+        unsigned yes = 0;
+        int readers = 0;
+        std::array<kiln_host::Deposit, kiln_host::kWarpSize> deposits;
+    };
+
+    struct Thread : kiln_host::Thread {
+        FiberContext* fiber = nullptr;  // where it waits; null: it has not begun, runs or has ended
+        Meeting* meeting = nullptr;     // the last one it took part in
+        unsigned position = 0;          // in the order
+        bool in_warp_wait = false;
+    };
+
+    struct Warp {
+        unsigned live = 0;
+        std::vector<Meeting*> open;  // not yet complete
+        std::array<Thread*, kiln_host::kWarpSize> lanes{};
+    };
+
+    // A set of positions in the order.
+    class Positions {
+      public:
+        void fill(unsigned count);
+        void insert(unsigned position) {
+            words_[position / 64] |= std::uint64_t{1} << position % 64;
+            if (position / 64 < first_) first_ = position / 64;
+        }
+        /// Takes the smallest out; -1 when empty.
+        int take_first();
+        void take_all(Positions& other);
+        void clear() { words_.fill(0); }
+
+      private:
+        std::array<std::uint64_t, kMaxBlockThreads / 64> words_{};
+        unsigned first_ = 0;  // no word before it has a bit
+    };
+
+    static unsigned sync_block(kiln_host::Thread* self, int predicate);
+    static unsigned sync_warp(kiln_host::Thread* self, unsigned mask, int predicate, unsigned* arrived);
+    static const kiln_host::Deposit* exchange(kiln_host::Thread* self, unsigned mask, const void* value,
+                                              unsigned bytes, unsigned* arrived);
+    static unsigned live_lanes(kiln_host::Thread* self);
+    static void trap(kiln_host::Thread* self, const char* message);
+    static const kiln_host::Runtime kRuntime;
+    static FiberBlock& of(kiln_host::Thread* self) { return *static_cast<FiberBlock*>(self->block); }
+
+    static void fiber_main(void* self);
+    FiberContext* idle_fiber();
+    FiberContext* next_flow();
+    void continue_with(FiberContext* next);
+    void wait(Thread& self);
+    void run_thread(Thread& thread);
+    void end(Thread& thread);
+    // Ends the block with failure_. The caller's stack is never unwound: it must own nothing.
+    [[noreturn]] void abandon();
+
+    void release_block();
+    Meeting& meet(Thread& self, unsigned mask, unsigned bytes);
+    void arrive(Thread& self, Meeting& meeting);
+    void complete(Warp& warp, Meeting& meeting);
+    void leave_meeting(Thread& thread);
+
+    void arrange(std::uint64_t block_number);
+    void reset_after_failure();
+    std::string deadlock() const;
+    std::string text_of(const Thread& thread) const;
+
+    BlockPlan plan_;
+    unsigned thread_count_ = 0;
+    std::vector<Thread> threads_;  // by position
+    std::vector<Warp> warps_;
+    std::unique_ptr<std::byte[]> shared_;
+    std::size_t shared_bytes_ = 0;
+
+    Positions runnable_;
+    Positions at_barrier_;
+    unsigned live_ = 0;
+    unsigned arrived_ = 0;   // at the block's barrier
+    unsigned yes_ = 0;       // of those
+    unsigned released_ = 0;  // yes_ of the last barrier
+    std::string failure_;
+
+    FiberStacks stacks_;
+    std::deque<FiberContext> fibers_;
+    std::deque<FiberStack> fiber_stacks_;
+    std::vector<FiberContext*> idle_;
+    FiberContext main_;
+    FiberContext* active_ = nullptr;
+    Thread* next_ = nullptr;  // for the fiber that is about to run
+    std::deque<Meeting> meetings_;
+    std::vector<Meeting*> free_meetings_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host as a device: memory, events, and a pool of OS threads that its modules launch on.
+#include <kiln/error.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+#include "base/config.h"
+#include "base/file.h"
+#include "base/host_arch.h"
+#include "device/driver.h"
+#include "device/host_executor.h"
+#include "device/host_module.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kBufferAlignment = 256;
+
+unsigned worker_count() {
+    const int chosen = config::host_threads();
+    return chosen > 0 ? static_cast<unsigned>(chosen) : std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::string processor_name() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        const auto colon = line.find(": ");
+        if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+    }
+    return host_arch() + " processor";
+}
+
+// The number after `key` in lines of "key number" or "key: number kB".
+std::optional<std::uint64_t> number_after(const std::optional<std::string>& text, std::string_view key) {
+    if (!text) return std::nullopt;
+    std::istringstream words(*text);
+    for (std::string word; words >> word;) {
+        std::uint64_t number = 0;
+        if (word == key && words >> number) return number;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::uint64_t> number_in(const char* path) {
+    const auto text = read_text_if_exists(path);
+    if (!text || text->empty() || (*text)[0] < '0' || (*text)[0] > '9') return std::nullopt;  // "max"
+    return std::strtoull(text->c_str(), nullptr, 10);
+}
+
+std::size_t total_memory() {
+    const auto machine = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    return std::min(machine, number_in("/sys/fs/cgroup/memory.max").value_or(machine));
+}
+
+std::size_t available_memory() {
+    const auto kilobytes = number_after(read_text_if_exists("/proc/meminfo"), "MemAvailable:");
+    std::uint64_t available = kilobytes ? *kilobytes * 1024
+                                        : static_cast<std::uint64_t>(::sysconf(_SC_AVPHYS_PAGES)) *
+                                              static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    // A container may have less than the machine; what it holds as file cache can be given back.
+    const auto most = number_in("/sys/fs/cgroup/memory.max"),
+               used = number_in("/sys/fs/cgroup/memory.current");
+    if (most && used) {
+        const auto cache = number_after(read_text_if_exists("/sys/fs/cgroup/memory.stat"), "inactive_file");
+        const std::uint64_t held = *used - std::min(*used, cache.value_or(0));
+        available = std::min(available, *most - std::min(*most, held));
+    }
+    return available;
+}
+
+DeviceInfo describe() {
+    DeviceInfo info;
+    info.backend = Backend::host;
+    info.name = processor_name();
+    info.arch = host_arch();
+    info.driver = "fibers on " + std::to_string(worker_count()) + " threads";
+    info.memory_bytes = total_memory();
+    info.limits = arch_limits(Backend::host, info.arch).value_or(Limits{});
+    info.limits.multiprocessors = worker_count();
+    const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE) > 0 ? ::sysconf(_SC_LEVEL3_CACHE_SIZE)
+                                                            : ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+    info.limits.l2_bytes = std::max(0L, cache);
+    return info;
+}
+
+// The pool of this process. A child of fork() has none of its parent's threads, so it gets a new one and
+// the parent's is left alone.
+class ExecutorOfProcess {
+  public:
+    explicit ExecutorOfProcess(unsigned workers) : workers_(workers) {}
+    ExecutorOfProcess(const ExecutorOfProcess&) = delete;
+    ExecutorOfProcess& operator=(const ExecutorOfProcess&) = delete;
+    ~ExecutorOfProcess() { forget_parents(); }
+
+    HostExecutor& get() {
+        const std::lock_guard lock(mutex_);
+        forget_parents();
+        if (!executor_) executor_ = std::make_unique<HostExecutor>(workers_);
+        process_ = ::getpid();
+        return *executor_;
+    }
+
+  private:
+    void forget_parents() {
+        if (executor_ && process_ != ::getpid()) static_cast<void>(executor_.release());
+    }
+
+    const unsigned workers_;
+    std::mutex mutex_;
+    std::unique_ptr<HostExecutor> executor_;
+    pid_t process_ = 0;
+};
+
+struct HostEvent {
+    std::atomic<std::chrono::steady_clock::time_point> time{};
+};
+
+class HostDriver final : public Driver {
+  public:
+    HostDriver()
+        : info_(describe()),
+          seed_(config::host_seed()),
+          executor_(std::make_shared<ExecutorOfProcess>(worker_count())) {}
+
+    const DeviceInfo& info() const override { return info_; }
+    std::size_t free_bytes() const override { return available_memory(); }
+
+    void* allocate(std::size_t bytes) override;
+    void release(void* memory) noexcept override { std::free(memory); }
+    void copy_to_device(void* destination, const void* source, std::size_t bytes) override {
+        if (bytes != 0) std::memcpy(destination, source, bytes);
+    }
+    void copy_from_device(void* destination, const void* source, std::size_t bytes) override {
+        if (bytes != 0) std::memcpy(destination, source, bytes);
+    }
+    void fill(void* destination, std::uint32_t word, std::size_t bytes) override {
+        std::fill_n(static_cast<std::uint32_t*>(destination), bytes / 4, word);
+        std::memcpy(static_cast<std::byte*>(destination) + bytes / 4 * 4, &word, bytes % 4);
+    }
+
+    void* create_stream() override { return nullptr; }
+    void destroy_stream(void*) noexcept override {}
+    void synchronize(void*) override {}
+
+    void* create_event() override { return new HostEvent; }
+    void destroy_event(void* event) noexcept override { delete static_cast<HostEvent*>(event); }
+    void record(void* event, void*) override {
+        static_cast<HostEvent*>(event)->time = std::chrono::steady_clock::now();
+    }
+    void synchronize_event(void*) override {}
+    double elapsed_ms(void* start, void* end) override;
+
+    std::shared_ptr<Module> load(const Binary& binary) override {
+        return std::make_shared<HostModule>(
+            binary, info_, seed_, [executor = executor_]() -> HostExecutor& { return executor->get(); });
+    }
+
+  private:
+    const DeviceInfo info_;
+    const std::optional<std::uint64_t> seed_;
+    const std::shared_ptr<ExecutorOfProcess> executor_;
+};
+
+void* HostDriver::allocate(std::size_t bytes) {
+    const std::size_t available = available_memory();
+    void* memory = nullptr;
+    // The system would promise more than it has, and end the process when it is used.
+    if (bytes <= available)
+        memory = std::aligned_alloc(kBufferAlignment, (bytes / kBufferAlignment + 1) * kBufferAlignment);
+    if (memory == nullptr) {
+        throw DeviceError("The host device can't allocate " + std::to_string(bytes) +
+                              " bytes: " + std::to_string(available) + " of its " +
+                              std::to_string(info_.memory_bytes) + " are available.",
+                          "allocate");
+    }
+    return memory;
+}
+
+double HostDriver::elapsed_ms(void* start, void* end) {
+    const auto from = static_cast<HostEvent*>(start)->time.load(),
+               to = static_cast<HostEvent*>(end)->time.load();
+    const std::chrono::steady_clock::time_point never{};
+    if (from == never || to == never)
+        throw DeviceError("The time between two events was asked for before both were recorded.",
+                          "elapsed_ms");
+    return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> list_host_devices(std::string* reason) {
+    if (reason != nullptr) reason->clear();
+    return {describe()};
+}
+
+std::shared_ptr<Driver> open_host_device(int ordinal) {
+    if (ordinal != 0)
+        throw DeviceError("There is no host device " + std::to_string(ordinal) + "; the host is device 0.");
+    return std::make_shared<HostDriver>();
+}
+
+}  // namespace kiln

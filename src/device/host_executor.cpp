@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks are handed out in ascending order, in chunks, by an atomic counter: a block that waits in memory
+// for a block before it does not wait for ever.
+#include "device/host_executor.h"
+
+#include <kiln/error.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <system_error>
+
+namespace kiln {
+
+struct HostExecutor::Launch {
+    const BlockPlan& plan;
+    std::uint64_t blocks;
+    std::uint64_t chunk;
+    std::atomic<std::uint64_t> next{0};
+
+    std::mutex mutex;
+    std::uint64_t failed_block = 0;
+    std::string failure;  // of the first block of those that failed
+
+    void fail(std::uint64_t block, std::string problem) {
+        next = blocks;
+        const std::lock_guard lock(mutex);
+        if (!failure.empty() && failed_block < block) return;
+        failed_block = block;
+        failure = std::move(problem);
+    }
+    Dim3 index(std::uint64_t number) const {
+        const auto& grid = plan.grid;
+        return {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
+                static_cast<unsigned>(number / grid.x / grid.y)};
+    }
+};
+
+HostExecutor::~HostExecutor() {
+    {
+        const std::lock_guard lock(mutex_);
+        stop_ = true;
+    }
+    work_there_.notify_all();
+    for (auto& helper : helpers_) helper.join();
+}
+
+void HostExecutor::run(const BlockPlan& plan, const std::string& kernel) {
+    const std::lock_guard one_at_a_time(launch_mutex_);
+    const std::uint64_t blocks = plan.grid.count();
+    Launch launch{plan, blocks, std::clamp<std::uint64_t>(blocks / (workers_ * 16u), 1, 64), {}, {}, 0, {}};
+    const std::uint64_t chunks = (blocks + launch.chunk - 1) / launch.chunk;
+    start_helpers(std::min<std::uint64_t>(workers_, chunks) - 1);
+    const std::uint64_t helpers = std::min<std::uint64_t>(helpers_.size(), chunks - 1);
+    {
+        const std::lock_guard lock(mutex_);
+        launch_ = &launch;
+        seats_ = helpers;
+    }
+    for (std::uint64_t i = 0; i < helpers; ++i) work_there_.notify_one();
+    work(launch, blocks_.front());
+    {
+        std::unique_lock lock(mutex_);
+        seats_ = 0;
+        work_done_.wait(lock, [this] { return working_ == 0; });
+        launch_ = nullptr;
+    }
+    if (launch.failure.empty()) return;
+    const Dim3 index = launch.index(launch.failed_block);
+    throw DeviceError("Kernel " + kernel + " failed on the host in block (" + std::to_string(index.x) + "," +
+                          std::to_string(index.y) + "," + std::to_string(index.z) + "): " + launch.failure +
+                          ".",
+                      "launch");
+}
+
+void HostExecutor::start_helpers(std::uint64_t wanted) {
+    if (blocks_.empty()) blocks_.emplace_back();
+    // The program's signals belong to the program's threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+        while (helpers_.size() < wanted) {
+            if (blocks_.size() == helpers_.size() + 1) blocks_.emplace_back();
+            helpers_.reserve(helpers_.size() + 1);
+            helpers_.emplace_back([this, &block = blocks_.back()] { help(block); });
+        }
+    } catch (const std::system_error&) {
+        // Fewer threads do the same work.
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void HostExecutor::help(FiberBlock& block) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        work_there_.wait(lock, [this] { return stop_ || seats_ != 0; });
+        if (stop_) return;
+        --seats_;
+        ++working_;
+        Launch& launch = *launch_;
+        lock.unlock();
+        work(launch, block);
+        lock.lock();
+        if (--working_ == 0) work_done_.notify_all();
+    }
+}
+
+void HostExecutor::work(Launch& launch, FiberBlock& block) {
+    std::uint64_t number = 0;
+    try {
+        block.prepare(launch.plan);
+        for (;;) {
+            number = launch.next.fetch_add(launch.chunk);
+            const std::uint64_t end = std::min(number + launch.chunk, launch.blocks);
+            for (; number < end; ++number) {
+                std::string problem = block.run(launch.index(number));
+                if (!problem.empty()) return launch.fail(number, std::move(problem));
+            }
+            if (number >= launch.blocks) return;
+        }
+    } catch (const std::exception& exception) {
+        launch.fail(std::min(number, launch.blocks - 1), exception.what());
+    }
+}
+
+}  // namespace kiln

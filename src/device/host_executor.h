@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HostExecutor hands the blocks of a launch to OS threads: the calling one and a pool that is started by
+// the first launch that can use it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device/fiber_block.h"
+
+namespace kiln {
+
+/// Thread-safe. Launches from several threads run one after the other, each on all workers.
+class HostExecutor {
+  public:
+    explicit HostExecutor(unsigned workers) : workers_(workers) {}
+    HostExecutor(const HostExecutor&) = delete;
+    HostExecutor& operator=(const HostExecutor&) = delete;
+    ~HostExecutor();
+
+    /// Runs every block and returns. Throws DeviceError when a block fails: a trap, a deadlock, an
+    /// exception; blocks that had not begun then never run.
+    void run(const BlockPlan& plan, const std::string& kernel);
+
+  private:
+    struct Launch;
+
+    void start_helpers(std::uint64_t wanted);
+    void help(FiberBlock& block);
+    static void work(Launch& launch, FiberBlock& block);
+
+    const unsigned workers_;
+    std::mutex launch_mutex_;        // held during a launch
+    std::deque<FiberBlock> blocks_;  // one per OS thread; the first is the caller's
+    std::vector<std::thread> helpers_;
+
+    std::mutex mutex_;
+    std::condition_variable work_there_;
+    std::condition_variable work_done_;
+    Launch* launch_ = nullptr;
+    std::uint64_t seats_ = 0;  // how many more helpers may join the launch
+    unsigned working_ = 0;     // helpers in it
+    bool stop_ = false;
+};
+
+}  // namespace kiln

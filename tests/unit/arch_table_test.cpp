@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of architectures: a few figures from the vendors' documents, suffixes, and rules that hold for
+// every line. Also the bounds check that device binaries get before a driver reads them.
+#include <elf.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "device/driver.h"
+#include "device/elf_image.h"
+
+namespace kiln {
+namespace {
+
+TEST(ArchTable, CudaFigures) {
+    struct {
+        const char* arch;
+        std::int64_t optin, shared, threads, blocks;
+    } const expected[] = {
+        {"sm_75", 65536, 65536, 1024, 16},    {"sm_80", 166912, 167936, 2048, 32},
+        {"sm_86", 101376, 102400, 1536, 16},  {"sm_89", 101376, 102400, 1536, 24},
+        {"sm_90", 232448, 233472, 2048, 32},  {"sm_100", 232448, 233472, 2048, 32},
+        {"sm_120", 101376, 102400, 1536, 24},
+    };
+    for (const auto& each : expected) {
+        const auto limits = arch_limits(Backend::cuda, each.arch);
+        ASSERT_TRUE(limits) << each.arch;
+        EXPECT_EQ(limits->shared_bytes_per_block_optin, each.optin) << each.arch;
+        EXPECT_EQ(limits->shared_bytes_per_multiprocessor, each.shared) << each.arch;
+        EXPECT_EQ(limits->threads_per_multiprocessor, each.threads) << each.arch;
+        EXPECT_EQ(limits->blocks_per_multiprocessor, each.blocks) << each.arch;
+        EXPECT_EQ(limits->shared_bytes_per_block, 49152) << each.arch;
+        EXPECT_EQ(limits->warp_size, 32) << each.arch;
+    }
+}
+
+TEST(ArchTable, SuffixesOfCudaNamesAreIgnoredAndNothingElse) {
+    EXPECT_EQ(arch_limits(Backend::cuda, "sm_90a"), arch_limits(Backend::cuda, "sm_90"));
+    EXPECT_EQ(arch_limits(Backend::cuda, "sm_100f"), arch_limits(Backend::cuda, "sm_100"));
+    for (const char* wrong : {"", "sm_", "sm_a", "sm_9", "sm_91", "sm_90aa", "sm_90b", "SM_90", "90",
+                              "compute_90", "sm_090", "gfx90a", "sm_90 "}) {
+        EXPECT_FALSE(arch_limits(Backend::cuda, wrong)) << wrong;
+    }
+}
+
+TEST(ArchTable, HipFigures) {
+    for (const char* wide : {"gfx906", "gfx908", "gfx90a", "gfx942"}) {
+        EXPECT_EQ(arch_limits(Backend::hip, wide).value().warp_size, 64) << wide;
+    }
+    for (const char* narrow : {"gfx1030", "gfx1100"}) {
+        EXPECT_EQ(arch_limits(Backend::hip, narrow).value().warp_size, 32) << narrow;
+    }
+    EXPECT_EQ(arch_limits(Backend::hip, "gfx90a")->shared_bytes_per_block_optin, 65536);
+    EXPECT_EQ(arch_limits(Backend::hip, "gfx90a")->registers_per_multiprocessor, 131072);
+    EXPECT_EQ(arch_limits(Backend::hip, "gfx90a:sramecc+:xnack-"), arch_limits(Backend::hip, "gfx90a"));
+    for (const char* wrong : {"", ":", "gfx", "gfx90", "gfx90aa", "sm_90"}) {
+        EXPECT_FALSE(arch_limits(Backend::hip, wrong)) << wrong;
+    }
+}
+
+TEST(ArchTable, HostArchitecturesAllowWhatTheLargestCommonGpuDoes) {
+    EXPECT_EQ(arch_limits(Backend::host, "x86-64-v3"), arch_limits(Backend::cuda, "sm_90"));
+    EXPECT_FALSE(arch_limits(Backend::host, "sm_90"));
+}
+
+TEST(ArchTable, EveryKnownArchitectureHasConsistentLimits) {
+    for (const Backend backend : {Backend::cuda, Backend::hip, Backend::host}) {
+        const auto names = known_archs(backend);
+        ASSERT_FALSE(names.empty());
+        for (const std::string& arch : names) {
+            const auto limits = arch_limits(backend, arch);
+            ASSERT_TRUE(limits) << arch;
+            EXPECT_LE(limits->shared_bytes_per_block, limits->shared_bytes_per_block_optin) << arch;
+            EXPECT_LE(limits->shared_bytes_per_block_optin, limits->shared_bytes_per_multiprocessor) << arch;
+            EXPECT_EQ(limits->threads_per_multiprocessor % limits->warp_size, 0) << arch;
+            EXPECT_GE(limits->threads_per_multiprocessor, limits->threads_per_block) << arch;
+            EXPECT_LE(limits->registers_per_block, limits->registers_per_multiprocessor) << arch;
+            EXPECT_EQ(limits->multiprocessors, 0) << arch;
+        }
+    }
+}
+
+// A header, one section of 16 bytes, the section table.
+std::vector<std::byte> small_elf() {
+    Elf64_Ehdr header{};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_shentsize = sizeof(Elf64_Shdr);
+    header.e_shnum = 1;
+    header.e_shoff = sizeof(header) + 16;
+    Elf64_Shdr section{};
+    section.sh_type = SHT_PROGBITS;
+    section.sh_offset = sizeof(header);
+    section.sh_size = 16;
+    std::vector<std::byte> bytes(sizeof(header) + 16 + sizeof(section));
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    std::memcpy(bytes.data() + header.e_shoff, &section, sizeof(section));
+    return bytes;
+}
+
+TEST(ElfImage, AcceptsAWholeFileAndNoShorterOne) {
+    const auto bytes = small_elf();
+    EXPECT_EQ(elf_image_problem(bytes), "");
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+        EXPECT_NE(elf_image_problem(std::span(bytes).first(length)), "") << length;
+    }
+}
+
+TEST(ElfImage, RejectsOffsetsThatLeaveTheFileOrWrapAround) {
+    const auto sound = small_elf();
+    const auto with = [&](std::size_t offset, std::uint64_t value) {
+        auto bytes = sound;
+        std::memcpy(bytes.data() + offset, &value, sizeof(value));
+        return elf_image_problem(bytes);
+    };
+    const std::size_t section = sizeof(Elf64_Ehdr) + 16;
+    for (const std::uint64_t value : {std::uint64_t{1} << 20, ~std::uint64_t{0}, ~std::uint64_t{0} - 15}) {
+        EXPECT_NE(with(offsetof(Elf64_Ehdr, e_shoff), value), "") << value;
+        EXPECT_NE(with(section + offsetof(Elf64_Shdr, sh_offset), value), "") << value;
+        EXPECT_NE(with(section + offsetof(Elf64_Shdr, sh_size), value), "") << value;
+    }
+    auto magic = sound;
+    magic[0] = std::byte{'X'};
+    EXPECT_EQ(elf_image_problem(magic), "does not start like an ELF file");
+}
+
+}  // namespace
+}  // namespace kiln
