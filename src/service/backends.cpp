@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of backends: what each is opened, compiled and described with.
+#include "service/backends.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/host_arch.h"
+#include "device/driver.h"
+
+namespace kiln {
+namespace {
+
+std::string joined(const std::vector<std::string>& items) {
+    std::string text;
+    for (const auto& item : items) text += (text.empty() ? "" : ", ") + item;
+    return text;
+}
+
+std::unique_ptr<Compiler> make_compiler(Backend backend, std::chrono::milliseconds timeout) {
+    switch (backend) {
+        case Backend::cuda:
+            return make_nvrtc_compiler();
+        case Backend::hip:
+            return make_hiprtc_compiler(timeout);
+        case Backend::host:
+            return make_host_compiler(timeout);
+    }
+    return nullptr;
+}
+
+std::optional<Backend> backend_of_arch(const std::string& arch) {
+    if (arch.starts_with("sm_")) return Backend::cuda;
+    if (arch.starts_with("gfx")) return Backend::hip;
+    const auto known = known_archs(Backend::host);
+    if (arch == host_arch() || std::find(known.begin(), known.end(), arch) != known.end())
+        return Backend::host;
+    return std::nullopt;
+}
+
+// The backend to use, with its device unless only compiling. Without a backend asked for: the one that
+// the architecture belongs to, else the first that has a device; the host always has one.
+std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& options) {
+    std::optional<Backend> wanted = options.backend;
+    if (!wanted && !options.arch.empty()) {
+        wanted = backend_of_arch(options.arch);
+        if (!wanted)
+            throw UsageError("architecture '" + options.arch +
+                             "' belongs to no backend; write sm_90a for CUDA, " + "gfx90a for HIP, " +
+                             host_arch() + " for the host");
+    }
+    if (wanted && options.compile_only && !options.arch.empty()) return {*wanted, std::nullopt};
+    if (wanted) {
+        try {
+            return {*wanted, Device::open(*wanted, options.device)};
+        } catch (const DeviceError& error) {
+            if (!options.compile_only) throw;
+            throw UsageError("compiling for " + std::string(name(*wanted)) +
+                             " without a device needs an architecture; it is one of " +
+                             joined(known_archs(*wanted)) + " (" + error.what() + ")");
+        }
+    }
+    for (const Backend backend : {Backend::cuda, Backend::hip}) {
+        if (Device::list(backend).empty()) continue;
+        return {backend, Device::open(backend, options.device)};
+    }
+    return {Backend::host, Device::open(Backend::host, options.device)};
+}
+
+}  // namespace
+
+Selection select_backend(const ServiceOptions& options) {
+    auto [backend, device] = open_backend(options);
+    Selection selection;
+    if (device) {
+        selection.target = device->target();
+        if (!options.arch.empty()) selection.target.arch = options.arch;
+    } else {
+        selection.target = {backend, options.arch, arch_limits(backend, options.arch).value_or(Limits{})};
+    }
+    const auto& arch = selection.target.arch;
+    if (const auto owner = backend_of_arch(arch); owner != backend)
+        throw UsageError("architecture '" + arch + "' is not one of " + std::string(name(backend)) +
+                         "'s; it has " + joined(known_archs(backend)));
+    // The levels of x86-64 sort by their names, and a newer one's instructions would end the process.
+    if (!options.compile_only && backend == Backend::host && arch.starts_with("x86-64") && arch > host_arch())
+        throw UsageError("architecture '" + arch + "' is beyond this processor, which is " + host_arch() +
+                         "; to compile without running, ask for that only");
+    if (!options.compile_only) selection.device = std::move(device);
+    selection.compiler = make_compiler(backend, options.compile_timeout);
+    return selection;
+}
+
+}  // namespace kiln

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which backend, device, target and compiler the options of a service mean.
+#pragma once
+
+#include <kiln/device.h>
+#include <kiln/service.h>
+#include <kiln/types.h>
+
+#include <memory>
+#include <optional>
+
+#include "compile/compiler.h"
+
+namespace kiln {
+
+struct Selection {
+    Target target;
+    std::optional<Device> device;  ///< none when only compiling
+    std::unique_ptr<Compiler> compiler;
+};
+
+/// Throws UsageError (architecture), DeviceError (the backend that was asked for is not there).
+Selection select_backend(const ServiceOptions& options);
+
+}  // namespace kiln

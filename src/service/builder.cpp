@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory, then disk, then the compiler. A failure is remembered nowhere: whoever waited for it gets
+// the exception, whoever comes later tries again.
+#include "service/builder.h"
+
+#include <kiln/error.h>
+
+#include <chrono>
+#include <utility>
+
+#include "cache/build_key.h"
+
+namespace kiln {
+namespace {
+
+class Stopwatch {
+  public:
+    double elapsed_ms() const {
+        return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+    }
+
+  private:
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Runs `work` for the first caller of a key; the others wait for its result. The key is forgotten when
+// the work has ended, well or badly.
+template <class Map, class Key, class Work>
+auto single_flight(std::mutex& mutex, Map& map, const Key& key, Work work)
+    -> std::pair<typename Map::mapped_type, bool> {
+    using Result = decltype(work());
+    std::promise<Result> promise;
+    {
+        const std::lock_guard lock(mutex);
+        if (const auto found = map.find(key); found != map.end()) return {found->second, false};
+        map.emplace(key, promise.get_future().share());
+    }
+    auto future = [&] {
+        const std::lock_guard lock(mutex);
+        return map.find(key)->second;
+    }();
+    try {
+        promise.set_value(work());
+    } catch (...) {
+        promise.set_exception(std::current_exception());
+    }
+    const std::lock_guard lock(mutex);
+    map.erase(key);
+    return {future, true};
+}
+
+}  // namespace
+
+Builder::Builder(Selection selection, std::unique_ptr<DiskCache> disk, bool caching,
+                 std::function<void(std::string_view)> warn)
+    : selection_(std::move(selection)), disk_(std::move(disk)), caching_(caching), warn_(std::move(warn)) {
+    if (disk_ && !disk_->problem().empty()) warn_once(disk_->problem());
+}
+
+Variant Builder::validated(const Variant& variant) const {
+    const auto& target = variant.target();
+    if (target && target->backend == selection_.target.backend && target->arch == selection_.target.arch &&
+        target->limits == selection_.target.limits)
+        return variant;
+    return variant.origin().for_target(selection_.target).variant(variant.values());
+}
+
+Source Builder::source(const Variant& variant) const { return variant.source(selection_.target.backend); }
+
+BuildKey Builder::key(const Variant& variant) const {
+    auto& compiler = *selection_.compiler;
+    return make_build_key(selection_.target, compiler.identity(), compiler.options(selection_.target),
+                          source(variant));
+}
+
+Builder::Found Builder::kernel(const Variant& variant) {
+    {
+        const std::shared_lock lock(kernels_mutex_);
+        if (const auto found = kernels_.find(variant); found != kernels_.end()) {
+            counters_.memory_hits.fetch_add(1, std::memory_order_relaxed);
+            return {found->second, Origin::memory};
+        }
+    }
+    Origin origin = Origin::memory;
+    const auto [future, ours] = single_flight(in_flight_mutex_, in_flight_, variant, [&]() -> KernelPointer {
+        // Another thread may have finished between the look-up above and here.
+        {
+            const std::shared_lock lock(kernels_mutex_);
+            if (const auto found = kernels_.find(variant); found != kernels_.end()) return found->second;
+        }
+        Found loaded = load_new(validated(variant));
+        origin = loaded.origin;
+        const std::unique_lock lock(kernels_mutex_);
+        return kernels_.try_emplace(variant, std::move(loaded.kernel)).first->second;
+    });
+    return {future.get(), origin};
+}
+
+Builder::Found Builder::load_new(const Variant& variant) {
+    if (!selection_.device)
+        throw DeviceError("this service only compiles; a kernel to call needs a device", "", 0);
+    const auto& driver = selection_.device->driver();
+    const Stopwatch building;
+    const BuildKey build_key = key(variant);
+    const Source build_source = source(variant);
+    Built built = find_or_compile(build_key, build_source, true);
+    BuildInfo info;
+    info.build_ms = building.elapsed_ms();
+
+    Stopwatch loading;
+    std::shared_ptr<Module> module;
+    try {
+        module = driver->load(built.binary);
+    } catch (const DeviceError& error) {
+        if (built.origin != Origin::disk) throw;
+        // What the disk gave is whole and yet the driver does not take it: rebuild in the same call.
+        counters_.rejected_entries.fetch_add(1, std::memory_order_relaxed);
+        warn_once(disk_->entry_path(build_key).string() + " was rebuilt: " + error.what());
+        disk_->remove(build_key);
+        built = find_or_compile(build_key, build_source, false);
+        info.build_ms = building.elapsed_ms();
+        loading = Stopwatch();
+        module = driver->load(built.binary);
+    }
+    const FunctionInfo& function = module->info();
+    check_binary_arguments(variant, function);
+    const LaunchShape shape{{}, variant.block(), variant.cluster(), variant.dynamic_shared_bytes()};
+    module->allow_dynamic_shared(shape.dynamic_shared_bytes);
+
+    info.load_ms = loading.elapsed_ms();
+    info.origin = built.origin;
+    info.key = build_key;
+    info.compiler = std::move(built.binary.compiler);
+    info.log = std::move(built.binary.log);
+    info.registers = function.registers;
+    info.local_bytes = function.local_bytes;
+    info.static_shared_bytes =
+        function.static_shared_bytes != 0 ? function.static_shared_bytes : variant.static_shared_bytes();
+    info.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+    info.blocks_per_multiprocessor = module->blocks_per_multiprocessor(shape);
+    return {std::make_shared<LoadedKernel>(variant, driver, std::move(module), std::move(info)),
+            built.origin};
+}
+
+Builder::Built Builder::binary(const Variant& variant) {
+    const Variant checked = validated(variant);
+    return find_or_compile(key(checked), source(checked), true);
+}
+
+Builder::Built Builder::find_or_compile(const BuildKey& build_key, const Source& build_source,
+                                        bool look_on_disk) {
+    const auto [future, ours] = single_flight(in_flight_mutex_, compiling_, build_key.digest, [&]() -> Built {
+        if (disk_ && look_on_disk) {
+            auto lookup = disk_->find(build_key);
+            if (lookup.binary) {
+                counters_.disk_hits.fetch_add(1, std::memory_order_relaxed);
+                return {std::move(*lookup.binary), Origin::disk};
+            }
+            if (!lookup.rejected.empty()) {
+                counters_.rejected_entries.fetch_add(1, std::memory_order_relaxed);
+                warn_once(lookup.rejected);
+            }
+        }
+        counters_.misses.fetch_add(1, std::memory_order_relaxed);
+        try {
+            counters_.compiles.fetch_add(1, std::memory_order_relaxed);
+            Built built{selection_.compiler->compile(build_source, selection_.target),
+                        caching_ ? Origin::compiled : Origin::off};
+            if (disk_) {
+                if (disk_->store(build_key, built.binary))
+                    counters_.stored_entries.fetch_add(1, std::memory_order_relaxed);
+                else
+                    warn_once(disk_->problem());
+            }
+            return built;
+        } catch (...) {
+            counters_.build_failures.fetch_add(1, std::memory_order_relaxed);
+            throw;
+        }
+    });
+    return future.get();
+}
+
+void Builder::warn_once(const std::string& text) {
+    {
+        const std::lock_guard lock(warned_mutex_);
+        if (!warned_.insert(text).second) return;
+    }
+    warn_(text);
+}
+
+Counters Builder::counters() const {
+    return {counters_.memory_hits,    counters_.disk_hits,        counters_.misses,        counters_.compiles,
+            counters_.build_failures, counters_.rejected_entries, counters_.stored_entries};
+}
+
+}  // namespace kiln

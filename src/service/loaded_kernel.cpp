@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Argument checks against the kernel's declaration, and the launch itself.
+#include "service/loaded_kernel.h"
+
+#include <kiln/error.h>
+
+#include <string>
+
+namespace kiln {
+namespace {
+
+// A declared type, taken apart: "const half*" is a pointer to const "half".
+struct Declared {
+    std::string scalar;
+    bool is_pointer = false;
+    bool points_to_const = false;
+};
+
+Declared take_apart(std::string text) {
+    Declared declared;
+    if (text.ends_with('*')) {
+        declared.is_pointer = true;
+        text.pop_back();
+        while (text.ends_with(' ')) text.pop_back();
+        if (text.starts_with("const ")) {
+            declared.points_to_const = true;
+            text.erase(0, 6);
+        }
+    }
+    declared.scalar = std::move(text);
+    return declared;
+}
+
+// 0 for a type whose size only the compiler knows.
+std::size_t declared_bytes(const Declared& declared) {
+    if (declared.is_pointer) return sizeof(void*);
+    const std::pair<std::string_view, std::size_t> known[] = {
+        {"bool", 1},           {"signed char", 1}, {"unsigned char", 1}, {"short", 2},
+        {"unsigned short", 2}, {"half", 2},        {"bfloat16", 2},      {"int", 4},
+        {"unsigned int", 4},   {"float", 4},       {"long long", 8},     {"unsigned long long", 8},
+        {"double", 8}};
+    for (const auto& [name, bytes] : known) {
+        if (name == declared.scalar) return bytes;
+    }
+    return 0;
+}
+
+bool fits(const ArgumentType& given, const Declared& declared) {
+    if (given.is_pointer != declared.is_pointer) return false;
+    if (given.is_pointer) {
+        if (given.points_to_const && !declared.points_to_const) return false;
+        return given.scalar == "void" || declared.scalar == "void" || given.scalar.empty() ||
+               given.scalar == declared.scalar;
+    }
+    if (!given.scalar.empty()) return given.scalar == declared.scalar;
+    const std::size_t bytes = declared_bytes(declared);
+    return bytes == 0;  // a struct on both sides; the driver's own size check follows
+}
+
+std::string text_of(const ArgumentType& type) {
+    std::string scalar =
+        type.scalar.empty() ? "struct of " + std::to_string(type.size) + " bytes" : std::string(type.scalar);
+    if (!type.is_pointer) return scalar;
+    if (type.scalar.empty()) scalar = "struct";
+    return (type.points_to_const ? "const " : "") + scalar + "*";
+}
+
+std::string declaration(const Variant& variant) {
+    std::string text;
+    for (const auto& argument : variant.arguments())
+        text += (text.empty() ? "" : ", ") + argument.type + " " + argument.name;
+    return variant.template_name() + "(" + text + ")";
+}
+
+}  // namespace
+
+LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
+                           BuildInfo info)
+    : variant_(std::move(variant)),
+      driver_(std::move(driver)),
+      module_(std::move(module)),
+      info_(std::move(info)) {
+    shape_.block = variant_.block();
+    shape_.cluster = variant_.cluster();
+    shape_.dynamic_shared_bytes = variant_.dynamic_shared_bytes();
+}
+
+void LoadedKernel::launch(const Stream& stream, void* const* arguments) const {
+    if (stream.driver() != driver_)
+        throw UsageError("the stream belongs to another device than kernel " + variant_.template_name() +
+                         "; take one from the service that built it");
+    LaunchShape shape = shape_;
+    shape.grid = variant_.grid(arguments);
+    module_->launch(shape, arguments, stream.handle());
+}
+
+void LoadedKernel::check_arguments(std::span<const ArgumentType> types) const {
+    if (checked_.load(std::memory_order_relaxed) == types.data()) return;
+    const auto& declared = variant_.arguments();
+    if (types.size() != declared.size())
+        throw UsageError("build<Fn>: Fn has " + std::to_string(types.size()) +
+                         " arguments and the kernel has " + std::to_string(declared.size()) + ": " +
+                         declaration(variant_));
+    for (std::size_t i = 0; i < types.size(); ++i) {
+        if (fits(types[i], take_apart(declared[i].type))) continue;
+        throw UsageError("build<Fn>: argument " + std::to_string(i + 1) + " of Fn is " + text_of(types[i]) +
+                         ", and the kernel declares " + declared[i].type + " " + declared[i].name + ": " +
+                         declaration(variant_));
+    }
+    checked_.store(types.data(), std::memory_order_relaxed);
+}
+
+void check_binary_arguments(const Variant& variant, const FunctionInfo& info) {
+    if (!info.argument_bytes) return;
+    const auto& declared = variant.arguments();
+    const auto& compiled = *info.argument_bytes;
+    if (compiled.size() != declared.size())
+        throw BuildError("the compiled kernel takes " + std::to_string(compiled.size()) +
+                         " arguments and its declaration shows " + std::to_string(declared.size()) + ": " +
+                         declaration(variant));
+    for (std::size_t i = 0; i < compiled.size(); ++i) {
+        const std::size_t bytes = declared_bytes(take_apart(declared[i].type));
+        if (bytes != 0 && bytes != compiled[i])
+            throw BuildError("argument " + declared[i].name + " takes " + std::to_string(compiled[i]) +
+                             " bytes in the compiled kernel and " + std::to_string(bytes) +
+                             " in its declaration: " + declaration(variant));
+    }
+}
+
+// AnyKernel
+
+void AnyKernel::launch(const Stream& stream, void* const* arguments) const {
+    if (!state_) throw UsageError("this kernel handle is empty; it comes from Service::build");
+    state_->launch(stream, arguments);
+}
+
+const Variant& AnyKernel::variant() const { return state_->variant(); }
+const BuildInfo& AnyKernel::info() const { return state_->info(); }
+void* AnyKernel::function_handle() const { return state_->module().function_handle(); }
+void* AnyKernel::module_handle() const { return state_->module().module_handle(); }
+
+}  // namespace kiln

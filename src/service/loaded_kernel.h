@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LoadedKernel: what a Kernel handle shares: the variant, its module, and what is known of its build.
+#pragma once
+
+#include <kiln/build.h>
+#include <kiln/device.h>
+#include <kiln/kernel.h>
+#include <kiln/template.h>
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/driver.h"
+
+namespace kiln {
+
+class LoadedKernel {
+  public:
+    LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
+                 BuildInfo info);
+
+    void launch(const Stream& stream, void* const* arguments) const;
+    /// Throws UsageError unless these types fit the kernel's declaration. A set of types that passed
+    /// is remembered by its address, so that a hot look-up pays one comparison.
+    void check_arguments(std::span<const ArgumentType> types) const;
+
+    const Variant& variant() const { return variant_; }
+    const BuildInfo& info() const { return info_; }
+    const Module& module() const { return *module_; }
+
+  private:
+    const Variant variant_;
+    const std::shared_ptr<Driver> driver_;
+    const std::shared_ptr<Module> module_;
+    const BuildInfo info_;
+    LaunchShape shape_;  ///< all but the grid
+    mutable std::atomic<const ArgumentType*> checked_{nullptr};
+};
+
+/// Throws BuildError when the binary's argument count or sizes, where the driver can tell, are not
+/// those of the declaration that launches will be checked against.
+void check_binary_arguments(const Variant& variant, const FunctionInfo& info);
+
+}  // namespace kiln
