@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps of the job, in their order. Memory is checked before the first byte of it is allocated.
+#include "cli/gemm.h"
+
+#include <kiln/error.h>
+
+#include <chrono>
+#include <memory>
+
+#include "cli/parameter_options.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr int kExtent = 1024;
+constexpr int kHostExtent = 512;
+constexpr int kIterations = 20;
+constexpr int kWarmUp = 5;
+constexpr double kLargestFull = 2147483648.0;  // multiply-adds
+constexpr std::uint32_t kNan = 0x7fc00000;
+
+class Stopwatch {
+  public:
+    double elapsed_ms() const {
+        return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+    }
+
+  private:
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+std::string signature_text(const Variant& variant) {
+    std::vector<std::string> arguments;
+    for (const KernelArgument& argument : variant.arguments())
+        arguments.push_back(argument.type + " " + argument.name);
+    return "(" + enumerate(arguments, ", ") + ")";
+}
+
+std::string parameters_text(const Variant& variant) {
+    const std::string& text = variant.text();
+    const std::size_t space = text.find(' ');
+    return space == std::string::npos ? std::string() : text.substr(space + 1);
+}
+
+Shape shape_of(const Options& options, Backend backend) {
+    const int otherwise = backend == Backend::host ? kHostExtent : kExtent;
+    return {options.m.value_or(otherwise), options.n.value_or(otherwise), options.k.value_or(otherwise)};
+}
+
+/// The device holds A, B, C and what flushes its cache; the host copies of A and B and, to verify, C
+/// and a vector of signs. On the host backend both come from the same memory.
+void check_fits(const Device& device, const Options& options, Dtype dtype, const Shape& shape,
+                bool verifying) {
+    const Footprint footprint(dtype, shape);
+    const DeviceInfo& info = device.info();
+    std::uint64_t on_device = footprint.total();
+    if (options.cold_l2) on_device = saturating_add(on_device, CacheFlusher::buffer_bytes(info));
+    std::uint64_t on_host = saturating_add(footprint.a, footprint.b);
+    if (verifying) on_host = saturating_add(saturating_add(on_host, footprint.c), std::uint64_t(shape.n));
+    if (info.backend == Backend::host) {
+        check_memory(shape, footprint, saturating_add(on_device, on_host), device.free_bytes(),
+                     "this machine has");
+        return;
+    }
+    check_memory(shape, footprint, on_device, device.free_bytes(), info.name + " has");
+    check_memory(shape, footprint, on_host, Device::open(Backend::host).free_bytes(),
+                 "this machine, which prepares and checks the matrices, has");
+}
+
+/// A, B and C on the device, and the launch.
+class Product {
+  public:
+    Product(const Service& service, AnyKernel kernel, const Shape& shape, const Matrix& a, const Matrix& b)
+        : kernel_(std::move(kernel)),
+          stream_(service.stream()),
+          shape_(shape),
+          a_(service.device().allocate(a.bytes().size())),
+          b_(service.device().allocate(b.bytes().size())),
+          c_(service.device().allocate(Footprint(Dtype::f32, shape).c)) {
+        a_.copy_from(a.bytes());
+        b_.copy_from(b.bytes());
+    }
+
+    void launch() {
+        void* a = a_.data();
+        void* b = b_.data();
+        void* c = c_.data();
+        void* arguments[] = {&shape_.m, &shape_.n, &shape_.k, &a, &b, &c};
+        kernel_.launch(stream_, arguments);
+    }
+    void synchronize() const { stream_.synchronize(); }
+    void poison() { c_.fill(kNan); }
+    void copy_result(std::span<float> c) const { c_.copy_to(std::as_writable_bytes(c)); }
+
+  private:
+    AnyKernel kernel_;
+    const Stream& stream_;
+    Shape shape_;
+    Buffer a_, b_, c_;
+};
+
+Report described(const Service& service, const Variant& variant, const Options& options) {
+    Report report;
+    report.kernel = variant.template_name();
+    report.variant_text = parameters_text(variant);
+    report.variant = variant.values();
+    report.dtype = *gemm_dtype(variant);
+    report.backend = service.backend();
+    report.arch = service.target().arch;
+    report.shape = shape_of(options, service.backend());
+    report.key = service.key(variant).digest;
+    report.shared_bytes = variant.static_shared_bytes() + variant.dynamic_shared_bytes();
+    return report;
+}
+
+void compile(Service& service, const Variant& variant, const Terminal& terminal, Report& report) {
+    const Progress progress(terminal, "compiling");
+    const Stopwatch watch;
+    service.compile(variant, &report.cache);
+    report.build_ms = watch.elapsed_ms();
+}
+
+AnyKernel build(Service& service, const Variant& variant, const Terminal& terminal, Report& report) {
+    const Progress progress(terminal, "building");
+    AnyKernel kernel = service.build(variant);
+    const BuildInfo& info = kernel.info();
+    report.cache = kernel.origin();
+    report.build_ms = info.build_ms;
+    report.load_ms = info.load_ms;
+    report.shared_bytes = info.shared_bytes();
+    report.registers = info.registers;
+    report.blocks_per_sm = info.blocks_per_multiprocessor;
+    return kernel;
+}
+
+/// The launch that is verified; returns C, or nothing when it is not to be verified, and the time that
+/// the launch took as seen from here.
+std::unique_ptr<float[]> first_launch(Product& product, std::size_t count, bool verifying, double& took_ms) {
+    if (verifying) product.poison();
+    const Stopwatch watch;
+    product.launch();
+    product.synchronize();
+    took_ms = watch.elapsed_ms();
+    if (!verifying) return nullptr;
+    auto c = std::make_unique_for_overwrite<float[]>(count);
+    product.copy_result({c.get(), count});
+    return c;
+}
+
+TimeSummary timed(Service& service, Product& product, const Options& options, double one_launch_ms) {
+    const bool on_host = service.backend() == Backend::host;
+    const int iterations =
+        options.iterations.value_or(on_host ? host_iterations(one_launch_ms) : kIterations);
+    const int warm_up = options.warm_up.value_or(on_host ? 0 : kWarmUp);
+    std::optional<CacheFlusher> flusher;
+    std::function<void()> before_each;
+    if (options.cold_l2) {
+        flusher.emplace(service);
+        before_each = [&] { flusher->flush(service.stream()); };
+    }
+    return summarise(time_launches(
+        service.device(), service.stream(), warm_up, iterations, [&] { product.launch(); }, before_each));
+}
+
+}  // namespace
+
+std::optional<Dtype> gemm_dtype(const Variant& variant) {
+    const auto& arguments = variant.arguments();
+    if (arguments.size() != 6) return std::nullopt;
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::f32}) {
+        const std::string input = "const " + std::string(type_name(dtype)) + "*";
+        const std::string expected[] = {"int", "int", "int", input, input, "float*"};
+        if (std::equal(arguments.begin(), arguments.end(), std::begin(expected),
+                       [](const KernelArgument& argument, const std::string& type) {
+                           return argument.type == type;
+                       }))
+            return dtype;
+    }
+    return std::nullopt;
+}
+
+Variant choose_variant(const Service& service, const Options& options) {
+    const Template chosen = service.find(options.kernel);
+    Values values = options.values;
+    const Parameter* const type = chosen.parameter(kTypeParameter);
+    if (options.dtype && type != nullptr && type->kind == ParameterKind::type)
+        values.insert_or_assign(kTypeParameter, std::string(type_name(*options.dtype)));
+    const Variant variant = chosen.variant(values);
+    const std::optional<Dtype> dtype = gemm_dtype(variant);
+    if (!dtype)
+        throw UsageError(
+            "jit-gemm runs kernels of the signature (int m, int n, int k, const T* a, const T* b, float* "
+            "c) with T half, bfloat16 or float; " +
+            options.kernel + " has " + signature_text(variant) +
+            ". --list-kernels shows which kernels it can run.");
+    if (options.dtype && *options.dtype != *dtype)
+        throw UsageError("--dtype " + std::string(name(*options.dtype)) + ": " + options.kernel +
+                         " has no type parameter T and is always " + std::string(name(*dtype)) +
+                         "; leave --dtype out.");
+    return variant;
+}
+
+Report run_gemm(Service& service, const Variant& variant, const Options& options, const Terminal& terminal) {
+    Report report = described(service, variant, options);
+    if (options.compile_only) {
+        compile(service, variant, terminal, report);
+        return report;
+    }
+    const Device& device = service.device();
+    const Shape shape = report.shape;
+    report.device = device.info().name;
+    report.verified =
+        options.verify.value_or(shape.multiply_adds() <= kLargestFull ? Verify::full : Verify::sample);
+    const bool verifying = report.verified != Verify::none;
+    check_fits(device, options, report.dtype, shape, verifying);
+    const AnyKernel kernel = build(service, variant, terminal, report);
+
+    std::optional<Progress> progress(std::in_place, terminal, "filling the matrices");
+    const Matrix a = Matrix::random(report.dtype, shape.m, shape.k, random_word(options.seed, 0));
+    const Matrix b = Matrix::random(report.dtype, shape.k, shape.n, random_word(options.seed, 1));
+    Product product(service, kernel, shape, a, b);
+
+    progress.emplace(terminal, "running");
+    const std::size_t count = std::size_t(shape.m) * std::size_t(shape.n);
+    double one_launch_ms = 0;
+    const auto c = first_launch(product, count, verifying, one_launch_ms);
+    report.time = timed(service, product, options, one_launch_ms);
+
+    progress.emplace(terminal, "verifying");
+    const std::span<const float> result(c.get(), verifying ? count : 0);
+    if (report.verified == Verify::full) report.verdict = verify_full(a, b, result);
+    if (report.verified == Verify::sample)
+        report.verdict = verify_sample(a, b, result, random_word(options.seed, 2));
+    return report;
+}
+
+}  // namespace kiln::cli

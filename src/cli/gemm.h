@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The matrix product as a job: choose the variant, check that its kernel is a matrix product, build,
+// run, time, verify.
+#pragma once
+
+#include <kiln/service.h>
+
+#include <optional>
+
+#include "cli/options.h"
+#include "cli/report.h"
+#include "cli/terminal.h"
+
+namespace kiln::cli {
+
+/// The type of A and B when the kernel is (int m, int n, int k, const T* a, const T* b, float* c) with
+/// T half, bfloat16 or float; nullopt for any other signature.
+std::optional<Dtype> gemm_dtype(const Variant& variant);
+
+/// The variant that was asked for. Throws UsageError when its kernel is no matrix product or does not
+/// have the --dtype that was asked for; VariantError.
+Variant choose_variant(const Service& service, const Options& options);
+
+/// Compiles, or builds and runs and verifies. Throws any kiln::Error; a wrong result is no error, see
+/// the report's verdict.
+Report run_gemm(Service& service, const Variant& variant, const Options& options, const Terminal& terminal);
+
+}  // namespace kiln::cli

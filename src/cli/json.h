@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// JSON with the fields in the order in which they were written.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace kiln::cli {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json();
+}
+
+/// Indented, with a newline at the end. Bytes that are no UTF-8 are replaced.
+inline std::string dumped(const Json& json) {
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two passes: the first finds the kernel and where templates lie, and takes anything else; the second
+// knows the kernel's parameters and takes nothing else.
+#include "cli/options.h"
+
+#include <kiln/error.h>
+
+#include <boost/program_options.hpp>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "cli/parameter_options.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+// No short options, so that "--bm -1" gives BM the value -1; no guessing from prefixes.
+constexpr int kStyle = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
+                       po::command_line_style::long_allow_next;
+constexpr unsigned kHelpWidth = 110;
+constexpr int kMaxExtent = std::numeric_limits<int>::max();
+
+po::typed_value<std::string>* text(const char* value_name) {
+    return po::value<std::string>()->value_name(value_name);
+}
+po::typed_value<std::vector<std::string>>* texts(const char* value_name) {
+    return po::value<std::vector<std::string>>()->composing()->value_name(value_name);
+}
+
+/// Options that a configuration file may set too.
+// clang-format off
+po::options_description common_options() {
+    po::options_description what("What to compute", kHelpWidth), where("Where", kHelpWidth),
+        how("How to measure and check", kHelpWidth), build("Building", kHelpWidth), all(kHelpWidth);
+    what.add_options()
+        ("kernel", text("NAME"), "template to build (gemm_tiled); see --list-kernels")
+        ("dtype", text("TYPE"), "type of A and B: f16, bf16 or f32 (the template's own default); C is f32")
+        ("m", text("ROWS"), "rows of A and C (1024; on the host 512)")
+        ("n", text("COLUMNS"), "columns of B and C (1024; on the host 512)")
+        ("k", text("DEPTH"), "columns of A, rows of B (1024; on the host 512)");
+    where.add_options()
+        ("backend", text("NAME"), "auto, cuda, hip or host (auto: the first that has a device)")
+        ("device", text("N"), "which device, from 0 (0); see --list-devices")
+        ("arch", text("NAME"), "architecture to compile for, such as sm_90a (the device's own)");
+    how.add_options()
+        ("iters", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
+        ("warmup", text("N"), "launches before those, beside the verified one (5; on the host 0)")
+        ("cold-l2", po::bool_switch(), "overwrite a buffer of twice the L2 cache before each timed launch")
+        ("verify", text("HOW"), "full, sample or none (full up to 2^31 multiply-adds, else sample)")
+        ("seed", text("N"), "of the random inputs and of the sample (1)")
+        ("json", po::bool_switch(), "report as one JSON object on standard output");
+    build.add_options()
+        ("compile-only", po::bool_switch(), "compile, report, don't run; needs no device")
+        ("emit", text("WHAT"), "write source, ptx, binary, log or key, and end; needs no device")
+        ("output", text("FILE"), "where --emit writes (standard output)")
+        ("cache-dir", text("DIR"), "directory of the cache (KILN_CACHE_DIR, else kiln in the user's cache directory)")
+        ("no-cache", po::bool_switch(), "neither read nor write the cache on disk")
+        ("template-dir", texts("DIR"), "search DIR/*.cu before the built-in templates; may be repeated");
+    all.add(what).add(where).add(how).add(build);
+    return all;
+}
+
+/// Options that make sense on the command line only.
+po::options_description command_line_options() {
+    po::options_description options("Other", kHelpWidth);
+    options.add_options()
+        ("config", text("FILE"), "read options from FILE, lines of \"bm = 64\"; the command line wins")
+        ("list-kernels", "list the templates that are found")
+        ("list-devices", "list the devices of all backends, or why there are none")
+        ("version", "print the version")
+        ("help", "print this help; with --kernel NAME, that kernel's parameters");
+    return options;
+}
+
+// clang-format on
+std::string plain(std::string option) {
+    option.erase(0, option.find_first_not_of('-'));
+    return option;
+}
+
+std::vector<std::string> names_of(const po::options_description& options) {
+    std::vector<std::string> names;
+    for (const auto& option : options.options()) names.push_back(option->long_name());
+    return names;
+}
+
+std::string optional_text(const po::variables_map& given, const char* option, const std::string& otherwise) {
+    return given.count(option) != 0 ? given[option].as<std::string>() : otherwise;
+}
+
+std::vector<std::filesystem::path> template_directories(const po::variables_map& given) {
+    std::vector<std::filesystem::path> directories;
+    if (given.count("template-dir") != 0)
+        for (const std::string& directory : given["template-dir"].as<std::vector<std::string>>())
+            directories.emplace_back(directory);
+    return directories;
+}
+
+class Parser {
+  public:
+    explicit Parser(const std::vector<std::string>& arguments) : arguments_(arguments) {
+        all_.add(common_).add(command_line_);
+    }
+
+    Options parse() {
+        const po::variables_map first = first_pass();
+        if (first.count("help") == 0 && first.count("version") != 0) return just(Action::version, first);
+        const Catalogue catalogue(template_directories(first));
+        const Template chosen = catalogue.find(optional_text(first, "kernel", "gemm_tiled"));
+        const ParameterOptions parameters(chosen, names_of(all_));
+        if (first.count("help") != 0) {
+            Options options = just(Action::help, first);
+            options.help = help(chosen, parameters);
+            return options;
+        }
+        const po::variables_map given = second_pass(catalogue, chosen, parameters);
+        Options options = convert(given);
+        options.kernel = chosen.name();
+        options.values = parameters.values(given);
+        if (given.count("list-kernels") != 0) options.action = Action::list_kernels;
+        if (given.count("list-devices") != 0) options.action = Action::list_devices;
+        return options;
+    }
+
+  private:
+    /// Takes what it knows and lets pass what may be a parameter.
+    po::variables_map first_pass() {
+        po::variables_map given;
+        try {
+            po::store(
+                po::command_line_parser(arguments_).options(all_).style(kStyle).allow_unregistered().run(),
+                given);
+        } catch (const po::error& error) {
+            throw UsageError(std::string(error.what()) + "; see --help.");
+        }
+        if (given.count("config") != 0) {
+            config_ = given["config"].as<std::string>();
+            std::istringstream file = read_config();
+            try {
+                po::store(po::parse_config_file(file, common_, true), given);
+            } catch (const po::error& error) {
+                throw UsageError(config_ + ": " + error.what() + "; a line is \"option = value\".");
+            }
+        }
+        return given;
+    }
+
+    po::variables_map second_pass(const Catalogue& catalogue, const Template& chosen,
+                                  const ParameterOptions& parameters) {
+        po::options_description known, known_in_file;
+        known.add(all_).add(parameters.description());
+        known_in_file.add(common_).add(parameters.description());
+        po::variables_map given;
+        try {
+            const po::parsed_options parsed =
+                po::command_line_parser(arguments_).options(known).style(kStyle).run();
+            for (const auto& option : parsed.options)
+                if (option.position_key != -1) throw UsageError(stray(option.value.front()));
+            po::store(parsed, given);
+        } catch (const po::unknown_option& error) {
+            throw UsageError(unknown(plain(error.get_option_name()), "--", names_of(known), catalogue, chosen,
+                                     parameters));
+        } catch (const po::error& error) {
+            throw UsageError(std::string(error.what()) + "; see --help.");
+        }
+        if (config_.empty()) return given;
+        std::istringstream file = read_config();
+        try {
+            po::store(po::parse_config_file(file, known_in_file, false), given);
+        } catch (const po::unknown_option& error) {
+            throw UsageError(config_ + ": " +
+                             unknown(plain(error.get_option_name()), "", names_of(known_in_file), catalogue,
+                                     chosen, parameters));
+        } catch (const po::error& error) {
+            throw UsageError(config_ + ": " + error.what() + "; see --help.");
+        }
+        return given;
+    }
+
+    std::istringstream read_config() const {
+        // A directory opens as well; peek() finds out, and an empty file is no failure.
+        std::ifstream file(config_);
+        std::ostringstream content;
+        if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
+        if (!file.is_open() || file.bad() || content.bad())
+            throw UsageError(
+                "--config " + config_ +
+                ": there is no such file that can be read; it should hold lines of \"option = value\".");
+        return std::istringstream(content.str());
+    }
+
+    static std::string stray(const std::string& word) {
+        return "unexpected argument '" + word +
+               "': options start with two dashes and are written in full, as in --" +
+               (word.starts_with("-h") ? "help" : "bm 64") + "; see --help.";
+    }
+
+    /// Which kernel has it, or what it is a misspelling of. dashes: how options are written here.
+    static std::string unknown(const std::string& option, const std::string& dashes,
+                               const std::vector<std::string>& known, const Catalogue& catalogue,
+                               const Template& chosen, const ParameterOptions& parameters) {
+        const std::string written = dashes + option;
+        if (const auto owners = catalogue.kernels_with(option); !owners.empty())
+            return written + " is a parameter of " + enumerate(owners, " and ") +
+                   ", and the kernel here is " + chosen.name() + ", which has " +
+                   parameters.names_text(dashes) + ". Add " + dashes + "kernel" +
+                   (dashes.empty() ? " = " : " ") + owners.front() + " or leave " + written + " out.";
+        std::string message = "unknown option " + written + ".";
+        if (const std::string near = nearest(option, known); !near.empty())
+            return message + " Did you mean " + dashes + near + "?";
+        return message + " See --help for the options, and --kernel NAME --help for a kernel's parameters.";
+    }
+
+    Options just(Action action, const po::variables_map& given) const {
+        Options options;
+        options.action = action;
+        options.json = given["json"].as<bool>();
+        return options;
+    }
+
+    Options convert(const po::variables_map& given) const {
+        Options options;
+        const auto has = [&](const char* option) { return given.count(option) != 0; };
+        const auto whole = [&](const char* option, std::uint64_t min, std::uint64_t max) {
+            return parse_whole(std::string("--") + option, given[option].as<std::string>(), min, max);
+        };
+        const auto choice = [&](const char* option, const std::vector<std::string_view>& choices) {
+            return parse_choice(std::string("--") + option, given[option].as<std::string>(), choices);
+        };
+        if (has("dtype")) options.dtype = static_cast<Dtype>(choice("dtype", {"f16", "bf16", "f32"}));
+        if (has("m")) options.m = static_cast<int>(whole("m", 1, kMaxExtent));
+        if (has("n")) options.n = static_cast<int>(whole("n", 1, kMaxExtent));
+        if (has("k")) options.k = static_cast<int>(whole("k", 1, kMaxExtent));
+        if (has("backend"))
+            if (const auto backend = choice("backend", {"auto", "cuda", "hip", "host"}); backend != 0)
+                options.backend = static_cast<Backend>(backend - 1);
+        if (has("device")) options.device = static_cast<int>(whole("device", 0, 1023));
+        options.arch = optional_text(given, "arch", "");
+        options.compile_only = given["compile-only"].as<bool>();
+        if (has("iters")) options.iterations = static_cast<int>(whole("iters", 1, 1'000'000));
+        if (has("warmup")) options.warm_up = static_cast<int>(whole("warmup", 0, 1'000'000));
+        options.cold_l2 = given["cold-l2"].as<bool>();
+        if (has("verify")) options.verify = static_cast<Verify>(choice("verify", {"full", "sample", "none"}));
+        if (has("seed")) options.seed = whole("seed", 0, std::numeric_limits<std::uint64_t>::max());
+        if (has("cache-dir")) options.cache_directory = given["cache-dir"].as<std::string>();
+        options.use_cache = !given["no-cache"].as<bool>();
+        options.template_directories = template_directories(given);
+        if (has("emit"))
+            options.emit = static_cast<Emit>(choice("emit", {"source", "ptx", "binary", "log", "key"}));
+        options.output = optional_text(given, "output", "");
+        options.json = given["json"].as<bool>();
+
+        if (has("output") && !has("emit"))
+            throw UsageError(
+                "--output names the file that --emit writes; add --emit source, ptx, binary, log or key.");
+        if (options.json && has("emit") && !has("output"))
+            throw UsageError(
+                "--json leaves nothing but one object on standard output; add --output FILE for what --emit "
+                "writes.");
+        return options;
+    }
+
+    std::string help(const Template& chosen, const ParameterOptions& parameters) const {
+        std::ostringstream text;
+        text << "Usage: jit-gemm [--kernel NAME] [OPTION]...\n"
+                "Builds a matrix-product kernel from its template, computes C = A * B on random matrices, "
+                "verifies\n"
+                "the result and reports. What is in parentheses is the default.\n\n"
+             << "Parameters of " << chosen.name() << ":\n"
+             << parameters.description();
+        if (const Parameter* const type = chosen.parameter(kTypeParameter))
+            if (const auto dtype = dtype_of(type->default_value.text()))
+                text << "  T is set by --dtype (" << name(*dtype) << ")\n";
+        text << common_ << "\n"
+             << command_line_
+             << "\nExit status: 0 passed; 1 wrong result; 2 usage or an illegal variant; 3 compile error;\n"
+                "4 device or launch error.\n";
+        return text.str();
+    }
+
+    const std::vector<std::string>& arguments_;
+    std::string config_;  // empty: none
+    const po::options_description common_ = common_options();
+    const po::options_description command_line_ = command_line_options();
+    po::options_description all_{kHelpWidth};
+};
+
+}  // namespace
+
+std::string_view name(Verify verify) {
+    return verify == Verify::full ? "full" : verify == Verify::sample ? "sample" : "none";
+}
+
+std::string_view name(Emit emit) {
+    constexpr std::string_view kNames[] = {"source", "ptx", "binary", "log", "key"};
+    return kNames[static_cast<int>(emit)];
+}
+
+Options parse_options(const std::vector<std::string>& arguments) { return Parser(arguments).parse(); }
+
+}  // namespace kiln::cli

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of jit-gemm, and its configuration file. The parameters of the chosen template
+// become options: BM is --bm, PAD_A is --pad-a; the type parameter T is set by --dtype.
+#pragma once
+
+#include <kiln/template.h>
+#include <kiln/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/dtype.h"
+
+namespace kiln::cli {
+
+enum class Action { multiply, help, version, list_kernels, list_devices };
+enum class Emit { source, ptx, binary, log, key };
+enum class Verify { full, sample, none };
+
+std::string_view name(Verify verify);
+std::string_view name(Emit emit);
+
+/// What was asked for. Not set means: to be chosen when the device is known.
+struct Options {
+    Action action = Action::multiply;
+    std::string help;  ///< the text for Action::help
+
+    std::string kernel;
+    std::optional<Dtype> dtype;
+    std::optional<int> m, n, k;
+    Values values;  ///< of the template's parameters, those that were given
+
+    std::optional<Backend> backend;
+    int device = 0;
+    std::string arch;
+    bool compile_only = false;
+
+    std::optional<int> iterations;
+    std::optional<int> warm_up;
+    bool cold_l2 = false;
+    std::optional<Verify> verify;
+    std::uint64_t seed = 1;
+
+    std::optional<std::filesystem::path> cache_directory;
+    bool use_cache = true;
+    std::vector<std::filesystem::path> template_directories;
+
+    std::optional<Emit> emit;
+    std::filesystem::path output;  ///< empty: standard output
+    bool json = false;
+};
+
+/// Reads the command line and the file that --config names; the command line wins. Throws UsageError;
+/// VariantError for a parameter's value; TemplateError for a template that is not right.
+Options parse_options(const std::vector<std::string>& arguments);
+
+}  // namespace kiln::cli

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options from front matter.
+#include "cli/parameter_options.h"
+
+#include <algorithm>
+#include <boost/program_options/value_semantic.hpp>
+
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+namespace po = boost::program_options;
+
+bool set_by_dtype(const Parameter& parameter) {
+    return parameter.kind == ParameterKind::type && parameter.name == kTypeParameter;
+}
+
+ServiceOptions catalogue_options(const std::vector<std::filesystem::path>& directories) {
+    ServiceOptions options;
+    options.backend = Backend::host;
+    options.compile_only = true;
+    options.use_cache = false;
+    options.template_directories = directories;
+    return options;
+}
+
+}  // namespace
+
+std::string option_name(const std::string& parameter) {
+    std::string option = parameter;
+    for (char& c : option) c = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return option;
+}
+
+Catalogue::Catalogue(const std::vector<std::filesystem::path>& directories)
+    : service_(catalogue_options(directories)) {}
+
+std::vector<std::string> Catalogue::kernels_with(const std::string& option) const {
+    std::vector<std::string> kernels;
+    for (const Template& candidate : all()) {
+        const auto& parameters = candidate.parameters();
+        if (std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& parameter) {
+                return !set_by_dtype(parameter) && option_name(parameter.name) == option;
+            }))
+            kernels.push_back(candidate.name());
+    }
+    return kernels;
+}
+
+ParameterOptions::ParameterOptions(const Template& chosen, const std::vector<std::string>& taken)
+    : description_("", 110) {
+    std::vector<std::string> names = taken;
+    for (const Parameter& parameter : chosen.parameters()) {
+        if (set_by_dtype(parameter)) continue;
+        std::string option = option_name(parameter.name);
+        while (std::find(names.begin(), names.end(), option) != names.end()) option.insert(0, "param-");
+        names.push_back(option);
+        const std::string text = (parameter.text.empty() ? "" : parameter.text + ": ") +
+                                 parameter.allowed_text() + " (" + parameter.default_value.text() + ")";
+        description_.add_options()(option.c_str(), po::value<std::string>()->value_name(parameter.name),
+                                   text.c_str());
+        entries_.push_back({parameter, option});
+    }
+}
+
+std::string ParameterOptions::names_text(const std::string& dashes) const {
+    std::vector<std::string> names;
+    for (const Entry& entry : entries_) names.push_back(dashes + entry.option);
+    return names.empty() ? "no parameters" : enumerate(names, " and ");
+}
+
+Values ParameterOptions::values(const po::variables_map& given) const {
+    Values values;
+    for (const Entry& entry : entries_)
+        if (given.count(entry.option) != 0)
+            values.insert_or_assign(entry.parameter.name,
+                                    entry.parameter.parse(given[entry.option].as<std::string>()));
+    return values;
+}
+
+}  // namespace kiln::cli

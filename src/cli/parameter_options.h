@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bridge from templates to options: which kernels there are, and a kernel's parameters as
+// options. Needs no device.
+#pragma once
+
+#include <kiln/service.h>
+#include <kiln/template.h>
+
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/variables_map.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+/// The type parameter that --dtype sets.
+constexpr const char* kTypeParameter = "T";
+
+/// BM gives "bm", PAD_A gives "pad-a".
+std::string option_name(const std::string& parameter);
+
+/// The templates that are found, not bound to any device.
+class Catalogue {
+  public:
+    /// Throws TemplateError for a directory that is not there.
+    explicit Catalogue(const std::vector<std::filesystem::path>& directories);
+
+    /// Throws UsageError that lists the nearest names.
+    Template find(const std::string& name) const { return service_.find(name); }
+    /// Throws TemplateError.
+    std::vector<Template> all() const { return service_.templates(); }
+    /// The kernels that have a parameter of this option name.
+    std::vector<std::string> kernels_with(const std::string& option) const;
+
+  private:
+    Service service_;
+};
+
+/// The parameters of one template as options.
+class ParameterOptions {
+  public:
+    /// taken: names that other options have. A parameter of such a name is offered as "param-name".
+    ParameterOptions(const Template& chosen, const std::vector<std::string>& taken);
+
+    const boost::program_options::options_description& description() const { return description_; }
+    /// "--bm, --bn and --bk", or "no parameters".
+    std::string names_text(const std::string& dashes) const;
+    /// The values that were given. Throws VariantError.
+    Values values(const boost::program_options::variables_map& given) const;
+
+  private:
+    struct Entry {
+        Parameter parameter;
+        std::string option;
+    };
+
+    std::vector<Entry> entries_;
+    boost::program_options::options_description description_;
+};
+
+}  // namespace kiln::cli

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report of a run as text and as JSON. Lists are in report_lists.cpp.
+#include "cli/report.h"
+
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+
+#include "cli/json.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
+    char text[512];
+    std::va_list arguments;
+    va_start(arguments, pattern);
+    std::vsnprintf(text, sizeof text, pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+std::string line(const char* title, const std::string& text) {
+    return format("  %-10s ", title) + text + "\n";
+}
+
+/// "1.25 us", "3.4 ms", "2.1 s"
+std::string duration(double ms) {
+    if (ms < 1) return format("%.4g us", ms * 1000);
+    if (ms < 1000) return format("%.4g ms", ms);
+    return format("%.4g s", ms / 1000);
+}
+
+std::string build_text(const Report& report) {
+    const std::string took = duration(report.build_ms);
+    std::string text;
+    switch (report.cache) {
+        case Origin::compiled:
+            text = "compiled in " + took;
+            break;
+        case Origin::off:
+            text = "compiled in " + took + ", the cache being off";
+            break;
+        default:
+            text = "from the cache (" + std::string(name(report.cache)) + ") in " + took;
+    }
+    if (report.load_ms) text += ", loaded in " + duration(*report.load_ms);
+    return text;
+}
+
+std::string memory_text(const Report& report) {
+    std::string text = format("%zu shared bytes per block", report.shared_bytes);
+    if (report.registers) text += format(", %d registers per thread", *report.registers);
+    if (report.blocks_per_sm)
+        text += format(", %d blocks per multiprocessor at a time", *report.blocks_per_sm);
+    return text;
+}
+
+std::string time_text(const TimeSummary& time) {
+    return "median " + duration(time.median_ms) + ", min " + duration(time.min_ms) + ", max " +
+           duration(time.max_ms) + format(" of %d launches", time.iterations);
+}
+
+std::string speed_text(const Report& report) {
+    std::string text;
+    if (const auto gflops = report.gflops())
+        text = (*gflops >= 1000 ? format("%.4g TFLOP/s", *gflops / 1000) : format("%.4g GFLOP/s", *gflops)) +
+               " (2 m n k / median), " + format("%.4g GB/s", report.gbps().value_or(0)) +
+               " (A, B and C once / median)";
+    return text;
+}
+
+std::string verdict_text(const Report& report, const Terminal& terminal) {
+    if (!report.verdict)
+        return line(report.device ? "NOT CHECKED" : "NOT RUN",
+                    report.device ? "--verify none" : "compiled only");
+    const Verdict& verdict = *report.verdict;
+    const std::string how =
+        report.verified == Verify::full
+            ? format("all %llu elements", static_cast<unsigned long long>(verdict.checked))
+            : format("%llu elements and the sums of all rows",
+                     static_cast<unsigned long long>(verdict.checked));
+    return line("error", format("at most %.3g; at most %.3g of what rounding allows", verdict.max_abs_error,
+                                verdict.max_error_over_bound)) +
+           "  " +
+           terminal.painted(verdict.pass() ? Colour::green : Colour::red, verdict.pass() ? "PASS" : "FAIL") +
+           "       " + how + " against an FP64 reference\n";
+}
+
+}  // namespace
+
+std::optional<double> Report::gflops() const {
+    if (!time || !(time->median_ms > 0)) return std::nullopt;
+    return shape.flops() / time->median_ms / 1e6;
+}
+
+std::optional<double> Report::gbps() const {
+    if (!time || !(time->median_ms > 0)) return std::nullopt;
+    return double(Footprint(dtype, shape).total()) / time->median_ms / 1e6;
+}
+
+std::string to_text(const Report& report, const Terminal& terminal) {
+    const std::string dtype(name(report.dtype));
+    const auto [m, n, k] = report.shape;
+    std::string text = report.kernel + "  " + report.variant_text + "\n\n";
+    text += line("problem", format("C (%d x %d, f32) = A (%d x %d, %s) * B (%d x %d, %s)", m, n, m, k,
+                                   dtype.c_str(), k, n, dtype.c_str()));
+    text += line("device", report.device.value_or("none, compiled only") + " (" +
+                               std::string(name(report.backend)) + ", " + report.arch + ")");
+    text += line("build", build_text(report));
+    text += line("key", report.key);
+    text += line("resources", memory_text(report));
+    if (report.time) text += line("time", time_text(*report.time));
+    if (const std::string speed = speed_text(report); !speed.empty()) text += line("speed", speed);
+    return text + verdict_text(report, terminal);
+}
+
+std::string to_json(const Report& report) {
+    Json variant = Json::object();
+    for (const auto& [parameter, value] : report.variant)
+        variant[parameter] = value.is_int()    ? Json(value.as_int())
+                             : value.is_bool() ? Json(value.as_bool())
+                                               : Json(value.as_type());
+    Json time;
+    if (report.time)
+        time = {{"min", report.time->min_ms},
+                {"median", report.time->median_ms},
+                {"max", report.time->max_ms},
+                {"iterations", report.time->iterations}};
+    Json json;
+    json["kernel"] = report.kernel;
+    json["variant"] = variant;
+    json["dtype"] = name(report.dtype);
+    json["backend"] = name(report.backend);
+    json["device"] = or_null(report.device);
+    json["arch"] = report.arch;
+    json["shape"] = {{"m", report.shape.m}, {"n", report.shape.n}, {"k", report.shape.k}};
+    json["cache"] = name(report.cache);
+    json["key"] = report.key;
+    json["build_ms"] = report.build_ms;
+    json["load_ms"] = or_null(report.load_ms);
+    json["time_ms"] = time;
+    json["gflops"] = or_null(report.gflops());
+    json["gbps"] = or_null(report.gbps());
+    json["shared_bytes"] = report.shared_bytes;
+    json["registers"] = or_null(report.registers);
+    json["blocks_per_sm"] = or_null(report.blocks_per_sm);
+    // JSON has no infinity: an error that is not finite is null, and pass is false.
+    json["max_abs_error"] = report.verdict ? Json(report.verdict->max_abs_error) : Json();
+    json["max_error_over_bound"] = report.verdict ? Json(report.verdict->max_error_over_bound) : Json();
+    json["verified"] = name(report.verified);
+    json["pass"] = report.verdict ? Json(report.verdict->pass()) : Json();
+    return dumped(json);
+}
+
+std::string describe_failure(const Verdict& verdict) {
+    std::string text = "wrong result:";
+    if (verdict.wrong > 0) {
+        const Verdict::Wrong& first = *verdict.first_wrong;
+        text += format(
+            " %llu of %llu compared elements are off, the first at row %lld, column %lld: %.9g, "
+            "expected %.9g within %.3g.",
+            static_cast<unsigned long long>(verdict.wrong), static_cast<unsigned long long>(verdict.checked),
+            static_cast<long long>(first.row), static_cast<long long>(first.column), double(first.found),
+            first.expected, first.bound);
+        if (!std::isfinite(first.found))
+            text += " C holds NaN before the launch, so an element that was never written reads like this.";
+    }
+    if (verdict.not_finite > 0)
+        text += format(" %llu elements of C are NaN or infinite; C holds NaN before the launch.",
+                       static_cast<unsigned long long>(verdict.not_finite));
+    if (verdict.wrong_rows > 0)
+        text += format(" %llu rows fail the test over the whole (Freivalds).",
+                       static_cast<unsigned long long>(verdict.wrong_rows));
+    return text;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Plain stdio; each message is one write, so that lines of several threads do not mix.
+#include "cli/terminal.h"
+
+#include <kiln/error.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+namespace kiln::cli {
+namespace {
+
+std::string in_colour(Colour colour, std::string_view text) {
+    const char* const code = colour == Colour::red ? "\033[31m" : colour == Colour::green ? "\033[32m" : "";
+    return colour == Colour::none ? std::string(text) : code + std::string(text) + "\033[0m";
+}
+
+void write_error(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+}  // namespace
+
+Terminal::Terminal()
+    : output_is_terminal_(isatty(STDOUT_FILENO) == 1), errors_are_terminal_(isatty(STDERR_FILENO) == 1) {}
+
+std::string Terminal::painted(Colour colour, std::string_view text) const {
+    return in_colour(output_is_terminal_ ? colour : Colour::none, text);
+}
+
+void Terminal::note(std::string_view message) const {
+    write_error("jit-gemm: " + std::string(message) + "\n");
+}
+
+void Terminal::complain(std::string_view message) const {
+    write_error(in_colour(errors_are_terminal_ ? Colour::red : Colour::none, "jit-gemm:") + " " +
+                std::string(message) + "\n");
+}
+
+void Terminal::print(std::string_view text) const {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+        throw UsageError("can't write to standard output: it is closed, or its disk is full.");
+}
+
+Progress::Progress(const Terminal& terminal, std::string what) : what_(std::move(what)) {
+    if (terminal.errors_are_terminal()) thread_ = std::thread([this] { show(); });
+}
+
+Progress::~Progress() {
+    if (!thread_.joinable()) return;
+    {
+        const std::lock_guard lock(mutex_);
+        ended_ = true;
+    }
+    ended_condition_.notify_one();
+    thread_.join();
+}
+
+void Progress::show() {
+    std::unique_lock lock(mutex_);
+    int seconds = 0;
+    while (!ended_condition_.wait_for(lock, std::chrono::seconds(1), [this] { return ended_; })) {
+        ++seconds;
+        write_error("\rjit-gemm: " + what_ + ", " + std::to_string(seconds) + " s ");
+    }
+    if (seconds > 0) write_error("\r\033[K");
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events around each launch, queued in batches, so that the device does not wait for the host.
+#include "cli/timing.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace kiln::cli {
+namespace {
+
+constexpr std::size_t kBatch = 64;
+constexpr std::uint64_t kUnknownL2 = std::uint64_t{64} << 20;
+
+constexpr const char* kOverwrite =
+    R"(// overwrite: fills a buffer, to push everything else out of the L2 cache.
+//
+//@ kernel overwrite
+//@ block  256
+//@ grid   ceil_div(count, 256)
+#include "kiln/device.h"
+
+extern "C" __global__ void overwrite(int count, float* data, float value) {
+    const int i = static_cast<int>(blockIdx.x * 256 + threadIdx.x);
+    if (i < count) data[i] = value;
+}
+)";
+
+}  // namespace
+
+TimeSummary summarise(std::vector<double> times_ms) {
+    std::sort(times_ms.begin(), times_ms.end());
+    const std::size_t count = times_ms.size();
+    const double median = (times_ms[(count - 1) / 2] + times_ms[count / 2]) / 2;
+    return {times_ms.front(), median, times_ms.back(), static_cast<int>(count)};
+}
+
+std::uint64_t CacheFlusher::buffer_bytes(const DeviceInfo& device) {
+    const bool known = device.backend != Backend::host && device.limits.l2_bytes > 0;
+    const std::uint64_t bytes = 2 * (known ? static_cast<std::uint64_t>(device.limits.l2_bytes) : kUnknownL2);
+    return std::min<std::uint64_t>(bytes, sizeof(float) * std::uint64_t{std::numeric_limits<int>::max()});
+}
+
+CacheFlusher::CacheFlusher(Service& service)
+    : buffer_(service.device().allocate(buffer_bytes(service.device().info()))) {
+    if (service.backend() == Backend::host) return;
+    overwrite_ = service.build<void(int, float*, float)>(service.parse(kOverwrite, "overwrite.cu").variant());
+}
+
+void CacheFlusher::flush(const Stream& stream) {
+    value_ += 1;
+    if (overwrite_)
+        overwrite_(stream, static_cast<int>(buffer_.size_bytes() / sizeof(float)), buffer_.as<float>(),
+                   value_);
+    else
+        buffer_.fill(static_cast<std::uint32_t>(value_));
+}
+
+std::vector<double> time_launches(const Device& device, const Stream& stream, int warm_up, int iterations,
+                                  const std::function<void()>& launch,
+                                  const std::function<void()>& before_each) {
+    for (int i = 0; i < warm_up; ++i) launch();
+    stream.synchronize();
+
+    const std::size_t count = static_cast<std::size_t>(iterations);
+    std::vector<Event> starts, ends;
+    for (std::size_t i = 0; i < std::min(kBatch, count); ++i) {
+        starts.push_back(device.event());
+        ends.push_back(device.event());
+    }
+    std::vector<double> times_ms;
+    while (times_ms.size() < count) {
+        const std::size_t batch = std::min(kBatch, count - times_ms.size());
+        for (std::size_t i = 0; i < batch; ++i) {
+            if (before_each) before_each();
+            starts[i].record(stream);
+            launch();
+            ends[i].record(stream);
+        }
+        stream.synchronize();
+        for (std::size_t i = 0; i < batch; ++i) times_ms.push_back(ends[i].elapsed_ms_since(starts[i]));
+    }
+    return times_ms;
+}
+
+int host_iterations(double one_launch_ms) {
+    return static_cast<int>(std::clamp(2000 / std::max(one_launch_ms, 1.0), 3.0, 20.0));
+}
+
+}  // namespace kiln::cli

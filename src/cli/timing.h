@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Launching a kernel many times and timing each launch by events.
+#pragma once
+
+#include <kiln/service.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace kiln::cli {
+
+struct TimeSummary {
+    double min_ms = 0;
+    double median_ms = 0;
+    double max_ms = 0;
+    int iterations = 0;
+};
+
+/// Of at least one time. The median of an even number is the mean of the middle two.
+TimeSummary summarise(std::vector<double> times_ms);
+
+/// Makes what a kernel reads cold: overwrites a buffer of twice the device's L2 cache.
+class CacheFlusher {
+  public:
+    /// Allocates the buffer; on a GPU also builds a small kernel, since the overwriting has to be
+    /// queued in the stream: a host that waits would add its launch latency to what is timed.
+    explicit CacheFlusher(Service& service);
+    void flush(const Stream& stream);
+
+    static std::uint64_t buffer_bytes(const DeviceInfo& device);
+
+  private:
+    Buffer buffer_;
+    Kernel<void(int, float*, float)> overwrite_;  // empty on the host
+    float value_ = 0;
+};
+
+/// Times each of `iterations` launches after `warm_up` others. before_each may be empty.
+std::vector<double> time_launches(const Device& device, const Stream& stream, int warm_up, int iterations,
+                                  const std::function<void()>& launch,
+                                  const std::function<void()>& before_each);
+
+/// As many launches as fit two seconds, between 3 and 20.
+int host_iterations(double one_launch_ms);
+
+}  // namespace kiln::cli

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading numbers and choices; the edit distance behind "did you mean".
+#include "cli/words.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <iterator>
+#include <numeric>
+
+namespace kiln::cli {
+namespace {
+
+std::string folded(std::string_view text) {
+    std::string result(text);
+    for (char& c : result) {
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+        if (c == '_') c = '-';
+    }
+    return result;
+}
+
+/// Levenshtein distance with one row of memory.
+std::size_t distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), 0);
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const std::size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+        }
+    }
+    return row[b.size()];
+}
+
+}  // namespace
+
+std::uint64_t parse_whole(std::string_view option, std::string_view text, std::uint64_t min,
+                          std::uint64_t max) {
+    std::uint64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, problem] = std::from_chars(text.data(), end, value);
+    const bool whole = stop == end && !text.empty() && problem != std::errc::invalid_argument;
+    if (whole && problem == std::errc() && value >= min && value <= max) return value;
+
+    const bool negative =
+        text.size() > 1 && text[0] == '-' &&
+        std::all_of(text.begin() + 1, text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    std::string message(option);
+    message += " must be a whole number from " + std::to_string(min) + " to " + std::to_string(max) + "; '" +
+               std::string(text) + "' is ";
+    if (negative || (whole && problem == std::errc() && value < min))
+        message += "too small, the nearest is " + std::to_string(min);
+    else if (whole)
+        message += "too large, the nearest is " + std::to_string(max);
+    else
+        message += "not one (write it in decimal digits)";
+    throw UsageError(message + ".");
+}
+
+std::size_t parse_choice(std::string_view option, std::string_view text,
+                         const std::vector<std::string_view>& choices) {
+    const auto found = std::find(choices.begin(), choices.end(), text);
+    if (found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
+    const std::vector<std::string> words(choices.begin(), choices.end());
+    std::string message =
+        std::string(option) + " must be " + enumerate(words) + ", not '" + std::string(text) + "'.";
+    if (const std::string near = nearest(text, words); !near.empty())
+        message += " Did you mean " + near + "?";
+    throw UsageError(message);
+}
+
+std::string nearest(std::string_view text, const std::vector<std::string>& candidates) {
+    const std::string wanted = folded(text);
+    std::string best;
+    std::size_t best_distance = wanted.size() < 4 ? 2 : 3;
+    for (const std::string& candidate : candidates) {
+        const bool cut_short = wanted.size() > 1 && folded(candidate).starts_with(wanted);
+        const std::size_t d = std::min<std::size_t>(distance(wanted, folded(candidate)), cut_short ? 2 : 3);
+        // A word that is replaced altogether is no misspelling.
+        if (d < best_distance && d < candidate.size()) {
+            best = candidate;
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+std::string enumerate(const std::vector<std::string>& words, std::string_view last) {
+    std::string text;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (i > 0) text += i + 1 == words.size() ? last : std::string_view(", ");
+        text += words[i];
+    }
+    return text;
+}
+
+std::string bytes_text(double bytes) {
+    constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    std::size_t unit = 0;
+    while (bytes >= (unit == 0 ? 10240 : 1024) && unit + 1 < std::size(kUnits)) {
+        bytes /= 1024;
+        ++unit;
+    }
+    char text[32];
+    std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
+    return text;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Words as people write and read them: whole numbers, choices, near misses, sizes in bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln::cli {
+
+/// A whole number written in decimal, between min and max. option: its name, for the message
+/// ("--m"). Throws UsageError.
+std::uint64_t parse_whole(std::string_view option, std::string_view text, std::uint64_t min,
+                          std::uint64_t max);
+
+/// The position of text in choices. Throws UsageError that lists them and names the nearest.
+std::size_t parse_choice(std::string_view option, std::string_view text,
+                         const std::vector<std::string_view>& choices);
+
+/// The candidate that is a likely misspelling away from text, upper and lower case and '_' and '-'
+/// being alike; empty when none is near.
+std::string nearest(std::string_view text, const std::vector<std::string>& candidates);
+
+/// "16, 32 or 64"
+std::string enumerate(const std::vector<std::string>& words, std::string_view last = " or ");
+
+/// "8256 bytes", "12.5 MiB"
+std::string bytes_text(double bytes);
+
+}  // namespace kiln::cli

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One test per flag of jit-gemm: status, standard output, standard error.
+#include <gmock/gmock.h>
+#include <kiln/device.h>
+#include <kiln/service.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "program.h"
+#include "require.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class Flags : public JitGemm {};
+
+bool has_gpu() { return !Device::list(Backend::cuda).empty() || !Device::list(Backend::hip).empty(); }
+
+TEST_F(Flags, HelpShowsTheDefaultKernelsParameters) {
+    const Outcome help = run({"--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.err, IsEmpty());
+    EXPECT_TRUE(
+        std::regex_search(help.out, std::regex("--bm BM +rows of C per block: 16, 32, 64, 128 \\(64\\)")))
+        << help.out;
+    for (const char* option : {"--kernel",
+                               "--dtype",
+                               "--m",
+                               "--n",
+                               "--k",
+                               "--backend",
+                               "--device",
+                               "--arch",
+                               "--compile-only",
+                               "--iters",
+                               "--warmup",
+                               "--cold-l2",
+                               "--verify",
+                               "--seed",
+                               "--cache-dir",
+                               "--no-cache",
+                               "--emit",
+                               "--output",
+                               "--json",
+                               "--config",
+                               "--list-kernels",
+                               "--list-devices",
+                               "--version",
+                               "--template-dir",
+                               "--help",
+                               "--bm",
+                               "--bn",
+                               "--bk",
+                               "--tm",
+                               "--tn",
+                               "--pad"})
+        EXPECT_THAT(help.out, HasSubstr(std::string("  ") + option + " ")) << option;
+    EXPECT_THAT(help.out, HasSubstr("T is set by --dtype (f16)"));
+    EXPECT_THAT(help.out, Not(HasSubstr("--tile ")));
+    EXPECT_THAT(help.out, Not(HasSubstr("  --t ")));
+}
+
+TEST_F(Flags, HelpOfAKernel) {
+    const Outcome help = run({"--kernel", "gemm_square", "--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.out, HasSubstr("--tile TILE"));
+    EXPECT_THAT(help.out, Not(HasSubstr("--bm ")));
+}
+
+TEST_F(Flags, HelpOfAUsersKernel) {
+    const std::string directory = with_template(
+        "mine", naive_template("mine", "//@ param PAD_A int in 0..3 = 1 \"padding of A\"", "n"));
+    const Outcome help = run({"--help", "--template-dir", directory, "--kernel", "mine"});
+    EXPECT_EQ(help.status, 0) << help.err;
+    EXPECT_TRUE(std::regex_search(help.out, std::regex("--pad-a PAD_A +padding of A: 0\\.\\.3 \\(1\\)")))
+        << help.out;
+}
+
+TEST_F(Flags, Version) {
+    const Outcome result = run({"--version"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.out, "kiln " + std::string(version()) + "\n");
+    EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST_F(Flags, ListKernels) {
+    const Outcome result = run({"--list-kernels"});
+    EXPECT_EQ(result.status, 0);
+    for (const char* kernel : {"gemm_naive", "gemm_square", "gemm_tiled"})
+        EXPECT_THAT(result.out, HasSubstr(std::string(kernel) + " "));
+    const auto json = run({"--list-kernels", "--json"}).json();
+    EXPECT_TRUE(std::any_of(json["kernels"].begin(), json["kernels"].end(), [](const auto& kernel) {
+        return kernel["name"] == "gemm_tiled" && kernel["runs_here"] == true;
+    }));
+}
+
+TEST_F(Flags, ListDevices) {
+    const Outcome result = run({"--list-devices"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_TRUE(std::regex_search(result.out, std::regex("^cuda  .+\nhip   .+\nhost  0: .+\n$")))
+        << result.out;
+    const auto json = run({"--list-devices", "--json"}).json();
+    EXPECT_EQ(json["devices"].back()["backend"], "host");
+    EXPECT_GT(json["devices"].back()["memory_bytes"], 0);
+}
+
+TEST_F(Flags, Shape) {
+    const auto shape = multiply({"--json"}).json()["shape"];
+    EXPECT_EQ(shape, nlohmann::json({{"m", 5}, {"n", 6}, {"k", 7}}));
+}
+
+TEST_F(Flags, TheDefaultShapeOfTheHost) {
+    const Outcome result = run({"--backend", "host", "--compile-only", "--json"});
+    EXPECT_EQ(result.json()["shape"], nlohmann::json({{"m", 512}, {"n", 512}, {"k", 512}}));
+}
+
+TEST_F(Flags, DefaultKernelAndDtype) {
+    const auto json = run({"--backend", "host", "--compile-only", "--json"}).json();
+    EXPECT_EQ(json["kernel"], "gemm_tiled");
+    EXPECT_EQ(json["dtype"], "f16");
+    EXPECT_EQ(json["variant"]["BM"], 64);
+}
+
+TEST_F(Flags, Dtype) {
+    for (const auto& [dtype, type] : {std::pair{"f16", "half"}, {"bf16", "bfloat16"}, {"f32", "float"}}) {
+        const auto json = multiply({"--dtype", dtype, "--json", "--compile-only"}).json();
+        EXPECT_EQ(json["dtype"], dtype);
+        EXPECT_EQ(json["variant"]["T"], type);
+    }
+}
+
+TEST_F(Flags, ParametersOfTheTemplate) {
+    const auto json = run({"--backend", "host",    "--m",  "70", "--n",  "50", "--k",  "40", "--json", "--bm",
+                           "32",        "--bn=32", "--bk", "16", "--tm", "2",  "--tn", "2",  "--pad",  "1"})
+                          .json();
+    for (const auto& [parameter, value] :
+         {std::pair{"BM", 32}, {"BN", 32}, {"BK", 16}, {"TM", 2}, {"TN", 2}, {"PAD", 1}})
+        EXPECT_EQ(json["variant"][parameter], value) << parameter;
+    EXPECT_EQ(json["pass"], true);
+    EXPECT_EQ(json["shared_bytes"], (32 * 16 + 16 * (32 + 1)) * 2);
+}
+
+TEST_F(Flags, BackendAutoSaysInOneLineWhyItRunsOnTheHost) {
+    if (has_gpu()) GTEST_SKIP() << "a GPU is here";
+    const Outcome result = run({"--kernel", "gemm_naive", "--m", "3", "--n", "3", "--k", "3"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(std::regex_match(
+        result.err, std::regex("jit-gemm: no GPU \\(cuda: .+; hip: .+\\); running on the host\n")))
+        << result.err;
+    EXPECT_THAT(result.out, HasSubstr("(host, "));
+}
+
+TEST_F(Flags, BackendHostSaysNothing) {
+    const Outcome result = multiply();
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST_F(Flags, Device) {
+    EXPECT_EQ(multiply({"--device", "0"}).status, 0);
+    const Outcome result = multiply({"--device", "7"});
+    EXPECT_EQ(result.status, 4);
+    expect_clean_error(result);
+    EXPECT_THAT(result.err, HasSubstr("7"));
+}
+
+TEST_F(Flags, ArchIsPartOfTheKey) {
+    const auto key = [&](const char* arch) {
+        return run({"--backend", "host", "--emit", "key", "--arch", arch}).out;
+    };
+    const Outcome native = run({"--backend", "host", "--compile-only", "--json"});
+    const std::string arch = native.json()["arch"];
+    EXPECT_THAT(key(arch.c_str()), StartsWith(native.json()["key"].get<std::string>() + "\n"));
+}
+
+TEST_F(Flags, ArchOfCudaNeedsNoDevice) {
+    const Outcome result = run({"--arch", "sm_90a", "--emit", "source"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST_F(Flags, CompileOnlyRunsNothing) {
+    const auto json = multiply({"--compile-only", "--json"}).json();
+    EXPECT_EQ(json["cache"], "compiled");
+    EXPECT_EQ(json["verified"], "none");
+    for (const char* field : {"device", "load_ms", "time_ms", "gflops", "gbps", "max_abs_error",
+                              "max_error_over_bound", "pass", "registers", "blocks_per_sm"})
+        EXPECT_TRUE(json[field].is_null()) << field;
+    EXPECT_THAT(multiply({"--compile-only"}).out, HasSubstr("NOT RUN"));
+}
+
+TEST_F(Flags, ItersAndWarmup) {
+    EXPECT_EQ(multiply({"--iters", "7", "--warmup", "2", "--json"}).json()["time_ms"]["iterations"], 7);
+    const int chosen = multiply({"--json"}).json()["time_ms"]["iterations"];
+    EXPECT_GE(chosen, 3);
+    EXPECT_LE(chosen, 20);
+}
+
+TEST_F(Flags, ColdL2) {
+    const Outcome result = multiply({"--cold-l2", "--iters", "3", "--json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.json()["time_ms"]["iterations"], 3);
+}
+
+TEST_F(Flags, Verify) {
+    for (const char* how : {"full", "sample"}) {
+        const auto json = multiply({"--verify", how, "--json"}).json();
+        EXPECT_EQ(json["verified"], how);
+        EXPECT_EQ(json["pass"], true);
+        EXPECT_TRUE(json["max_error_over_bound"].is_number());
+    }
+    const auto json = multiply({"--verify", "none", "--json"}).json();
+    EXPECT_EQ(json["verified"], "none");
+    EXPECT_TRUE(json["pass"].is_null());
+    EXPECT_TRUE(json["max_abs_error"].is_null());
+}
+
+TEST_F(Flags, SeedDecidesTheInputs) {
+    const auto of_seed = [&](const char* seed) {
+        return run({"--backend", "host", "--kernel", "gemm_naive", "--m", "40", "--n", "40", "--k", "301",
+                    "--seed", seed, "--json"})
+            .json()["max_abs_error"];
+    };
+    EXPECT_EQ(of_seed("1"), of_seed("1"));
+    EXPECT_NE(of_seed("1"), of_seed("2"));
+}
+
+TEST_F(Flags, CacheDirIsUsedAndTheSecondRunFindsIt) {
+    const std::string directory = path("named").string();
+    EXPECT_EQ(multiply({"--cache-dir", directory, "--json"}).json()["cache"], "compiled");
+    EXPECT_FALSE(std::filesystem::is_empty(directory));
+    const Outcome second = multiply({"--cache-dir", directory, "--json"});
+    EXPECT_EQ(second.json()["cache"], "disk");
+    EXPECT_EQ(second.json()["pass"], true);
+    EXPECT_FALSE(std::filesystem::exists(path("cache"))) << "KILN_CACHE_DIR gives way to --cache-dir";
+}
+
+TEST_F(Flags, NoCache) {
+    multiply();
+    const Outcome result = multiply({"--no-cache", "--json"});
+    EXPECT_EQ(result.json()["cache"], "off");
+    EXPECT_FALSE(std::filesystem::exists(path("unused")));
+    EXPECT_EQ(multiply({"--no-cache", "--cache-dir", path("unused").string()}).status, 0);
+    EXPECT_FALSE(std::filesystem::exists(path("unused")));
+}
+
+TEST_F(Flags, EmitSource) {
+    const Outcome result = multiply({"--emit", "source"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.out, HasSubstr("#line"));
+    EXPECT_THAT(result.out, HasSubstr("__global__"));
+    EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST_F(Flags, EmitKey) {
+    const std::string digest = multiply({"--compile-only", "--json"}).json()["key"];
+    EXPECT_TRUE(std::regex_match(digest, std::regex("[0-9a-f]{64}")));
+    const Outcome result = multiply({"--emit", "key"});
+    EXPECT_THAT(result.out, StartsWith(digest + "\n"));
+    EXPECT_GT(result.out.size(), 100U);
+}
+
+TEST_F(Flags, EmitBinaryAndLog) {
+    EXPECT_THAT(multiply({"--emit", "binary"}).out, StartsWith("\x7f"
+                                                               "ELF"));
+    EXPECT_EQ(multiply({"--emit", "log"}).status, 0);
+}
+
+TEST_F(Flags, EmitPtx) {
+    const Outcome on_host = multiply({"--emit", "ptx"});
+    EXPECT_EQ(on_host.status, 2);
+    expect_clean_error(on_host);
+    const Outcome result = run({"--backend", "cuda", "--arch", "sm_90a", "--emit", "ptx"});
+    KILN_REQUIRE_OR_SKIP("nvrtc", result.status != 3, result.err);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(".target sm_90a"));
+    EXPECT_THAT(result.out, HasSubstr("gemm_tiled"));
+}
+
+TEST_F(Flags, Output) {
+    const std::string file = path("source.cu").string();
+    const Outcome result = multiply({"--emit", "source", "--output", file});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_THAT(result.out, IsEmpty());
+    EXPECT_EQ(*read_text_if_exists(file), multiply({"--emit", "source"}).out);
+    const Outcome with_json = multiply({"--emit", "source", "--output", file, "--json"});
+    EXPECT_EQ(with_json.json()["source"], file);
+}
+
+TEST_F(Flags, Config) {
+    const std::string file =
+        write("gemm.ini",
+              "# a product\nkernel = gemm_tiled\nbackend = host\nbm = 32\ntm = 2\nm = 9\njson = true\n");
+    const Outcome result = run({"--config", file, "--n", "8", "--k", "7", "--compile-only"});
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.json()["variant"]["BM"], 32);
+    EXPECT_EQ(result.json()["variant"]["TM"], 2);
+    EXPECT_EQ(result.json()["shape"], nlohmann::json({{"m", 9}, {"n", 8}, {"k", 7}}));
+    const Outcome overridden = run({"--config", file, "--bm", "16", "--m", "3", "--compile-only"});
+    EXPECT_EQ(overridden.json()["variant"]["BM"], 16) << "the command line wins";
+    EXPECT_EQ(overridden.json()["shape"]["m"], 3);
+    EXPECT_EQ(overridden.json()["variant"]["TM"], 2);
+}
+
+TEST_F(Flags, ConfigChoosesTheKernelWhoseParametersItSets) {
+    const std::string file = write("gemm.ini", "kernel = gemm_square\ntile = 8\nbackend = host\n");
+    const Outcome result = run({"--config", file, "--compile-only", "--json"});
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.json()["variant"]["TILE"], 8);
+    EXPECT_EQ(run({"--config", write("empty.ini", ""), "--version"}).status, 0);
+}
+
+TEST_F(Flags, TemplateDir) {
+    const std::string directory = with_template("mine", naive_template("mine", "", "n"));
+    const Outcome result = run({"--template-dir", directory, "--kernel", "mine", "--backend", "host", "--m",
+                                "20", "--n", "30", "--k", "40", "--json"});
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.json()["pass"], true);
+    EXPECT_EQ(result.json()["dtype"], "f16");
+    EXPECT_THAT(run({"--template-dir", directory, "--list-kernels"}).out, HasSubstr("mine"));
+}
+
+}  // namespace
+}  // namespace kiln::test

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The small parts: words, statistics, loops, the report's figures.
+#include <gtest/gtest.h>
+#include <kiln/error.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "cli/parallel.h"
+#include "cli/report.h"
+#include "cli/timing.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+std::string refusal(std::string_view text, std::uint64_t min, std::uint64_t max) {
+    try {
+        parse_whole("--m", text, min, max);
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST(Words, WholeNumbers) {
+    EXPECT_EQ(parse_whole("--m", "1", 1, 10), 1U);
+    EXPECT_EQ(parse_whole("--m", "18446744073709551615", 0, std::numeric_limits<std::uint64_t>::max()),
+              std::numeric_limits<std::uint64_t>::max());
+    EXPECT_NE(refusal("0", 1, 10).find("too small, the nearest is 1"), std::string::npos);
+    EXPECT_NE(refusal("-3", 1, 10).find("too small, the nearest is 1"), std::string::npos);
+    EXPECT_NE(refusal("11", 1, 10).find("too large, the nearest is 10"), std::string::npos);
+    EXPECT_NE(refusal("99999999999999999999999", 1, 10).find("too large"), std::string::npos);
+    for (const char* text : {"", "x", "1e9", "1.5", " 1", "1 ", "0x10", "+1", "-"})
+        EXPECT_NE(refusal(text, 0, 10).find("--m must be a whole number from 0 to 10"), std::string::npos)
+            << text;
+}
+
+TEST(Words, NearMisses) {
+    EXPECT_EQ(nearest("sede", {"seed", "device"}), "seed");
+    EXPECT_EQ(nearest("PAD_A", {"pad", "pad-a"}), "pad-a");
+    EXPECT_EQ(nearest("zzz", {"seed", "m", "n"}), "");
+    EXPECT_EQ(nearest("x", {"m", "n"}), "");
+}
+
+TEST(Words, Enumerations) {
+    EXPECT_EQ(enumerate({}), "");
+    EXPECT_EQ(enumerate({"a"}), "a");
+    EXPECT_EQ(enumerate({"a", "b", "c"}), "a, b or c");
+    EXPECT_EQ(bytes_text(8256), "8256 bytes");
+    EXPECT_EQ(bytes_text(3.5 * 1024 * 1024), "3.5 MiB");
+}
+
+TEST(Times, MedianOfOddAndEvenNumbers) {
+    const TimeSummary odd = summarise({3, 1, 2});
+    EXPECT_EQ(odd.min_ms, 1);
+    EXPECT_EQ(odd.median_ms, 2);
+    EXPECT_EQ(odd.max_ms, 3);
+    EXPECT_EQ(odd.iterations, 3);
+    EXPECT_EQ(summarise({4, 1, 2, 3}).median_ms, 2.5);
+    EXPECT_EQ(summarise({7}).median_ms, 7);
+}
+
+TEST(Times, HostIterationsFitTwoSeconds) {
+    EXPECT_EQ(host_iterations(0.001), 20);
+    EXPECT_EQ(host_iterations(200), 10);
+    EXPECT_EQ(host_iterations(60000), 3);
+}
+
+TEST(Parallel, CoversEveryIndexOnce) {
+    for (const std::int64_t count : {0, 1, 7, 1000}) {
+        std::vector<std::atomic<int>> visits(std::size_t(count) + 1);
+        parallel_for(count, 3, [&](std::int64_t begin, std::int64_t end) {
+            for (; begin < end; ++begin) ++visits[std::size_t(begin)];
+        });
+        for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(visits[std::size_t(i)], 1);
+    }
+}
+
+TEST(Parallel, RethrowsWhatABodyThrows) {
+    EXPECT_THROW(parallel_for(100, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("no"); }),
+                 std::runtime_error);
+}
+
+Report some_report() {
+    Report report;
+    report.kernel = "k";
+    report.variant = {{"BM", 64}, {"FAST", true}, {"T", "half"}};
+    report.dtype = Dtype::f16;
+    report.shape = {1000, 2000, 500};
+    return report;
+}
+
+TEST(Figures, ComeFromTheMedian) {
+    Report report = some_report();
+    report.time = TimeSummary{1, 2, 3, 20};
+    EXPECT_DOUBLE_EQ(*report.gflops(), 2.0 * 1000 * 2000 * 500 / 2e-3 / 1e9);
+    EXPECT_DOUBLE_EQ(*report.gbps(), (2.0 * 1000 * 500 + 2.0 * 500 * 2000 + 4.0 * 1000 * 2000) / 2e-3 / 1e9);
+    report.time->median_ms = 0;
+    EXPECT_FALSE(report.gflops());
+}
+
+TEST(Figures, AnErrorThatIsNotFiniteIsNullInJson) {
+    Report report = some_report();
+    report.verdict = Verdict{};
+    report.verdict->max_abs_error = INFINITY;
+    report.verdict->not_finite = 3;
+    const auto json = nlohmann::json::parse(to_json(report));
+    EXPECT_TRUE(json["max_abs_error"].is_null());
+    EXPECT_EQ(json["pass"], false);
+    EXPECT_EQ(json["variant"]["BM"], 64);
+    EXPECT_EQ(json["variant"]["FAST"], true);
+    EXPECT_EQ(json["variant"]["T"], "half");
+    EXPECT_NE(describe_failure(*report.verdict).find("3 elements of C are NaN"), std::string::npos);
+}
+
+TEST(Figures, MessagesWithBytesThatAreNoTextAreStillJson) {
+    EXPECT_NO_THROW(EXPECT_FALSE(nlohmann::json::parse(error_json("usage", "\xff\xfe"))["error"].empty()));
+}
+
+}  // namespace
+}  // namespace kiln::cli

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs jit-gemm as a person would, with a cache directory of its own, on the host unless told
+// otherwise; and the template texts that tests feed to it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/dynamic_library.h"
+#include "base/file.h"
+#include "base/process.h"
+
+namespace kiln::test {
+
+using Arguments = std::vector<std::string>;
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+struct Outcome {
+    int status = -1;
+    std::string out;
+    std::string err;
+
+    nlohmann::json json() const { return nlohmann::json::parse(out); }
+};
+
+class JitGemm : public ::testing::Test {
+  protected:
+    /// Exactly these arguments; an environment replaces the usual one, KILN_CACHE_DIR.
+    Outcome run(Arguments arguments, Environment environment = {}) const {
+        if (environment.empty()) environment = {{"KILN_CACHE_DIR", (folder_.path() / "cache").string()}};
+        arguments.insert(arguments.begin(), (own_directory() / "jit-gemm").string());
+        return run_program(std::move(arguments), std::move(environment));
+    }
+
+    /// A small product on the host, and these arguments.
+    Outcome multiply(const Arguments& more = {}, Environment environment = {}) const {
+        Arguments arguments = {"--backend", "host", "--kernel", "gemm_naive", "--m",
+                               "5",         "--n",  "6",        "--k",        "7"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(std::move(arguments), std::move(environment));
+    }
+
+    /// gemm_tiled on the host, without running it, and these arguments.
+    Outcome compile_tiled(const Arguments& more = {}) const {
+        Arguments arguments = {"--backend", "host", "--emit", "key"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(std::move(arguments));
+    }
+
+    /// Writes NAME.cu into a template directory and returns that directory.
+    std::string with_template(const std::string& name, const std::string& text) const {
+        const auto directory = folder_.path() / "templates";
+        std::filesystem::create_directories(directory);
+        write_text(directory / (name + ".cu"), text);
+        return directory.string();
+    }
+
+    std::filesystem::path path(const std::string& name) const { return folder_.path() / name; }
+    std::string write(const std::string& name, const std::string& text) const {
+        write_text(path(name), text);
+        return path(name).string();
+    }
+
+    static Outcome run_program(Arguments arguments, Environment environment) {
+        ProcessRequest request;
+        request.arguments = std::move(arguments);
+        request.environment = std::move(environment);
+        request.timeout = std::chrono::seconds(240);
+        const ProcessResult result = run_process(request);
+        EXPECT_TRUE(result.started) << result.start_error;
+        EXPECT_FALSE(result.timed_out);
+        EXPECT_EQ(result.signal, 0) << result.error;
+        return {result.exit_status, result.output, result.error};
+    }
+
+  private:
+    TemporaryDirectory folder_;
+};
+
+/// One paragraph on standard error with the program's name in front, and nothing that a person should
+/// not have to read.
+inline void expect_clean_error(const Outcome& outcome) {
+    EXPECT_EQ(outcome.err.rfind("jit-gemm: ", 0), 0U) << outcome.err;
+    for (const char* bad : {"terminate called", "Aborted", "Segmentation", "what():", "\033", "boost"})
+        EXPECT_EQ(outcome.err.find(bad), std::string::npos) << outcome.err;
+}
+
+/// A naive product of half matrices whose kernel is called `name`, with one more front-matter line and
+/// an expression for the columns it computes ("n", or "n - 1" to be wrong).
+inline std::string naive_template(const std::string& name, const std::string& line,
+                                  const std::string& columns) {
+    return "// " + name + ": a product for tests.\n//\n//@ kernel " + name + "\n" + line +
+           "\n//@ block 16, 16\n//@ grid ceil_div(n, 16), ceil_div(m, 16)\n#include \"kiln/device.h\"\n\n"
+           "extern \"C\" __global__ void " +
+           name +
+           "(int m, int n, int k, const kiln::half* a, const kiln::half* b, float* c) {\n"
+           "    const int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;\n"
+           "    if (row >= m || column >= " +
+           columns +
+           ") return;\n"
+           "    float sum = 0;\n"
+           "    for (int i = 0; i < k; ++i)\n"
+           "        sum += static_cast<float>(a[(long long)row * k + i]) * static_cast<float>(b[(long long)i "
+           "* n + "
+           "column]);\n"
+           "    c[(long long)row * n + column] = sum;\n"
+           "}\n";
+}
+
+}  // namespace kiln::test
