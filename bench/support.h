@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the benchmarks share: the spread of repeated measurements, a table for people, and the few
+// command-line options they need.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/json.h"
+
+namespace kiln::bench {
+
+using cli::Json;
+
+/// Repeated measurements of one thing, in one unit.
+struct Spread {
+    double min = 0;
+    double median = 0;
+    double max = 0;
+    int count = 0;
+};
+
+/// Of at least one sample. The median of an even number is the mean of the middle two.
+Spread spread_of(std::vector<double> samples);
+Json to_json(const Spread& spread);
+
+/// "12.3", with about `digits` significant digits and no exponent.
+std::string rounded(double value, int digits = 4);
+
+/// Microseconds of the steady clock since it was made.
+class Stopwatch {
+  public:
+    double elapsed_us() const {
+        return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start_).count();
+    }
+
+  private:
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Keeps the compiler from dropping the computation of `value`.
+template <class T>
+void keep(const T& value) {
+    asm volatile("" : : "g"(&value) : "memory");
+}
+
+/// Rows of text in aligned columns, the first column to the left, the others to the right.
+class Table {
+  public:
+    explicit Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+    void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+    std::string text() const;
+
+  private:
+    std::vector<std::vector<std::string>> rows_;
+};
+
+/// Options "--name" and "--name VALUE". Throws UsageError for what is wrong.
+class Arguments {
+  public:
+    Arguments(int argc, char** argv) : words_(argv + 1, argv + argc) {}
+
+    bool flag(std::string_view name);
+    std::string text(std::string_view name, std::string otherwise);
+    int number(std::string_view name, int otherwise, int min, int max);
+    /// To be called last. usage: shown with the complaint about a word that nobody asked for.
+    void expect_no_more(std::string_view usage) const;
+
+  private:
+    std::vector<std::string> words_;
+};
+
+}  // namespace kiln::bench
