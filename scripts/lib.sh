@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Shared by the scripts beside it; sourced with the repository's root as the current directory.
+# Offers: say, have_packages, find_nvrtc, use_local_nvrtc, configure, build.
+
+say() { printf '%s\n' "$*" >&2; }
+
+# The packages of this list that are not installed, one per line.
+missing_packages() {
+    local name
+    for name in "$@"; do
+        [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || printf '%s\n' "$name"
+    done
+}
+
+# Where a system-wide NVRTC lies: a toolkit, or a library that the loader knows. Empty: nowhere.
+find_nvrtc() {
+    local candidate
+    for candidate in "${KILN_NVRTC:-}" "${CUDA_HOME:-/usr/local/cuda}"/lib64/libnvrtc.so.1? \
+        /usr/local/cuda*/lib64/libnvrtc.so.1? /usr/lib/*-linux-gnu/libnvrtc.so.1?; do
+        if [ -e "$candidate" ]; then printf '%s\n' "$candidate"; return; fi
+    done
+    ldconfig -p 2>/dev/null | sed -n 's/.*libnvrtc\.so\.[0-9.]* .*=> //p' | head -n 1
+}
+
+# An NVRTC that setup took from its wheel is used where there is no other.
+use_local_nvrtc() {
+    local candidate
+    [ -z "$(find_nvrtc)" ] || return 0
+    for candidate in .deps/nvrtc/nvidia/*/lib/libnvrtc.so.1?; do
+        if [ -e "$candidate" ]; then KILN_NVRTC=$PWD/$candidate; export KILN_NVRTC; return 0; fi
+    done
+}
+
+# configure DIRECTORY [OPTION...]: quiet unless it fails.
+configure() {
+    local directory=$1 log
+    shift
+    log=$(mktemp)
+    if ! cmake -G Ninja -S . -B "$directory" "$@" >"$log" 2>&1; then
+        cat "$log" >&2
+        rm -f "$log"
+        say "Configuring $directory failed; what CMake said is above."
+        return 1
+    fi
+    rm -f "$log"
+}
+
+# build DIRECTORY [TARGET...]: quiet unless it fails or stderr is a terminal.
+build() {
+    local directory=$1 log target arguments=()
+    shift
+    for target in "$@"; do arguments+=(--target "$target"); done
+    if [ -t 2 ]; then
+        cmake --build "$directory" "${arguments[@]}" >&2
+        return
+    fi
+    log=$(mktemp)
+    if ! cmake --build "$directory" "${arguments[@]}" >"$log" 2>&1; then
+        grep -vE '^\[[0-9]+/[0-9]+\] Building' "$log" >&2
+        rm -f "$log"
+        say "Building in $directory failed; what the compiler said is above."
+        return 1
+    fi
+    rm -f "$log"
+}
