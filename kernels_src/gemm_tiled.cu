@@ -31,31 +31,40 @@ constexpr int kThreads = kThreadsX * kThreadsY;
 constexpr int kPitchA = BK;
 constexpr int kPitchB = BN + PAD;
 
-// Copies ROWS x COLS elements into a tile; beyond `rows` and `cols`, the extent of what there is, it
-// writes zero. `aligned`: every row of the source starts at a multiple of VEC elements. The tests are
-// the same for the whole block, and only tiles at an edge take the second way.
+// Copies a whole tile, WIDTH elements per access.
+template <int WIDTH, int ROWS, int COLS, int PITCH>
+__device__ __forceinline__ void copy_tile(T* tile, const T* __restrict__ source, i64 source_pitch, int thread) {
+    constexpr int kAccessesPerRow = COLS / WIDTH;
+    constexpr int kAccesses = ROWS * kAccessesPerRow;
+    constexpr int kSteps = (kAccesses + kThreads - 1) / kThreads;
+#pragma unroll 8
+    for (int step = 0; step < kSteps; ++step) {
+        const int i = step * kThreads + thread;
+        const int row = i / kAccessesPerRow;
+        const int col = i % kAccessesPerRow * WIDTH;
+        if (kAccesses % kThreads == 0 || i < kAccesses)
+            kiln::store(tile + row * PITCH + col, kiln::load<WIDTH>(source + row * source_pitch + col));
+    }
+}
+
+// Copies what there is of a tile, `rows` x `cols` elements, and writes zero beyond. `aligned`: every row of
+// the source starts at a multiple of VEC elements. All tests are the same for the whole block, and only
+// tiles at an edge take the last way.
 template <int ROWS, int COLS, int PITCH>
 __device__ __forceinline__ void load_tile(T* tile, const T* __restrict__ source, i64 source_pitch, int rows, int cols,
                                           bool aligned, int thread) {
-    constexpr int kVectorsPerRow = COLS / VEC;
-    constexpr int kVectors = ROWS * kVectorsPerRow;
-    constexpr int kSteps = (kVectors + kThreads - 1) / kThreads;
-    if (aligned && rows == ROWS && cols == COLS) {
-#pragma unroll 4
-        for (int step = 0; step < kSteps; ++step) {
-            const int i = step * kThreads + thread;
-            const int row = i / kVectorsPerRow;
-            const int col = i % kVectorsPerRow * VEC;
-            if (kVectors % kThreads == 0 || i < kVectors)
-                kiln::store(tile + row * PITCH + col, kiln::load<VEC>(source + row * source_pitch + col));
-        }
-    } else {
+    if (rows == ROWS && cols == COLS) {
+        if (aligned)
+            copy_tile<VEC, ROWS, COLS, PITCH>(tile, source, source_pitch, thread);
+        else
+            copy_tile<1, ROWS, COLS, PITCH>(tile, source, source_pitch, thread);
+        return;
+    }
 #pragma unroll 1
-        for (int i = thread; i < ROWS * COLS; i += kThreads) {
-            const int row = i / COLS;
-            const int col = i % COLS;
-            tile[row * PITCH + col] = row < rows && col < cols ? source[row * source_pitch + col] : T(0.0f);
-        }
+    for (int i = thread; i < ROWS * COLS; i += kThreads) {
+        const int row = i / COLS;
+        const int col = i % COLS;
+        tile[row * PITCH + col] = row < rows && col < cols ? source[row * source_pitch + col] : T(0.0f);
     }
 }
 

@@ -114,7 +114,12 @@ class HostCompiler final : public Compiler {
     std::string identity() override { return located().identity; }
     std::vector<std::string> options(const Target& target) override {
         auto options = kOptions;
-        if (kX86) options.push_back("-march=" + target.arch);
+        if (kX86) {
+            options.push_back("-march=" + target.arch);
+            // A thread's handful of results fills one narrow vector; wider ones are put together lane by lane
+            // (the FP16 tile with 8 x 8 results per thread: 15 against 8 GFLOP/s).
+            options.push_back("-mprefer-vector-width=128");
+        }
         return options;
     }
     Binary compile(const Source& source, const Target& target) override;

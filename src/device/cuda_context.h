@@ -8,6 +8,7 @@
 #include <kiln/device.h>
 
 #include <memory>
+#include <mutex>
 
 #include "device/cuda_api.h"
 
@@ -15,7 +16,7 @@ namespace kiln::cuda {
 
 class Context {
   public:
-    /// Retains the primary context and makes a stream for copies. Throws DeviceError.
+    /// Retains the primary context. Throws DeviceError.
     Context(const Api& driver, DeviceInfo device_info, DeviceHandle device);
     ~Context();
     Context(const Context&) = delete;
@@ -24,7 +25,8 @@ class Context {
     const Api& api() const { return api_; }
     const DeviceInfo& info() const { return info_; }
     bool has_clusters() const { return has_clusters_; }
-    StreamHandle copy_stream() const { return copy_stream_; }
+    /// For copies and fills; made at the first of them. Throws DeviceError.
+    StreamHandle copy_stream() const;
 
     /// Makes the context current in this thread and leaves it so, as the CUDA runtime does. About ten
     /// nanoseconds when it already is. Every use of the driver begins with it.
@@ -44,7 +46,8 @@ class Context {
     DeviceInfo info_;
     DeviceHandle device_;
     ContextHandle context_ = nullptr;
-    StreamHandle copy_stream_ = nullptr;
+    mutable std::once_flag copy_stream_once_;
+    mutable StreamHandle copy_stream_ = nullptr;
     bool has_clusters_ = false;
 };
 

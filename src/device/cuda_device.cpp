@@ -216,7 +216,6 @@ Context::Context(const Api& driver, DeviceInfo device_info, DeviceHandle device)
     }
     try {
         make_current();
-        api_.check(api_.stream_create(&copy_stream_, kStreamNonBlocking), "cuStreamCreate");
     } catch (...) {
         api_.primary_context_release(device_);
         throw;
@@ -225,8 +224,16 @@ Context::Context(const Api& driver, DeviceInfo device_info, DeviceHandle device)
 
 Context::~Context() {
     if (!try_make_current()) return;
-    api_.stream_destroy(copy_stream_);
+    if (copy_stream_ != nullptr) api_.stream_destroy(copy_stream_);
     api_.primary_context_release(device_);
+}
+
+StreamHandle Context::copy_stream() const {
+    std::call_once(copy_stream_once_, [this] {
+        make_current();
+        api_.check(api_.stream_create(&copy_stream_, kStreamNonBlocking), "cuStreamCreate");
+    });
+    return copy_stream_;
 }
 
 std::string Context::place() const {

@@ -43,7 +43,10 @@ void open(Opened& opened) {
     // By the version of the interface, never the bare name: that is the development package's link.
     api.library = DynamicLibrary::open({"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"}, &error);
     if (!api.library) {
-        opened.problem = "libamdhip64.so.7, .6 or .5 was not found; it comes with ROCm (" + error + ")";
+        // One message of the loader per name; those that only say that there is no such file add nothing.
+        opened.problem = "libamdhip64.so.7, .6 or .5, which comes with ROCm, was not found";
+        if (error.find("undefined symbol") != std::string::npos || error.find("version") != std::string::npos)
+            opened.problem += " (" + error + ")";
         return;
     }
     api.library.keep_forever();

@@ -6,6 +6,8 @@
 
 #include <kiln/device.h>
 
+#include <mutex>
+
 #include "device/hip_api.h"
 
 namespace kiln::hip {
@@ -20,7 +22,8 @@ class Context {
 
     const Api& api() const { return api_; }
     const DeviceInfo& info() const { return info_; }
-    StreamHandle copy_stream() const { return copy_stream_; }
+    /// For copies and fills; made at the first of them. Throws DeviceError.
+    StreamHandle copy_stream() const;
 
     /// Makes the device current in this thread and leaves it so. Every use of the runtime begins with it.
     void make_current() const {
@@ -37,7 +40,8 @@ class Context {
   private:
     const Api& api_;
     DeviceInfo info_;
-    StreamHandle copy_stream_ = nullptr;
+    mutable std::once_flag copy_stream_once_;
+    mutable StreamHandle copy_stream_ = nullptr;
 };
 
 }  // namespace kiln::hip

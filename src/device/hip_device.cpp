@@ -194,11 +194,18 @@ class HipDriver final : public Driver {
 
 Context::Context(const Api& runtime, DeviceInfo device_info) : api_(runtime), info_(std::move(device_info)) {
     make_current();
-    api_.check(api_.stream_create(&copy_stream_, kStreamNonBlocking), "hipStreamCreateWithFlags");
 }
 
 Context::~Context() {
-    if (try_make_current()) static_cast<void>(api_.stream_destroy(copy_stream_));
+    if (copy_stream_ != nullptr && try_make_current()) static_cast<void>(api_.stream_destroy(copy_stream_));
+}
+
+StreamHandle Context::copy_stream() const {
+    std::call_once(copy_stream_once_, [this] {
+        make_current();
+        api_.check(api_.stream_create(&copy_stream_, kStreamNonBlocking), "hipStreamCreateWithFlags");
+    });
+    return copy_stream_;
 }
 
 std::string Context::place() const {

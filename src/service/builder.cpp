@@ -68,10 +68,10 @@ Variant Builder::validated(const Variant& variant) const {
 
 Source Builder::source(const Variant& variant) const { return variant.source(selection_.target.backend); }
 
-BuildKey Builder::key(const Variant& variant) const {
+BuildKey Builder::key(const Source& build_source) const {
     auto& compiler = *selection_.compiler;
     return make_build_key(selection_.target, compiler.identity(), compiler.options(selection_.target),
-                          source(variant));
+                          build_source);
 }
 
 Builder::Found Builder::kernel(const Variant& variant) {
@@ -102,8 +102,8 @@ Builder::Found Builder::load_new(const Variant& variant) {
         throw DeviceError("this service only compiles; a kernel to call needs a device", "", 0);
     const auto& driver = selection_.device->driver();
     const Stopwatch building;
-    const BuildKey build_key = key(variant);
     const Source build_source = source(variant);
+    const BuildKey build_key = key(build_source);
     Built built = find_or_compile(build_key, build_source, true);
     BuildInfo info;
     info.build_ms = building.elapsed_ms();
@@ -144,8 +144,8 @@ Builder::Found Builder::load_new(const Variant& variant) {
 }
 
 Builder::Built Builder::binary(const Variant& variant) {
-    const Variant checked = validated(variant);
-    return find_or_compile(key(checked), source(checked), true);
+    const Source build_source = source(validated(variant));
+    return find_or_compile(key(build_source), build_source, true);
 }
 
 Builder::Built Builder::find_or_compile(const BuildKey& build_key, const Source& build_source,

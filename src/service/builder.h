@@ -50,7 +50,7 @@ class Builder {
     };
     Built binary(const Variant& variant);
 
-    BuildKey key(const Variant& variant) const;
+    BuildKey key(const Source& build_source) const;
     Source source(const Variant& variant) const;
     /// The variant held to this builder's target; the same when it was validated against it already.
     Variant validated(const Variant& variant) const;

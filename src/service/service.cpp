@@ -5,6 +5,7 @@
 #include <kiln/service.h>
 
 #include <cstdio>
+#include <mutex>
 #include <string>
 
 #include "base/config.h"
@@ -43,13 +44,20 @@ class ServiceState {
     explicit ServiceState(const ServiceOptions& options)
         : warn_(options.on_warning ? options.on_warning : print_warning),
           builder_(select_backend(options), open_disk(options, warn_), options.use_cache, warn_),
-          library_(template_directories(options), builder_.selection().target) {
-        if (builder_.selection().device) stream_ = builder_.selection().device->stream();
+          library_(template_directories(options), builder_.selection().target) {}
+
+    /// Made when it is first asked for: an application with streams of its own never needs it.
+    const Stream& stream() {
+        std::call_once(stream_once_, [this] { stream_ = builder_.selection().device->stream(); });
+        return stream_;
     }
 
     std::function<void(std::string_view)> warn_;
     Builder builder_;
     TemplateLibrary library_;
+
+  private:
+    std::once_flag stream_once_;
     Stream stream_;
 };
 
@@ -75,9 +83,7 @@ Binary Service::compile(const Variant& variant, Origin* origin) {
     return std::move(built.binary);
 }
 
-BuildKey Service::key(const Variant& variant) const {
-    return state_->builder_.key(state_->builder_.validated(variant));
-}
+BuildKey Service::key(const Variant& variant) const { return state_->builder_.key(source(variant)); }
 
 Source Service::source(const Variant& variant) const {
     return state_->builder_.source(state_->builder_.validated(variant));
@@ -104,7 +110,7 @@ const Device& Service::device() const {
 
 const Stream& Service::stream() const {
     (void)device();
-    return state_->stream_;
+    return state_->stream();
 }
 
 std::filesystem::path Service::cache_directory() const {
