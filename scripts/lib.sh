@@ -1,7 +1,11 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shared by the scripts beside it; sourced with the repository's root as the current directory.
-# Offers: say, have_packages, find_nvrtc, use_local_nvrtc, configure, build.
+# Offers: say, missing_packages, find_nvrtc, use_local_nvrtc, configure, build.
+
+# What build and test commands are started through.
+wrapper=()
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -52,11 +56,11 @@ build() {
     shift
     for target in "$@"; do arguments+=(--target "$target"); done
     if [ -t 2 ]; then
-        cmake --build "$directory" "${arguments[@]}" >&2
+        ${wrapper[@]+"${wrapper[@]}"} cmake --build "$directory" "${arguments[@]}" >&2
         return
     fi
     log=$(mktemp)
-    if ! cmake --build "$directory" "${arguments[@]}" >"$log" 2>&1; then
+    if ! ${wrapper[@]+"${wrapper[@]}"} cmake --build "$directory" "${arguments[@]}" >"$log" 2>&1; then
         grep -vE '^\[[0-9]+/[0-9]+\] Building' "$log" >&2
         rm -f "$log"
         say "Building in $directory failed; what the compiler said is above."

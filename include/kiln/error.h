@@ -23,18 +23,19 @@ class UsageError : public Error {
     using Error::Error;
 };
 
-/// A template file that can't be read or whose front matter is wrong.
-/// what() starts with "file:line:column: ".
+/// A template file or directory that can't be read, or whose front matter is wrong.
+/// what() starts with "file:line:column: ", or "file: " when it is about the whole of it (line 0).
 class TemplateError : public Error {
   public:
     TemplateError(std::string file, int line, int column, const std::string& message)
-        : Error(file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + message),
+        : Error(file + (line == 0 ? "" : ":" + std::to_string(line) + ":" + std::to_string(column)) + ": " +
+                message),
           file_(std::move(file)),
           line_(line),
           column_(column) {}
 
     const std::string& file() const { return file_; }
-    int line() const { return line_; }      ///< from 1
+    int line() const { return line_; }      ///< from 1; 0: the whole file
     int column() const { return column_; }  ///< from 1
 
   private:

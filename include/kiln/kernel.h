@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernel<Fn>: a built kernel as a typed callable. Handles are cheap to copy and share; a launch may
-// come from any thread. The module stays loaded while any handle to it lives.
+// come from any thread. The module stays loaded while any handle to it, or the service, lives; unloading
+// waits for launches that have not ended.
 #pragma once
 
 #include <kiln/build.h>
@@ -71,6 +72,7 @@ constexpr ArgumentType argument_type() {
 class LoadedKernel;  // module, function and variant, internal
 
 /// A built kernel without a static type. Launching through it checks nothing but what the driver does.
+/// Of an empty handle only origin() and bool may be asked; the rest throws UsageError.
 class AnyKernel {
   public:
     AnyKernel() = default;
@@ -92,6 +94,8 @@ class AnyKernel {
     explicit operator bool() const { return state_ != nullptr; }
 
   private:
+    const LoadedKernel& state() const;
+
     std::shared_ptr<const LoadedKernel> state_;
     Origin origin_ = Origin::memory;
 };

@@ -45,7 +45,7 @@ struct ServiceOptions {
     std::chrono::milliseconds compile_timeout{120000};
 
     /// Receives a line when something degraded (an unwritable cache, say), each once. Called from any
-    /// thread. Not set: the line goes to standard error.
+    /// thread; it must neither throw nor call the service. Not set: the line goes to standard error.
     std::function<void(std::string_view)> on_warning;
 };
 
@@ -84,15 +84,18 @@ class Service {
     /// match the kernel's declaration, VariantError, BuildError, DeviceError.
     template <class Fn>
     Kernel<Fn> build(const Variant& variant) {
-        return Kernel<Fn>(build_any(variant, Kernel<Fn>::argument_types()));
+        return Kernel<Fn>(build_any(*state_, variant, Kernel<Fn>::argument_types()));
     }
-    /// The same on another thread. The future holds the kernel or the exception.
+    /// The same on a thread of its own. The future holds the kernel or the exception, may outlive the
+    /// service, and waits for the build when it is dropped. Throws std::system_error when no thread starts.
     template <class Fn>
     std::future<Kernel<Fn>> build_async(const Variant& variant) {
-        return std::async(std::launch::async, [this, variant] { return build<Fn>(variant); });
+        return std::async(std::launch::async, [state = state_, variant] {
+            return Kernel<Fn>(build_any(*state, variant, Kernel<Fn>::argument_types()));
+        });
     }
     /// Without a static type; the caller answers for the arguments.
-    AnyKernel build(const Variant& variant) { return build_any(variant, std::nullopt); }
+    AnyKernel build(const Variant& variant) { return build_any(*state_, variant, std::nullopt); }
 
     /// The binary alone; needs no device. `origin`, when given, receives where it came from.
     Binary compile(const Variant& variant, Origin* origin = nullptr);
@@ -108,16 +111,17 @@ class Service {
     bool has_device() const;
     const Device& device() const;  ///< throws DeviceError when there is none
     const Stream& stream() const;  ///< a stream of the service's own; throws the same
-    /// The directory in use; empty when the disk is not used.
+    /// The directory of the disk cache, usable or not (cache_problem()); empty without one.
     std::filesystem::path cache_directory() const;
     /// Why the disk cache is not in use though it was asked for; empty when all is well.
     std::string cache_problem() const;
     Counters counters() const;
 
   private:
-    AnyKernel build_any(const Variant& variant, std::optional<std::span<const ArgumentType>> types);
+    static AnyKernel build_any(ServiceState& state, const Variant& variant,
+                               std::optional<std::span<const ArgumentType>> types);
 
-    std::unique_ptr<ServiceState> state_;
+    std::shared_ptr<ServiceState> state_;  ///< shared with the builds of build_async
 };
 
 /// "0.1.0"

@@ -3,6 +3,7 @@
 // The environment, read here and nowhere else.
 #include "base/config.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -54,7 +55,9 @@ std::vector<std::filesystem::path> template_directories() { return path_list("KI
 
 int host_threads() {
     const auto value = variable("KILN_HOST_THREADS");
-    return value ? std::atoi(value->c_str()) : 0;
+    constexpr long kMostThreads = 4096;
+    return value ? static_cast<int>(std::clamp(std::strtol(value->c_str(), nullptr, 10), 0L, kMostThreads))
+                 : 0;
 }
 
 std::optional<unsigned long long> host_seed() {

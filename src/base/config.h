@@ -22,7 +22,8 @@ std::optional<std::filesystem::path> compile_worker();
 std::optional<std::filesystem::path> cache_directory();
 /// KILN_TEMPLATE_PATH: directories separated by colons.
 std::vector<std::filesystem::path> template_directories();
-/// KILN_HOST_THREADS: how many blocks of the host backend run at once; 0 when not set: all cores.
+/// KILN_HOST_THREADS: how many blocks of the host backend run at once; 0 when not set: all cores; at most
+/// 4096.
 int host_threads();
 /// KILN_HOST_SEED: permutes the order in which the threads of a block run; nullopt when not set.
 std::optional<unsigned long long> host_seed();

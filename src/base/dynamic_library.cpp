@@ -31,8 +31,8 @@ std::string build_id(const std::string& notes) {
         Elf64_Nhdr note;
         std::memcpy(&note, notes.data() + position, sizeof(note));
         const std::size_t name = position + sizeof(note);
-        const std::size_t description = name + (note.n_namesz + 3) / 4 * 4;
-        const std::size_t next = description + (note.n_descsz + 3) / 4 * 4;
+        const std::size_t description = name + (std::size_t{note.n_namesz} + 3) / 4 * 4;
+        const std::size_t next = description + (std::size_t{note.n_descsz} + 3) / 4 * 4;
         if (next > notes.size() || next <= position) break;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
             std::memcmp(notes.data() + name, "GNU", 4) == 0) {

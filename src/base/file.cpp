@@ -32,10 +32,11 @@ std::optional<Container> read_if_exists(const std::filesystem::path& path) {
         errno = EISDIR;
         fail("can't read", path);
     }
-    Container content(static_cast<std::size_t>(status.st_size), {});
+    // One byte more than there should be, so that the end is found without growing.
+    Container content(static_cast<std::size_t>(status.st_size) + 1, {});
     std::size_t filled = 0;
     for (;;) {
-        if (filled == content.size()) content.resize(filled + (status.st_size == 0 ? 65536 : 1));
+        if (filled == content.size()) content.resize(filled + 65536);
         const ssize_t count = ::read(file.value(), content.data() + filled, content.size() - filled);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) fail("can't read", path);
@@ -46,16 +47,17 @@ std::optional<Container> read_if_exists(const std::filesystem::path& path) {
     return content;
 }
 
-void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+}  // namespace
+
+bool write_all(int fd, std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
         const ssize_t count = ::write(fd, bytes.data(), bytes.size());
         if (count < 0 && errno == EINTR) continue;
-        if (count < 0) fail("can't write", path);
+        if (count < 0) return false;
         bytes = bytes.subspan(static_cast<std::size_t>(count));
     }
+    return true;
 }
-
-}  // namespace
 
 std::optional<std::string> read_text_if_exists(const std::filesystem::path& path) {
     return read_if_exists<std::string>(path);
@@ -70,8 +72,7 @@ void write_atomically(const std::filesystem::path& path, std::span<const std::by
     FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
     if (!file) fail("can't create a file in", path.parent_path());
     try {
-        write_all(file.value(), bytes, temporary);
-        if (::fsync(file.value()) != 0) fail("can't write", temporary);
+        if (!write_all(file.value(), bytes) || ::fsync(file.value()) != 0) fail("can't write", temporary);
         file.reset();
         if (::rename(temporary.c_str(), path.c_str()) != 0) fail("can't rename to", path);
     } catch (...) {
@@ -87,7 +88,7 @@ void write_atomically(const std::filesystem::path& path, std::span<const std::by
 void write_text(const std::filesystem::path& path, std::string_view text) {
     const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
     if (!file) fail("can't create", path);
-    write_all(file.value(), std::as_bytes(std::span(text)), path);
+    if (!write_all(file.value(), std::as_bytes(std::span(text)))) fail("can't write", path);
 }
 
 TemporaryDirectory::TemporaryDirectory() {

@@ -19,6 +19,9 @@ namespace kiln {
 std::optional<std::string> read_text_if_exists(const std::filesystem::path& path);
 std::optional<std::vector<std::byte>> read_bytes_if_exists(const std::filesystem::path& path);
 
+/// Writes all of it, however often it takes. False with errno set when that fails.
+bool write_all(int fd, std::span<const std::byte> bytes);
+
 /// Writes a new file that readers see whole or not at all: a temporary file beside it (mode 0600),
 /// fsync, rename, fsync of the directory. Nothing stays behind on failure.
 void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);

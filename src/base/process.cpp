@@ -126,6 +126,9 @@ std::string ProcessResult::how_it_ended(std::chrono::milliseconds timeout) const
         return "ran longer than its limit of " +
                (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
     }
+    if (status_lost)
+        return "ended, but its status is lost: this program ignores SIGCHLD, or another part of it waits for "
+               "every child";
     if (signal != 0)
         return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
     return "exited with status " + std::to_string(exit_status);
@@ -133,7 +136,8 @@ std::string ProcessResult::how_it_ended(std::chrono::milliseconds timeout) const
 
 ProcessResult run_process(const ProcessRequest& request) {
     ProcessResult result;
-    const auto deadline = Clock::now() + request.timeout;
+    constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);  // what the clock can add
+    const auto deadline = Clock::now() + std::min(request.timeout, kLongest);
     Pipe input, output, error;
     try {
         input = Pipe::make();
@@ -209,7 +213,8 @@ ProcessResult run_process(const ProcessRequest& request) {
             if (streams_open && (output.read || error.read)) continue;
         }
         const pid_t waited = ::waitpid(child, &wait_status, WNOHANG);
-        reaped = waited == child || (waited < 0 && errno != EINTR);
+        result.status_lost = waited < 0 && errno != EINTR;
+        reaped = waited == child || result.status_lost;
     }
     // What the child wrote just before it ended is still in the pipes.
     for (auto [fd, text] : {std::pair{&output.read, &result.output}, std::pair{&error.read, &result.error}}) {
@@ -219,6 +224,7 @@ ProcessResult run_process(const ProcessRequest& request) {
             drain(*fd, *text);
         }
     }
+    if (result.status_lost) return result;
     if (WIFEXITED(wait_status)) result.exit_status = WEXITSTATUS(wait_status);
     if (WIFSIGNALED(wait_status)) result.signal = WTERMSIG(wait_status);
     return result;

@@ -24,12 +24,13 @@ struct ProcessRequest {
 
 struct ProcessResult {
     bool started = false;
-    std::string start_error;  ///< why it did not start
-    int exit_status = -1;     ///< valid when it exited by itself
-    int signal = 0;           ///< what ended it, 0 for a normal exit
-    bool timed_out = false;   ///< killed at the time limit
-    std::string output;       ///< standard output
-    std::string error;        ///< standard error
+    std::string start_error;   ///< why it did not start
+    int exit_status = -1;      ///< valid when it exited by itself
+    int signal = 0;            ///< what ended it, 0 for a normal exit
+    bool timed_out = false;    ///< killed at the time limit
+    bool status_lost = false;  ///< it ended, and somebody else was told how
+    std::string output;        ///< standard output
+    std::string error;         ///< standard error
 
     bool succeeded() const { return started && !timed_out && signal == 0 && exit_status == 0; }
     /// "exited with status 1", "was killed by signal 6 (Aborted)", "ran longer than 5 s".

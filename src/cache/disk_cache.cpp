@@ -102,8 +102,4 @@ bool DiskCache::store(const BuildKey& key, const Binary& binary) {
     }
 }
 
-void DiskCache::remove(const BuildKey& key) {
-    if (usable_) ::unlink(entry_path(key).c_str());
-}
-
 }  // namespace kiln

@@ -32,8 +32,6 @@ class DiskCache {
     Lookup find(const BuildKey& key) const;
     /// False when it could not be stored; problem() then says why.
     bool store(const BuildKey& key, const Binary& binary);
-    /// Takes away an entry that turned out to be of no use.
-    void remove(const BuildKey& key);
 
     std::filesystem::path entry_path(const BuildKey& key) const;
 

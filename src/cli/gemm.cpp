@@ -192,7 +192,7 @@ Variant choose_variant(const Service& service, const Options& options) {
     if (!dtype)
         throw UsageError(
             "jit-gemm runs kernels of the signature (int m, int n, int k, const T* a, const T* b, float* "
-            "c) with T half, bfloat16 or float; " +
+            "c) with T kiln::half, kiln::bfloat16 or float; " +
             options.kernel + " has " + signature_text(variant) +
             ". --list-kernels shows which kernels it can run.");
     if (options.dtype && *options.dtype != *dtype)

@@ -169,6 +169,7 @@ Failure classify(const std::exception& error) {
 }  // namespace
 
 int jit_gemm(const std::vector<std::string>& arguments) {
+    reserve_standard_descriptors();
     const Terminal terminal;
     // Known before the command line is understood, so that its errors come as JSON too.
     bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();

@@ -23,6 +23,7 @@ namespace po = boost::program_options;
 constexpr int kStyle = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
                        po::command_line_style::long_allow_next;
 constexpr unsigned kHelpWidth = 110;
+constexpr std::size_t kMostConfigBytes = 1 << 20;
 constexpr int kMaxExtent = std::numeric_limits<int>::max();
 
 po::typed_value<std::string>* text(const char* value_name) {
@@ -132,15 +133,18 @@ class Parser {
     po::variables_map first_pass() {
         po::variables_map given;
         try {
-            po::store(
-                po::command_line_parser(arguments_).options(all_).style(kStyle).allow_unregistered().run(),
-                given);
+            const po::parsed_options parsed =
+                po::command_line_parser(arguments_).options(all_).style(kStyle).allow_unregistered().run();
+            for (const auto& option : parsed.options)
+                if (!option.unregistered && option.position_key == -1) check_value(option);
+            po::store(parsed, given);
         } catch (const po::error& error) {
             throw UsageError(std::string(error.what()) + "; see --help.");
         }
         if (given.count("config") != 0) {
             config_ = given["config"].as<std::string>();
-            std::istringstream file = read_config();
+            config_text_ = read_config();
+            std::istringstream file(config_text_);
             try {
                 po::store(po::parse_config_file(file, common_, true), given);
             } catch (const po::error& error) {
@@ -159,8 +163,10 @@ class Parser {
         try {
             const po::parsed_options parsed =
                 po::command_line_parser(arguments_).options(known).style(kStyle).run();
-            for (const auto& option : parsed.options)
+            for (const auto& option : parsed.options) {
                 if (option.position_key != -1) throw UsageError(stray(option.value.front()));
+                check_value(option);
+            }
             po::store(parsed, given);
         } catch (const po::unknown_option& error) {
             throw UsageError(unknown(plain(error.get_option_name()), "--", names_of(known), catalogue, chosen,
@@ -169,7 +175,7 @@ class Parser {
             throw UsageError(std::string(error.what()) + "; see --help.");
         }
         if (config_.empty()) return given;
-        std::istringstream file = read_config();
+        std::istringstream file(config_text_);
         try {
             po::store(po::parse_config_file(file, known_in_file, false), given);
         } catch (const po::unknown_option& error) {
@@ -182,16 +188,33 @@ class Parser {
         return given;
     }
 
-    std::istringstream read_config() const {
-        // A directory opens as well; peek() finds out, and an empty file is no failure.
-        std::ifstream file(config_);
-        std::ostringstream content;
-        if (file.peek() != std::ifstream::traits_type::eof()) content << file.rdbuf();
-        if (!file.is_open() || file.bad() || content.bad())
+    /// Both passes parse this text: a pipe, as in --config <(...), can be read only once.
+    std::string read_config() const {
+        // A directory opens as well; reading finds out.
+        std::ifstream file(config_, std::ios::binary);
+        std::string content(kMostConfigBytes + 1, '\0');
+        file.read(content.data(), static_cast<std::streamsize>(content.size()));
+        if (!file.is_open() || file.bad())
             throw UsageError(
                 "--config " + config_ +
                 ": there is no such file that can be read; it should hold lines of \"option = value\".");
-        return std::istringstream(content.str());
+        content.resize(static_cast<std::size_t>(file.gcount()));
+        if (content.size() > kMostConfigBytes)
+            throw UsageError("--config " + config_ + ": this file has more than " +
+                             std::to_string(kMostConfigBytes) +
+                             " bytes; it should hold lines of \"option = value\".");
+        return content;
+    }
+
+    /// An option that lost its value has swallowed the next one, and no option means anything when empty.
+    static void check_value(const po::option& option) {
+        if (option.value.empty()) return;
+        const std::string& value = option.value.front();
+        const std::string written = "--" + option.string_key;
+        if (value.starts_with("--") && option.original_tokens.size() > 1)
+            throw UsageError(written + " needs a value, and " + value + " stands in its place. Write " +
+                             written + " VALUE, or " + written + "=" + value + " if that is meant.");
+        if (value.empty()) throw UsageError(written + " has an empty value; give it one, or leave it out.");
     }
 
     static std::string stray(const std::string& word) {
@@ -285,6 +308,7 @@ class Parser {
 
     const std::vector<std::string>& arguments_;
     std::string config_;  // empty: none
+    std::string config_text_;
     const po::options_description common_ = common_options();
     const po::options_description command_line_ = command_line_options();
     po::options_description all_{kHelpWidth};

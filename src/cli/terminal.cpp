@@ -3,9 +3,11 @@
 // Plain stdio; each message is one write, so that lines of several threads do not mix.
 #include "cli/terminal.h"
 
+#include <fcntl.h>
 #include <kiln/error.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 
@@ -20,6 +22,14 @@ std::string in_colour(Colour colour, std::string_view text) {
 void write_error(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 }  // namespace
+
+void reserve_standard_descriptors() {
+    // Opened the wrong way round, so that writing to a closed output and reading a closed input still fail.
+    for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+        if (fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
+        if (open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1) return;
+    }
+}
 
 Terminal::Terminal()
     : output_is_terminal_(isatty(STDOUT_FILENO) == 1), errors_are_terminal_(isatty(STDERR_FILENO) == 1) {}

@@ -12,6 +12,10 @@
 
 namespace kiln::cli {
 
+/// To be called first: a file that is opened while standard input, output or error is closed would get its
+/// number, and a report or a message would be written into it.
+void reserve_standard_descriptors();
+
 enum class Colour { none, red, green };
 
 class Terminal {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/config.h"
+#include "base/digest.h"
 #include "base/dynamic_library.h"
 #include "base/file.h"
 #include "base/host_arch.h"
@@ -25,26 +26,25 @@ namespace {
 
 // Everything but -march and the files. No debug information and no build ID, so that equal input gives
 // equal bytes on every machine; -z defs, so that a missing function is an error here, not at the load.
-const std::vector<std::string> kOptions = {"-std=c++20",
-                                           "-O3",
-                                           "-ffp-contract=fast",
-                                           "-fno-math-errno",
-                                           "-fno-trapping-math",
-                                           "-fPIC",
-                                           "-shared",
-                                           "-fvisibility=hidden",
-                                           "-g0",
-                                           "-Wno-unknown-pragmas",
-                                           "-Wno-attributes",
-                                           "-Wl,--build-id=none",
-                                           "-Wl,--as-needed",
-                                           "-Wl,-z,defs"};
+const std::vector<std::string> kOptions = {
+    "-std=c++20", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
+    "-fvisibility=hidden", "-g0",
+    // A large frame must hit the guard page below a fiber's
+    // stack, and not jump over it.
+    "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none",
+    "-Wl,--as-needed", "-Wl,-z,defs"};
 
 // These change what is compiled, past the key.
 const std::vector<std::string> kMeddlingVariables = {"CPATH",
                                                      "C_INCLUDE_PATH",
                                                      "CPLUS_INCLUDE_PATH",
                                                      "LIBRARY_PATH",
+                                                     "COMPILER_PATH",
+                                                     "GCC_EXEC_PREFIX",
+                                                     "CCC_OVERRIDE_OPTIONS",
+                                                     "GNUTARGET",
+                                                     "LDEMULATION",
+                                                     "SOURCE_DATE_EPOCH",
                                                      "DEPENDENCIES_OUTPUT",
                                                      "SUNPRO_DEPENDENCIES",
                                                      "GCC_COMPARE_DEBUG",
@@ -177,8 +177,11 @@ const HostCompiler::Located& HostCompiler::located() {
             file.string() +
                 " -v tells no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
             result.error);
-    const auto build = elf_identity(file);  // none for a wrapper script
-    located_ = Located{file, version, version + " for " + target + (build ? " " + *build : "")};
+    // A wrapper script may add options, so its text counts.
+    const auto build = elf_identity(file);
+    located_ = Located{file, version,
+                       version + " for " + target + " " +
+                           (build ? *build : "script " + digest_hex(read_text_if_exists(file).value_or("")))};
     return *located_;
 }
 

@@ -278,6 +278,10 @@ Nvrtc::Plan Nvrtc::plan(const Target& target) {
         throw BuildError(short_description() + " no longer compiles for " + target.arch +
                          "; it compiles for " + joined(supported_archs()) +
                          ". An older CUDA toolkit is needed: set KILN_NVRTC to its library.");
+    // PTX is for a device that is newer than this library; without one, an unknown name is a mistake.
+    if (target.limits.multiprocessors == 0)
+        throw BuildError(short_description() + " does not know " + target.arch + "; it compiles for " +
+                         joined(supported_archs()) + ".");
     const std::string virtual_arch = "compute_" + std::to_string(*(newer - 1));
     return {virtual_arch,
             short_description() + " does not know " + target.arch + ": made PTX for " + virtual_arch +

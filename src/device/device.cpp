@@ -122,7 +122,7 @@ Device Device::open(Backend backend, int ordinal) {
         if (devices.empty()) {
             throw DeviceError(
                 "There is no " + label(backend) + " device: " + (reason.empty() ? error.what() : reason) +
-                    (reason.ends_with('.') ? "" : ".") + " The host backend (--backend host) needs none.",
+                    (reason.ends_with('.') ? "" : ".") + " The host backend needs none.",
                 error.call(), error.code());
         }
         if (ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size()) throw;
@@ -147,8 +147,8 @@ std::vector<DeviceInfo> Device::list(Backend backend, std::string* reason) {
     return list_host_devices(reason);
 }
 
-const DeviceInfo& Device::info() const { return driver_->info(); }
+const DeviceInfo& Device::info() const { return checked(driver_, "device").info(); }
 Target Device::target() const { return {info().backend, info().arch, info().limits}; }
-std::size_t Device::free_bytes() const { return driver_->free_bytes(); }
+std::size_t Device::free_bytes() const { return checked(driver_, "device").free_bytes(); }
 
 }  // namespace kiln

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <system_error>
 
 namespace kiln {
 
@@ -88,7 +87,7 @@ void HostExecutor::start_helpers(std::uint64_t wanted) {
             helpers_.reserve(helpers_.size() + 1);
             helpers_.emplace_back([this, &block = blocks_.back()] { help(block); });
         }
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
         // Fewer threads do the same work.
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

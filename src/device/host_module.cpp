@@ -19,16 +19,6 @@
 namespace kiln {
 namespace {
 
-bool write_all(int fd, std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-        const ssize_t count = ::write(fd, bytes.data(), bytes.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return false;
-        bytes = bytes.subspan(static_cast<std::size_t>(count));
-    }
-    return true;
-}
-
 std::span<const std::byte> checked(const Binary& binary) {
     if (binary.kind != BinaryKind::shared_object) {
         throw DeviceError("The binary of kernel " + binary.entry +

@@ -7,6 +7,7 @@
 #include <kiln/error.h>
 
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "cache/build_key.h"
@@ -31,15 +32,11 @@ auto single_flight(std::mutex& mutex, Map& map, const Key& key, Work work)
     -> std::pair<typename Map::mapped_type, bool> {
     using Result = decltype(work());
     std::promise<Result> promise;
+    auto future = promise.get_future().share();
     {
         const std::lock_guard lock(mutex);
-        if (const auto found = map.find(key); found != map.end()) return {found->second, false};
-        map.emplace(key, promise.get_future().share());
+        if (const auto [place, is_new] = map.try_emplace(key, future); !is_new) return {place->second, false};
     }
-    auto future = [&] {
-        const std::lock_guard lock(mutex);
-        return map.find(key)->second;
-    }();
     try {
         promise.set_value(work());
     } catch (...) {
@@ -114,10 +111,10 @@ Builder::Found Builder::load_new(const Variant& variant) {
         module = driver->load(built.binary);
     } catch (const DeviceError& error) {
         if (built.origin != Origin::disk) throw;
-        // What the disk gave is whole and yet the driver does not take it: rebuild in the same call.
+        // What the disk gave is whole and yet the driver does not take it: rebuild in the same call, which
+        // replaces the entry. It is not removed: the driver may have failed for another reason.
         counters_.rejected_entries.fetch_add(1, std::memory_order_relaxed);
         warn_once(disk_->entry_path(build_key).string() + " was rebuilt: " + error.what());
-        disk_->remove(build_key);
         built = find_or_compile(build_key, build_source, false);
         info.build_ms = building.elapsed_ms();
         loading = Stopwatch();
@@ -150,7 +147,9 @@ Builder::Built Builder::binary(const Variant& variant) {
 
 Builder::Built Builder::find_or_compile(const BuildKey& build_key, const Source& build_source,
                                         bool look_on_disk) {
-    const auto [future, ours] = single_flight(in_flight_mutex_, compiling_, build_key.digest, [&]() -> Built {
+    // Who was given a useless entry must not wait for one who is about to be given the same.
+    auto& flights = look_on_disk ? finding_ : rebuilding_;
+    const auto [future, ours] = single_flight(in_flight_mutex_, flights, build_key.digest, [&]() -> Built {
         if (disk_ && look_on_disk) {
             auto lookup = disk_->find(build_key);
             if (lookup.binary) {
@@ -165,8 +164,7 @@ Builder::Built Builder::find_or_compile(const BuildKey& build_key, const Source&
         counters_.misses.fetch_add(1, std::memory_order_relaxed);
         try {
             counters_.compiles.fetch_add(1, std::memory_order_relaxed);
-            Built built{selection_.compiler->compile(build_source, selection_.target),
-                        caching_ ? Origin::compiled : Origin::off};
+            Built built{compile(build_source), caching_ ? Origin::compiled : Origin::off};
             if (disk_) {
                 if (disk_->store(build_key, built.binary))
                     counters_.stored_entries.fetch_add(1, std::memory_order_relaxed);
@@ -180,6 +178,15 @@ Builder::Built Builder::find_or_compile(const BuildKey& build_key, const Source&
         }
     });
     return future.get();
+}
+
+Binary Builder::compile(const Source& build_source) {
+    try {
+        return selection_.compiler->compile(build_source, selection_.target);
+    } catch (const std::system_error& error) {
+        throw BuildError(build_source.file_name + " can't be compiled: " + error.what() +
+                         ". Compilers need a directory for temporary files; TMPDIR names another.");
+    }
 }
 
 void Builder::warn_once(const std::string& text) {

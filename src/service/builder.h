@@ -58,6 +58,8 @@ class Builder {
     const Selection& selection() const { return selection_; }
     /// nullptr when the disk is not used.
     const DiskCache* disk() const { return disk_.get(); }
+    /// False: neither read nor write the disk, because the user said so.
+    bool caching() const { return caching_; }
     Counters counters() const;
 
   private:
@@ -67,6 +69,7 @@ class Builder {
     using KernelPointer = std::shared_ptr<const LoadedKernel>;
 
     Found load_new(const Variant& variant);
+    Binary compile(const Source& source);
     Built find_or_compile(const BuildKey& key, const Source& source, bool look_on_disk);
     void warn_once(const std::string& text);
 
@@ -81,7 +84,8 @@ class Builder {
 
     std::mutex in_flight_mutex_;
     std::unordered_map<Variant, std::shared_future<KernelPointer>, VariantHash> in_flight_;
-    std::unordered_map<std::string, std::shared_future<Built>> compiling_;  ///< by key digest
+    std::unordered_map<std::string, std::shared_future<Built>> finding_;     ///< by key digest
+    std::unordered_map<std::string, std::shared_future<Built>> rebuilding_;  ///< the same, past the disk
 
     std::mutex warned_mutex_;
     std::unordered_set<std::string> warned_;

@@ -73,6 +73,12 @@ std::string declaration(const Variant& variant) {
     return variant.template_name() + "(" + text + ")";
 }
 
+// A device that was opened twice, by two services perhaps, has two drivers and one context.
+bool is_same_device(const Driver* one, const Driver& other) {
+    return one != nullptr && one->info().backend == other.info().backend &&
+           one->info().ordinal == other.info().ordinal;
+}
+
 }  // namespace
 
 LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
@@ -87,9 +93,9 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
 }
 
 void LoadedKernel::launch(const Stream& stream, void* const* arguments) const {
-    if (stream.driver() != driver_)
-        throw UsageError("the stream belongs to another device than kernel " + variant_.template_name() +
-                         "; take one from the service that built it");
+    if (stream.driver() != driver_ && !is_same_device(stream.driver().get(), *driver_)) [[unlikely]]
+        throw UsageError("the stream is empty or belongs to another device than kernel " +
+                         variant_.template_name() + "; take one from the service that built it");
     LaunchShape shape = shape_;
     shape.grid = variant_.grid(arguments);
     module_->launch(shape, arguments, stream.handle());
@@ -130,14 +136,17 @@ void check_binary_arguments(const Variant& variant, const FunctionInfo& info) {
 
 // AnyKernel
 
-void AnyKernel::launch(const Stream& stream, void* const* arguments) const {
+const LoadedKernel& AnyKernel::state() const {
     if (!state_) throw UsageError("this kernel handle is empty; it comes from Service::build");
-    state_->launch(stream, arguments);
+    return *state_;
 }
 
-const Variant& AnyKernel::variant() const { return state_->variant(); }
-const BuildInfo& AnyKernel::info() const { return state_->info(); }
-void* AnyKernel::function_handle() const { return state_->module().function_handle(); }
-void* AnyKernel::module_handle() const { return state_->module().module_handle(); }
+void AnyKernel::launch(const Stream& stream, void* const* arguments) const {
+    state().launch(stream, arguments);
+}
+const Variant& AnyKernel::variant() const { return state().variant(); }
+const BuildInfo& AnyKernel::info() const { return state().info(); }
+void* AnyKernel::function_handle() const { return state().module().function_handle(); }
+void* AnyKernel::module_handle() const { return state().module().module_handle(); }
 
 }  // namespace kiln

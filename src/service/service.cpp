@@ -15,6 +15,9 @@
 namespace kiln {
 namespace {
 
+constexpr const char* kNoDirectory =
+    "nothing is kept on disk: none of KILN_CACHE_DIR, XDG_CACHE_HOME and HOME is set";
+
 void print_warning(std::string_view text) {
     std::fprintf(stderr, "kiln: %.*s\n", static_cast<int>(text.size()), text.data());
 }
@@ -31,7 +34,7 @@ std::unique_ptr<DiskCache> open_disk(const ServiceOptions& options,
     auto directory = options.cache_directory;
     if (!directory) directory = config::cache_directory();
     if (!directory) {
-        warn("nothing is kept on disk: none of KILN_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
+        warn(kNoDirectory);
         return nullptr;
     }
     return std::make_unique<DiskCache>(*directory);
@@ -61,7 +64,7 @@ class ServiceState {
     Stream stream_;
 };
 
-Service::Service(ServiceOptions options) : state_(std::make_unique<ServiceState>(options)) {}
+Service::Service(ServiceOptions options) : state_(std::make_shared<ServiceState>(options)) {}
 Service::~Service() = default;
 
 Template Service::find(std::string_view name) const { return state_->library_.find(name); }
@@ -71,8 +74,9 @@ Template Service::parse(std::string text, std::string file, std::vector<Header> 
     return Template::parse(std::move(text), std::move(file), std::move(headers)).for_target(target());
 }
 
-AnyKernel Service::build_any(const Variant& variant, std::optional<std::span<const ArgumentType>> types) {
-    auto found = state_->builder_.kernel(variant);
+AnyKernel Service::build_any(ServiceState& state, const Variant& variant,
+                             std::optional<std::span<const ArgumentType>> types) {
+    auto found = state.builder_.kernel(variant);
     if (types) found.kernel->check_arguments(*types);
     return AnyKernel(std::move(found.kernel), found.origin);
 }
@@ -119,8 +123,9 @@ std::filesystem::path Service::cache_directory() const {
 }
 
 std::string Service::cache_problem() const {
-    const auto* disk = state_->builder_.disk();
-    return disk ? disk->problem() : std::string();
+    const auto& builder = state_->builder_;
+    if (builder.disk() != nullptr) return builder.disk()->problem();
+    return builder.caching() ? kNoDirectory : std::string();
 }
 
 Counters Service::counters() const { return state_->builder_.counters(); }

@@ -34,7 +34,7 @@ TemplateLibrary::TemplateLibrary(std::vector<std::filesystem::path> directories,
         if (std::filesystem::is_directory(directory, error)) continue;
         const bool exists = std::filesystem::exists(directory, error);
         throw TemplateError(
-            directory.string(), 1, 1,
+            directory.string(), 0, 0,
             exists ? "the template directory is not a directory; name the one that holds the *.cu files"
                    : "the template directory does not exist; name one that holds *.cu files");
     }
@@ -66,6 +66,7 @@ Template TemplateLibrary::find(std::string_view name) {
     }
     load_all();
     if (const auto found = templates_.find(name); found != templates_.end()) return found->second;
+    if (first_error_) std::rethrow_exception(first_error_);
 
     std::vector<std::string> names;
     for (const auto& [known, value] : templates_) names.push_back(known);
@@ -73,12 +74,14 @@ Template TemplateLibrary::find(std::string_view name) {
     for (const auto& known : names) list += (list.empty() ? "" : ", ") + known;
     const auto guess = nearest(name, names);
     throw UsageError("there is no template '" + std::string(name) + "'" +
-                     (guess ? "; did you mean " + *guess + "?" : ";") + " There are: " + list);
+                     (guess ? "; did you mean " + *guess + "?" : "") +
+                     (guess ? " There are " : "; there are ") + list);
 }
 
 std::vector<Template> TemplateLibrary::all() {
     const std::lock_guard lock(mutex_);
     load_all();
+    if (first_error_) std::rethrow_exception(first_error_);
     std::vector<Template> result;
     for (const auto& [name, value] : templates_) result.push_back(value);
     return result;
@@ -92,7 +95,13 @@ void TemplateLibrary::load_all() {
             if (item.path().extension() == ".cu") files.push_back(item.path());
         }
         std::sort(files.begin(), files.end());
-        for (const auto& file : files) add(Template::load(file));
+        for (const auto& file : files) {
+            try {
+                add(Template::load(file));
+            } catch (const TemplateError&) {
+                if (!first_error_) first_error_ = std::current_exception();
+            }
+        }
     }
     for (const auto& file : embedded_files()) {
         if (file.name.ends_with(".cu")) add(parse_embedded(file));

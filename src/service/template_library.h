@@ -6,6 +6,7 @@
 
 #include <kiln/template.h>
 
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -21,12 +22,14 @@ class TemplateLibrary {
     /// Throws TemplateError when a directory is not there.
     TemplateLibrary(std::vector<std::filesystem::path> directories, Target target);
 
-    /// Throws UsageError that names the nearest template, TemplateError when its file is wrong.
+    /// Throws UsageError that names the nearest template, TemplateError when its file is wrong. A wrong
+    /// file that may hold another template does no harm to this one.
     Template find(std::string_view name);
-    /// All, ordered by name; of two with one name the first directory's.
+    /// All, ordered by name; of two with one name the first directory's. Throws TemplateError.
     std::vector<Template> all();
 
   private:
+    /// Keeps the first error of a file and goes on with the others.
     void load_all();
     void add(Template found);
 
@@ -35,6 +38,7 @@ class TemplateLibrary {
     std::mutex mutex_;
     std::map<std::string, Template, std::less<>> templates_;
     bool all_loaded_ = false;
+    std::exception_ptr first_error_;
 };
 
 }  // namespace kiln

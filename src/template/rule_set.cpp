@@ -109,7 +109,11 @@ class ValueList {
     void add_sides(const Expression& expression, const Node& comparison) {
         for (std::size_t i = 0; i < 2; ++i) {
             const Node& side = expression.nodes()[static_cast<std::size_t>(comparison.operands[i])];
-            if (!is_leaf(side.operation)) add_value(expression, side);
+            const bool is_literal =
+                side.operation == Operation::negate &&
+                expression.nodes()[static_cast<std::size_t>(side.operands[0])].operation ==
+                    Operation::constant;
+            if (!is_leaf(side.operation) && !is_literal) add_value(expression, side);
         }
     }
 

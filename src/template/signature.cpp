@@ -78,7 +78,18 @@ bool is_type_word(const std::string& token) {
            !is_one_of(token, kDroppedWords);
 }
 
+/// Drops what says nothing about the type: attributes before it, and the default value behind the name.
+void drop_decoration(std::vector<std::string>& tokens) {
+    tokens.erase(std::ranges::find(tokens, "="), tokens.end());
+    while (tokens.size() > 1 && tokens[0] == "[" && tokens[1] == "[") {
+        const auto first = std::ranges::find(tokens, "]");
+        if (tokens.end() - first < 2) return;
+        tokens.erase(tokens.begin(), first + 2);
+    }
+}
+
 Signature::Argument make_argument(std::vector<std::string> tokens) {
+    drop_decoration(tokens);
     Signature::Argument argument;
     const auto bracket = std::ranges::find(tokens, "[");
     if (bracket != tokens.end()) {  // an array argument is a pointer

@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "base/file.h"
+#include "scoped_variable.h"
 
 namespace kiln {
 namespace {
+
+using test::ScopedVariable;
 
 constexpr const char* kScale = R"(// scale: y = FACTOR * x
 //@ kernel scale
@@ -182,6 +185,47 @@ TEST_F(ServiceTest, AsyncGivesTheKernelOrTheError) {
     EXPECT_THROW(bad.get(), UsageError);
 }
 
+TEST_F(ServiceTest, AnAsyncBuildOutlivesTheService) {
+    std::future<Kernel<ScaleFn>> future;
+    {
+        Service service(options());
+        future = service.build_async<ScaleFn>(service.parse(kScale, "scale.cu").variant());
+    }
+    Service other(options());
+    expect_scales(other, future.get(), 2);  // on another service's stream of the same device
+}
+
+TEST_F(ServiceTest, AnEmptyHandleIsAnErrorWhateverItIsAsked) {
+    const AnyKernel empty;
+    EXPECT_FALSE(empty);
+    EXPECT_THROW(empty.variant(), UsageError);
+    EXPECT_THROW(empty.info(), UsageError);
+    EXPECT_THROW(empty.function_handle(), UsageError);
+    EXPECT_THROW(empty.module_handle(), UsageError);
+    EXPECT_THROW(empty.launch(Stream(), nullptr), UsageError);
+    Service service(options());
+    const auto kernel = service.build<ScaleFn>(service.parse(kScale, "scale.cu").variant());
+    EXPECT_THROW(kernel(Stream(), 1, nullptr, nullptr), UsageError);
+}
+
+TEST_F(ServiceTest, NoPlaceForTheCacheIsAProblemThatIsTold) {
+    const ScopedVariable no_directory("KILN_CACHE_DIR", ""), no_cache_home("XDG_CACHE_HOME", ""),
+        no_home("HOME", "");
+    auto unplaced = options();
+    unplaced.cache_directory.reset();
+    EXPECT_NE(Service(unplaced).cache_problem().find("HOME"), std::string::npos);
+    EXPECT_EQ(warnings.size(), 1u);
+    unplaced.use_cache = false;
+    EXPECT_EQ(Service(unplaced).cache_problem(), "");
+}
+
+TEST_F(ServiceTest, NoPlaceForTemporaryFilesIsABuildError) {
+    Service service(options());
+    const auto variant = service.parse(kScale, "scale.cu").variant();
+    const ScopedVariable temporary("TMPDIR", "/proc");
+    EXPECT_THROW(service.build<ScaleFn>(variant), BuildError);
+}
+
 TEST_F(ServiceTest, ADirectoryOfTemplatesGoesBeforeTheBuiltInOnes) {
     std::string mine = kScale;
     const auto place = directory.path() / "templates";
@@ -200,6 +244,14 @@ TEST_F(ServiceTest, ADirectoryOfTemplatesGoesBeforeTheBuiltInOnes) {
         EXPECT_NE(std::string(error.what()).find("did you mean gemm_tiled"), std::string::npos)
             << error.what();
     }
+    // A file that is wrong is no obstacle to the others, and told when its template may be the one.
+    write_text(place / "wrong.cu", "//@ kernel\n");
+    Service beside_wrong(with_directory);
+    EXPECT_EQ(beside_wrong.find("scale").name(), "scale");
+    EXPECT_EQ(beside_wrong.find("gemm_naive").name(), "gemm_naive");
+    EXPECT_THROW(beside_wrong.find("unknown"), TemplateError);
+    EXPECT_THROW(beside_wrong.templates(), TemplateError);
+
     with_directory.template_directories = {directory.path() / "missing"};
     EXPECT_THROW(Service{with_directory}, TemplateError);
 }

@@ -108,6 +108,17 @@ TEST_F(BadInput, UnknownOptions) {
     expect_error(run({"--json=yes"}), 2, {"--json"});
 }
 
+TEST_F(BadInput, OptionInPlaceOfAValue) {
+    expect_error(run({"--bm", "--m", "33"}), 2, {"--bm needs a value", "--m"});
+    expect_error(run({"--kernel", "--bm", "64"}), 2, {"--kernel needs a value", "--bm"});
+}
+
+TEST_F(BadInput, EmptyValues) {
+    for (const char* option : {"--cache-dir", "--template-dir", "--arch", "--config", "--bx"})
+        expect_error(multiply({option, ""}), 2, {std::string(option) + " has an empty value"});
+    expect_error(compile_tiled({"--output", ""}), 2, {"--output has an empty value"});
+}
+
 TEST_F(BadInput, AnotherKernelsParameter) {
     expect_error(run({"--tile", "16"}), 2, {"--tile", "gemm_square", "gemm_tiled", "--bm"});
     expect_error(run({"--kernel", "gemm_square", "--bm", "16"}), 2,
@@ -127,6 +138,19 @@ TEST_F(BadInput, Config) {
     expect_error(run({"--config", value, "--backend", "host"}), 2, {"--m", "'0'"});
     expect_error(run({"--config", path("missing.ini").string()}), 2, {"missing.ini"});
     expect_error(run({"--config", path("").string()}), 2, {"--config"});
+    expect_error(run({"--config", "/dev/zero"}), 2, {"/dev/zero", "1048576"});
+}
+
+// Without care the first file that is opened gets the number of a closed standard output, and the report.
+TEST_F(BadInput, ClosedStandardOutput) {
+    const std::string program = (own_directory() / "jit-gemm").string();
+    const Environment environment = {{"KILN_CACHE_DIR", path("cache").string()}};
+    const std::string command = "exec \"$0\" --backend host --kernel gemm_naive --m 5 --n 6 --k 7 --iters 1 ";
+    for (const char* closed : {">&-", ">&- <&-"})
+        expect_error(run_program({"/bin/sh", "-c", command + closed, program}, environment), 2,
+                     {"standard output"});
+    EXPECT_EQ(run_program({"/bin/sh", "-c", command + ">&- 2>&-", program}, environment).status, 2);
+    EXPECT_EQ(run_program({"/bin/sh", "-c", command + "2>&-", program}, environment).status, 0);
 }
 
 TEST_F(BadInput, FrontMatterWithASyntaxError) {

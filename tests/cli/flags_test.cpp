@@ -317,6 +317,17 @@ TEST_F(Flags, ConfigChoosesTheKernelWhoseParametersItSets) {
     EXPECT_EQ(run({"--config", write("empty.ini", ""), "--version"}).status, 0);
 }
 
+TEST_F(Flags, ConfigFromAPipe) {
+    const std::string program = (own_directory() / "jit-gemm").string();
+    const std::string command =
+        "printf 'bm = 32\\nbackend = host\\n' | \"$0\" --config /dev/stdin --compile-only --json";
+    const Outcome result =
+        run_program({"/bin/sh", "-c", command, program},
+                    {{"KILN_CACHE_DIR", path("cache").string()}, {"PATH", "/usr/bin:/bin"}});
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.json()["variant"]["BM"], 32);
+}
+
 TEST_F(Flags, TemplateDir) {
     const std::string directory = with_template("mine", naive_template("mine", "", "n"));
     const Outcome result = run({"--template-dir", directory, "--kernel", "mine", "--backend", "host", "--m",

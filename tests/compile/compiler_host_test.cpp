@@ -115,6 +115,24 @@ TEST_F(HostCompilerTest, AHeaderFromTheUsersVariablesIsNotTaken) {
     EXPECT_THAT(build_error([&] { compiler_->compile(source, host()); }), HasSubstr("stray.h"));
 }
 
+TEST_F(HostCompilerTest, AVariableOfTheLinkerDoesNotReachIt) {
+    const ScopedVariable variable("GNUTARGET", "no-such-format");
+    EXPECT_FALSE(compiler_->compile(answer_source(), host()).bytes.empty());
+}
+
+TEST_F(HostCompilerTest, AWrapperScriptIsPartOfTheIdentity) {
+    const TemporaryDirectory directory;
+    const auto wrapper = directory.path() / "wrapped";
+    const auto identity = [&](const std::string& option) {
+        write_text(wrapper, "#!/bin/sh\nexec c++ " + option + " \"$@\"\n");
+        std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
+        const ScopedVariable variable("KILN_HOST_CXX", wrapper.string());
+        return make_host_compiler(60s)->identity();
+    };
+    EXPECT_NE(identity("-O1"), identity("-O2"));
+    EXPECT_EQ(identity("-O1"), identity("-O1"));
+}
+
 TEST_F(HostCompilerTest, TheArchitectureReachesTheOptionsAndTheCode) {
     EXPECT_THAT(compiler_->supported_archs(), Contains(host_arch()));
     EXPECT_THAT(build_error([&] { compiler_->compile(answer_source(), host("sm_90")); }),

@@ -139,10 +139,17 @@ TEST_F(NvrtcTest, TheSuffixOfAnArchitectureIsKept) {
 }
 
 TEST_F(NvrtcTest, ADeviceNewerThanTheLibraryGetsPtx) {
-    const Binary binary = compiler_->compile(scale_source(), cuda("sm_199"));
+    Target device = cuda("sm_199");
+    device.limits.multiprocessors = 1;  // known from a device only
+    const Binary binary = compiler_->compile(scale_source(), device);
     EXPECT_EQ(binary.kind, BinaryKind::ptx);
     EXPECT_THAT(text_of(binary), AllOf(HasSubstr(".entry scale("), Not(HasSubstr(std::string(1, '\0')))));
     EXPECT_THAT(binary.log, AllOf(HasSubstr("sm_199"), HasSubstr("PTX for compute_")));
+}
+
+TEST_F(NvrtcTest, WithoutADeviceAnUnknownArchitectureIsRefused) {
+    EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), cuda("sm_199")); }),
+                AllOf(HasSubstr("does not know sm_199"), HasSubstr("sm_90a")));
 }
 
 TEST_F(NvrtcTest, ArchitecturesItCannotMeetAreNamed) {

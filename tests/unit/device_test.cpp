@@ -61,7 +61,7 @@ TEST(Device, SaysWhyAGpuIsMissing) {
         EXPECT_NE(reason, "");
         const auto message = message_of<DeviceError>([&] { Device::open(backend); });
         EXPECT_THAT(message, HasSubstr(reason));
-        EXPECT_THAT(message, HasSubstr("--backend host"));
+        EXPECT_THAT(message, HasSubstr("host backend"));
     }
 }
 

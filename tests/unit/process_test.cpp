@@ -53,6 +53,21 @@ TEST(Process, GivesOutputErrorAndStatus) {
     EXPECT_TRUE(run_process(shell("exit 0")).succeeded());
 }
 
+TEST(Process, AStatusThatSomebodyElseWasToldIsNoSuccess) {
+    const auto before = ::signal(SIGCHLD, SIG_IGN);
+    const auto result = run_process(shell("echo out; exit 3"));
+    ::signal(SIGCHLD, before);
+    EXPECT_FALSE(result.succeeded());
+    EXPECT_EQ(result.output, "out\n");
+    EXPECT_THAT(result.how_it_ended(1s), HasSubstr("SIGCHLD"));
+}
+
+TEST(Process, TheLongestLimitIsNone) {
+    auto request = shell("exit 0");
+    request.timeout = std::chrono::milliseconds::max();
+    EXPECT_TRUE(run_process(request).succeeded());
+}
+
 TEST(Process, TakesArgumentsLiterally) {
     ProcessRequest request;
     request.arguments = {"printf", "%s|", "a b", "$HOME", "", "*"};  // found in PATH

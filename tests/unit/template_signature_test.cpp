@@ -58,6 +58,11 @@ TEST(Signature, OtherTypes) {
     EXPECT_EQ(types("void"), Strings{});
 }
 
+TEST(Signature, AttributesAndDefaultValues) {
+    EXPECT_EQ(types("[[maybe_unused]] const T* a, [[maybe_unused]] int b = 3, float* c = nullptr"),
+              (Strings{"const half*|a", "int|b", "float*|c"}));
+}
+
 TEST(Signature, FormsOfTheDeclaration) {
     const auto found = [](const std::string& text) { return find_kernel(text, "k", "k.cu").has_value(); };
     EXPECT_TRUE(found("extern \"C\" __global__ void k(int n) {}"));

@@ -34,16 +34,6 @@ std::string read_all(int fd) {
     }
 }
 
-bool write_all(int fd, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t count = ::write(fd, text.data(), text.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return false;
-        text.remove_prefix(static_cast<std::size_t>(count));
-    }
-    return true;
-}
-
 class Program {
   public:
     Program(const HiprtcApi& api, const Source& source) : api_(api) {
@@ -136,7 +126,8 @@ int run() {
                    stderr);
         return 2;
     }
-    const bool written = write_all(real_output.value(), encode(answer(*request)));
+    const std::string response = encode(answer(*request));
+    const bool written = write_all(real_output.value(), std::as_bytes(std::span(response)));
     std::fflush(nullptr);
     // The library's own clean-up at exit has nothing to give and may crash.
     ::_exit(written ? 0 : 1);
