@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kLookupBatches = 25;
 constexpr int kLookupsPerBatch = 200000;  // milliseconds, so that threads do meet
-constexpr int kLaunchBatches = 50;
-constexpr int kLaunchesPerBatch = 200;  // well below what a stream queues before a launch has to wait
+constexpr int kLaunchBatches = 500;  // many, since the driver's own time varies by a tenth from one to the next
+constexpr int kLaunchesPerBatch = 100;  // well below what a stream queues before a launch has to wait
 constexpr int kWarmUpBatches = 3;
 
 // A launch of one small block, so that draining a batch is short.

@@ -292,6 +292,9 @@ Nvrtc::Plan Nvrtc::plan(const Target& target) {
 std::string Nvrtc::run(Program& program, const Source& source, const Plan& plan) {
     auto arguments = options({Backend::cuda, plan.arch, {}});
     if (plan.to_ptx) arguments.pop_back();  // no ptxas runs
+    // From 12.9 on NVRTC keeps a cache of its own where there is a driver, and what comes from it has no log.
+    // Not in options(): it does not change the binary, and to know the version the library must be open.
+    if (std::pair(api().major, api().minor) >= std::pair(12, 9)) arguments.push_back("--no-cache");
     const NvrtcResult result = program.compile(arguments);
     std::string log = plan.note + program.log();
     if (result == kNvrtcSuccess) return log;

@@ -30,6 +30,8 @@ enum : Result {
     kErrorNoDevice = 100,
     kErrorInvalidDevice = 101,
     kErrorInvalidImage = 200,
+    kErrorInvalidContext = 201,
+    kErrorInvalidHandle = 400,
     kErrorNotFound = 500,
     kErrorIllegalAddress = 700,
     kErrorLaunchTimeout = 702,

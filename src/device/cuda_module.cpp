@@ -153,15 +153,24 @@ void CudaModule::allow_dynamic_shared(std::size_t bytes) {
 
 // The hot path: no lock, no allocation, no look-up.
 void CudaModule::launch(const LaunchShape& shape, void* const* arguments, void* stream) const {
-    context_->make_current();
     void** const values = const_cast<void**>(arguments);  // the driver only reads them
     const auto queue = static_cast<StreamHandle>(stream);
     if (shape.cluster.x != 1 || shape.cluster.y != 1 || shape.cluster.z != 1) {
+        context_->make_current();
         return launch_cluster(shape, values, queue);
     }
-    const Result result = context_->api().launch_kernel(
-        function_, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y, shape.block.z,
-        static_cast<unsigned>(shape.dynamic_shared_bytes), queue, values, nullptr);
+    const auto launch = [&] {
+        return context_->api().launch_kernel(
+            function_, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y, shape.block.z,
+            static_cast<unsigned>(shape.dynamic_shared_bytes), queue, values, nullptr);
+    };
+    Result result = launch();
+    // Asking for the current context before every launch would cost more than the check of its result:
+    // where none, or another's, is current in this thread the driver refuses and has done nothing.
+    if (result == kErrorInvalidContext || result == kErrorInvalidHandle) [[unlikely]] {
+        context_->make_current();
+        result = launch();
+    }
     if (result != kSuccess) [[unlikely]]
         fail_launch(result, "cuLaunchKernel", shape);
 }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/dynamic_library.h"
 #include "device/cuda_api.h"
 #include "device_support.h"
 
@@ -156,6 +157,21 @@ TEST_F(DeviceMemoryTest, WorksAfterTheApplicationChangedTheCurrentContext) {
     launch(*module, {}, *stream_, 10LL, out.data(), 5);
     ASSERT_EQ(cuda::api()->context_set_current(nullptr), cuda::kSuccess);
     EXPECT_EQ(out.values()[0], 5);
+}
+
+TEST_F(DeviceMemoryTest, WorksWhereTheApplicationsOwnContextIsCurrent) {
+    const auto module = load("slow", kSlow);
+    Array<int> out(driver_, std::vector<int>{-1});
+    const DynamicLibrary library = DynamicLibrary::open({"libcuda.so.1"});
+    int (*create)(cuda::ContextHandle*, unsigned, int) = nullptr;
+    int (*destroy)(cuda::ContextHandle) = nullptr;
+    ASSERT_TRUE(library.resolve(create, "cuCtxCreate_v2") && library.resolve(destroy, "cuCtxDestroy_v2"));
+    cuda::ContextHandle other = nullptr;
+    ASSERT_EQ(create(&other, 0, 0), cuda::kSuccess);  // and makes it current
+    launch(*module, {}, *stream_, 10LL, out.data(), 6);
+    ASSERT_EQ(cuda::api()->context_set_current(other), cuda::kSuccess);
+    EXPECT_EQ(out.values()[0], 6);
+    EXPECT_EQ(destroy(other), cuda::kSuccess);
 }
 
 TEST_F(DeviceMemoryTest, TwoOpensShareOneContext) {
