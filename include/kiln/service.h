@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,8 @@ struct ServiceOptions {
 
     /// A compile that takes longer is given up. Applies to compilers that run in a process of their own.
     std::chrono::milliseconds compile_timeout{120000};
+    /// When a stop is requested, such compilers are ended and their builds throw BuildError.
+    std::stop_token stop;
 
     /// Receives a line when something degraded (an unwritable cache, say), each once. Called from any
     /// thread; it must neither throw nor call the service. Not set: the line goes to standard error.

@@ -121,6 +121,7 @@ void feed(FileDescriptor& fd, std::string_view& rest) {
 
 std::string ProcessResult::how_it_ended(std::chrono::milliseconds timeout) const {
     if (!started) return "did not start: " + start_error;
+    if (stopped) return "was ended, since a stop was requested";
     if (timed_out) {
         const auto ms = timeout.count();
         return "ran longer than its limit of " +
@@ -191,8 +192,9 @@ ProcessResult run_process(const ProcessRequest& request) {
     bool reaped = false;
     while (!reaped) {
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-        if (left.count() <= 0) {
-            result.timed_out = true;
+        result.stopped = request.stop.stop_requested();
+        result.timed_out = !result.stopped && left.count() <= 0;
+        if (result.stopped || result.timed_out) {
             ::kill(-child, SIGKILL);
             ::kill(child, SIGKILL);
             while (::waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ struct ProcessRequest {
     std::vector<std::pair<std::string, std::string>> environment;  ///< set on top of this process's own
     std::vector<std::string> unset_environment;                    ///< names taken away
     std::chrono::milliseconds timeout{60000};
+    std::stop_token stop;  ///< a stop request ends it as the time limit does, within a tenth of a second
 };
 
 struct ProcessResult {
@@ -28,17 +30,18 @@ struct ProcessResult {
     int exit_status = -1;      ///< valid when it exited by itself
     int signal = 0;            ///< what ended it, 0 for a normal exit
     bool timed_out = false;    ///< killed at the time limit
+    bool stopped = false;      ///< killed because a stop was requested
     bool status_lost = false;  ///< it ended, and somebody else was told how
     std::string output;        ///< standard output
     std::string error;         ///< standard error
 
-    bool succeeded() const { return started && !timed_out && signal == 0 && exit_status == 0; }
+    bool succeeded() const { return started && !timed_out && !stopped && signal == 0 && exit_status == 0; }
     /// "exited with status 1", "was killed by signal 6 (Aborted)", "ran longer than 5 s".
     std::string how_it_ended(std::chrono::milliseconds timeout) const;
 };
 
-/// Never throws for what the child does. The child is always reaped; a timed-out child's process
-/// group is killed.
+/// Never throws for what the child does. The child is always reaped; of a child that is
+/// timed out or stopped the whole process group is killed.
 ProcessResult run_process(const ProcessRequest& request);
 
 }  // namespace kiln

@@ -12,6 +12,7 @@
 
 #include "cli/emit.h"
 #include "cli/gemm.h"
+#include "cli/interrupts.h"
 #include "cli/options.h"
 #include "cli/parameter_options.h"
 #include "cli/report.h"
@@ -76,7 +77,7 @@ class Warnings {
     std::vector<std::string> held_;
 };
 
-ServiceOptions service_options(const Options& options, Warnings& warnings) {
+ServiceOptions service_options(const Options& options, Warnings& warnings, std::stop_token stop) {
     ServiceOptions result;
     result.backend = options.backend;
     result.device = options.device;
@@ -85,6 +86,7 @@ ServiceOptions service_options(const Options& options, Warnings& warnings) {
     result.template_directories = options.template_directories;
     result.cache_directory = options.cache_directory;
     result.use_cache = options.use_cache;
+    result.stop = std::move(stop);
     result.on_warning = [&warnings](std::string_view line) { warnings.add(line); };
     return result;
 }
@@ -100,9 +102,9 @@ void say_why_host(const Service& service, const Options& options, const Terminal
     terminal.note(line);
 }
 
-Status multiply(const Options& options, const Terminal& terminal) {
+Status multiply(const Options& options, const Terminal& terminal, std::stop_token stop) {
     Warnings warnings(terminal);
-    Service service(service_options(options, warnings));
+    Service service(service_options(options, warnings, std::move(stop)));
     if (options.cache_directory && !service.cache_problem().empty())
         throw CacheError("--cache-dir " + options.cache_directory->string() + ": " + service.cache_problem());
     warnings.release();
@@ -123,7 +125,8 @@ Status multiply(const Options& options, const Terminal& terminal) {
     return kWrongResult;
 }
 
-Status act(const std::vector<std::string>& arguments, const Terminal& terminal, bool& json) {
+Status act(const std::vector<std::string>& arguments, const Terminal& terminal, bool& json,
+           std::stop_token stop) {
     const Options options = parse_options(arguments);
     json = options.json;
     switch (options.action) {
@@ -142,7 +145,7 @@ Status act(const std::vector<std::string>& arguments, const Terminal& terminal, 
             terminal.print(list_devices(options));
             break;
         case Action::multiply:
-            return multiply(options, terminal);
+            return multiply(options, terminal, std::move(stop));
     }
     return kPassed;
 }
@@ -170,12 +173,14 @@ Failure classify(const std::exception& error) {
 
 int jit_gemm(const std::vector<std::string>& arguments) {
     reserve_standard_descriptors();
+    const Interrupts interrupts;
     const Terminal terminal;
     // Known before the command line is understood, so that its errors come as JSON too.
     bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
     try {
-        return act(arguments, terminal, json);
+        return act(arguments, terminal, json, interrupts.token());
     } catch (const std::exception& error) {
+        if (interrupts.signal() != 0) return 128 + interrupts.signal();
         const Failure failure = classify(error);
         const bool out_of_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
         const std::string message = out_of_memory ? "out of memory; give smaller sizes." : error.what();

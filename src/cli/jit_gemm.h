@@ -10,7 +10,8 @@
 namespace kiln::cli {
 
 /// Runs the program on its arguments (without its name). Returns the exit status: 0 passed, 1 wrong
-/// result, 2 usage or an illegal variant, 3 compile error, 4 device or launch error. Throws nothing.
+/// result, 2 usage or an illegal variant, 3 compile error, 4 device or launch error, 128 + N ended by
+/// signal N. Throws nothing.
 int jit_gemm(const std::vector<std::string>& arguments);
 
 }  // namespace kiln::cli

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -43,9 +44,9 @@ class NvrtcCompiler : public Compiler {
 std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler();
 
 /// hipRTC in a child process (kiln-compile-worker), since it aborts on what it does not know.
-std::unique_ptr<Compiler> make_hiprtc_compiler(std::chrono::milliseconds timeout);
+std::unique_ptr<Compiler> make_hiprtc_compiler(std::chrono::milliseconds timeout, std::stop_token stop = {});
 
 /// The system's C++ compiler (KILN_HOST_CXX, else c++, g++, clang++).
-std::unique_ptr<Compiler> make_host_compiler(std::chrono::milliseconds timeout);
+std::unique_ptr<Compiler> make_host_compiler(std::chrono::milliseconds timeout, std::stop_token stop = {});
 
 }  // namespace kiln

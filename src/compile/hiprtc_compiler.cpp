@@ -114,7 +114,8 @@ std::string tail(std::string text) {
 
 class Hiprtc final : public Compiler {
   public:
-    explicit Hiprtc(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+    Hiprtc(std::chrono::milliseconds timeout, std::stop_token stop)
+        : timeout_(timeout), stop_(std::move(stop)) {}
 
     std::string identity() override { return located().identity; }
     std::vector<std::string> options(const Target& target) override {
@@ -138,6 +139,7 @@ class Hiprtc final : public Compiler {
     CompileResponse ask(const CompileRequest& request);
 
     const std::chrono::milliseconds timeout_;
+    const std::stop_token stop_;
     std::mutex mutex_;
     std::optional<Located> located_;
 };
@@ -169,6 +171,7 @@ CompileResponse Hiprtc::ask(const CompileRequest& request) {
     process.input = encode(request);
     process.directory = scratch.path();
     process.timeout = timeout_;
+    process.stop = stop_;
     process.environment = {{"TMPDIR", scratch.path().string()}};
     // These change what is compiled, past the key.
     process.unset_environment = {"HIPRTC_COMPILE_OPTIONS_APPEND",
@@ -238,8 +241,8 @@ Binary Hiprtc::compile(const Source& source, const Target& target) {
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_hiprtc_compiler(std::chrono::milliseconds timeout) {
-    return std::make_unique<Hiprtc>(timeout);
+std::unique_ptr<Compiler> make_hiprtc_compiler(std::chrono::milliseconds timeout, std::stop_token stop) {
+    return std::make_unique<Hiprtc>(timeout, std::move(stop));
 }
 
 }  // namespace kiln

@@ -109,7 +109,8 @@ std::string without(std::string text, const std::string& part) {
 
 class HostCompiler final : public Compiler {
   public:
-    explicit HostCompiler(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+    HostCompiler(std::chrono::milliseconds timeout, std::stop_token stop)
+        : timeout_(timeout), stop_(std::move(stop)) {}
 
     std::string identity() override { return located().identity; }
     std::vector<std::string> options(const Target& target) override {
@@ -140,6 +141,7 @@ class HostCompiler final : public Compiler {
     ProcessResult run(std::vector<std::string> arguments, const fs::path& directory) const;
 
     const std::chrono::milliseconds timeout_;
+    const std::stop_token stop_;
     std::mutex mutex_;
     std::optional<Located> located_;
 };
@@ -149,6 +151,7 @@ ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::pa
     process.arguments = std::move(arguments);
     process.directory = directory;
     process.timeout = timeout_;
+    process.stop = stop_;
     process.environment = {{"LC_ALL", "C"}};
     if (!directory.empty()) process.environment.emplace_back("TMPDIR", directory.string());
     process.unset_environment = kMeddlingVariables;
@@ -230,8 +233,8 @@ Binary HostCompiler::compile(const Source& source, const Target& target) {
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_host_compiler(std::chrono::milliseconds timeout) {
-    return std::make_unique<HostCompiler>(timeout);
+std::unique_ptr<Compiler> make_host_compiler(std::chrono::milliseconds timeout, std::stop_token stop) {
+    return std::make_unique<HostCompiler>(timeout, std::move(stop));
 }
 
 }  // namespace kiln

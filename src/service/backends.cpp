@@ -20,14 +20,14 @@ std::string joined(const std::vector<std::string>& items) {
     return text;
 }
 
-std::unique_ptr<Compiler> make_compiler(Backend backend, std::chrono::milliseconds timeout) {
+std::unique_ptr<Compiler> make_compiler(Backend backend, const ServiceOptions& options) {
     switch (backend) {
         case Backend::cuda:
             return make_nvrtc_compiler();
         case Backend::hip:
-            return make_hiprtc_compiler(timeout);
+            return make_hiprtc_compiler(options.compile_timeout, options.stop);
         case Backend::host:
-            return make_host_compiler(timeout);
+            return make_host_compiler(options.compile_timeout, options.stop);
     }
     return nullptr;
 }
@@ -90,7 +90,7 @@ Selection select_backend(const ServiceOptions& options) {
         throw UsageError("architecture '" + arch + "' is beyond this processor, which is " + host_arch() +
                          "; to compile without running, ask for that only");
     if (!options.compile_only) selection.device = std::move(device);
-    selection.compiler = make_compiler(backend, options.compile_timeout);
+    selection.compiler = make_compiler(backend, options);
     return selection;
 }
 

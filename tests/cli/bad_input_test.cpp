@@ -153,6 +153,25 @@ TEST_F(BadInput, ClosedStandardOutput) {
     EXPECT_EQ(run_program({"/bin/sh", "-c", command + "2>&-", program}, environment).status, 0);
 }
 
+// A compiler that never ends: the signal must end it, and nothing of the work may stay behind.
+TEST_F(BadInput, ASignalInMidCompileLeavesNothing) {
+    const std::string mark = path("compiler_ran").string();
+    write("slow_cxx", "#!/bin/sh\n[ \"$*\" = -v ] && exec g++ -v\necho $$ > " + mark + "\nexec sleep 60\n");
+    std::filesystem::permissions(path("slow_cxx"), std::filesystem::perms::owner_all);
+    std::filesystem::create_directory(path("tmp"));
+    const Environment environment = {{"KILN_CACHE_DIR", path("cache").string()},
+                                     {"KILN_HOST_CXX", path("slow_cxx").string()},
+                                     {"TMPDIR", path("tmp").string()}};
+    const std::string script = "\"$0\" --backend host & job=$!; while ! [ -s " + mark +
+                               " ]; do sleep .02; done; kill -TERM $job; wait $job; echo status $?; "
+                               "kill -0 $(cat " +
+                               mark + ") 2>/dev/null && echo still running";
+    const auto result =
+        run_program({"/bin/sh", "-c", script, (own_directory() / "jit-gemm").string()}, environment);
+    EXPECT_EQ(result.out, "status 143\n");
+    EXPECT_TRUE(std::filesystem::is_empty(path("tmp")));
+}
+
 TEST_F(BadInput, FrontMatterWithASyntaxError) {
     std::string text = naive_template("bad", "//@ param BM int of 16, 32 = 16 \"rows\"", "n");
     const std::string directory = with_template("bad", text);

@@ -138,6 +138,24 @@ TEST(Process, TheTimeLimitReachesGrandchildren) {
     EXPECT_FALSE(is_alive(grandchild));
 }
 
+TEST(Process, AStopRequestEndsIt) {
+    std::stop_source source;
+    auto request = shell("trap '' TERM INT; sleep 30; echo end");
+    request.stop = source.get_token();
+    std::thread stopper([&] {
+        std::this_thread::sleep_for(100ms);
+        source.request_stop();
+    });
+    const auto begin = std::chrono::steady_clock::now();
+    const auto result = run_process(request);
+    stopper.join();
+    EXPECT_TRUE(result.stopped);
+    EXPECT_FALSE(result.succeeded());
+    EXPECT_EQ(result.output, "");
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+    EXPECT_THAT(result.how_it_ended(1s), HasSubstr("stop"));
+}
+
 TEST(Process, TheTimeLimitHoldsForOneThatIgnoresTermAndClosedItsStreams) {
     auto request = shell("trap '' TERM; exec >&- 2>&- <&-; while :; do sleep 1; done");
     request.timeout = 300ms;

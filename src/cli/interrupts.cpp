@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A thread of its own waits for the signals, so that nothing runs in a signal handler.
+#include "cli/interrupts.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+
+namespace kiln::cli {
+namespace {
+
+// How long the work has to notice. Ending a compiler takes a tenth of a second at most.
+constexpr std::chrono::milliseconds kPatience{500};
+
+sigset_t interrupts() {
+    sigset_t set;
+    sigemptyset(&set);
+    // A signal that the starter chose to ignore (nohup, a script's background job) stays ignored.
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+        struct sigaction action;
+        if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&set, number);
+    }
+    return set;
+}
+
+}  // namespace
+
+Interrupts::Interrupts() {
+    const sigset_t set = interrupts();
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    thread_ = std::thread([this] { wait(); });
+}
+
+Interrupts::~Interrupts() {
+    over_ = true;
+    thread_.join();
+    const sigset_t set = interrupts();
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void Interrupts::wait() {
+    const sigset_t set = interrupts();
+    constexpr timespec kNap{0, 20'000'000};
+    int number = -1;
+    while (number < 0) {
+        if (over_) return;
+        number = ::sigtimedwait(&set, nullptr, &kNap);
+    }
+    signal_ = number;
+    source_.request_stop();
+    for (auto waited = std::chrono::milliseconds(0); !over_; waited += std::chrono::milliseconds(10)) {
+        if (waited >= kPatience) ::_exit(128 + number);
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+}
+
+}  // namespace kiln::cli
