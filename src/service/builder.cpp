@@ -52,7 +52,7 @@ auto single_flight(std::mutex& mutex, Map& map, const Key& key, Work work)
 Builder::Builder(Selection selection, std::unique_ptr<DiskCache> disk, bool caching,
                  std::function<void(std::string_view)> warn)
     : selection_(std::move(selection)), disk_(std::move(disk)), caching_(caching), warn_(std::move(warn)) {
-    if (disk_ && !disk_->problem().empty()) warn_once(disk_->problem());
+    if (disk_ && !disk_->problem().empty()) warn_of_disk();
 }
 
 Variant Builder::validated(const Variant& variant) const {
@@ -169,7 +169,7 @@ Builder::Built Builder::find_or_compile(const BuildKey& build_key, const Source&
                 if (disk_->store(build_key, built.binary))
                     counters_.stored_entries.fetch_add(1, std::memory_order_relaxed);
                 else
-                    warn_once(disk_->problem());
+                    warn_of_disk();
             }
             return built;
         } catch (...) {
@@ -188,6 +188,8 @@ Binary Builder::compile(const Source& build_source) {
                          ". Compilers need a directory for temporary files; TMPDIR names another.");
     }
 }
+
+void Builder::warn_of_disk() { warn_once(disk_->problem() + "; new kernels are kept in memory only"); }
 
 void Builder::warn_once(const std::string& text) {
     {

@@ -71,6 +71,7 @@ class Builder {
     Found load_new(const Variant& variant);
     Binary compile(const Source& source);
     Built find_or_compile(const BuildKey& key, const Source& source, bool look_on_disk);
+    void warn_of_disk();
     void warn_once(const std::string& text);
 
     Selection selection_;
