@@ -98,7 +98,7 @@ TEST_F(HostCompilerTest, WarningsAreInTheLog) {
 }
 
 TEST_F(HostCompilerTest, NamesThatLeaveTheDirectoryAreRefused) {
-    for (const char* name : {"../up.h", "part/../../up.h", "/tmp/up.h", "", "part/", "-o", "@file"}) {
+    for (const char* name : {"../up.h", "part/../../up.h", "/elsewhere/up.h", "", "part/", "-o", "@file"}) {
         Source source = answer_source();
         source.headers.push_back({name, "\n"});
         EXPECT_THAT(build_error([&] { compiler_->compile(source, host()); }),
