@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "cli/json.h"
 
 namespace kiln::bench {
@@ -29,17 +30,6 @@ Json to_json(const Spread& spread);
 
 /// "12.3", with about `digits` significant digits and no exponent.
 std::string rounded(double value, int digits = 4);
-
-/// Microseconds of the steady clock since it was made.
-class Stopwatch {
-  public:
-    double elapsed_us() const {
-        return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start_).count();
-    }
-
-  private:
-    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 /// Keeps the compiler from dropping the computation of `value`.
 template <class T>

@@ -13,6 +13,8 @@
 #include "base/dynamic_library.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "base/stopwatch.h"
+#include "base/words.h"
 #include "compile/compile_protocol.h"
 #include "compile/compiler.h"
 #include "compile/library_search.h"
@@ -87,7 +89,7 @@ fs::path find_worker() {
         places.push_back(directory.string());
     }
     throw BuildError(std::string("The program ") + kName + ", in which Kiln runs hipRTC, is not in " +
-                     joined(places) +
+                     enumerate(places) +
                      ". Install Kiln as a whole, or set KILN_COMPILE_WORKER to the program.");
 }
 
@@ -206,7 +208,7 @@ CompileResponse Hiprtc::ask(const CompileRequest& request) {
         throw BuildError("The hipRTC library " + located().file.string() + " can't be used.", response->log);
     if (response->status == CompileStatus::unsupported_arch)
         throw BuildError(what + ": it does not know this architecture. It compiles for " +
-                         joined(response->supported_archs) + ".");
+                         enumerate(response->supported_archs) + ".");
     if (response->status == CompileStatus::refused)
         throw BuildError(located().product + " could not compile " + request.source.file_name + " for " +
                              request.arch + ".",
@@ -220,7 +222,7 @@ Binary Hiprtc::compile(const Source& source, const Target& target) {
                          "\" is not the name of an AMD architecture, which looks like gfx90a, gfx1030 or "
                          "gfx90a:xnack-; " +
                          kWorkingArchs);
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     auto response = ask({located().file.string(), target.arch, options(target), source});
     // A kernel's descriptor in a code object is the symbol <name>.kd.
     if (response.binary.find(source.entry + ".kd") == std::string::npos)
@@ -234,8 +236,7 @@ Binary Hiprtc::compile(const Source& source, const Target& target) {
     binary.bytes.assign(data, data + response.binary.size());
     binary.log = std::move(response.log);
     binary.compiler = located().product;
-    binary.compile_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    binary.compile_ms = watch.elapsed_ms();
     return binary;
 }
 

@@ -17,6 +17,8 @@
 #include "base/file.h"
 #include "base/host_arch.h"
 #include "base/process.h"
+#include "base/stopwatch.h"
+#include "base/words.h"
 #include "compile/compiler.h"
 #include "compile/library_search.h"
 
@@ -191,9 +193,9 @@ const HostCompiler::Located& HostCompiler::located() {
 Binary HostCompiler::compile(const Source& source, const Target& target) {
     const auto archs = supported_archs();
     if (std::find(archs.begin(), archs.end(), target.arch) == archs.end())
-        throw BuildError("\"" + target.arch + "\" is no architecture of this host; " + joined(archs) +
+        throw BuildError("\"" + target.arch + "\" is no architecture of this host; " + enumerate(archs) +
                          " can be compiled here.");
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     const Located& compiler = located();
     const TemporaryDirectory directory;
     for (const auto& header : source.headers) write_virtual(directory.path(), header.name, header.text);
@@ -226,8 +228,7 @@ Binary HostCompiler::compile(const Source& source, const Target& target) {
     binary.bytes = std::move(*bytes);
     binary.log = log;
     binary.compiler = compiler.version;
-    binary.compile_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    binary.compile_ms = watch.elapsed_ms();
     return binary;
 }
 

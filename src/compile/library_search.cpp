@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/words.h"
+
 namespace kiln {
 namespace fs = std::filesystem;
 namespace {
@@ -33,7 +35,7 @@ std::optional<fs::path> LibrarySearch::find() const {
         if (is_file(*chosen)) return fs::absolute(*chosen);
         if (auto path = find_in(*chosen, names)) return path;
         throw BuildError(variable + " is set to \"" + chosen->string() + "\", which is neither the " +
-                         product + " library nor a directory that holds one (" + joined(names) +
+                         product + " library nor a directory that holds one (" + enumerate(names) +
                          "). Correct it, or unset it so that the usual places are searched.");
     }
     for (const auto& directory : directories) {
@@ -49,7 +51,8 @@ std::string LibrarySearch::not_found_message() const {
         if (fs::is_directory(directory, error)) places.push_back(directory.string());
     }
     if (places.empty()) places.push_back("any of the usual directories");
-    return product + " was not found: none of " + joined(names) + " is in " + joined(places) + ". " + remedy;
+    return product + " was not found: none of " + enumerate(names) + " is in " + enumerate(places) + ". " +
+           remedy;
 }
 
 std::vector<fs::path> versioned_directories(const fs::path& parent, std::string_view prefix) {
@@ -74,15 +77,6 @@ std::string short_build(std::string_view elf_identity) {
     if (!elf_identity.starts_with(kLabel)) return "unknown";
     elf_identity.remove_prefix(kLabel.size());
     return std::string(elf_identity.substr(0, std::min<std::size_t>(8, elf_identity.find(' '))));
-}
-
-std::string joined(const std::vector<std::string>& words) {
-    std::string text;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        if (i != 0) text += i + 1 == words.size() ? " and " : ", ";
-        text += words[i];
-    }
-    return text;
 }
 
 }  // namespace kiln

@@ -33,7 +33,4 @@ std::vector<std::filesystem::path> versioned_directories(const std::filesystem::
 /// The part of elf_identity() that people know a build by: the first 8 digits of the build ID.
 std::string short_build(std::string_view elf_identity);
 
-/// "sm_75, sm_80 and sm_90a".
-std::string joined(const std::vector<std::string>& words);
-
 }  // namespace kiln

@@ -12,6 +12,8 @@
 
 #include "base/config.h"
 #include "base/dynamic_library.h"
+#include "base/stopwatch.h"
+#include "base/words.h"
 #include "compile/compiler.h"
 #include "compile/library_search.h"
 #include "compile/nvrtc_api.h"
@@ -265,7 +267,7 @@ SmArch Nvrtc::checked_arch(const std::string& arch) {
     if (auto parsed = parse_sm_arch(arch)) return *parsed;
     throw BuildError("\"" + arch +
                      "\" is not the name of an NVIDIA architecture, which looks like sm_80 or sm_90a. " +
-                     short_description() + " compiles for " + joined(supported_archs()) + ".");
+                     short_description() + " compiles for " + enumerate(supported_archs()) + ".");
 }
 
 Nvrtc::Plan Nvrtc::plan(const Target& target) {
@@ -276,12 +278,12 @@ Nvrtc::Plan Nvrtc::plan(const Target& target) {
     const auto newer = std::upper_bound(numbers.begin(), numbers.end(), arch.number);
     if (newer == numbers.begin())
         throw BuildError(short_description() + " no longer compiles for " + target.arch +
-                         "; it compiles for " + joined(supported_archs()) +
+                         "; it compiles for " + enumerate(supported_archs()) +
                          ". An older CUDA toolkit is needed: set KILN_NVRTC to its library.");
     // PTX is for a device that is newer than this library; without one, an unknown name is a mistake.
     if (target.limits.multiprocessors == 0)
         throw BuildError(short_description() + " does not know " + target.arch + "; it compiles for " +
-                         joined(supported_archs()) + ".");
+                         enumerate(supported_archs()) + ".");
     const std::string virtual_arch = "compute_" + std::to_string(*(newer - 1));
     return {virtual_arch,
             short_description() + " does not know " + target.arch + ": made PTX for " + virtual_arch +
@@ -301,7 +303,7 @@ std::string Nvrtc::run(Program& program, const Source& source, const Plan& plan)
 
     std::string message = short_description() + " could not compile " + source.file_name + " for " +
                           plan.arch + ": " + api().error_string(result) + ".";
-    if (result == kNvrtcInvalidOption) message += " It compiles for " + joined(supported_archs()) + ".";
+    if (result == kNvrtcInvalidOption) message += " It compiles for " + enumerate(supported_archs()) + ".";
     if (result == kNvrtcBuiltinOperationFailure || log.find("libnvrtc-builtins") != std::string::npos)
         message += " NVRTC needs libnvrtc-builtins.so." + std::to_string(api().major) + "." +
                    std::to_string(api().minor) + ", which belongs beside " + located().file.string() +
@@ -311,7 +313,7 @@ std::string Nvrtc::run(Program& program, const Source& source, const Plan& plan)
 
 Binary Nvrtc::compile(const Source& source, const Target& target) {
     const Plan plan = this->plan(target);
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     Program program(api(), source);
     Binary binary;
     binary.log = run(program, source, plan);
@@ -327,8 +329,7 @@ Binary Nvrtc::compile(const Source& source, const Target& target) {
     binary.bytes.assign(data, data + bytes.size());
     binary.entry = source.entry;
     binary.compiler = short_description() + ", build " + located().build;
-    binary.compile_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    binary.compile_ms = watch.elapsed_ms();
     return binary;
 }
 

@@ -29,7 +29,8 @@ class Context {
     StreamHandle copy_stream() const;
 
     /// Makes the context current in this thread and leaves it so, as the CUDA runtime does. About ten
-    /// nanoseconds when it already is. Every use of the driver begins with it.
+    /// nanoseconds when it already is. Every use of the driver but a launch
+    /// begins with it.
     void make_current() const {
         ContextHandle current = nullptr;
         if (api_.context_get_current(&current) == kSuccess && current == context_) return;

@@ -9,16 +9,11 @@
 #include <string>
 
 #include "base/host_arch.h"
+#include "base/words.h"
 #include "device/driver.h"
 
 namespace kiln {
 namespace {
-
-std::string joined(const std::vector<std::string>& items) {
-    std::string text;
-    for (const auto& item : items) text += (text.empty() ? "" : ", ") + item;
-    return text;
-}
 
 std::unique_ptr<Compiler> make_compiler(Backend backend, const ServiceOptions& options) {
     switch (backend) {
@@ -60,7 +55,7 @@ std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& opt
             if (!options.compile_only) throw;
             throw UsageError("compiling for " + std::string(name(*wanted)) +
                              " without a device needs an architecture; it is one of " +
-                             joined(known_archs(*wanted)) + " (" + error.what() + ")");
+                             join(known_archs(*wanted)) + " (" + error.what() + ")");
         }
     }
     for (const Backend backend : {Backend::cuda, Backend::hip}) {
@@ -84,7 +79,7 @@ Selection select_backend(const ServiceOptions& options) {
     const auto& arch = selection.target.arch;
     if (const auto owner = backend_of_arch(arch); owner != backend)
         throw UsageError("architecture '" + arch + "' is not one of " + std::string(name(backend)) +
-                         "'s; it has " + joined(known_archs(backend)));
+                         "'s; it has " + join(known_archs(backend)));
     // The levels of x86-64 sort by their names, and a newer one's instructions would end the process.
     if (!options.compile_only && backend == Backend::host && arch.starts_with("x86-64") && arch > host_arch())
         throw UsageError("architecture '" + arch + "' is beyond this processor, which is " + host_arch() +

@@ -6,36 +6,25 @@
 
 #include <kiln/error.h>
 
-#include <chrono>
 #include <system_error>
 #include <utility>
 
+#include "base/stopwatch.h"
 #include "cache/build_key.h"
 
 namespace kiln {
 namespace {
 
-class Stopwatch {
-  public:
-    double elapsed_ms() const {
-        return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-    }
-
-  private:
-    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
 // Runs `work` for the first caller of a key; the others wait for its result. The key is forgotten when
 // the work has ended, well or badly.
 template <class Map, class Key, class Work>
-auto single_flight(std::mutex& mutex, Map& map, const Key& key, Work work)
-    -> std::pair<typename Map::mapped_type, bool> {
+auto single_flight(std::mutex& mutex, Map& map, const Key& key, Work work) -> typename Map::mapped_type {
     using Result = decltype(work());
     std::promise<Result> promise;
     auto future = promise.get_future().share();
     {
         const std::lock_guard lock(mutex);
-        if (const auto [place, is_new] = map.try_emplace(key, future); !is_new) return {place->second, false};
+        if (const auto [place, is_new] = map.try_emplace(key, future); !is_new) return place->second;
     }
     try {
         promise.set_value(work());
@@ -44,7 +33,7 @@ auto single_flight(std::mutex& mutex, Map& map, const Key& key, Work work)
     }
     const std::lock_guard lock(mutex);
     map.erase(key);
-    return {future, true};
+    return future;
 }
 
 }  // namespace
@@ -80,7 +69,7 @@ Builder::Found Builder::kernel(const Variant& variant) {
         }
     }
     Origin origin = Origin::memory;
-    const auto [future, ours] = single_flight(in_flight_mutex_, in_flight_, variant, [&]() -> KernelPointer {
+    const auto future = single_flight(in_flight_mutex_, in_flight_, variant, [&]() -> KernelPointer {
         // Another thread may have finished between the look-up above and here.
         {
             const std::shared_lock lock(kernels_mutex_);
@@ -149,7 +138,7 @@ Builder::Built Builder::find_or_compile(const BuildKey& build_key, const Source&
                                         bool look_on_disk) {
     // Who was given a useless entry must not wait for one who is about to be given the same.
     auto& flights = look_on_disk ? finding_ : rebuilding_;
-    const auto [future, ours] = single_flight(in_flight_mutex_, flights, build_key.digest, [&]() -> Built {
+    const auto future = single_flight(in_flight_mutex_, flights, build_key.digest, [&]() -> Built {
         if (disk_ && look_on_disk) {
             auto lookup = disk_->find(build_key);
             if (lookup.binary) {

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "base/nearest.h"
+#include "base/words.h"
 #include "template/embedded.h"
 
 namespace kiln {
@@ -70,12 +70,10 @@ Template TemplateLibrary::find(std::string_view name) {
 
     std::vector<std::string> names;
     for (const auto& [known, value] : templates_) names.push_back(known);
-    std::string list;
-    for (const auto& known : names) list += (list.empty() ? "" : ", ") + known;
     const auto guess = nearest(name, names);
     throw UsageError("there is no template '" + std::string(name) + "'" +
                      (guess ? "; did you mean " + *guess + "?" : "") +
-                     (guess ? " There are " : "; there are ") + list);
+                     (guess ? " There are " : "; there are ") + join(names));
 }
 
 std::vector<Template> TemplateLibrary::all() {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "base/words.h"
 #include "template/element_type.h"
-#include "template/words.h"
 
 namespace kiln {
 namespace {

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <map>
 
+#include "base/words.h"
 #include "template/expression_parser.h"
 #include "template/implicit_rules.h"
 #include "template/lexer.h"
 #include "template/parameter_line.h"
-#include "template/words.h"
 
 namespace kiln {
 namespace {

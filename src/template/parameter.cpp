@@ -10,9 +10,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/words.h"
 #include "template/element_type.h"
 #include "template/lexer.h"
-#include "template/words.h"
 
 namespace kiln {
 namespace {

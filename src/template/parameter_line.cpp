@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/words.h"
 #include "template/element_type.h"
 #include "template/parameter.h"
-#include "template/words.h"
 
 namespace kiln {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "base/words.h"
 #include "template/suggestion.h"
-#include "template/words.h"
 
 namespace kiln {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "template/words.h"
+#include "base/words.h"
 
 namespace kiln {
 namespace {

@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/words.h"
 #include "template/template_data.h"
-#include "template/words.h"
 
 namespace kiln {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "base/words.h"
 #include "template/specialise.h"
 #include "template/template_data.h"
-#include "template/words.h"
 
 namespace kiln {
 namespace {

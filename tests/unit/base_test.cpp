@@ -15,7 +15,7 @@
 #include "base/digest.h"
 #include "base/dynamic_library.h"
 #include "base/file.h"
-#include "base/nearest.h"
+#include "base/words.h"
 
 namespace kiln {
 namespace {

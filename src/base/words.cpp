@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Edit distance by dynamic programming over three rows.
-#include "base/nearest.h"
+#include "base/words.h"
 
 #include <algorithm>
 #include <cctype>
@@ -43,6 +43,30 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
         best_distance = distance;
     }
     return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+    if (word.size() < 2) return {};  // every other single letter is one edit away
+    const auto found = nearest(word, known);
+    return found ? "; did you mean " + *found + "?" : std::string();
+}
+
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+    std::string text;
+    for (const std::string& word : words) {
+        if (!text.empty()) text += separator;
+        text += word;
+    }
+    return text;
+}
+
+std::string enumerate(const std::vector<std::string>& words) {
+    std::string text;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (i != 0) text += i + 1 == words.size() ? " and " : ", ";
+        text += words[i];
+    }
+    return text;
 }
 
 }  // namespace kiln
