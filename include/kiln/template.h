@@ -148,8 +148,7 @@ class Variant {
 
     /// The grid for these launch arguments, which are passed like the driver's void**: one pointer
     /// per argument, to a value of the declared type. Throws VariantError when the grid is empty or
-    /// does not fit 32 bits. About 15 ns for a product of
-    /// two ceil_div.
+    /// does not fit 32 bits. Takes about 15 ns for a product of two ceil_div.
     Dim3 grid(void* const* arguments) const;
 
     std::size_t hash() const;  ///< of template identity and values; computed once
