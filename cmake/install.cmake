@@ -32,6 +32,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kiln DESTINATION ${CMAKE_INSTALL
 set_target_properties(kiln-compile-worker PROPERTIES EXPORT_NAME compile-worker)
 kiln_install_program(kiln-compile-worker ${worker_dir} EXPORT kiln-targets)
 kiln_install_program(jit-gemm ${CMAKE_INSTALL_BINDIR})
+kiln_install_program(kiln-program ${CMAKE_INSTALL_BINDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/src/cli/kiln/completion.bash
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME kiln)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/kernels_src/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/kernels
   FILES_MATCHING PATTERN *.cu PATTERN *.h)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -49,6 +49,7 @@ function(kiln_library)
   target_link_libraries(kiln PRIVATE
     $<BUILD_INTERFACE:kiln_flags>
     $<BUILD_INTERFACE:kiln_sodium> $<BUILD_INTERFACE:kiln_xxhash> $<BUILD_INTERFACE:kiln_boost_context>
+    $<BUILD_INTERFACE:kiln_hiredis> $<BUILD_INTERFACE:kiln_openssl>
     PUBLIC Threads::Threads PRIVATE ${CMAKE_DL_LIBS})
   set_target_properties(kiln PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   target_link_libraries(kiln_internals INTERFACE kiln kiln_flags)

@@ -4,6 +4,9 @@
 # Shared by the scripts beside it; sourced with the repository's root as the current directory.
 # Offers: say, missing_packages, find_nvrtc, use_local_nvrtc, configure, build.
 
+# Programs that scripts/setup --tests put here since the system has them under another name.
+PATH=$PATH:$PWD/.deps/bin
+
 # What build and test commands are started through.
 wrapper=()
 

@@ -7,9 +7,12 @@
 #include <kiln/types.h>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -35,13 +38,41 @@ struct BuildKey {
     std::string text;
 };
 
+/// Bytes that never change and that copies share: memory of their own, or part of a mapped file.
+class Bytes {
+  public:
+    Bytes() = default;
+    Bytes(std::vector<std::byte> bytes)
+        : Bytes(std::make_shared<const std::vector<std::byte>>(std::move(bytes))) {}
+    /// view: kept alive by owner.
+    Bytes(std::shared_ptr<const void> owner, std::span<const std::byte> view)
+        : owner_(std::move(owner)), view_(view) {}
+
+    const std::byte* data() const { return view_.data(); }
+    std::size_t size() const { return view_.size(); }
+    bool empty() const { return view_.empty(); }
+    const std::byte* begin() const { return view_.data(); }
+    const std::byte* end() const { return view_.data() + view_.size(); }
+    const std::byte& operator[](std::size_t index) const { return view_[index]; }
+    /// A part, which shares the owner. Throws std::out_of_range beyond the end.
+    Bytes part(std::size_t offset, std::size_t count) const;
+
+    friend bool operator==(const Bytes& a, const Bytes& b);
+
+  private:
+    explicit Bytes(std::shared_ptr<const std::vector<std::byte>> bytes) : owner_(bytes), view_(*bytes) {}
+
+    std::shared_ptr<const void> owner_;
+    std::span<const std::byte> view_;
+};
+
 enum class BinaryKind { cubin, ptx, code_object, shared_object };
 
 /// What a compiler made.
 struct Binary {
     BinaryKind kind = BinaryKind::cubin;
     std::string entry;  ///< the kernel's name in it
-    std::vector<std::byte> bytes;
+    Bytes bytes;
     std::string log;       ///< the compiler's log, warnings and resource usage included
     std::string compiler;  ///< for people: "NVRTC 13.0, build 65be0db3"
     double compile_ms = 0;
@@ -49,6 +80,9 @@ struct Binary {
 
 /// Where a build came from.
 enum class Origin { memory, disk, seed, remote, compiled, off };
+
+/// "cubin", "ptx", "code_object" or "shared_object".
+std::string_view name(BinaryKind kind);
 
 /// "memory", "disk", "seed", "remote", "compiled" or "off" (compiled, with the cache switched off).
 std::string_view name(Origin origin);

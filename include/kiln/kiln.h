@@ -4,9 +4,13 @@
 #pragma once
 
 #include <kiln/build.h>
+#include <kiln/cache.h>
 #include <kiln/device.h>
+#include <kiln/doctor.h>
 #include <kiln/error.h>
 #include <kiln/kernel.h>
+#include <kiln/manifest.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
+#include <kiln/trace.h>
 #include <kiln/types.h>

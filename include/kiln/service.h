@@ -5,12 +5,16 @@
 #pragma once
 
 #include <kiln/build.h>
+#include <kiln/cache.h>
 #include <kiln/device.h>
 #include <kiln/kernel.h>
 #include <kiln/template.h>
+#include <kiln/trace.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -38,29 +42,50 @@ struct ServiceOptions {
     /// of KILN_TEMPLATE_PATH.
     std::vector<std::filesystem::path> template_directories;
 
-    /// Not set: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln.
-    std::optional<std::filesystem::path> cache_directory;
-    bool use_cache = true;  ///< false: neither read nor write the disk; every process compiles
+    CacheOptions cache;
 
     /// A compile that takes longer is given up. Applies to compilers that run in a process of their own.
     std::chrono::milliseconds compile_timeout{120000};
+    /// Processes that compile for build_async and compile_async. 0: KILN_WORKERS, else one per core.
+    int workers = 0;
+    /// Address space that such a process may use; a compile that needs more fails. 0: no limit.
+    std::uint64_t worker_memory_bytes = std::uint64_t{16} << 30;
     /// When a stop is requested, such compilers are ended and their builds throw BuildError.
     std::stop_token stop;
 
     /// Receives a line when something degraded (an unwritable cache, say), each once. Called from any
     /// thread; it must neither throw nor call the service. Not set: the line goes to standard error.
     std::function<void(std::string_view)> on_warning;
+    TraceFunction on_trace;
 };
 
-/// What has happened since the service was made. A snapshot.
-struct Counters {
-    std::uint64_t memory_hits = 0;
-    std::uint64_t disk_hits = 0;
-    std::uint64_t misses = 0;
-    std::uint64_t compiles = 0;
-    std::uint64_t build_failures = 0;
-    std::uint64_t rejected_entries = 0;  ///< damaged, foreign, or refused by the driver
-    std::uint64_t stored_entries = 0;
+/// A binary and where it came from.
+struct Compiled {
+    Binary binary;
+    Origin origin = Origin::compiled;
+    BuildKey key;
+    double elapsed_ms = 0;  ///< look-up and, on a miss, compiling
+};
+
+/// One ingredient in which the nearest entry differs.
+struct KeyDifference {
+    std::string ingredient;  ///< "arch", "compiler", "option", "header kiln/device.h", "source line 3", ...
+    std::string wanted;      ///< empty: it is not there
+    std::string found;       ///< in the nearest entry; empty: it is not there
+};
+
+/// Why a variant is a hit or a miss.
+struct Explanation {
+    BuildKey key;
+    /// The tier that would serve it in a new process; not set: it would be compiled.
+    std::optional<Origin> tier;
+    std::string place;                  ///< the file or server that has it
+    std::vector<std::string> rejected;  ///< entries of this key, and tiers, that can't be used, and why
+    /// On a miss: the entry, on disk or in a pack, whose ingredients are nearest; empty: there is none of
+    /// this kernel.
+    std::string nearest_key;
+    std::string nearest_variant;
+    std::vector<KeyDifference> differences;
 };
 
 class ServiceState;
@@ -87,21 +112,33 @@ class Service {
     /// match the kernel's declaration, VariantError, BuildError, DeviceError.
     template <class Fn>
     Kernel<Fn> build(const Variant& variant) {
-        return Kernel<Fn>(build_any(*state_, variant, Kernel<Fn>::argument_types()));
+        return Kernel<Fn>(build_any(variant, Kernel<Fn>::argument_types()));
     }
-    /// The same on a thread of its own. The future holds the kernel or the exception, may outlive the
-    /// service, and waits for the build when it is dropped. Throws std::system_error when no thread starts.
+    /// The same in the background, compiling in one of `workers` processes. The future holds the kernel or
+    /// the exception; it may be dropped, and may outlive the service, whose destructor waits for all such
+    /// builds.
     template <class Fn>
     std::future<Kernel<Fn>> build_async(const Variant& variant) {
-        return std::async(std::launch::async, [state = state_, variant] {
-            return Kernel<Fn>(build_any(*state, variant, Kernel<Fn>::argument_types()));
-        });
+        auto promise = std::make_shared<std::promise<Kernel<Fn>>>();
+        build_in_background(variant, Kernel<Fn>::argument_types(),
+                            [promise](AnyKernel kernel, std::exception_ptr error) {
+                                if (error)
+                                    promise->set_exception(std::move(error));
+                                else
+                                    promise->set_value(Kernel<Fn>(std::move(kernel)));
+                            });
+        return promise->get_future();
     }
     /// Without a static type; the caller answers for the arguments.
-    AnyKernel build(const Variant& variant) { return build_any(*state_, variant, std::nullopt); }
+    AnyKernel build(const Variant& variant) { return build_any(variant, std::nullopt); }
 
-    /// The binary alone; needs no device. `origin`, when given, receives where it came from.
-    Binary compile(const Variant& variant, Origin* origin = nullptr);
+    /// The binary alone; needs no device.
+    Compiled compile(const Variant& variant);
+    /// The same in the background, like build_async.
+    std::future<Compiled> compile_async(const Variant& variant);
+    /// Hit or miss, in which tier, and which ingredients differ from the nearest entry. Reads every entry's
+    /// key on a miss; changes nothing.
+    Explanation explain(const Variant& variant) const;
     /// The key that build() and compile() look up.
     BuildKey key(const Variant& variant) const;
     /// The specialised source as the compiler gets it.
@@ -118,13 +155,18 @@ class Service {
     std::filesystem::path cache_directory() const;
     /// Why the disk cache is not in use though it was asked for; empty when all is well.
     std::string cache_problem() const;
+    /// Of this service, since it was made.
     Counters counters() const;
 
   private:
-    static AnyKernel build_any(ServiceState& state, const Variant& variant,
-                               std::optional<std::span<const ArgumentType>> types);
+    using Finished = std::function<void(AnyKernel, std::exception_ptr)>;
 
-    std::shared_ptr<ServiceState> state_;  ///< shared with the builds of build_async
+    AnyKernel build_any(const Variant& variant, std::optional<std::span<const ArgumentType>> types);
+    void build_in_background(const Variant& variant, std::span<const ArgumentType> types, Finished finished);
+    ServiceState& state() const;
+
+    const ServiceOptions options_;
+    mutable std::atomic<ServiceState*> state_;  ///< owned; a child of fork() makes its own
 };
 
 /// "0.1.0"

@@ -3,9 +3,15 @@
 // The environment, read here and nowhere else.
 #include "base/config.h"
 
+#include <kiln/error.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
+
+#include "base/words.h"
 
 namespace kiln::config {
 namespace {
@@ -37,6 +43,27 @@ std::vector<std::filesystem::path> path_list(const char* name) {
     return paths;
 }
 
+// True for the second word, false for the first and when it is not set.
+bool choice(const char* name, std::string_view no, std::string_view yes) {
+    const auto value = variable(name);
+    if (!value || *value == no) return false;
+    if (*value == yes) return true;
+    throw UsageError(std::string(name) + " is set to \"" + *value + "\"; it is either " + std::string(no) +
+                     " or " + std::string(yes) + ".");
+}
+
+std::optional<int> whole(const char* name, int min, int max) {
+    const auto value = variable(name);
+    if (!value) return std::nullopt;
+    int number = 0;
+    const char* const end = value->data() + value->size();
+    const auto [stop, error] = std::from_chars(value->data(), end, number);
+    if (stop != end || error != std::errc() || number < min || number > max)
+        throw UsageError(std::string(name) + " is set to \"" + *value + "\"; it is a whole number from " +
+                         std::to_string(min) + " to " + std::to_string(max) + ".");
+    return number;
+}
+
 }  // namespace
 
 std::optional<std::filesystem::path> nvrtc_library() { return path_variable("KILN_NVRTC"); }
@@ -50,6 +77,29 @@ std::optional<std::filesystem::path> cache_directory() {
     if (auto path = home()) return *path / ".cache" / "kiln";
     return std::nullopt;
 }
+
+std::optional<std::uint64_t> cache_limit_bytes() {
+    const auto value = variable("KILN_CACHE_LIMIT");
+    if (!value) return std::nullopt;
+    const auto bytes = parse_bytes(*value);
+    if (!bytes)
+        throw UsageError("KILN_CACHE_LIMIT is set to \"" + *value +
+                         "\", which is no size; write a number of bytes, or 500MiB, or 1GiB.");
+    return bytes;
+}
+bool cache_share_with_group() { return choice("KILN_CACHE_SHARE", "no", "group"); }
+std::vector<std::filesystem::path> seed_packs() { return path_list("KILN_SEED_PACKS"); }
+
+std::optional<std::string> remote_url() { return variable("KILN_REMOTE"); }
+bool remote_read_only() { return choice("KILN_REMOTE_MODE", "read-write", "read-only"); }
+std::optional<std::filesystem::path> remote_password_file() {
+    return path_variable("KILN_REMOTE_PASSWORD_FILE");
+}
+std::optional<std::filesystem::path> remote_ca_file() { return path_variable("KILN_REMOTE_CA_FILE"); }
+std::optional<std::filesystem::path> remote_key_file() { return path_variable("KILN_REMOTE_KEY_FILE"); }
+std::optional<int> remote_timeout_ms() { return whole("KILN_REMOTE_TIMEOUT_MS", 1, 60000); }
+
+int workers() { return whole("KILN_WORKERS", 1, 1024).value_or(0); }
 
 std::vector<std::filesystem::path> template_directories() { return path_list("KILN_TEMPLATE_PATH"); }
 
@@ -77,5 +127,40 @@ std::vector<std::filesystem::path> cuda_homes() {
 std::vector<std::filesystem::path> library_path() { return path_list("LD_LIBRARY_PATH"); }
 std::vector<std::filesystem::path> executable_path() { return path_list("PATH"); }
 std::optional<std::filesystem::path> home() { return path_variable("HOME"); }
+
+std::vector<std::string> known_variables() {
+    return {"KILN_CACHE_DIR",
+            "KILN_CACHE_LIMIT",
+            "KILN_CACHE_SHARE",
+            "KILN_COMPILE_WORKER",
+            "KILN_HIPRTC",
+            "KILN_HOST_CXX",
+            "KILN_HOST_SEED",
+            "KILN_HOST_THREADS",
+            "KILN_NVRTC",
+            "KILN_REMOTE",
+            "KILN_REMOTE_CA_FILE",
+            "KILN_REMOTE_KEY_FILE",
+            "KILN_REMOTE_MODE",
+            "KILN_REMOTE_PASSWORD_FILE",
+            "KILN_REMOTE_TIMEOUT_MS",
+            "KILN_SEED_PACKS",
+            "KILN_TEMPLATE_PATH",
+            "KILN_WORKERS"};
+}
+
+std::vector<std::string> unknown_variables() {
+    const auto known = known_variables();
+    std::vector<std::string> unknown;
+    for (char** item = environ; item != nullptr && *item != nullptr; ++item) {
+        const std::string_view text = *item;
+        const auto variable_name = text.substr(0, text.find('='));
+        if (!variable_name.starts_with("KILN_")) continue;
+        if (std::find(known.begin(), known.end(), variable_name) == known.end())
+            unknown.emplace_back(variable_name);
+    }
+    std::sort(unknown.begin(), unknown.end());
+    return unknown;
+}
 
 }  // namespace kiln::config

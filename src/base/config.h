@@ -3,6 +3,7 @@
 // The environment, read here and nowhere else. Every variable that Kiln knows is listed here.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -20,6 +21,25 @@ std::optional<std::string> host_cxx();
 std::optional<std::filesystem::path> compile_worker();
 /// KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln; nullopt when none is set.
 std::optional<std::filesystem::path> cache_directory();
+/// KILN_CACHE_LIMIT: bytes, as a number or with KiB, MiB, GiB. Throws UsageError for anything else.
+std::optional<std::uint64_t> cache_limit_bytes();
+/// KILN_CACHE_SHARE: true for "group", false when not set. Throws UsageError for anything else.
+bool cache_share_with_group();
+/// KILN_SEED_PACKS: files separated by colons.
+std::vector<std::filesystem::path> seed_packs();
+/// KILN_REMOTE: the URL of a Redis server.
+std::optional<std::string> remote_url();
+/// KILN_REMOTE_MODE: true for "read-only", false for "read-write" and when not set. Throws UsageError.
+bool remote_read_only();
+/// KILN_REMOTE_PASSWORD_FILE, KILN_REMOTE_CA_FILE, KILN_REMOTE_KEY_FILE (signatures).
+std::optional<std::filesystem::path> remote_password_file();
+std::optional<std::filesystem::path> remote_ca_file();
+std::optional<std::filesystem::path> remote_key_file();
+/// KILN_REMOTE_TIMEOUT_MS: 1 to 60000. Throws UsageError for anything else.
+std::optional<int> remote_timeout_ms();
+/// KILN_WORKERS: how many worker processes compile at once; 0 when not set: one per core. 1 to 1024, else
+/// throws UsageError.
+int workers();
 /// KILN_TEMPLATE_PATH: directories separated by colons.
 std::vector<std::filesystem::path> template_directories();
 /// KILN_HOST_THREADS: how many blocks of the host backend run at once; 0 when not set: all cores; at most
@@ -35,5 +55,10 @@ std::vector<std::filesystem::path> library_path();
 std::vector<std::filesystem::path> executable_path();
 /// HOME.
 std::optional<std::filesystem::path> home();
+
+/// All of the above that begin with KILN_.
+std::vector<std::string> known_variables();
+/// Variables that are set, begin with KILN_, and are none of those: mistyped, perhaps.
+std::vector<std::string> unknown_variables();
 
 }  // namespace kiln::config

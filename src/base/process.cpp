@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A child process with its three standard streams on pipes, pumped by poll() until it ends.
+// A child process with its three standard streams on pipes, pumped by poll().
 #include "base/process.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/file.h"
+#include "base/fork.h"
 
 extern char** environ;
 
@@ -50,19 +50,19 @@ struct Attributes {
     ~Attributes() { posix_spawnattr_destroy(&value); }
 };
 
-std::vector<std::string> child_environment(const ProcessRequest& request) {
+std::vector<std::string> child_environment(const ProcessSetup& setup) {
     std::vector<std::string> result;
     const auto replaced = [&](std::string_view entry) {
         const auto name = entry.substr(0, entry.find('='));
-        return std::any_of(request.environment.begin(), request.environment.end(),
+        return std::any_of(setup.environment.begin(), setup.environment.end(),
                            [&](const auto& item) { return item.first == name; }) ||
-               std::find(request.unset_environment.begin(), request.unset_environment.end(), name) !=
-                   request.unset_environment.end();
+               std::find(setup.unset_environment.begin(), setup.unset_environment.end(), name) !=
+                   setup.unset_environment.end();
     };
     for (char** entry = environ; *entry != nullptr; ++entry) {
         if (!replaced(*entry)) result.emplace_back(*entry);
     }
-    for (const auto& [name, value] : request.environment) result.push_back(name + "=" + value);
+    for (const auto& [name, value] : setup.environment) result.push_back(name + "=" + value);
     return result;
 }
 
@@ -111,10 +111,22 @@ class BlockSigpipe {
     bool was_pending_ = false;
 };
 
+// Writes what fits; closes the descriptor when nobody reads it.
 void feed(FileDescriptor& fd, std::string_view& rest) {
     const ssize_t count = ::write(fd.value(), rest.data(), rest.size());
     if (count > 0) rest.remove_prefix(static_cast<std::size_t>(count));
-    if (rest.empty() || (count < 0 && errno != EINTR && errno != EAGAIN)) fd.reset();
+    if (count < 0 && errno != EINTR && errno != EAGAIN) fd.reset();
+}
+
+// A limit that is set from outside once the child runs would come too late for what it has started by then;
+// the shell sets it before it becomes the program. Where a lower one holds already, that one stays.
+std::vector<std::string> limited_arguments(const ProcessSetup& setup) {
+    if (setup.memory_bytes == 0) return setup.arguments;
+    constexpr std::uint64_t kUnit = 1024;
+    std::vector<std::string> result = {"/bin/sh", "-c", "ulimit -v \"$0\" 2>/dev/null; exec \"$@\"",
+                                       std::to_string((setup.memory_bytes + kUnit - 1) / kUnit)};
+    result.insert(result.end(), setup.arguments.begin(), setup.arguments.end());
+    return result;
 }
 
 }  // namespace
@@ -135,26 +147,14 @@ std::string ProcessResult::how_it_ended(std::chrono::milliseconds timeout) const
     return "exited with status " + std::to_string(exit_status);
 }
 
-ProcessResult run_process(const ProcessRequest& request) {
-    ProcessResult result;
-    constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);  // what the clock can add
-    const auto deadline = Clock::now() + std::min(request.timeout, kLongest);
-    Pipe input, output, error;
-    try {
-        input = Pipe::make();
-        output = Pipe::make();
-        error = Pipe::make();
-    } catch (const std::exception& exception) {
-        result.start_error = exception.what();
-        return result;
-    }
-
+ChildProcess::ChildProcess(const ProcessSetup& setup) : generation_(fork_generation()) {
+    Pipe input = Pipe::make(), output = Pipe::make(), error = Pipe::make();
     FileActions actions;
     posix_spawn_file_actions_adddup2(&actions.value, input.read.value(), STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions.value, output.write.value(), STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions.value, error.write.value(), STDERR_FILENO);
-    if (!request.directory.empty())
-        posix_spawn_file_actions_addchdir_np(&actions.value, request.directory.c_str());
+    if (!setup.directory.empty())
+        posix_spawn_file_actions_addchdir_np(&actions.value, setup.directory.c_str());
 
     // Its own process group, so that a time-out reaches grandchildren; and plain signal handling
     // whatever the application has set.
@@ -168,68 +168,95 @@ ProcessResult run_process(const ProcessRequest& request) {
     posix_spawnattr_setflags(&attributes.value,
                              POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
-    auto arguments = request.arguments;
-    auto environment = child_environment(request);
-    pid_t child = 0;
-    const int status = ::posix_spawnp(&child, arguments[0].c_str(), &actions.value, &attributes.value,
+    auto arguments = limited_arguments(setup);
+    auto environment = child_environment(setup);
+    const int status = ::posix_spawnp(&child_, arguments[0].c_str(), &actions.value, &attributes.value,
                                       pointers(arguments).data(), pointers(environment).data());
-    input.read.reset();
-    output.write.reset();
-    error.write.reset();
-    if (status != 0) {
-        result.start_error = arguments[0] + ": " + std::strerror(status);
-        return result;
-    }
-    result.started = true;
-
-    const BlockSigpipe no_sigpipe;
-    for (const auto* fd : {&input.write, &output.read, &error.read})
+    if (status != 0) throw std::system_error(status, std::generic_category(), arguments[0]);
+    result_.started = true;
+    input_ = std::move(input.write);
+    output_ = std::move(output.read);
+    error_ = std::move(error.read);
+    for (const auto* fd : {&input_, &output_, &error_})
         ::fcntl(fd->value(), F_SETFL, ::fcntl(fd->value(), F_GETFL) | O_NONBLOCK);
-    std::string_view rest = request.input;
-    if (rest.empty()) input.write.reset();
+}
 
-    int wait_status = 0;
-    bool reaped = false;
-    while (!reaped) {
+ChildProcess::~ChildProcess() {
+    if (generation_ == fork_generation()) kill();
+}
+
+// Notes how it ended, if it has, or with flags 0 when it does.
+bool ChildProcess::reap(int flags) {
+    while (!reaped_) {
+        int status = 0;
+        const pid_t waited = ::waitpid(child_, &status, flags);
+        if (waited < 0 && errno == EINTR) continue;
+        if (waited == 0) return false;
+        reaped_ = true;
+        result_.status_lost = waited < 0;
+        if (waited > 0 && WIFEXITED(status)) result_.exit_status = WEXITSTATUS(status);
+        if (waited > 0 && WIFSIGNALED(status)) result_.signal = WTERMSIG(status);
+    }
+    return true;
+}
+
+void ChildProcess::kill() {
+    if (reaped_) return;
+    ::kill(-child_, SIGKILL);
+    ::kill(child_, SIGKILL);
+    reap(0);
+}
+
+bool ChildProcess::running() { return !reap(WNOHANG); }
+
+bool ChildProcess::exchange(const Exchange& exchange) {
+    constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);  // what the clock can add
+    const auto deadline = Clock::now() + std::min(exchange.timeout, kLongest);
+    const BlockSigpipe no_sigpipe;
+    std::string_view rest = exchange.input;
+    while (!reap(WNOHANG)) {
+        if (rest.empty() && exchange.last) input_.reset();
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-        result.stopped = request.stop.stop_requested();
-        result.timed_out = !result.stopped && left.count() <= 0;
-        if (result.stopped || result.timed_out) {
-            ::kill(-child, SIGKILL);
-            ::kill(child, SIGKILL);
-            while (::waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {
-            }
+        result_.stopped = exchange.stop.stop_requested();
+        result_.timed_out = !result_.stopped && left.count() <= 0;
+        if (result_.stopped || result_.timed_out) {
+            kill();
             break;
         }
-        std::array<pollfd, 3> polled = {{{input.write.value(), POLLOUT, 0},
-                                         {output.read.value(), POLLIN, 0},
-                                         {error.read.value(), POLLIN, 0}}};
+        std::array<pollfd, 3> polled = {{{rest.empty() ? -1 : input_.value(), POLLOUT, 0},
+                                         {output_.value(), POLLIN, 0},
+                                         {error_.value(), POLLIN, 0}}};
         // Once its streams are closed the child is about to end; until then a short nap suffices
         // for one that closed them early or left them to a grandchild.
-        const bool streams_open = output.read || error.read;
+        const bool streams_open = output_ || error_;
         const int nap = streams_open ? static_cast<int>(std::min<long long>(left.count(), 100)) : 1;
-        if (::poll(polled.data(), polled.size(), nap) > 0) {
-            if (polled[0].revents != 0) feed(input.write, rest);
-            if (polled[1].revents != 0) drain(output.read, result.output);
-            if (polled[2].revents != 0) drain(error.read, result.error);
-            if (streams_open && (output.read || error.read)) continue;
-        }
-        const pid_t waited = ::waitpid(child, &wait_status, WNOHANG);
-        result.status_lost = waited < 0 && errno != EINTR;
-        reaped = waited == child || result.status_lost;
+        if (::poll(polled.data(), polled.size(), nap) <= 0) continue;
+        if (polled[0].revents != 0) feed(input_, rest);
+        if (polled[1].revents != 0) drain(output_, result_.output);
+        if (polled[2].revents != 0) drain(error_, result_.error);
+        if (exchange.enough && rest.empty() && exchange.enough(result_)) return true;
     }
     // What the child wrote just before it ended is still in the pipes.
-    for (auto [fd, text] : {std::pair{&output.read, &result.output}, std::pair{&error.read, &result.error}}) {
+    for (auto [fd, text] : {std::pair{&output_, &result_.output}, std::pair{&error_, &result_.error}}) {
         while (*fd) {
             pollfd polled{fd->value(), POLLIN, 0};
             if (::poll(&polled, 1, 0) <= 0) break;
             drain(*fd, *text);
         }
     }
-    if (result.status_lost) return result;
-    if (WIFEXITED(wait_status)) result.exit_status = WEXITSTATUS(wait_status);
-    if (WIFSIGNALED(wait_status)) result.signal = WTERMSIG(wait_status);
-    return result;
+    return false;
+}
+
+ProcessResult run_process(const ProcessRequest& request) {
+    try {
+        ChildProcess child(request);
+        child.exchange({request.input, true, request.timeout, request.stop, {}});
+        return std::move(child.result());
+    } catch (const std::system_error& error) {
+        ProcessResult result;
+        result.start_error = error.what();
+        return result;
+    }
 }
 
 }  // namespace kiln

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions of the 16-bit types, and the names of backends, origins.
+// Conversions of the 16-bit types, shared bytes, and the names of backends, kinds and origins.
 #include <kiln/build.h>
 #include <kiln/error.h>
 #include <kiln/types.h>
 
+#include <algorithm>
 #include <bit>
+#include <stdexcept>
 #include <string>
 
 namespace kiln {
@@ -77,6 +79,27 @@ Backend parse_backend(std::string_view text) {
         if (text == name(backend)) return backend;
     }
     throw UsageError("'" + std::string(text) + "' is no backend; there are cuda, hip and host");
+}
+
+Bytes Bytes::part(std::size_t offset, std::size_t count) const {
+    if (offset > size() || count > size() - offset) throw std::out_of_range("Bytes::part");
+    return {owner_, view_.subspan(offset, count)};
+}
+
+bool operator==(const Bytes& a, const Bytes& b) { return std::ranges::equal(a.view_, b.view_); }
+
+std::string_view name(BinaryKind kind) {
+    switch (kind) {
+        case BinaryKind::cubin:
+            return "cubin";
+        case BinaryKind::ptx:
+            return "ptx";
+        case BinaryKind::code_object:
+            return "code_object";
+        case BinaryKind::shared_object:
+            return "shared_object";
+    }
+    return "unknown";
 }
 
 std::string_view name(Origin origin) {

@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <iterator>
 #include <numeric>
 
 namespace kiln {
@@ -66,6 +70,38 @@ std::string enumerate(const std::vector<std::string>& words) {
         if (i != 0) text += i + 1 == words.size() ? " and " : ", ";
         text += words[i];
     }
+    return text;
+}
+
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+    if (error != std::errc() || !(number >= 0)) return std::nullopt;
+    std::string unit;
+    for (const char* c = stop; c != end; ++c) {
+        if (*c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+    }
+    constexpr std::string_view kUnits = "kmgt";
+    double factor = 1;
+    if (!unit.empty() && unit != "b" && unit != "bytes") {
+        const auto power = kUnits.find(unit[0]);
+        if (power == kUnits.npos || (unit.size() > 1 && unit.substr(1) != "ib" && unit.substr(1) != "b"))
+            return std::nullopt;
+        factor = std::ldexp(1.0, 10 * (static_cast<int>(power) + 1));
+    }
+    const double bytes = std::floor(number * factor);
+    if (bytes > 9e15) return std::nullopt;  // past what a double counts exactly
+    return static_cast<std::uint64_t>(bytes);
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+    constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    auto amount = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
+    char text[32];
+    std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", amount, kUnits[unit]);
     return text;
 }
 

@@ -3,6 +3,7 @@
 // Words for messages: the known word that is nearest to a mistyped one, and lists.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,12 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 
 /// "sm_75, sm_80, sm_90a"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
+
+/// "500", "64KiB", "1.5 GiB", "2G": bytes, in powers of 1024; nullopt for anything else.
+std::optional<std::uint64_t> parse_bytes(std::string_view text);
+
+/// "812 bytes", "12.5 KiB", "1.0 GiB"
+std::string bytes_text(std::uint64_t bytes);
 
 /// "sm_75, sm_80 and sm_90a"
 std::string enumerate(const std::vector<std::string>& words);

@@ -1,104 +1,266 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries lie at <directory>/v1/<first two digits>/<digest>.kiln.
+// What builds need: look-ups, stores within the limit, counters. Entries lie at
+// <directory>/v1/<first two digits>/<digest>.kiln.
 #include "cache/disk_cache.h"
 
-#include <sys/stat.h>
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <limits>
+#include <stdexcept>
 #include <system_error>
+#include <utility>
 
-#include "base/file.h"
+#include "base/words.h"
+#include "cache/disk_state.h"
+#include "cache/disk_temporary.h"
 #include "cache/entry.h"
 
 namespace kiln {
 namespace {
 
-// mkdir -p with mode 0700 for what is made. Returns an error text, empty on success.
-std::string make_directories(const std::filesystem::path& directory) {
-    std::filesystem::path built;
-    for (const auto& part : directory) {
-        built /= part;
-        if (part.empty() || part == "/") continue;
-        if (::mkdir(built.c_str(), 0700) == 0 || errno == EEXIST) continue;
-        const int error = errno;
-        struct stat status;
-        // On a read-only file system a directory that is there gives EROFS, and "/" and mount points
-        // may give EACCES or EPERM.
-        if (::stat(built.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) continue;
-        return built.string() + ": " + std::strerror(error);
-    }
+constexpr std::chrono::milliseconds kStoreLockLimit{1000};
+constexpr std::chrono::milliseconds kCountersLockLimit{2000};
+/// Sizes are counted anew after so long, should anything have gone wrong with keeping account of them.
+constexpr std::int64_t kCountAgain_s = 600;
+/// Pruning goes this far below the limit, so that not every store has to.
+constexpr std::uint64_t kSlackShare = 20;
+
+std::filesystem::path normal_path(const std::filesystem::path& directory) {
+    std::error_code error;
+    auto path = std::filesystem::absolute(directory, error).lexically_normal();
+    if (error || path.empty()) path = directory;
+    return path.has_filename() ? path : path.parent_path();
+}
+
+DiskOptions with_absolute_path(DiskOptions options) {
+    options.directory = normal_path(options.directory);
+    return options;
+}
+
+// Of the file that an entry replaces.
+std::uint64_t size_of_old(int shard, const std::string& digest) {
     struct stat status;
-    if (::stat(directory.c_str(), &status) != 0) return directory.string() + ": " + std::strerror(errno);
-    if (!S_ISDIR(status.st_mode)) return directory.string() + " is not a directory";
-    return {};
+    if (::fstatat(shard, file_name(digest).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return 0;
+    return S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+// For what must be there: throws what the errors of a store are made of.
+Opened required(Opened opened, const std::filesystem::path& path) {
+    if (opened) return opened;
+    if (opened.refusal.empty()) throw std::system_error(ENOENT, std::generic_category(), path.string());
+    throw std::runtime_error(path.string() + " can't be used: " + opened.refusal);
 }
 
 }  // namespace
 
-DiskCache::DiskCache(std::filesystem::path directory) {
-    std::error_code error;
-    directory_ = std::filesystem::absolute(directory, error).lexically_normal();
-    if (directory_.empty()) directory_ = std::move(directory);
-    if (!directory_.has_filename()) directory_ = directory_.parent_path();
-    if (auto problem = make_directories(directory_); !problem.empty()) {
-        problem_ = "the cache directory can't be used: " + problem;
-    } else if (::access(directory_.c_str(), R_OK | X_OK) != 0) {
-        problem_ = "the cache directory can't be read: " + directory_.string() + ": " + std::strerror(errno);
-    } else {
-        usable_ = true;
-        if (::access(directory_.c_str(), W_OK) != 0)
-            problem_ = "the cache directory can't be written to: " + directory_.string() + ": " +
-                       std::strerror(errno);
-    }
+DiskCache::DiskCache(DiskOptions options)
+    : options_(with_absolute_path(std::move(options))), locks_(made_directory(), options_.trust) {}
+
+const std::filesystem::path& DiskCache::made_directory() const {
+    (void)probe();
+    return directory();
 }
 
 std::string DiskCache::problem() const {
     const std::lock_guard lock(mutex_);
-    return problem_;
+    return reading_problem_.empty() ? storing_problem_ : reading_problem_;
 }
 
-void DiskCache::note_problem(std::string text) {
+void DiskCache::note_reading(std::string problem) const {
     const std::lock_guard lock(mutex_);
-    if (problem_.empty()) problem_ = std::move(text);
+    usable_ = problem.empty();
+    reading_problem_ = std::move(problem);
 }
 
-std::filesystem::path DiskCache::entry_path(const BuildKey& key) const {
-    return directory_ / "v1" / key.digest.substr(0, 2) / (key.digest + ".kiln");
+void DiskCache::note_storing(std::string problem) const {
+    const std::lock_guard lock(mutex_);
+    storing_problem_ = std::move(problem);
 }
 
-DiskCache::Lookup DiskCache::find(const BuildKey& key) const {
-    if (!usable_) return {};
+bool DiskCache::probe() const {
+    const Opened root = make_root(directory(), options_.trust);
+    if (!root) {
+        note_reading("the cache directory " + directory().string() + " can't be used: " + root.refusal);
+        return false;
+    }
+    note_storing(::faccessat(root.fd(), ".", W_OK, AT_EACCESS) == 0
+                     ? ""
+                     : "entries can't be stored in " + directory().string() + ": " + std::strerror(errno));
+    (void)open_version(Make::nothing);
+    return usable_;
+}
+
+bool DiskCache::readable() const { return usable_ || probe(); }
+
+std::filesystem::path DiskCache::entry_path(const std::string& digest) const {
+    return directory() / kVersion / shard_name(digest) / file_name(digest);
+}
+
+Opened DiskCache::open_version(Make make) const {
+    Opened root =
+        make == Make::all ? make_root(directory(), options_.trust) : open_root(directory(), options_.trust);
+    if (!root) {
+        if (!root.refusal.empty())
+            note_reading("the cache directory " + directory().string() + " can't be used: " + root.refusal);
+        return root;
+    }
+    Opened version = open_directory(root.fd(), kVersion, options_.trust);
+    note_reading(version.refusal.empty() ? ""
+                                         : "the cache directory " + (directory() / kVersion).string() +
+                                               " can't be used: " + version.refusal);
+    if (!version && version.refusal.empty() && make != Make::nothing)
+        version = make_directory(root.fd(), kVersion, options_.trust);
+    return version;
+}
+
+Opened DiskCache::open_entry(const std::string& digest) const {
+    const auto named = [](Opened opened, const std::filesystem::path& path) {
+        if (!opened.refusal.empty()) opened.refusal = path.string() + " was not used: " + opened.refusal;
+        return opened;
+    };
+    if (!is_digest(digest)) return {};
+    const Opened version = open_version(Make::nothing);
+    if (!version) return {};
+    Opened shard = open_directory(version.fd(), shard_name(digest), options_.trust);
+    if (!shard) return named(std::move(shard), entry_path(digest).parent_path());
+    Opened file = open_file(shard.fd(), file_name(digest), options_.trust, kMaxEntryBytes);
+    return file ? std::move(file) : named(std::move(file), entry_path(digest));
+}
+
+Lookup DiskCache::look_up(const BuildKey& key, bool mark) const {
+    Lookup result;
+    const auto reject = [&](const std::string& why) {
+        result.rejected = result.place + " was not used: " + why;
+        return std::move(result);
+    };
     try {
-        const auto path = entry_path(key);
-        const auto bytes = read_bytes_if_exists(path);
-        if (!bytes) return {};
+        const Opened file = open_entry(key.digest);
+        result.rejected = file.refusal;
+        if (!file && file.refusal.empty()) return result;
+        result.place = entry_path(key.digest).string();
+        if (!file) return result;
+        const auto bytes = read_all(file);
+        if (!bytes && has_vanished(errno)) return {};
+        if (!bytes) return reject(std::strerror(errno));
         std::string reason;
         auto entry = decode_entry(*bytes, reason);
-        if (!entry) return {std::nullopt, path.string() + " was not used: " + reason};
-        if (entry->key_text != key.text)
-            return {std::nullopt, path.string() + " was not used: it was made from other ingredients"};
-        return {std::move(entry->binary), {}};
+        if (!entry) return reject(reason);
+        if (entry->key_text != key.text) return reject("it was made from other ingredients");
+        // Whatever the file system does with times of access, this is what pruning goes by.
+        if (mark) (void)::futimens(file.fd(), nullptr);
+        result.binary = std::move(entry->binary);
+        result.entry = *bytes;
+        return result;
     } catch (const std::exception& exception) {
-        return {std::nullopt, exception.what()};
+        return reject(exception.what());
     }
 }
 
-bool DiskCache::store(const BuildKey& key, const Binary& binary) {
-    if (!usable_) return false;
-    try {
-        const auto path = entry_path(key);
-        if (auto problem = make_directories(path.parent_path()); !problem.empty()) {
-            note_problem("a cache entry can't be stored: " + problem);
-            return false;
+Lookup DiskCache::find(const BuildKey& key) const { return look_up(key, true); }
+Lookup DiskCache::peek(const BuildKey& key) const { return look_up(key, false); }
+
+DiskCache::Stored DiskCache::store(const std::string& digest, const Bytes& entry) {
+    Stored refused;
+    if (const auto limit = std::min(options_.limit_bytes, kMaxEntryBytes); entry.size() > limit) {
+        refused.reason = "an entry of " + bytes_text(entry.size()) +
+                         " is not stored, since the cache's limit is " + bytes_text(limit);
+        return refused;
+    }
+    if (!is_digest(digest)) {
+        refused.reason = "'" + digest + "' is no digest";
+        return refused;
+    }
+    for (bool again = true;; again = false) {
+        try {
+            auto stored = try_store(digest, entry);
+            note_storing("");
+            return stored;
+        } catch (const std::exception& exception) {
+            // Somebody may have removed the temporary file, or all directories.
+            const auto* error = dynamic_cast<const std::system_error*>(&exception);
+            if (again && error != nullptr && has_vanished(error->code().value())) continue;
+            note_storing("entries can't be stored in " + directory().string() + ": " + exception.what());
+            return refused;
         }
-        write_atomically(path, encode_entry(key, binary));
-        return true;
-    } catch (const std::exception& exception) {
-        note_problem(std::string("a cache entry can't be stored: ") + exception.what());
-        return false;
+    }
+}
+
+DiskCache::Stored DiskCache::try_store(const std::string& digest, const Bytes& entry) {
+    const Trust trust = options_.trust;
+    const Opened version = required(open_version(Make::all), directory() / kVersion);
+    const Opened shard =
+        required(make_directory(version.fd(), shard_name(digest), trust), entry_path(digest).parent_path());
+    if (!swept_.exchange(true)) sweep_temporaries(version.fd(), trust);
+    DiskTemporary temporary(version.fd(), trust);
+    temporary.write({entry.data(), entry.size()});
+    temporary.sync();
+
+    Stored stored;
+    {
+        // Whoever can't have the lock counts everything instead of believing the state.
+        const auto lock = locks_.acquire(kStateLock, kStoreLockLimit);
+        const Evicted evicted = make_room(version.fd(), digest, entry.size(), lock.has_value());
+        stored.pruned_entries = evicted.entries;
+        stored.pruned_bytes = evicted.bytes;
+        temporary.publish(shard.fd(), file_name(digest));
+    }
+    // The entry is visible and whole already; this is about power failures.
+    (void)::fsync(shard.fd());
+    stored.stored = true;
+    return stored;
+}
+
+// Before the entry is there, so that a process which dies in between leaves a state that says too much, never
+// too little: before anything is removed for it, everything is counted.
+Evicted DiskCache::make_room(int version, const std::string& digest, std::uint64_t bytes, bool locked) const {
+    std::string damage;
+    DiskState state = read_state(version, options_.trust, damage);
+    const std::int64_t now = ::time(nullptr);
+    const Opened shard = open_directory(version, shard_name(digest), options_.trust);
+    const std::uint64_t old_bytes = shard ? size_of_old(shard.fd(), digest) : 0;
+    const std::uint64_t room = options_.limit_bytes - bytes;
+
+    Evicted evicted;
+    const bool is_known =
+        locked && state.counted_at > 0 && state.counted_at <= now && now - state.counted_at <= kCountAgain_s;
+    if (!is_known || state.entry_bytes - std::min(state.entry_bytes, old_bytes) > room) {
+        auto others = scan_entries(version, options_.trust);
+        std::erase_if(others, [&](const DiskFile& file) { return file.digest == digest; });
+        std::uint64_t rest = sum_bytes(others);
+        const std::uint64_t slack = std::min(room, options_.limit_bytes / kSlackShare);
+        const std::uint64_t target = rest > room ? room - slack : std::numeric_limits<std::uint64_t>::max();
+        evicted = evict(version, std::move(others), target, options_.trust);
+        rest -= evicted.bytes;
+        if (rest > room) throw std::runtime_error("there is no room within its limit: " + evicted.failure);
+        state.entry_bytes = rest + old_bytes;
+        state.counted_at = now;
+    }
+    state.entry_bytes += bytes - std::min(bytes, old_bytes);
+    if (!locked) state.counted_at = 0;
+    write_state(version, state, options_.trust);
+    return evicted;
+}
+
+void DiskCache::add(const Counters& counters) {
+    if (counters == Counters{}) return;
+    try {
+        const Opened version = open_version(Make::version);
+        if (!version) return;
+        const auto lock = locks_.acquire(kStateLock, kCountersLockLimit);
+        if (!lock && locks_.problem().empty()) return;  // somebody else holds it
+        std::string damage;
+        DiskState state = read_state(version.fd(), options_.trust, damage);
+        state.counters += counters;
+        if (!lock) state.counted_at = 0;
+        write_state(version.fd(), state, options_.trust);
+    } catch (const std::exception&) {
+        // They are lost.
     }
 }
 

@@ -1,47 +1,124 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DiskCache: BuildKey -> Binary in a directory, one file per entry, shared by any number of processes.
-// Nothing here throws: damage is a miss, a directory that can't be used is a problem told once.
+// DiskCache: BuildKey -> Binary in a directory, one file per entry, shared by any number of processes, within
+// a byte limit. Look-ups and stores throw nothing: damage is a miss, a directory that can't be used is a
+// problem.
 #pragma once
 
 #include <kiln/build.h>
+#include <kiln/cache.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "cache/disk_files.h"
+#include "cache/disk_scan.h"
+#include "cache/local_locks.h"
+#include "cache/lookup.h"
+#include "cache/trust.h"
 
 namespace kiln {
 
-/// Thread-safe, and safe beside other processes on the same directory.
+struct DiskOptions {
+    std::filesystem::path directory;
+    std::uint64_t limit_bytes = std::uint64_t{1} << 30;
+    Trust trust = {};
+};
+
+/// Thread-safe, and safe beside other processes on the same directory. Holds no file open between calls, so
+/// that a directory that vanishes or is replaced in between is seen as it is.
 class DiskCache {
   public:
-    struct Lookup {
-        std::optional<Binary> binary;
-        std::string rejected;  ///< why an entry that is there was not used; empty otherwise
-    };
+    /// Creates the directory (mode 0700; 2770 when shared) where it is missing. A directory that can't be
+    /// used or trusted leaves problem() behind.
+    explicit DiskCache(DiskOptions options);
 
-    /// Creates the directory (mode 0700) where it is missing. A directory that can't be used leaves
-    /// problem() behind, and every later call does nothing.
-    explicit DiskCache(std::filesystem::path directory);
-
-    const std::filesystem::path& directory() const { return directory_; }
+    const std::filesystem::path& directory() const { return options_.directory; }
+    std::uint64_t limit_bytes() const { return options_.limit_bytes; }
     /// Why entries can't be stored or read; empty while all is well. A copy: it may change.
     std::string problem() const;
+    /// False while look-ups and stores have no use at all: the directory can't be read, trusted or made. Asks
+    /// again each time while it is so.
+    bool readable() const;
+    LocalLocks& locks() { return locks_; }
 
+    /// Marks the entry as used now.
     Lookup find(const BuildKey& key) const;
-    /// False when it could not be stored; problem() then says why.
-    bool store(const BuildKey& key, const Binary& binary);
+    /// The same without marking: for those who only look.
+    Lookup peek(const BuildKey& key) const;
 
-    std::filesystem::path entry_path(const BuildKey& key) const;
+    struct Stored {
+        bool stored = false;  ///< else problem() or `reason` says why
+        std::uint64_t pruned_entries = 0;
+        std::uint64_t pruned_bytes = 0;
+        std::string reason;
+    };
+    /// An encoded entry. The bytes of all entries stay within the limit: the least recently used go first. An
+    /// entry above the limit is not stored.
+    Stored store(const std::string& digest, const Bytes& entry);
+
+    /// Adds to the directory's counters, which all processes share. What can't be added is lost. Makes no
+    /// cache directory that has vanished.
+    void add(const Counters& counters);
+
+    // For operators. These throw CacheError.
+    struct Item {
+        std::string digest;
+        std::filesystem::path file;
+        std::uint64_t bytes = 0;
+        std::chrono::system_clock::time_point last_used;
+    };
+    /// In no order; from names and sizes only.
+    std::vector<Item> items() const;
+    /// The whole file when it is a sound entry of that digest; else empty, and `reason` says why.
+    Bytes read(const std::string& digest, std::string& reason) const;
+    /// The key text of an entry without reading the rest of it, nor checking it; nullopt when it can't be
+    /// read.
+    std::optional<std::string> key_text(const std::string& digest) const;
+    CacheUsage usage() const;
+    CacheVerification verify(bool remove);
+    CacheTransfer prune(std::uint64_t limit_bytes);
+    CacheTransfer clear();
+
+    std::filesystem::path entry_path(const std::string& digest) const;
 
   private:
-    void note_problem(std::string text);
+    static constexpr const char* kVersion = "v1";
+    static constexpr const char* kStateLock = "state";
 
-    std::filesystem::path directory_;
-    bool usable_ = false;
+    enum class Make { nothing, version, all };
+    /// The directory v1. Notes whether the cache can be read.
+    Opened open_version(Make make) const;
+    /// The same for operators: throws CacheError where it can't be used; not open when there is none.
+    Opened version_for_operator() const;
+    /// Calls work(v1, whether the lock is held) once nobody stores, or after a while; its errors become
+    /// CacheError.
+    void change(const std::function<void(int version, bool locked)>& work);
+    /// The file of an entry. A refusal names what was refused.
+    Opened open_entry(const std::string& digest) const;
+    bool probe() const;
+    const std::filesystem::path& made_directory() const;
+    void note_reading(std::string problem) const;
+    void note_storing(std::string problem) const;
+
+    Lookup look_up(const BuildKey& key, bool mark) const;
+    Stored try_store(const std::string& digest, const Bytes& entry);
+    Evicted make_room(int version, const std::string& digest, std::uint64_t bytes, bool locked) const;
+
+    DiskOptions options_;
     mutable std::mutex mutex_;
-    std::string problem_;
+    mutable std::string reading_problem_;
+    mutable std::string storing_problem_;
+    mutable std::atomic<bool> usable_{false};
+    std::atomic<bool> swept_{false};
+    LocalLocks locks_;  // last, since it wants the directory to be there
 };
 
 }  // namespace kiln

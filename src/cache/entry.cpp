@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Head (magic, version, section count, total size), section table, sections at multiples of 64 bytes,
-// and the XXH3-128 of all that goes before it. Integers are little-endian.
+// and the XXH3-128 of all that goes before it. Integers are little-endian. There is one way to write an
+// entry, and nothing that was written otherwise is read.
 #include "cache/entry.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -36,121 +38,195 @@ struct TableRow {
     std::uint64_t offset;
     std::uint64_t length;
 };
+using Table = std::array<TableRow, kSectionCount>;
 
-struct KindName {
-    BinaryKind kind;
-    std::string_view name;
-};
-constexpr KindName kKinds[] = {{BinaryKind::cubin, "cubin"},
-                               {BinaryKind::ptx, "ptx"},
-                               {BinaryKind::code_object, "code_object"},
-                               {BinaryKind::shared_object, "shared_object"}};
+static_assert(sizeof(Head) + sizeof(Table) <= kEntryHeadBytes);
+
+constexpr std::uint64_t aligned(std::uint64_t offset) {
+    return (offset + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+constexpr std::array kKinds = {BinaryKind::cubin, BinaryKind::ptx, BinaryKind::code_object,
+                               BinaryKind::shared_object};
+constexpr std::int64_t kMaxCompileUs = std::int64_t{1} << 52;  // exact as a double
 
 // "name value" lines; a value holds no newline.
 std::string info_text(const Binary& binary) {
-    const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                   [&](const KindName& item) { return item.kind == binary.kind; });
-    std::string compiler = binary.compiler;
-    std::replace(compiler.begin(), compiler.end(), '\n', ' ');
-    return "kind " + std::string(kind->name) + "\nentry " + binary.entry + "\ncompiler " + compiler +
-           "\ncompile_us " + std::to_string(static_cast<std::int64_t>(binary.compile_ms * 1000)) + "\n";
+    std::string text = "kind ";
+    const auto append = [&](std::string_view tag, std::string value) {
+        std::replace(value.begin(), value.end(), '\n', ' ');
+        text.append("\n").append(tag).append(" ").append(value);
+    };
+    text += name(binary.kind);
+    append("entry", binary.entry);
+    append("compiler", binary.compiler);
+    const double us = std::isfinite(binary.compile_ms) ? binary.compile_ms * 1000 : 0;
+    append("compile_us", std::to_string(std::llround(std::clamp(us, 0.0, double{kMaxCompileUs}))));
+    text += '\n';
+    return text;
 }
 
 bool read_info(std::string_view text, Binary& binary) {
-    bool kind_known = false;
-    while (!text.empty()) {
+    // The value of the next line, which must have that name.
+    const auto next = [&](std::string_view tag) -> std::optional<std::string_view> {
         const auto end = text.find('\n');
-        if (end == std::string_view::npos) return false;
-        const auto line = text.substr(0, end);
+        if (end == std::string_view::npos || end <= tag.size() || !text.starts_with(tag) ||
+            text[tag.size()] != ' ')
+            return std::nullopt;
+        const auto value = text.substr(tag.size() + 1, end - tag.size() - 1);
         text.remove_prefix(end + 1);
-        const auto space = line.find(' ');
-        if (space == std::string_view::npos) return false;
-        const auto tag = line.substr(0, space);
-        const auto value = line.substr(space + 1);
-        if (tag == "kind") {
-            for (const auto& item : kKinds) {
-                if (item.name == value) binary.kind = item.kind, kind_known = true;
-            }
-        } else if (tag == "entry") {
-            binary.entry = value;
-        } else if (tag == "compiler") {
-            binary.compiler = value;
-        } else if (tag == "compile_us") {
-            std::int64_t microseconds = 0;
-            std::from_chars(value.data(), value.data() + value.size(), microseconds);
-            binary.compile_ms = static_cast<double>(microseconds) / 1000;
-        }
+        return value;
+    };
+    const auto kind_name = next("kind");
+    if (!kind_name) return false;
+    const auto kind = std::find_if(kKinds.begin(), kKinds.end(),
+                                   [&](BinaryKind candidate) { return name(candidate) == *kind_name; });
+    const auto entry = next("entry");
+    const auto compiler = entry ? next("compiler") : std::nullopt;
+    const auto compile_us = compiler ? next("compile_us") : std::nullopt;
+    if (kind == kKinds.end() || !compile_us || entry->empty() || !text.empty()) return false;
+
+    std::int64_t us = -1;
+    const char* const end = compile_us->data() + compile_us->size();
+    const auto [stop, error] = std::from_chars(compile_us->data(), end, us);
+    if (error != std::errc() || stop != end || us < 0 || us > kMaxCompileUs) return false;
+    binary.kind = *kind;
+    binary.entry = *entry;
+    binary.compiler = *compiler;
+    binary.compile_ms = static_cast<double>(us) / 1000;
+    return true;
+}
+
+// Empty when head and table fit a file of that size: every section where it must be, behind the one before.
+std::string check_layout(const Head& head, const Table& table, std::uint64_t file_bytes) {
+    if (head.magic != kMagic) return "it does not start like a Kiln entry";
+    if (head.version != kVersion)
+        return "its format version is " + std::to_string(head.version) + ", not " + std::to_string(kVersion);
+    if (head.section_count != kSectionCount)
+        return "it has " + std::to_string(head.section_count) + " sections, not " +
+               std::to_string(std::uint32_t{kSectionCount});
+    if (head.total_bytes != file_bytes)
+        return "it has " + std::to_string(file_bytes) + " bytes and should have " +
+               std::to_string(head.total_bytes);
+    const std::uint64_t content_bytes = file_bytes - sizeof(Checksum);
+    std::uint64_t end = sizeof(Head) + sizeof(Table);
+    for (const auto& row : table) {
+        if (row.offset != aligned(end)) return "a section is not where it should be";
+        if (row.offset > content_bytes || row.length > content_bytes - row.offset)
+            return "a section lies outside of it";
+        end = row.offset + row.length;
     }
-    return kind_known && !binary.entry.empty();
+    return end == content_bytes ? "" : "there are bytes that belong to no section";
+}
+
+struct Layout {
+    Table table;
+    std::string problem;
+};
+
+Layout read_layout(std::span<const std::byte> start, std::uint64_t file_bytes) {
+    Layout layout;
+    Head head;
+    if (file_bytes < sizeof(Head) + sizeof(Table) + sizeof(Checksum) ||
+        start.size() < sizeof(Head) + sizeof(Table)) {
+        layout.problem = "it is too short";
+        return layout;
+    }
+    std::memcpy(&head, start.data(), sizeof(head));
+    std::memcpy(layout.table.data(), start.data() + sizeof(head), sizeof(layout.table));
+    layout.problem = check_layout(head, layout.table, file_bytes);
+    return layout;
+}
+
+bool is_zero(std::span<const std::byte> bytes) {
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace
 
-std::vector<std::byte> encode_entry(const BuildKey& key, const Binary& binary) {
+Bytes encode_entry(const BuildKey& key, const Binary& binary) {
     const std::string info = info_text(binary);
     const std::array<std::span<const std::byte>, kSectionCount> sections = {
         std::as_bytes(std::span(key.text)), std::as_bytes(std::span(info)),
-        std::as_bytes(std::span(binary.log)), std::span(binary.bytes)};
+        std::as_bytes(std::span(binary.log)),
+        std::span<const std::byte>(binary.bytes.data(), binary.bytes.size())};
 
-    std::array<TableRow, kSectionCount> table;
-    std::uint64_t end = sizeof(Head) + sizeof(table);
+    Table table;
+    std::uint64_t end = sizeof(Head) + sizeof(Table);
     for (std::size_t i = 0; i < sections.size(); ++i) {
-        const std::uint64_t offset = (end + kAlignment - 1) / kAlignment * kAlignment;
-        table[i] = {offset, sections[i].size()};
-        end = offset + sections[i].size();
+        table[i] = {aligned(end), sections[i].size()};
+        end = table[i].offset + table[i].length;
     }
     const Head head{kMagic, kVersion, kSectionCount, end + sizeof(Checksum)};
 
     std::vector<std::byte> bytes(head.total_bytes);
     std::memcpy(bytes.data(), &head, sizeof(head));
     std::memcpy(bytes.data() + sizeof(head), table.data(), sizeof(table));
-    for (std::size_t i = 0; i < sections.size(); ++i) {
+    for (std::size_t i = 0; i < sections.size(); ++i)
         std::copy(sections[i].begin(), sections[i].end(),
                   bytes.begin() + static_cast<std::ptrdiff_t>(table[i].offset));
-    }
     const Checksum sum = checksum(std::span(bytes).first(end));
     std::memcpy(bytes.data() + end, sum.data(), sum.size());
     return bytes;
 }
 
-std::optional<Entry> decode_entry(std::span<const std::byte> bytes, std::string& reason) {
-    const auto reject = [&](std::string why) {
-        reason = std::move(why);
+std::optional<Entry> decode_entry(const Bytes& bytes, std::string& reason) {
+    const std::span<const std::byte> all(bytes.data(), bytes.size());
+    Layout layout = read_layout(all, all.size());
+    if (!layout.problem.empty()) {
+        reason = std::move(layout.problem);
         return std::nullopt;
-    };
-    Head head;
-    std::array<TableRow, kSectionCount> table;
-    if (bytes.size() < sizeof(head) + sizeof(table) + sizeof(Checksum)) return reject("it is too short");
-    std::memcpy(&head, bytes.data(), sizeof(head));
-    if (head.magic != kMagic) return reject("it does not start like a Kiln entry");
-    if (head.version != kVersion || head.section_count != kSectionCount)
-        return reject("its format version is " + std::to_string(head.version) + ", not " +
-                      std::to_string(kVersion));
-    if (head.total_bytes != bytes.size())
-        return reject("it has " + std::to_string(bytes.size()) + " bytes and should have " +
-                      std::to_string(head.total_bytes));
-    const auto content = bytes.first(bytes.size() - sizeof(Checksum));
+    }
+    const auto content = all.first(all.size() - sizeof(Checksum));
     const Checksum sum = checksum(content);
-    if (std::memcmp(sum.data(), bytes.data() + content.size(), sum.size()) != 0)
-        return reject("its checksum is wrong");
-
-    std::memcpy(table.data(), bytes.data() + sizeof(head), sizeof(table));
+    if (std::memcmp(sum.data(), all.data() + content.size(), sum.size()) != 0) {
+        reason = "its checksum is wrong";
+        return std::nullopt;
+    }
+    const auto& table = layout.table;
+    std::uint64_t end = sizeof(Head) + sizeof(Table);
     for (const auto& row : table) {
-        if (row.offset > content.size() || row.length > content.size() - row.offset)
-            return reject("a section lies outside of it");
+        if (!is_zero(content.subspan(end, row.offset - end))) {
+            reason = "a gap between its sections is not zero";
+            return std::nullopt;
+        }
+        end = row.offset + row.length;
     }
     const auto text = [&](Section section) {
-        const auto part = content.subspan(table[section].offset, table[section].length);
-        return std::string_view(reinterpret_cast<const char*>(part.data()), part.size());
+        return text_of(content.subspan(table[section].offset, table[section].length));
     };
     Entry entry;
+    if (!read_info(text(kInfo), entry.binary)) {
+        reason = "its information section can't be read";
+        return std::nullopt;
+    }
+    if (table[kBinary].length == 0) {
+        reason = "its binary is empty";
+        return std::nullopt;
+    }
     entry.key_text = text(kKey);
-    if (!read_info(text(kInfo), entry.binary)) return reject("its information section can't be read");
     entry.binary.log = text(kLog);
-    const auto binary = content.subspan(table[kBinary].offset, table[kBinary].length);
-    if (binary.empty()) return reject("its binary is empty");
-    entry.binary.bytes.assign(binary.begin(), binary.end());
+    entry.binary.bytes = bytes.part(table[kBinary].offset, table[kBinary].length);
     return entry;
+}
+
+std::optional<Entry> decode_entry_of(const std::string& digest, const Bytes& bytes, std::string& reason) {
+    auto entry = decode_entry(bytes, reason);
+    if (entry && digest_hex(entry->key_text) != digest) {
+        reason = "it was made from other ingredients than its name says";
+        return std::nullopt;
+    }
+    return entry;
+}
+
+std::optional<KeyPlace> find_key_text(std::span<const std::byte> start, std::uint64_t file_bytes) {
+    const Layout layout = read_layout(start, file_bytes);
+    if (!layout.problem.empty()) return std::nullopt;
+    return KeyPlace{layout.table[kKey].offset, layout.table[kKey].length};
 }
 
 }  // namespace kiln

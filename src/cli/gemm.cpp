@@ -118,7 +118,7 @@ Report described(const Service& service, const Variant& variant, const Options& 
 void compile(Service& service, const Variant& variant, const Terminal& terminal, Report& report) {
     const Progress progress(terminal, "compiling");
     const Stopwatch watch;
-    service.compile(variant, &report.cache);
+    report.cache = service.compile(variant).origin;
     report.build_ms = watch.elapsed_ms();
 }
 

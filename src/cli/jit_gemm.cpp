@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each action does, and the one place where errors become messages and exit statuses.
+// What each action does.
 #include "cli/jit_gemm.h"
 
 #include <kiln/kiln.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <mutex>
-#include <new>
-
 #include "cli/emit.h"
 #include "cli/gemm.h"
-#include "cli/interrupts.h"
 #include "cli/options.h"
 #include "cli/parameter_options.h"
+#include "cli/program.h"
 #include "cli/report.h"
-#include "cli/terminal.h"
+#include "cli/service_setup.h"
 
 namespace kiln::cli {
 namespace {
-
-enum Status { kPassed = 0, kWrongResult = 1, kUsage = 2, kCompileError = 3, kDeviceError = 4 };
 
 std::string list_kernels(const Options& options) {
     std::vector<KernelEntry> entries;
@@ -51,62 +44,12 @@ std::string list_devices(const Options& options) {
     return options.json ? devices_json(entries) : devices_text(entries);
 }
 
-/// The service's warnings. They wait until its construction has succeeded: what made it fail is told
-/// as an error, and not before that as a warning too.
-class Warnings {
-  public:
-    explicit Warnings(const Terminal& terminal) : terminal_(terminal) {}
-
-    void add(std::string_view line) {
-        const std::lock_guard lock(mutex_);
-        if (released_)
-            terminal_.note(line);
-        else
-            held_.emplace_back(line);
-    }
-    void release() {
-        const std::lock_guard lock(mutex_);
-        released_ = true;
-        for (const std::string& line : held_) terminal_.note(line);
-    }
-
-  private:
-    const Terminal& terminal_;
-    std::mutex mutex_;
-    bool released_ = false;
-    std::vector<std::string> held_;
-};
-
-ServiceOptions service_options(const Options& options, Warnings& warnings, std::stop_token stop) {
-    ServiceOptions result;
-    result.backend = options.backend;
-    result.device = options.device;
-    result.arch = options.arch;
-    result.compile_only = options.compile_only || options.emit.has_value();
-    result.template_directories = options.template_directories;
-    result.cache_directory = options.cache_directory;
-    result.use_cache = options.use_cache;
-    result.stop = std::move(stop);
-    result.on_warning = [&warnings](std::string_view line) { warnings.add(line); };
-    return result;
-}
-
-void say_why_host(const Service& service, const Options& options, const Terminal& terminal) {
-    if (options.backend || !options.arch.empty() || service.backend() != Backend::host) return;
-    std::string cuda, hip;
-    Device::list(Backend::cuda, &cuda);
-    Device::list(Backend::hip, &hip);
-    std::string line = "no GPU (cuda: " + cuda + "; hip: " + hip + "); " +
-                       (service.has_device() ? "running" : "compiling") + " on the host";
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    terminal.note(line);
-}
-
 Status multiply(const Options& options, const Terminal& terminal, std::stop_token stop) {
     Warnings warnings(terminal);
-    Service service(service_options(options, warnings, std::move(stop)));
-    if (options.cache_directory && !service.cache_problem().empty())
-        throw CacheError("--cache-dir " + options.cache_directory->string() + ": " + service.cache_problem());
+    ServiceOptions setup = service_options(options, warnings, std::move(stop));
+    setup.compile_only = options.compile_only || options.emit.has_value();
+    Service service(std::move(setup));
+    check_cache_directory(service, options);
     warnings.release();
     say_why_host(service, options, terminal);
     const Variant variant = choose_variant(service, options);
@@ -122,13 +65,13 @@ Status multiply(const Options& options, const Terminal& terminal, std::stop_toke
     terminal.print(options.json ? to_json(report) : to_text(report, terminal));
     if (!report.verdict || report.verdict->pass()) return kPassed;
     terminal.complain(describe_failure(*report.verdict));
-    return kWrongResult;
+    return kNegative;
 }
 
-Status act(const std::vector<std::string>& arguments, const Terminal& terminal, bool& json,
-           std::stop_token stop) {
-    const Options options = parse_options(arguments);
-    json = options.json;
+Status act(const ProgramContext& context) {
+    const Terminal& terminal = context.terminal;
+    const Options options = parse_options(context.arguments);
+    const bool json = context.json = options.json;
     switch (options.action) {
         case Action::help:
             terminal.print(json ? text_json("help", options.help) : options.help);
@@ -145,53 +88,13 @@ Status act(const std::vector<std::string>& arguments, const Terminal& terminal, 
             terminal.print(list_devices(options));
             break;
         case Action::multiply:
-            return multiply(options, terminal, std::move(stop));
+            return multiply(options, terminal, context.interrupts.token());
     }
     return kPassed;
 }
 
-struct Failure {
-    Status status;
-    const char* kind;
-};
-
-Failure classify(const std::exception& error) {
-    const auto is = [&]<class T>(std::in_place_type_t<T>) {
-        return dynamic_cast<const T*>(&error) != nullptr;
-    };
-    if (is(std::in_place_type<UsageError>)) return {kUsage, "usage"};
-    if (is(std::in_place_type<VariantError>)) return {kUsage, "variant"};
-    if (is(std::in_place_type<TemplateError>)) return {kUsage, "template"};
-    if (is(std::in_place_type<CacheError>)) return {kUsage, "cache"};
-    if (is(std::in_place_type<BuildError>)) return {kCompileError, "build"};
-    if (is(std::in_place_type<std::bad_alloc>)) return {kUsage, "memory"};
-    if (is(std::in_place_type<DeviceError>)) return {kDeviceError, "device"};
-    return {kDeviceError, "internal"};
-}
-
 }  // namespace
 
-int jit_gemm(const std::vector<std::string>& arguments) {
-    reserve_standard_descriptors();
-    const Interrupts interrupts;
-    const Terminal terminal;
-    // Known before the command line is understood, so that its errors come as JSON too.
-    bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
-    try {
-        return act(arguments, terminal, json, interrupts.token());
-    } catch (const std::exception& error) {
-        if (interrupts.signal() != 0) return 128 + interrupts.signal();
-        const Failure failure = classify(error);
-        const bool out_of_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-        const std::string message = out_of_memory ? "out of memory; give smaller sizes." : error.what();
-        terminal.complain(message);
-        try {
-            if (json) terminal.print(error_json(failure.kind, message));
-        } catch (const UsageError&) {
-            // Standard output is gone; standard error has the message.
-        }
-        return failure.status;
-    }
-}
+int jit_gemm(const std::vector<std::string>& arguments) { return run_program("jit-gemm", arguments, act); }
 
 }  // namespace kiln::cli

@@ -21,7 +21,7 @@ ServiceOptions catalogue_options(const std::vector<std::filesystem::path>& direc
     ServiceOptions options;
     options.backend = Backend::host;
     options.compile_only = true;
-    options.use_cache = false;
+    options.cache.enabled = false;
     options.template_directories = directories;
     return options;
 }

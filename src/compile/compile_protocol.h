@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Kiln and its compile worker say to each other over the worker's standard input and output: one
-// request, one response. A message is a list of byte strings, each with its length in front; what is cut
-// short, too long or of another version does not decode.
+// What Kiln and its compile worker say to each other over the worker's standard input and output: requests
+// and responses by turns, until the input ends. A message is the protocol's name, its length, and a list of
+// byte strings, each with its length in front; what is cut short, too long or of another version does not
+// decode.
 #pragma once
 
 #include <kiln/build.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,34 +16,61 @@
 
 namespace kiln {
 
-/// Part of every message and of the identity of compilers that run in the worker.
-inline constexpr std::string_view kCompileProtocol = "kiln-compile-1";
+/// In front of every message.
+inline constexpr std::string_view kCompileProtocol = "kiln-compile-2";
+/// What a whole message takes at most.
+inline constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
+
+/// A runtime compiler that is a library. A worker serves the one that its first request names.
+enum class RuntimeProduct : char { nvrtc = 'n', hiprtc = 'h' };
+
+enum class Wanted : char {
+    facts = 'f',   ///< only the version and the architectures
+    binary = 'b',  ///< for a device
+    ptx = 'p'      ///< NVRTC only
+};
 
 struct CompileRequest {
+    RuntimeProduct product = RuntimeProduct::nvrtc;
     std::string library;  ///< path of the runtime compiler to open
+    std::string build;    ///< its elf_identity(), which is part of the key: no other build may answer
+    Wanted wanted = Wanted::facts;
     std::string arch;
     std::vector<std::string> options;
-    Source source;  ///< an empty text: only tell the version and the architectures
+    Source source;
 };
 
 enum class CompileStatus : char {
     ok = 'o',
-    refused = 'r',           ///< the compiler rejected the source; the log says why
+    refused = 'r',           ///< the compiler rejected the source; error and log say why
     unsupported_arch = 'a',  ///< found before compiling
-    unusable_library = 'l',  ///< it does not open or lacks a function; the log says which
+    unusable_library = 'l',  ///< it does not open, lacks a function or is another build; the log says which
+    out_of_memory = 'm'
 };
 
 struct CompileResponse {
     CompileStatus status = CompileStatus::ok;
+    int code = 0;       ///< the compiler's result
+    std::string error;  ///< its name for that
     std::string log;
     std::string binary;
     std::string version;                       ///< of the runtime compiler: "9.0"
     std::vector<std::string> supported_archs;  ///< empty when it can't tell
 };
 
+/// The binary, taken out of the response.
+Bytes take_binary(CompileResponse& response);
+
 std::string encode(const CompileRequest& request);
 std::string encode(const CompileResponse& response);
-std::optional<CompileRequest> decode_request(std::string_view bytes);
-std::optional<CompileResponse> decode_response(std::string_view bytes);
+std::optional<CompileRequest> decode_request(std::string_view message);
+std::optional<CompileResponse> decode_response(std::string_view message);
+
+enum class Arrival {
+    partial,  ///< the beginning of a message
+    whole,    ///< one message
+    broken    ///< no beginning of a message, or one that is too long, or more than one
+};
+Arrival arrival(std::string_view bytes);
 
 }  // namespace kiln

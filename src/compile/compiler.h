@@ -8,14 +8,20 @@
 #include <kiln/build.h>
 #include <kiln/types.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "compile/worker_pool.h"
+
 namespace kiln {
+
+/// Where a compile runs.
+enum class Isolation {
+    here,   ///< in this process where the compiler allows it
+    worker  ///< in a process of its own
+};
 
 /// Thread-safe: any number of threads may compile at once.
 class Compiler {
@@ -28,7 +34,8 @@ class Compiler {
     /// The options for this target, all of which reach the key.
     virtual std::vector<std::string> options(const Target& target) = 0;
     /// Throws BuildError; a returned binary is complete.
-    virtual Binary compile(const Source& source, const Target& target) = 0;
+    virtual Binary compile(const Source& source, const Target& target,
+                           Isolation isolation = Isolation::here) = 0;
     /// For people: product, version, build, where it was found.
     virtual std::string description() = 0;
     /// The architectures it can compile for; empty when it can't tell.
@@ -41,12 +48,13 @@ class NvrtcCompiler : public Compiler {
   public:
     virtual std::string ptx(const Source& source, const Target& target) = 0;
 };
-std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler();
+/// Without workers everything compiles in this process.
+std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler(std::shared_ptr<WorkerPool> workers = nullptr);
 
-/// hipRTC in a child process (kiln-compile-worker), since it aborts on what it does not know.
-std::unique_ptr<Compiler> make_hiprtc_compiler(std::chrono::milliseconds timeout, std::stop_token stop = {});
+/// hipRTC, always in a worker, since it aborts on what it does not know.
+std::unique_ptr<Compiler> make_hiprtc_compiler(std::shared_ptr<WorkerPool> workers);
 
-/// The system's C++ compiler (KILN_HOST_CXX, else c++, g++, clang++).
-std::unique_ptr<Compiler> make_host_compiler(std::chrono::milliseconds timeout, std::stop_token stop = {});
+/// The system's C++ compiler (KILN_HOST_CXX, else c++, g++, clang++), a process anyway, within these limits.
+std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits);
 
 }  // namespace kiln

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 #include <sstream>
 #include <utility>
@@ -104,6 +103,15 @@ void write_virtual(const fs::path& directory, const std::string& name, std::stri
     write_text(directory / relative, text);
 }
 
+// The program of a line that -### prints for a command: a space, then the words, in quotes with Clang.
+std::optional<fs::path> program_of_command(std::string_view line) {
+    if (!line.starts_with(' ')) return std::nullopt;
+    line.remove_prefix(1);
+    const bool quoted = line.starts_with('"');
+    if (quoted) line.remove_prefix(1);
+    return find_program(std::string(line.substr(0, line.find(quoted ? '"' : ' '))));
+}
+
 std::string without(std::string text, const std::string& part) {
     for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos;) text.erase(at, part.size());
     return text;
@@ -111,8 +119,7 @@ std::string without(std::string text, const std::string& part) {
 
 class HostCompiler final : public Compiler {
   public:
-    HostCompiler(std::chrono::milliseconds timeout, std::stop_token stop)
-        : timeout_(timeout), stop_(std::move(stop)) {}
+    explicit HostCompiler(const WorkerLimits& limits) : limits_(limits) {}
 
     std::string identity() override { return located().identity; }
     std::vector<std::string> options(const Target& target) override {
@@ -125,8 +132,11 @@ class HostCompiler final : public Compiler {
         }
         return options;
     }
-    Binary compile(const Source& source, const Target& target) override;
-    std::string description() override { return located().version + ", " + located().file.string(); }
+    Binary compile(const Source& source, const Target& target, Isolation isolation) override;
+    std::string description() override {
+        const Located compiler = located();
+        return compiler.version + ", " + compiler.file.string();
+    }
     std::vector<std::string> supported_archs() override {
         if (kX86) return {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
         return {host_arch()};
@@ -135,15 +145,16 @@ class HostCompiler final : public Compiler {
   private:
     struct Located {
         fs::path file;
-        std::string version;  // "gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)"
+        std::vector<fs::path> parts;  // the program and those behind it
+        std::string stamp;            // of the parts
+        std::string version;          // "gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)"
         std::string identity;
     };
 
-    const Located& located();
+    Located located();
     ProcessResult run(std::vector<std::string> arguments, const fs::path& directory) const;
 
-    const std::chrono::milliseconds timeout_;
-    const std::stop_token stop_;
+    const WorkerLimits limits_;
     std::mutex mutex_;
     std::optional<Located> located_;
 };
@@ -152,51 +163,61 @@ ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::pa
     ProcessRequest process;
     process.arguments = std::move(arguments);
     process.directory = directory;
-    process.timeout = timeout_;
-    process.stop = stop_;
+    process.timeout = limits_.timeout;
+    process.stop = limits_.stop;
+    process.memory_bytes = limits_.memory_bytes;
     process.environment = {{"LC_ALL", "C"}};
     if (!directory.empty()) process.environment.emplace_back("TMPDIR", directory.string());
     process.unset_environment = kMeddlingVariables;
     return run_process(process);
 }
 
-const HostCompiler::Located& HostCompiler::located() {
+HostCompiler::Located HostCompiler::located() {
     const std::lock_guard lock(mutex_);
-    if (located_) return *located_;
+    if (located_ && located_->stamp == files_stamp(located_->parts)) return *located_;
     const fs::path file = find_compiler();
-    const ProcessResult result = run({file.string(), "-v"}, {});
+    // Tells what it would run for this, and runs nothing.
+    const ProcessResult result =
+        run({file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, {});
     if (!result.succeeded())
-        throw BuildError("The C++ compiler " + file.string() + " does not tell its version: " +
-                             file.filename().string() + " -v " + result.how_it_ended(timeout_) + ".",
+        throw BuildError("The C++ compiler " + file.string() +
+                             " does not tell its version: " + file.filename().string() + " -### " +
+                             result.how_it_ended(limits_.timeout) + "." + memory_note(limits_),
                          result.error);
-    // Of all that -v prints only the version with the distribution's build, and the target, hold no path.
+    // Of all that it prints only the version with the distribution's build, and the target, hold no path.
     std::string version, target, line;
+    std::vector<fs::path> parts = {file};
     for (std::istringstream lines(result.error); std::getline(lines, line);) {
         const auto colon = line.find(':'), word = line.find("version ");
         if (line.starts_with("Target: ")) target = line.substr(8);
         if (version.empty() && word != std::string::npos && word < colon) version = line;
+        if (const auto program = program_of_command(line)) parts.push_back(*program);
     }
     while (version.ends_with(' ')) version.pop_back();
     if (version.empty() || target.empty())
         throw BuildError(
             file.string() +
-                " -v tells no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
+                " -### tells no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
             result.error);
-    // A wrapper script may add options, so its text counts.
-    const auto build = elf_identity(file);
-    located_ = Located{file, version,
-                       version + " for " + target + " " +
-                           (build ? *build : "script " + digest_hex(read_text_if_exists(file).value_or("")))};
+    if (const auto linker = find_program("ld")) parts.push_back(*linker);  // GCC's collect2 runs it
+    const std::string stamp = files_stamp(parts);
+    std::string identity = version + " for " + target;
+    for (const auto& part : parts) {
+        // A wrapper script may add options, so its text counts.
+        const auto build = elf_identity(part);
+        identity += " " + (build ? *build : "script " + digest_hex(read_text_if_exists(part).value_or("")));
+    }
+    located_ = Located{file, std::move(parts), stamp, std::move(version), std::move(identity)};
     return *located_;
 }
 
-Binary HostCompiler::compile(const Source& source, const Target& target) {
+Binary HostCompiler::compile(const Source& source, const Target& target, Isolation) {
     const auto archs = supported_archs();
     if (std::find(archs.begin(), archs.end(), target.arch) == archs.end())
         throw BuildError("\"" + target.arch + "\" is no architecture of this host; " + enumerate(archs) +
                          " can be compiled here.");
     const Stopwatch watch;
-    const Located& compiler = located();
+    const Located compiler = located();
     const TemporaryDirectory directory;
     for (const auto& header : source.headers) write_virtual(directory.path(), header.name, header.text);
     // Under a name of its own: GCC shows the line that a message is about from the file that #line names,
@@ -216,7 +237,8 @@ Binary HostCompiler::compile(const Source& source, const Target& target) {
     const std::string product = compiler.file.filename().string();
     if (!result.succeeded())
         throw BuildError(product + " (" + compiler.version + ") could not compile " + source.file_name +
-                             " for " + target.arch + ": it " + result.how_it_ended(timeout_) + ".",
+                             " for " + target.arch + ": it " + result.how_it_ended(limits_.timeout) + "." +
+                             (may_lack_memory(log) ? memory_note(limits_) : ""),
                          log);
     auto bytes = read_bytes_if_exists(directory.path() / kOutput);
     if (!bytes || bytes->empty())
@@ -234,8 +256,8 @@ Binary HostCompiler::compile(const Source& source, const Target& target) {
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_host_compiler(std::chrono::milliseconds timeout, std::stop_token stop) {
-    return std::make_unique<HostCompiler>(timeout, std::move(stop));
+std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits) {
+    return std::make_unique<HostCompiler>(limits);
 }
 
 }  // namespace kiln

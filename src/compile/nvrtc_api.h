@@ -14,7 +14,9 @@ namespace kiln {
 using NvrtcProgram = struct NvrtcProgramState*;
 using NvrtcResult = int;
 constexpr NvrtcResult kNvrtcSuccess = 0;
+constexpr NvrtcResult kNvrtcOutOfMemory = 1;
 constexpr NvrtcResult kNvrtcInvalidOption = 5;
+constexpr NvrtcResult kNvrtcCompilation = 6;
 constexpr NvrtcResult kNvrtcBuiltinOperationFailure = 7;
 
 /// An open NVRTC. Its functions may be called from any thread. Once opened it stays in the process.

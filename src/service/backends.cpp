@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 
+#include "base/config.h"
 #include "base/host_arch.h"
 #include "base/words.h"
 #include "device/driver.h"
@@ -15,14 +17,14 @@
 namespace kiln {
 namespace {
 
-std::unique_ptr<Compiler> make_compiler(Backend backend, const ServiceOptions& options) {
+std::unique_ptr<Compiler> make_compiler(Backend backend, const WorkerLimits& limits) {
     switch (backend) {
         case Backend::cuda:
-            return make_nvrtc_compiler();
+            return make_nvrtc_compiler(std::make_shared<WorkerPool>(limits));
         case Backend::hip:
-            return make_hiprtc_compiler(options.compile_timeout, options.stop);
+            return make_hiprtc_compiler(std::make_shared<WorkerPool>(limits));
         case Backend::host:
-            return make_host_compiler(options.compile_timeout, options.stop);
+            return make_host_compiler(limits);
     }
     return nullptr;
 }
@@ -67,6 +69,17 @@ std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& opt
 
 }  // namespace
 
+WorkerLimits worker_limits(const ServiceOptions& options) {
+    WorkerLimits limits;
+    limits.workers = options.workers > 0 ? options.workers : config::workers();
+    if (limits.workers <= 0)
+        limits.workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    limits.timeout = options.compile_timeout;
+    limits.memory_bytes = options.worker_memory_bytes;
+    limits.stop = options.stop;
+    return limits;
+}
+
 Selection select_backend(const ServiceOptions& options) {
     auto [backend, device] = open_backend(options);
     Selection selection;
@@ -85,7 +98,7 @@ Selection select_backend(const ServiceOptions& options) {
         throw UsageError("architecture '" + arch + "' is beyond this processor, which is " + host_arch() +
                          "; to compile without running, ask for that only");
     if (!options.compile_only) selection.device = std::move(device);
-    selection.compiler = make_compiler(backend, options);
+    selection.compiler = make_compiler(backend, worker_limits(options));
     return selection;
 }
 

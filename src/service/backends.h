@@ -20,6 +20,9 @@ struct Selection {
     std::unique_ptr<Compiler> compiler;
 };
 
+/// Throws UsageError for a bad KILN_WORKERS.
+WorkerLimits worker_limits(const ServiceOptions& options);
+
 /// Throws UsageError (architecture), DeviceError (the backend that was asked for is not there).
 Selection select_backend(const ServiceOptions& options);
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory, then disk, then the compiler. A failure is remembered nowhere: whoever waited for it gets
+// Memory, then the tiers, then the compiler. A failure is remembered nowhere: whoever waited for it gets
 // the exception, whoever comes later tries again.
 #include "service/builder.h"
 
 #include <kiln/error.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <system_error>
 #include <utility>
 
@@ -38,11 +40,11 @@ auto single_flight(std::mutex& mutex, Map& map, const Key& key, Work work) -> ty
 
 }  // namespace
 
-Builder::Builder(Selection selection, std::unique_ptr<DiskCache> disk, bool caching,
-                 std::function<void(std::string_view)> warn)
-    : selection_(std::move(selection)), disk_(std::move(disk)), caching_(caching), warn_(std::move(warn)) {
-    if (disk_ && !disk_->problem().empty()) warn_of_disk();
-}
+Builder::Builder(Selection selection, CacheSetup cache, BuilderOptions options, Observer& observer)
+    : selection_(std::move(selection)),
+      options_(std::move(options)),
+      observer_(observer),
+      tiers_(std::move(cache), observer) {}
 
 Variant Builder::validated(const Variant& variant) const {
     const auto& target = variant.target();
@@ -60,11 +62,11 @@ BuildKey Builder::key(const Source& build_source) const {
                           build_source);
 }
 
-Builder::Found Builder::kernel(const Variant& variant) {
+Builder::Found Builder::kernel(const Variant& variant, Isolation isolation) {
     {
         const std::shared_lock lock(kernels_mutex_);
         if (const auto found = kernels_.find(variant); found != kernels_.end()) {
-            counters_.memory_hits.fetch_add(1, std::memory_order_relaxed);
+            observer_.count(&Counters::memory_hits);
             return {found->second, Origin::memory};
         }
     }
@@ -75,7 +77,7 @@ Builder::Found Builder::kernel(const Variant& variant) {
             const std::shared_lock lock(kernels_mutex_);
             if (const auto found = kernels_.find(variant); found != kernels_.end()) return found->second;
         }
-        Found loaded = load_new(validated(variant));
+        Found loaded = load_new(validated(variant), isolation);
         origin = loaded.origin;
         const std::unique_lock lock(kernels_mutex_);
         return kernels_.try_emplace(variant, std::move(loaded.kernel)).first->second;
@@ -83,14 +85,14 @@ Builder::Found Builder::kernel(const Variant& variant) {
     return {future.get(), origin};
 }
 
-Builder::Found Builder::load_new(const Variant& variant) {
+Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
     if (!selection_.device)
         throw DeviceError("this service only compiles; a kernel to call needs a device", "", 0);
     const auto& driver = selection_.device->driver();
     const Stopwatch building;
     const Source build_source = source(variant);
     const BuildKey build_key = key(build_source);
-    Built built = find_or_compile(build_key, build_source, true);
+    Built built = find_or_compile({build_key, build_source, variant.text(), isolation, nullptr});
     BuildInfo info;
     info.build_ms = building.elapsed_ms();
 
@@ -99,12 +101,16 @@ Builder::Found Builder::load_new(const Variant& variant) {
     try {
         module = driver->load(built.binary);
     } catch (const DeviceError& error) {
-        if (built.origin != Origin::disk) throw;
-        // What the disk gave is whole and yet the driver does not take it: rebuild in the same call, which
+        if (built.origin == Origin::compiled || built.origin == Origin::off) throw;
+        // What a tier gave is whole and yet the driver does not take it: rebuild in the same call, which
         // replaces the entry. It is not removed: the driver may have failed for another reason.
-        counters_.rejected_entries.fetch_add(1, std::memory_order_relaxed);
-        warn_once(disk_->entry_path(build_key).string() + " was rebuilt: " + error.what());
-        built = find_or_compile(build_key, build_source, false);
+        const std::string reason = "the entry " + build_key.digest + " (" + std::string(name(built.origin)) +
+                                   ") was rebuilt: " + error.what();
+        observer_.count(&Counters::rejected_entries);
+        observer_.trace({TraceKind::reject, built.origin, build_key.digest, variant.text(), 0, 0, reason});
+        observer_.warn_once(reason);
+        const Bytes refused = built.binary.bytes;
+        built = find_or_compile({build_key, build_source, variant.text(), isolation, &refused});
         info.build_ms = building.elapsed_ms();
         loading = Stopwatch();
         module = driver->load(built.binary);
@@ -129,68 +135,126 @@ Builder::Found Builder::load_new(const Variant& variant) {
             built.origin};
 }
 
-Builder::Built Builder::binary(const Variant& variant) {
-    const Source build_source = source(validated(variant));
-    return find_or_compile(key(build_source), build_source, true);
+Compiled Builder::binary(const Variant& variant, Isolation isolation) {
+    const Stopwatch watch;
+    const Variant legal = validated(variant);
+    const Source build_source = source(legal);
+    Compiled compiled;
+    compiled.key = key(build_source);
+    Built built = find_or_compile({compiled.key, build_source, legal.text(), isolation, nullptr});
+    compiled.binary = std::move(built.binary);
+    compiled.origin = built.origin;
+    compiled.elapsed_ms = watch.elapsed_ms();
+    return compiled;
 }
 
-Builder::Built Builder::find_or_compile(const BuildKey& build_key, const Source& build_source,
-                                        bool look_on_disk) {
+Builder::Built Builder::find_or_compile(const Request& request) {
     // Who was given a useless entry must not wait for one who is about to be given the same.
-    auto& flights = look_on_disk ? finding_ : rebuilding_;
-    const auto future = single_flight(in_flight_mutex_, flights, build_key.digest, [&]() -> Built {
-        if (disk_ && look_on_disk) {
-            auto lookup = disk_->find(build_key);
-            if (lookup.binary) {
-                counters_.disk_hits.fetch_add(1, std::memory_order_relaxed);
-                return {std::move(*lookup.binary), Origin::disk};
-            }
-            if (!lookup.rejected.empty()) {
-                counters_.rejected_entries.fetch_add(1, std::memory_order_relaxed);
-                warn_once(lookup.rejected);
-            }
-        }
-        counters_.misses.fetch_add(1, std::memory_order_relaxed);
-        try {
-            counters_.compiles.fetch_add(1, std::memory_order_relaxed);
-            Built built{compile(build_source), caching_ ? Origin::compiled : Origin::off};
-            if (disk_) {
-                if (disk_->store(build_key, built.binary))
-                    counters_.stored_entries.fetch_add(1, std::memory_order_relaxed);
-                else
-                    warn_of_disk();
-            }
-            return built;
-        } catch (...) {
-            counters_.build_failures.fetch_add(1, std::memory_order_relaxed);
-            throw;
-        }
+    auto& flights = request.refused == nullptr ? finding_ : rebuilding_;
+    const auto future = single_flight(in_flight_mutex_, flights, request.key.digest, [&]() -> Built {
+        if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
+        observer_.count(&Counters::misses);
+        observer_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
+        if (!options_.caching) return {compile(request), Origin::off};
+        Built built = compile_for_all(request);
+        tiers_.flush();
+        return built;
     });
     return future.get();
 }
 
-Binary Builder::compile(const Source& build_source) {
+// One compiles, for the other processes of this machine and for the other machines.
+Builder::Built Builder::compile_for_all(const Request& request) {
+    std::optional<Built> handed_over;
+    std::optional<Flight> flight;
+    if (LocalLocks* locks = tiers_.locks()) {
+        const auto probe = [&] {
+            handed_over = tiers_.find_on_disk(request.wanted(true));
+            return handed_over.has_value();
+        };
+        flight.emplace(
+            Flight::board(*locks, request.key.digest, {options_.wait_limit}, probe, options_.stop));
+        if (flight->waited()) note_wait(request, flight->waited_ms(), flight->took_over());
+        if (!locks->problem().empty())
+            observer_.warn_once(locks->problem() + "; processes may compile the same kernel at once");
+        if (flight->role() == Flight::Role::served) return std::move(*handed_over);
+    }
+    bool published = false;
     try {
-        return selection_.compiler->compile(build_source, selection_.target);
-    } catch (const std::system_error& error) {
-        throw BuildError(build_source.file_name + " can't be compiled: " + error.what() +
+        std::unique_ptr<RemoteCache::Lease> lease;
+        if (RemoteCache* remote = tiers_.leases()) handed_over = from_other_machine(request, *remote, lease);
+        if (handed_over) {
+            published =
+                true;  // as far as the disk took it; else the others find it remotely, as this one did
+        } else {
+            handed_over = Built{compile(request), Origin::compiled};
+            published = tiers_.store(request.wanted(), handed_over->binary);
+        }
+    } catch (...) {
+        if (flight) flight->settle(false);
+        throw;
+    }
+    if (flight) flight->settle(published);
+    return std::move(*handed_over);
+}
+
+// Waits while another machine holds the lease, for what it will store. nullopt: to be compiled here, with the
+// lease where there was one to have.
+std::optional<Builder::Built> Builder::from_other_machine(const Request& request, RemoteCache& remote,
+                                                          std::unique_ptr<RemoteCache::Lease>& lease) {
+    using std::chrono::milliseconds;
+    const Stopwatch watch;
+    const auto limit_ms = static_cast<double>(options_.wait_limit.count());
+    bool waited = false;
+    std::optional<Built> found;
+    for (milliseconds pause{10};; pause = std::min(2 * pause, milliseconds(200))) {
+        auto answer = remote.try_lease(request.key.digest);
+        lease = std::move(answer.lease);
+        if (answer.right == RemoteCache::Right::unavailable) break;
+        // Also with the lease in hand: its last holder may have stored since the look-up.
+        found = tiers_.find_remotely(request.wanted(true));
+        if (found || answer.right == RemoteCache::Right::mine) break;
+        waited = true;
+        if (watch.elapsed_ms() > limit_ms || options_.stop.stop_requested()) break;
+        std::mutex mutex;
+        std::unique_lock lock(mutex);
+        std::condition_variable_any().wait_for(lock, options_.stop, pause, [] { return false; });
+    }
+    if (waited) note_wait(request, watch.elapsed_ms(), !found);
+    if (found) lease.reset();
+    return found;
+}
+
+void Builder::note_wait(const Request& request, double waited_ms, bool took_over) {
+    observer_.count(&Counters::waits);
+    observer_.trace(
+        {TraceKind::wait, Origin::compiled, request.key.digest, request.variant, waited_ms, 0, {}});
+    if (!took_over) return;
+    observer_.count(&Counters::take_overs);
+    observer_.trace(
+        {TraceKind::take_over, Origin::compiled, request.key.digest, request.variant, waited_ms, 0, {}});
+}
+
+Binary Builder::compile(const Request& request) {
+    const auto& file = request.source.file_name;
+    const Stopwatch watch;
+    if (options_.stop.stop_requested())
+        throw BuildError(file + " was not compiled, since a stop was requested");
+    observer_.count(&Counters::compiles);
+    try {
+        Binary binary = selection_.compiler->compile(request.source, selection_.target, request.isolation);
+        observer_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));
+        observer_.trace({TraceKind::compile, Origin::compiled, request.key.digest, request.variant,
+                         watch.elapsed_ms(), binary.bytes.size(), binary.compiler});
+        return binary;
+    } catch (const std::exception& error) {
+        observer_.count(&Counters::build_failures);
+        observer_.trace({TraceKind::failure, Origin::compiled, request.key.digest, request.variant,
+                         watch.elapsed_ms(), 0, error.what()});
+        if (dynamic_cast<const std::system_error*>(&error) == nullptr) throw;
+        throw BuildError(file + " can't be compiled: " + error.what() +
                          ". Compilers need a directory for temporary files; TMPDIR names another.");
     }
-}
-
-void Builder::warn_of_disk() { warn_once(disk_->problem() + "; new kernels are kept in memory only"); }
-
-void Builder::warn_once(const std::string& text) {
-    {
-        const std::lock_guard lock(warned_mutex_);
-        if (!warned_.insert(text).second) return;
-    }
-    warn_(text);
-}
-
-Counters Builder::counters() const {
-    return {counters_.memory_hits,    counters_.disk_hits,        counters_.misses,        counters_.compiles,
-            counters_.build_failures, counters_.rejected_entries, counters_.stored_entries};
 }
 
 }  // namespace kiln

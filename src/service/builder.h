@@ -1,54 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builder: Variant -> Binary through the cache, and Variant -> LoadedKernel through memory, each key
-// once at a time however many threads ask.
+// Builder: Variant -> Binary through the tiers of the cache, and Variant -> LoadedKernel through memory, each
+// key once at a time among threads, processes and machines.
 #pragma once
 
 #include <kiln/build.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
 
-#include <atomic>
-#include <functional>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <stop_token>
 #include <string>
-#include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
-#include "cache/disk_cache.h"
+#include "cache/flight.h"
 #include "service/backends.h"
 #include "service/loaded_kernel.h"
+#include "service/observer.h"
+#include "service/tiers.h"
 
 namespace kiln {
 
-struct AtomicCounters {
-    std::atomic<std::uint64_t> memory_hits{0}, disk_hits{0}, misses{0}, compiles{0}, build_failures{0},
-        rejected_entries{0}, stored_entries{0};
+struct BuilderOptions {
+    bool caching = true;  ///< false: the user switched the cache off
+    std::chrono::milliseconds wait_limit{120000};
+    std::stop_token stop;
 };
 
 /// Thread-safe.
 class Builder {
   public:
-    Builder(Selection selection, std::unique_ptr<DiskCache> disk, bool caching,
-            std::function<void(std::string_view)> warn);
+    Builder(Selection selection, CacheSetup cache, BuilderOptions options, Observer& observer);
 
     struct Found {
         std::shared_ptr<const LoadedKernel> kernel;
         Origin origin = Origin::memory;
     };
     /// Hot path: one shared lock and one hash look-up when the kernel is loaded already.
-    Found kernel(const Variant& variant);
-
-    struct Built {
-        Binary binary;
-        Origin origin = Origin::compiled;
-    };
-    Built binary(const Variant& variant);
+    Found kernel(const Variant& variant, Isolation isolation);
+    Compiled binary(const Variant& variant, Isolation isolation);
 
     BuildKey key(const Source& build_source) const;
     Source source(const Variant& variant) const;
@@ -56,29 +51,39 @@ class Builder {
     Variant validated(const Variant& variant) const;
 
     const Selection& selection() const { return selection_; }
-    /// nullptr when the disk is not used.
-    const DiskCache* disk() const { return disk_.get(); }
-    /// False: neither read nor write the disk, because the user said so.
-    bool caching() const { return caching_; }
-    Counters counters() const;
+    Tiers& tiers() { return tiers_; }
+    const Tiers& tiers() const { return tiers_; }
+    bool caching() const { return options_.caching; }
 
   private:
     struct VariantHash {
         std::size_t operator()(const Variant& variant) const { return variant.hash(); }
     };
     using KernelPointer = std::shared_ptr<const LoadedKernel>;
+    /// Everything that finding or compiling one binary needs.
+    struct Request {
+        const BuildKey& key;
+        const Source& source;
+        const std::string& variant;
+        Isolation isolation;
+        const Bytes* refused;  ///< by the driver; nullptr: nothing was
 
-    Found load_new(const Variant& variant);
-    Binary compile(const Source& source);
-    Built find_or_compile(const BuildKey& key, const Source& source, bool look_on_disk);
-    void warn_of_disk();
-    void warn_once(const std::string& text);
+        Tiers::Wanted wanted(bool again = false) const { return {key, variant, refused, again}; }
+    };
+    using Built = Tiers::Hit;
 
-    Selection selection_;
-    const std::unique_ptr<DiskCache> disk_;
-    const bool caching_;
-    const std::function<void(std::string_view)> warn_;
-    mutable AtomicCounters counters_;
+    Found load_new(const Variant& variant, Isolation isolation);
+    Built find_or_compile(const Request& request);
+    Built compile_for_all(const Request& request);
+    std::optional<Built> from_other_machine(const Request& request, RemoteCache& remote,
+                                            std::unique_ptr<RemoteCache::Lease>& lease);
+    void note_wait(const Request& request, double waited_ms, bool took_over);
+    Binary compile(const Request& request);
+
+    const Selection selection_;
+    const BuilderOptions options_;
+    Observer& observer_;
+    Tiers tiers_;
 
     mutable std::shared_mutex kernels_mutex_;
     std::unordered_map<Variant, KernelPointer, VariantHash> kernels_;
@@ -86,10 +91,7 @@ class Builder {
     std::mutex in_flight_mutex_;
     std::unordered_map<Variant, std::shared_future<KernelPointer>, VariantHash> in_flight_;
     std::unordered_map<std::string, std::shared_future<Built>> finding_;     ///< by key digest
-    std::unordered_map<std::string, std::shared_future<Built>> rebuilding_;  ///< the same, past the disk
-
-    std::mutex warned_mutex_;
-    std::unordered_set<std::string> warned_;
+    std::unordered_map<std::string, std::shared_future<Built>> rebuilding_;  ///< of what the driver refused
 };
 
 }  // namespace kiln

@@ -9,14 +9,14 @@
 #include <string>
 
 #include "base/config.h"
+#include "base/fork.h"
+#include "service/background.h"
 #include "service/builder.h"
+#include "service/explain.h"
 #include "service/template_library.h"
 
 namespace kiln {
 namespace {
-
-constexpr const char* kNoDirectory =
-    "nothing is kept on disk: none of KILN_CACHE_DIR, XDG_CACHE_HOME and HOME is set";
 
 void print_warning(std::string_view text) {
     std::fprintf(stderr, "kiln: %.*s\n", static_cast<int>(text.size()), text.data());
@@ -28,73 +28,106 @@ std::vector<std::filesystem::path> template_directories(const ServiceOptions& op
     return directories;
 }
 
-std::unique_ptr<DiskCache> open_disk(const ServiceOptions& options,
-                                     const std::function<void(std::string_view)>& warn) {
-    if (!options.use_cache) return nullptr;
-    auto directory = options.cache_directory;
-    if (!directory) directory = config::cache_directory();
-    if (!directory) {
-        warn(kNoDirectory);
-        return nullptr;
-    }
-    return std::make_unique<DiskCache>(*directory);
-}
-
 }  // namespace
 
 class ServiceState {
   public:
     explicit ServiceState(const ServiceOptions& options)
-        : warn_(options.on_warning ? options.on_warning : print_warning),
-          builder_(select_backend(options), open_disk(options, warn_), options.use_cache, warn_),
-          library_(template_directories(options), builder_.selection().target) {}
+        : observer_(options.on_warning ? options.on_warning : print_warning, options.on_trace),
+          builder_(select_backend(options), open_cache(options.cache),
+                   {options.cache.enabled, options.cache.wait_limit, options.stop}, observer_),
+          library_(template_directories(options), builder_.selection().target),
+          background_(worker_limits(options).workers) {}
+    ~ServiceState() {
+        background_.finish();
+        builder_.tiers().flush();
+    }
 
     /// Made when it is first asked for: an application with streams of its own never needs it.
     const Stream& stream() {
         std::call_once(stream_once_, [this] { stream_ = builder_.selection().device->stream(); });
         return stream_;
     }
+    bool is_of_this_process() const { return generation_ == fork_generation(); }
 
-    std::function<void(std::string_view)> warn_;
+    Observer observer_;
     Builder builder_;
     TemplateLibrary library_;
+    Background background_;
 
   private:
+    const unsigned generation_ = fork_generation();
     std::once_flag stream_once_;
     Stream stream_;
 };
 
-Service::Service(ServiceOptions options) : state_(std::make_shared<ServiceState>(options)) {}
-Service::~Service() = default;
+Service::Service(ServiceOptions options)
+    : options_(std::move(options)), state_(std::make_unique<ServiceState>(options_).release()) {}
 
-Template Service::find(std::string_view name) const { return state_->library_.find(name); }
-std::vector<Template> Service::templates() const { return state_->library_.all(); }
+Service::~Service() {
+    // A child of fork() leaves its parent's state alone: its threads are not there, its locks may be held.
+    if (ServiceState* state = state_.load(); state->is_of_this_process()) delete state;
+}
+
+ServiceState& Service::state() const {
+    ServiceState* current = state_.load(std::memory_order_acquire);
+    while (!current->is_of_this_process()) {
+        auto fresh = std::make_unique<ServiceState>(options_);
+        if (state_.compare_exchange_strong(current, fresh.get())) return *fresh.release();
+    }
+    return *current;
+}
+
+Template Service::find(std::string_view name) const { return state().library_.find(name); }
+std::vector<Template> Service::templates() const { return state().library_.all(); }
 
 Template Service::parse(std::string text, std::string file, std::vector<Header> headers) const {
     return Template::parse(std::move(text), std::move(file), std::move(headers)).for_target(target());
 }
 
-AnyKernel Service::build_any(ServiceState& state, const Variant& variant,
-                             std::optional<std::span<const ArgumentType>> types) {
-    auto found = state.builder_.kernel(variant);
+AnyKernel Service::build_any(const Variant& variant, std::optional<std::span<const ArgumentType>> types) {
+    auto found = state().builder_.kernel(variant, Isolation::here);
     if (types) found.kernel->check_arguments(*types);
     return AnyKernel(std::move(found.kernel), found.origin);
 }
 
-Binary Service::compile(const Variant& variant, Origin* origin) {
-    auto built = state_->builder_.binary(variant);
-    if (origin != nullptr) *origin = built.origin;
-    return std::move(built.binary);
+void Service::build_in_background(const Variant& variant, std::span<const ArgumentType> types,
+                                  Finished finished) {
+    state().background_.post([&builder = state().builder_, variant, types, finished = std::move(finished)] {
+        try {
+            auto found = builder.kernel(variant, Isolation::worker);
+            found.kernel->check_arguments(types);
+            finished(AnyKernel(std::move(found.kernel), found.origin), nullptr);
+        } catch (...) {
+            finished({}, std::current_exception());
+        }
+    });
 }
 
-BuildKey Service::key(const Variant& variant) const { return state_->builder_.key(source(variant)); }
+Compiled Service::compile(const Variant& variant) {
+    return state().builder_.binary(variant, Isolation::here);
+}
+
+std::future<Compiled> Service::compile_async(const Variant& variant) {
+    auto task = std::make_shared<std::packaged_task<Compiled()>>(
+        [&builder = state().builder_, variant] { return builder.binary(variant, Isolation::worker); });
+    auto future = task->get_future();
+    state().background_.post([task] { (*task)(); });
+    return future;
+}
+
+BuildKey Service::key(const Variant& variant) const { return state().builder_.key(source(variant)); }
+
+Explanation Service::explain(const Variant& variant) const {
+    return explain_key(key(variant), state().builder_.tiers().setup());
+}
 
 Source Service::source(const Variant& variant) const {
-    return state_->builder_.source(state_->builder_.validated(variant));
+    return state().builder_.source(state().builder_.validated(variant));
 }
 
 std::string Service::ptx(const Variant& variant) const {
-    const auto& selection = state_->builder_.selection();
+    const auto& selection = state().builder_.selection();
     auto* nvrtc = dynamic_cast<NvrtcCompiler*>(selection.compiler.get());
     if (nvrtc == nullptr)
         throw UsageError("PTX exists for the backend cuda only; this is " +
@@ -104,31 +137,35 @@ std::string Service::ptx(const Variant& variant) const {
 }
 
 Backend Service::backend() const { return target().backend; }
-const Target& Service::target() const { return state_->builder_.selection().target; }
-bool Service::has_device() const { return state_->builder_.selection().device.has_value(); }
+const Target& Service::target() const { return state().builder_.selection().target; }
+bool Service::has_device() const { return state().builder_.selection().device.has_value(); }
 
 const Device& Service::device() const {
     if (!has_device()) throw DeviceError("this service only compiles; it has no device", "", 0);
-    return *state_->builder_.selection().device;
+    return *state().builder_.selection().device;
 }
 
 const Stream& Service::stream() const {
     (void)device();
-    return state_->stream();
+    return state().stream();
 }
 
 std::filesystem::path Service::cache_directory() const {
-    const auto* disk = state_->builder_.disk();
+    const auto& disk = state().builder_.tiers().setup().disk;
     return disk ? disk->directory() : std::filesystem::path();
 }
 
 std::string Service::cache_problem() const {
-    const auto& builder = state_->builder_;
-    if (builder.disk() != nullptr) return builder.disk()->problem();
-    return builder.caching() ? kNoDirectory : std::string();
+    const auto& setup = state().builder_.tiers().setup();
+    return setup.disk ? setup.disk->problem() : setup.no_directory;
 }
 
-Counters Service::counters() const { return state_->builder_.counters(); }
+Counters Service::counters() const {
+    const auto& remote = state().builder_.tiers().setup().remote;
+    Counters counters = state().observer_.counters();
+    if (remote) counters.remote_failures = remote->failures();
+    return counters;
+}
 
 std::string_view version() { return KILN_VERSION; }
 

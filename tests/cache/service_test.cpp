@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "scale_kernel.h"
 #include "scoped_variable.h"
 
 namespace kiln {
@@ -17,53 +18,10 @@ namespace {
 
 using test::ScopedVariable;
 
-constexpr const char* kScale = R"(// scale: y = FACTOR * x
-//@ kernel scale
-//@ param  FACTOR int in 1..100 = 2 "the factor"
-//@ block  32
-//@ grid   ceil_div(n, 32)
-#include "kiln/device.h"
-extern "C" __global__ void scale(int n, const float* x, float* y) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = FACTOR * x[i];
-}
-)";
-using ScaleFn = void(int n, const float* x, float* y);
-
-struct Fixture : testing::Test {
-    TemporaryDirectory directory;
-    std::vector<std::string> warnings;
-
-    ServiceOptions options() {
-        ServiceOptions result;
-        result.backend = Backend::host;
-        result.cache_directory = directory.path() / "cache";
-        result.on_warning = [this](std::string_view text) { warnings.emplace_back(text); };
-        return result;
-    }
-    static void expect_scales(Service& service, const Kernel<ScaleFn>& kernel, float factor) {
-        const int n = 77;
-        std::vector<float> x(n), y(n, -1.0f);
-        for (int i = 0; i < n; ++i) x[static_cast<std::size_t>(i)] = static_cast<float>(i) - 30.0f;
-        auto x_buffer = service.device().allocate(n * sizeof(float));
-        auto y_buffer = service.device().allocate(n * sizeof(float));
-        x_buffer.copy_from(std::as_bytes(std::span(x)));
-        kernel(service.stream(), n, x_buffer.as<float>(), y_buffer.as<float>());
-        service.stream().synchronize();
-        y_buffer.copy_to(std::as_writable_bytes(std::span(y)));
-        for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], factor * x[i]) << i;
-    }
-    std::filesystem::path only_entry() {
-        std::filesystem::path found;
-        for (const auto& item : std::filesystem::recursive_directory_iterator(directory.path() / "cache")) {
-            if (!item.is_regular_file()) continue;
-            EXPECT_TRUE(found.empty()) << found << " and " << item.path();
-            found = item.path();
-        }
-        return found;
-    }
-};
-using ServiceTest = Fixture;
+using test::expect_scales;
+using test::kScale;
+using test::ScaleFn;
+using ServiceTest = test::ServiceFixture;
 
 TEST_F(ServiceTest, CompilesOnceThenMemoryThenDisk) {
     Service first(options());
@@ -83,7 +41,7 @@ TEST_F(ServiceTest, CompilesOnceThenMemoryThenDisk) {
     EXPECT_EQ(second.counters().compiles, 0u);
 
     auto no_cache = options();
-    no_cache.use_cache = false;
+    no_cache.cache.enabled = false;
     Service third(no_cache);
     EXPECT_EQ(third.build<ScaleFn>(variant).origin(), Origin::off);
     EXPECT_EQ(warnings, std::vector<std::string>());
@@ -166,7 +124,7 @@ TEST_F(ServiceTest, AWrongFnIsRefusedWithTheDeclaration) {
 TEST_F(ServiceTest, AnUnusableCacheDirectoryIsToldOnceAndTheJobRuns) {
     write_text(directory.path() / "file", "");
     auto unusable = options();
-    unusable.cache_directory = directory.path() / "file" / "cache";
+    unusable.cache.directory = directory.path() / "file" / "cache";
     Service service(unusable);
     const auto scale = service.parse(kScale, "scale.cu");
     for (int factor : {1, 2, 3})
@@ -185,7 +143,7 @@ TEST_F(ServiceTest, AsyncGivesTheKernelOrTheError) {
     EXPECT_THROW(bad.get(), UsageError);
 }
 
-TEST_F(ServiceTest, AnAsyncBuildOutlivesTheService) {
+TEST_F(ServiceTest, AFutureOutlivesTheService) {
     std::future<Kernel<ScaleFn>> future;
     {
         Service service(options());
@@ -212,10 +170,10 @@ TEST_F(ServiceTest, NoPlaceForTheCacheIsAProblemThatIsTold) {
     const ScopedVariable no_directory("KILN_CACHE_DIR", ""), no_cache_home("XDG_CACHE_HOME", ""),
         no_home("HOME", "");
     auto unplaced = options();
-    unplaced.cache_directory.reset();
+    unplaced.cache.directory.reset();
     EXPECT_NE(Service(unplaced).cache_problem().find("HOME"), std::string::npos);
     EXPECT_EQ(warnings.size(), 1u);
-    unplaced.use_cache = false;
+    unplaced.cache.enabled = false;
     EXPECT_EQ(Service(unplaced).cache_problem(), "");
 }
 

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of all compilers share: the message of a BuildError.
+// What the tests of all compilers share: the message of a BuildError, pools of workers, and a script in the
+// worker's place.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 
+#include "base/file.h"
+#include "compile/worker_pool.h"
 #include "scoped_variable.h"
 
 namespace kiln::test {
@@ -22,5 +29,32 @@ std::string build_error(Function function) {
     ADD_FAILURE() << "no BuildError";
     return {};
 }
+
+inline WorkerLimits within(std::chrono::milliseconds timeout) {
+    WorkerLimits limits;
+    limits.timeout = timeout;
+    return limits;
+}
+
+inline std::shared_ptr<WorkerPool> workers(std::chrono::milliseconds timeout = std::chrono::minutes(1)) {
+    WorkerLimits limits = within(timeout);
+    limits.workers = 2;
+    return std::make_shared<WorkerPool>(limits);
+}
+
+/// A program in the worker's place.
+class FakeWorker {
+  public:
+    explicit FakeWorker(const std::string& script) {
+        const auto file = directory_.path() / "worker";
+        write_text(file, "#!/bin/sh\n" + script + "\n");
+        std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+        variable_.emplace("KILN_COMPILE_WORKER", file.string());
+    }
+
+  private:
+    TemporaryDirectory directory_;
+    std::optional<ScopedVariable> variable_;
+};
 
 }  // namespace kiln::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hipRTC for real, and what becomes of a worker that crashes, hangs, or talks nonsense.
+// hipRTC for real, several compiles in one worker included, and what becomes of a worker that fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
@@ -10,8 +10,6 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/process.h"
-#include "compile/compile_protocol.h"
 #include "compile/compiler.h"
 #include "compiler_fixtures.h"
 #include "require.h"
@@ -20,7 +18,9 @@ namespace kiln {
 namespace {
 using namespace std::chrono_literals;
 using test::build_error;
+using test::FakeWorker;
 using test::ScopedVariable;
+using test::workers;
 using testing::AllOf;
 using testing::AnyOf;
 using testing::Contains;
@@ -41,7 +41,7 @@ Source scale_source(const std::string& body = "x[i] = twice(x[i]);") {
 
 bool hiprtc_is_here() {
     try {
-        make_hiprtc_compiler(60s)->identity();
+        make_hiprtc_compiler(workers())->identity();
         return true;
     } catch (const BuildError&) {
         return false;
@@ -53,22 +53,7 @@ class HiprtcTest : public testing::Test {
     void SetUp() override {
         KILN_REQUIRE_OR_SKIP("hiprtc", hiprtc_is_here(), "no hipRTC library on this machine");
     }
-    std::unique_ptr<Compiler> compiler_ = make_hiprtc_compiler(60s);
-};
-
-// A program in the worker's place.
-class FakeWorker {
-  public:
-    explicit FakeWorker(const std::string& script) {
-        const auto file = directory_.path() / "worker";
-        write_text(file, "#!/bin/sh\n" + script + "\n");
-        std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-        variable_.emplace("KILN_COMPILE_WORKER", file.string());
-    }
-
-  private:
-    TemporaryDirectory directory_;
-    std::optional<ScopedVariable> variable_;
+    std::unique_ptr<Compiler> compiler_ = make_hiprtc_compiler(workers());
 };
 
 TEST_F(HiprtcTest, MakesACodeObjectForCdnaAndRdna) {
@@ -85,6 +70,31 @@ TEST_F(HiprtcTest, MakesACodeObjectForCdnaAndRdna) {
 TEST_F(HiprtcTest, EqualInputGivesEqualBytes) {
     EXPECT_EQ(compiler_->compile(scale_source(), hip("gfx90a")).bytes,
               compiler_->compile(scale_source(), hip("gfx90a")).bytes);
+}
+
+// One process compiles for one architecture after the other, and the bytes are those of a process for each.
+TEST_F(HiprtcTest, ManyCompilesInOneWorkerGiveTheBytesOfOneEach) {
+    const auto alone = [](const char* arch) {
+        return make_hiprtc_compiler(workers())->compile(scale_source(), hip(arch)).bytes;
+    };
+    const auto wave64 = alone("gfx90a"), wave32 = alone("gfx1030");
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(compiler_->compile(scale_source(), hip("gfx90a")).bytes, wave64);
+        EXPECT_EQ(compiler_->compile(scale_source(), hip("gfx1030")).bytes, wave32);
+        compiler_->compile(scale_source("x[i] = expf(x[i]) / 3;"), hip("gfx906"));
+    }
+}
+
+TEST_F(HiprtcTest, CompilesAfterARefusedSource) {
+    const auto before = compiler_->compile(scale_source(), hip("gfx90a")).bytes;
+    build_error([&] { compiler_->compile(scale_source("x[i] = nothing;"), hip("gfx90a")); });
+    EXPECT_EQ(compiler_->compile(scale_source(), hip("gfx90a")).bytes, before);
+}
+
+TEST_F(HiprtcTest, VariablesThatPointToOtherDeviceLibrariesDoNotReachIt) {
+    const auto bytes = compiler_->compile(scale_source(), hip("gfx90a")).bytes;
+    const ScopedVariable rocm("ROCM_PATH", "/nowhere"), libraries("HIP_DEVICE_LIB_PATH", "/nowhere");
+    EXPECT_EQ(make_hiprtc_compiler(workers())->compile(scale_source(), hip("gfx90a")).bytes, bytes);
 }
 
 TEST_F(HiprtcTest, AnErrorCarriesTheTemplatesLine) {
@@ -128,9 +138,9 @@ TEST_F(HiprtcTest, ListsArchitectures) {
 }
 
 TEST_F(HiprtcTest, TheIdentityHoldsNoPath) {
-    EXPECT_EQ(compiler_->identity(), make_hiprtc_compiler(1s)->identity());
+    EXPECT_EQ(compiler_->identity(), make_hiprtc_compiler(workers())->identity());
     EXPECT_THAT(compiler_->identity(), AllOf(StartsWith("hiprtc build "), HasSubstr("libamd_comgr"),
-                                             HasSubstr(std::string(kCompileProtocol)), Not(HasSubstr("/"))));
+                                             HasSubstr("kiln-compile-1"), Not(HasSubstr("/"))));
 }
 
 TEST_F(HiprtcTest, CompilesFromManyThreadsAtOnce) {
@@ -152,8 +162,9 @@ TEST_F(HiprtcTest, AWorkerThatDiesIsAnErrorWithItsLastWords) {
 TEST_F(HiprtcTest, AWorkerThatHangsIsKilled) {
     const FakeWorker worker("sleep 60");
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_THAT(build_error([&] { make_hiprtc_compiler(300ms)->compile(scale_source(), hip("gfx90a")); }),
-                HasSubstr("300 ms"));
+    EXPECT_THAT(
+        build_error([&] { make_hiprtc_compiler(workers(300ms))->compile(scale_source(), hip("gfx90a")); }),
+        HasSubstr("300 ms"));
     EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
 
@@ -161,7 +172,7 @@ TEST_F(HiprtcTest, AWorkerThatTalksNonsenseIsAnError) {
     for (const char* script : {"echo hello", "exit 0", "printf kiln-compile-1", "cat"}) {
         const FakeWorker worker(script);
         EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
-                    HasSubstr("no complete response"));
+                    HasSubstr("no proper response"));
     }
     const FakeWorker worker("echo why >&2; exit 7");
     EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
@@ -184,44 +195,8 @@ TEST_F(HiprtcTest, NothingStaysInTheTemporaryDirectory) {
 
 TEST(HiprtcMissing, SaysWhatIsWrongWithTheVariable) {
     const ScopedVariable variable("KILN_HIPRTC", "/nowhere/libhiprtc.so");
-    EXPECT_THAT(build_error([] { make_hiprtc_compiler(1s)->identity(); }),
+    EXPECT_THAT(build_error([] { make_hiprtc_compiler(workers())->identity(); }),
                 AllOf(HasSubstr("KILN_HIPRTC"), HasSubstr("/nowhere/libhiprtc.so")));
-}
-
-CompileRequest request() {
-    return {"/lib/x.so",
-            "gfx90a",
-            {"-a", ""},
-            {"f.cu", "f", std::string("te\0xt", 5), {{"h", "1"}, {"g/h", ""}}}};
-}
-
-TEST(CompileProtocol, MessagesSurviveTheTrip) {
-    const auto back = decode_request(encode(request()));
-    ASSERT_TRUE(back);
-    EXPECT_EQ(encode(*back), encode(request()));
-    EXPECT_EQ(back->source.text, request().source.text);
-    EXPECT_EQ(back->source.headers[1].name, "g/h");
-    EXPECT_EQ(back->options, request().options);
-
-    const CompileResponse response{CompileStatus::refused, "log", std::string(3, '\0'), "9.0", {"gfx90a"}};
-    const auto answer = decode_response(encode(response));
-    ASSERT_TRUE(answer);
-    EXPECT_EQ(answer->status, CompileStatus::refused);
-    EXPECT_EQ(answer->binary, response.binary);
-    EXPECT_EQ(answer->supported_archs, response.supported_archs);
-}
-
-TEST(CompileProtocol, WhatIsCutShortOrTooLongOrDamagedDoesNotDecode) {
-    const std::string whole = encode(request());
-    for (std::size_t size = 0; size < whole.size(); ++size)
-        EXPECT_FALSE(decode_request(whole.substr(0, size))) << size;
-    EXPECT_FALSE(decode_request(whole + "x"));
-    EXPECT_FALSE(decode_response(whole));
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-        std::string damaged = whole;
-        damaged[i] = '\xff';
-        (void)decode_request(damaged);  // a length of 2^64 - 1 neither crashes nor allocates
-    }
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(CudaPrelude, ConversionsAreSingleInstructions) {
 }
 
 TEST(HipPrelude, CompilesForWavesOf64And32) {
-    const auto compiler = make_hiprtc_compiler(120s);
+    const auto compiler = make_hiprtc_compiler(std::make_shared<WorkerPool>(WorkerLimits{}));
     std::string missing;
     try {
         compiler->identity();

@@ -27,9 +27,10 @@ void PrintTo(const Case& item, std::ostream* out) { *out << name(item.backend) <
 // The compiler's absence as text; empty when it is there.
 std::string missing_compiler(Backend backend) {
     try {
-        const auto compiler = backend == Backend::cuda  ? std::unique_ptr<Compiler>(make_nvrtc_compiler())
-                              : backend == Backend::hip ? make_hiprtc_compiler(std::chrono::seconds(60))
-                                                        : make_host_compiler(std::chrono::seconds(60));
+        const auto compiler = backend == Backend::cuda ? std::unique_ptr<Compiler>(make_nvrtc_compiler())
+                              : backend == Backend::hip
+                                  ? make_hiprtc_compiler(std::make_shared<WorkerPool>(WorkerLimits{}))
+                                  : make_host_compiler({});
         (void)compiler->identity();
         return {};
     } catch (const BuildError& error) {
@@ -78,7 +79,7 @@ TEST_P(Templates, CompileAtDefaultsAndCorners) {
     options.backend = backend;
     options.arch = arch;
     options.compile_only = true;
-    options.use_cache = false;
+    options.cache.enabled = false;
     Service service(options);
 
     int compiled = 0;
@@ -87,7 +88,7 @@ TEST_P(Templates, CompileAtDefaultsAndCorners) {
         for (const auto& variant : corners(item)) {
             if (!done.insert(variant.text()).second) continue;
             SCOPED_TRACE(variant.text() + " for " + arch);
-            const Binary binary = service.compile(variant);
+            const Binary binary = service.compile(variant).binary;
             ++compiled;
             EXPECT_EQ(binary.entry, item.name());
             ASSERT_GE(binary.bytes.size(), 4u);

@@ -58,7 +58,8 @@ TEST(HostModule, RefusesWhatIsNoKernel) {
         binary.bytes = std::move(bytes);
         return test::device_error([&] { device.driver()->load(binary); });
     };
-    const auto good = test::compile_for_host(adds(1)).bytes;
+    const auto compiled = test::compile_for_host(adds(1)).bytes;
+    const std::vector<std::byte> good(compiled.begin(), compiled.end());
     EXPECT_THAT(load({}), HasSubstr("too few for an ELF header"));
     EXPECT_THAT(load(std::vector<std::byte>(5000, std::byte{0x5a})), HasSubstr("does not start like an ELF"));
     EXPECT_THAT(load(good, BinaryKind::cubin), HasSubstr("made for a GPU"));

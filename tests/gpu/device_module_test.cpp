@@ -215,11 +215,13 @@ TEST_F(DeviceModuleTest, ABlockThatTheKernelDoesNotTakeIsRefusedWithTheNumbers) 
 TEST_F(DeviceModuleTest, DamagedBinariesAreRefusedAndTheDeviceGoesOn) {
     const Binary sound = compile("shared", kShared);
     std::vector<Binary> damaged(5, sound);
-    damaged[0].bytes.clear();
-    damaged[1].bytes.resize(sound.bytes.size() / 2);
-    damaged[2].bytes.resize(sound.bytes.size() - 1);
-    std::fill(damaged[3].bytes.begin(), damaged[3].bytes.end(), std::byte{0x5a});
-    damaged[4].bytes[18] = std::byte{62};  // an x86-64 file
+    damaged[0].bytes = {};
+    damaged[1].bytes = sound.bytes.part(0, sound.bytes.size() / 2);
+    damaged[2].bytes = sound.bytes.part(0, sound.bytes.size() - 1);
+    damaged[3].bytes = std::vector<std::byte>(sound.bytes.size(), std::byte{0x5a});
+    std::vector<std::byte> foreign(sound.bytes.begin(), sound.bytes.end());
+    foreign[18] = std::byte{62};  // an x86-64 file
+    damaged[4].bytes = std::move(foreign);
     for (std::size_t i = 0; i < damaged.size(); ++i) {
         const auto error = device_error([&] { driver_->load(damaged[i]); });
         EXPECT_EQ(error.call(), "cuModuleLoadData") << i;
@@ -254,7 +256,7 @@ TEST_F(DeviceModuleTest, PtxIsCompiledByTheDriverAndItsLogIsTold) {
     binary.entry = "cluster";
     const auto set = [&](const std::string& text) {
         const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-        binary.bytes.assign(bytes, bytes + text.size());
+        binary.bytes = std::vector<std::byte>(bytes, bytes + text.size());
     };
     const std::string text = ptx("cluster", kCluster);
     set(text.substr(0, text.find('\0')));

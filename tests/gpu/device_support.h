@@ -81,10 +81,10 @@ class DeviceTest : public ::testing::Test {
 
     Binary compile(const std::string& entry, const std::string& body, std::string arch = {}) {
         if (arch.empty()) arch = driver_->info().arch;
-        return make_nvrtc_compiler()->compile(prelude_source(entry, body), target(arch));
+        return make_nvrtc_compiler(nullptr)->compile(prelude_source(entry, body), target(arch));
     }
     std::string ptx(const std::string& entry, const std::string& body) {
-        return make_nvrtc_compiler()->ptx(prelude_source(entry, body), target(driver_->info().arch));
+        return make_nvrtc_compiler(nullptr)->ptx(prelude_source(entry, body), target(driver_->info().arch));
     }
     std::shared_ptr<Module> load(const std::string& entry, const std::string& body) {
         return driver_->load(compile(entry, body));

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "cache/disk_cache.h"
+#include "cache/entry.h"
 #include "gemm_fixture.h"
 
 namespace kiln::test {
@@ -21,7 +22,7 @@ struct GemmCacheOnGpu : testing::Test {
     std::unique_ptr<Service> open() {
         ServiceOptions options;
         options.backend = gpu_backend();
-        options.cache_directory = cache();
+        options.cache.directory = cache();
         options.on_warning = [this](std::string_view text) { warnings.emplace_back(text); };
         return std::make_unique<Service>(options);
     }
@@ -35,7 +36,7 @@ struct GemmCacheOnGpu : testing::Test {
         expect_multiplies(service, gemm, Inputs<half>(service.device(), {131, 257, 65}, 7));
     }
     std::filesystem::path entry_of(const Service& service) const {
-        return DiskCache(cache()).entry_path(service.key(variant(service)));
+        return DiskCache({cache()}).entry_path(service.key(variant(service)).digest);
     }
 
     TemporaryDirectory directory;
@@ -81,14 +82,15 @@ TEST_F(GemmCacheOnGpu, ABinaryThatTheDriverRejectsIsRebuiltInTheSameCall) {
     ServiceOptions options;
     options.backend = service->backend();
     options.compile_only = true;
-    options.use_cache = false;
+    options.cache.enabled = false;
     if (service->backend() == Backend::cuda)
         options.arch = service->target().arch.starts_with("sm_8") ? "sm_90" : "sm_80";
     else
         options.arch = service->target().arch == "gfx90a" ? "gfx1030" : "gfx90a";
     Service other(options);
-    const Binary foreign = other.compile(variant(other));
-    ASSERT_TRUE(DiskCache(cache()).store(service->key(variant(*service)), foreign));
+    const Binary foreign = other.compile(variant(other)).binary;
+    const BuildKey key = service->key(variant(*service));
+    ASSERT_TRUE(DiskCache({cache()}).store(key.digest, encode_entry(key, foreign)).stored);
 
     expect_builds(*service, Origin::compiled);
     EXPECT_EQ(service->counters().rejected_entries, 1u);

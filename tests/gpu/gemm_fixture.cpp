@@ -61,7 +61,7 @@ std::optional<Backend> gpu_backend(std::string* reason) {
 std::unique_ptr<Service> gpu_service(const std::filesystem::path& cache_directory) {
     ServiceOptions options;
     options.backend = gpu_backend();
-    options.cache_directory = cache_directory;
+    options.cache.directory = cache_directory;
     return std::make_unique<Service>(options);
 }
 

@@ -8,7 +8,6 @@
 #include <kiln/device.h>
 #include <kiln/error.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -25,7 +24,7 @@ namespace kiln::test {
 /// Compiles `text` (which need not include the prelude) with the kernel `entry`.
 inline Binary compile_for_host(const std::string& text, const std::string& entry = "kernel",
                                const std::string& arch = host_arch()) {
-    static const std::unique_ptr<Compiler> compiler = make_host_compiler(std::chrono::minutes(2));
+    static const std::unique_ptr<Compiler> compiler = make_host_compiler(WorkerLimits{});
     Target target;
     target.arch = arch;
     return compiler->compile(prelude_source(entry, text), target);

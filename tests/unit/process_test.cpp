@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// run_process: streams, limits, signals, environment, and that nothing is left behind.
+// run_process and ChildProcess: streams, limits, signals, environment, and that nothing is left behind.
 #include "base/process.h"
 
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -217,6 +218,72 @@ TEST(Process, LeavesNoDescriptorAndNoZombie) {
     EXPECT_EQ(open_descriptors(), before);
     EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
     EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(Process, TheMemoryLimitReachesGrandchildren) {
+    auto request = shell("ulimit -v; (ulimit -v)");
+    request.memory_bytes = (std::uint64_t{1} << 30) + 1;
+    EXPECT_EQ(run_process(request).output, "1048577\n1048577\n");
+    // Arguments are kept as they are.
+    request.arguments = {"printf", "%s|", "a b", "$0", "", "*"};
+    EXPECT_EQ(run_process(request).output, "a b|$0||*|");
+}
+
+ProcessSetup loop(const std::string& body) {
+    ProcessSetup setup;
+    setup.arguments = {"/bin/sh", "-c", "while read line; do " + body + "; done; exit 5"};
+    return setup;
+}
+
+// Enough is one line.
+ChildProcess::Exchange line(std::string_view input) {
+    ChildProcess::Exchange exchange;
+    exchange.input = input;
+    exchange.last = false;
+    exchange.enough = [](const ProcessResult& result) { return result.output.ends_with('\n'); };
+    return exchange;
+}
+
+TEST(ChildProcess, AnswersOneInputAfterTheOther) {
+    ChildProcess child(loop("echo got $line"));
+    for (const char* word : {"one", "two", "three"}) {
+        child.result().output.clear();
+        EXPECT_TRUE(child.exchange(line(std::string(word) + "\n")));
+        EXPECT_EQ(child.result().output, "got " + std::string(word) + "\n");
+        EXPECT_TRUE(child.running());
+    }
+    EXPECT_FALSE(child.exchange({}));  // closes its input
+    EXPECT_FALSE(child.running());
+    EXPECT_EQ(child.result().exit_status, 5);
+}
+
+TEST(ChildProcess, ThatDiesOrHangsEndsTheExchange) {
+    ChildProcess dying(loop("kill -9 $$"));
+    EXPECT_FALSE(dying.exchange(line("x\n")));
+    EXPECT_EQ(dying.result().signal, SIGKILL);
+    EXPECT_FALSE(dying.exchange(line("x\n"))) << "it stays dead";
+
+    ChildProcess hanging(loop("sleep 60"));
+    auto exchange = line("x\n");
+    exchange.timeout = 100ms;
+    EXPECT_FALSE(hanging.exchange(exchange));
+    EXPECT_TRUE(hanging.result().timed_out);
+}
+
+TEST(ChildProcess, EndsWithItsOwnerButNotWithAForkOfIt) {
+    auto child = std::make_unique<ChildProcess>(loop("echo $$"));
+    ASSERT_TRUE(child->exchange(line("x\n")));
+    const pid_t pid = std::atoi(child->result().output.c_str());
+    const pid_t fork = ::fork();
+    if (fork == 0) {
+        child.reset();
+        ::_exit(0);
+    }
+    ASSERT_EQ(::waitpid(fork, nullptr, 0), fork);
+    EXPECT_TRUE(child->running());
+    child.reset();
+    EXPECT_FALSE(is_alive(pid));
+    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a zombie";
 }
 
 TEST(Process, ChildrenOfManyThreadsDoNotMix) {

@@ -15,6 +15,7 @@ namespace kiln {
 using HiprtcProgram = struct HiprtcProgramState*;
 using HiprtcResult = int;
 constexpr HiprtcResult kHiprtcSuccess = 0;
+constexpr HiprtcResult kHiprtcOutOfMemory = 1;
 
 struct HiprtcApi {
     const char* (*error_string)(HiprtcResult) = nullptr;

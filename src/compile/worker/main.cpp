@@ -1,139 +1,146 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln-compile-worker: reads one request from standard input, compiles it with hipRTC, writes one response
-// to standard output, and ends. A process of its own because hipRTC aborts on what it does not know and
-// does not stand two compiling threads. Kiln starts it; it is of no use by hand.
+// kiln-compile-worker: reads requests from standard input, compiles each, and writes the responses to
+// standard output, until the input ends. Its argument is the directory of its temporary files. Kiln starts
+// it; it is of no use by hand.
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
+#include <kiln/error.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <new>
+#include <optional>
 #include <span>
+#include <string>
+#include <thread>
 #include <utility>
 
+#include "base/dynamic_library.h"
 #include "base/file.h"
 #include "compile/compile_protocol.h"
+#include "compile/nvrtc_api.h"
+#include "compile/nvrtc_program.h"
 #include "compile/worker/hiprtc_api.h"
+#include "compile/worker/hiprtc_program.h"
 
 namespace kiln {
 namespace {
 
-std::string read_all(int fd) {
+namespace fs = std::filesystem;
+
+// The library's own clean-up at exit has nothing to give and may crash. The directory is removed by the
+// parent too, but a killed one can't.
+[[noreturn]] void leave(int status, const fs::path& scratch) {
+    std::fflush(nullptr);
+    std::error_code ignored;
+    if (scratch.filename().string().starts_with("kiln-")) fs::remove_all(scratch, ignored);
+    ::_exit(status);
+}
+
+// Nobody waits for an answer once the other end of standard input is closed, as it is when the parent has
+// died. PR_SET_PDEATHSIG would not do: it fires when the thread ends that started this process, which may be
+// any caller's. A copy of the other end may live on in a process that the parent forked; then the parent's
+// end shows in the parent's number.
+void end_with_parent(const fs::path& scratch) {
+    constexpr int kLookMs = 1000;
+    const pid_t parent = ::getppid();
+    for (;;) {
+        pollfd input{STDIN_FILENO, 0, 0};
+        (void)::poll(&input, 1, kLookMs);
+        if ((input.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 || ::getppid() != parent) leave(0, scratch);
+    }
+}
+
+// The next message, or what there is of one when the input ends or breaks.
+std::string read_message(int fd) {
     std::string text;
     std::array<char, 65536> buffer;
-    for (;;) {
+    while (arrival(text) == Arrival::partial) {
         const ssize_t count = ::read(fd, buffer.data(), buffer.size());
         if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return text;
+        if (count <= 0) break;
         text.append(buffer.data(), static_cast<std::size_t>(count));
     }
+    return text;
 }
 
-class Program {
+// The one runtime compiler of this process, opened at the first request.
+class Runtime {
   public:
-    Program(const HiprtcApi& api, const Source& source) : api_(api) {
-        std::vector<const char*> texts, names;
-        for (const auto& header : source.headers) {
-            texts.push_back(header.text.c_str());
-            names.push_back(header.name.c_str());
-        }
-        result_ = api_.create_program(&program_, source.text.c_str(), source.file_name.c_str(),
-                                      static_cast<int>(texts.size()), texts.data(), names.data());
-    }
-    ~Program() {
-        if (program_ != nullptr) api_.destroy_program(&program_);
-    }
-    Program(const Program&) = delete;
-    Program& operator=(const Program&) = delete;
+    explicit Runtime(fs::path scratch) : scratch_(std::move(scratch)) {}
 
-    void compile(const std::vector<std::string>& options) {
-        std::vector<const char*> pointers;
-        for (const auto& option : options) pointers.push_back(option.c_str());
-        if (result_ == kHiprtcSuccess)
-            result_ = api_.compile_program(program_, static_cast<int>(pointers.size()), pointers.data());
+    CompileResponse respond(const CompileRequest& request) {
+        CompileResponse response;
+        try {
+            if (!nvrtc_ && !hiprtc_) open(request);
+            if (request.library != library_)
+                throw BuildError("This worker process serves " + library_ + " and not " + request.library +
+                                 ".");
+            if (request.build != build_)
+                throw BuildError(library_ + " was replaced by another build a moment ago. Try again.");
+            return nvrtc_ ? answer(*nvrtc_, request) : answer(*hiprtc_, request, scratch_);
+        } catch (const BuildError& error) {
+            response.status = CompileStatus::unusable_library;
+            response.log = error.what();
+        } catch (const std::bad_alloc&) {
+            response.status = CompileStatus::out_of_memory;
+        }
+        return response;
     }
-    std::string log() const {
-        std::size_t bytes = 0;
-        if (program_ == nullptr || api_.log_size(program_, &bytes) != kHiprtcSuccess) return {};
-        std::string text(bytes, '\0');
-        if (bytes > 0 && api_.log(program_, text.data()) != kHiprtcSuccess) return {};
-        text.resize(std::min(text.size(), text.find('\0')));
-        return text;
-    }
-    std::string code() {
-        std::size_t bytes = 0;
-        if (result_ == kHiprtcSuccess) result_ = api_.code_size(program_, &bytes);
-        std::string text(bytes, '\0');
-        if (result_ == kHiprtcSuccess) result_ = api_.code(program_, text.data());
-        return text;
-    }
-    bool failed() const { return result_ != kHiprtcSuccess; }
-    const char* error() const { return api_.error_string(result_); }
 
   private:
-    const HiprtcApi& api_;
-    HiprtcProgram program_ = nullptr;
-    HiprtcResult result_ = kHiprtcSuccess;
+    void open(const CompileRequest& request) {
+        std::string error;
+        if (request.product == RuntimeProduct::nvrtc) {
+            auto library = DynamicLibrary::open({request.library}, &error);
+            if (!library) throw BuildError(error);
+            nvrtc_ = NvrtcApi::open(std::move(library));
+        } else if (HiprtcApi api; api.open(request.library, error)) {
+            hiprtc_ = std::move(api);
+        } else {
+            throw BuildError(error);
+        }
+        library_ = request.library;
+        build_ = elf_identity(library_).value_or("");
+    }
+
+    const fs::path scratch_;
+    std::string library_;
+    std::string build_;  // its elf_identity()
+    std::optional<NvrtcApi> nvrtc_;
+    std::optional<HiprtcApi> hiprtc_;
 };
 
-CompileResponse answer(const CompileRequest& request) {
-    CompileResponse response;
-    HiprtcApi api;
-    if (!api.open(request.library, response.log)) {
-        response.status = CompileStatus::unusable_library;
-        return response;
-    }
-    int major = 0, minor = 0;
-    api.query_version(&major, &minor);
-    response.version = std::to_string(major) + "." + std::to_string(minor);
-    response.supported_archs = api.supported_archs();
-    if (request.source.text.empty()) return response;
-
-    const auto& archs = response.supported_archs;
-    const std::string processor = request.arch.substr(0, request.arch.find(':'));  // "gfx90a:xnack+"
-    if (!archs.empty() && std::find(archs.begin(), archs.end(), processor) == archs.end()) {
-        response.status = CompileStatus::unsupported_arch;
-        return response;
-    }
-    Program program(api, request.source);
-    program.compile(request.options);
-    response.log = program.log();
-    response.binary = program.code();
-    if (program.failed()) {
-        response.status = CompileStatus::refused;
-        if (response.log.empty()) response.log = program.error();
-    }
-    return response;
-}
-
-int run() {
-    // No core files from a library that is known to abort, and no life after the parent's.
-    const rlimit no_core{0, 0};
+int run(const fs::path& scratch) {
+    const rlimit no_core{0, 0};  // of a library that is known to abort
     ::setrlimit(RLIMIT_CORE, &no_core);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // The library prints; only the response may reach the real standard output.
+    // The library prints; only responses may reach the real standard output.
     const FileDescriptor real_output(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
     if (!real_output || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return 1;
+    std::thread(end_with_parent, scratch).detach();
 
-    const auto request = decode_request(read_all(STDIN_FILENO));
-    if (!request) {
-        std::fputs("kiln-compile-worker: no complete request on standard input; Kiln starts this program.\n",
-                   stderr);
-        return 2;
+    Runtime runtime(scratch);
+    for (bool first = true;; first = false) {
+        const std::string message = read_message(STDIN_FILENO);
+        if (message.empty() && !first) leave(0, scratch);
+        const auto request = decode_request(message);
+        if (!request) {
+            std::fputs(
+                "kiln-compile-worker: no complete request on standard input; Kiln starts this program.\n",
+                stderr);
+            leave(2, scratch);
+        }
+        const std::string response = encode(runtime.respond(*request));
+        if (!write_all(real_output.value(), std::as_bytes(std::span(response)))) leave(1, scratch);
     }
-    const std::string response = encode(answer(*request));
-    const bool written = write_all(real_output.value(), std::as_bytes(std::span(response)));
-    std::fflush(nullptr);
-    // The library's own clean-up at exit has nothing to give and may crash.
-    ::_exit(written ? 0 : 1);
 }
 
 }  // namespace
 }  // namespace kiln
 
-int main() { return kiln::run(); }
+int main(int count, char** arguments) { return kiln::run(count > 1 ? arguments[1] : ""); }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cache: how it is set up (CacheOptions, part of ServiceOptions), and how an operator sees it (Cache:
+// list, verify, prune, pack, exchange with the remote). Applications that only build need neither.
+#pragma once
+
+#include <kiln/build.h>
+#include <kiln/trace.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// A Redis server that a fleet shares entries through. Passwords and keys are never part of a message.
+struct RemoteOptions {
+    /// redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], with rediss:// for TLS.
+    std::string url;
+    std::filesystem::path password_file;  ///< its first line; instead of a password in the URL
+    std::filesystem::path ca_file;        ///< TLS: certificates to trust (PEM); empty: the system's
+    /// Its content (16 bytes or more) signs what is stored (HMAC-SHA-256); entries without a right signature
+    /// are refused.
+    std::filesystem::path signature_key_file;
+    bool read_only = false;
+    /// Of one exchange, connecting included.
+    std::chrono::milliseconds timeout{500};
+};
+
+struct CacheOptions {
+    /// Not set: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln.
+    std::optional<std::filesystem::path> directory;
+    /// False: no tier but memory is read or written; every process compiles.
+    bool enabled = true;
+    /// Bytes of all entries on disk; the least recently used go first. Not set: KILN_CACHE_LIMIT, else 1 GiB.
+    std::optional<std::uint64_t> limit_bytes;
+    /// Let members of the directory's group share it: whoever can write to it can make the others run
+    /// their code. Not set: KILN_CACHE_SHARE=group, else no.
+    std::optional<bool> share_with_group;
+    /// Read-only packs (made by `kiln cache pack`), looked into after the directory, in this order; then
+    /// those of KILN_SEED_PACKS.
+    std::vector<std::filesystem::path> seed_packs;
+    /// Not set: KILN_REMOTE and its kin. An empty url: none.
+    std::optional<RemoteOptions> remote;
+    /// How long to wait for another process or machine that compiles the same, before compiling here.
+    std::chrono::milliseconds wait_limit{120000};
+};
+
+/// What is known of one entry without running it.
+struct CacheEntry {
+    std::string key;      ///< the digest
+    std::string variant;  ///< "gemm_tiled BM=64 BN=64 ...", read out of the source
+    std::string kernel;
+    Backend backend = Backend::host;
+    std::string arch;
+    BinaryKind kind = BinaryKind::cubin;
+    std::string compiler;
+    double compile_ms = 0;
+    std::uint64_t bytes = 0;                                         ///< of the whole entry
+    std::optional<std::chrono::system_clock::time_point> last_used;  ///< not known in a pack
+};
+
+/// Everything of one entry.
+struct CacheEntryDetails {
+    CacheEntry summary;
+    BuildKey key;
+    std::string log;
+    std::string place;  ///< the file
+};
+
+struct CacheUsage {
+    std::uint64_t entries = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t limit_bytes = 0;
+    Counters counters;  ///< of all processes since the cache was cleared
+};
+
+struct CacheDamage {
+    std::filesystem::path file;
+    std::string reason;
+};
+struct CacheVerification {
+    std::uint64_t sound = 0;
+    std::vector<CacheDamage> damaged;  ///< and what has no business there
+};
+
+/// How many entries went, came or were there already.
+struct CacheTransfer {
+    std::uint64_t entries = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t already_there = 0;
+    std::vector<std::string> refused;  ///< why some were not taken
+};
+
+/// Called as work goes on: how much of how much; total is 0 while it is not known.
+using CacheProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+/// The cache as an operator sees it. Thread-safe, and safe beside any number of processes that use it.
+/// Every call throws CacheError, with the file or server and the reason, where the cache can't do it.
+class Cache {
+  public:
+    /// Throws CacheError when there is no directory or it can't be used; UsageError for a wrong remote.
+    explicit Cache(CacheOptions options = {});
+    ~Cache();
+    Cache(Cache&&) noexcept;
+    Cache& operator=(Cache&&) noexcept;
+
+    const std::filesystem::path& directory() const;
+    /// Most recently used first. Damaged entries are left out.
+    std::vector<CacheEntry> entries() const;
+    /// key: the digest, or enough of its first digits, four at least. Throws UsageError: none, or several.
+    CacheEntryDetails entry(std::string_view key) const;
+    CacheUsage usage() const;
+
+    /// Reads everything; with `remove`, damaged files go.
+    CacheVerification verify(bool remove = false);
+    /// Down to limit_bytes; temporary files of dead writers go too. Returns what went.
+    CacheTransfer prune(std::uint64_t limit_bytes);
+    /// All entries and counters. Returns what went.
+    CacheTransfer clear();
+
+    /// Writes a seed pack of these entries (digests or their first digits; empty: all). Nothing half
+    /// written stays. Throws UsageError for an unknown key.
+    CacheTransfer pack(const std::filesystem::path& file, const std::vector<std::string>& keys = {}) const;
+    /// Stores a pack's entries here, each after a check. What comes in pushes nothing out: it ends where the
+    /// cache is full, and `refused` says so.
+    CacheTransfer unpack(const std::filesystem::path& file);
+    /// To and from the remote, each entry after a check; the most recently used are sent first. A full cache
+    /// ends a pull as it does unpack(). Throws CacheError without a remote, or when it fails; what was
+    /// exchanged by then stays, as after a stop request.
+    CacheTransfer push(const CacheProgress& progress = {}, std::stop_token stop = {});
+    CacheTransfer pull(const CacheProgress& progress = {}, std::stop_token stop = {});
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// What a pack holds. Throws CacheError when the file is no sound pack.
+std::vector<CacheEntry> list_pack(const std::filesystem::path& file);
+
+}  // namespace kiln

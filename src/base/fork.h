@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Noticing fork(): a child has none of its parent's threads, and a lock that one of them held stays held. So
+// what belongs to the parent is not repaired in the child but replaced.
+#pragma once
+
+namespace kiln {
+
+/// How many forks lie between the first process that asked and this one: a number that is another in a child
+/// than in its parent. As cheap as reading a variable.
+unsigned fork_generation();
+
+}  // namespace kiln

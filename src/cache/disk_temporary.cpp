@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names are "<process id>-<machine>-<random letters>". The machine is a digest of the boot and of the process
+// id namespace: only within both does a process id say anything.
+#include "cache/disk_temporary.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <ctime>
+#include <optional>
+#include <system_error>
+
+#include "base/digest.h"
+#include "cache/disk_files.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kDay_s = 24 * 60 * 60;
+
+[[noreturn]] void fail(int error, const char* what) {
+    throw std::system_error(error, std::generic_category(), what);
+}
+
+// Empty when /proc does not tell. Asked anew each time: a fork may have led into another namespace.
+std::string machine_name() {
+    std::array<char, 128> name_space;
+    const ssize_t length = ::readlink("/proc/self/ns/pid", name_space.data(), name_space.size());
+    std::optional<std::string> boot;
+    try {
+        boot = read_text_if_exists("/proc/sys/kernel/random/boot_id");
+    } catch (const std::system_error&) {
+    }
+    if (length <= 0 || !boot || boot->empty()) return {};
+    return digest_hex(*boot + std::string(name_space.data(), static_cast<std::size_t>(length))).substr(0, 16);
+}
+
+std::string random_letters() {
+    std::array<unsigned char, 12> bytes;
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+        fail(errno, "there are no random numbers");
+    std::string letters;
+    for (const unsigned char byte : bytes) letters += static_cast<char>('a' + byte % 26);
+    return letters;
+}
+
+bool is_process_gone(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
+
+}  // namespace
+
+DiskTemporary::DiskTemporary(int version, Trust trust) {
+    Opened opened = make_directory(version, kTemporaryDirectory, trust);
+    if (!opened && opened.refusal.empty()) fail(ENOENT, kTemporaryDirectory);
+    if (!opened) throw std::runtime_error(std::string(kTemporaryDirectory) + ": " + opened.refusal);
+    directory_ = std::move(opened.descriptor);
+    name_ = std::to_string(::getpid()) + "-" + machine_name() + "-" + random_letters();
+    file_ = FileDescriptor(::openat(directory_.value(), name_.c_str(),
+                                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file_) fail(errno, "a file can't be created");
+    if (trust.group) (void)::fchmod(file_.value(), 0660);
+}
+
+DiskTemporary::~DiskTemporary() {
+    if (!name_.empty()) (void)::unlinkat(directory_.value(), name_.c_str(), 0);
+}
+
+void DiskTemporary::write(std::span<const std::byte> bytes) {
+    if (!write_all(file_.value(), bytes)) fail(errno, "a file can't be written");
+}
+
+void DiskTemporary::sync() {
+    if (::fsync(file_.value()) != 0) fail(errno, "a file can't be written");
+}
+
+void DiskTemporary::publish(int directory, const std::string& name) {
+    (void)::futimens(file_.value(), nullptr);
+    if (::renameat(directory_.value(), name_.c_str(), directory, name.c_str()) != 0) {
+        const int error = errno;
+        // A file server may have done it, lost its answer, and been asked again.
+        struct stat own;
+        struct stat there;
+        if (::fstat(file_.value(), &own) != 0 ||
+            ::fstatat(directory, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+            own.st_ino != there.st_ino || own.st_dev != there.st_dev)
+            fail(error, "a file can't be put in its place");
+    }
+    name_.clear();
+}
+
+bool is_left_behind(int temporaries, const std::string& name) {
+    pid_t process = 0;
+    const char* const end = name.data() + name.size();
+    const auto [rest, error] = std::from_chars(name.data(), end, process);
+    if (error == std::errc() && process > 0) {
+        const std::string machine = machine_name();
+        if (!machine.empty() && std::string_view(rest, end).starts_with("-" + machine + "-"))
+            return is_process_gone(process);
+    }
+    struct stat status;
+    if (::fstatat(temporaries, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+    // A time in the future is as wrong as one long ago: a clock has jumped.
+    const std::int64_t age_s = std::int64_t{::time(nullptr)} - std::int64_t{status.st_mtim.tv_sec};
+    return age_s > kDay_s || age_s < -kDay_s;
+}
+
+void sweep_temporaries(int version, Trust trust, bool everything) {
+    try {
+        const Opened temporaries = open_directory(version, kTemporaryDirectory, trust);
+        if (!temporaries) return;
+        for (const auto& name : names_in(temporaries.fd())) {
+            if (everything || is_left_behind(temporaries.fd(), name))
+                (void)::unlinkat(temporaries.fd(), name.c_str(), 0);
+        }
+    } catch (const std::exception&) {
+        // They are looked for again.
+    }
+}
+
+}  // namespace kiln

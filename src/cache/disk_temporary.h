@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files in the making: they lie in v1/tmp under names that say who writes them, so that those of writers that
+// died can be told from the others.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/file.h"
+#include "cache/trust.h"
+
+namespace kiln {
+
+constexpr const char* kTemporaryDirectory = "tmp";
+
+/// A new file, which its destructor removes unless it was published. Everything throws std::system_error.
+class DiskTemporary {
+  public:
+    /// version: the open directory v1. Mode 0600, or 0660 when shared.
+    DiskTemporary(int version, Trust trust);
+    DiskTemporary(const DiskTemporary&) = delete;
+    DiskTemporary& operator=(const DiskTemporary&) = delete;
+    ~DiskTemporary();
+
+    void write(std::span<const std::byte> bytes);
+    /// Waits until the bytes are on the disk.
+    void sync();
+    /// Becomes that file, last used now.
+    void publish(int directory, const std::string& name);
+
+  private:
+    FileDescriptor directory_;
+    std::string name_;
+    FileDescriptor file_;
+};
+
+/// True when nobody is going to finish the temporary file of that name: its writer, a process of this
+/// machine, is gone, or it was last written a day ago.
+bool is_left_behind(int temporaries, const std::string& name);
+
+/// Removes what was left behind, or everything. Throws nothing: what can't be removed stays.
+void sweep_temporaries(int version, Trust trust, bool everything = false);
+
+}  // namespace kiln

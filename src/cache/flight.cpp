@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flight over lock files. The leader holds "<digest>.0", and its file says how the leader is: a beat that it
+// counts up, and its last word. Whoever takes a leader for stalled writes so into that file, and turns to
+// "<digest>.1", which has a leader of its own; and so on.
+//
+// One leads at a time: to lead, one holds the lock and *then* finds no result. Leaders publish, then say so,
+// then release; so whoever comes after one finds its result. A release unlinks the file, yet those who wait
+// have it open and still read the last word there. A holder that dies leaves the file under its name and
+// without a last word: who locks it next knows that it takes over.
+#include "cache/flight.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/stopwatch.h"
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPause{5}, kLongestPause{50};
+constexpr int kGenerations = 4;
+
+/// The content of a lock's file. Zero, as in a new file, means nothing in every field.
+struct Record {
+    std::uint64_t beat = 0;        ///< only ever grows
+    std::uint64_t stalled_at = 0;  ///< beat + 1 when somebody took the holder for stalled; it holds as long
+                                   ///< as the beat stays what it was
+    std::uint64_t last_word = 0;
+};
+enum LastWord : std::uint64_t { kNone = 0, kPublished = 1, kNothingToWaitFor = 2 };
+
+/// What a short or failed read leaves out is zero.
+Record read_record(int file) {
+    Record record;
+    (void)!::pread(file, &record, sizeof record, 0);
+    return record;
+}
+
+/// A word that can't be written is one that others do without.
+void write_word(int file, std::size_t offset, std::uint64_t word) {
+    (void)!::pwrite(file, &word, sizeof word, static_cast<off_t>(offset));
+}
+
+/// Gives signs of life as long as it lives.
+std::jthread start_beating(int file, std::uint64_t beat, milliseconds interval) {
+    // A signal handler of the application must not find itself on this thread.
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::jthread thread;
+    try {
+        thread = std::jthread([=](std::stop_token stop) mutable {
+            std::mutex mutex;
+            std::condition_variable_any ended;
+            std::unique_lock lock(mutex);
+            while (!ended.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); }))
+                write_word(file, offsetof(Record, beat), ++beat);
+        });
+    } catch (const std::system_error&) {
+        // No thread to be had: others will take this holder for stalled, and not wait for it.
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+}
+
+/// The holder that one waits for, as its file shows it.
+class Holder {
+  public:
+    explicit Holder(milliseconds stall) : stall_(stall) {}
+
+    /// Reads the file; the one of that name, once the last one has lost its name without telling to go alone.
+    void look(const std::filesystem::path& path) {
+        if (!file_ || (lost_its_name() && last_word() != kNothingToWaitFor)) {
+            record_ = {};
+            file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+        }
+        const Record record = read_record(file_.value());
+        const auto now = Clock::now();
+        // While this process was stopped itself it could not hear the holder: a long time counts as a short
+        // one.
+        silence_ = record.beat == record_.beat
+                       ? silence_ + std::min<Clock::duration>(now - looked_at_, stall_ / 4)
+                       : Clock::duration::zero();
+        record_ = record;
+        looked_at_ = now;
+    }
+
+    /// What the file says by now. It outlives its name.
+    LastWord last_word() const { return static_cast<LastWord>(read_record(file_.value()).last_word); }
+
+    /// Shows no sign of life, or somebody else saw none. Tells the others.
+    bool stalled() {
+        if (silence_ >= stall_ && file_)
+            write_word(file_.value(), offsetof(Record, stalled_at), record_.beat + 1);
+        return silence_ >= stall_ || record_.stalled_at == record_.beat + 1;
+    }
+
+    /// Died while one waited for it: this is its file, and it has said nothing.
+    bool left(const FileLock& lock) const {
+        struct stat mine, locked;
+        return file_ && ::fstat(file_.value(), &mine) == 0 && ::fstat(lock.descriptor(), &locked) == 0 &&
+               mine.st_dev == locked.st_dev && mine.st_ino == locked.st_ino && last_word() == kNone;
+    }
+
+  private:
+    bool lost_its_name() const {
+        struct stat status;
+        return ::fstat(file_.value(), &status) != 0 || status.st_nlink == 0;
+    }
+
+    milliseconds stall_;
+    FileDescriptor file_;
+    Record record_;
+    Clock::time_point looked_at_ = Clock::now();
+    Clock::duration silence_{};
+};
+
+}  // namespace
+
+struct Flight::State {
+    Role role = Role::alone;
+    double waited_ms = 0;
+    bool waited = false;
+    bool took_over = false;
+    pid_t process = ::getpid();
+    std::optional<FileLock> lock;
+    std::jthread beat;  // ends before the lock does
+
+    void lead(FileLock acquired, milliseconds stall) {
+        lock.emplace(std::move(acquired));
+        // After one that died there is a record already.
+        const std::uint64_t first = read_record(lock->descriptor()).beat + 1;
+        write_word(lock->descriptor(), offsetof(Record, last_word), kNone);
+        write_word(lock->descriptor(), offsetof(Record, beat), first);
+        beat = start_beating(lock->descriptor(), first, std::max(stall / 4, milliseconds(1)));
+    }
+};
+
+Flight Flight::board(LocalLocks& locks, const std::string& digest, const FlightLimits& limits,
+                     const std::function<bool()>& probe, std::stop_token stop) {
+    auto state = std::make_unique<State>();
+    const Stopwatch watch;
+    const auto end = [&](Role role) {
+        state->role = role;
+        if (state->waited) state->waited_ms = watch.elapsed_ms();
+        return Flight(std::move(state));
+    };
+
+    int generation = 0;
+    Holder holder(limits.stall);
+    for (milliseconds pause = kFirstPause;; pause = std::min(pause * 5 / 4, kLongestPause)) {
+        if (stop.stop_requested()) return end(Role::stopped);
+        const std::string name = digest + "." + std::to_string(generation);
+        if (auto lock = locks.try_acquire(name)) {
+            if (holder.last_word() == kNothingToWaitFor) return end(Role::alone);
+            if (probe()) return end(Role::served);
+            state->took_over = generation > 0 || holder.left(*lock);
+            state->lead(std::move(*lock), limits.stall);
+            return end(Role::leader);
+        }
+        if (!locks.problem().empty()) return end(Role::alone);
+
+        holder.look(locks.file(name));
+        if (holder.last_word() == kNothingToWaitFor) return end(Role::alone);
+        if (holder.stalled()) {
+            if (++generation == kGenerations) return end(Role::alone);
+            holder = Holder(limits.stall);
+            continue;
+        }
+        if (watch.elapsed_ms() >= static_cast<double>(limits.wait.count())) return end(Role::alone);
+        std::this_thread::sleep_for(pause);
+        state->waited = true;
+        if (probe()) return end(Role::served);
+    }
+}
+
+Flight::Flight(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Flight::Flight(Flight&&) noexcept = default;
+
+Flight::~Flight() {
+    // A forked child has neither the lock nor the thread, and can't wait for that one to end.
+    if (state_ && state_->process != ::getpid()) (void)state_.release();
+}
+
+Flight::Role Flight::role() const { return state_->role; }
+double Flight::waited_ms() const { return state_->waited_ms; }
+bool Flight::waited() const { return state_->waited; }
+bool Flight::took_over() const { return state_->took_over; }
+
+void Flight::settle(bool published) {
+    if (!state_->lock || state_->process != ::getpid()) return;
+    write_word(state_->lock->descriptor(), offsetof(Record, last_word),
+               published ? kPublished : kNothingToWaitFor);
+    state_->beat = {};
+    state_->lock.reset();
+}
+
+}  // namespace kiln

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The head is one #include line, one declaration per parameter, and the #line that begins the template.
+#include "cache/key_source.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kFirstLine = "#include \"kiln/device.h\"";
+constexpr std::string_view kLastLine = "#line 1 \"";
+
+struct TypeName {
+    std::string_view spelling, name;
+};
+
+/// Types that front matter names otherwise than C++ does. Several of its names may share a spelling.
+constexpr TypeName kTypeNames[] = {
+    {"kiln::half", "half"},       {"kiln::bfloat16", "bfloat16"},     {"signed char", "int8_t"},
+    {"unsigned char", "uint8_t"}, {"unsigned short", "uint16_t"},     {"unsigned int", "unsigned"},
+    {"long long", "int64_t"},     {"unsigned long long", "uint64_t"},
+};
+
+std::string type_name(std::string_view spelling) {
+    const auto known = std::ranges::find(kTypeNames, spelling, &TypeName::spelling);
+    return std::string(known == std::end(kTypeNames) ? spelling : known->name);
+}
+
+bool take_prefix(std::string_view& text, std::string_view prefix) {
+    if (!text.starts_with(prefix)) return false;
+    text.remove_prefix(prefix.size());
+    return true;
+}
+
+std::optional<std::string_view> take_line(std::string_view& text) {
+    const auto end = text.find('\n');
+    if (end == text.npos) return std::nullopt;
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    return line;
+}
+
+std::optional<KeyConstant> read_constant(std::string_view line) {
+    if (!line.ends_with(';')) return std::nullopt;
+    line.remove_suffix(1);
+    const bool is_type = take_prefix(line, "using ");
+    if (!is_type && !take_prefix(line, "constexpr int ") && !take_prefix(line, "constexpr long long ") &&
+        !take_prefix(line, "constexpr bool "))
+        return std::nullopt;
+    const auto equals = line.find(" = ");
+    if (equals == line.npos || equals == 0) return std::nullopt;
+    const std::string_view value = line.substr(equals + 3);
+    if (value.empty()) return std::nullopt;
+    // The one integer without a literal.
+    if (value == "-9223372036854775807 - 1")
+        return KeyConstant{line.substr(0, equals), "-9223372036854775808"};
+    return KeyConstant{line.substr(0, equals), is_type ? type_name(value) : std::string(value)};
+}
+
+}  // namespace
+
+KeySource split_source(std::string_view text) {
+    const KeySource whole{{}, text};
+    KeySource source;
+    if (take_line(text) != kFirstLine) return whole;
+    for (;;) {
+        const auto line = take_line(text);
+        if (!line) return whole;
+        if (line->starts_with(kLastLine)) break;
+        auto constant = read_constant(*line);
+        if (!constant) return whole;
+        source.constants.push_back(std::move(*constant));
+    }
+    source.body = text;
+    return source;
+}
+
+}  // namespace kiln

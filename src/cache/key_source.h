@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes a specialised source apart again: the constants that were put before the template, and the template.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+struct KeyConstant {
+    std::string_view name;
+    std::string value;  ///< as a person writes it: "64", "true", "half"
+
+    bool operator==(const KeyConstant&) const = default;
+};
+
+struct KeySource {
+    std::vector<KeyConstant> constants;
+    std::string_view body;  ///< what follows `#line 1 "..."`; the whole text when it has no such head
+};
+
+/// Views into the text.
+KeySource split_source(std::string_view text);
+
+}  // namespace kiln

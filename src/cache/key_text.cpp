@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading is strict: what make_build_key could not have written is no key.
+#include "cache/key_text.h"
+
+#include <charconv>
+#include <cstdint>
+
+#include "cache/key_source.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kFirstLine = "kiln-key 1\n";
+
+struct Field {
+    std::string_view tag;
+    bool repeats;  ///< any number of times, none included; else once
+};
+constexpr Field kFields[] = {{"backend", false}, {"arch", false},  {"compiler", false}, {"option", true},
+                             {"file", false},    {"entry", false}, {"header", true},    {"source", false}};
+
+/// Takes "tag length\nvalue\n" from the front of the text when it begins with that tag.
+std::optional<std::string_view> take_field(std::string_view& text, std::string_view tag) {
+    std::string_view rest = text;
+    if (!rest.starts_with(tag)) return std::nullopt;
+    rest.remove_prefix(tag.size());
+    if (!rest.starts_with(' ')) return std::nullopt;
+    rest.remove_prefix(1);
+    std::uint64_t length = 0;
+    const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
+    if (error != std::errc()) return std::nullopt;
+    const auto digits = static_cast<std::size_t>(stop - rest.data());
+    if (digits > 1 && rest.front() == '0') return std::nullopt;
+    rest.remove_prefix(digits);
+    // Two newlines besides the value.
+    if (rest.size() < 2 || length > rest.size() - 2 || rest[0] != '\n' || rest[length + 1] != '\n')
+        return std::nullopt;
+    text = rest.substr(length + 2);
+    return rest.substr(1, length);
+}
+
+std::optional<Backend> backend_of(std::string_view text) {
+    for (const Backend backend : {Backend::cuda, Backend::hip, Backend::host})
+        if (text == name(backend)) return backend;
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text) {
+    if (!text.starts_with(kFirstLine)) return std::nullopt;
+    text.remove_prefix(kFirstLine.size());
+    std::vector<Ingredient> ingredients;
+    for (const Field& field : kFields) {
+        auto value = take_field(text, field.tag);
+        if (!value && !field.repeats) return std::nullopt;
+        while (value) {
+            ingredients.push_back({field.tag, *value});
+            if (!field.repeats) break;
+            value = take_field(text, field.tag);
+        }
+    }
+    if (!text.empty()) return std::nullopt;
+    return ingredients;
+}
+
+std::optional<KeySummary> summarise_key(std::string_view text) {
+    const auto ingredients = parse_key_text(text);
+    if (!ingredients) return std::nullopt;
+    KeySummary summary;
+    for (const Ingredient& ingredient : *ingredients) {
+        if (ingredient.tag == "backend") {
+            const auto backend = backend_of(ingredient.value);
+            if (!backend) return std::nullopt;
+            summary.backend = *backend;
+        } else if (ingredient.tag == "arch") {
+            summary.arch = ingredient.value;
+        } else if (ingredient.tag == "entry") {
+            summary.kernel = ingredient.value;
+            summary.variant = ingredient.value;
+        } else if (ingredient.tag == "source") {
+            for (const KeyConstant& constant : split_source(ingredient.value).constants) {
+                summary.variant += ' ';
+                summary.variant += constant.name;
+                summary.variant += '=';
+                summary.variant += constant.value;
+            }
+        }
+    }
+    return summary;
+}
+
+}  // namespace kiln

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads a key's text back: its ingredients, and what they say of the variant.
+#pragma once
+
+#include <kiln/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// "arch" -> "sm_90a"; views into the text.
+struct Ingredient {
+    std::string_view tag;
+    std::string_view value;
+};
+
+/// nullopt when the text is no key (see build_key.h). Never throws for what the text is.
+std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text);
+
+/// What a person wants to see of a key.
+struct KeySummary {
+    Backend backend = Backend::host;
+    std::string arch;
+    std::string kernel;
+    std::string variant;  ///< "gemm_tiled BM=64 ...": the kernel, and the constants at the head of the source
+};
+std::optional<KeySummary> summarise_key(std::string_view text);
+
+struct IngredientDifference {
+    /// "arch", "compiler", "option", "header kiln/device.h", "BM" (a constant at the head of the source),
+    /// "source line 3" (of the template: the wanted one, if it has the line), ...
+    std::string ingredient;
+    std::string wanted;  ///< shortened to one line; empty: not there
+    std::string found;
+};
+/// In the order of the key. Of headers and lines of the source, those that differ; empty only for equal keys.
+std::vector<IngredientDifference> compare_keys(std::string_view wanted, std::string_view found);
+
+}  // namespace kiln

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LocalLocks: the locks of a cache directory. They lie on this machine (/dev/shm/kiln-<user id>, else
+// /tmp/kiln-<user id>; shared: kiln-g<group id>), not beside the entries, which may be on NFS.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_lock.h"
+#include "cache/trust.h"
+
+namespace kiln {
+
+/// Thread-safe. Nothing throws: without a directory that can be trusted there are no locks.
+class LocalLocks {
+  public:
+    /// cache: the directory whose locks these are; two spellings of one directory have the same locks. For
+    /// locks shared with its group it should be there already. places: where the directory of the locks may
+    /// lie; the first good one is taken. $TMPDIR and $XDG_RUNTIME_DIR are none, since a user's sessions
+    /// differ in them.
+    LocalLocks(const std::filesystem::path& cache, Trust trust,
+               const std::vector<std::filesystem::path>& places = {"/dev/shm", "/tmp"});
+
+    /// Why there are no locks at the moment; empty when there are.
+    std::string problem() const;
+    /// Where they lie; for people.
+    std::filesystem::path directory() const { return directory_; }
+
+    /// The lock of that name (letters, digits, dots), tried once. nullopt when somebody holds it, or when
+    /// there are no locks (problem() then says why).
+    std::optional<FileLock> try_acquire(const std::string& name);
+    /// The same, tried until the limit has passed.
+    std::optional<FileLock> acquire(const std::string& name, std::chrono::milliseconds limit);
+
+    /// The file of a lock.
+    std::filesystem::path file(const std::string& name) const;
+
+  private:
+    void note_problem(std::string text);
+    std::string make_directory() const;
+
+    Trust trust_;
+    gid_t group_;  ///< of the cache directory
+    std::filesystem::path directory_;
+    std::string prefix_;  ///< of names: a digest of the cache directory
+    mutable std::mutex mutex_;
+    std::string problem_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OpenSSL reads and writes through a BIO of our own, since its socket BIO may raise SIGPIPE.
+#include "cache/redis_tls.h"
+
+#ifdef KILN_TLS
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+template <auto function>
+struct Call {
+    template <class T>
+    void operator()(T* object) const {
+        function(object);
+    }
+};
+using SslContext = std::unique_ptr<SSL_CTX, Call<SSL_CTX_free>>;
+using Ssl = std::unique_ptr<SSL, Call<SSL_free>>;
+using BioMethod = std::unique_ptr<BIO_METHOD, Call<BIO_meth_free>>;
+
+/// The first entry of OpenSSL's queue of errors, which is emptied.
+std::string openssl_error() {
+    const auto code = ERR_get_error();
+    ERR_clear_error();
+    const char* reason = ERR_reason_error_string(code);
+    return reason != nullptr ? reason : "error " + std::to_string(code);
+}
+
+struct Socket {
+    int descriptor = -1;
+    bool closed = false;
+};
+
+int bio_result(BIO* bio, ssize_t count, int retry, std::size_t* done) {
+    BIO_clear_retry_flags(bio);
+    *done = count > 0 ? static_cast<std::size_t>(count) : 0;
+    if (count > 0) return 1;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
+    else
+        static_cast<Socket*>(BIO_get_data(bio))->closed = true;
+    return 0;
+}
+
+int bio_write(BIO* bio, const char* bytes, std::size_t size, std::size_t* done) {
+    const auto* socket = static_cast<const Socket*>(BIO_get_data(bio));
+    return bio_result(bio, ::send(socket->descriptor, bytes, size, MSG_NOSIGNAL), BIO_FLAGS_WRITE, done);
+}
+
+int bio_read(BIO* bio, char* buffer, std::size_t size, std::size_t* done) {
+    const auto* socket = static_cast<const Socket*>(BIO_get_data(bio));
+    return bio_result(bio, ::recv(socket->descriptor, buffer, size, 0), BIO_FLAGS_READ, done);
+}
+
+long bio_control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+BioMethod make_bio_method() {
+    BioMethod method(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "kiln socket"));
+    if (!method || BIO_meth_set_write_ex(method.get(), bio_write) != 1 ||
+        BIO_meth_set_read_ex(method.get(), bio_read) != 1 ||
+        BIO_meth_set_ctrl(method.get(), bio_control) != 1)
+        throw RedisFailure("could not be given a TLS connection (" + openssl_error() + ")");
+    return method;
+}
+
+}  // namespace
+
+struct TlsContext::State {
+    BioMethod method;
+    SslContext context;
+};
+
+namespace {
+
+class TlsStream : public RedisStream {
+  public:
+    TlsStream(FileDescriptor socket, std::shared_ptr<const void> context, SSL_CTX* ssl_context,
+              const BIO_METHOD* method, const std::string& host)
+        : RedisStream(std::move(socket)), context_(std::move(context)), ssl_(SSL_new(ssl_context)) {
+        socket_.descriptor = descriptor();
+        BIO* bio = ssl_ ? BIO_new(method) : nullptr;
+        if (bio == nullptr)
+            throw RedisFailure("could not be given a TLS connection (" + openssl_error() + ")");
+        BIO_set_data(bio, &socket_);
+        BIO_set_init(bio, 1);
+        SSL_set_bio(ssl_.get(), bio, bio);
+        SSL_set_connect_state(ssl_.get());
+        // An address is named by the certificate as an address, and is no name for the server to choose by.
+        const bool is_address = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), host.c_str()) == 1;
+        ERR_clear_error();
+        if (!is_address && (SSL_set1_host(ssl_.get(), host.c_str()) != 1 ||
+                            SSL_set_tlsext_host_name(ssl_.get(), host.c_str()) != 1))
+            throw RedisFailure("has a host name that TLS can't check (" + openssl_error() + ")");
+    }
+
+    Result handshake() override {
+        ERR_clear_error();
+        return result(SSL_do_handshake(ssl_.get()), 0);
+    }
+
+    Result send(std::span<const std::byte> bytes) override {
+        ERR_clear_error();
+        std::size_t count = 0;
+        const int done = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
+        return result(done, count);
+    }
+
+    Result receive(std::span<std::byte> buffer) override {
+        ERR_clear_error();
+        std::size_t count = 0;
+        const int done = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
+        return result(done, count);
+    }
+
+  private:
+    Result result(int done, std::size_t count) {
+        if (done == 1) return {Result::Status::done, count};
+        switch (SSL_get_error(ssl_.get(), done)) {
+            case SSL_ERROR_WANT_READ:
+                return {Result::Status::wait_to_read, 0};
+            case SSL_ERROR_WANT_WRITE:
+                return {Result::Status::wait_to_write, 0};
+            case SSL_ERROR_ZERO_RETURN:
+                return {Result::Status::closed, 0};
+            default:
+                break;
+        }
+        if (socket_.closed) {
+            ERR_clear_error();
+            return {Result::Status::closed, 0};
+        }
+        const long verdict = SSL_get_verify_result(ssl_.get());
+        if (verdict != X509_V_OK) {
+            ERR_clear_error();
+            throw RedisFailure(std::string("has a certificate that is not trusted (") +
+                               X509_verify_cert_error_string(verdict) + ")");
+        }
+        throw RedisFailure("failed at TLS (" + openssl_error() + ")");
+    }
+
+    std::shared_ptr<const void> context_;
+    Socket socket_;
+    Ssl ssl_;
+};
+
+}  // namespace
+
+bool tls_available() { return true; }
+
+TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_shared<State>()) {
+    // Left to itself OpenSSL takes its state down at exit, where other threads and static objects still use
+    // it.
+    (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
+    ERR_clear_error();
+    state_->method = make_bio_method();
+    state_->context.reset(SSL_CTX_new(TLS_client_method()));
+    SSL_CTX* context = state_->context.get();
+    const auto fail = [](const std::string& what) {
+        throw RedisFailure(what + " (" + openssl_error() + ")");
+    };
+    if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
+        fail("could not be given a TLS connection");
+    if (ca_file.empty() ? SSL_CTX_set_default_verify_paths(context) != 1
+                        : SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) != 1)
+        fail(ca_file.empty() ? std::string("can't be trusted: the system's certificates can't be read")
+                             : "can't be trusted: there are no sound certificates in " + ca_file.string());
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+}
+
+TlsContext::~TlsContext() = default;
+
+std::unique_ptr<RedisStream> TlsContext::make_stream(FileDescriptor socket, const std::string& host) const {
+    ERR_clear_error();
+    return std::make_unique<TlsStream>(std::move(socket), state_, state_->context.get(), state_->method.get(),
+                                       host);
+}
+
+}  // namespace kiln
+
+#else
+
+namespace kiln {
+
+struct TlsContext::State {};
+
+bool tls_available() { return false; }
+TlsContext::TlsContext(const std::filesystem::path&) {
+    throw RedisFailure("needs TLS, which this build lacks");
+}
+TlsContext::~TlsContext() = default;
+std::unique_ptr<RedisStream> TlsContext::make_stream(FileDescriptor, const std::string&) const {
+    throw RedisFailure("needs TLS, which this build lacks");
+}
+
+}  // namespace kiln
+
+#endif

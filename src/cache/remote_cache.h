@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RemoteCache: entries and leases on a Redis server that a fleet shares. Every exchange has a time limit; a
+// server that fails is left alone for a while; what it gives is believed only after it was checked (and, with
+// a key, signed).
+#pragma once
+
+#include <kiln/build.h>
+#include <kiln/cache.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "cache/lookup.h"
+
+namespace kiln {
+
+/// Thread-safe, and usable in a child of fork(), which opens connections of its own. find, store and
+/// try_lease never throw, and each takes RemoteOptions::timeout at most; while the server is left alone (30 s
+/// after a failure, twice as long after each that follows, 5 minutes at most) they return at once. Of a
+/// server that nothing is known of, one thread finds out whether it answers; the others wait for that.
+class RemoteCache {
+  public:
+    /// Nothing larger is stored or fetched.
+    static constexpr std::size_t kLargestEntry = std::size_t{64} << 20;
+
+    /// Opens no connection yet. Throws UsageError for a wrong URL, or a password, key or certificate file
+    /// that can't be read (never with its content).
+    explicit RemoteCache(RemoteOptions options);
+    ~RemoteCache();
+
+    /// "redis://cache.example:6379/0": without user or password.
+    const std::string& place() const;
+    bool read_only() const;
+    /// Why it is left alone at the moment, or takes no entries; empty while it answers, or was not asked yet.
+    std::string problem() const;
+    /// Calls that failed or ran out of time.
+    std::uint64_t failures() const;
+
+    Lookup find(const BuildKey& key);
+    /// An encoded entry. False when it was not stored: read-only, failed, or too large (64 MiB).
+    bool store(const std::string& digest, const Bytes& entry);
+
+    /// The right to compile a key, among machines. It runs out after 5 s unless its holder renews it, which a
+    /// Lease does by itself, on a thread of its own. One that is lost is lost silently: somebody else may
+    /// then compile the same. The destructor gives it back: a round trip, one time-out at most.
+    class Lease {
+      public:
+        Lease(const Lease&) = delete;
+        Lease& operator=(const Lease&) = delete;
+        ~Lease();
+
+      private:
+        friend class RemoteCache;
+        struct Held;
+        explicit Lease(std::unique_ptr<Held> held);
+        std::unique_ptr<Held> held_;
+    };
+    enum class Right {
+        mine,        ///< compile; the others wait
+        theirs,      ///< another machine has it
+        unavailable  ///< the server can't tell: compile
+    };
+    struct Answer {
+        Right right = Right::unavailable;
+        std::unique_ptr<Lease> lease;  ///< when mine; its destructor gives it back
+    };
+    /// Tries once. A read-only remote has no leases.
+    Answer try_lease(const std::string& digest);
+
+    // For operators. These throw CacheError, and ask also a server that is left alone.
+    /// Round-trip time. Throws when it does not answer.
+    std::chrono::microseconds ping();
+    /// "7.0.15"
+    std::string server_version();
+    /// Calls `each` with every digest there is, in no order, until it returns false.
+    void for_each(const std::function<bool(const std::string& digest)>& each);
+    bool contains(const std::string& digest);
+    /// The entry of that digest, checked; empty with a reason when it is not there or not sound.
+    Bytes fetch(const std::string& digest, std::string& reason);
+    void put(const std::string& digest, const Bytes& entry);
+
+  private:
+    struct State;
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace kiln

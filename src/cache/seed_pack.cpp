@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading packs. The whole file is mapped once; a look-up is a binary search in the mapped rows and a check
+// of the one entry.
+#include "cache/seed_pack.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/file.h"
+#include "cache/entry.h"
+#include "cache/pack_format.h"
+
+namespace kiln {
+namespace {
+
+using pack::Digest;
+using pack::Head;
+using pack::Row;
+
+Row row_at(std::span<const std::byte> rows, std::size_t index) {
+    Row row;
+    std::memcpy(&row, rows.data() + index * sizeof(Row), sizeof(Row));
+    return row;
+}
+
+/// The first row that is not below the digest.
+std::size_t lower_bound(std::span<const std::byte> rows, std::size_t count, const Digest& digest) {
+    std::size_t begin = 0, end = count;
+    while (begin < end) {
+        const std::size_t middle = begin + (end - begin) / 2;
+        if (std::memcmp(rows.data() + middle * sizeof(Row), digest.data(), digest.size()) < 0)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return begin;
+}
+
+/// Owns the mapping of a whole file.
+class Mapping {
+  public:
+    Mapping(int fd, std::size_t size) : size_(size) {
+        address_ = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+    ~Mapping() {
+        if (*this) ::munmap(address_, size_);
+    }
+    explicit operator bool() const { return address_ != MAP_FAILED; }
+    std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(address_), size_}; }
+
+  private:
+    void* address_;
+    std::size_t size_;
+};
+
+}  // namespace
+
+std::optional<PackIndex> PackIndex::parse(std::span<const std::byte> file, std::string& reason) {
+    const auto reject = [&](std::string why) {
+        reason = std::move(why);
+        return std::nullopt;
+    };
+    if (file.size() < pack::index_bytes(0)) return reject("it is too short");
+    Head head;
+    std::memcpy(&head, file.data(), sizeof(head));
+    if (head.magic != pack::kMagic) return reject("it does not start like a Kiln pack");
+    if (head.version != pack::kVersion)
+        return reject("its format version is " + std::to_string(head.version) + ", not " +
+                      std::to_string(pack::kVersion));
+    if (head.row_bytes != sizeof(Row)) return reject("its index has rows of an unknown size");
+    if (head.total_bytes != file.size())
+        return reject("it has " + std::to_string(file.size()) + " bytes and should have " +
+                      std::to_string(head.total_bytes));
+    if (head.count > (file.size() - pack::index_bytes(0)) / sizeof(Row))
+        return reject("its index does not fit into it");
+
+    const auto count = static_cast<std::size_t>(head.count);
+    const std::uint64_t index_bytes = pack::index_bytes(count);
+    const auto content = file.first(index_bytes - sizeof(Checksum));
+    const Checksum sum = checksum(content);
+    if (std::memcmp(sum.data(), file.data() + content.size(), sum.size()) != 0)
+        return reject("the checksum of its index is wrong");
+
+    PackIndex index;
+    index.rows_ = content.subspan(sizeof(Head));
+    index.count_ = count;
+    for (std::size_t i = 0; i < count; ++i) {
+        const Row row = row_at(index.rows_, i);
+        if (i > 0 && !(row_at(index.rows_, i - 1).digest < row.digest))
+            return reject("its index is not sorted");
+        if (row.offset % pack::kAlignment != 0 || row.offset < index_bytes || row.offset > file.size() ||
+            row.length > file.size() - row.offset)
+            return reject("an entry lies outside of it");
+    }
+    return index;
+}
+
+std::string PackIndex::digest(std::size_t index) const {
+    return pack::digest_text(row_at(rows_, index).digest);
+}
+
+PackIndex::Place PackIndex::place(std::size_t index) const {
+    const Row row = row_at(rows_, index);
+    return {row.offset, row.length};
+}
+
+std::optional<PackIndex::Place> PackIndex::find(const std::string& digest) const {
+    const auto wanted = pack::parse_digest(digest);
+    if (!wanted) return std::nullopt;
+    const std::size_t index = lower_bound(rows_, count_, *wanted);
+    if (index == count_ || row_at(rows_, index).digest != *wanted) return std::nullopt;
+    return place(index);
+}
+
+SeedPack::SeedPack(std::filesystem::path file, Trust trust) : file_(std::move(file)) {
+    try {
+        open(trust);
+    } catch (const std::exception& exception) {
+        problem_ = exception.what();
+    }
+    if (!problem_.empty()) problem_ = "the seed pack " + file_.string() + " can't be used: " + problem_;
+}
+
+void SeedPack::open(Trust trust) {
+    const auto fail = [this](std::string why) { problem_ = std::move(why); };
+    // Not blocking: for a named pipe, to be told what it is instead of waiting for a writer.
+    const FileDescriptor fd(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd) return fail(std::strerror(errno));
+    if (::fstat(fd.value(), &status_) != 0) return fail(std::strerror(errno));
+    if (S_ISDIR(status_.st_mode)) return fail("it is a directory");
+    if (!S_ISREG(status_.st_mode)) return fail("it is no regular file");
+    if (auto why = distrust(status_, trust); !why.empty()) return fail(std::move(why));
+
+    std::shared_ptr<Mapping> mapping;
+    if (status_.st_size > 0) {
+        mapping = std::make_shared<Mapping>(fd.value(), static_cast<std::size_t>(status_.st_size));
+        if (!*mapping) return fail(std::string("it can't be mapped: ") + std::strerror(errno));
+        mapping_ = Bytes(mapping, mapping->bytes());
+    }
+    std::string reason;
+    index_ = PackIndex::parse({mapping_.data(), mapping_.size()}, reason);
+    if (index_) return;
+    mapping_ = {};
+    fail(std::move(reason));
+}
+
+bool SeedPack::changed_in_place() const {
+    struct stat now;
+    // Whatever else has that name by now, the mapped file is not it, and stays as it was.
+    if (::stat(file_.c_str(), &now) != 0 || now.st_dev != status_.st_dev || now.st_ino != status_.st_ino)
+        return false;
+    return now.st_size != status_.st_size || now.st_mtim.tv_sec != status_.st_mtim.tv_sec ||
+           now.st_mtim.tv_nsec != status_.st_mtim.tv_nsec;
+}
+
+Lookup SeedPack::find(const BuildKey& key) const {
+    if (!index_) return {};
+    Lookup lookup;
+    try {
+        // Rows of a file that shrank would be gone from memory too.
+        if (changed_in_place()) {
+            lookup.place = file_.string();
+            lookup.rejected = file_.string() +
+                              " was not used: it was changed in place since it was opened; replace a seed "
+                              "pack by a rename";
+            return lookup;
+        }
+        const auto place = index_->find(key.digest);
+        if (!place) return {};
+        lookup.place = file_.string();
+        Bytes bytes = mapping_.part(place->offset, place->length);
+        std::string reason;
+        auto entry = decode_entry(bytes, reason);
+        if (entry && entry->key_text != key.text) {
+            entry.reset();
+            reason = "it was made from other ingredients";
+        }
+        if (entry) {
+            lookup.binary = std::move(entry->binary);
+            lookup.entry = std::move(bytes);
+        } else {
+            lookup.rejected =
+                "the entry " + key.digest + " of " + file_.string() + " was not used: " + reason;
+        }
+    } catch (const std::exception& exception) {
+        lookup = {};
+        lookup.rejected = file_.string() + " was not used: " + exception.what();
+    }
+    return lookup;
+}
+
+Bytes SeedPack::entry(std::size_t index) const {
+    if (changed_in_place()) return {};
+    const PackIndex::Place place = index_->place(index);
+    return mapping_.part(place.offset, place.length);
+}
+
+}  // namespace kiln

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whom a cache believes. What it reads becomes code that runs as this user, so what somebody else may have
+// written is refused.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <string>
+
+namespace kiln {
+
+struct Trust {
+    bool group = false;  ///< members of the file's group may write
+};
+
+/// Why a file or directory with this status is not to be trusted ("it belongs to user 1001", "others may
+/// write to it (mode 0777); run chmod go-w on it"); empty when it is: its owner is this user or root, and
+/// nobody else may write to it. With `group`, its owner may also be another member of its group, if this user
+/// is one.
+std::string distrust(const struct stat& status, Trust trust);
+
+}  // namespace kiln

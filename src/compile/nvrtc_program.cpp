@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An NVRTC program from a request, with names that make equal input give equal bytes everywhere.
+#include "compile/nvrtc_program.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+namespace {
+
+// NVRTC puts the current directory before relative file names and writes the result into the line
+// information. So every file gets a name below this root, which the log then loses again.
+constexpr std::string_view kVirtualRoot = "/kiln-virtual/";
+
+// The text with the root before the file names of its #line directives, and one more for its own name.
+std::string rooted(const std::string& name, const std::string& text) {
+    std::string result = "#line 1 \"" + std::string(kVirtualRoot) + name + "\"\n";
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+        const std::size_t quote = text.compare(begin, 6, "#line ") == 0 ? text.find('"', begin) : end;
+        if (quote < end && text[quote + 1] != '/') {
+            result.append(text, begin, quote + 1 - begin).append(kVirtualRoot);
+            begin = quote + 1;
+        }
+        result.append(text, begin, end - begin);
+        begin = end;
+    }
+    return result;
+}
+
+std::string without_root(std::string log) {
+    for (std::size_t at = 0; (at = log.find(kVirtualRoot, at)) != std::string::npos;)
+        log.erase(at, kVirtualRoot.size());
+    return log;
+}
+
+std::string until_nul(std::string text) {
+    text.resize(std::min(text.size(), text.find('\0')));
+    return text;
+}
+
+// After a failure its functions do nothing more, and result() is the first one.
+class Program {
+  public:
+    Program(const NvrtcApi& api, const Source& source) : api_(api) {
+        std::vector<std::string> rooted_texts;
+        for (const auto& header : source.headers) rooted_texts.push_back(rooted(header.name, header.text));
+        rooted_texts.push_back(rooted(source.file_name, source.text));
+        std::vector<const char*> texts, names;
+        for (const auto& text : rooted_texts) texts.push_back(text.c_str());
+        for (const auto& header : source.headers) names.push_back(header.name.c_str());
+        result_ = api_.create_program(&program_, texts.back(), source.file_name.c_str(),
+                                      static_cast<int>(names.size()), texts.data(), names.data());
+    }
+    ~Program() {
+        if (program_ != nullptr) api_.destroy_program(&program_);
+    }
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+
+    /// Returns the log, that of a failure too.
+    std::string compile(const std::vector<std::string>& options) {
+        if (result_ != kNvrtcSuccess) return {};
+        std::vector<const char*> pointers;
+        for (const auto& option : options) pointers.push_back(option.c_str());
+        const NvrtcResult compiled =
+            api_.compile_program(program_, static_cast<int>(pointers.size()), pointers.data());
+        std::string log = without_root(until_nul(text(api_.log_size, api_.log)));
+        if (compiled != kNvrtcSuccess) result_ = compiled;
+        return log;
+    }
+    std::string ptx() { return until_nul(text(api_.ptx_size, api_.ptx)); }
+    std::string cubin() { return text(api_.cubin_size, api_.cubin); }
+    NvrtcResult result() const { return result_; }
+
+  private:
+    using Size = NvrtcResult (*)(NvrtcProgram, std::size_t*);
+    using Copy = NvrtcResult (*)(NvrtcProgram, char*);
+
+    std::string text(Size size, Copy copy) {
+        std::size_t bytes = 0;
+        if (result_ == kNvrtcSuccess) result_ = size(program_, &bytes);
+        std::string text(result_ == kNvrtcSuccess ? bytes : 0, '\0');
+        if (!text.empty()) result_ = copy(program_, text.data());
+        return text;
+    }
+
+    const NvrtcApi& api_;
+    NvrtcProgram program_ = nullptr;
+    NvrtcResult result_ = kNvrtcSuccess;
+};
+
+// NVRTC lists plain numbers; from 90 on each has an architecture-specific form too.
+std::vector<std::string> supported_archs(const NvrtcApi& api) {
+    int count = 0;
+    if (api.supported_arch_count(&count) != kNvrtcSuccess || count <= 0) return {};
+    std::vector<int> numbers(static_cast<std::size_t>(count));
+    if (api.supported_archs(numbers.data()) != kNvrtcSuccess) return {};
+    std::sort(numbers.begin(), numbers.end());
+    std::vector<std::string> archs;
+    for (const int number : numbers) {
+        archs.push_back("sm_" + std::to_string(number));
+        if (number >= 90 && api.major >= 12) archs.push_back(archs.back() + "a");
+    }
+    return archs;
+}
+
+}  // namespace
+
+CompileResponse answer(const NvrtcApi& api, const CompileRequest& request) {
+    CompileResponse response;
+    response.version = std::to_string(api.major) + "." + std::to_string(api.minor);
+    response.supported_archs = supported_archs(api);
+    if (request.wanted == Wanted::facts) return response;
+
+    auto options = request.options;
+    // From 12.9 on NVRTC keeps a cache of its own where there is a driver, and what comes from it has no log.
+    // Not among the key's options: it does not change the binary.
+    if (std::pair(api.major, api.minor) >= std::pair(12, 9)) options.push_back("--no-cache");
+    Program program(api, request.source);
+    response.log = program.compile(options);
+    response.binary = request.wanted == Wanted::ptx ? program.ptx() : program.cubin();
+    response.code = program.result();
+    if (response.code == kNvrtcSuccess) return response;
+    response.status =
+        response.code == kNvrtcOutOfMemory ? CompileStatus::out_of_memory : CompileStatus::refused;
+    response.error = api.error_string(response.code);
+    return response;
+}
+
+}  // namespace kiln

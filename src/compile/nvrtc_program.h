@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One request to an open NVRTC: the same code in this process and in a worker, so that the bytes are the
+// same.
+#pragma once
+
+#include "compile/compile_protocol.h"
+#include "compile/nvrtc_api.h"
+
+namespace kiln {
+
+/// Thread-safe, as NVRTC is. Headers are passed in memory, and nothing is read from disk.
+CompileResponse answer(const NvrtcApi& api, const CompileRequest& request);
+
+}  // namespace kiln

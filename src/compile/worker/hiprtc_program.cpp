@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A hipRTC program from a request.
+#include "compile/worker/hiprtc_program.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+namespace {
+
+// After a failure its functions do nothing more, and result() is the first one.
+class Program {
+  public:
+    Program(const HiprtcApi& api, const Source& source) : api_(api) {
+        std::vector<const char*> texts, names;
+        for (const auto& header : source.headers) {
+            texts.push_back(header.text.c_str());
+            names.push_back(header.name.c_str());
+        }
+        result_ = api_.create_program(&program_, source.text.c_str(), source.file_name.c_str(),
+                                      static_cast<int>(texts.size()), texts.data(), names.data());
+    }
+    ~Program() {
+        if (program_ != nullptr) api_.destroy_program(&program_);
+    }
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+
+    void compile(const std::vector<std::string>& options) {
+        std::vector<const char*> pointers;
+        for (const auto& option : options) pointers.push_back(option.c_str());
+        if (result_ == kHiprtcSuccess)
+            result_ = api_.compile_program(program_, static_cast<int>(pointers.size()), pointers.data());
+    }
+    std::string log() const {
+        std::size_t bytes = 0;
+        if (program_ == nullptr || api_.log_size(program_, &bytes) != kHiprtcSuccess) return {};
+        std::string text(bytes, '\0');
+        if (bytes > 0 && api_.log(program_, text.data()) != kHiprtcSuccess) return {};
+        text.resize(std::min(text.size(), text.find('\0')));
+        return text;
+    }
+    std::string code() {
+        std::size_t bytes = 0;
+        if (result_ == kHiprtcSuccess) result_ = api_.code_size(program_, &bytes);
+        std::string text(bytes, '\0');
+        if (result_ == kHiprtcSuccess) result_ = api_.code(program_, text.data());
+        return text;
+    }
+    HiprtcResult result() const { return result_; }
+
+  private:
+    const HiprtcApi& api_;
+    HiprtcProgram program_ = nullptr;
+    HiprtcResult result_ = kHiprtcSuccess;
+};
+
+// The library writes headers below `scratch`, in a directory of its own ("comgr-1f2e3d/include/"): the log
+// gets their virtual names back.
+std::string with_virtual_names(std::string log, const std::filesystem::path& scratch) {
+    const std::string prefix = scratch.string() + "/";
+    for (std::size_t at = 0; (at = log.find(prefix, at)) != std::string::npos;) {
+        std::size_t end = at + prefix.size();
+        for (const std::string_view folder : {"/include/", "/input/"}) {
+            const auto position = log.find(folder, end);
+            if (position < log.find_first_of(" \n", end)) end = position + folder.size();
+        }
+        log.erase(at, end - at);
+    }
+    return log;
+}
+
+}  // namespace
+
+CompileResponse answer(const HiprtcApi& api, const CompileRequest& request,
+                       const std::filesystem::path& scratch) {
+    CompileResponse response;
+    int major = 0, minor = 0;
+    api.query_version(&major, &minor);
+    response.version = std::to_string(major) + "." + std::to_string(minor);
+    response.supported_archs = api.supported_archs();
+    if (request.wanted == Wanted::facts) return response;
+
+    const auto& archs = response.supported_archs;
+    const std::string processor = request.arch.substr(0, request.arch.find(':'));  // "gfx90a:xnack+"
+    if (!archs.empty() && std::find(archs.begin(), archs.end(), processor) == archs.end()) {
+        response.status = CompileStatus::unsupported_arch;
+        return response;
+    }
+    Program program(api, request.source);
+    program.compile(request.options);
+    response.log = with_virtual_names(program.log(), scratch);
+    response.binary = program.code();
+    response.code = program.result();
+    if (response.code == kHiprtcSuccess) return response;
+    response.status =
+        response.code == kHiprtcOutOfMemory ? CompileStatus::out_of_memory : CompileStatus::refused;
+    response.error = api.error_string(response.code);
+    return response;
+}
+
+}  // namespace kiln

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Background: a few threads that work off a queue, for builds that nobody waits for yet.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+namespace kiln {
+
+/// Thread-safe. Its threads start with the first task.
+class Background {
+  public:
+    explicit Background(int threads);
+    ~Background();
+
+    /// Waits until every task has ended; none may come after that.
+    void finish();
+
+    /// The task must not throw. Throws std::system_error when no thread can be started.
+    void post(std::function<void()> task);
+
+  private:
+    struct Pool;
+
+    const int threads_;
+    std::unique_ptr<Pool> pool_;
+};
+
+}  // namespace kiln

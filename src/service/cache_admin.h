@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the parts of Cache share: its state, and how an entry is read and named for people.
+#pragma once
+
+#include <kiln/cache.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/entry.h"
+#include "service/cache_setup.h"
+
+namespace kiln {
+
+struct Cache::State {
+    CacheOptions options;
+    std::unique_ptr<DiskCache> disk;      ///< always there
+    std::unique_ptr<RemoteCache> remote;  ///< nullptr: none
+};
+
+struct ReadEntry {
+    CacheEntry summary;
+    Entry entry;
+};
+/// A sound entry of that digest, read; else nullopt, and `reason` says why.
+std::optional<ReadEntry> read_entry(const std::string& digest, const Bytes& bytes, std::string& reason);
+
+/// The one digest that starts so. Throws UsageError: none, several, or no digits of a key.
+std::string resolve_key(const DiskCache& disk, std::string_view key,
+                        const std::vector<DiskCache::Item>& items);
+
+/// Most recently used first; of two with one time the smaller digest.
+std::vector<DiskCache::Item> items_by_use(const DiskCache& disk);
+
+}  // namespace kiln

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CacheSetup: the tiers that the options of a cache, together with the environment, ask for.
+#pragma once
+
+#include <kiln/cache.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/disk_cache.h"
+#include "cache/remote_cache.h"
+#include "cache/seed_pack.h"
+
+namespace kiln {
+
+struct CacheSetup {
+    std::unique_ptr<DiskCache> disk;      ///< nullptr: switched off, or no_directory
+    std::vector<SeedPack> seeds;          ///< in the order of look-ups; each has a problem() of its own
+    std::unique_ptr<RemoteCache> remote;  ///< nullptr: none asked for
+    std::string no_directory;             ///< why there is no disk tier though it was asked for; else empty
+};
+
+/// What an option leaves open the environment decides. Throws UsageError for a bad value in the environment,
+/// and for a remote's wrong URL or unreadable files; storage that can't be used is a problem() of its tier.
+CacheSetup open_cache(const CacheOptions& options);
+
+// Its parts, each of which throws as above.
+std::unique_ptr<DiskCache> open_disk(const CacheOptions& options);
+std::vector<SeedPack> open_seeds(const CacheOptions& options);
+std::unique_ptr<RemoteCache> open_remote(const CacheOptions& options);
+/// Whom the options let be believed.
+Trust trust_of(const CacheOptions& options);
+/// The remote that is meant: the options' own, else the environment's. An empty url: none. Throws UsageError.
+RemoteOptions remote_options(const CacheOptions& options);
+
+}  // namespace kiln

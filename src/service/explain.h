@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why a key is a hit or a miss.
+#pragma once
+
+#include <kiln/service.h>
+
+#include "service/cache_setup.h"
+
+namespace kiln {
+
+/// Looks where a build would look, without marking anything as used. On a miss: the nearest entry of the same
+/// kernel, on disk and in packs. The same variant made otherwise (compiler, header, option, line of the
+/// template) is nearer than another variant, and what is for the same backend is nearer than either. Throws
+/// nothing for what lies there.
+Explanation explain_key(const BuildKey& key, const CacheSetup& setup);
+
+}  // namespace kiln

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counters by atomic_ref, so that there is one list of them, the public struct.
+#include "service/observer.h"
+
+#include <atomic>
+
+namespace kiln {
+
+void Observer::count(std::uint64_t Counters::*counter, std::uint64_t amount) {
+    std::atomic_ref(counters_.*counter).fetch_add(amount, std::memory_order_relaxed);
+}
+
+Counters Observer::counters() const {
+    Counters snapshot;
+    for (const auto& field : counter_fields())
+        snapshot.*field.value = std::atomic_ref(counters_.*field.value).load(std::memory_order_relaxed);
+    return snapshot;
+}
+
+Counters Observer::take_new() {
+    const Counters now = counters();
+    const std::lock_guard lock(mutex_);
+    Counters news;
+    for (const auto& field : counter_fields()) {
+        news.*field.value =
+            now.*field.value > taken_.*field.value ? now.*field.value - taken_.*field.value : 0;
+        taken_.*field.value += news.*field.value;
+    }
+    return news;
+}
+
+void Observer::warn_once(const std::string& text) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!warned_.insert(text).second) return;
+    }
+    warn_(text);
+}
+
+}  // namespace kiln

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Look-ups in the order disk, packs, remote.
+#include "service/tiers.h"
+
+#include <utility>
+
+#include "base/stopwatch.h"
+#include "cache/entry.h"
+
+namespace kiln {
+
+Tiers::Tiers(CacheSetup setup, Observer& observer) : setup_(std::move(setup)), observer_(observer) {
+    if (!setup_.no_directory.empty()) observer_.warn_once(setup_.no_directory);
+    if (setup_.disk) tell_of(Origin::disk, setup_.disk->problem(), "; new kernels are kept in memory only");
+    for (const auto& pack : setup_.seeds) tell_of(Origin::seed, pack.problem(), "");
+}
+
+void Tiers::tell_of(Origin tier, const std::string& problem, const std::string& consequence) {
+    if (problem.empty()) return;
+    const std::string text = problem + consequence;
+    observer_.trace({TraceKind::unavailable, tier, {}, {}, 0, 0, text});
+    observer_.warn_once(text);
+}
+
+std::optional<Tiers::Hit> Tiers::accept(const Wanted& wanted, Lookup lookup, Origin origin,
+                                        double elapsed_ms) {
+    if (!lookup.rejected.empty() && !wanted.again) {
+        observer_.count(&Counters::rejected_entries);
+        observer_.trace(
+            {TraceKind::reject, origin, wanted.key.digest, wanted.variant, elapsed_ms, 0, lookup.rejected});
+        observer_.warn_once(lookup.rejected);
+    }
+    if (!lookup.binary) return std::nullopt;
+    if (wanted.refused != nullptr && lookup.binary->bytes == *wanted.refused) return std::nullopt;
+    observer_.count(origin == Origin::disk   ? &Counters::disk_hits
+                    : origin == Origin::seed ? &Counters::seed_hits
+                                             : &Counters::remote_hits);
+    observer_.count(&Counters::bytes_read, lookup.entry.size());
+    observer_.count(&Counters::saved_ms, static_cast<std::uint64_t>(lookup.binary->compile_ms));
+    observer_.trace({TraceKind::hit, origin, wanted.key.digest, wanted.variant, elapsed_ms,
+                     lookup.entry.size(), lookup.place});
+    return Hit{std::move(*lookup.binary), origin};
+}
+
+std::optional<Tiers::Hit> Tiers::find(const Wanted& wanted) {
+    if (auto hit = find_on_disk(wanted)) return hit;
+    for (const auto& pack : setup_.seeds) {
+        const Stopwatch watch;
+        auto lookup = pack.find(wanted.key);
+        if (auto hit = accept(wanted, std::move(lookup), Origin::seed, watch.elapsed_ms())) return hit;
+    }
+    return find_remotely(wanted);
+}
+
+std::optional<Tiers::Hit> Tiers::find_on_disk(const Wanted& wanted) {
+    if (!setup_.disk || !setup_.disk->readable()) return std::nullopt;
+    const Stopwatch watch;
+    auto lookup = setup_.disk->find(wanted.key);
+    return accept(wanted, std::move(lookup), Origin::disk, watch.elapsed_ms());
+}
+
+std::optional<Tiers::Hit> Tiers::find_remotely(const Wanted& wanted) {
+    if (!setup_.remote) return std::nullopt;
+    const Stopwatch watch;
+    auto lookup = setup_.remote->find(wanted.key);
+    tell_of(Origin::remote, setup_.remote->problem(), "");
+    const Bytes entry = lookup.entry;
+    auto hit = accept(wanted, std::move(lookup), Origin::remote, watch.elapsed_ms());
+    if (hit) store_on_disk(wanted, entry);
+    return hit;
+}
+
+bool Tiers::store_on_disk(const Wanted& wanted, const Bytes& entry) {
+    if (!setup_.disk || !setup_.disk->readable()) return false;
+    const auto result = setup_.disk->store(wanted.key.digest, entry);
+    if (result.pruned_entries > 0) {
+        observer_.count(&Counters::pruned_entries, result.pruned_entries);
+        const std::string detail = std::to_string(result.pruned_entries) + " entries";
+        observer_.trace({TraceKind::prune, Origin::disk, {}, {}, 0, result.pruned_bytes, detail});
+    }
+    if (!result.stored) {
+        const std::string problem = result.reason.empty() ? setup_.disk->problem() : result.reason;
+        tell_of(Origin::disk, problem, "; new kernels are kept in memory only");
+        return false;
+    }
+    observer_.count(&Counters::stored_entries);
+    observer_.count(&Counters::bytes_written, entry.size());
+    observer_.trace({TraceKind::store, Origin::disk, wanted.key.digest, wanted.variant, 0, entry.size(), {}});
+    return true;
+}
+
+bool Tiers::store(const Wanted& wanted, const Binary& binary) {
+    if (!setup_.disk && !setup_.remote) return false;
+    const Bytes entry = encode_entry(wanted.key, binary);
+    const bool stored = store_on_disk(wanted, entry);
+    if (setup_.remote && !setup_.remote->read_only()) {
+        if (setup_.remote->store(wanted.key.digest, entry)) {
+            observer_.count(&Counters::remote_stores);
+            observer_.count(&Counters::bytes_written, entry.size());
+            observer_.trace(
+                {TraceKind::store, Origin::remote, wanted.key.digest, wanted.variant, 0, entry.size(), {}});
+        }
+        tell_of(Origin::remote, setup_.remote->problem(), "");
+    }
+    return stored;
+}
+
+LocalLocks* Tiers::locks() {
+    if (!setup_.disk || !setup_.disk->readable() || !setup_.disk->problem().empty()) return nullptr;
+    return &setup_.disk->locks();
+}
+
+RemoteCache* Tiers::leases() {
+    return setup_.remote && !setup_.remote->read_only() ? setup_.remote.get() : nullptr;
+}
+
+void Tiers::flush() {
+    if (!setup_.disk || !setup_.disk->problem().empty()) return;
+    setup_.disk->add(observer_.take_new());
+}
+
+}  // namespace kiln
