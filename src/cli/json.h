@@ -3,6 +3,8 @@
 // JSON with the fields in the order in which they were written.
 #pragma once
 
+#include <kiln/template.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -14,6 +16,18 @@ using Json = nlohmann::ordered_json;
 template <class T>
 Json or_null(const std::optional<T>& value) {
     return value ? Json(*value) : Json();
+}
+
+inline Json value_json(const Value& value) {
+    return value.is_int()    ? Json(value.as_int())
+           : value.is_bool() ? Json(value.as_bool())
+                             : Json(value.as_type());
+}
+
+inline Json values_json(const Values& values) {
+    Json json = Json::object();
+    for (const auto& [parameter, value] : values) json[parameter] = value_json(value);
+    return json;
 }
 
 /// Indented, with a newline at the end. Bytes that are no UTF-8 are replaced.

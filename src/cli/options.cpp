@@ -6,36 +6,26 @@
 
 #include <kiln/error.h>
 
-#include <boost/program_options.hpp>
 #include <fstream>
 #include <limits>
 #include <sstream>
 
+#include "cli/command_line.h"
 #include "cli/parameter_options.h"
 #include "cli/words.h"
 
 namespace kiln::cli {
 namespace {
 
-namespace po = boost::program_options;
-
 // No short options, so that "--bm -1" gives BM the value -1; no guessing from prefixes.
 constexpr int kStyle = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
                        po::command_line_style::long_allow_next;
-constexpr unsigned kHelpWidth = 110;
 constexpr std::size_t kMostConfigBytes = 1 << 20;
 constexpr int kMaxExtent = std::numeric_limits<int>::max();
 
-po::typed_value<std::string>* text(const char* value_name) {
-    return po::value<std::string>()->value_name(value_name);
-}
-po::typed_value<std::vector<std::string>>* texts(const char* value_name) {
-    return po::value<std::vector<std::string>>()->composing()->value_name(value_name);
-}
-
 /// Options that a configuration file may set too.
 // clang-format off
-po::options_description common_options() {
+po::options_description product_options() {
     po::options_description what("What to compute", kHelpWidth), where("Where", kHelpWidth),
         how("How to measure and check", kHelpWidth), build("Building", kHelpWidth), all(kHelpWidth);
     what.add_options()
@@ -44,10 +34,7 @@ po::options_description common_options() {
         ("m", text("ROWS"), "rows of A and C (1024; on the host 512)")
         ("n", text("COLUMNS"), "columns of B and C (1024; on the host 512)")
         ("k", text("DEPTH"), "columns of A, rows of B (1024; on the host 512)");
-    where.add_options()
-        ("backend", text("NAME"), "auto, cuda, hip or host (auto: the first that has a device)")
-        ("device", text("N"), "which device, from 0 (0); see --list-devices")
-        ("arch", text("NAME"), "architecture to compile for, such as sm_90a (the device's own)");
+    add_target_options(where, "--list-devices");
     how.add_options()
         ("iters", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
         ("warmup", text("N"), "launches before those, beside the verified one (5; on the host 0)")
@@ -58,10 +45,8 @@ po::options_description common_options() {
     build.add_options()
         ("compile-only", po::bool_switch(), "compile, report, don't run; needs no device")
         ("emit", text("WHAT"), "write source, ptx, binary, log or key, and end; needs no device")
-        ("output", text("FILE"), "where --emit writes (standard output)")
-        ("cache-dir", text("DIR"), "directory of the cache (KILN_CACHE_DIR, else kiln in the user's cache directory)")
-        ("no-cache", po::bool_switch(), "neither read nor write the cache on disk")
-        ("template-dir", texts("DIR"), "search DIR/*.cu before the built-in templates; may be repeated");
+        ("output", text("FILE"), "where --emit writes (standard output)");
+    add_cache_options(build);
     all.add(what).add(where).add(how).add(build);
     return all;
 }
@@ -77,30 +62,7 @@ po::options_description command_line_options() {
         ("help", "print this help; with --kernel NAME, that kernel's parameters");
     return options;
 }
-
 // clang-format on
-std::string plain(std::string option) {
-    option.erase(0, option.find_first_not_of('-'));
-    return option;
-}
-
-std::vector<std::string> names_of(const po::options_description& options) {
-    std::vector<std::string> names;
-    for (const auto& option : options.options()) names.push_back(option->long_name());
-    return names;
-}
-
-std::string optional_text(const po::variables_map& given, const char* option, const std::string& otherwise) {
-    return given.count(option) != 0 ? given[option].as<std::string>() : otherwise;
-}
-
-std::vector<std::filesystem::path> template_directories(const po::variables_map& given) {
-    std::vector<std::filesystem::path> directories;
-    if (given.count("template-dir") != 0)
-        for (const std::string& directory : given["template-dir"].as<std::vector<std::string>>())
-            directories.emplace_back(directory);
-    return directories;
-}
 
 class Parser {
   public:
@@ -206,17 +168,6 @@ class Parser {
         return content;
     }
 
-    /// An option that lost its value has swallowed the next one, and no option means anything when empty.
-    static void check_value(const po::option& option) {
-        if (option.value.empty()) return;
-        const std::string& value = option.value.front();
-        const std::string written = "--" + option.string_key;
-        if (value.starts_with("--") && option.original_tokens.size() > 1)
-            throw UsageError(written + " needs a value, and " + value + " stands in its place. Write " +
-                             written + " VALUE, or " + written + "=" + value + " if that is meant.");
-        if (value.empty()) throw UsageError(written + " has an empty value; give it one, or leave it out.");
-    }
-
     static std::string stray(const std::string& word) {
         return "unexpected argument '" + word +
                "': options start with two dashes and are written in full, as in --" +
@@ -248,6 +199,7 @@ class Parser {
 
     Options convert(const po::variables_map& given) const {
         Options options;
+        static_cast<CommonOptions&>(options) = common_options(given);
         const auto has = [&](const char* option) { return given.count(option) != 0; };
         const auto whole = [&](const char* option, std::uint64_t min, std::uint64_t max) {
             return parse_whole(std::string("--") + option, given[option].as<std::string>(), min, max);
@@ -259,20 +211,12 @@ class Parser {
         if (has("m")) options.m = static_cast<int>(whole("m", 1, kMaxExtent));
         if (has("n")) options.n = static_cast<int>(whole("n", 1, kMaxExtent));
         if (has("k")) options.k = static_cast<int>(whole("k", 1, kMaxExtent));
-        if (has("backend"))
-            if (const auto backend = choice("backend", {"auto", "cuda", "hip", "host"}); backend != 0)
-                options.backend = static_cast<Backend>(backend - 1);
-        if (has("device")) options.device = static_cast<int>(whole("device", 0, 1023));
-        options.arch = optional_text(given, "arch", "");
         options.compile_only = given["compile-only"].as<bool>();
         if (has("iters")) options.iterations = static_cast<int>(whole("iters", 1, 1'000'000));
         if (has("warmup")) options.warm_up = static_cast<int>(whole("warmup", 0, 1'000'000));
         options.cold_l2 = given["cold-l2"].as<bool>();
         if (has("verify")) options.verify = static_cast<Verify>(choice("verify", {"full", "sample", "none"}));
         if (has("seed")) options.seed = whole("seed", 0, std::numeric_limits<std::uint64_t>::max());
-        if (has("cache-dir")) options.cache_directory = given["cache-dir"].as<std::string>();
-        options.use_cache = !given["no-cache"].as<bool>();
-        options.template_directories = template_directories(given);
         if (has("emit"))
             options.emit = static_cast<Emit>(choice("emit", {"source", "ptx", "binary", "log", "key"}));
         options.output = optional_text(given, "output", "");
@@ -309,7 +253,7 @@ class Parser {
     const std::vector<std::string>& arguments_;
     std::string config_;  // empty: none
     std::string config_text_;
-    const po::options_description common_ = common_options();
+    const po::options_description common_ = product_options();
     const po::options_description command_line_ = command_line_options();
     po::options_description all_{kHelpWidth};
 };

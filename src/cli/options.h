@@ -5,7 +5,6 @@
 #pragma once
 
 #include <kiln/template.h>
-#include <kiln/types.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/common_options.h"
 #include "cli/dtype.h"
 
 namespace kiln::cli {
@@ -25,7 +25,7 @@ std::string_view name(Verify verify);
 std::string_view name(Emit emit);
 
 /// What was asked for. Not set means: to be chosen when the device is known.
-struct Options {
+struct Options : CommonOptions {
     Action action = Action::multiply;
     std::string help;  ///< the text for Action::help
 
@@ -34,9 +34,6 @@ struct Options {
     std::optional<int> m, n, k;
     Values values;  ///< of the template's parameters, those that were given
 
-    std::optional<Backend> backend;
-    int device = 0;
-    std::string arch;
     bool compile_only = false;
 
     std::optional<int> iterations;
@@ -44,10 +41,6 @@ struct Options {
     bool cold_l2 = false;
     std::optional<Verify> verify;
     std::uint64_t seed = 1;
-
-    std::optional<std::filesystem::path> cache_directory;
-    bool use_cache = true;
-    std::vector<std::filesystem::path> template_directories;
 
     std::optional<Emit> emit;
     std::filesystem::path output;  ///< empty: standard output

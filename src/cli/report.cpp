@@ -4,48 +4,16 @@
 #include "cli/report.h"
 
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
+#include "cli/figures.h"
 #include "cli/json.h"
 #include "cli/words.h"
 
 namespace kiln::cli {
 namespace {
 
-__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
-    char text[512];
-    std::va_list arguments;
-    va_start(arguments, pattern);
-    std::vsnprintf(text, sizeof text, pattern, arguments);
-    va_end(arguments);
-    return text;
-}
-
-std::string line(const char* title, const std::string& text) {
-    return format("  %-10s ", title) + text + "\n";
-}
-
-/// "1.25 us", "3.4 ms", "2.1 s"
-std::string duration(double ms) {
-    if (ms < 1) return format("%.4g us", ms * 1000);
-    if (ms < 1000) return format("%.4g ms", ms);
-    return format("%.4g s", ms / 1000);
-}
-
 std::string build_text(const Report& report) {
-    const std::string took = duration(report.build_ms);
-    std::string text;
-    switch (report.cache) {
-        case Origin::compiled:
-            text = "compiled in " + took;
-            break;
-        case Origin::off:
-            text = "compiled in " + took + ", the cache being off";
-            break;
-        default:
-            text = "from the cache (" + std::string(name(report.cache)) + ") in " + took;
-    }
+    std::string text = origin_text(report.cache, report.build_ms);
     if (report.load_ms) text += ", loaded in " + duration(*report.load_ms);
     return text;
 }
@@ -118,11 +86,6 @@ std::string to_text(const Report& report, const Terminal& terminal) {
 }
 
 std::string to_json(const Report& report) {
-    Json variant = Json::object();
-    for (const auto& [parameter, value] : report.variant)
-        variant[parameter] = value.is_int()    ? Json(value.as_int())
-                             : value.is_bool() ? Json(value.as_bool())
-                                               : Json(value.as_type());
     Json time;
     if (report.time)
         time = {{"min", report.time->min_ms},
@@ -131,7 +94,7 @@ std::string to_json(const Report& report) {
                 {"iterations", report.time->iterations}};
     Json json;
     json["kernel"] = report.kernel;
-    json["variant"] = variant;
+    json["variant"] = values_json(report.variant);
     json["dtype"] = name(report.dtype);
     json["backend"] = name(report.backend);
     json["device"] = or_null(report.device);

@@ -50,11 +50,6 @@ std::string to_json(const Report& report);
 /// What is wrong with the result, in a sentence.
 std::string describe_failure(const Verdict& verdict);
 
-/// {"error": {"kind": ..., "message": ...}}
-std::string error_json(const std::string& kind, const std::string& message);
-/// {NAME: TEXT}
-std::string text_json(const std::string& name, const std::string& text);
-
 /// A template for --list-kernels.
 struct KernelEntry {
     std::string name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --list-kernels, --list-devices, --version, --help and errors print.
+// What --list-kernels and --list-devices print.
 #include <algorithm>
 
 #include "cli/json.h"
@@ -8,16 +8,6 @@
 #include "cli/words.h"
 
 namespace kiln::cli {
-
-std::string error_json(const std::string& kind, const std::string& message) {
-    return dumped({{"error", {{"kind", kind}, {"message", message}}}});
-}
-
-std::string text_json(const std::string& name, const std::string& text) {
-    Json json;
-    json[name] = text;
-    return dumped(json);
-}
 
 std::string kernels_text(const std::vector<KernelEntry>& kernels) {
     std::size_t width = 0;

@@ -14,6 +14,9 @@
 namespace kiln::cli {
 namespace {
 
+constexpr std::string_view kWipe = "\r\033[K";
+constexpr std::string_view kWipeRest = "\033[K";
+
 std::string in_colour(Colour colour, std::string_view text) {
     const char* const code = colour == Colour::red ? "\033[31m" : colour == Colour::green ? "\033[32m" : "";
     return colour == Colour::none ? std::string(text) : code + std::string(text) + "\033[0m";
@@ -31,20 +34,41 @@ void reserve_standard_descriptors() {
     }
 }
 
-Terminal::Terminal()
-    : output_is_terminal_(isatty(STDOUT_FILENO) == 1), errors_are_terminal_(isatty(STDERR_FILENO) == 1) {}
+Terminal::Terminal(std::string program)
+    : program_(std::move(program)),
+      input_is_terminal_(isatty(STDIN_FILENO) == 1),
+      output_is_terminal_(isatty(STDOUT_FILENO) == 1),
+      errors_are_terminal_(isatty(STDERR_FILENO) == 1) {}
 
 std::string Terminal::painted(Colour colour, std::string_view text) const {
     return in_colour(output_is_terminal_ ? colour : Colour::none, text);
 }
 
-void Terminal::note(std::string_view message) const {
-    write_error("jit-gemm: " + std::string(message) + "\n");
+void Terminal::say(const std::string& text) const {
+    const std::lock_guard lock(mutex_);
+    write_error(status_.empty() ? text : std::string(kWipe) + text + status_);
 }
 
+void Terminal::note(std::string_view message) const { say(program_ + ": " + std::string(message) + "\n"); }
+
 void Terminal::complain(std::string_view message) const {
-    write_error(in_colour(errors_are_terminal_ ? Colour::red : Colour::none, "jit-gemm:") + " " +
-                std::string(message) + "\n");
+    say(in_colour(errors_are_terminal_ ? Colour::red : Colour::none, program_ + ":") + " " +
+        std::string(message) + "\n");
+}
+
+void Terminal::status(std::string_view line) const {
+    if (!errors_are_terminal_) return;
+    const std::lock_guard lock(mutex_);
+    if (status_.empty() && line.empty()) return;
+    status_ = line.empty() ? std::string() : program_ + ": " + std::string(line);
+    write_error("\r" + status_ + std::string(kWipeRest));
+}
+
+bool Terminal::ask(std::string_view question) const {
+    say(program_ + ": " + std::string(question) + " [y/N] ");
+    char answer[16] = {};
+    if (std::fgets(answer, sizeof answer, stdin) == nullptr) return false;
+    return answer[0] == 'y' || answer[0] == 'Y';
 }
 
 void Terminal::print(std::string_view text) const {
@@ -52,7 +76,7 @@ void Terminal::print(std::string_view text) const {
         throw UsageError("can't write to standard output: it is closed, or its disk is full.");
 }
 
-Progress::Progress(const Terminal& terminal, std::string what) : what_(std::move(what)) {
+Progress::Progress(const Terminal& terminal, std::string what) : terminal_(terminal), what_(std::move(what)) {
     if (terminal.errors_are_terminal()) thread_ = std::thread([this] { show(); });
 }
 
@@ -71,9 +95,9 @@ void Progress::show() {
     int seconds = 0;
     while (!ended_condition_.wait_for(lock, std::chrono::seconds(1), [this] { return ended_; })) {
         ++seconds;
-        write_error("\rjit-gemm: " + what_ + ", " + std::to_string(seconds) + " s ");
+        terminal_.status(what_ + ", " + std::to_string(seconds) + " s ");
     }
-    if (seconds > 0) write_error("\r\033[K");
+    if (seconds > 0) terminal_.status({});
 }
 
 }  // namespace kiln::cli

@@ -20,27 +20,42 @@ enum class Colour { none, red, green };
 
 class Terminal {
   public:
-    Terminal();
+    /// program: its name, in front of every message.
+    explicit Terminal(std::string program);
 
     /// The text in that colour when standard output is a terminal.
     std::string painted(Colour colour, std::string_view text) const;
-    /// "jit-gemm: MESSAGE" on standard error. Thread-safe.
+    /// "PROGRAM: MESSAGE" on standard error. Thread-safe.
     void note(std::string_view message) const;
     /// The same, the name in red on a terminal.
     void complain(std::string_view message) const;
     /// Writes to standard output. Throws UsageError when that fails (a full disk, a closed pipe).
     void print(std::string_view text) const;
 
+    /// A question on standard error, answered on standard input; anything but y is no.
+    bool ask(std::string_view question) const;
+
+    bool input_is_terminal() const { return input_is_terminal_; }
     bool output_is_terminal() const { return output_is_terminal_; }
     bool errors_are_terminal() const { return errors_are_terminal_; }
 
+    /// Shows a line on standard error that stays last, below all messages, until the next call; empty: no
+    /// line. Only where that is a terminal. Thread-safe.
+    void status(std::string_view line) const;
+
   private:
+    void say(const std::string& text) const;
+
+    std::string program_;
+    bool input_is_terminal_;
     bool output_is_terminal_;
     bool errors_are_terminal_;
+    mutable std::mutex mutex_;
+    mutable std::string status_;
 };
 
-/// Shows on standard error what is going on and for how long, if that is a terminal and the phase lasts
-/// longer than a second; wipes the line when destroyed.
+/// Shows as the terminal's status what is going on and for how long, if the phase lasts longer than a second;
+/// wipes it when destroyed. The terminal must outlive it.
 class Progress {
   public:
     Progress(const Terminal& terminal, std::string what);
@@ -51,6 +66,7 @@ class Progress {
   private:
     void show();
 
+    const Terminal& terminal_;
     std::string what_;
     std::mutex mutex_;
     std::condition_variable ended_condition_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <numeric>
@@ -62,6 +63,25 @@ std::uint64_t parse_whole(std::string_view option, std::string_view text, std::u
     else
         message += "not one (write it in decimal digits)";
     throw UsageError(message + ".");
+}
+
+std::uint64_t parse_size(std::string_view option, std::string_view text) {
+    constexpr double kMost = 0x1p53;  // what a double counts exactly
+    double amount = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, problem] = std::from_chars(text.data(), end, amount, std::chars_format::fixed);
+    std::string unit = folded({stop, static_cast<std::size_t>(end - stop)});
+    std::erase(unit, ' ');
+    const auto power = std::string_view("kmgt").find(unit.empty() ? 'b' : unit[0]);
+    const bool scaled = power != std::string_view::npos;
+    const std::string_view rest = std::string_view(unit).substr(scaled ? 1 : 0);
+    const bool known =
+        scaled ? rest.empty() || rest == "b" || rest == "ib" : rest.empty() || rest == "b" || rest == "bytes";
+    if (scaled) amount = std::ldexp(amount, 10 * (static_cast<int>(power) + 1));
+    if (problem == std::errc() && known && amount >= 0 && amount <= kMost)
+        return static_cast<std::uint64_t>(amount);
+    throw UsageError(std::string(option) + " must be a number of bytes, such as 500000, 64MiB or 1.5GiB; '" +
+                     std::string(text) + "' is not.");
 }
 
 std::size_t parse_choice(std::string_view option, std::string_view text,

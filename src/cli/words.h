@@ -15,6 +15,9 @@ namespace kiln::cli {
 std::uint64_t parse_whole(std::string_view option, std::string_view text, std::uint64_t min,
                           std::uint64_t max);
 
+/// "500", "64KiB", "1.5 GiB", "2G": bytes, in powers of 1024. Throws UsageError.
+std::uint64_t parse_size(std::string_view option, std::string_view text);
+
 /// The position of text in choices. Throws UsageError that lists them and names the nearest.
 std::size_t parse_choice(std::string_view option, std::string_view text,
                          const std::vector<std::string_view>& choices);

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "cli/parallel.h"
+#include "cli/program.h"
 #include "cli/report.h"
 #include "cli/timing.h"
 #include "cli/words.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs jit-gemm as a person would, with a cache directory of its own, on the host unless told
-// otherwise; and the template texts that tests feed to it.
+// Runs jit-gemm and kiln as a person would, with a cache directory of their own; and the template texts that
+// tests feed to them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,29 +28,26 @@ struct Outcome {
     nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-class JitGemm : public ::testing::Test {
+/// A program that lies beside the test, with a folder of its own.
+class Program : public ::testing::Test {
   protected:
+    explicit Program(std::string name) : program_((own_directory() / name).string()) {}
+
     /// Exactly these arguments; an environment replaces the usual one, KILN_CACHE_DIR.
     Outcome run(Arguments arguments, Environment environment = {}) const {
-        if (environment.empty()) environment = {{"KILN_CACHE_DIR", (folder_.path() / "cache").string()}};
-        arguments.insert(arguments.begin(), (own_directory() / "jit-gemm").string());
+        if (environment.empty()) environment = usual_environment();
+        arguments.insert(arguments.begin(), program_);
         return run_program(std::move(arguments), std::move(environment));
     }
 
-    /// A small product on the host, and these arguments.
-    Outcome multiply(const Arguments& more = {}, Environment environment = {}) const {
-        Arguments arguments = {"--backend", "host", "--kernel", "gemm_naive", "--m",
-                               "5",         "--n",  "6",        "--k",        "7"};
-        arguments.insert(arguments.end(), more.begin(), more.end());
-        return run(std::move(arguments), std::move(environment));
+    /// A shell command in which "$0" is the program.
+    Outcome run_in_shell(const std::string& command, Environment environment = {}) const {
+        if (environment.empty()) environment = usual_environment();
+        return run_program({"/bin/sh", "-c", command, program_}, std::move(environment));
     }
 
-    /// gemm_tiled on the host, without running it, and these arguments.
-    Outcome compile_tiled(const Arguments& more = {}) const {
-        Arguments arguments = {"--backend", "host", "--emit", "key"};
-        arguments.insert(arguments.end(), more.begin(), more.end());
-        return run(std::move(arguments));
-    }
+    Environment usual_environment() const { return {{"KILN_CACHE_DIR", path("cache").string()}}; }
+    const std::string& program() const { return program_; }
 
     /// Writes NAME.cu into a template directory and returns that directory.
     std::string with_template(const std::string& name, const std::string& text) const {
@@ -79,13 +76,34 @@ class JitGemm : public ::testing::Test {
     }
 
   private:
+    std::string program_;
     TemporaryDirectory folder_;
+};
+
+class JitGemm : public Program {
+  protected:
+    JitGemm() : Program("jit-gemm") {}
+
+    /// A small product on the host, and these arguments.
+    Outcome multiply(const Arguments& more = {}, Environment environment = {}) const {
+        Arguments arguments = {"--backend", "host", "--kernel", "gemm_naive", "--m",
+                               "5",         "--n",  "6",        "--k",        "7"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(std::move(arguments), std::move(environment));
+    }
+
+    /// gemm_tiled on the host, without running it, and these arguments.
+    Outcome compile_tiled(const Arguments& more = {}) const {
+        Arguments arguments = {"--backend", "host", "--emit", "key"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(std::move(arguments));
+    }
 };
 
 /// One paragraph on standard error with the program's name in front, and nothing that a person should
 /// not have to read.
-inline void expect_clean_error(const Outcome& outcome) {
-    EXPECT_EQ(outcome.err.rfind("jit-gemm: ", 0), 0U) << outcome.err;
+inline void expect_clean_error(const Outcome& outcome, const std::string& program = "jit-gemm") {
+    EXPECT_EQ(outcome.err.rfind(program + ": ", 0), 0U) << outcome.err;
     for (const char* bad : {"terminate called", "Aborted", "Segmentation", "what():", "\033", "boost"})
         EXPECT_EQ(outcome.err.find(bad), std::string::npos) << outcome.err;
 }

@@ -37,6 +37,13 @@ function(check name)
   expect("${KILN_VERSION}")
   run(${prefix}/bin/jit-gemm --list-kernels)
   expect("gemm_tiled")
+  run(${prefix}/bin/kiln --version)
+  expect("${KILN_VERSION}")
+  run(${prefix}/bin/kiln completion bash)
+  expect("complete .*-F _kiln kiln")
+  if(NOT EXISTS ${prefix}/share/bash-completion/completions/kiln)
+    message(FATAL_ERROR "the completion script was not installed")
+  endif()
 
   # Whether hipRTC is here or not: the worker program must be found, and start.
   execute_process(COMMAND ${prefix}/bin/jit-gemm --arch gfx90a --compile-only --no-cache

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options that all programs have, and the checks that Boost.Program_options does not make.
+#include "cli/command_line.h"
+
+#include <kiln/error.h>
+
+#include "cli/words.h"
+
+namespace kiln::cli {
+
+po::typed_value<std::string>* text(const char* value_name) {
+    return po::value<std::string>()->value_name(value_name);
+}
+
+po::typed_value<std::vector<std::string>>* texts(const char* value_name) {
+    return po::value<std::vector<std::string>>()->composing()->value_name(value_name);
+}
+
+void check_value(const po::option& option) {
+    if (option.value.empty()) return;
+    const std::string& value = option.value.front();
+    const std::string written = "--" + option.string_key;
+    if (value.starts_with("--") && option.original_tokens.size() > 1)
+        throw UsageError(written + " needs a value, and " + value + " stands in its place. Write " + written +
+                         " VALUE, or " + written + "=" + value + " if that is meant.");
+    if (value.empty()) throw UsageError(written + " has an empty value; give it one, or leave it out.");
+}
+
+std::string plain(std::string option) {
+    option.erase(0, option.find_first_not_of('-'));
+    return option;
+}
+
+std::vector<std::string> names_of(const po::options_description& options) {
+    std::vector<std::string> names;
+    for (const auto& option : options.options()) names.push_back(option->long_name());
+    return names;
+}
+
+std::string optional_text(const po::variables_map& given, const char* option, const std::string& otherwise) {
+    return given.count(option) != 0 ? given[option].as<std::string>() : otherwise;
+}
+
+std::vector<std::filesystem::path> template_directories(const po::variables_map& given) {
+    std::vector<std::filesystem::path> directories;
+    if (given.count("template-dir") != 0)
+        for (const std::string& directory : given["template-dir"].as<std::vector<std::string>>())
+            directories.emplace_back(directory);
+    return directories;
+}
+
+// clang-format off
+void add_target_options(po::options_description& options, const std::string& see_devices) {
+    const std::string device = "which device, from 0 (0); see " + see_devices;
+    options.add_options()
+        ("backend", text("NAME"), "auto, cuda, hip or host (auto: the first that has a device)")
+        ("device", text("N"), device.c_str())
+        ("arch", text("NAME"), "architecture to compile for, such as sm_90a (the device's own)");
+}
+
+void add_cache_options(po::options_description& options) {
+    options.add_options()
+        ("cache-dir", text("DIR"), "directory of the cache (KILN_CACHE_DIR, else kiln in the user's cache directory)")
+        ("no-cache", po::bool_switch(), "neither read nor write the cache on disk")
+        ("template-dir", texts("DIR"), "search DIR/*.cu before the built-in templates; may be repeated");
+}
+// clang-format on
+
+CommonOptions common_options(const po::variables_map& given) {
+    CommonOptions options;
+    if (given.count("backend") != 0) {
+        const auto backend =
+            parse_choice("--backend", given["backend"].as<std::string>(), {"auto", "cuda", "hip", "host"});
+        if (backend != 0) options.backend = static_cast<Backend>(backend - 1);
+    }
+    if (given.count("device") != 0)
+        options.device =
+            static_cast<int>(parse_whole("--device", given["device"].as<std::string>(), 0, 1023));
+    options.arch = optional_text(given, "arch", "");
+    if (given.count("cache-dir") != 0) options.cache_directory = given["cache-dir"].as<std::string>();
+    options.use_cache = !given["no-cache"].as<bool>();
+    options.template_directories = template_directories(given);
+    return options;
+}
+
+}  // namespace kiln::cli

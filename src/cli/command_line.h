@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the command lines of all programs share: how options are declared, values that can't be meant, and
+// the options that say for which target to build, with which cache and which templates.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/common_options.h"
+
+namespace kiln::cli {
+
+namespace po = boost::program_options;
+
+constexpr unsigned kHelpWidth = 110;
+
+po::typed_value<std::string>* text(const char* value_name);
+/// An option that may be repeated.
+po::typed_value<std::vector<std::string>>* texts(const char* value_name);
+
+/// Refuses an option that lost its value and has swallowed the next one, and an empty value, since no option
+/// means anything then. Throws UsageError.
+void check_value(const po::option& option);
+
+/// The name without dashes.
+std::string plain(std::string option);
+std::vector<std::string> names_of(const po::options_description& options);
+std::string optional_text(const po::variables_map& given, const char* option, const std::string& otherwise);
+std::vector<std::filesystem::path> template_directories(const po::variables_map& given);
+
+/// --backend, --device and --arch. see_devices: how this program lists the devices.
+void add_target_options(po::options_description& options, const std::string& see_devices);
+/// --cache-dir, --no-cache and --template-dir.
+void add_cache_options(po::options_description& options);
+/// Both. Throws UsageError.
+CommonOptions common_options(const po::variables_map& given);
+
+}  // namespace kiln::cli

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every program can be told about where to build, with which cache and which templates.
+#pragma once
+
+#include <kiln/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::cli {
+
+struct CommonOptions {
+    std::optional<Backend> backend;  ///< not set: to be chosen when the devices are known
+    int device = 0;
+    std::string arch;
+    std::optional<std::filesystem::path> cache_directory;
+    bool use_cache = true;
+    std::vector<std::filesystem::path> template_directories;
+};
+
+}  // namespace kiln::cli

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writing figures.
+#include "cli/figures.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+
+namespace kiln::cli {
+
+std::string format(const char* pattern, ...) {
+    char text[512];
+    std::va_list arguments;
+    va_start(arguments, pattern);
+    std::vsnprintf(text, sizeof text, pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+std::string line(const char* title, const std::string& text) {
+    return format("  %-10s ", title) + text + "\n";
+}
+
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+    std::vector<std::size_t> widths;
+    for (const auto& row : rows) {
+        if (row.size() > widths.size()) widths.resize(row.size());
+        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const auto& row : rows) {
+        std::string written;
+        for (std::size_t i = 0; i < row.size(); ++i)
+            written += "  " + row[i] + std::string(widths[i] - row[i].size(), ' ');
+        written.erase(written.find_last_not_of(' ') + 1);
+        text += written + "\n";
+    }
+    return text;
+}
+
+std::string duration(double ms) {
+    if (ms < 1) return format("%.4g us", ms * 1000);
+    if (ms < 1000) return format("%.4g ms", ms);
+    return format("%.4g s", ms / 1000);
+}
+
+std::string origin_text(Origin origin, double elapsed_ms) {
+    const std::string took = duration(elapsed_ms);
+    switch (origin) {
+        case Origin::compiled:
+            return "compiled in " + took;
+        case Origin::off:
+            return "compiled in " + took + ", the cache being off";
+        default:
+            return "from the cache (" + std::string(name(origin)) + ") in " + took;
+    }
+}
+
+}  // namespace kiln::cli

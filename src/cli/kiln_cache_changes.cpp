@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln cache verify, prune, clear, pack, unpack, push, pull. Each says how much it did.
+#include <kiln/error.h>
+
+#include "cli/kiln_cache.h"
+#include "cli/progress_bar.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+std::string entries_text(std::uint64_t count) {
+    return std::to_string(count) + (count == 1 ? " entry" : " entries");
+}
+
+/// "3 entries (12.5 KiB) removed; 2 were there already". What was refused makes the answer no.
+int report(const Call& call, const CacheTransfer& transfer, const std::string& verb) {
+    Json json;
+    json["entries"] = transfer.entries;
+    json["bytes"] = transfer.bytes;
+    json["already_there"] = transfer.already_there;
+    json["refused"] = transfer.refused;
+    std::string text =
+        entries_text(transfer.entries) + " (" + bytes_text(double(transfer.bytes)) + ") " + verb;
+    if (transfer.already_there > 0)
+        text += "; " + std::to_string(transfer.already_there) +
+                (transfer.already_there == 1 ? " was" : " were") + " there already";
+    text += "\n";
+    for (const std::string& reason : transfer.refused) text += "refused: " + reason + "\n";
+    call.print(json, text);
+    if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
+    return transfer.refused.empty() ? kPassed : kNegative;
+}
+
+template <class Exchange>
+int exchange(const Call& call, const char* what, const std::string& verb, const Exchange& run) {
+    Cache cache = open_cache(call);
+    const CacheTransfer transfer = [&] {
+        ProgressBar bar(call.terminal, what);
+        return run(cache, [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
+    }();
+    if (call.interrupts.signal() != 0) call.terminal.note("interrupted; what was exchanged stays.");
+    return report(call, transfer, verb);
+}
+
+}  // namespace
+
+int cache_verify(const Call& call) {
+    const bool remove = call.flag("remove");
+    const CacheVerification found = open_cache(call).verify(remove);
+    Json damaged = Json::array();
+    std::string text = entries_text(found.sound) + " sound, " + std::to_string(found.damaged.size()) +
+                       " damaged" + (remove && !found.damaged.empty() ? ", which were removed" : "") + "\n";
+    for (const CacheDamage& damage : found.damaged) {
+        damaged.push_back({{"file", damage.file.string()}, {"reason", damage.reason}});
+        text += "damaged: " + damage.file.string() + ": " + damage.reason + "\n";
+    }
+    if (!found.damaged.empty() && !remove)
+        text += "Look-ups treat these as misses; --remove takes them away.\n";
+    call.print({{"sound", found.sound}, {"damaged", damaged}, {"removed", remove}}, text);
+    return found.damaged.empty() ? kPassed : kNegative;
+}
+
+int cache_prune(const Call& call) {
+    std::optional<std::uint64_t> limit;
+    if (call.has("limit")) limit = parse_size("--limit", call.value("limit"));
+    Cache cache = open_cache(call);
+    return report(call, cache.prune(limit ? *limit : cache.usage().limit_bytes), "removed");
+}
+
+int cache_clear(const Call& call) {
+    Cache cache = open_cache(call);
+    if (!call.flag("yes")) {
+        if (!call.terminal.input_is_terminal() || !call.terminal.errors_are_terminal())
+            throw UsageError("kiln cache clear asks before it removes all of " + cache.directory().string() +
+                             ", and nobody can answer here; add --yes.");
+        if (!call.terminal.ask("remove " + entries_text(cache.usage().entries) + " from " +
+                               cache.directory().string() + "?"))
+            return kNegative;
+    }
+    return report(call, cache.clear(), "removed");
+}
+
+int cache_pack(const Call& call) {
+    const std::vector<std::string> keys(call.words.begin() + 1, call.words.end());
+    return report(call, open_cache(call).pack(call.words[0], keys), "packed into " + call.words[0]);
+}
+
+int cache_unpack(const Call& call) { return report(call, open_cache(call).unpack(call.words[0]), "stored"); }
+
+int cache_push(const Call& call) {
+    return exchange(call, "push", "sent", [&](Cache& cache, const CacheProgress& progress) {
+        return cache.push(progress, call.interrupts.token());
+    });
+}
+
+int cache_pull(const Call& call) {
+    return exchange(call, "pull", "fetched", [&](Cache& cache, const CacheProgress& progress) {
+        return cache.pull(progress, call.interrupts.token());
+    });
+}
+
+}  // namespace kiln::cli

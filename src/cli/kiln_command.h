@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a command of kiln is: its description (Command), its understood command line (Call), and what several
+// of them need: a service, the cache, a variant.
+#pragma once
+
+#include <kiln/cache.h>
+#include <kiln/service.h>
+#include <kiln/template.h>
+
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/variables_map.hpp>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/common_options.h"
+#include "cli/interrupts.h"
+#include "cli/json.h"
+#include "cli/program.h"
+#include "cli/service_setup.h"
+#include "cli/terminal.h"
+
+namespace kiln::cli {
+
+/// Options that every command takes.
+struct KilnOptions : CommonOptions {
+    std::vector<std::filesystem::path> seed_packs;
+    bool json = false;
+};
+
+struct Call {
+    KilnOptions options;
+    boost::program_options::variables_map given;  ///< all options, the command's own too
+    std::vector<std::string> words;               ///< what is no option
+    const Terminal& terminal;
+    const Interrupts& interrupts;
+
+    bool has(const char* option) const { return given.count(option) != 0; }
+    bool flag(const char* option) const { return given[option].as<bool>(); }
+    const std::string& value(const char* option) const { return given[option].as<std::string>(); }
+    /// The object with --json, else the text.
+    void print(const Json& json, const std::string& text) const {
+        terminal.print(options.json ? dumped(json) : text);
+    }
+};
+
+struct Command {
+    std::string_view name;       ///< "build", "cache stats"
+    std::string_view arguments;  ///< "TEMPLATE [NAME=VALUE]..."
+    std::size_t fewest = 0;      ///< how many words it takes
+    std::size_t most = 0;
+    std::string_view summary;   ///< a line, without a full stop
+    std::string_view text;      ///< what else to know; whole lines
+    std::string_view examples;  ///< whole lines
+    void (*add_options)(boost::program_options::options_description&) = nullptr;
+    int (*run)(const Call&) = nullptr;
+};
+
+constexpr std::size_t kAnyNumber = 1'000'000;
+
+/// All of them, in the order of the help.
+std::span<const Command> commands();
+
+/// Reads what follows the command's name; --remote goes into this process's environment. `help` becomes true
+/// when that is all that is wanted. Throws UsageError.
+Call parse_call(const Command& command, std::vector<std::string> arguments, const Terminal& terminal,
+                const Interrupts& interrupts, bool& help);
+std::string help_text(const Command& command);
+/// The names of the options that it takes, each with whether it has a value.
+std::vector<std::pair<std::string, bool>> option_names(const Command& command);
+
+/// For a service that compiles and launches nothing. warnings must outlive the service.
+ServiceOptions compile_options(const Call& call, Warnings& warnings);
+/// Throws CacheError when --cache-dir can't be used; tells the held warnings, and why it is the host's.
+std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, ServiceOptions options);
+CacheOptions cache_options(const KilnOptions& options);
+
+/// The variant that NAME=VALUE words mean, from the second word on. Throws UsageError, VariantError.
+Variant chosen_variant(const Template& of, std::span<const std::string> words);
+
+/// "host x86-64-v3"
+std::string target_text(const Target& target);
+
+int list_templates(const Call& call);
+int show_template(const Call& call);
+int build_variant(const Call& call);
+int warm(const Call& call);
+int explain(const Call& call);
+int cache_stats(const Call& call);
+int cache_list(const Call& call);
+int cache_show(const Call& call);
+int cache_verify(const Call& call);
+int cache_prune(const Call& call);
+int cache_clear(const Call& call);
+int cache_pack(const Call& call);
+int cache_unpack(const Call& call);
+int cache_push(const Call& call);
+int cache_pull(const Call& call);
+int doctor(const Call& call);
+int completion(const Call& call);
+
+/// What could stand at the end of this command line, each as the whole last word. Throws nothing.
+std::vector<std::string> completions(const std::string& line);
+
+}  // namespace kiln::cli

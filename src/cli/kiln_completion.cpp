@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln completion, and what may stand next on a command line.
+#include "cli/kiln_completion.h"
+
+#include <kiln/device.h>
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cli/kiln_command.h"
+#include "cli/parameter_options.h"
+
+namespace kiln::cli {
+namespace {
+
+/// As a shell splits it, quotes taken away; the last one is what is being written and may be empty.
+std::vector<std::string> split(const std::string& line) {
+    std::vector<std::string> words(1);
+    char quote = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        const char c = line[i];
+        if (quote != 0 && c == quote)
+            quote = 0;
+        else if (quote == 0 && (c == '\'' || c == '"'))
+            quote = c;
+        else if (c == '\\' && quote != '\'' && i + 1 < line.size())
+            words.back() += line[++i];
+        else if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
+            if (!words.back().empty()) words.emplace_back();
+        } else
+            words.back() += c;
+    }
+    return words;
+}
+
+/// A command line that is not whole yet.
+struct Unfinished {
+    const Command* command = nullptr;
+    std::vector<std::string> words;  ///< of the command, options left out
+    std::string option;              ///< whose value is being written; empty: none
+    KilnOptions options;             ///< those that say where to look
+    std::string current;
+};
+
+Cache quiet_cache(const KilnOptions& options) {
+    CacheOptions setup = cache_options(options);
+    setup.remote = RemoteOptions{};
+    return Cache(setup);
+}
+
+std::vector<std::string> keys(const KilnOptions& options) {
+    std::vector<std::string> found;
+    for (const CacheEntry& entry : quiet_cache(options).entries()) found.push_back(entry.key);
+    return found;
+}
+
+/// Those of devices that are here, of entries, and that templates name.
+std::vector<std::string> archs(const KilnOptions& options) {
+    std::set<std::string> found;
+    for (const Backend backend : {Backend::cuda, Backend::hip, Backend::host})
+        for (const DeviceInfo& device : Device::list(backend)) found.insert(device.arch);
+    for (const Template& one : Catalogue(options.template_directories).all())
+        found.insert(one.archs().begin(), one.archs().end());
+    try {
+        for (const CacheEntry& entry : quiet_cache(options).entries()) found.insert(entry.arch);
+    } catch (const std::exception&) {
+        // No cache: those of the devices are enough.
+    }
+    return {found.begin(), found.end()};
+}
+
+std::vector<std::string> templates(const KilnOptions& options) {
+    std::vector<std::string> names;
+    for (const Template& found : Catalogue(options.template_directories).all()) names.push_back(found.name());
+    return names;
+}
+
+/// NAME= for each parameter that has no value yet; behind the '=' its values.
+std::vector<std::string> assignments(const Unfinished& line) {
+    const Template of = Catalogue(line.options.template_directories).find(line.words[0]);
+    std::vector<std::string> found;
+    const std::size_t equals = line.current.find('=');
+    for (const Parameter& parameter : of.parameters()) {
+        const std::string start = parameter.name + "=";
+        if (equals != std::string::npos) {
+            if (line.current.starts_with(start))
+                for (const Value& value : parameter.allowed) found.push_back(start + value.text());
+        } else if (std::none_of(line.words.begin(), line.words.end(),
+                                [&](const std::string& word) { return word.starts_with(start); })) {
+            found.push_back(start);
+        }
+    }
+    return found;
+}
+
+std::vector<std::string> option_values(const Unfinished& line) {
+    if (line.option == "backend") return {"auto", "cuda", "hip", "host"};
+    if (line.option == "arch") return archs(line.options);
+    if (line.option == "sort") return {"used", "size", "time", "name"};
+    return {};  // files, numbers
+}
+
+std::vector<std::string> candidates(const Unfinished& line) {
+    if (!line.option.empty()) return option_values(line);
+    if (line.current.starts_with('-')) {
+        std::vector<std::string> options;
+        for (const auto& [option, has_value] : option_names(*line.command)) options.push_back("--" + option);
+        return options;
+    }
+    const std::string_view name = line.command->name;
+    if (name == "show" || name == "build" || name == "explain") {
+        if (line.words.empty()) return templates(line.options);
+        return name == "show" ? std::vector<std::string>() : assignments(line);
+    }
+    if (name == "cache show" && line.words.empty()) return keys(line.options);
+    if (name == "cache pack" && !line.words.empty()) return keys(line.options);
+    if (name == "completion" && line.words.empty()) return {"bash"};
+    return {};
+}
+
+/// The word after `before` (already whole words) in a command's name.
+std::vector<std::string> command_words(const std::string& before) {
+    std::set<std::string> words;
+    for (const Command& command : commands()) {
+        if (!command.name.starts_with(before)) continue;
+        const std::string_view rest = command.name.substr(before.size());
+        words.emplace(rest.substr(0, rest.find(' ')));
+    }
+    if (before.empty()) words.insert("help");
+    return {words.begin(), words.end()};
+}
+
+std::vector<std::string> candidates_of(const std::vector<std::string>& all) {
+    // all[0] is the program; `help COMMAND` is completed like COMMAND.
+    std::size_t first = 1;
+    const bool helping = all.size() > 2 && all[1] == "help";
+    if (helping) first = 2;
+    const std::size_t last = all.size() - 1;
+    if (last == first) {
+        if (!helping && all[last].starts_with('-')) return {"--help", "--version"};
+        return command_words({});
+    }
+    if (last == first + 1 && all[first] == "cache") return command_words("cache ");
+    if (helping) return {};
+
+    Unfinished line;
+    std::string name = all[first++];
+    if (name == "cache") name += " " + all[first++];
+    for (const Command& command : commands())
+        if (command.name == name) line.command = &command;
+    if (line.command == nullptr) return {};
+    const auto options = option_names(*line.command);
+    for (std::size_t i = first; i < last; ++i) {
+        const std::string& word = all[i];
+        const auto option = std::find_if(options.begin(), options.end(), [&](const auto& one) {
+            return one.second && word == "--" + one.first;
+        });
+        if (option == options.end()) {
+            if (!word.starts_with("--")) line.words.push_back(word);
+            continue;
+        }
+        if (i + 1 == last)
+            line.option = option->first;
+        else if (option->first == "cache-dir")
+            line.options.cache_directory = all[i + 1];
+        else if (option->first == "template-dir")
+            line.options.template_directories.emplace_back(all[i + 1]);
+        ++i;
+    }
+    line.current = all[last];
+    return candidates(line);
+}
+
+}  // namespace
+
+std::vector<std::string> completions(const std::string& line) {
+    try {
+        const std::vector<std::string> words = split(line);
+        if (words.size() < 2) return {};
+        std::vector<std::string> found = candidates_of(words);
+        std::erase_if(found, [&](const std::string& one) { return !one.starts_with(words.back()); });
+        return found;
+    } catch (const std::exception&) {
+        return {};  // a wrong template, no cache: there is nothing to offer, and no place for a message
+    }
+}
+
+int completion(const Call& call) {
+    if (call.words[0] != "bash")
+        throw UsageError("there is a completion script for bash, and none for '" + call.words[0] + "'.");
+    const std::string script(kBashCompletion);
+    call.print({{"completion", script}}, script);
+    return kPassed;
+}
+
+}  // namespace kiln::cli

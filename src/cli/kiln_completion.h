@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The completion script of bash, which CMake makes part of the program.
+#pragma once
+
+#include <string_view>
+
+namespace kiln::cli {
+
+extern const std::string_view kBashCompletion;
+
+}  // namespace kiln::cli

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln doctor.
+#include <kiln/doctor.h>
+
+#include <algorithm>
+
+#include "cli/figures.h"
+#include "cli/kiln_command.h"
+
+namespace kiln::cli {
+namespace {
+
+std::string findings_text(const std::vector<Finding>& findings, std::size_t problems,
+                          const Terminal& terminal) {
+    std::size_t width = 0;
+    for (const Finding& finding : findings) width = std::max(width, finding.subject.size());
+    std::string text, area;
+    for (const Finding& finding : findings) {
+        if (finding.area != area) {
+            if (!area.empty()) text += "\n";
+            area = finding.area;
+            text += area + "\n";
+        }
+        std::string status(name(finding.status));
+        status.resize(7, ' ');
+        const Colour colour = finding.status == FindingStatus::problem ? Colour::red
+                              : finding.status == FindingStatus::good  ? Colour::green
+                                                                       : Colour::none;
+        const std::string indent(width + 13, ' ');
+        text += "  " + terminal.painted(colour, status) + "  " + finding.subject +
+                std::string(width - finding.subject.size(), ' ') + "  " + finding.text + "\n";
+        if (!finding.remedy.empty()) text += indent + "-> " + finding.remedy + "\n";
+    }
+    text += problems == 0   ? "\nNo problem.\n"
+            : problems == 1 ? "\n1 problem.\n"
+                            : "\n" + std::to_string(problems) + " problems.\n";
+    return text;
+}
+
+}  // namespace
+
+int doctor(const Call& call) {
+    Warnings silent(call.terminal);  // never released: what they say is among the findings
+    std::vector<Finding> findings = examine(compile_options(call, silent));
+    // Areas in the order in which they first come, each in one piece.
+    std::vector<std::string> areas;
+    for (const Finding& finding : findings)
+        if (std::find(areas.begin(), areas.end(), finding.area) == areas.end()) areas.push_back(finding.area);
+    const auto rank = [&](const Finding& finding) {
+        return std::find(areas.begin(), areas.end(), finding.area) - areas.begin();
+    };
+    std::stable_sort(findings.begin(), findings.end(),
+                     [&](const Finding& a, const Finding& b) { return rank(a) < rank(b); });
+    const auto problems =
+        static_cast<std::size_t>(std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
+            return finding.status == FindingStatus::problem;
+        }));
+    Json list = Json::array();
+    for (const Finding& finding : findings)
+        list.push_back({{"area", finding.area},
+                        {"subject", finding.subject},
+                        {"status", name(finding.status)},
+                        {"text", finding.text},
+                        {"remedy", finding.remedy}});
+    call.print({{"findings", list}, {"problems", problems}},
+               findings_text(findings, problems, call.terminal));
+    return problems == 0 ? kPassed : kNegative;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line after the command's name, and what the common options mean for a service and a cache.
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "cli/command_line.h"
+#include "cli/kiln_command.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+// No short options and no guessing from prefixes; -h is rewritten beforehand.
+constexpr int kStyle = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
+                       po::command_line_style::long_allow_next;
+
+po::options_description own_options(const Command& command) {
+    po::options_description options("Options", kHelpWidth);
+    if (command.add_options != nullptr) command.add_options(options);
+    return options;
+}
+
+// clang-format off
+po::options_description every_commands_options() {
+    po::options_description options("Options of every command", kHelpWidth);
+    add_target_options(options, "kiln doctor");
+    add_cache_options(options);
+    options.add_options()
+        ("remote", text("URL"), "a Redis server to share entries through, redis://HOST:PORT/DB (KILN_REMOTE)")
+        ("seed-pack", texts("FILE"), "a pack to look into, before those of KILN_SEED_PACKS; may be repeated")
+        ("json", po::bool_switch(), "report as one JSON object on standard output")
+        ("help", "print this help; also -h");
+    return options;
+}
+// clang-format on
+
+std::string usage(const Command& command) {
+    std::string text = "kiln " + std::string(command.name);
+    if (!command.arguments.empty()) text += " " + std::string(command.arguments);
+    return text;
+}
+
+void check_words(const Command& command, const std::vector<std::string>& words) {
+    const std::string name(command.name);
+    for (const std::string& word : words)
+        if (word.size() > 1 && word.starts_with('-'))
+            throw UsageError("kiln " + name + " has no option " + word +
+                             "; options are written in full, with two dashes. See kiln " + name + " --help.");
+    if (words.size() < command.fewest)
+        throw UsageError("something is missing: " + usage(command) + "; see kiln " + name + " --help.");
+    if (words.size() > command.most)
+        throw UsageError("'" + words[command.most] + "' is too many: " + usage(command) + "; see kiln " +
+                         name + " --help.");
+}
+
+/// --remote URL stands for KILN_REMOTE=URL, so that the other variables of the remote (password,
+/// certificates, signature key, mode) hold for it too.
+void use_remote(const std::string& url, const Terminal& terminal) {
+    const std::size_t user = url.find("://");
+    const std::size_t host = url.rfind('@');
+    if (user != std::string::npos && host != std::string::npos && url.find(':', user + 3) < host)
+        terminal.note(
+            "the password in --remote can be read by everyone in the list of processes; write it into a file "
+            "and "
+            "name that in KILN_REMOTE_PASSWORD_FILE, or the whole URL in KILN_REMOTE.");
+    ::setenv("KILN_REMOTE", url.c_str(), 1);
+}
+
+KilnOptions kiln_options(const po::variables_map& given, const Terminal& terminal) {
+    KilnOptions options;
+    static_cast<CommonOptions&>(options) = common_options(given);
+    if (given.count("seed-pack") != 0)
+        for (const std::string& pack : given["seed-pack"].as<std::vector<std::string>>())
+            options.seed_packs.emplace_back(pack);
+    options.json = given["json"].as<bool>();
+
+    if (given.count("remote") != 0) use_remote(given["remote"].as<std::string>(), terminal);
+    return options;
+}
+
+}  // namespace
+
+Call parse_call(const Command& command, std::vector<std::string> arguments, const Terminal& terminal,
+                const Interrupts& interrupts, bool& help) {
+    std::replace(arguments.begin(), std::find(arguments.begin(), arguments.end(), "--"), std::string("-h"),
+                 std::string("--help"));
+    po::options_description known;
+    known.add(own_options(command)).add(every_commands_options());
+    const std::string name(command.name);
+    po::variables_map given;
+    std::vector<std::string> words;
+    try {
+        po::parsed_options parsed = po::command_line_parser(arguments).options(known).style(kStyle).run();
+        for (const auto& option : parsed.options) {
+            if (option.position_key != -1)
+                words.insert(words.end(), option.value.begin(), option.value.end());
+            else
+                check_value(option);
+        }
+        std::erase_if(parsed.options, [](const auto& option) { return option.position_key != -1; });
+        po::store(parsed, given);
+    } catch (const po::unknown_option& error) {
+        const std::string option = plain(error.get_option_name());
+        const std::string near = nearest(option, names_of(known));
+        throw UsageError("kiln " + name + " has no option --" + option + "." +
+                         (near.empty() ? "" : " Did you mean --" + near + "?") + " See kiln " + name +
+                         " --help.");
+    } catch (const po::error& error) {
+        throw UsageError(std::string(error.what()) + "; see kiln " + name + " --help.");
+    }
+    help = given.count("help") != 0;
+    if (!help) check_words(command, words);
+    return {kiln_options(given, terminal), given, std::move(words), terminal, interrupts};
+}
+
+std::string help_text(const Command& command) {
+    std::ostringstream text;
+    std::string summary(command.summary);
+    summary[0] = static_cast<char>(summary[0] - 'a' + 'A');
+    text << "Usage: " << usage(command) << " [OPTION]...\n" << summary << ".\n" << command.text << "\n";
+    if (command.add_options != nullptr) text << own_options(command) << "\n";
+    text << every_commands_options() << "\nExamples:\n" << command.examples;
+    return text.str();
+}
+
+std::vector<std::pair<std::string, bool>> option_names(const Command& command) {
+    std::vector<std::pair<std::string, bool>> names;
+    const auto add = [&](const po::options_description& options) {
+        for (const auto& option : options.options())
+            names.emplace_back(option->long_name(), option->semantic()->max_tokens() > 0);
+    };
+    add(own_options(command));
+    add(every_commands_options());
+    return names;
+}
+
+CacheOptions cache_options(const KilnOptions& options) {
+    CacheOptions result;
+    result.directory = options.cache_directory;
+    result.enabled = options.use_cache;
+    result.seed_packs = options.seed_packs;
+    return result;
+}
+
+ServiceOptions compile_options(const Call& call, Warnings& warnings) {
+    ServiceOptions result = service_options(call.options, warnings, call.interrupts.token());
+    result.cache = cache_options(call.options);
+    result.compile_only = true;
+    return result;
+}
+
+std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, ServiceOptions options) {
+    const bool by_default = !options.backend && options.arch.empty();
+    const bool caching = options.cache.enabled;
+    auto service = std::make_unique<Service>(std::move(options));
+    if (caching) check_cache_directory(*service, call.options);
+    warnings.release();
+    if (by_default) say_why_host(*service, call.options, call.terminal);
+    return service;
+}
+
+Variant chosen_variant(const Template& of, std::span<const std::string> words) {
+    std::vector<std::string> names;
+    for (const Parameter& parameter : of.parameters()) names.push_back(parameter.name);
+    const std::string known = names.empty() ? "no parameters" : enumerate(names, " and ");
+    Values values;
+    for (const std::string& word : words) {
+        const std::size_t equals = word.find('=');
+        if (equals == std::string::npos || equals == 0)
+            throw UsageError("'" + word + "' is not of the form NAME=VALUE; " + of.name() + " has " + known +
+                             ".");
+        const std::string name = word.substr(0, equals);
+        const Parameter* const parameter = of.parameter(name);
+        if (parameter == nullptr) {
+            const std::string near = nearest(name, names);
+            throw UsageError(of.name() + " has no parameter " + name + "; it has " + known + "." +
+                             (near.empty() ? "" : " Did you mean " + near + "?"));
+        }
+        if (!values.emplace(name, parameter->parse(std::string_view(word).substr(equals + 1))).second)
+            throw UsageError(name + " is given twice; a variant has one value of each parameter.");
+    }
+    return of.variant(values);
+}
+
+std::string target_text(const Target& target) {
+    return std::string(name(target.backend)) + " " + target.arch;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln warm: manifests to variants, all of them built in the background, target after target, and a report of
+// what became of each. The whole manifest is checked before the first compile.
+#include <kiln/error.h>
+#include <kiln/manifest.h>
+
+#include <array>
+#include <chrono>
+#include <deque>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <unordered_set>
+
+#include "cli/figures.h"
+#include "cli/kiln_command.h"
+#include "cli/progress_bar.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+// Futures that are out at once: enough for any number of workers, few enough to hold their binaries.
+constexpr std::size_t kWindow = 256;
+constexpr std::chrono::milliseconds kPoll{20};
+// After a stop, for compilers to be ended; the program ends by itself soon after that.
+constexpr std::chrono::milliseconds kPatience{250};
+
+struct VariantHash {
+    std::size_t operator()(const Variant& variant) const { return variant.hash(); }
+};
+
+/// The variants of one target, each once.
+struct Group {
+    std::unique_ptr<Service> service;
+    std::vector<Variant> variants;
+    std::unordered_set<Variant, VariantHash> known;
+};
+
+Manifest read_manifest(const std::string& name) {
+    if (name != "-") return Manifest::load(name);
+    const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+    return Manifest::parse(text, "standard input");
+}
+
+/// Manifests as groups of variants.
+class Plan {
+  public:
+    Plan(const Call& call, Warnings& warnings, const ServiceOptions& options)
+        : call_(call), warnings_(warnings), options_(options) {}
+
+    void add(const Manifest& manifest) {
+        for (const ManifestLine& line : manifest.lines) {
+            std::vector<std::optional<ManifestTarget>> targets(line.targets.begin(), line.targets.end());
+            if (targets.empty()) targets.emplace_back(std::nullopt);
+            for (const auto& target : targets) add(manifest, line, target);
+        }
+    }
+
+    std::vector<std::unique_ptr<Group>>& groups() { return groups_; }
+    std::uint64_t total() const {
+        std::uint64_t total = 0;
+        for (const auto& group : groups_) total += group->variants.size();
+        return total;
+    }
+
+  private:
+    void add(const Manifest& manifest, const ManifestLine& line,
+             const std::optional<ManifestTarget>& target) {
+        const auto at_line = [&](const Error& error) {
+            return TemplateError(manifest.file, line.line, 1, error.what());
+        };
+        const auto checked = [&](const auto& step) {
+            try {
+                return step();
+            } catch (const UsageError& error) {  // an unknown template, a bad architecture
+                throw at_line(error);
+            } catch (const DeviceError& error) {
+                throw at_line(error);
+            }
+        };
+        Group& group = checked([&]() -> std::reference_wrapper<Group> { return group_of(target); });
+        const Template of = checked([&] { return group.service->find(line.template_name); });
+        for (Variant& variant : line.variants(of, manifest.file))
+            if (group.known.insert(variant).second) group.variants.push_back(std::move(variant));
+    }
+
+    Group& group_of(const std::optional<ManifestTarget>& target) {
+        if (const auto found = by_target_.find(target); found != by_target_.end()) return *found->second;
+        ServiceOptions options = options_;
+        if (target) {
+            options.backend = target->backend;
+            options.arch = target->arch;
+        }
+        auto service = open_service(call_, warnings_, std::move(options));
+        // "@host" and "@host:x86-64-v3" may be the same target.
+        for (const auto& group : groups_)
+            if (target_text(group->service->target()) == target_text(service->target()))
+                return *(by_target_[target] = group.get());
+        groups_.push_back(std::make_unique<Group>());
+        groups_.back()->service = std::move(service);
+        return *(by_target_[target] = groups_.back().get());
+    }
+
+    const Call& call_;
+    Warnings& warnings_;
+    const ServiceOptions& options_;
+    std::vector<std::unique_ptr<Group>> groups_;
+    std::map<std::optional<ManifestTarget>, Group*> by_target_;
+};
+
+struct FailedVariant {
+    std::string variant;
+    Target target;
+    std::string reason;
+};
+
+struct Outcome {
+    std::uint64_t total = 0;
+    std::uint64_t built = 0;
+    std::map<Origin, std::uint64_t> already_there;
+    std::vector<FailedVariant> failed;
+    double compile_seconds = 0;  ///< of all compilers together
+    double seconds = 0;
+    bool interrupted = false;
+    std::string cache_problem;
+
+    std::uint64_t already() const {
+        std::uint64_t sum = 0;
+        for (const auto& [tier, count] : already_there) sum += count;
+        return sum;
+    }
+    std::uint64_t done() const { return built + already() + failed.size(); }
+    double rate() const { return seconds > 0 ? double(built) / seconds : 0; }
+};
+
+/// Builds group after group and counts what happens.
+class Work {
+  public:
+    Work(const Call& call, std::stop_source& stop, Outcome& outcome)
+        : call_(call),
+          stop_(stop),
+          fail_fast_(call.flag("fail-fast")),
+          outcome_(outcome),
+          bar_(call.terminal, "warm") {}
+
+    void run(Group& group) {
+        std::deque<Pending> window;
+        std::size_t next = 0;
+        auto stopped_at = Clock::time_point::max();
+        bar_.update(outcome_.done(), outcome_.total);
+        while (true) {
+            const bool stopping = stop_.stop_requested();
+            while (!stopping && next < group.variants.size() && window.size() < kWindow) {
+                const Variant& variant = group.variants[next++];
+                window.push_back({&variant, group.service->compile_async(variant)});
+            }
+            if (window.empty()) break;
+            const bool progress = collect(window, group.service->target());
+            bar_.update(outcome_.done(), outcome_.total, outcome_.failed.size());
+            if (stopping) {
+                stopped_at = std::min(stopped_at, Clock::now());
+                if (Clock::now() - stopped_at > kPatience) break;
+            }
+            if (!progress) window.front().future.wait_for(kPoll);
+        }
+        if (outcome_.cache_problem.empty()) outcome_.cache_problem = group.service->cache_problem();
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    struct Pending {
+        const Variant* variant;
+        std::future<Compiled> future;
+    };
+
+    /// Takes the results that are there. False: none is.
+    bool collect(std::deque<Pending>& window, const Target& target) {
+        const std::size_t before = window.size();
+        std::erase_if(window, [&](Pending& pending) {
+            if (pending.future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+            take(pending, target);
+            return true;
+        });
+        return window.size() < before;
+    }
+
+    void take(Pending& pending, const Target& target) {
+        try {
+            const Compiled compiled = pending.future.get();
+            if (compiled.origin == Origin::compiled || compiled.origin == Origin::off) {
+                ++outcome_.built;
+                outcome_.compile_seconds += compiled.binary.compile_ms / 1000;
+            } else {
+                ++outcome_.already_there[compiled.origin];
+            }
+        } catch (const Error& error) {
+            // What was asked to stop did not fail.
+            if (stop_.stop_requested()) return;
+            call_.terminal.complain(pending.variant->text() + " (" + target_text(target) + ") failed");
+            outcome_.failed.push_back({pending.variant->text(), target, error.what()});
+            if (fail_fast_) stop_.request_stop();
+        }
+    }
+
+    const Call& call_;
+    std::stop_source& stop_;
+    const bool fail_fast_;
+    Outcome& outcome_;
+    ProgressBar bar_;
+};
+
+Json outcome_json(const Outcome& outcome) {
+    Json tiers = Json::object(), failed = Json::array();
+    for (const Origin tier : {Origin::memory, Origin::disk, Origin::seed, Origin::remote}) {
+        const auto found = outcome.already_there.find(tier);
+        tiers[std::string(name(tier))] = found == outcome.already_there.end() ? 0 : found->second;
+    }
+    for (const FailedVariant& one : outcome.failed)
+        failed.push_back({{"variant", one.variant},
+                          {"backend", name(one.target.backend)},
+                          {"arch", one.target.arch},
+                          {"reason", one.reason}});
+    Json json;
+    json["total"] = outcome.total;
+    json["built"] = outcome.built;
+    json["already_there"] = tiers;
+    json["failed"] = failed;
+    json["not_reached"] = outcome.total - outcome.done();
+    json["interrupted"] = outcome.interrupted;
+    json["seconds"] = outcome.seconds;
+    json["compile_seconds"] = outcome.compile_seconds;
+    json["built_per_second"] = outcome.rate();
+    json["cache_problem"] = outcome.cache_problem.empty() ? Json() : Json(outcome.cache_problem);
+    return json;
+}
+
+std::string outcome_text(const Outcome& outcome) {
+    std::string text = line("built", std::to_string(outcome.built));
+    std::vector<std::string> tiers;
+    for (const auto& [tier, count] : outcome.already_there)
+        tiers.push_back(std::string(name(tier)) + " " + std::to_string(count));
+    text += line("was there", std::to_string(outcome.already()) +
+                                  (tiers.empty() ? "" : " (" + enumerate(tiers, ", ") + ")"));
+    text += line("failed", std::to_string(outcome.failed.size()));
+    if (outcome.done() < outcome.total)
+        text += line("left", std::to_string(outcome.total - outcome.done()) + "; the same command goes on");
+    text += line("time", format("%.4g s, %.3g built per second, %.4g s of compiling", outcome.seconds,
+                                outcome.rate(), outcome.compile_seconds));
+    // A missing compiler fails every variant in the same way: each reason is said once.
+    std::map<std::string, std::vector<std::string>> by_reason;
+    for (const FailedVariant& one : outcome.failed)
+        by_reason[one.reason].push_back(one.variant + " (" + target_text(one.target) + ")");
+    for (const auto& [reason, variants] : by_reason) {
+        text += "\nfailed:\n";
+        for (const std::string& variant : variants) text += "  " + variant + "\n";
+        text += reason + (reason.ends_with('\n') ? "" : "\n");
+    }
+    return text;
+}
+
+}  // namespace
+
+int warm(const Call& call) {
+    if (!call.options.use_cache)
+        throw UsageError("kiln warm fills the cache, so --no-cache leaves it nothing to do; leave that out.");
+    Warnings warnings(call.terminal);
+    // A stop of its own: --fail-fast asks for it too.
+    std::stop_source stop;
+    const std::stop_callback on_interrupt(call.interrupts.token(), [&] { stop.request_stop(); });
+    ServiceOptions options = compile_options(call, warnings);
+    options.stop = stop.get_token();
+    if (call.has("workers"))
+        options.workers = static_cast<int>(parse_whole("--workers", call.value("workers"), 1, 1024));
+
+    Plan plan(call, warnings, options);
+    for (const std::string& name : call.words) plan.add(read_manifest(name));
+    for (const auto& group : plan.groups())
+        if (!group->service->cache_problem().empty())
+            throw CacheError("kiln warm fills the cache, which can't be used: " +
+                             group->service->cache_problem());
+
+    Outcome outcome;
+    outcome.total = plan.total();
+    const auto start = std::chrono::steady_clock::now();
+    {
+        Work work(call, stop, outcome);
+        for (const auto& group : plan.groups())
+            if (!stop.stop_requested()) work.run(*group);
+    }
+    outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    outcome.interrupted = call.interrupts.signal() != 0;
+    if (outcome.interrupted)
+        call.terminal.note("interrupted; what is built stays built: " + std::to_string(outcome.built) +
+                           " of " + std::to_string(outcome.total) + ", beside " +
+                           std::to_string(outcome.already()) + " that were there.");
+    // Before the services end: should a compiler not let go, the program ends without them.
+    call.print(outcome_json(outcome), outcome_text(outcome));
+    if (outcome.interrupted) return 128 + call.interrupts.signal();
+    if (!outcome.cache_problem.empty())
+        call.terminal.complain("not all that was built could be stored: " + outcome.cache_problem);
+    return outcome.failed.empty() && outcome.cache_problem.empty() ? kPassed : kNegative;
+}
+
+}  // namespace kiln::cli

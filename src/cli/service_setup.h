@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From options to a Service: its options, its warnings, and why it is the host's.
+#pragma once
+
+#include <kiln/service.h>
+
+#include <functional>
+#include <mutex>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/common_options.h"
+#include "cli/terminal.h"
+
+namespace kiln::cli {
+
+/// A service's warnings. They wait until its construction has succeeded: what made it fail is told as an
+/// error, and not before that as a warning too. Several services may share one: no line is told twice.
+class Warnings {
+  public:
+    explicit Warnings(const Terminal& terminal) : terminal_(terminal) {}
+
+    void add(std::string_view line);
+    void release();
+
+  private:
+    const Terminal& terminal_;
+    std::mutex mutex_;
+    bool released_ = false;
+    std::vector<std::string> held_;
+    std::set<std::string, std::less<>> told_;
+};
+
+/// warnings must outlive the service.
+ServiceOptions service_options(const CommonOptions& options, Warnings& warnings, std::stop_token stop);
+
+/// Throws CacheError when --cache-dir names a directory that can't be used: what was asked for by name must
+/// work.
+void check_cache_directory(const Service& service, const CommonOptions& options);
+
+/// When nobody asked for the host: a line on why it is.
+void say_why_host(const Service& service, const CommonOptions& options, const Terminal& terminal);
+
+}  // namespace kiln::cli

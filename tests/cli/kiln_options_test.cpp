@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln's commands as such: help, version, options that all of them take, and what is wrong with a command
+// line.
+#include <kiln/service.h>
+
+#include <regex>
+#include <set>
+
+#include "kiln_program.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class KilnOptions : public Kiln {};
+
+const std::vector<Arguments> kCommands = {
+    {"list"},           {"show"},          {"build"},           {"warm"},
+    {"explain"},        {"doctor"},        {"completion"},      {"cache", "stats"},
+    {"cache", "list"},  {"cache", "show"}, {"cache", "verify"}, {"cache", "prune"},
+    {"cache", "clear"}, {"cache", "pack"}, {"cache", "unpack"}, {"cache", "push"},
+    {"cache", "pull"}};
+
+TEST_F(KilnOptions, Version) {
+    EXPECT_EQ(run({"--version"}).out, "kiln " + std::string(version()) + "\n");
+    EXPECT_EQ(run({"--version", "--json"}).json()["version"], std::string(version()));
+}
+
+TEST_F(KilnOptions, HelpListsEveryCommand) {
+    const Outcome help = run({"--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.err, IsEmpty());
+    for (const Arguments& command : kCommands)
+        EXPECT_THAT(help.out, HasSubstr("  " + command.front() +
+                                        (command.size() > 1 ? " " + command.back() : "") + " "));
+    EXPECT_THAT(help.out, Not(HasSubstr("complete ")));
+    EXPECT_EQ(run({"-h"}).out, help.out);
+    EXPECT_EQ(run({"help"}).out, help.out);
+    EXPECT_EQ(run({"help", "--json"}).json()["help"], help.out);
+}
+
+TEST_F(KilnOptions, EveryCommandHasHelpWithExamples) {
+    for (Arguments command : kCommands) {
+        Arguments helped = {"help"};
+        helped.insert(helped.end(), command.begin(), command.end());
+        command.emplace_back("--help");
+        const Outcome help = run(command);
+        EXPECT_EQ(help.status, 0) << help.err;
+        EXPECT_THAT(help.out, StartsWith("Usage: kiln " + helped[1]));
+        EXPECT_TRUE(std::regex_search(help.out, std::regex("Examples:\n  .*kiln"))) << help.out;
+        for (const char* option : {"--backend", "--device", "--arch", "--cache-dir", "--template-dir",
+                                   "--remote", "--seed-pack", "--no-cache", "--json", "--help"})
+            EXPECT_THAT(help.out, HasSubstr(std::string("  ") + option + " ")) << help.out;
+        EXPECT_EQ(run(helped).out, help.out);
+        command.back() = "-h";
+        EXPECT_EQ(run(command).out, help.out);
+    }
+    EXPECT_THAT(run({"cache", "--help"}).out, HasSubstr("cache verify"));
+    EXPECT_THAT(run({"help", "cache"}).out, Not(HasSubstr("doctor")));
+}
+
+TEST_F(KilnOptions, CommandsThatDoNotExist) {
+    expect_error(run({}), 2, {"say what to do", "list", "warm"});
+    expect_error(run({"cache"}), 2, {"say what to do", "stats", "unpack"});
+    expect_error(run({"biuld"}), 2, {"'kiln biuld'", "Did you mean build?"});
+    expect_error(run({"cache", "prone"}), 2, {"'kiln cache prone'", "Did you mean prune?"});
+    expect_error(run({"help", "explian"}), 2, {"Did you mean explain?"});
+    expect_error(run({"--backend", "host", "list"}), 2, {"after the command", "--backend"});
+}
+
+TEST_F(KilnOptions, OptionsThatDoNotExist) {
+    expect_error(run({"list", "--jsno"}), 2, {"kiln list has no option --jsno", "Did you mean --json?"});
+    expect_error(run({"cache", "prune", "--remove"}), 2, {"kiln cache prune has no option --remove"});
+    expect_error(run({"list", "-j"}), 2, {"no option -j", "kiln list --help"});
+    expect_error(run({"list", "--backend", "cud"}), 2, {"--backend", "Did you mean cuda?"});
+    expect_error(run({"list", "--backend", "--arch"}), 2, {"--backend needs a value", "--arch"});
+    expect_error(run({"build", "gemm_tiled", "--output", ""}), 2, {"--output has an empty value"});
+}
+
+TEST_F(KilnOptions, WordsThatAreMissingOrTooMany) {
+    expect_error(run({"show"}), 2, {"kiln show TEMPLATE"});
+    expect_error(run({"show", "a", "b"}), 2, {"'b' is too many", "kiln show TEMPLATE"});
+    expect_error(run({"warm"}), 2, {"kiln warm MANIFEST..."});
+    expect_error(run({"cache", "show"}), 2, {"kiln cache show KEY"});
+    expect_error(run({"completion", "fish"}), 2, {"fish", "bash"});
+}
+
+TEST_F(KilnOptions, ErrorsAsJson) {
+    const Outcome result = run({"show", "gemm_tild", "--json"});
+    EXPECT_EQ(result.status, 2);
+    const auto json = result.json();
+    EXPECT_EQ(json["error"]["kind"], "usage");
+    EXPECT_EQ("kiln: " + json["error"]["message"].get<std::string>() + "\n", result.err);
+    EXPECT_EQ(run({"frobnicate", "--json"}).json()["error"]["kind"], "usage");
+}
+
+TEST_F(KilnOptions, APasswordOnTheCommandLineIsWarnedOfAndNeverShown) {
+    const Outcome result = run({"list", "--remote", "redis://me:s3cr3t@cache.example/0"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("KILN_REMOTE_PASSWORD_FILE"));
+    EXPECT_THAT(result.err, Not(HasSubstr("s3cr3t")));
+    EXPECT_THAT(run({"list", "--remote", "redis://cache.example:6379/0"}).err, IsEmpty());
+}
+
+TEST_F(KilnOptions, TheCacheCommandsNeedACache) {
+    expect_error(run({"cache", "stats", "--no-cache"}), 2, {"--no-cache"});
+    expect_error(run({"cache", "stats", "--cache-dir", write("file", "precious")}), 2,
+                 {path("file").string()});
+    expect_error(run({"cache", "push"}), 2, {"KILN_REMOTE"});
+}
+
+TEST_F(KilnOptions, Doctor) {
+    const Outcome result = run({"doctor", "--json"});
+    const auto json = result.json();
+    int problems = 0;
+    std::set<std::string> areas;
+    for (const auto& finding : json["findings"]) {
+        problems += finding["status"] == "problem";
+        areas.insert(finding["area"]);
+        EXPECT_TRUE(finding["status"] != "problem" || finding["remedy"] != "") << finding;
+    }
+    EXPECT_EQ(json["problems"], problems);
+    EXPECT_EQ(result.status, problems == 0 ? 0 : 1);
+    for (const char* area : {"compilers", "devices", "cache"}) EXPECT_EQ(areas.count(area), 1U) << area;
+    const Outcome text = run({"doctor"});
+    for (const char* word : {"compilers\n", "devices\n", "cache\n", "NVRTC"})
+        EXPECT_THAT(text.out, HasSubstr(word));
+}
+
+TEST_F(KilnOptions, DoctorFindsAProblemWithWhatWasAskedFor) {
+    const Outcome result = run({"doctor", "--json"}, {{"KILN_CACHE_DIR", write("file", "precious")}});
+    EXPECT_EQ(result.status, 1);
+    bool found = false;
+    const auto json = result.json();
+    for (const auto& finding : json["findings"])
+        found = found || (finding["area"] == "cache" && finding["status"] == "problem");
+    EXPECT_TRUE(found) << result.out;
+}
+
+}  // namespace
+}  // namespace kiln::test
