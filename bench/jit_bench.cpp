@@ -80,7 +80,7 @@ int run(Arguments arguments) {
     arguments.expect_no_more(kUsage);
 
     ServiceOptions options;
-    options.use_cache = false;
+    options.cache.enabled = false;
     options.device = setup.device;
     if (backend != "auto") options.backend = parse_backend(backend);
     std::string device, arch;

@@ -57,7 +57,7 @@ int warm_kiln(Backend backend, int device, const std::string& cache_directory) {
     ServiceOptions options;
     options.backend = backend;
     options.device = device;
-    options.cache_directory = cache_directory;
+    options.cache.directory = cache_directory;
     Service service(options);
     const double constructed = total.elapsed_us();
     const Variant variant = default_tile(service);
@@ -98,13 +98,13 @@ int cold(Backend backend, int device) {
     ServiceOptions options;
     options.backend = backend;
     options.device = device;
-    options.use_cache = false;
+    options.cache.enabled = false;
     Service service(options);
     Json times = Json::array();
     for (const int pad : {1, 0, 2, 4, 8}) {
         const Variant variant = service.find("gemm_tiled").variant({{"PAD", pad}});
         const Stopwatch total;
-        const Binary binary = service.compile(variant);
+        const Binary binary = service.compile(variant).binary;
         times.push_back({total.elapsed_us() / 1000, binary.compile_ms});
     }
     print(times);
@@ -124,9 +124,9 @@ Figure warm_start(const Setup& setup) {
         ServiceOptions options;
         options.backend = setup.backend;
         options.device = setup.device;
-        options.cache_directory = cache;
+        options.cache.directory = cache;
         Service service(options);
-        const Binary binary = service.compile(default_tile(service));
+        const Binary binary = service.compile(default_tile(service)).binary;
         if (!service.cache_problem().empty()) throw Error(service.cache_problem());
         write_atomically(binary_file, binary.bytes);
         entry = binary.entry;

@@ -14,7 +14,7 @@ using GemmFn = void(int m, int n, int k, const float* a, const float* b, float* 
 int main() try {
     constexpr int kThreads = 16;
     kiln::ServiceOptions options;
-    options.use_cache = false;  // else the second run of this program would find all of them on disk
+    options.cache.enabled = false;  // else the second run of this program would find all of them on disk
     kiln::Service kiln(options);
 
     const auto variants = kiln.find("gemm_naive").variants({{"T", "float"}, {"BX", 8}});
