@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <system_error>
 #include <utility>
 
@@ -49,7 +50,29 @@ std::optional<Container> read_if_exists(const std::filesystem::path& path) {
 
 }  // namespace
 
+FileSizeSignalBlock::FileSizeSignalBlock() {
+    sigset_t signals, pending;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGXFSZ);
+    ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGXFSZ) == 1;
+}
+
+FileSizeSignalBlock::~FileSizeSignalBlock() {
+    const int error = errno;
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGXFSZ);
+    const timespec at_once{};
+    while (!was_pending_ && ::sigtimedwait(&signals, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = error;
+}
+
 bool write_all(int fd, std::span<const std::byte> bytes) {
+    const FileSizeSignalBlock block;
     while (!bytes.empty()) {
         const ssize_t count = ::write(fd, bytes.data(), bytes.size());
         if (count < 0 && errno == EINTR) continue;

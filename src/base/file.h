@@ -4,6 +4,8 @@
 // path in the message.
 #pragma once
 
+#include <signal.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -19,7 +21,22 @@ namespace kiln {
 std::optional<std::string> read_text_if_exists(const std::filesystem::path& path);
 std::optional<std::vector<std::byte>> read_bytes_if_exists(const std::filesystem::path& path);
 
-/// Writes all of it, however often it takes. False with errno set when that fails.
+/// As long as it lives, a write of this thread beyond RLIMIT_FSIZE fails with EFBIG and does not end the
+/// process, as the signal SIGXFSZ would.
+class FileSizeSignalBlock {
+  public:
+    FileSizeSignalBlock();
+    FileSizeSignalBlock(const FileSizeSignalBlock&) = delete;
+    FileSizeSignalBlock& operator=(const FileSizeSignalBlock&) = delete;
+    ~FileSizeSignalBlock();  ///< leaves errno alone
+
+  private:
+    sigset_t before_;
+    bool was_pending_;
+};
+
+/// Writes all of it, however often it takes. False with errno set when that fails (never by a signal: see
+/// above).
 bool write_all(int fd, std::span<const std::byte> bytes);
 
 /// Writes a new file that readers see whole or not at all: a temporary file beside it (mode 0600),

@@ -49,7 +49,7 @@ std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path,
         if (::fstat(file.value(), &status) != 0) fail(errno, path);
         if (!S_ISREG(status.st_mode)) fail(EINVAL, path);
         if (!shared_with_group && status.st_uid != ::geteuid() && status.st_uid != 0) fail(EPERM, path);
-        if (shared_with_group && status.st_uid == ::geteuid() && (status.st_mode & 0777) != mode)
+        if (status.st_uid == ::geteuid() && (status.st_mode & 0777) != mode)
             (void)::fchmod(file.value(), mode);  // the umask took bits away
 
         int result = 0;

@@ -172,7 +172,9 @@ ChildProcess::ChildProcess(const ProcessSetup& setup) : generation_(fork_generat
     auto environment = child_environment(setup);
     const int status = ::posix_spawnp(&child_, arguments[0].c_str(), &actions.value, &attributes.value,
                                       pointers(arguments).data(), pointers(environment).data());
-    if (status != 0) throw std::system_error(status, std::generic_category(), arguments[0]);
+    if (status != 0)
+        throw std::system_error(status, std::generic_category(),
+                                setup.arguments[0] + (status == EAGAIN ? " (ulimit -u?)" : ""));
     result_.started = true;
     input_ = std::move(input.write);
     output_ = std::move(output.read);

@@ -13,7 +13,7 @@ constexpr std::array kFields = std::to_array<CounterField>({
     {"disk_hits", &Counters::disk_hits, "Look-ups served from the cache directory"},
     {"seed_hits", &Counters::seed_hits, "Look-ups served from seed packs"},
     {"remote_hits", &Counters::remote_hits, "Look-ups served from the remote"},
-    {"misses", &Counters::misses, "Look-ups that no tier could serve"},
+    {"misses", &Counters::misses, "Look-ups that were neither found nor served by another process"},
     {"compiles", &Counters::compiles, "Compiles that were started"},
     {"build_failures", &Counters::build_failures, "Compiles that failed"},
     {"waits", &Counters::waits, "Waits for another process or machine that compiled the same"},

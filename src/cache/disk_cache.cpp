@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/words.h"
+#include "cache/disk_lock.h"
 #include "cache/disk_state.h"
 #include "cache/disk_temporary.h"
 #include "cache/entry.h"
@@ -30,6 +31,8 @@ constexpr std::chrono::milliseconds kCountersLockLimit{2000};
 constexpr std::int64_t kCountAgain_s = 600;
 /// Pruning goes this far below the limit, so that not every store has to.
 constexpr std::uint64_t kSlackShare = 20;
+/// More than any limit: who finds it counts.
+constexpr std::uint64_t kTooMany = std::numeric_limits<std::uint64_t>::max() / 2;
 
 std::filesystem::path normal_path(const std::filesystem::path& directory) {
     std::error_code error;
@@ -204,11 +207,13 @@ DiskCache::Stored DiskCache::try_store(const std::string& digest, const Bytes& e
     Stored stored;
     {
         // Whoever can't have the lock counts everything instead of believing the state.
-        const auto lock = locks_.acquire(kStateLock, kStoreLockLimit);
+        const auto lock = DiskLock::acquire(version.fd(), kStoreLockLimit);
         const Evicted evicted = make_room(version.fd(), digest, entry.size(), lock.has_value());
         stored.pruned_entries = evicted.entries;
         stored.pruned_bytes = evicted.bytes;
         temporary.publish(shard.fd(), file_name(digest));
+        // A holder that counted in between does not know of this entry.
+        if (!lock) note_entry_bytes(version.fd(), std::nullopt, trust);
     }
     // The entry is visible and whole already; this is about power failures.
     (void)::fsync(shard.fd());
@@ -220,7 +225,13 @@ DiskCache::Stored DiskCache::try_store(const std::string& digest, const Bytes& e
 // too little: before anything is removed for it, everything is counted.
 Evicted DiskCache::make_room(int version, const std::string& digest, std::uint64_t bytes, bool locked) const {
     std::string damage;
-    DiskState state = read_state(version, options_.trust, damage);
+    DiskState before = read_state(version, options_.trust, damage);
+    if (locked && before.counted_at == 0) {
+        // So that whoever stores without the lock while this counts can be seen to have taken it back.
+        note_entry_bytes(version, kTooMany, options_.trust);
+        before = read_state(version, options_.trust, damage);
+    }
+    DiskState state = before;
     const std::int64_t now = ::time(nullptr);
     const Opened shard = open_directory(version, shard_name(digest), options_.trust);
     const std::uint64_t old_bytes = shard ? size_of_old(shard.fd(), digest) : 0;
@@ -242,7 +253,11 @@ Evicted DiskCache::make_room(int version, const std::string& digest, std::uint64
         state.counted_at = now;
     }
     state.entry_bytes += bytes - std::min(bytes, old_bytes);
-    if (!locked) state.counted_at = 0;
+    // Meanwhile others may have stored: those who could not wait for the lock, and other machines.
+    const DiskState there = read_state(version, options_.trust, damage);
+    state.counters = there.counters;
+    state.entry_bytes += there.entry_bytes - std::min(there.entry_bytes, before.entry_bytes);
+    if (!locked || there.counted_at == 0) state.counted_at = 0;
     write_state(version, state, options_.trust);
     return evicted;
 }
@@ -252,12 +267,11 @@ void DiskCache::add(const Counters& counters) {
     try {
         const Opened version = open_version(Make::version);
         if (!version) return;
-        const auto lock = locks_.acquire(kStateLock, kCountersLockLimit);
-        if (!lock && locks_.problem().empty()) return;  // somebody else holds it
+        const auto lock = DiskLock::acquire(version.fd(), kCountersLockLimit);
+        if (!lock) return;
         std::string damage;
         DiskState state = read_state(version.fd(), options_.trust, damage);
         state.counters += counters;
-        if (!lock) state.counted_at = 0;
         write_state(version.fd(), state, options_.trust);
     } catch (const std::exception&) {
         // They are lost.

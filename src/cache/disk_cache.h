@@ -91,7 +91,6 @@ class DiskCache {
 
   private:
     static constexpr const char* kVersion = "v1";
-    static constexpr const char* kStateLock = "state";
 
     enum class Make { nothing, version, all };
     /// The directory v1. Notes whether the cache can be read.

@@ -27,6 +27,7 @@ Opened refused(int error, int parent, const char* name) {
     Opened result;
     struct stat status;
     if (has_vanished(error)) return result;
+    result.error = error;
     if ((error == ELOOP || error == ENOTDIR) && ::fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISLNK(status.st_mode))
         result.refusal = "it is a symbolic link";
@@ -58,6 +59,16 @@ Opened open_directory_with(int flags, int parent, const char* name, Trust trust)
     return fd >= 0 ? checked(fd, trust) : refused(errno, parent, name);
 }
 
+// As mkdirat(), whatever the umask, as far as this user is concerned.
+bool make_usable(int parent, const char* name, Trust trust) {
+    if (::mkdirat(parent, name, new_mode(trust)) != 0) return errno == EEXIST;
+    struct stat status;
+    if (::fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode) &&
+        (status.st_mode & S_IRWXU) != S_IRWXU)
+        (void)::fchmodat(parent, name, new_mode(trust), 0);
+    return true;
+}
+
 // The umask may have taken the group's bits, or the process that made the directory died before this.
 Opened shared_as_asked(Opened opened, Trust trust) {
     if (opened && trust.group && opened.status.st_uid == ::geteuid() &&
@@ -82,7 +93,7 @@ Opened make_root(const std::filesystem::path& path, Trust trust) {
         built /= part;
         struct stat status;
         if (part.empty() || ::stat(built.c_str(), &status) == 0) continue;
-        if (::mkdir(built.c_str(), new_mode(trust)) != 0 && errno != EEXIST) {
+        if (!make_usable(AT_FDCWD, built.c_str(), trust)) {
             opened.refusal = built.string() + " can't be made: " + std::strerror(errno);
             return opened;
         }
@@ -99,7 +110,7 @@ Opened open_directory(int parent, const std::string& name, Trust trust) {
 Opened make_directory(int parent, const std::string& name, Trust trust) {
     Opened opened = open_directory(parent, name, trust);
     if (!opened && opened.refusal.empty()) {
-        if (::mkdirat(parent, name.c_str(), new_mode(trust)) != 0 && errno != EEXIST) {
+        if (!make_usable(parent, name.c_str(), trust)) {
             if (!has_vanished(errno)) opened.refusal = std::strerror(errno);
             return opened;
         }
@@ -120,6 +131,12 @@ Opened open_file(int directory, const std::string& name, Trust trust, std::uint6
         opened.refusal = "it has " + bytes_text(static_cast<std::uint64_t>(opened.status.st_size)) +
                          ", and at most " + bytes_text(max_bytes) + " are read";
     if (!opened.refusal.empty()) opened.descriptor.reset();
+    return opened;
+}
+
+Opened unless_short(Opened opened) {
+    if (opened.error == EMFILE || opened.error == ENFILE || opened.error == ENOMEM)
+        throw std::system_error(opened.error, std::generic_category());
     return opened;
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "cache/disk_cache.h"
+#include "cache/disk_lock.h"
 #include "cache/disk_state.h"
 #include "cache/disk_temporary.h"
 #include "cache/entry.h"
@@ -35,9 +36,10 @@ bool read_exactly(int fd, std::span<std::byte> bytes, std::uint64_t offset) {
     return true;
 }
 
-// Empty when the file is a sound entry of that digest, or has gone.
+// Empty when the file is a sound entry of that digest, or has gone. Throws std::system_error where it can't
+// be told.
 std::string check_entry(int shard, const std::string& digest, Trust trust) {
-    const Opened file = open_file(shard, file_name(digest), trust, kMaxEntryBytes);
+    const Opened file = unless_short(open_file(shard, file_name(digest), trust, kMaxEntryBytes));
     if (!file) return file.refusal;
     const auto bytes = read_all(file);
     if (!bytes) return has_vanished(errno) ? "" : std::strerror(errno);
@@ -55,7 +57,8 @@ struct Place {
 };
 
 Place shard_place(int version, const std::filesystem::path& path, const std::string& shard, Trust trust) {
-    return {path / shard, open_directory(version, shard, trust), [=](int directory, const std::string& name) {
+    return {path / shard, unless_short(open_directory(version, shard, trust)),
+            [=](int directory, const std::string& name) {
                 const auto digest = digest_in(name);
                 if (!digest) return std::string("no entry has such a name");
                 if (!digest->starts_with(shard))
@@ -65,7 +68,7 @@ Place shard_place(int version, const std::filesystem::path& path, const std::str
 }
 
 Place temporary_place(int version, const std::filesystem::path& path, Trust trust) {
-    return {path / kTemporaryDirectory, open_directory(version, kTemporaryDirectory, trust),
+    return {path / kTemporaryDirectory, unless_short(open_directory(version, kTemporaryDirectory, trust)),
             [](int directory, const std::string& name) {
                 return std::string(is_left_behind(directory, name) ? "its writer died" : "");
             }};
@@ -78,20 +81,8 @@ std::string check_top(int version, const std::string& name, Trust trust) {
     else if (name != kTemporaryDirectory && !is_shard_name(name))
         reason = "it is no part of the cache";
     else
-        reason = open_directory(version, name, trust).refusal;
+        reason = unless_short(open_directory(version, name, trust)).refusal;
     return reason;
-}
-
-// A state that can't be written says too much, and who stores next counts.
-void record_size(int version, std::uint64_t entry_bytes, bool locked, Trust trust) {
-    try {
-        std::string damage;
-        DiskState state = read_state(version, trust, damage);
-        state.entry_bytes = entry_bytes;
-        state.counted_at = locked ? std::int64_t{::time(nullptr)} : 0;
-        write_state(version, state, trust);
-    } catch (const std::exception&) {
-    }
 }
 
 // Files, links, and directories that are empty.
@@ -112,7 +103,7 @@ void DiskCache::change(const std::function<void(int, bool)>& work) {
     try {
         const Opened version = version_for_operator();
         if (!version) return;
-        const auto lock = locks_.acquire(kStateLock, kOperatorLockLimit);
+        const auto lock = DiskLock::acquire(version.fd(), kOperatorLockLimit);
         work(version.fd(), lock.has_value());
     } catch (const std::system_error& error) {
         throw CacheError("the cache directory " + directory().string() +
@@ -170,10 +161,14 @@ CacheUsage DiskCache::usage() const {
         ++usage.entries;
         usage.bytes += item.bytes;
     }
-    const Opened version = version_for_operator();
-    std::string damage;
-    if (version) usage.counters = read_state(version.fd(), options_.trust, damage).counters;
-    return usage;
+    try {
+        const Opened version = version_for_operator();
+        std::string damage;
+        if (version) usage.counters = read_state(version.fd(), options_.trust, damage).counters;
+        return usage;
+    } catch (const std::system_error& error) {
+        throw CacheError("the cache directory " + directory().string() + " can't be read: " + error.what());
+    }
 }
 
 CacheVerification DiskCache::verify(bool remove) {
@@ -190,7 +185,7 @@ CacheVerification DiskCache::verify(bool remove) {
             if (reason.empty()) return true;
             if (remove) {
                 // Judged again where no store comes in between: it may have been replaced.
-                const auto lock = locks_.acquire(kStateLock, kOperatorLockLimit);
+                const auto lock = DiskLock::acquire(version, kOperatorLockLimit);
                 if (place.judge(place.directory.fd(), name).empty()) return true;
                 if (!remove_name(place.directory.fd(), name))
                     reason += "; it can't be removed: " + std::string(std::strerror(errno));
@@ -221,7 +216,8 @@ CacheTransfer DiskCache::prune(std::uint64_t limit_bytes) {
         auto files = scan_entries(version, options_.trust);
         const std::uint64_t before = sum_bytes(files);
         const Evicted evicted = evict(version, std::move(files), limit_bytes, options_.trust);
-        record_size(version, before - evicted.bytes, locked, options_.trust);
+        note_entry_bytes(version, locked ? std::optional(before - evicted.bytes) : std::nullopt,
+                         options_.trust);
         gone.entries = evicted.entries;
         gone.bytes = evicted.bytes;
         if (before - evicted.bytes > limit_bytes)

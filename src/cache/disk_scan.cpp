@@ -73,7 +73,7 @@ std::vector<DiskFile> scan_entries(int version, Trust trust) {
     std::vector<DiskFile> files;
     for (const auto& name : names_in(version)) {
         if (!is_shard_name(name)) continue;
-        const Opened shard = open_directory(version, name, trust);
+        const Opened shard = unless_short(open_directory(version, name, trust));
         if (!shard) continue;
         for (const auto& item : names_in(shard.fd())) {
             auto digest = digest_in(item);

@@ -4,6 +4,8 @@
 #include "cache/disk_state.h"
 
 #include <charconv>
+#include <ctime>
+#include <exception>
 #include <span>
 
 #include "base/digest.h"
@@ -74,7 +76,7 @@ DiskState parse_state(std::string_view text, std::string& reason) {
 }
 
 DiskState read_state(int version, Trust trust, std::string& reason) {
-    const Opened file = open_file(version, kStateName, trust, kMaxStateBytes);
+    const Opened file = unless_short(open_file(version, kStateName, trust, kMaxStateBytes));
     reason = file.refusal;
     if (!file) return {};
     const auto bytes = read_all(file);
@@ -90,6 +92,17 @@ void write_state(int version, const DiskState& state, Trust trust) {
     DiskTemporary temporary(version, trust);
     temporary.write(std::as_bytes(std::span(text)));
     temporary.publish(version, kStateName);
+}
+
+void note_entry_bytes(int version, std::optional<std::uint64_t> bytes, Trust trust) {
+    try {
+        std::string damage;
+        DiskState state = read_state(version, trust, damage);
+        state.entry_bytes = bytes.value_or(0);
+        state.counted_at = bytes ? std::int64_t{::time(nullptr)} : 0;
+        write_state(version, state, trust);
+    } catch (const std::exception&) {
+    }
 }
 
 }  // namespace kiln

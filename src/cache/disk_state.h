@@ -7,6 +7,7 @@
 #include <kiln/trace.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,9 +28,13 @@ std::string state_text(const DiskState& state);
 DiskState parse_state(std::string_view text, std::string& reason);
 
 constexpr const char* kStateName = "state";
-/// version: the open directory v1. A file that is missing or can't be read is an empty state.
+/// version: the open directory v1. A file that is missing or can't be read is an empty state. Throws
+/// std::system_error for want of descriptors or memory.
 DiskState read_state(int version, Trust trust, std::string& reason);
 /// Written beside its place and renamed. Throws std::system_error, and leaves the old one, where that fails.
 void write_state(int version, const DiskState& state, Trust trust);
+/// Notes how many bytes the entries have; nullopt: that it is not known. Throws nothing: a state that can't
+/// be written says too much, and who stores next counts.
+void note_entry_bytes(int version, std::optional<std::uint64_t> bytes, Trust trust);
 
 }  // namespace kiln

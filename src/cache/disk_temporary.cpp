@@ -65,7 +65,7 @@ DiskTemporary::DiskTemporary(int version, Trust trust) {
     file_ = FileDescriptor(::openat(directory_.value(), name_.c_str(),
                                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file_) fail(errno, "a file can't be created");
-    if (trust.group) (void)::fchmod(file_.value(), 0660);
+    (void)::fchmod(file_.value(), trust.group ? 0660 : 0600);  // the umask may have taken bits away
 }
 
 DiskTemporary::~DiskTemporary() {
@@ -101,9 +101,12 @@ bool is_left_behind(int temporaries, const std::string& name) {
     const auto [rest, error] = std::from_chars(name.data(), end, process);
     if (error == std::errc() && process > 0) {
         const std::string machine = machine_name();
-        if (!machine.empty() && std::string_view(rest, end).starts_with("-" + machine + "-"))
-            return is_process_gone(process);
+        if (!machine.empty() && std::string_view(rest, end).starts_with("-" + machine + "-") &&
+            is_process_gone(process))
+            return true;
     }
+    // Else its process is of another machine or container, or another by now: the same few numbers are given
+    // again in every container.
     struct stat status;
     if (::fstatat(temporaries, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
     // A time in the future is as wrong as one long ago: a clock has jumped.

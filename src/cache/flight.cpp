@@ -54,8 +54,9 @@ Record read_record(int file) {
 }
 
 /// A word that can't be written is one that others do without.
-void write_word(int file, std::size_t offset, std::uint64_t word) {
-    (void)!::pwrite(file, &word, sizeof word, static_cast<off_t>(offset));
+bool write_word(int file, std::size_t offset, std::uint64_t word) {
+    const FileSizeSignalBlock block;
+    return ::pwrite(file, &word, sizeof word, static_cast<off_t>(offset)) == sizeof word;
 }
 
 /// Gives signs of life as long as it lives.
@@ -105,10 +106,12 @@ class Holder {
     /// What the file says by now. It outlives its name.
     LastWord last_word() const { return static_cast<LastWord>(read_record(file_.value()).last_word); }
 
-    /// Shows no sign of life, or somebody else saw none. Tells the others.
+    /// Shows no sign of life, or somebody else saw none. Tells the others. Where this process can't write
+    /// either (the place is full), a holder that never gave a sign may be well: its lock has to do.
     bool stalled() {
-        if (silence_ >= stall_ && file_)
-            write_word(file_.value(), offsetof(Record, stalled_at), record_.beat + 1);
+        if (silence_ >= stall_ && file_ &&
+            !write_word(file_.value(), offsetof(Record, stalled_at), record_.beat + 1) && record_.beat == 0)
+            return false;
         return silence_ >= stall_ || record_.stalled_at == record_.beat + 1;
     }
 

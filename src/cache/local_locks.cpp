@@ -9,12 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/digest.h"
@@ -40,6 +41,11 @@ bool is_safe_place(const fs::path& place) {
     struct stat status;
     return ::stat(place.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
            ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (status.st_mode & S_ISVTX) != 0);
+}
+
+bool make_private_directory(const fs::path& directory) {
+    if (::mkdir(directory.c_str(), 0700) != 0) return errno == EEXIST;
+    return ::chmod(directory.c_str(), 0700) == 0;  // the umask may have taken bits away
 }
 
 /// Under another name first, so that no member of the group ever sees it without its group and mode.
@@ -70,7 +76,10 @@ LocalLocks::LocalLocks(const fs::path& cache, Trust trust, const std::vector<fs:
         directory_ = place / folder;
         const std::string reason =
             is_safe_place(place) ? make_directory() : place.string() + " is no directory for temporary files";
-        if (reason.empty()) return;
+        if (reason.empty()) {
+            sweep();
+            return;
+        }
         reasons += (reasons.empty() ? "" : "; ") + reason;
     }
     note_problem(std::move(reasons));
@@ -81,8 +90,8 @@ std::string LocalLocks::make_directory() const {
     struct stat status;
     if (::lstat(directory_.c_str(), &status) != 0) {
         if (errno != ENOENT) return error_text(directory_);
-        const bool made = trust_.group ? make_group_directory(directory_, group_)
-                                       : ::mkdir(directory_.c_str(), 0700) == 0 || errno == EEXIST;
+        const bool made =
+            trust_.group ? make_group_directory(directory_, group_) : make_private_directory(directory_);
         if (!made || ::lstat(directory_.c_str(), &status) != 0) return error_text(directory_);
     }
     const std::string name = directory_.string();
@@ -101,6 +110,22 @@ std::string LocalLocks::make_directory() const {
     }
     if (::access(directory_.c_str(), W_OK | X_OK) != 0) return error_text(directory_);
     return {};
+}
+
+/// Removes what holders that were killed left behind, and nobody has asked for since.
+void LocalLocks::sweep() const {
+    constexpr std::int64_t kDay_s = 24 * 60 * 60;
+    std::error_code error;
+    for (fs::directory_iterator item(directory_, error), end; !error && item != end; item.increment(error)) {
+        struct stat status;
+        if (::lstat(item->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+            std::abs(std::int64_t{::time(nullptr)} - std::int64_t{status.st_mtim.tv_sec}) < kDay_s)
+            continue;
+        try {
+            (void)FileLock::try_acquire(item->path(), trust_.group);  // which unlinks it when it is free
+        } catch (const std::system_error&) {
+        }
+    }
 }
 
 std::string LocalLocks::problem() const {
@@ -135,15 +160,6 @@ std::optional<FileLock> LocalLocks::try_acquire(const std::string& name) {
     } catch (const std::exception& exception) {
         note_problem(exception.what());
         return std::nullopt;
-    }
-}
-
-std::optional<FileLock> LocalLocks::acquire(const std::string& name, std::chrono::milliseconds limit) {
-    const auto end = std::chrono::steady_clock::now() + limit;
-    for (auto pause = std::chrono::milliseconds(1);; pause = std::min(pause * 2, decltype(pause)(20))) {
-        if (auto lock = try_acquire(name)) return lock;
-        if (std::chrono::steady_clock::now() >= end || !problem().empty()) return std::nullopt;
-        std::this_thread::sleep_for(pause);
     }
 }
 

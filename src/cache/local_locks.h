@@ -6,7 +6,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -36,8 +35,6 @@ class LocalLocks {
     /// The lock of that name (letters, digits, dots), tried once. nullopt when somebody holds it, or when
     /// there are no locks (problem() then says why).
     std::optional<FileLock> try_acquire(const std::string& name);
-    /// The same, tried until the limit has passed.
-    std::optional<FileLock> acquire(const std::string& name, std::chrono::milliseconds limit);
 
     /// The file of a lock.
     std::filesystem::path file(const std::string& name) const;
@@ -45,6 +42,7 @@ class LocalLocks {
   private:
     void note_problem(std::string text);
     std::string make_directory() const;
+    void sweep() const;
 
     Trust trust_;
     gid_t group_;  ///< of the cache directory

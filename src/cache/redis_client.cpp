@@ -63,7 +63,7 @@ class RedisClient::Session {
     std::string leave_alone(const std::string& what) {
         const std::lock_guard lock(mutex_);
         ++failures_;
-        return pause(what);
+        return health_ == Health::down ? problem_ : pause(what);
     }
 
     std::string pause_writes(const std::string& what) {
@@ -193,7 +193,7 @@ class RedisClient::Session {
     }
 
     const RedisSettings& settings_;
-    Session* const parents_;
+    [[maybe_unused]] Session* const parents_;  ///< reachable, so that it does not count as a leak
     const unsigned generation_ = fork_generation();
     mutable std::mutex mutex_;
     std::condition_variable changed_;

@@ -29,7 +29,8 @@ std::string RedisSettings::quote(std::string_view words) const {
     replace_all(text, url.user, "***");
     std::replace_if(
         text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
-    if (text.size() > 160) text = text.substr(0, 160) + "...";
+    if (text.size() > 160) return text.substr(0, 160) + "...";
+    while (text.ends_with('.')) text.pop_back();
     return text;
 }
 
@@ -73,9 +74,10 @@ void RedisConnection::open(const Deadline& deadline) {
         const auto reply = send_and_receive(url.user.empty() ? RedisCommand{"AUTH", url.password}
                                                              : RedisCommand{"AUTH", url.user, url.password},
                                             deadline);
-        // Only the first word: what follows may repeat what was sent.
+        // Behind a quotation mark it may repeat what was sent, and not all of it, so that quote() misses it.
         if (!reply.is_status("OK"))
-            throw RedisFailure("refused the user or password (" + settings_.quote(reply.error_code()) + ")");
+            throw RedisFailure("refused the user or password: " +
+                               settings_.quote(reply.text().substr(0, reply.text().find_first_of("'`\""))));
     }
     if (url.database != 0) {
         const auto reply = send_and_receive({"SELECT", std::to_string(url.database)}, deadline);

@@ -86,7 +86,7 @@ void* make_nil(const redisReadTask* task) noexcept { return place(task, RedisRep
 void free_reply(void* reply) noexcept { delete static_cast<RedisReply*>(reply); }
 
 template <class Bounds>
-redisReplyObjectFunctions functions() {
+constexpr redisReplyObjectFunctions functions() {
     redisReplyObjectFunctions table{};
     table.createString = make_text;
     table.createArray = [](const redisReadTask* task, auto count) {
@@ -113,7 +113,7 @@ std::string_view RedisReply::error_code() const {
 void RedisReader::Free::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
 RedisReader::RedisReader() : bounds_(std::make_unique<Bounds>()) {
-    static redisReplyObjectFunctions table =
+    static constinit redisReplyObjectFunctions table =
         functions<Bounds>();  // hiredis wants it mutable, and only reads it
     reader_.reset(redisReaderCreateWithFunctions(&table));
     if (!reader_) throw std::bad_alloc();

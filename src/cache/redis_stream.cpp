@@ -64,7 +64,8 @@ Addresses resolve(const std::string& host, std::uint16_t port, const Deadline& d
         throw RedisFailure("could not be looked up (" + problem.code().message() + ")");
     }
     std::unique_lock lock(shared->mutex);
-    if (!shared->ready.wait_until(lock, deadline.end(), [&] { return shared->done; })) deadline.check();
+    if (!shared->ready.wait_until(lock, deadline.end(), [&] { return shared->done; }))
+        throw RedisFailure("has a host name that took too long to resolve");
     if (!shared->addresses)
         throw RedisFailure("has a host name that can't be resolved (" +
                            std::string(::gai_strerror(shared->error)) + ")");

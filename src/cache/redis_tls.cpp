@@ -9,18 +9,74 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <chrono>
+#include <mutex>
+#include <new>
+#include <thread>
 #include <utility>
 
 namespace kiln {
 namespace {
 
+// OpenSSL's locks know nothing of fork(): one that another thread holds is held for ever in the child. So
+// whoever calls OpenSSL is Inside, and fork() waits until nobody is. That is short, since nothing inside
+// waits for the network.
+std::mutex entrance;  // who forks holds it, so that no more come
+std::mutex inside;
+thread_local int depth = 0;
+thread_local bool fork_has_both = false;
+
+class Inside {
+  public:
+    Inside() {
+        if (depth++ > 0) return;
+        entrance.lock();
+        entrance.unlock();
+        inside.lock();
+    }
+    ~Inside() {
+        if (--depth == 0) inside.unlock();
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+};
+
+/// With a limit: a signal handler may fork while its own thread is inside.
+bool lock_soon(std::mutex& mutex) {
+    for (int i = 0; i < 2000; ++i) {
+        if (mutex.try_lock()) return true;
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return false;
+}
+
+void before_fork() {
+    fork_has_both = false;
+    if (!lock_soon(entrance)) return;
+    fork_has_both = lock_soon(inside);
+    if (!fork_has_both) entrance.unlock();
+}
+void after_fork() {
+    if (!fork_has_both) return;
+    inside.unlock();
+    entrance.unlock();
+}
+void after_fork_in_child() {
+    new (&entrance) std::mutex;
+    new (&inside) std::mutex;
+}
+
+[[maybe_unused]] const int registered = ::pthread_atfork(before_fork, after_fork, after_fork_in_child);
+
 template <auto function>
 struct Call {
     template <class T>
     void operator()(T* object) const {
+        const Inside here;
         function(object);
     }
 };
@@ -104,11 +160,13 @@ class TlsStream : public RedisStream {
     }
 
     Result handshake() override {
+        const Inside here;
         ERR_clear_error();
         return result(SSL_do_handshake(ssl_.get()), 0);
     }
 
     Result send(std::span<const std::byte> bytes) override {
+        const Inside here;
         ERR_clear_error();
         std::size_t count = 0;
         const int done = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
@@ -116,6 +174,7 @@ class TlsStream : public RedisStream {
     }
 
     Result receive(std::span<std::byte> buffer) override {
+        const Inside here;
         ERR_clear_error();
         std::size_t count = 0;
         const int done = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
@@ -158,6 +217,7 @@ class TlsStream : public RedisStream {
 bool tls_available() { return true; }
 
 TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_shared<State>()) {
+    const Inside here;
     // Left to itself OpenSSL takes its state down at exit, where other threads and static objects still use
     // it.
     (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
@@ -181,6 +241,7 @@ TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_
 TlsContext::~TlsContext() = default;
 
 std::unique_ptr<RedisStream> TlsContext::make_stream(FileDescriptor socket, const std::string& host) const {
+    const Inside here;
     ERR_clear_error();
     return std::make_unique<TlsStream>(std::move(socket), state_, state_->context.get(), state_->method.get(),
                                        host);

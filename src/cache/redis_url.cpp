@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A password with a '/' or '@' that was not encoded ends up in any part of the URL, so messages quote no part
-// but digits.
+// but a port of five digits at most.
 #include "cache/redis_url.h"
 
 #include <kiln/error.h>
@@ -50,9 +50,6 @@ bool is_digits(std::string_view text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// ": 99999" when it is a number, else nothing.
-std::string quoted_number(std::string_view text) { return is_digits(text) ? ": " + std::string(text) : ""; }
-
 std::optional<int> number(std::string_view text, int least, int most) {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -77,9 +74,11 @@ void parse_server(std::string_view text, RedisUrl& url) {
     url.host = host;
     auto rest = text.substr(host_end + (bracketed ? 1 : 0));
     if (rest.empty()) return;
-    const auto port = rest.starts_with(':') ? number(rest.substr(1), 1, 65535) : std::nullopt;
+    const auto digits = rest.substr(1);
+    const auto port = rest.starts_with(':') ? number(digits, 1, 65535) : std::nullopt;
     if (!port)
-        refuse("has a port that is no number from 1 to 65535" + quoted_number(rest.substr(1)) + ". " +
+        refuse("has a port that is no number from 1 to 65535" +
+               (is_digits(digits) && digits.size() <= 5 ? ": " + std::string(digits) : "") + ". " +
                std::string(kEncode));
     url.port = static_cast<std::uint16_t>(*port);
 }
@@ -101,6 +100,8 @@ RedisUrl parse_redis_url(std::string_view text) {
     text.remove_prefix(text.find("//") + 2);
 
     const auto slash = text.find('/');
+    if (slash != std::string_view::npos && text.find('@', slash) != std::string_view::npos)
+        refuse("has a '/' before its '@'. " + std::string(kEncode));
     auto authority = text.substr(0, slash);
     const auto at = authority.rfind('@');
     if (at != std::string_view::npos) {
@@ -117,9 +118,7 @@ RedisUrl parse_redis_url(std::string_view text) {
     const auto database = slash == std::string_view::npos ? std::string_view() : text.substr(slash + 1);
     if (!database.empty()) {
         const auto index = number(database, 0, 9999999);
-        if (!index)
-            refuse("has a database that is no number from 0 to 9999999" + quoted_number(database) + ". " +
-                   std::string(kEncode));
+        if (!index) refuse("has a database that is no number from 0 to 9999999. " + std::string(kEncode));
         url.database = *index;
     }
     return url;

@@ -218,7 +218,7 @@ std::string RemoteCache::server_version() {
     return state_->client.settings().quote(version.substr(0, version.find_first_of("\r\n")));
 }
 
-void RemoteCache::for_each(const std::function<bool(const std::string& digest)>& each) {
+void RemoteCache::for_each(const std::function<bool(const std::string& digest)>& each, std::stop_token stop) {
     const std::string pattern = std::string(kEntryPrefix) + "*";
     std::unordered_set<std::string> seen;  // the server may name a key more than once
     std::string cursor = "0";
@@ -235,7 +235,7 @@ void RemoteCache::for_each(const std::function<bool(const std::string& digest)>&
             text.remove_prefix(kEntryPrefix.size());
             if (is_digest(text) && seen.emplace(text).second && !each(std::string(text))) return;
         }
-    } while (cursor != "0");
+    } while (cursor != "0" && !stop.stop_requested());
 }
 
 bool RemoteCache::contains(const std::string& digest) {

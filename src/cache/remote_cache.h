@@ -79,8 +79,9 @@ class RemoteCache {
     std::chrono::microseconds ping();
     /// "7.0.15"
     std::string server_version();
-    /// Calls `each` with every digest there is, in no order, until it returns false.
-    void for_each(const std::function<bool(const std::string& digest)>& each);
+    /// Calls `each` with every digest there is, in no order, until it returns false or a stop is requested: a
+    /// server may hold many keys that are not Kiln's, and of those nothing is heard.
+    void for_each(const std::function<bool(const std::string& digest)>& each, std::stop_token stop = {});
     bool contains(const std::string& digest);
     /// The entry of that digest, checked; empty with a reason when it is not there or not sound.
     Bytes fetch(const std::string& digest, std::string& reason);

@@ -17,6 +17,7 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kLife = "5000";  // ms
+constexpr long long kLongestLife = 5000;
 constexpr std::chrono::milliseconds kRenewal{1200};
 constexpr std::string_view kProlong =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return "
@@ -89,13 +90,21 @@ RemoteCache::Lease::~Lease() {
 }
 
 RemoteCache::Answer RemoteCache::try_lease(const std::string& digest) {
-    if (state_->read_only) return {};
+    // Where nothing can be stored, there is nothing to wait for.
+    if (state_->read_only || state_->client.writes_paused()) return {};
     try {
         auto held = std::make_unique<Lease::Held>();
         held->state = state_;
         held->key = "kiln:1:lease:" + digest;
         const auto reply = state_->client.call({"SET", held->key, held->token, "NX", "PX", kLife});
-        if (reply.kind == RedisReply::Kind::nil) return {Right::theirs, nullptr};
+        if (reply.kind == RedisReply::Kind::nil) {
+            // One that lives longer than a lease can has outlived the server's clock, which was set back. Its
+            // holder, if there is one, renews it.
+            const auto left = state_->client.call({"PTTL", held->key});
+            if (left.integer > kLongestLife || left.integer == -1)
+                (void)state_->client.call({"PEXPIRE", held->key, kLife});
+            return {Right::theirs, nullptr};
+        }
         if (!reply.is_status("OK")) return {};
         // Without a thread it is not renewed, and runs out in the middle of a long compile.
         std::unique_ptr<Lease> lease(new Lease(std::move(held)));

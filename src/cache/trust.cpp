@@ -42,6 +42,10 @@ std::string distrust(const struct stat& status, Trust trust) {
         return "others may write to it (mode " + mode_text(status.st_mode) + "); run chmod " +
                (trust.group ? "o-w" : "go-w") + " on it";
     }
+    if (trust.group && (status.st_mode & S_IWGRP) != 0 && !is_own_group(status.st_gid)) {
+        return "members of group " + std::to_string(status.st_gid) + " may write to it (mode " +
+               mode_text(status.st_mode) + "), and this user is none of them; run chgrp or chmod g-w on it";
+    }
     if (!trust.group && (status.st_mode & S_IWGRP) != 0) {
         return "members of its group may write to it (mode " + mode_text(status.st_mode) +
                "); run chmod go-w on it, or share with them on purpose (KILN_CACHE_SHARE=group)";

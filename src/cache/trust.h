@@ -11,7 +11,7 @@
 namespace kiln {
 
 struct Trust {
-    bool group = false;  ///< members of the file's group may write
+    bool group = false;  ///< members of the file's group may write, if this user is one
 };
 
 /// Why a file or directory with this status is not to be trusted ("it belongs to user 1001", "others may

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <thread>
 
+#include "cache/disk_state.h"
 #include "disk_support.h"
 #include "require.h"
 
@@ -104,7 +105,6 @@ TEST(DiskStorage, AReadOnlyFileSystem) {
 TEST(DiskStorage, AQuotaOfFileSize) {
     const TemporaryDirectory directory;
     EXPECT_EQ(in_child([&] {
-                  ::signal(SIGXFSZ, SIG_IGN);
                   const rlimit limit{10000, RLIM_INFINITY};
                   DiskCache cache({directory.path()});
                   ::setrlimit(RLIMIT_FSIZE, &limit);
@@ -117,6 +117,57 @@ TEST(DiskStorage, AQuotaOfFileSize) {
                              : fail_in_child(cache.problem());
               }),
               0);
+}
+
+TEST(DiskStorage, AnyUmaskMakesADirectoryThatWorks) {
+    for (const mode_t mask : {0000, 0077, 0777}) {
+        const TemporaryDirectory directory;
+        give_to_plain_user(directory.path());
+        EXPECT_EQ(in_child([&] {
+                      become_plain_user();
+                      ::umask(mask);
+                      const path place = directory.path() / "a" / "cache";
+                      DiskCache cache({place});
+                      if (!store(cache, "a").stored || !has(cache, "a"))
+                          return fail_in_child(cache.problem());
+                      struct stat root, entry;
+                      return ::stat(place.c_str(), &root) == 0 && (root.st_mode & 07777) == 0700 &&
+                                     ::stat(path_of(cache, "a").c_str(), &entry) == 0 &&
+                                     (entry.st_mode & 07777) == 0600
+                                 ? 0
+                                 : fail_in_child("a wrong mode");
+                  }),
+                  0)
+            << mask;
+    }
+}
+
+// Each has a /dev/shm of its own, as containers have.
+TEST(DiskStorage, ContainersOnOneDirectoryKeepAccountTogether) {
+    const TemporaryDirectory directory;
+    constexpr std::uint64_t kLimit = 400000;
+    std::vector<pid_t> writers;
+    for (int writer = 0; writer < 6; ++writer) {
+        writers.push_back(start_child([&] {
+            if (!enter_mount_namespace() || !mount_tmpfs("/dev/shm", "size=64k")) return kCantMount;
+            DiskCache cache({directory.path() / "cache", kLimit});
+            for (int i = 0; i < 60; ++i) {
+                if (!store(cache, std::to_string(writer) + "-" + std::to_string(i), 4000).stored)
+                    return fail_in_child(cache.problem());
+            }
+            return 0;
+        }));
+    }
+    for (const pid_t writer : writers) {
+        const int status = wait_for(writer);
+        KILN_REQUIRE_OR_SKIP("mounts", status != kCantMount, "this user may not mount a tmpfs");
+        EXPECT_EQ(status, 0);
+    }
+    const DiskCache cache({directory.path() / "cache", kLimit});
+    std::string damage;
+    const auto state = parse_state(*read_text_if_exists(directory.path() / "cache" / "v1" / "state"), damage);
+    EXPECT_EQ(state.entry_bytes, cache.usage().bytes);
+    EXPECT_LE(cache.usage().bytes, kLimit);
 }
 
 TEST(DiskStorage, ADirectoryThatCantBeWrittenTo) {
@@ -211,8 +262,8 @@ TEST(DiskStorage, AFileThatIsRemovedInTheMakingIsMadeAgain) {
     DiskCache cache({place});
     for (const auto& gone : {place / "v1" / "tmp", place / "v1", place}) {
         ASSERT_TRUE(store(cache, "other").stored);
-        auto lock = cache.locks().acquire("state", std::chrono::seconds(10));
-        ASSERT_TRUE(lock) << cache.locks().problem();
+        auto lock = lock_of(cache);
+        ASSERT_TRUE(lock);
         // It has written its file, and waits for the lock, when everything goes.
         std::thread writer([&] { EXPECT_TRUE(store(cache, "a", 5000).stored) << cache.problem(); });
         while (count_temporaries(cache) == 0) std::this_thread::yield();
@@ -229,8 +280,8 @@ TEST(DiskStorage, ALockThatIsNotGivenBackDelaysAStoreButDoesNotPreventIt) {
     const std::uint64_t bytes = entry_of(key_of("a"), 5000).size();
     DiskCache cache({directory.path(), bytes * 2});
     ASSERT_TRUE(store(cache, "a", 5000).stored);
-    const auto lock = cache.locks().acquire("state", std::chrono::seconds(10));
-    ASSERT_TRUE(lock) << cache.locks().problem();
+    const auto lock = lock_of(cache);
+    ASSERT_TRUE(lock);
     for (const std::string text : {"b", "c"}) {
         const auto before = std::chrono::steady_clock::now();
         EXPECT_TRUE(store(cache, text, 5000).stored);

@@ -12,12 +12,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "base/file.h"
 #include "cache/build_key.h"
 #include "cache/disk_cache.h"
+#include "cache/disk_lock.h"
 #include "cache/entry.h"
 
 namespace kiln::test::disk {
@@ -69,6 +72,13 @@ inline std::size_t count_files(const std::filesystem::path& directory) {
 
 inline std::size_t count_temporaries(const DiskCache& cache) {
     return count_files(cache.directory() / "v1" / "tmp");
+}
+
+/// The lock that stores and operators take in turn, as soon as it is free.
+inline std::optional<DiskLock> lock_of(const DiskCache& cache) {
+    const auto v1 = cache.directory() / "v1";
+    const FileDescriptor version(::open(v1.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return DiskLock::acquire(version.value(), std::chrono::seconds(10));
 }
 
 /// Sets both times of a file, in seconds from now.

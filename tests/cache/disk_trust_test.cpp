@@ -213,6 +213,21 @@ TEST_F(DiskTrust, MembersOfTheGroupBelieveEachOther) {
               0);
 }
 
+// Whoever owns it: a directory with set-group-ID gives its group to all that is made there.
+TEST_F(DiskTrust, AGroupThatThisUserIsNotInIsRefused) {
+    KILN_REQUIRE_OR_SKIP("root", is_root(), "only root can give a file to any group");
+    for (const auto& place : {root, v1, shard, file}) {
+        struct stat status;
+        ASSERT_EQ(::stat(place.c_str(), &status), 0);
+        ASSERT_EQ(::chown(place.c_str(), 0, 54321), 0);
+        set_mode(place, (status.st_mode & 07777) | 0060);
+        expect_refused("members of group 54321", {true});
+        ASSERT_EQ(::chown(place.c_str(), 0, 0), 0);
+        set_mode(place, status.st_mode & 07777);
+        expect_served({true});
+    }
+}
+
 TEST_F(DiskTrust, AHugeFileIsNotRead) {
     std::filesystem::resize_file(file, (std::uintmax_t{1} << 30) + 1);
     expect_refused("1.0 GiB");

@@ -3,8 +3,11 @@
 // Verifying a directory: what is damaged, misplaced, foreign or left behind is found, told and removed.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
+#include <atomic>
 #include <map>
+#include <thread>
 
 #include "cache/disk_temporary.h"
 #include "disk_support.h"
@@ -81,7 +84,18 @@ TEST(DiskVerify, FindsAndRemovesWhatIsWrong) {
     EXPECT_EQ(cache.verify(true).damaged.size(), 1u);
 }
 
-TEST(DiskVerify, LeftBehindFilesOfOtherMachinesGoAfterADay) {
+// How the names of this process's temporary files start.
+std::string of_living_process() {
+    const TemporaryDirectory directory;
+    const FileDescriptor version(::open(directory.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const DiskTemporary temporary(version.value(), {});
+    const auto file = *std::filesystem::directory_iterator(directory.path() / "tmp");
+    const std::string name = file.path().filename();
+    return name.substr(0, name.rfind('-') + 1);
+}
+
+// Process ids are given again, in a new container from the start.
+TEST(DiskVerify, LeftBehindFilesThatMayHaveAWriterGoAfterADay) {
     const TemporaryDirectory directory;
     DiskCache cache({directory.path()});
     ASSERT_TRUE(store(cache, "a").stored);
@@ -89,6 +103,8 @@ TEST(DiskVerify, LeftBehindFilesOfOtherMachinesGoAfterADay) {
     const std::map<std::string, double> ages = {{"4000000-0123456789abcdef-young", 3600},
                                                 {"4000000-0123456789abcdef-old", 90000},
                                                 {"4000000-0123456789abcdef-future", -90000},
+                                                {of_living_process() + "young", 3600},
+                                                {of_living_process() + "old", 90000},
                                                 {"foreign", 10},
                                                 {"foreign-old", 90000}};
     for (const auto& [name, age] : ages) {
@@ -100,7 +116,47 @@ TEST(DiskVerify, LeftBehindFilesOfOtherMachinesGoAfterADay) {
     for (const auto& item : std::filesystem::directory_iterator(temporaries))
         left.push_back(item.path().filename().string());
     std::sort(left.begin(), left.end());
-    EXPECT_EQ(left, (std::vector<std::string>{"4000000-0123456789abcdef-young", "foreign"}));
+    std::vector<std::string> young = {"4000000-0123456789abcdef-young", "foreign",
+                                      of_living_process() + "young"};
+    std::sort(young.begin(), young.end());
+    EXPECT_EQ(left, young);
+}
+
+TEST(DiskVerify, AWantOfDescriptorsIsNoDamage) {
+    const TemporaryDirectory directory;
+    DiskCache cache({directory.path()});
+    constexpr int kEntries = 60;
+    for (int i = 0; i < kEntries; ++i) ASSERT_TRUE(store(cache, std::to_string(i)).stored);
+    EXPECT_EQ(in_child([&] {
+                  const rlimit limit{40, 40};
+                  ::setrlimit(RLIMIT_NOFILE, &limit);
+                  std::atomic<bool> done{false};
+                  std::thread eater([&] {
+                      std::vector<FileDescriptor> eaten;
+                      while (!done) {
+                          eaten.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+                          if (eaten.back()) continue;
+                          ::usleep(300);
+                          eaten.clear();
+                          ::usleep(300);
+                      }
+                  });
+                  int failed = 0;
+                  std::size_t damaged = 0;
+                  for (int i = 0; i < 150; ++i) {
+                      try {
+                          damaged += cache.verify(true).damaged.size();
+                      } catch (const CacheError&) {
+                          ++failed;
+                      }
+                  }
+                  done = true;
+                  eater.join();
+                  if (failed == 0) return fail_in_child("there was no want");
+                  return damaged == 0 ? 0 : fail_in_child(std::to_string(damaged) + " damaged");
+              }),
+              0);
+    EXPECT_EQ(cache.usage().entries, std::uint64_t{kEntries});
 }
 
 TEST(DiskVerify, OperatorsAreToldWhatIsWrongWithTheDirectory) {

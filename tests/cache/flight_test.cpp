@@ -5,6 +5,7 @@
 #include "cache/flight.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "base/file.h"
 #include "lock_processes.h"
@@ -299,6 +300,22 @@ TEST_F(FlightTest, WithoutLocksEverybodyGoesAlone) {
     const Flight flight = here({kLong, kLong});
     EXPECT_EQ(flight.role(), Role::alone);
     EXPECT_FALSE(flight.waited());
+}
+
+// As where /dev/shm is full: no sign of life can be written, nor does the signal of the limit end a process.
+TEST_F(FlightTest, ALeaderThatCantGiveSignsIsNoStalledOne) {
+    processes.start([&] {
+        const rlimit none{0, 0};
+        ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+        Flight leader = here({kLong, milliseconds(40)});
+        ASSERT_EQ(leader.role(), Role::leader);
+        const Flight waiter = here({milliseconds(400), milliseconds(40)});
+        EXPECT_EQ(waiter.role(), Role::alone);
+        EXPECT_GE(waiter.waited_ms(), 400);
+        leader.settle(true);
+        EXPECT_EQ(here({kLong, milliseconds(40)}).role(), Role::leader);
+    });
+    EXPECT_EQ(processes.join(), 1);
 }
 
 TEST_F(FlightTest, SurvivesTheLossOfTheLocksDirectory) {

@@ -2,10 +2,15 @@
 //
 // LocalLocks: where the locks lie, whose directory is taken, and what happens when it is somebody else's or
 // goes away.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <array>
+#include <ctime>
+#include <map>
 
 #include "base/file.h"
 #include "cache/local_locks.h"
@@ -41,7 +46,6 @@ struct LockDirectory : testing::Test {
         LocalLocks none(cache, {}, {place});
         EXPECT_THAT(none.problem(), HasSubstr(own.string()));
         EXPECT_FALSE(none.try_acquire("a"));
-        EXPECT_FALSE(none.acquire("a", std::chrono::seconds(100)));  // at once
     }
 };
 
@@ -168,20 +172,29 @@ TEST_F(LockDirectory, SharedItIsTheGroups) {
     EXPECT_THAT(some.problem(), HasSubstr("belongs to group 12345"));
 }
 
-TEST_F(LockDirectory, AcquireWaitsUntilTheLimit) {
-    LocalLocks some = locks();
-    auto lock = some.acquire("a", {});
+TEST_F(LockDirectory, IsMadeWhateverTheUmask) {
+    const mode_t before = ::umask(0777);
+    const auto lock = locks().try_acquire("a");
+    ::umask(before);
     ASSERT_TRUE(lock);
-    const auto start = std::chrono::steady_clock::now();
-    EXPECT_FALSE(some.acquire("a", std::chrono::milliseconds(60)));
-    EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(60));
-    EXPECT_EQ(some.problem(), "");
-    std::thread holder([&, held = std::move(*lock)]() mutable {
-        std::this_thread::sleep_for(std::chrono::milliseconds(30));
-        const FileLock released = std::move(held);
-    });
-    EXPECT_TRUE(some.acquire("a", std::chrono::seconds(100)));
-    holder.join();
+    EXPECT_EQ(mode(own), 0700u);
+    EXPECT_EQ(mode(locks().file("a")), 0600u);
+}
+
+TEST_F(LockDirectory, WhatKilledHoldersLeftGoesAfterADay) {
+    const LocalLocks some = locks();
+    const auto held = locks().try_acquire("held");
+    const std::map<std::string, int> ages_s = {{"old", 90000}, {"young", 3600}, {"held", 90000}};
+    for (const auto& [name, age_s] : ages_s) {
+        if (name != "held") write_text(some.file(name), "");
+        const timespec time{::time(nullptr) - age_s, 0};
+        const std::array<timespec, 2> times = {time, time};
+        ASSERT_EQ(::utimensat(AT_FDCWD, some.file(name).c_str(), times.data(), 0), 0);
+    }
+    locks();
+    EXPECT_FALSE(fs::exists(some.file("old")));
+    EXPECT_TRUE(fs::exists(some.file("young")));
+    EXPECT_TRUE(fs::exists(some.file("held")));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "cache/entry.h"
+#include "require.h"
 #include "scale_kernel.h"
 #include "scoped_variable.h"
 
@@ -92,6 +94,74 @@ TEST_F(ServiceTiersTest, EveryStepIsTracedAndCounted) {
     EXPECT_EQ(all.compiles, 1u);
     EXPECT_EQ(all.disk_hits, 1u);
     EXPECT_EQ(all.memory_hits, 1u);
+}
+
+std::uint64_t requests(const Counters& counters) {
+    return counters.memory_hits + counters.disk_hits + counters.seed_hits + counters.remote_hits +
+           counters.misses;
+}
+
+TEST_F(ServiceTiersTest, EveryRequestIsAHitOrAMiss) {
+    // Two services stand for two processes: one of them is served by the other, or finds what that has
+    // stored.
+    constexpr int kThreads = 4, kRounds = 3;
+    Service one(options()), other(options());
+    std::vector<std::thread> threads;
+    for (Service* service : {&one, &other}) {
+        for (int t = 0; t < kThreads; ++t)
+            threads.emplace_back([&variant_of = *service, t] {
+                for (int round = 0; round < kRounds; ++round) {
+                    const auto variant = scale_variant(variant_of, 3);
+                    t % 2 == 0 ? void(variant_of.build(variant)) : void(variant_of.compile(variant));
+                }
+            });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(requests(one.counters()), static_cast<std::uint64_t>(kThreads * kRounds));
+    EXPECT_EQ(requests(other.counters()), static_cast<std::uint64_t>(kThreads * kRounds));
+    EXPECT_EQ(one.counters().compiles + other.counters().compiles, 1u);
+    EXPECT_EQ(one.counters().misses + other.counters().misses, 1u);
+}
+
+TEST_F(ServiceTiersTest, TheDirectoryKnowsOfTheRemotesFailures) {
+    auto nobody_there = options();
+    nobody_there.cache.remote->url = "redis://127.0.0.1:1";
+    for (int factor : {3, 4}) {
+        Service service(nobody_there);
+        service.compile(scale_variant(service, factor));
+        EXPECT_EQ(service.counters().remote_failures, 1u);
+    }
+    EXPECT_EQ(Cache(options().cache).usage().counters.remote_failures, 2u);
+}
+
+// In a process of its own, for a limit can't be raised again. A user of its own has no other processes.
+TEST_F(ServiceTiersTest, WhereNoThreadCanBeStartedTheCallerBuilds) {
+    KILN_REQUIRE_OR_SKIP("root", ::geteuid() == 0, "a limit of processes does not hold for this user alone");
+    std::filesystem::permissions(directory.path(), std::filesystem::perms::all);
+    for (const rlim_t limit : {1, 2}) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::alarm(60);  // may be blocked, so that a hang shows as the test's time limit
+            constexpr uid_t kNobodyElse = 64321;
+            auto uncached = options();
+            uncached.cache.enabled = false;
+            uncached.workers = 4;
+            Service service(uncached);
+            const auto variant = scale_variant(service, 3);
+            const rlimit limits{limit, limit};
+            if (::setrlimit(RLIMIT_NPROC, &limits) != 0 || ::setuid(kNobodyElse) != 0) ::_exit(1);
+            auto future = service.compile_async(variant);
+            try {
+                future.get();
+                ::_exit(2);  // the compiler is a process too
+            } catch (const BuildError& error) {
+                ::_exit(std::string(error.what()).find("ulimit -u") != std::string::npos ? 0 : 3);
+            }
+        }
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0) << limit;
+    }
 }
 
 TEST_F(ServiceTiersTest, APackServesWhatTheDirectoryLacks) {
@@ -195,10 +265,16 @@ TEST_F(ServiceTiersTest, AStopRequestEndsBackgroundBuildsAndKeepsWhatIsThere) {
 TEST_F(ServiceTiersTest, AChildOfForkBuildsWhateverItsParentWasDoing) {
     Service service(options());
     service.build<ScaleFn>(scale_variant(service, 1));
-    // Threads of the parent are in the middle of builds, of the hot path too, when it forks.
+    // Threads of the parent are in the middle of builds, of the hot path too, when it forks. The sanitizers'
+    // own run-times don't stand that.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    constexpr int kThreads = 0;
+#else
+    constexpr int kThreads = 2;
+#endif
     std::atomic<bool> over = false;
     std::vector<std::jthread> threads;
-    for (int t = 0; t < 2; ++t)
+    for (int t = 0; t < kThreads; ++t)
         threads.emplace_back([&, t] {
             for (int factor = 10 + t; !over && factor < 100; factor += 2)
                 for (int i = 0; i < 2000 && !over; ++i)
