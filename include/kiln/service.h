@@ -116,7 +116,7 @@ class Service {
     }
     /// The same in the background, compiling in one of `workers` processes. The future holds the kernel or
     /// the exception; it may be dropped, and may outlive the service, whose destructor waits for all such
-    /// builds.
+    /// builds. Where no thread can be started, the call itself builds.
     template <class Fn>
     std::future<Kernel<Fn>> build_async(const Variant& variant) {
         auto promise = std::make_shared<std::promise<Kernel<Fn>>>();

@@ -7,19 +7,22 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace kiln {
 
 /// What has happened; a snapshot. Of one service since it was made, or of a cache directory since it was
-/// cleared, summed over all processes.
+/// cleared, summed over all processes. A request for a kernel or a binary is one hit or one miss, with two
+/// exceptions: who waited for another thread's build that failed is neither, and an entry that the driver
+/// refuses is a hit and a miss.
 struct Counters {
     std::uint64_t memory_hits = 0;
     std::uint64_t disk_hits = 0;
     std::uint64_t seed_hits = 0;
     std::uint64_t remote_hits = 0;
-    std::uint64_t misses = 0;            ///< in every tier
+    std::uint64_t misses = 0;            ///< neither found nor served by another process or machine
     std::uint64_t compiles = 0;          ///< that were started
     std::uint64_t build_failures = 0;    ///< of those
     std::uint64_t waits = 0;             ///< for another process or machine that compiled the same
@@ -53,7 +56,7 @@ std::string prometheus_text(const Counters& counters, std::string_view labels = 
 
 enum class TraceKind {
     hit,         ///< tier: where; bytes, elapsed_ms of the look-up
-    miss,        ///< in every tier
+    miss,        ///< in every tier; `wait` and a hit may follow
     wait,        ///< for another process or machine; elapsed_ms: how long it took
     take_over,   ///< from a holder that died or stalled
     compile,     ///< elapsed_ms

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <mutex>
 #include <sstream>
 #include <utility>
@@ -27,29 +29,19 @@ namespace {
 
 // Everything but -march and the files. No debug information and no build ID, so that equal input gives
 // equal bytes on every machine; -z defs, so that a missing function is an error here, not at the load.
-const std::vector<std::string> kOptions = {
-    "-std=c++20", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
-    "-fvisibility=hidden", "-g0",
-    // A large frame must hit the guard page below a fiber's
-    // stack, and not jump over it.
-    "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none",
-    "-Wl,--as-needed", "-Wl,-z,defs"};
+constexpr auto kOptions =
+    std::to_array<const char*>({"-std=c++20", "-O3", "-ffp-contract=fast", "-fno-math-errno",
+                                "-fno-trapping-math", "-fPIC", "-shared", "-fvisibility=hidden", "-g0",
+                                // A large frame must hit the guard page below a fiber's
+                                // stack, and not jump over it.
+                                "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes",
+                                "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
 
 // These change what is compiled, past the key.
-const std::vector<std::string> kMeddlingVariables = {"CPATH",
-                                                     "C_INCLUDE_PATH",
-                                                     "CPLUS_INCLUDE_PATH",
-                                                     "LIBRARY_PATH",
-                                                     "COMPILER_PATH",
-                                                     "GCC_EXEC_PREFIX",
-                                                     "CCC_OVERRIDE_OPTIONS",
-                                                     "GNUTARGET",
-                                                     "LDEMULATION",
-                                                     "SOURCE_DATE_EPOCH",
-                                                     "DEPENDENCIES_OUTPUT",
-                                                     "SUNPRO_DEPENDENCIES",
-                                                     "GCC_COMPARE_DEBUG",
-                                                     "LD_RUN_PATH"};
+constexpr auto kMeddlingVariables = std::to_array<const char*>(
+    {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX",
+     "CCC_OVERRIDE_OPTIONS", "GNUTARGET", "LDEMULATION", "SOURCE_DATE_EPOCH", "DEPENDENCIES_OUTPUT",
+     "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "LD_RUN_PATH"});
 
 #ifdef __x86_64__
 constexpr bool kX86 = true;
@@ -123,7 +115,7 @@ class HostCompiler final : public Compiler {
 
     std::string identity() override { return located().identity; }
     std::vector<std::string> options(const Target& target) override {
-        auto options = kOptions;
+        std::vector<std::string> options(kOptions.begin(), kOptions.end());
         if (kX86) {
             options.push_back("-march=" + target.arch);
             // A thread's handful of results fills one narrow vector; wider ones are put together lane by lane
@@ -152,6 +144,7 @@ class HostCompiler final : public Compiler {
     };
 
     Located located();
+    ProcessRequest request(std::vector<std::string> arguments) const;
     ProcessResult run(std::vector<std::string> arguments, const fs::path& directory) const;
 
     const WorkerLimits limits_;
@@ -159,17 +152,36 @@ class HostCompiler final : public Compiler {
     std::optional<Located> located_;
 };
 
-ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::path& directory) const {
+ProcessRequest HostCompiler::request(std::vector<std::string> arguments) const {
     ProcessRequest process;
     process.arguments = std::move(arguments);
-    process.directory = directory;
     process.timeout = limits_.timeout;
     process.stop = limits_.stop;
-    process.memory_bytes = limits_.memory_bytes;
     process.environment = {{"LC_ALL", "C"}};
-    if (!directory.empty()) process.environment.emplace_back("TMPDIR", directory.string());
-    process.unset_environment = kMeddlingVariables;
-    return run_process(process);
+    process.unset_environment.assign(kMeddlingVariables.begin(), kMeddlingVariables.end());
+    return process;
+}
+
+// In a directory for this run alone.
+ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::path& directory) const {
+    ProcessRequest process = request(std::move(arguments));
+    process.directory = directory;
+    process.memory_bytes = limits_.memory_bytes;
+    process.environment.emplace_back("TMPDIR", directory.string());
+    ProcessResult result = run_process(process);
+    if (!result.status_lost) return result;
+
+    // A program that ignores SIGCHLD, or waits for every child, keeps this process from being told the
+    // status: once more, under a shell that writes it down.
+    constexpr const char* kStatus = "kiln-status";
+    process.arguments.insert(process.arguments.begin(),
+                             {"/bin/sh", "-c", "\"$@\"; echo $? > \"$0\"", kStatus});
+    result = run_process(process);
+    if (const auto status = read_text_if_exists(directory / kStatus); status && !status->empty()) {
+        result.status_lost = false;
+        result.exit_status = std::atoi(status->c_str());
+    }
+    return result;
 }
 
 HostCompiler::Located HostCompiler::located() {
@@ -178,11 +190,10 @@ HostCompiler::Located HostCompiler::located() {
     const fs::path file = find_compiler();
     // Tells what it would run for this, and runs nothing.
     const ProcessResult result =
-        run({file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, {});
-    if (!result.succeeded())
-        throw BuildError("The C++ compiler " + file.string() +
-                             " does not tell its version: " + file.filename().string() + " -### " +
-                             result.how_it_ended(limits_.timeout) + "." + memory_note(limits_),
+        run_process(request({file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}));
+    if (!result.succeeded() && !result.status_lost)
+        throw BuildError("The C++ compiler " + file.string() + " does not tell its version: " +
+                             file.filename().string() + " -### " + result.how_it_ended(limits_.timeout) + ".",
                          result.error);
     // Of all that it prints only the version with the distribution's build, and the target, hold no path.
     std::string version, target, line;

@@ -6,6 +6,7 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -27,18 +28,10 @@ namespace {
 
 // These change what is compiled, past the key. (hipRTC takes the device libraries from within libamd_comgr,
 // unless one of these points to others.)
-const std::vector<std::string> kMeddlingVariables = {"HIPRTC_COMPILE_OPTIONS_APPEND",
-                                                     "HIPRTC_LINK_OPTIONS_APPEND",
-                                                     "AMD_COMGR_SAVE_TEMPS",
-                                                     "AMD_COMGR_REDIRECT_LOGS",
-                                                     "AMD_COMGR_EMIT_VERBOSE_LOGS",
-                                                     "ROCM_PATH",
-                                                     "HIP_PATH",
-                                                     "HIP_DEVICE_LIB_PATH",
-                                                     "LLVM_PATH",
-                                                     "CPATH",
-                                                     "C_INCLUDE_PATH",
-                                                     "CPLUS_INCLUDE_PATH"};
+constexpr auto kMeddlingVariables = std::to_array<const char*>(
+    {"HIPRTC_COMPILE_OPTIONS_APPEND", "HIPRTC_LINK_OPTIONS_APPEND", "AMD_COMGR_SAVE_TEMPS",
+     "AMD_COMGR_REDIRECT_LOGS", "AMD_COMGR_EMIT_VERBOSE_LOGS", "ROCM_PATH", "HIP_PATH", "HIP_DEVICE_LIB_PATH",
+     "LLVM_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"});
 
 constexpr std::chrono::seconds kGrace{2};  // for a worker to end once its input is closed
 
@@ -68,7 +61,7 @@ struct WorkerPool::Worker {
         setup.arguments = {program, scratch.string()};
         setup.directory = scratch;
         setup.environment = {{"TMPDIR", scratch.string()}};
-        setup.unset_environment = kMeddlingVariables;
+        setup.unset_environment.assign(kMeddlingVariables.begin(), kMeddlingVariables.end());
         setup.memory_bytes = memory_bytes;
         return setup;
     }

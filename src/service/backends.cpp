@@ -75,7 +75,9 @@ WorkerLimits worker_limits(const ServiceOptions& options) {
     if (limits.workers <= 0)
         limits.workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     limits.timeout = options.compile_timeout;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose shadow memory is terabytes
     limits.memory_bytes = options.worker_memory_bytes;
+#endif
     limits.stop = options.stop;
     return limits;
 }

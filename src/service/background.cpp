@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Boost.Asio's thread pool, started late and with the program's signals blocked.
+// Boost.Asio's queue, worked off by threads that start late, with the program's signals blocked, and that are
+// as many as can be had (asio::thread_pool waits for ever where one of several can't be started).
 #include "service/background.h"
 
 #include <signal.h>
 
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <mutex>
-#include <optional>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace kiln {
 namespace {
@@ -34,7 +38,20 @@ class AllSignalsBlocked {
 
 struct Background::Pool {
     std::mutex mutex;
-    std::optional<boost::asio::thread_pool> threads;
+    boost::asio::io_context tasks;
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> open{tasks.get_executor()};
+    std::vector<std::thread> threads;
+
+    void start(int count) {
+        const AllSignalsBlocked blocked;
+        threads.reserve(static_cast<std::size_t>(count));
+        try {
+            while (threads.size() < static_cast<std::size_t>(count))
+                threads.emplace_back([this] { tasks.run(); });
+        } catch (const std::system_error&) {
+            // The limit of threads or processes: fewer do as well.
+        }
+    }
 };
 
 Background::Background(int threads) : threads_(threads), pool_(std::make_unique<Pool>()) {}
@@ -43,16 +60,18 @@ Background::~Background() { finish(); }
 
 void Background::finish() {
     const std::lock_guard lock(pool_->mutex);
-    if (pool_->threads) pool_->threads->join();
+    pool_->open.reset();
+    for (auto& thread : pool_->threads) thread.join();
+    pool_->threads.clear();
 }
 
 void Background::post(std::function<void()> task) {
-    const std::lock_guard lock(pool_->mutex);
-    if (!pool_->threads) {
-        const AllSignalsBlocked blocked;
-        pool_->threads.emplace(static_cast<std::size_t>(threads_));
+    {
+        const std::lock_guard lock(pool_->mutex);
+        if (pool_->threads.empty()) pool_->start(threads_);
+        if (!pool_->threads.empty()) return boost::asio::post(pool_->tasks, std::move(task));
     }
-    boost::asio::post(*pool_->threads, std::move(task));
+    task();
 }
 
 }  // namespace kiln

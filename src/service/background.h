@@ -17,7 +17,7 @@ class Background {
     /// Waits until every task has ended; none may come after that.
     void finish();
 
-    /// The task must not throw. Throws std::system_error when no thread can be started.
+    /// The task must not throw. Where no thread can be started, it is done here and now.
     void post(std::function<void()> task);
 
   private:

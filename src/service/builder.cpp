@@ -70,6 +70,7 @@ Builder::Found Builder::kernel(const Variant& variant, Isolation isolation) {
             return {found->second, Origin::memory};
         }
     }
+    // Stays so for who finds or is given what another thread has loaded.
     Origin origin = Origin::memory;
     const auto future = single_flight(in_flight_mutex_, in_flight_, variant, [&]() -> KernelPointer {
         // Another thread may have finished between the look-up above and here.
@@ -82,7 +83,9 @@ Builder::Found Builder::kernel(const Variant& variant, Isolation isolation) {
         const std::unique_lock lock(kernels_mutex_);
         return kernels_.try_emplace(variant, std::move(loaded.kernel)).first->second;
     });
-    return {future.get(), origin};
+    Found found{future.get(), origin};
+    if (origin == Origin::memory) observer_.count(&Counters::memory_hits);
+    return found;
 }
 
 Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
@@ -151,16 +154,19 @@ Compiled Builder::binary(const Variant& variant, Isolation isolation) {
 Builder::Built Builder::find_or_compile(const Request& request) {
     // Who was given a useless entry must not wait for one who is about to be given the same.
     auto& flights = request.refused == nullptr ? finding_ : rebuilding_;
+    bool asked_tiers = false;
     const auto future = single_flight(in_flight_mutex_, flights, request.key.digest, [&]() -> Built {
+        asked_tiers = true;
         if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
-        observer_.count(&Counters::misses);
         observer_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
         if (!options_.caching) return {compile(request), Origin::off};
         Built built = compile_for_all(request);
         tiers_.flush();
         return built;
     });
-    return future.get();
+    Built built = future.get();
+    if (!asked_tiers) observer_.count(&Counters::memory_hits);
+    return built;
 }
 
 // One compiles, for the other processes of this machine and for the other machines.
@@ -238,6 +244,7 @@ void Builder::note_wait(const Request& request, double waited_ms, bool took_over
 Binary Builder::compile(const Request& request) {
     const auto& file = request.source.file_name;
     const Stopwatch watch;
+    observer_.count(&Counters::misses);  // not before: another process or machine might have served it
     if (options_.stop.stop_requested())
         throw BuildError(file + " was not compiled, since a stop was requested");
     observer_.count(&Counters::compiles);

@@ -129,6 +129,9 @@ class Nearest {
             best = std::move(differences);
         }
         if (nearest == nullptr) return;
+        // Another backend has another compiler, other options and other headers, all of them.
+        if (nearest->distance.other_backend)
+            std::erase_if(best, [](const IngredientDifference& one) { return one.ingredient != "backend"; });
         const auto summary = summarise_key(nearest->text);
         explanation.nearest_key = nearest->digest;
         explanation.nearest_variant = summary ? summary->variant : std::string();

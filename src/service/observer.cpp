@@ -18,8 +18,7 @@ Counters Observer::counters() const {
     return snapshot;
 }
 
-Counters Observer::take_new() {
-    const Counters now = counters();
+Counters Observer::take_new(const Counters& now) {
     const std::lock_guard lock(mutex_);
     Counters news;
     for (const auto& field : counter_fields()) {
@@ -30,10 +29,10 @@ Counters Observer::take_new() {
     return news;
 }
 
-void Observer::warn_once(const std::string& text) {
+void Observer::warn_once(const std::string& topic, const std::string& text) {
     {
         const std::lock_guard lock(mutex_);
-        if (!warned_.insert(text).second) return;
+        if (!warned_.insert(topic).second) return;
     }
     warn_(text);
 }

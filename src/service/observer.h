@@ -22,13 +22,15 @@ class Observer {
 
     void count(std::uint64_t Counters::*counter, std::uint64_t amount = 1);
     Counters counters() const;
-    /// What was counted since the last call.
-    Counters take_new();
+    /// Of `now`, a snapshot that grows from call to call, what no call before has taken.
+    Counters take_new(const Counters& now);
 
     void trace(const TraceEvent& event) const {
         if (trace_) trace_(event);
     }
-    void warn_once(const std::string& text);
+    void warn_once(const std::string& text) { warn_once(text, text); }
+    /// Once per topic, whatever the text.
+    void warn_once(const std::string& topic, const std::string& text);
 
   private:
     const std::function<void(std::string_view)> warn_;

@@ -160,12 +160,7 @@ std::string Service::cache_problem() const {
     return setup.disk ? setup.disk->problem() : setup.no_directory;
 }
 
-Counters Service::counters() const {
-    const auto& remote = state().builder_.tiers().setup().remote;
-    Counters counters = state().observer_.counters();
-    if (remote) counters.remote_failures = remote->failures();
-    return counters;
-}
+Counters Service::counters() const { return state().builder_.tiers().counters(); }
 
 std::string_view version() { return KILN_VERSION; }
 

@@ -20,7 +20,8 @@ void Tiers::tell_of(Origin tier, const std::string& problem, const std::string& 
     if (problem.empty()) return;
     const std::string text = problem + consequence;
     observer_.trace({TraceKind::unavailable, tier, {}, {}, 0, 0, text});
-    observer_.warn_once(text);
+    // A problem may be worded by the step that met it; one line a tier is enough. Packs are several.
+    observer_.warn_once(tier == Origin::seed ? text : std::string(name(tier)), text);
 }
 
 std::optional<Tiers::Hit> Tiers::accept(const Wanted& wanted, Lookup lookup, Origin origin,
@@ -115,9 +116,15 @@ RemoteCache* Tiers::leases() {
     return setup_.remote && !setup_.remote->read_only() ? setup_.remote.get() : nullptr;
 }
 
+Counters Tiers::counters() const {
+    Counters counters = observer_.counters();
+    if (setup_.remote) counters.remote_failures = setup_.remote->failures();
+    return counters;
+}
+
 void Tiers::flush() {
     if (!setup_.disk || !setup_.disk->problem().empty()) return;
-    setup_.disk->add(observer_.take_new());
+    setup_.disk->add(observer_.take_new(counters()));
 }
 
 }  // namespace kiln

@@ -44,7 +44,9 @@ class Tiers {
     /// nullptr when it has no leases to give.
     RemoteCache* leases();
 
-    /// Adds what was counted to the counters of the directory.
+    /// What the observer counted, and the remote for itself.
+    Counters counters() const;
+    /// Adds what was counted since the last time to the counters of the directory.
     void flush();
 
     const CacheSetup& setup() const { return setup_; }

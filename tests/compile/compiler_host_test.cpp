@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
+#include <signal.h>
 
 #include <chrono>
 #include <filesystem>
@@ -91,6 +92,16 @@ TEST_F(HostCompilerTest, AMissingFunctionIsFoundWhenLinking) {
         [&] { compiler_->compile(answer_source("extern int elsewhere(); return elsewhere();"), host()); });
     EXPECT_THAT(error, AllOf(HasSubstr("elsewhere"), HasSubstr("undefined reference")));
     EXPECT_THAT(error, Not(HasSubstr(std::filesystem::temp_directory_path().string() + "/kiln-")));
+}
+
+TEST_F(HostCompilerTest, AProgramThatIgnoresSigchldGetsItsBinaryOrTheError) {
+    const auto before = ::signal(SIGCHLD, SIG_IGN);
+    const Binary good = compiler_->compile(answer_source(), host());
+    const std::string error =
+        build_error([&] { compiler_->compile(answer_source("return nothing;"), host()); });
+    ::signal(SIGCHLD, before);
+    EXPECT_FALSE(good.bytes.empty());
+    EXPECT_THAT(error, HasSubstr("exited with status 1"));
 }
 
 TEST_F(HostCompilerTest, WarningsAreInTheLog) {

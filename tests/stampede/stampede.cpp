@@ -3,12 +3,9 @@
 // Children over posix_spawn, with their output in files.
 #include "stampede.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +17,9 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+
+#include "base/dynamic_library.h"
+#include "redis_server.h"
 
 namespace kiln::test {
 namespace {
@@ -81,44 +81,13 @@ WorkerReport read_report(const std::string& text) {
     return report;
 }
 
-/// A port of the loopback interface that nobody listens on.
-int free_port() {
-    const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (::bind(socket.value(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        ::getsockname(socket.value(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-        throw std::runtime_error("no free port");
-    return ntohs(address.sin_port);
-}
-
-bool answers(int port) {
-    const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return ::connect(socket.value(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-}
-
 }  // namespace
-
-fs::path find_in_path(const std::string& name) {
-    const char* path = std::getenv("PATH");
-    std::istringstream folders(path == nullptr ? "" : path);
-    for (std::string folder; std::getline(folders, folder, ':');) {
-        if (const fs::path file = fs::path(folder) / name; ::access(file.c_str(), X_OK) == 0) return file;
-    }
-    return {};
-}
 
 fs::path NotedCompiler::real_compiler() {
     if (const char* chosen = std::getenv("KILN_HOST_CXX"); chosen != nullptr && *chosen != 0)
-        return fs::path(chosen).has_parent_path() ? fs::path(chosen) : find_in_path(chosen);
+        return fs::path(chosen).has_parent_path() ? chosen : find_program(chosen);
     for (const char* name : {"c++", "g++", "clang++"}) {
-        if (auto path = find_in_path(name); !path.empty()) return path;
+        if (const std::string path = find_program(name); !path.empty()) return path;
     }
     return {};
 }
@@ -158,9 +127,9 @@ void Stampede::add(const fs::path& cache, const std::string& remote, int variant
     const std::string name = "worker-" + std::to_string(workers_.size());
     worker.output = directory_ / (name + ".out");
     worker.error = directory_ / (name + ".err");
-    worker.process =
-        spawn({KILN_STAMPEDE_WORKER, cache.string(), remote, std::to_string(variants), std::to_string(first)},
-              gate_read_.value(), worker.output, worker.error);
+    worker.process = spawn({(own_directory() / "stampede_worker").string(), cache.string(), remote,
+                            std::to_string(variants), std::to_string(first)},
+                           gate_read_.value(), worker.output, worker.error);
     workers_.push_back(worker);
 }
 
@@ -210,22 +179,6 @@ Stampede::~Stampede() {
         ::kill(worker.process, SIGKILL);
         ::waitpid(worker.process, nullptr, 0);
     }
-}
-
-fs::path RedisServer::program() { return find_in_path("redis-server"); }
-
-RedisServer::RedisServer(const fs::path& directory) {
-    const int port = free_port();
-    url_ = "redis://127.0.0.1:" + std::to_string(port) + "/0";
-    process_ = spawn({program().string(), "--bind", "127.0.0.1", "--port", std::to_string(port), "--save", "",
-                      "--appendonly", "no", "--dir", directory.string()},
-                     -1, directory / "redis.out", directory / "redis.err");
-    if (!within(30, [&] { return answers(port); })) throw std::runtime_error("redis-server does not answer");
-}
-
-RedisServer::~RedisServer() {
-    ::kill(process_, SIGTERM);
-    ::waitpid(process_, nullptr, 0);
 }
 
 }  // namespace kiln::test

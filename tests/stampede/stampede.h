@@ -82,24 +82,4 @@ class Stampede {
     double started_ = 0;
 };
 
-/// A redis-server of the test's own, without persistence; ended by the destructor.
-class RedisServer {
-  public:
-    explicit RedisServer(const std::filesystem::path& directory);
-    RedisServer(const RedisServer&) = delete;
-    RedisServer& operator=(const RedisServer&) = delete;
-    ~RedisServer();
-
-    const std::string& url() const { return url_; }
-    /// The program; empty where there is none.
-    static std::filesystem::path program();
-
-  private:
-    pid_t process_ = 0;
-    std::string url_;
-};
-
-/// A program in PATH; empty when there is none.
-std::filesystem::path find_in_path(const std::string& name);
-
 }  // namespace kiln::test

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <set>
 
+#include "redis_server.h"
 #include "require.h"
 #include "scoped_variable.h"
 
@@ -158,8 +159,8 @@ TEST_F(StampedeTest, WhenTheOneThatCompilesIsStoppedAnotherDoes) {
 // begins with another variant, so that all of them are wanted at once.
 TEST_F(StampedeTest, TwoMachinesCompileEachVariantOnce) {
     REQUIRE_COMPILER();
-    KILN_REQUIRE_OR_SKIP("redis", !test::RedisServer::program().empty(), "no redis-server here");
-    const test::RedisServer redis(folder("redis"));
+    KILN_REQUIRE_REDIS();
+    const test::RedisServer redis;
     const NotedCompiler compiler(directory.path(), "");
     const ScopedVariable program("KILN_HOST_CXX", compiler.program());
     const fs::path caches[] = {directory.path() / "cache-a", directory.path() / "cache-b"};
