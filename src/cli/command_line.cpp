@@ -59,10 +59,17 @@ void add_target_options(po::options_description& options, const std::string& see
         ("arch", text("NAME"), "architecture to compile for, such as sm_90a (the device's own)");
 }
 
-void add_cache_options(po::options_description& options) {
+void add_cache_directory_option(po::options_description& options) {
     options.add_options()
-        ("cache-dir", text("DIR"), "directory of the cache (KILN_CACHE_DIR, else kiln in the user's cache directory)")
-        ("no-cache", po::bool_switch(), "neither read nor write the cache on disk")
+        ("cache-dir", text("DIR"), "directory of the cache (KILN_CACHE_DIR, else kiln in the user's cache directory)");
+}
+
+void add_no_cache_option(po::options_description& options) {
+    options.add_options()("no-cache", po::bool_switch(), "neither read nor write the cache on disk");
+}
+
+void add_template_directory_option(po::options_description& options) {
+    options.add_options()
         ("template-dir", texts("DIR"), "search DIR/*.cu before the built-in templates; may be repeated");
 }
 // clang-format on
@@ -79,7 +86,7 @@ CommonOptions common_options(const po::variables_map& given) {
             static_cast<int>(parse_whole("--device", given["device"].as<std::string>(), 0, 1023));
     options.arch = optional_text(given, "arch", "");
     if (given.count("cache-dir") != 0) options.cache_directory = given["cache-dir"].as<std::string>();
-    options.use_cache = !given["no-cache"].as<bool>();
+    options.use_cache = given.count("no-cache") == 0 || !given["no-cache"].as<bool>();
     options.template_directories = template_directories(given);
     return options;
 }

@@ -33,9 +33,10 @@ std::vector<std::filesystem::path> template_directories(const po::variables_map&
 
 /// --backend, --device and --arch. see_devices: how this program lists the devices.
 void add_target_options(po::options_description& options, const std::string& see_devices);
-/// --cache-dir, --no-cache and --template-dir.
-void add_cache_options(po::options_description& options);
-/// Both. Throws UsageError.
+void add_cache_directory_option(po::options_description& options);
+void add_no_cache_option(po::options_description& options);
+void add_template_directory_option(po::options_description& options);
+/// What of all that was declared and given. Throws UsageError.
 CommonOptions common_options(const po::variables_map& given);
 
 }  // namespace kiln::cli

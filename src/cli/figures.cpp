@@ -22,7 +22,7 @@ std::string line(const char* title, const std::string& text) {
     return format("  %-10s ", title) + text + "\n";
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows) {
+std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<std::size_t>& right) {
     std::vector<std::size_t> widths;
     for (const auto& row : rows) {
         if (row.size() > widths.size()) widths.resize(row.size());
@@ -31,12 +31,30 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
     std::string text;
     for (const auto& row : rows) {
         std::string written;
-        for (std::size_t i = 0; i < row.size(); ++i)
-            written += "  " + row[i] + std::string(widths[i] - row[i].size(), ' ');
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            const std::string space(widths[i] - row[i].size(), ' ');
+            const bool on_right = std::find(right.begin(), right.end(), i) != right.end();
+            written += "  " + (on_right ? space + row[i] : row[i] + space);
+        }
         written.erase(written.find_last_not_of(' ') + 1);
         text += written + "\n";
     }
     return text;
+}
+
+std::string wrapped(const std::string& text, std::size_t indent, int columns) {
+    if (columns <= 0) return text;
+    const auto width = std::max(static_cast<std::size_t>(columns), indent + 1) - indent;
+    std::string result;
+    std::size_t at = 0;
+    while (text.size() - at > width) {
+        std::size_t space = text.rfind(' ', at + width);
+        if (space == std::string::npos || space <= at) space = text.find(' ', at);
+        if (space == std::string::npos) break;
+        result += text.substr(at, space - at) + "\n" + std::string(indent, ' ');
+        at = space + 1;
+    }
+    return result + text.substr(at);
 }
 
 std::string duration(double ms) {

@@ -17,8 +17,13 @@ __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ..
 std::string line(const char* title, const std::string& text);
 
 /// Rows in aligned columns, two spaces apart, indented by two; empty columns at the end of a row are left
-/// out.
-std::string table(const std::vector<std::vector<std::string>>& rows);
+/// out. right: the columns, from 0, that are aligned on the right, as numbers are.
+std::string table(const std::vector<std::vector<std::string>>& rows,
+                  const std::vector<std::size_t>& right = {});
+
+/// A paragraph that begins behind `indent` columns and goes on below, broken at spaces where a line would
+/// have more than `columns`; 0: one line. A long word is not broken. Without a newline at the end.
+std::string wrapped(const std::string& text, std::size_t indent, int columns);
 
 /// "1.25 us", "3.4 ms", "2.1 s"
 std::string duration(double ms);

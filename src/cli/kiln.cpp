@@ -119,6 +119,7 @@ int run(const ProgramContext& context) {
     std::string_view group;
     if (!plain.empty() && plain[0] == "help") {
         plain.erase(plain.begin());
+        std::erase_if(plain, is_help);
         const Command* const command = take_command(plain, group);
         if (!plain.empty())
             throw UsageError("help of one command at a time; '" + plain[0] + "' is too many.");

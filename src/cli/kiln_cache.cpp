@@ -147,15 +147,14 @@ std::string prometheus(const CacheUsage& usage) {
 
 }  // namespace
 
-Cache open_cache(const Call& call) {
-    if (!call.options.use_cache)
-        throw UsageError(
-            "kiln cache is about the cache, and --no-cache leaves it out; leave out one of them.");
-    return Cache(cache_options(call.options));
+Cache open_cache(const KilnOptions& options) {
+    CacheOptions setup = cache_options(options);
+    setup.remote = RemoteOptions{};
+    return Cache(std::move(setup));
 }
 
 int cache_stats(const Call& call) {
-    const Cache cache = open_cache(call);
+    const Cache cache = open_cache(call.options);
     const CacheUsage usage = cache.usage();
     if (call.flag("prometheus")) {
         if (call.options.json) throw UsageError("--prometheus and --json are two forms; choose one.");
@@ -179,7 +178,7 @@ int cache_stats(const Call& call) {
         json,
         line("directory", cache.directory().string()) + line("entries", std::to_string(usage.entries)) +
             line("size", bytes_text(double(usage.bytes)) + " of " + bytes_text(double(usage.limit_bytes))) +
-            "\nSince the cache was cleared, by all processes:\n" + table(rows));
+            "\nSince the cache was cleared, by all processes:\n" + table(rows, {1}));
     return kPassed;
 }
 
@@ -188,7 +187,7 @@ int cache_list(const Call& call) {
                                     ? parse_whole("--limit", call.value("limit"), 1, 1'000'000'000)
                                     : std::numeric_limits<std::uint64_t>::max();
     std::vector<CacheEntry> entries =
-        call.has("pack") ? list_pack(call.value("pack")) : open_cache(call).entries();
+        call.has("pack") ? list_pack(call.value("pack")) : open_cache(call.options).entries();
     sort_entries(entries, call.has("sort") ? call.value("sort") : "used");
     if (entries.size() > limit) entries.resize(limit);
     Json list = Json::array();
@@ -201,12 +200,12 @@ int cache_list(const Call& call) {
     }
     if (!rows.empty())
         rows.insert(rows.begin(), {"KEY", "TARGET", "SIZE", "COMPILED IN", "LAST USED", "VARIANT"});
-    call.print({{"entries", list}}, rows.empty() ? "no entries\n" : table(rows));
+    call.print({{"entries", list}}, rows.empty() ? "no entries\n" : table(rows, {2, 3}));
     return kPassed;
 }
 
 int cache_show(const Call& call) {
-    const CacheEntryDetails details = open_cache(call).entry(call.words[0]);
+    const CacheEntryDetails details = open_cache(call.options).entry(call.words[0]);
     Json ingredients = Json::array();
     for (const auto& [tag, value] : ingredients_of(details.key.text))
         ingredients.push_back({{"name", tag}, {"value", value}});

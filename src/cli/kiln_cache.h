@@ -9,7 +9,8 @@
 
 namespace kiln::cli {
 
-/// Throws CacheError; UsageError with --no-cache.
-Cache open_cache(const Call& call);
+/// The cache directory, with no remote: what is done here needs none, and a wrong one must not stand in the
+/// way. Throws CacheError.
+Cache open_cache(const KilnOptions& options);
 
 }  // namespace kiln::cli

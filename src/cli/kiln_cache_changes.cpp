@@ -3,6 +3,8 @@
 // kiln cache verify, prune, clear, pack, unpack, push, pull. Each says how much it did.
 #include <kiln/error.h>
 
+#include <algorithm>
+
 #include "cli/kiln_cache.h"
 #include "cli/progress_bar.h"
 #include "cli/words.h"
@@ -10,24 +12,39 @@
 namespace kiln::cli {
 namespace {
 
+constexpr std::size_t kRefusalsShown = 10;  // a wrong signature key refuses every entry of a fleet
+
 std::string entries_text(std::uint64_t count) {
     return std::to_string(count) + (count == 1 ? " entry" : " entries");
 }
 
-/// "3 entries (12.5 KiB) removed; 2 were there already". What was refused makes the answer no.
+/// "3 entries (12.5 KiB) removed"
+std::string amount_text(const CacheTransfer& transfer, const std::string& verb) {
+    return entries_text(transfer.entries) + " (" + bytes_text(double(transfer.bytes)) + ") " + verb;
+}
+
+int report_removed(const Call& call, const CacheTransfer& gone) {
+    call.print({{"entries", gone.entries}, {"bytes", gone.bytes}}, amount_text(gone, "removed") + "\n");
+    return kPassed;
+}
+
+/// "3 entries (12.5 KiB) sent; 2 were there already". What was refused makes the answer no.
 int report(const Call& call, const CacheTransfer& transfer, const std::string& verb) {
     Json json;
     json["entries"] = transfer.entries;
     json["bytes"] = transfer.bytes;
     json["already_there"] = transfer.already_there;
     json["refused"] = transfer.refused;
-    std::string text =
-        entries_text(transfer.entries) + " (" + bytes_text(double(transfer.bytes)) + ") " + verb;
+    std::string text = amount_text(transfer, verb);
     if (transfer.already_there > 0)
         text += "; " + std::to_string(transfer.already_there) +
                 (transfer.already_there == 1 ? " was" : " were") + " there already";
+    if (!transfer.refused.empty()) text += "; " + std::to_string(transfer.refused.size()) + " refused";
     text += "\n";
-    for (const std::string& reason : transfer.refused) text += "refused: " + reason + "\n";
+    const std::size_t shown = std::min(transfer.refused.size(), kRefusalsShown);
+    for (std::size_t i = 0; i < shown; ++i) text += "refused: " + transfer.refused[i] + "\n";
+    if (shown < transfer.refused.size())
+        text += "and " + std::to_string(transfer.refused.size() - shown) + " more; --json lists them all\n";
     call.print(json, text);
     if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
     return transfer.refused.empty() ? kPassed : kNegative;
@@ -35,7 +52,7 @@ int report(const Call& call, const CacheTransfer& transfer, const std::string& v
 
 template <class Exchange>
 int exchange(const Call& call, const char* what, const std::string& verb, const Exchange& run) {
-    Cache cache = open_cache(call);
+    Cache cache(cache_options(call.options));
     const CacheTransfer transfer = [&] {
         ProgressBar bar(call.terminal, what);
         return run(cache, [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
@@ -48,7 +65,7 @@ int exchange(const Call& call, const char* what, const std::string& verb, const 
 
 int cache_verify(const Call& call) {
     const bool remove = call.flag("remove");
-    const CacheVerification found = open_cache(call).verify(remove);
+    const CacheVerification found = open_cache(call.options).verify(remove);
     Json damaged = Json::array();
     std::string text = entries_text(found.sound) + " sound, " + std::to_string(found.damaged.size()) +
                        " damaged" + (remove && !found.damaged.empty() ? ", which were removed" : "") + "\n";
@@ -65,12 +82,12 @@ int cache_verify(const Call& call) {
 int cache_prune(const Call& call) {
     std::optional<std::uint64_t> limit;
     if (call.has("limit")) limit = parse_size("--limit", call.value("limit"));
-    Cache cache = open_cache(call);
-    return report(call, cache.prune(limit ? *limit : cache.usage().limit_bytes), "removed");
+    Cache cache = open_cache(call.options);
+    return report_removed(call, cache.prune(limit ? *limit : cache.usage().limit_bytes));
 }
 
 int cache_clear(const Call& call) {
-    Cache cache = open_cache(call);
+    Cache cache = open_cache(call.options);
     if (!call.flag("yes")) {
         if (!call.terminal.input_is_terminal() || !call.terminal.errors_are_terminal())
             throw UsageError("kiln cache clear asks before it removes all of " + cache.directory().string() +
@@ -79,15 +96,17 @@ int cache_clear(const Call& call) {
                                cache.directory().string() + "?"))
             return kNegative;
     }
-    return report(call, cache.clear(), "removed");
+    return report_removed(call, cache.clear());
 }
 
 int cache_pack(const Call& call) {
     const std::vector<std::string> keys(call.words.begin() + 1, call.words.end());
-    return report(call, open_cache(call).pack(call.words[0], keys), "packed into " + call.words[0]);
+    return report(call, open_cache(call.options).pack(call.words[0], keys), "packed into " + call.words[0]);
 }
 
-int cache_unpack(const Call& call) { return report(call, open_cache(call).unpack(call.words[0]), "stored"); }
+int cache_unpack(const Call& call) {
+    return report(call, open_cache(call.options).unpack(call.words[0]), "stored");
+}
 
 int cache_push(const Call& call) {
     return exchange(call, "push", "sent", [&](Cache& cache, const CacheProgress& progress) {

@@ -26,7 +26,7 @@
 
 namespace kiln::cli {
 
-/// Options that every command takes.
+/// Options that several commands share.
 struct KilnOptions : CommonOptions {
     std::vector<std::filesystem::path> seed_packs;
     bool json = false;
@@ -48,11 +48,24 @@ struct Call {
     }
 };
 
+/// Which of them a command takes. One that would change nothing is refused: who writes `kiln cache clear
+/// --arch sm_80` means something by it.
+enum Takes : unsigned {
+    kTarget = 1,      ///< --backend, --device, --arch
+    kTemplates = 2,   ///< --template-dir
+    kDirectory = 4,   ///< --cache-dir
+    kNoCache = 8,     ///< --no-cache
+    kSeedPacks = 16,  ///< --seed-pack
+    kRemote = 32,     ///< --remote
+    kTiers = kDirectory | kSeedPacks | kRemote
+};
+
 struct Command {
     std::string_view name;       ///< "build", "cache stats"
     std::string_view arguments;  ///< "TEMPLATE [NAME=VALUE]..."
     std::size_t fewest = 0;      ///< how many words it takes
     std::size_t most = 0;
+    unsigned takes = 0;         ///< Takes
     std::string_view summary;   ///< a line, without a full stop
     std::string_view text;      ///< what else to know; whole lines
     std::string_view examples;  ///< whole lines
@@ -75,8 +88,10 @@ std::vector<std::pair<std::string, bool>> option_names(const Command& command);
 
 /// For a service that compiles and launches nothing. warnings must outlive the service.
 ServiceOptions compile_options(const Call& call, Warnings& warnings);
-/// Throws CacheError when --cache-dir can't be used; tells the held warnings, and why it is the host's.
-std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, ServiceOptions options);
+/// Tells the held warnings, and that it is the host's where nobody asked for that. Throws CacheError when
+/// --cache-dir can't be used; with must_store, when the directory can't, whoever named it.
+std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, ServiceOptions options,
+                                      bool must_store = false);
 CacheOptions cache_options(const KilnOptions& options);
 
 /// The variant that NAME=VALUE words mean, from the second word on. Throws UsageError, VariantError.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cli/kiln_cache.h"
 #include "cli/kiln_command.h"
 #include "cli/parameter_options.h"
 
@@ -44,15 +45,9 @@ struct Unfinished {
     std::string current;
 };
 
-Cache quiet_cache(const KilnOptions& options) {
-    CacheOptions setup = cache_options(options);
-    setup.remote = RemoteOptions{};
-    return Cache(setup);
-}
-
 std::vector<std::string> keys(const KilnOptions& options) {
     std::vector<std::string> found;
-    for (const CacheEntry& entry : quiet_cache(options).entries()) found.push_back(entry.key);
+    for (const CacheEntry& entry : open_cache(options).entries()) found.push_back(entry.key);
     return found;
 }
 
@@ -64,7 +59,7 @@ std::vector<std::string> archs(const KilnOptions& options) {
     for (const Template& one : Catalogue(options.template_directories).all())
         found.insert(one.archs().begin(), one.archs().end());
     try {
-        for (const CacheEntry& entry : quiet_cache(options).entries()) found.insert(entry.arch);
+        for (const CacheEntry& entry : open_cache(options).entries()) found.insert(entry.arch);
     } catch (const std::exception&) {
         // No cache: those of the devices are enough.
     }

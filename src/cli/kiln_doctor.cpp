@@ -11,10 +11,18 @@
 namespace kiln::cli {
 namespace {
 
+constexpr std::size_t kBeforeSubject = 11;  // "  problem  "
+constexpr std::size_t kNarrow = 30;         // columns that are worth being filled beside the subject
+
 std::string findings_text(const std::vector<Finding>& findings, std::size_t problems,
                           const Terminal& terminal) {
     std::size_t width = 0;
     for (const Finding& finding : findings) width = std::max(width, finding.subject.size());
+    const int columns = terminal.output_columns();
+    const bool narrow =
+        columns > 0 && static_cast<std::size_t>(columns) < kBeforeSubject + width + 2 + kNarrow;
+    const std::size_t indent = narrow ? kBeforeSubject : kBeforeSubject + width + 2;
+    const std::string below = "\n" + std::string(indent, ' ');
     std::string text, area;
     for (const Finding& finding : findings) {
         if (finding.area != area) {
@@ -27,10 +35,11 @@ std::string findings_text(const std::vector<Finding>& findings, std::size_t prob
         const Colour colour = finding.status == FindingStatus::problem ? Colour::red
                               : finding.status == FindingStatus::good  ? Colour::green
                                                                        : Colour::none;
-        const std::string indent(width + 13, ' ');
         text += "  " + terminal.painted(colour, status) + "  " + finding.subject +
-                std::string(width - finding.subject.size(), ' ') + "  " + finding.text + "\n";
-        if (!finding.remedy.empty()) text += indent + "-> " + finding.remedy + "\n";
+                (narrow ? below : std::string(width - finding.subject.size() + 2, ' ')) +
+                wrapped(finding.text, indent, columns);
+        if (!finding.remedy.empty()) text += below + wrapped("-> " + finding.remedy, indent, columns);
+        text += "\n";
     }
     text += problems == 0   ? "\nNo problem.\n"
             : problems == 1 ? "\n1 problem.\n"

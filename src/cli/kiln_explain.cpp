@@ -43,13 +43,13 @@ std::string explained_text(const Explanation& why, const Variant& variant, const
     if (why.nearest_key.empty()) return text + line("nearest", "none: no entry of this kernel is there");
     text += line("nearest", why.nearest_key) + line("", why.nearest_variant);
     text += "\nThe nearest entry differs in:\n";
+    std::vector<std::vector<std::string>> rows;
     for (const KeyDifference& difference : why.differences) {
         const auto shown = [](const std::string& value) { return value.empty() ? "(not there)" : value; };
-        text += "  " + difference.ingredient + "\n";
-        text += "      wanted  " + std::string(shown(difference.wanted)) + "\n";
-        text += "      found   " + std::string(shown(difference.found)) + "\n";
+        rows.push_back({difference.ingredient, "wanted", shown(difference.wanted)});
+        rows.push_back({"", "found", shown(difference.found)});
     }
-    return text;
+    return text + table(rows);
 }
 
 }  // namespace

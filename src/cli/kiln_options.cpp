@@ -25,13 +25,18 @@ po::options_description own_options(const Command& command) {
 }
 
 // clang-format off
-po::options_description every_commands_options() {
-    po::options_description options("Options of every command", kHelpWidth);
-    add_target_options(options, "kiln doctor");
-    add_cache_options(options);
+po::options_description shared_options(const Command& command) {
+    const auto takes = [&](unsigned what) { return (command.takes & what) != 0; };
+    po::options_description options("Shared options", kHelpWidth);
+    if (takes(kTarget)) add_target_options(options, "kiln doctor");
+    if (takes(kTemplates)) add_template_directory_option(options);
+    if (takes(kDirectory)) add_cache_directory_option(options);
+    if (takes(kNoCache)) add_no_cache_option(options);
+    if (takes(kSeedPacks)) options.add_options()
+        ("seed-pack", texts("FILE"), "a pack to look into, before those of KILN_SEED_PACKS; may be repeated");
+    if (takes(kRemote)) options.add_options()
+        ("remote", text("URL"), "a Redis server to share entries through, redis://HOST:PORT/DB (KILN_REMOTE)");
     options.add_options()
-        ("remote", text("URL"), "a Redis server to share entries through, redis://HOST:PORT/DB (KILN_REMOTE)")
-        ("seed-pack", texts("FILE"), "a pack to look into, before those of KILN_SEED_PACKS; may be repeated")
         ("json", po::bool_switch(), "report as one JSON object on standard output")
         ("help", "print this help; also -h");
     return options;
@@ -65,8 +70,7 @@ void use_remote(const std::string& url, const Terminal& terminal) {
     if (user != std::string::npos && host != std::string::npos && url.find(':', user + 3) < host)
         terminal.note(
             "the password in --remote can be read by everyone in the list of processes; write it into a file "
-            "and "
-            "name that in KILN_REMOTE_PASSWORD_FILE, or the whole URL in KILN_REMOTE.");
+            "and name that in KILN_REMOTE_PASSWORD_FILE, or the whole URL in KILN_REMOTE.");
     ::setenv("KILN_REMOTE", url.c_str(), 1);
 }
 
@@ -89,7 +93,7 @@ Call parse_call(const Command& command, std::vector<std::string> arguments, cons
     std::replace(arguments.begin(), std::find(arguments.begin(), arguments.end(), "--"), std::string("-h"),
                  std::string("--help"));
     po::options_description known;
-    known.add(own_options(command)).add(every_commands_options());
+    known.add(own_options(command)).add(shared_options(command));
     const std::string name(command.name);
     po::variables_map given;
     std::vector<std::string> words;
@@ -123,7 +127,7 @@ std::string help_text(const Command& command) {
     summary[0] = static_cast<char>(summary[0] - 'a' + 'A');
     text << "Usage: " << usage(command) << " [OPTION]...\n" << summary << ".\n" << command.text << "\n";
     if (command.add_options != nullptr) text << own_options(command) << "\n";
-    text << every_commands_options() << "\nExamples:\n" << command.examples;
+    text << shared_options(command) << "\nExamples:\n" << command.examples;
     return text.str();
 }
 
@@ -134,7 +138,7 @@ std::vector<std::pair<std::string, bool>> option_names(const Command& command) {
             names.emplace_back(option->long_name(), option->semantic()->max_tokens() > 0);
     };
     add(own_options(command));
-    add(every_commands_options());
+    add(shared_options(command));
     return names;
 }
 
@@ -153,13 +157,17 @@ ServiceOptions compile_options(const Call& call, Warnings& warnings) {
     return result;
 }
 
-std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, ServiceOptions options) {
+std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, ServiceOptions options,
+                                      bool must_store) {
     const bool by_default = !options.backend && options.arch.empty();
     const bool caching = options.cache.enabled;
     auto service = std::make_unique<Service>(std::move(options));
     if (caching) check_cache_directory(*service, call.options);
+    if (must_store && !service->cache_problem().empty())
+        throw CacheError("there is no cache to fill: " + service->cache_problem());
     warnings.release();
-    if (by_default) say_why_host(*service, call.options, call.terminal);
+    if (by_default && service->backend() == Backend::host)
+        warnings.add("no GPU is here ('kiln doctor' says why); compiling for the host");
     return service;
 }
 

@@ -5,12 +5,13 @@
 #include <kiln/error.h>
 #include <kiln/manifest.h>
 
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 #include "cli/figures.h"
@@ -26,6 +27,7 @@ constexpr std::size_t kWindow = 256;
 constexpr std::chrono::milliseconds kPoll{20};
 // After a stop, for compilers to be ended; the program ends by itself soon after that.
 constexpr std::chrono::milliseconds kPatience{250};
+constexpr std::size_t kVariantsShown = 20;  // of those that failed for one reason; --json has all
 
 struct VariantHash {
     std::size_t operator()(const Variant& variant) const { return variant.hash(); }
@@ -93,7 +95,7 @@ class Plan {
             options.backend = target->backend;
             options.arch = target->arch;
         }
-        auto service = open_service(call_, warnings_, std::move(options));
+        auto service = open_service(call_, warnings_, std::move(options), true);
         // "@host" and "@host:x86-64-v3" may be the same target.
         for (const auto& group : groups_)
             if (target_text(group->service->target()) == target_text(service->target()))
@@ -163,6 +165,7 @@ class Work {
                 stopped_at = std::min(stopped_at, Clock::now());
                 if (Clock::now() - stopped_at > kPatience) break;
             }
+            if (!stopping && stores_nothing(*group.service)) stop_.request_stop();
             if (!progress) window.front().future.wait_for(kPoll);
         }
         if (outcome_.cache_problem.empty()) outcome_.cache_problem = group.service->cache_problem();
@@ -174,6 +177,11 @@ class Work {
         const Variant* variant;
         std::future<Compiled> future;
     };
+
+    /// The directory takes no more, and there is no remote that does: to go on would be for nothing.
+    static bool stores_nothing(const Service& service) {
+        return service.counters().remote_stores == 0 && !service.cache_problem().empty();
+    }
 
     /// Takes the results that are there. False: none is.
     bool collect(std::deque<Pending>& window, const Target& target) {
@@ -198,7 +206,9 @@ class Work {
         } catch (const Error& error) {
             // What was asked to stop did not fail.
             if (stop_.stop_requested()) return;
-            call_.terminal.complain(pending.variant->text() + " (" + target_text(target) + ") failed");
+            // A broken template fails all of its variants: the first is told at once, all of them at the end.
+            if (told_.insert(error.what()).second)
+                call_.terminal.complain(pending.variant->text() + " (" + target_text(target) + ") failed");
             outcome_.failed.push_back({pending.variant->text(), target, error.what()});
             if (fail_fast_) stop_.request_stop();
         }
@@ -208,6 +218,7 @@ class Work {
     std::stop_source& stop_;
     const bool fail_fast_;
     Outcome& outcome_;
+    std::set<std::string> told_;
     ProgressBar bar_;
 };
 
@@ -246,15 +257,21 @@ std::string outcome_text(const Outcome& outcome) {
     text += line("failed", std::to_string(outcome.failed.size()));
     if (outcome.done() < outcome.total)
         text += line("left", std::to_string(outcome.total - outcome.done()) + "; the same command goes on");
-    text += line("time", format("%.4g s, %.3g built per second, %.4g s of compiling", outcome.seconds,
-                                outcome.rate(), outcome.compile_seconds));
+    text += line("time",
+                 duration(outcome.seconds * 1000) +
+                     (outcome.built == 0 ? ""
+                                         : format(", %.3g built per second, ", outcome.rate()) +
+                                               duration(outcome.compile_seconds * 1000) + " of compiling"));
     // A missing compiler fails every variant in the same way: each reason is said once.
     std::map<std::string, std::vector<std::string>> by_reason;
     for (const FailedVariant& one : outcome.failed)
         by_reason[one.reason].push_back(one.variant + " (" + target_text(one.target) + ")");
     for (const auto& [reason, variants] : by_reason) {
         text += "\nfailed:\n";
-        for (const std::string& variant : variants) text += "  " + variant + "\n";
+        for (std::size_t i = 0; i < std::min(variants.size(), kVariantsShown); ++i)
+            text += "  " + variants[i] + "\n";
+        if (variants.size() > kVariantsShown)
+            text += "  and " + std::to_string(variants.size() - kVariantsShown) + " more\n";
         text += reason + (reason.ends_with('\n') ? "" : "\n");
     }
     return text;
@@ -263,8 +280,6 @@ std::string outcome_text(const Outcome& outcome) {
 }  // namespace
 
 int warm(const Call& call) {
-    if (!call.options.use_cache)
-        throw UsageError("kiln warm fills the cache, so --no-cache leaves it nothing to do; leave that out.");
     Warnings warnings(call.terminal);
     // A stop of its own: --fail-fast asks for it too.
     std::stop_source stop;
@@ -276,10 +291,6 @@ int warm(const Call& call) {
 
     Plan plan(call, warnings, options);
     for (const std::string& name : call.words) plan.add(read_manifest(name));
-    for (const auto& group : plan.groups())
-        if (!group->service->cache_problem().empty())
-            throw CacheError("kiln warm fills the cache, which can't be used: " +
-                             group->service->cache_problem());
 
     Outcome outcome;
     outcome.total = plan.total();

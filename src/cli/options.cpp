@@ -46,7 +46,9 @@ po::options_description product_options() {
         ("compile-only", po::bool_switch(), "compile, report, don't run; needs no device")
         ("emit", text("WHAT"), "write source, ptx, binary, log or key, and end; needs no device")
         ("output", text("FILE"), "where --emit writes (standard output)");
-    add_cache_options(build);
+    add_cache_directory_option(build);
+    add_no_cache_option(build);
+    add_template_directory_option(build);
     all.add(what).add(where).add(how).add(build);
     return all;
 }

@@ -4,9 +4,6 @@
 // those that must be compiled, so a mean over all would promise too much.
 #include "cli/progress_bar.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "cli/figures.h"
@@ -19,11 +16,6 @@ constexpr std::chrono::milliseconds kBetweenLines{500};
 constexpr std::chrono::seconds kLongestSilence{30};
 constexpr std::chrono::seconds kRateWindow{15};
 constexpr int kTextColumns = 60;  // "kiln: " and "1234/5678  22%  3.45/s  about 19 min left  12 failed"
-
-int terminal_columns() {
-    winsize size{};
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 std::string time_left(double seconds) {
     if (seconds < 90) return format("%.0f s", std::max(seconds, 1.0));
@@ -83,7 +75,7 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total, std::uint64_t 
     }
     // A bar of one width throughout, beside room for the longest text.
     const std::string bar =
-        bar_text(state, terminal_columns() - static_cast<int>(what_.size()) - kTextColumns);
+        bar_text(state, terminal_.error_columns() - static_cast<int>(what_.size()) - kTextColumns);
     terminal_.status(what_ + "  " + (bar.empty() ? "" : bar + "  ") + text);
 }
 

@@ -5,8 +5,10 @@
 
 #include <fcntl.h>
 #include <kiln/error.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -20,6 +22,11 @@ constexpr std::string_view kWipeRest = "\033[K";
 std::string in_colour(Colour colour, std::string_view text) {
     const char* const code = colour == Colour::red ? "\033[31m" : colour == Colour::green ? "\033[32m" : "";
     return colour == Colour::none ? std::string(text) : code + std::string(text) + "\033[0m";
+}
+
+int columns_of(int descriptor) {
+    winsize size{};
+    return ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 void write_error(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
@@ -44,6 +51,9 @@ std::string Terminal::painted(Colour colour, std::string_view text) const {
     return in_colour(output_is_terminal_ ? colour : Colour::none, text);
 }
 
+int Terminal::output_columns() const { return output_is_terminal_ ? columns_of(STDOUT_FILENO) : 0; }
+int Terminal::error_columns() const { return errors_are_terminal_ ? columns_of(STDERR_FILENO) : 0; }
+
 void Terminal::say(const std::string& text) const {
     const std::lock_guard lock(mutex_);
     write_error(status_.empty() ? text : std::string(kWipe) + text + status_);
@@ -61,6 +71,8 @@ void Terminal::status(std::string_view line) const {
     const std::lock_guard lock(mutex_);
     if (status_.empty() && line.empty()) return;
     status_ = line.empty() ? std::string() : program_ + ": " + std::string(line);
+    // The last column stays empty: some terminals go to the next line as soon as it is written.
+    status_.resize(std::min(status_.size(), static_cast<std::size_t>(error_columns() - 1)));
     write_error("\r" + status_ + std::string(kWipeRest));
 }
 

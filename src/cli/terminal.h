@@ -38,9 +38,13 @@ class Terminal {
     bool input_is_terminal() const { return input_is_terminal_; }
     bool output_is_terminal() const { return output_is_terminal_; }
     bool errors_are_terminal() const { return errors_are_terminal_; }
+    /// How wide standard output and standard error are now; 0: no terminal, and lines may have any length.
+    int output_columns() const;
+    int error_columns() const;
 
     /// Shows a line on standard error that stays last, below all messages, until the next call; empty: no
-    /// line. Only where that is a terminal. Thread-safe.
+    /// line. Cut short where it would not fit, since only one line can be wiped. Only where that is a
+    /// terminal. Thread-safe.
     void status(std::string_view line) const;
 
   private:

@@ -148,6 +148,7 @@ TEST_F(KilnCache, ClearAsksAndWithoutAnAnswerDoesNothing) {
     const auto json = run({"cache", "clear", "--yes", "--json"}).json();
     EXPECT_EQ(json["entries"], 1);
     EXPECT_GT(json["bytes"], 1000);
+    EXPECT_EQ(json.size(), 2U) << "nothing of an exchange";
     EXPECT_EQ(entries().size(), 0U);
     EXPECT_EQ(run({"cache", "stats", "--json"}).json()["counters"]["compiles"], 0);
 }

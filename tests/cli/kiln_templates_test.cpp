@@ -167,8 +167,13 @@ TEST_F(KilnTemplates, ExplainAMissNamesTheValueThatDiffers) {
     EXPECT_EQ(json["differences"][0]["ingredient"], "ADD");
     const Outcome text = on_host({"explain", "tiny", "ADD=4"});
     EXPECT_THAT(text.out, HasSubstr("MISS"));
+    // Another backend's options and headers would fill a screen.
+    const Outcome foreign =
+        run({"explain", "tiny", "ADD=3", "--arch", "sm_90a", "--template-dir", templates()});
+    EXPECT_THAT(foreign.out, HasSubstr("  backend  wanted  cuda\n           found   host\n"));
+    EXPECT_THAT(foreign.out, Not(HasSubstr("option")));
     EXPECT_TRUE(std::regex_search(text.out, std::regex("wanted +.*4.*\n +found +.*3"))) << text.out;
-    EXPECT_EQ(on_host({"cache", "stats", "--json"}).json()["entries"], 1) << "it builds nothing";
+    EXPECT_EQ(run({"cache", "stats", "--json"}).json()["entries"], 1) << "it builds nothing";
 }
 
 }  // namespace

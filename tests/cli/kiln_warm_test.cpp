@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kiln warm: what is built, found, failed; bad manifests; progress; and Ctrl-C, which loses nothing.
+#include <algorithm>
+#include <cstdio>
 #include <regex>
 
 #include "cli/progress_bar.h"
@@ -66,6 +68,33 @@ TEST_F(KilnWarm, GoesOnAfterAFailure) {
     EXPECT_THAT(text.out, HasSubstr("seven is broken"));
 }
 
+TEST_F(KilnWarm, TellsOneReasonOnceWhileItWorks) {
+    const Outcome result = warm("tiny ADD=7 MUL=*\n", {"--json"});
+    EXPECT_EQ(result.json()["failed"].size(), 4U);
+    const std::string told = " failed\n";
+    EXPECT_NE(result.err.find(told), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find(told), result.err.rfind(told)) << result.err;
+}
+
+// What can't be kept is not worth compiling.
+TEST_F(KilnWarm, StopsWhereNothingCanBeStored) {
+    build("1");
+    ASSERT_EQ(run({"cache", "clear", "--yes"}).status, 0);
+    for (int i = 0; i < 256; ++i) {
+        char name[16];
+        std::snprintf(name, sizeof name, "cache/v1/%02x", i);
+        std::filesystem::remove(path(name));
+        write(name, "not a directory");
+    }
+    const Outcome result = warm("tiny ADD=1,2,3,4,5,6 MUL=*\n", {"--workers", "1", "--json"});
+    EXPECT_EQ(result.status, 1);
+    const auto json = result.json();
+    EXPECT_GT(json["not_reached"], 12) << result.err;
+    EXPECT_TRUE(json["failed"].empty());
+    EXPECT_TRUE(json["cache_problem"].is_string());
+    EXPECT_THAT(result.err, HasSubstr("could be stored"));
+}
+
 TEST_F(KilnWarm, FailFast) {
     const Outcome result =
         warm("tiny ADD=7\ntiny ADD=1,2,3,4,5,6 MUL=*\n", {"--fail-fast", "--workers", "1", "--json"});
@@ -114,7 +143,9 @@ TEST_F(KilnWarm, BadOptions) {
     expect_error(warm("tiny\n", {"--workers", "0"}), 2, {"--workers", "from 1 to 1024"});
     expect_error(warm("tiny\n", {"--no-cache"}), 2, {"--no-cache"});
     expect_error(warm("tiny\n", {"--cache-dir", write("file", "precious")}), 2, {"--cache-dir"});
-    expect_error(warm("tiny\n", {}, {{"KILN_CACHE_DIR", path("file").string()}}), 2, {path("file").string()});
+    const Outcome no_cache = warm("tiny\n", {}, {{"KILN_CACHE_DIR", path("file").string()}});
+    expect_error(no_cache, 2, {"no cache to fill", path("file").string()});
+    EXPECT_EQ(std::count(no_cache.err.begin(), no_cache.err.end(), '\n'), 1) << "said once: " << no_cache.err;
 }
 
 TEST_F(KilnWarm, ProgressOnAPipeIsALineNowAndThen) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "cli/figures.h"
 #include "cli/parallel.h"
 #include "cli/program.h"
 #include "cli/report.h"
@@ -121,6 +122,21 @@ TEST(Figures, AnErrorThatIsNotFiniteIsNullInJson) {
 
 TEST(Figures, MessagesWithBytesThatAreNoTextAreStillJson) {
     EXPECT_NO_THROW(EXPECT_FALSE(nlohmann::json::parse(error_json("usage", "\xff\xfe"))["error"].empty()));
+}
+
+TEST(Figures, TableAlignsNumbersOnTheRight) {
+    EXPECT_EQ(table({{"KEY", "SIZE", "NAME"}, {"a", "7 KiB", "x"}, {"bc", "12 KiB", ""}}, {1}),
+              "  KEY    SIZE  NAME\n  a     7 KiB  x\n  bc   12 KiB\n");
+}
+
+TEST(Figures, WrappedBreaksAtSpaces) {
+    EXPECT_EQ(wrapped("one two three", 2, 0), "one two three");
+    EXPECT_EQ(wrapped("one two three", 2, 9), "one two\n  three");
+    EXPECT_EQ(wrapped("one two three", 2, 10), "one two\n  three");
+    EXPECT_EQ(wrapped("a/very/long/path here", 2, 9), "a/very/long/path\n  here");
+    EXPECT_EQ(wrapped("here a/very/long/path", 2, 9), "here\n  a/very/long/path");
+    EXPECT_EQ(wrapped("word", 9, 4), "word");
+    EXPECT_EQ(wrapped("", 2, 9), "");
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// docs/json.md says what every --json prints: no field is there that it does not name, and none is named that
+// is not there.
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "kiln_program.h"
+
+namespace kiln::test {
+namespace {
+
+using Paths = std::set<std::string>;
+
+/// The block of docs/json.md: a command in the first columns, its fields behind that and on the lines below.
+std::map<std::string, Paths> documented(const std::string& text) {
+    const std::regex line_form("((?:kiln|jit-gemm|error)[a-z -]*?)?  +(.*)");
+    std::map<std::string, Paths> fields;
+    std::string command, line, prefix;
+    std::istringstream lines(text.substr(text.find("```") + 3));
+    while (std::getline(lines, line) && line != "```") {
+        std::smatch match;
+        if (!std::regex_match(line, match, line_form)) continue;
+        if (match[1].matched) command = match[1];
+        std::istringstream words(match[2]);
+        for (std::string word; words >> word;) {
+            if (word[0] == '.') word = prefix + word;
+            prefix = word.substr(0, word.rfind('.'));
+            fields[command].insert(word);
+        }
+    }
+    return fields;
+}
+
+/// The paths of all leaves. What is null or empty stands for whatever it might hold: its path ends in '?'.
+void collect(const nlohmann::json& json, const std::string& path, Paths& paths) {
+    if (json.is_null() || (json.is_structured() && json.empty()))
+        paths.insert(path + "?");
+    else if (json.is_object())
+        for (const auto& [name, value] : json.items())
+            collect(value, path.empty() ? name : path + "." + name, paths);
+    else if (json.is_array())
+        for (const auto& value : json) collect(value, path + "[]", paths);
+    else
+        paths.insert(path);
+}
+
+bool names(const std::string& documented, const std::string& found) {
+    if (found.ends_with('?')) {
+        const std::string path = found.substr(0, found.size() - 1);
+        return documented == path || documented.starts_with(path + ".") ||
+               documented.starts_with(path + "[]");
+    }
+    if (!documented.ends_with(".*")) return documented == found;
+    return found.starts_with(documented.substr(0, documented.size() - 1));
+}
+
+class KilnJson : public Kiln {};
+
+TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
+    const char* const source = std::getenv("KILN_TEST_SOURCE_DIR");
+    if (source == nullptr) GTEST_SKIP() << "KILN_TEST_SOURCE_DIR is not set";
+    const auto text = read_text_if_exists(std::filesystem::path(source) / "docs/json.md");
+    ASSERT_TRUE(text.has_value());
+    std::map<std::string, Paths> fields = documented(*text);
+
+    std::map<std::string, Paths> found;
+    const auto note = [&](const std::string& command, const Outcome& result) {
+        ASSERT_NE(result.out, "") << result.err;
+        collect(result.json(), "", found[command]);
+    };
+    const std::string key = build("1").json()["key"];
+    const std::string manifest = write("manifest", "tiny ADD=1,7\n"), pack = path("a.pack").string();
+    note("error", on_host({"show", "no_such_template", "--json"}));
+    note("kiln list", run({"list", "--json"}));
+    note("kiln show", on_host({"show", "tiny", "--json"}));
+    note("kiln build", build("1"));
+    note("kiln warm", on_host({"warm", manifest, "--json"}));
+    note("kiln explain", on_host({"explain", "tiny", "ADD=1", "--json"}));
+    note("kiln explain", on_host({"explain", "tiny", "ADD=2", "--json"}));
+    note("kiln cache stats", run({"cache", "stats", "--json"}));
+    note("kiln cache list", run({"cache", "list", "--json"}));
+    note("kiln cache show", run({"cache", "show", key, "--json"}));
+    note("kiln cache pack", run({"cache", "pack", pack, "--json"}));
+    note("kiln cache unpack", run({"cache", "unpack", pack, "--json"}));
+    note("kiln cache prune", run({"cache", "prune", "--json"}));
+    write("cache/v1/stray", "damage");
+    note("kiln cache verify", run({"cache", "verify", "--json"}));
+    note("kiln cache clear", run({"cache", "clear", "--yes", "--json"}));
+    note("kiln doctor", run({"doctor", "--json"}));
+    note("kiln completion", run({"completion", "bash", "--json"}));
+    note("kiln --version", run({"--version", "--json"}));
+    note("kiln help", run({"help", "--json"}));
+    const std::string gemm = (own_directory() / "jit-gemm").string();
+    note("jit-gemm", run_program({gemm, "--json", "--backend", "host", "--m", "5", "--n", "6", "--k", "7"},
+                                 usual_environment()));
+    // What comes from a server has the fields of a pack.
+    for (const char* command : {"kiln cache push", "kiln cache pull"}) {
+        EXPECT_EQ(fields[command], fields["kiln cache pack"]);
+        fields.erase(command);
+    }
+
+    for (const auto& [command, paths] : found)
+        for (const std::string& path : paths)
+            EXPECT_TRUE(std::any_of(fields[command].begin(), fields[command].end(),
+                                    [&](const std::string& field) { return names(field, path); }))
+                << command << " prints " << path << ", which docs/json.md does not name";
+    for (const auto& [command, named] : fields)
+        for (const std::string& field : named) {
+            const bool there = std::any_of(found[command].begin(), found[command].end(),
+                                           [&](const std::string& path) { return names(field, path); });
+            EXPECT_TRUE(there) << command << " does not print " << field;
+        }
+}
+
+}  // namespace
+}  // namespace kiln::test
