@@ -47,7 +47,7 @@ struct Figure {
     std::string relation;  ///< "us", "x"
     double aim = 0;
     bool at_least = false;
-    std::vector<std::pair<std::string, Spread>> parts;
+    std::vector<std::pair<std::string, Spread>> parts = {};
 
     bool met() const { return at_least ? value >= aim : value <= aim; }
 };
@@ -158,7 +158,7 @@ class RedisServer {
     bool wait_until_ready() const {
         for (int i = 0; i < 100 && !ended_; ++i) {
             try {
-                RemoteCache(RemoteOptions{.url = url()}).ping();
+                RemoteCache(options()).ping();
                 return true;
             } catch (const CacheError&) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -167,7 +167,11 @@ class RedisServer {
         return false;
     }
     int port() const { return port_; }
-    std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
+    RemoteOptions options() const {
+        RemoteOptions options;
+        options.url = "redis://127.0.0.1:" + std::to_string(port_);
+        return options;
+    }
 
   private:
     std::string socket_;
@@ -183,7 +187,7 @@ std::optional<Figure> remote_hit(const Sample& sample, const std::filesystem::pa
         std::fputs("cache-bench: no redis-server here; the remote hit is left out\n", stderr);
         return std::nullopt;
     }
-    RemoteCache remote(RemoteOptions{.url = server.url()});
+    RemoteCache remote(server.options());
     remote.put(sample.key.digest, sample.entry);
     const std::unique_ptr<redisContext, decltype(&redisFree)> context(
         redisConnect("127.0.0.1", server.port()), redisFree);

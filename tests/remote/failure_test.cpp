@@ -137,6 +137,34 @@ TEST_F(RemoteFailure, AServerThatIsStillLoading) {
     });
 }
 
+TEST_F(RemoteFailure, WhatSeveralThreadsAreRefusedAtOnceIsOneFailureOfTheServer) {
+    KILN_REQUIRE_REDIS();
+    const RedisServer server;
+    tell(server, {"ACL", "SETUSER", "nobody", "on", ">secret", "~kiln:*", "-@all", "+ping"});
+    RemoteCache cache(options_for(server.url("nobody:secret@")));
+    cache.ping();
+    server.signal(SIGSTOP);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { cache.find(sample_.key); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    server.signal(SIGCONT);
+    for (auto& thread : threads) thread.join();
+    EXPECT_THAT(cache.problem(), HasSubstr("left alone for 30 s"));
+}
+
+TEST_F(RemoteFailure, AServerThatTakesNoMoreClientsIsToldFromAWrongPassword) {
+    const FakeServer server([](const FakeServer&, int client) {
+        FakeServer::say(client, "-ERR max number of clients reached\r\n");
+        ::shutdown(client, SHUT_WR);
+        char rest[100];
+        while (::recv(client, rest, sizeof(rest), 0) > 0) {
+        }
+    });
+    RemoteCache cache(options_for(server.url(":secret@")));
+    EXPECT_FALSE(cache.find(sample_.key).binary);
+    EXPECT_THAT(cache.problem(), HasSubstr("max number of clients reached;"));
+}
+
 TEST_F(RemoteFailure, ThreadsOfADeadServerWaitTogether) {
     const FakeServer server([](const FakeServer& self, int client) {
         while (self.listen(client)) {

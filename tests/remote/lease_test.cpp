@@ -52,6 +52,27 @@ TEST_F(RemoteLease, OfAnotherIsNotGivenBack) {
     EXPECT_EQ(tell(*server_, {"GET", "kiln:1:lease:" + digest_}).text(), "somebody else's token");
 }
 
+// The end of a lease is a time of the server's clock. Set back by an hour, it leaves an hour to one whose
+// holder has died.
+TEST_F(RemoteLease, ThatLivesTooLongIsCutShort) {
+    for (const char* const life : {"3600000", ""}) {
+        tell(*server_, {"SET", "kiln:1:lease:" + digest_, "a dead holder's token"});
+        if (*life != '\0') tell(*server_, {"PEXPIRE", "kiln:1:lease:" + digest_, life});
+        EXPECT_EQ(ours_->try_lease(digest_).right, Right::theirs);
+        EXPECT_GT(life_ms(), 0) << life;
+        EXPECT_LE(life_ms(), 5000) << life;
+    }
+}
+
+TEST_F(RemoteLease, IsNotAskedForWhereNothingCanBeStored) {
+    tell(*server_, {"ACL", "SETUSER", "kiln", "on", ">secret", "~kiln:1:lease:*", "%R~kiln:*", "+@all"});
+    RemoteCache cache(options_for(server_->url("kiln:secret@")));
+    EXPECT_EQ(cache.try_lease(digest_).right, Right::mine) << cache.problem();
+    const auto sample = make_sample("first");
+    EXPECT_FALSE(cache.store(sample.key.digest, sample.entry));
+    EXPECT_EQ(cache.try_lease(digest_).right, Right::unavailable);
+}
+
 TEST_F(RemoteLease, IsUnavailableWithoutAServer) {
     server_->stop();
     EXPECT_EQ(ours_->try_lease(digest_).right, Right::unavailable);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TLS to a real server with certificates made here: the right ones are trusted, and no others.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "base/process.h"
 #include "cache/redis_tls.h"
@@ -140,6 +142,59 @@ TEST_F(RemoteTls, AChildOfForkShakesHandsItself) {
     EXPECT_EQ(status, 0);
     EXPECT_EQ(cache.find(sample_.key).entry, sample_.entry);
     EXPECT_EQ(cache.failures(), 0U);
+}
+
+// Threads are inside of OpenSSL, whose locks are not for fork(), nearly all the time.
+TEST_F(RemoteTls, ChildrenOfABusyParentAreNotStuck) {
+    const auto server = start("IP:127.0.0.1");
+    const auto settings = options(*server, "127.0.0.1", "ca");
+    std::atomic<bool> over{false};
+    std::vector<std::thread> busy;
+    for (int i = 0; i < 3; ++i)
+        busy.emplace_back([&] {
+            while (!over) RemoteCache(settings).find(sample_.key);
+        });
+    int stuck = 0;
+    for (int i = 0; i < 40; ++i) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::alarm(20);
+            ::_exit(RemoteCache(settings).ping().count() > 0 ? 0 : 1);
+        }
+        int status = -1;
+        ::waitpid(child, &status, 0);
+        if (status != 0) ++stuck;
+    }
+    over = true;
+    for (auto& thread : busy) thread.join();
+    EXPECT_EQ(stuck, 0);
+}
+
+// fork() waits for those inside, but not for one that stays there: here, to read certificates from a pipe.
+TEST_F(RemoteTls, ForkDoesNotWaitForEver) {
+    const auto pipe = path("pipe");
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    std::thread inside([&] { EXPECT_THROW(TlsContext{pipe}, RedisFailure); });
+    FileDescriptor writer;
+    // Opens only when the other side is there.
+    while (!writer) {
+        writer = FileDescriptor(::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const Stopwatch watch;
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::alarm(20);
+        const TlsContext context(path("ca.pem"));
+        ::_exit(0);
+    }
+    EXPECT_LT(watch.elapsed_ms(), 2000);
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    writer.reset();
+    inside.join();
+    const TlsContext context(path("ca.pem"));
 }
 
 }  // namespace

@@ -81,6 +81,13 @@ TEST(RedisUrl, WrongOnesAreRefusedWithoutTheSecret) {
     EXPECT_THAT(refusal([] { parse_redis_url("redis://host:99999"); }), HasSubstr(": 99999"));
 }
 
+TEST(RedisUrl, AnUnencodedPasswordOfDigitsIsNoPort) {
+    for (const char* text :
+         {"redis://user:98765/secret@host", "redis://user:98765432/secret@host", "redis://user:98765432"})
+        EXPECT_THAT(refusal([&] { parse_redis_url(text); }), Not(HasSubstr("98765"))) << text;
+    EXPECT_THAT(refusal([] { parse_redis_url("redis://user:1/2@host"); }), HasSubstr("%2F"));
+}
+
 class RemoteOptionsTest : public testing::Test {
   protected:
     RemoteOptions with(const std::string& url) {
