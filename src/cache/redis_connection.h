@@ -23,7 +23,8 @@ struct RedisSettings {
     std::filesystem::path ca_file;
     std::chrono::milliseconds timeout{500};
 
-    /// A server's own words, fit for a message: without password, user, control characters and full stop, and short.
+    /// A server's own words, fit for a message: without password, user, control characters and full stop, and
+    /// short.
     std::string quote(std::string_view words) const;
 };
 

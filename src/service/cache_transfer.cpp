@@ -183,10 +183,11 @@ CacheTransfer Cache::push(const CacheProgress& progress, std::stop_token stop) {
 CacheTransfer Cache::pull(const CacheProgress& progress, std::stop_token stop) {
     auto& remote = required(state_->remote);
     std::vector<std::string> digests;
-    remote.for_each([&](const std::string& digest) {
+    const auto note = [&](const std::string& digest) {
         digests.push_back(digest);
-        return !stop.stop_requested();
-    });
+        return true;
+    };
+    remote.for_each(note, stop);
     CacheTransfer transfer;
     Intake intake(*state_->disk, remote.place(), transfer);
     std::uint64_t done = 0;

@@ -224,7 +224,12 @@ TEST_F(WorkerPoolTest, AnIdleWorkerFoundDeadIsReplacedSilently) {
     in_worker(source(1));
     const pid_t worker = *children().begin();
     ::kill(worker, SIGKILL);
-    ASSERT_TRUE(eventually([&] { return has_ended(worker); }));
+    // Dead to its parent, that is: with all of its threads.
+    ASSERT_TRUE(eventually([&] {
+        siginfo_t info{};
+        return ::waitid(P_PID, static_cast<id_t>(worker), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+               info.si_pid == worker;
+    }));
     EXPECT_FALSE(in_worker(source(2)).empty());
     EXPECT_THAT(children(), AllOf(testing::SizeIs(1), Not(testing::Contains(worker))));
 }
