@@ -190,8 +190,8 @@ Builder::Built Builder::compile_for_all(const Request& request) {
         std::unique_ptr<RemoteCache::Lease> lease;
         if (RemoteCache* remote = tiers_.leases()) handed_over = from_other_machine(request, *remote, lease);
         if (handed_over) {
-            published =
-                true;  // as far as the disk took it; else the others find it remotely, as this one did
+            // As far as the disk took it; else the others find it remotely, as this one did.
+            published = true;
         } else {
             handed_over = Built{compile(request), Origin::compiled};
             published = tiers_.store(request.wanted(), handed_over->binary);
