@@ -81,8 +81,10 @@ bool Tiers::store_on_disk(const Wanted& wanted, const Bytes& entry) {
         observer_.trace({TraceKind::prune, Origin::disk, {}, {}, 0, result.pruned_bytes, detail});
     }
     if (!result.stored) {
-        const std::string problem = result.reason.empty() ? setup_.disk->problem() : result.reason;
-        tell_of(Origin::disk, problem, "; new kernels are kept in memory only");
+        if (result.reason.empty())
+            tell_of(Origin::disk, setup_.disk->problem(), "; new kernels are kept in memory only");
+        else
+            observer_.warn_once(result.reason);  // about this entry alone
         return false;
     }
     observer_.count(&Counters::stored_entries);

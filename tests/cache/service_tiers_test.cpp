@@ -186,6 +186,18 @@ TEST_F(ServiceTiersTest, AMissingPackIsToldAndHarmsNothing) {
     EXPECT_THAT(warnings[0], HasSubstr("absent.pack"));
 }
 
+TEST_F(ServiceTiersTest, AnEntryAboveTheLimitIsNoProblemOfTheCache) {
+    auto small = options();
+    small.cache.limit_bytes = 100;
+    Service service(small);
+    const auto kernel = service.build<ScaleFn>(scale_variant(service, 3));
+    expect_scales(service, kernel, 3);
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_THAT(warnings[0], HasSubstr("limit is 100 bytes"));
+    EXPECT_THAT(warnings[0], testing::Not(HasSubstr("in memory only")));
+    EXPECT_EQ(service.cache_problem(), "");
+}
+
 // A whole and rightly signed entry whose binary the driver does not take.
 TEST_F(ServiceTiersTest, AnEntryThatTheDriverRefusesIsRebuiltInTheSameCall) {
     for (const bool in_pack : {false, true}) {
