@@ -19,41 +19,45 @@
 
 namespace kiln {
 
-/// The value of a parameter: an integer, a truth value, or the name of a type.
+/// The value of a parameter: an integer, a truth value, the name of a type, or a finite float.
 class Value {
   public:
     Value(int value) : value_(std::int64_t{value}) {}
     Value(long value) : value_(std::int64_t{value}) {}
     Value(long long value) : value_(std::int64_t{value}) {}
     Value(bool value) : value_(value) {}
+    Value(float value) : value_(value) {}
+    Value(double value) : value_(static_cast<float>(value)) {}
     Value(const char* type_name) : value_(std::string(type_name)) {}
     Value(std::string type_name) : value_(std::move(type_name)) {}
 
     bool is_int() const { return value_.index() == 0; }
     bool is_bool() const { return value_.index() == 1; }
     bool is_type() const { return value_.index() == 2; }
+    bool is_float() const { return value_.index() == 3; }
     /// Throws std::bad_variant_access when the kind is another.
     std::int64_t as_int() const { return std::get<0>(value_); }
     bool as_bool() const { return std::get<1>(value_); }
     const std::string& as_type() const { return std::get<2>(value_); }
-    /// "64", "true", "half".
+    float as_float() const { return std::get<3>(value_); }
+    /// "64", "true", "half", "0.5": a float in the fewest digits that give it back.
     std::string text() const;
 
     bool operator==(const Value&) const = default;
 
   private:
-    std::variant<std::int64_t, bool, std::string> value_;
+    std::variant<std::int64_t, bool, std::string, float> value_;
 };
 
 using Values = std::map<std::string, Value, std::less<>>;
 
-enum class ParameterKind { integer, boolean, type };
+enum class ParameterKind { integer, boolean, type, real };
 
 /// A named choice of a template: `//@ param BM int in 16, 32, 64 = 64 "rows of C per block"`.
 struct Parameter {
     std::string name;
     ParameterKind kind = ParameterKind::integer;
-    std::vector<Value> allowed;  ///< the list, in its order; empty for a range
+    std::vector<Value> allowed;  ///< the list, in its order; empty for a range, and for any finite float
     std::int64_t min = 0;        ///< of a range, inclusive
     std::int64_t max = 0;
     Value default_value = 0;
@@ -80,6 +84,85 @@ struct Constraint {
 struct KernelArgument {
     std::string name;  ///< "m"
     std::string type;  ///< normalised: "int", "const half*", "float*"
+};
+
+/// An integer argument of the kernel that says how large a problem is:
+/// `//@ size m = 1024 test 97 "rows of A and C"`. Its defaults may depend on parameters and on the
+/// integer arguments declared before it.
+struct SizeArgument {
+    std::string name;
+    std::string default_text;  ///< the expression, as written: "1024"
+    std::string test_text;     ///< the same for tests; may be empty: the default
+    std::string multiple_text;  ///< what it must be a multiple of; empty: 1
+    std::string text;
+    int line = 0;
+};
+
+/// What a kernel does with the memory behind one of its pointers.
+enum class TensorRole {
+    input,   ///< reads
+    output,  ///< writes every element
+    inout,   ///< reads and writes
+    scratch  ///< uses as it likes
+};
+
+/// What an input holds.
+enum class Fill {
+    uniform,      ///< floating-point: [-1, 1); 8-bit integers: all their values; others need a range
+    range,        ///< integers from low to high, inclusive
+    permutation,  ///< 0 to count - 1, each once
+    zero
+};
+
+/// The memory behind a pointer argument: `//@ input a [m, k] "the left operand"`. Row-major: the last
+/// extent is contiguous.
+struct TensorArgument {
+    std::string name;  ///< of the argument
+    TensorRole role = TensorRole::input;
+    Fill fill = Fill::uniform;  ///< of an input, inout, or scratch that is zero: others are not filled
+    std::string fill_text;      ///< as written: "in 0..n - 1"; empty where there is none
+    std::string extents_text;   ///< "m, k"
+    std::string reference;     ///< of an output or inout: the template that computes it; empty: none
+    bool exact = false;        ///< with small integers as inputs the result has no rounding error
+    std::string text;
+    int line = 0;
+};
+
+/// Problem sizes by the name of their argument.
+using Sizes = std::map<std::string, std::int64_t, std::less<>>;
+
+/// A TensorArgument for given values and sizes.
+struct Tensor {
+    std::string name;
+    std::string type;  ///< of an element, normalised: "half", "unsigned int"
+    std::size_t element_bytes = 0;
+    std::vector<std::int64_t> extents;
+    TensorRole role = TensorRole::input;
+    Fill fill = Fill::uniform;
+    std::int64_t low = 0, high = 0;  ///< of Fill::range
+    std::string reference;
+    bool exact = false;
+
+    /// Elements. Throws VariantError when the number does not fit; those of Variant::problem() fit.
+    std::int64_t count() const;
+    std::uint64_t size_bytes() const;  ///< of them; the same
+};
+
+/// One launch of a variant, with everything it needs, as its template declares it.
+struct Problem {
+    Sizes sizes;                  ///< every integer argument
+    std::vector<Tensor> tensors;  ///< every pointer argument, in the kernel's order
+    std::int64_t flops = 0;       ///< of the mathematics, not of the kernel; 0: not declared
+    std::int64_t bytes = 0;       ///< read and written at least once: declared, or those of all but scratch
+};
+
+/// The box of a tensor that a TMA instruction moves:
+/// `//@ tensormap a_map = a [m, k] box [BM, BK] swizzle 128`. The argument, a kiln::TensorMap, is made at
+/// each launch from the pointer `a`; callers do not pass it.
+struct TensorMapArgument {
+    std::string name;
+    std::string tensor;  ///< the pointer argument
+    int line = 0;
 };
 
 class Variant;
@@ -109,7 +192,21 @@ class Template {
     const Parameter* parameter(std::string_view name) const;
     const std::vector<Constraint>& constraints() const;
     const std::vector<Backend>& backends() const;   ///< where it may run; all of them by default
-    const std::vector<std::string>& archs() const;  ///< where it may run; empty: anywhere
+    /// As the template names them; they restrict the backends whose architectures they are.
+    const std::vector<std::string>& archs() const;
+    /// Whether its `backend` and `arch` lines allow this; an empty arch: some of the backend's.
+    bool runs_on(Backend backend, std::string_view arch) const;
+    const std::vector<SizeArgument>& sizes() const;         ///< in the order of the kernel's arguments
+    const std::vector<TensorArgument>& tensors() const;     ///< the same
+    const std::vector<TensorMapArgument>& tensor_maps() const;
+    const std::string& flops() const;  ///< the expression, as written; empty: not declared
+    const std::string& bytes() const;  ///< the same
+    const std::string& naive() const;  ///< the template that this one is measured against; may be empty
+    /// Every argument is declared: a problem can be made, run and timed.
+    bool is_runnable() const;
+    /// It computes expected results for other templates: its first arguments are
+    /// (long long count, const long long* which, double* expected, double* bound).
+    bool is_reference() const;
     const std::optional<Target>& target() const;
 
     /// A variant with these values, defaults for the rest. Throws VariantError: an unknown
@@ -151,11 +248,18 @@ class Variant {
     /// does not fit 32 bits. Takes about 15 ns for a product of two ceil_div.
     Dim3 grid(void* const* arguments) const;
 
+    /// What a launch with these sizes needs; sizes that are not given have their defaults, or with `test`
+    /// the small ones that tests use. Throws VariantError: a template that is not runnable (naming the
+    /// arguments that lack a declaration), an unknown size, one that is not positive or does not fit the
+    /// argument, an extent that is negative or overflows.
+    Problem problem(const Sizes& given = {}, bool test = false) const;
+
     std::size_t hash() const;  ///< of template identity and values; computed once
     bool operator==(const Variant& other) const;
 
   private:
     friend class Template;
+    friend struct VariantAccess;  // of the library's own layers
     explicit Variant(std::shared_ptr<const VariantData> data) : data_(std::move(data)) {}
 
     std::shared_ptr<const VariantData> data_;

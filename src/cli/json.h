@@ -4,7 +4,9 @@
 #pragma once
 
 #include <kiln/template.h>
+#include <kiln/timing.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -19,6 +21,13 @@ Json or_null(const std::optional<T>& value) {
 }
 
 inline Json value_json(const Value& value) {
+    if (value.is_float()) {
+        // Its own digits: as a double it would have eight more.
+        const std::string text = value.text();
+        double number = 0;
+        std::from_chars(text.data(), text.data() + text.size(), number);
+        return number;
+    }
     return value.is_int()    ? Json(value.as_int())
            : value.is_bool() ? Json(value.as_bool())
                              : Json(value.as_type());
@@ -28,6 +37,15 @@ inline Json values_json(const Values& values) {
     Json json = Json::object();
     for (const auto& [parameter, value] : values) json[parameter] = value_json(value);
     return json;
+}
+
+/// {"min": ..., "median": ..., "max": ..., "iterations": ...}, or null
+inline Json time_json(const std::optional<TimeSummary>& time) {
+    if (!time) return {};
+    return {{"min", time->min_ms},
+            {"median", time->median_ms},
+            {"max", time->max_ms},
+            {"iterations", time->iterations}};
 }
 
 /// Indented, with a newline at the end. Bytes that are no UTF-8 are replaced.

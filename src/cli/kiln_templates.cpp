@@ -2,6 +2,7 @@
 //
 // kiln list, show and build.
 #include <kiln/error.h>
+#include <kiln/resources.h>
 
 #include <algorithm>
 #include <optional>
@@ -22,16 +23,98 @@ std::vector<std::string> backend_names(const Template& of) {
 }
 
 bool may_run(const Template& candidate, const KilnOptions& options) {
-    const auto& backends = candidate.backends();
-    if (options.backend && std::find(backends.begin(), backends.end(), *options.backend) == backends.end())
-        return false;
-    const auto& archs = candidate.archs();
-    return options.arch.empty() || archs.empty() ||
-           std::find(archs.begin(), archs.end(), options.arch) != archs.end();
+    if (options.backend) return candidate.runs_on(*options.backend, options.arch);
+    return options.arch.empty() || std::ranges::any_of(candidate.backends(), [&](Backend backend) {
+               return candidate.runs_on(backend, options.arch);
+           });
 }
 
 std::string extents(const Dim3& dim) { return format("%u x %u x %u", dim.x, dim.y, dim.z); }
 Json extents_json(const Dim3& dim) { return Json::array({dim.x, dim.y, dim.z}); }
+
+const char* name_of(ParameterKind kind) {
+    switch (kind) {
+        case ParameterKind::integer:
+            return "int";
+        case ParameterKind::boolean:
+            return "bool";
+        case ParameterKind::type:
+            return "type";
+        case ParameterKind::real:
+            return "float";
+    }
+    return "";
+}
+
+const char* name_of(TensorRole role) {
+    switch (role) {
+        case TensorRole::input:
+            return "input";
+        case TensorRole::output:
+            return "output";
+        case TensorRole::inout:
+            return "inout";
+        case TensorRole::scratch:
+            return "scratch";
+    }
+    return "";
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json problem_json(const Template& of) {
+    Json sizes = Json::array(), tensors = Json::array(), maps = Json::array();
+    for (const SizeArgument& size : of.sizes())
+        sizes.push_back({{"name", size.name},
+                         {"default", size.default_text},
+                         {"test", text_or_null(size.test_text)},
+                         {"multiple", text_or_null(size.multiple_text)},
+                         {"text", size.text}});
+    for (const TensorArgument& tensor : of.tensors())
+        tensors.push_back({{"name", tensor.name},
+                           {"role", name_of(tensor.role)},
+                           {"extents", tensor.extents_text},
+                           {"fill", text_or_null(tensor.fill_text)},
+                           {"reference", text_or_null(tensor.reference)},
+                           {"exact", tensor.exact},
+                           {"text", tensor.text}});
+    for (const TensorMapArgument& map : of.tensor_maps())
+        maps.push_back({{"name", map.name}, {"tensor", map.tensor}});
+    return {{"runnable", of.is_runnable()},
+            {"sizes", sizes},
+            {"tensors", tensors},
+            {"tensor_maps", maps},
+            {"flops", text_or_null(of.flops())},
+            {"bytes", text_or_null(of.bytes())},
+            {"naive", text_or_null(of.naive())}};
+}
+
+/// Nothing for a template that declares none.
+std::string problem_text(const Template& of) {
+    std::vector<std::vector<std::string>> sizes, tensors;
+    for (const SizeArgument& size : of.sizes())
+        sizes.push_back({size.name,
+                         size.default_text + (size.test_text.empty() ? "" : " (" + size.test_text + ")") +
+                             (size.multiple_text.empty() ? "" : ", multiples of " + size.multiple_text),
+                         size.text});
+    for (const TensorArgument& tensor : of.tensors()) {
+        const std::string how = tensor.reference.empty()   ? tensor.fill_text
+                                : tensor.fill_text.empty() ? "by " + tensor.reference
+                                                           : tensor.fill_text + " by " + tensor.reference;
+        tensors.push_back({tensor.name, name_of(tensor.role), "[" + tensor.extents_text + "]",
+                           how + (tensor.exact ? " exact" : ""), tensor.text});
+    }
+    for (const TensorMapArgument& map : of.tensor_maps())
+        tensors.push_back({map.name, "tensor map", "of " + map.tensor});
+    std::string text;
+    if (!sizes.empty()) text += "\nSizes by default (in parentheses those of tests):\n" + table(sizes);
+    if (!tensors.empty()) text += "\nTensors:\n" + table(tensors);
+    std::string figures;
+    if (!of.flops().empty()) figures += line("flops", of.flops());
+    if (!of.bytes().empty()) figures += line("bytes", of.bytes());
+    if (!of.naive().empty()) figures += line("naive", of.naive());
+    return text + (figures.empty() ? "" : "\nProblem:\n" + figures);
+}
 
 std::string arguments_text(const Variant& variant) {
     std::vector<std::string> arguments;
@@ -68,14 +151,15 @@ Shown examined(Template of) {
 Json shown_json(const Shown& shown, const Target& target) {
     Json parameters = Json::array(), rules = Json::array(), arguments = Json::array();
     for (const Parameter& parameter : shown.of.parameters()) {
+        const bool is_range = parameter.allowed.empty() && parameter.kind == ParameterKind::integer;
         Json allowed;
         for (const Value& value : parameter.allowed) allowed.push_back(value_json(value));
-        parameters.push_back(
-            {{"name", parameter.name},
-             {"allowed", allowed},
-             {"range", parameter.allowed.empty() ? Json::array({parameter.min, parameter.max}) : Json()},
-             {"default", value_json(parameter.default_value)},
-             {"text", parameter.text}});
+        parameters.push_back({{"name", parameter.name},
+                              {"kind", name_of(parameter.kind)},
+                              {"allowed", allowed},
+                              {"range", is_range ? Json::array({parameter.min, parameter.max}) : Json()},
+                              {"default", value_json(parameter.default_value)},
+                              {"text", parameter.text}});
     }
     for (const Constraint& rule : shown.of.constraints())
         rules.push_back({{"rule", rule.expression}, {"text", rule.text}, {"line", rule.line}});
@@ -89,6 +173,7 @@ Json shown_json(const Shown& shown, const Target& target) {
     json["arch"] = target.arch;
     json["parameters"] = parameters;
     json["rules"] = rules;
+    json["problem"] = problem_json(shown.of);
     json["legal_variants"] = or_null(shown.variants);
     json["defaults_problem"] = shown.problem.empty() ? Json() : Json(shown.problem);
     Json example;
@@ -134,20 +219,7 @@ std::string shown_text(const Shown& shown, const Target& target) {
     for (const Constraint& rule : shown.of.constraints()) rules.push_back({rule.expression, rule.text});
     if (!parameters.empty()) text += "\nParameters (in parentheses the default):\n" + table(parameters);
     if (!rules.empty()) text += "\nRules:\n" + table(rules);
-    return text;
-}
-
-/// From the report of NVIDIA's assembler, which is part of the log.
-std::optional<int> registers_in(const std::string& log) {
-    constexpr std::string_view kBefore = "Used ", kAfter = " registers";
-    for (std::size_t at = log.find(kBefore); at != std::string::npos; at = log.find(kBefore, at + 1)) {
-        const std::size_t digits = at + kBefore.size();
-        const std::size_t end = log.find_first_not_of("0123456789", digits);
-        if (end != std::string::npos && end > digits && end - digits < 6 &&
-            log.compare(end, kAfter.size(), kAfter) == 0)
-            return std::stoi(log.substr(digits, end - digits));
-    }
-    return std::nullopt;
+    return text + problem_text(shown.of);
 }
 
 }  // namespace
@@ -156,7 +228,7 @@ int list_templates(const Call& call) {
     std::vector<std::vector<std::string>> rows;
     Json list = Json::array();
     for (const Template& found : Catalogue(call.options.template_directories).all()) {
-        if (!may_run(found, call.options)) continue;
+        if (!may_run(found, call.options) || (found.is_reference() && !call.flag("all"))) continue;
         std::string defaults;
         Json parameters = Json::array();
         for (const Parameter& parameter : found.parameters()) {
@@ -164,13 +236,13 @@ int list_templates(const Call& call) {
             parameters.push_back(parameter.name);
         }
         rows.push_back({found.name(), enumerate(backend_names(found), ", "), found.summary()});
-        if (!defaults.empty()) rows.push_back({"", "", defaults});
         list.push_back({{"name", found.name()},
                         {"summary", found.summary()},
                         {"parameters", parameters},
                         {"defaults", defaults},
                         {"backends", backend_names(found)},
-                        {"archs", found.archs()}});
+                        {"archs", found.archs()},
+                        {"reference", found.is_reference()}});
     }
     call.print({{"templates", list}}, table(rows));
     return kPassed;
@@ -201,7 +273,7 @@ int build_variant(const Call& call) {
     if (!output.empty())
         write_output(output, {reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size()});
 
-    const std::optional<int> registers = registers_in(binary.log);
+    const std::optional<int> registers = resources_of(binary).registers;
     const std::size_t shared_bytes = variant.static_shared_bytes() + variant.dynamic_shared_bytes();
     Json json;
     json["template"] = variant.template_name();

@@ -56,6 +56,11 @@ std::optional<int> find_element_type(std::string_view name) {
     return static_cast<int>(found - std::begin(kTypes));
 }
 
+const ElementType* find_normalised_type(std::string_view normalised) {
+    const auto found = std::ranges::find(kTypes, normalised, &ElementType::normalised);
+    return found == std::end(kTypes) ? nullptr : found;
+}
+
 std::optional<int> find_element_type_or_alias(std::string_view name) {
     std::string lower(name);
     for (char& c : lower)

@@ -27,4 +27,7 @@ std::optional<int> find_element_type(std::string_view name);
 /// The same for what people type: case ignored, f16, fp16, bf16, f32, fp32, f64, fp64 and so on understood.
 std::optional<int> find_element_type_or_alias(std::string_view name);
 
+/// The type of this normal form; nullptr when there is none.
+const ElementType* find_normalised_type(std::string_view normalised);
+
 }  // namespace kiln

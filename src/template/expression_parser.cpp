@@ -190,6 +190,8 @@ class Parser {
 
         const auto parameter = std::ranges::find(*scope_.parameters, token.text, &Parameter::name);
         if (parameter != scope_.parameters->end()) {
+            if (parameter->kind == ParameterKind::real)
+                lexer_.fail(token, parameter->name + " is a float, and expressions compute with integers");
             const ExpressionKind kind = parameter->kind == ParameterKind::type      ? ExpressionKind::type
                                         : parameter->kind == ParameterKind::boolean ? ExpressionKind::truth
                                                                                     : ExpressionKind::number;
@@ -211,12 +213,15 @@ class Parser {
 
     int launch_argument(const Scope::Argument& argument, const Token& token) {
         if (!scope_.may_use_arguments)
-            lexer_.fail(
-                token,
-                argument.name + " is an argument of the kernel, known only at launch; only grid may use it");
+            lexer_.fail(token, argument.name +
+                                   " is an argument of the kernel, known only at launch; only grid and what "
+                                   "depends on sizes may use it");
         if (!argument.format)
             lexer_.fail(token, "the argument " + argument.name + " is " + argument.type +
-                                   "; grid may only use integer arguments");
+                                   "; expressions may only use integer arguments");
+        if (!argument.is_known)
+            lexer_.fail(token, "the argument " + argument.name + " has no value yet; a line //@ size " +
+                                   argument.name + " = EXPRESSION above gives it one");
         return add({.operation = Operation::argument,
                     .kind = ExpressionKind::number,
                     .format = *argument.format,

@@ -22,6 +22,7 @@ struct Scope {
         std::string name;
         std::string type;                      ///< as declared, for messages
         std::optional<ArgumentFormat> format;  ///< not set: no integer
+        bool is_known = true;                  ///< false: a size that no line above has given a default
     };
 
     const std::vector<Parameter>* parameters = nullptr;

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
+#include <utility>
 
 #include "base/words.h"
 #include "template/expression_parser.h"
@@ -28,16 +30,25 @@ struct DirectiveRule {
 };
 
 constexpr DirectiveRule kDirectives[] = {
-    {"kernel", false}, {"param", true},    {"require", true},  {"block", false}, {"grid", false},
-    {"shared", true},  {"cluster", false}, {"backend", false}, {"arch", false},
+    {"kernel", false}, {"param", true},    {"require", true},   {"block", false},  {"grid", false},
+    {"shared", true},  {"cluster", false}, {"backend", false},  {"arch", false},   {"size", true},
+    {"input", true},   {"output", true},   {"inout", true},     {"scratch", true}, {"flops", false},
+    {"bytes", false},  {"naive", false},   {"tensormap", true},
 };
 
-/// One //@ line; the lexer stands behind the directive's name.
-struct Directive {
-    Token name;
-    int line;
-    Lexer lexer;
-};
+/// Those that parse_problem_lines reads.
+constexpr std::string_view kProblemDirectives[] = {"size",  "input", "output", "inout",    "scratch",
+                                                   "flops", "bytes", "naive",  "tensormap"};
+
+/// What a reference's arguments begin with.
+constexpr std::pair<std::string_view, std::string_view> kReferenceArguments[] = {
+    {"long long", "count"}, {"const long long*", "which"}, {"double*", "expected"}, {"double*", "bound"}};
+
+std::vector<std::string> directive_names() {
+    std::vector<std::string> names;
+    for (const DirectiveRule& rule : kDirectives) names.emplace_back(rule.name);
+    return names;
+}
 
 class FrontMatterParser {
   public:
@@ -55,7 +66,9 @@ class FrontMatterParser {
         parse_shared();
         parse_rules();
         parse_grid();
+        parse_problem();
         result_.implicit_rules = implicit_rules(result_, threads_, shared_bytes_);
+        for (Rule& rule : result_.problem.tensor_map_rules) result_.implicit_rules.push_back(std::move(rule));
         return std::move(result_);
     }
 
@@ -79,11 +92,12 @@ class FrontMatterParser {
                 "a //@ line can't be continued on the next one with a backslash; write it in one line");
         Lexer lexer(line, begin, file_, line_number);
         if (lexer.peek().kind == TokenKind::end) return;
-        std::vector<std::string> names;
-        for (const DirectiveRule& rule : kDirectives) names.emplace_back(rule.name);
-        const Token name = lexer.expect_identifier("a directive (" + join(names) + ")");
+        if (lexer.peek().kind != TokenKind::identifier)
+            lexer.expect_identifier("a directive (" + join(directive_names()) + ")");
+        const Token name = lexer.next();
         const auto rule = std::ranges::find(kDirectives, name.text, &DirectiveRule::name);
         if (rule == std::end(kDirectives)) {
+            const std::vector<std::string> names = directive_names();
             const std::string hint = did_you_mean(name.text, names);
             lexer.fail(name, "unknown directive " + std::string(name.text) +
                                  (hint.empty() ? "; there are " + join(names) : hint));
@@ -174,11 +188,21 @@ class FrontMatterParser {
             if (std::ranges::none_of(kFamilies, [&](auto family) { return token.text.starts_with(family); }))
                 line->lexer.fail(
                     token, "expected an architecture like sm_90a or gfx90a, found " + Lexer::describe(token));
+            if (token.text.ends_with('+') &&
+                !is_compute_capability(token.text.substr(0, token.text.size() - 1)))
+                line->lexer.fail(token,
+                                 "a plus, for an architecture and all later ones, goes behind sm_NUMBER: " +
+                                     Lexer::describe(token) + " is none");
             if (std::ranges::find(result_.archs, token.text) != result_.archs.end())
                 line->lexer.fail(token, "the architecture " + std::string(token.text) + " is named twice");
             result_.archs.emplace_back(token.text);
         } while (line->lexer.accept(","));
         line->lexer.expect_end("the architectures");
+    }
+
+    static bool is_compute_capability(std::string_view text) {
+        return text.size() > 3 && text.starts_with("sm_") &&
+               text.find_first_not_of("0123456789", 3) == std::string_view::npos;
     }
 
     void check_argument_names() {
@@ -261,6 +285,22 @@ class FrontMatterParser {
     void parse_grid() {
         scope_.may_use_arguments = true;
         result_.grid = parse_extents(required("grid", "X[, Y[, Z]] that gives the blocks of a launch"));
+    }
+
+    void parse_problem() {
+        std::vector<Directive*> lines;
+        for (std::string_view directive : kProblemDirectives)
+            if (const auto found = directives_.find(directive); found != directives_.end())
+                for (Directive& line : found->second) lines.push_back(&line);
+        std::ranges::sort(lines, {}, &Directive::line);
+        result_.problem =
+            parse_problem_lines(lines, result_.kernel, result_.signature.location, scope_, file_);
+        result_.is_reference =
+            arguments_.size() >= std::size(kReferenceArguments) &&
+            std::ranges::equal(kReferenceArguments, std::span(arguments_).first<4>(),
+                               [](const auto& expected, const Scope::Argument& argument) {
+                                   return expected.first == argument.type && expected.second == argument.name;
+                               });
     }
 
     std::string_view text_;

@@ -11,16 +11,10 @@
 #include <vector>
 
 #include "template/expression.h"
+#include "template/problem_lines.h"
 #include "template/signature.h"
 
 namespace kiln {
-
-/// A condition that every variant must meet: the author's (`require`), or one that follows from how the
-/// kernel is launched ("a block has at least one thread").
-struct Rule {
-    Constraint constraint;
-    ExpressionPtr expression;
-};
 
 struct FrontMatter {
     std::string kernel;
@@ -33,6 +27,8 @@ struct FrontMatter {
     std::vector<Backend> backends;
     std::vector<std::string> archs;
     Signature signature;
+    ProblemLines problem;
+    bool is_reference = false;  ///< see Template::is_reference
 };
 
 /// Throws TemplateError. `text` must be valid UTF-8 without NUL bytes.

@@ -22,10 +22,9 @@ struct BackendHeader {
 
 /// The parts of the prelude that only one backend may see.
 constexpr BackendHeader kBackendHeaders[] = {
-    {"kiln/device_cuda.h", Backend::cuda},
-    {"kiln/device_hip.h", Backend::hip},
-    {"kiln/device_host.h", Backend::host},
-    {"kiln/host_abi.h", Backend::host},
+    {"kiln/device_cuda.h", Backend::cuda}, {"kiln/device_hip.h", Backend::hip},
+    {"kiln/device_host.h", Backend::host}, {"kiln/host_abi.h", Backend::host},
+    {"kiln/host_tma.h", Backend::host},    {"kiln/host_wgmma.h", Backend::host},
 };
 
 bool is_meant_for(std::string_view name, Backend backend) {

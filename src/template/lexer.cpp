@@ -12,7 +12,7 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kTwoByteSymbols[] = {"==", "!=", "<=", ">=", "&&", "||", ".."};
-constexpr std::string_view kOneByteSymbols = "+-*/%!<>()?:,=.";
+constexpr std::string_view kOneByteSymbols = "+-*/%!<>()[]?:,=.";
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
 
@@ -23,6 +23,21 @@ std::size_t sequence_length(char lead) {
 }
 
 }  // namespace
+
+std::optional<float> read_float(std::string_view text, std::size_t& length) {
+    length = 0;
+    const std::size_t digits = text.starts_with('-') ? 1 : 0;
+    const std::string_view unsigned_text = text.substr(digits);
+    // from_chars would take inf and nan, too.
+    const bool is_number = !unsigned_text.empty() && (is_digit(unsigned_text[0]) || unsigned_text[0] == '.');
+    if (!is_number) return std::nullopt;
+    float value = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc::invalid_argument) return std::nullopt;
+    length = static_cast<std::size_t>(rest - text.data());
+    if (error != std::errc()) return std::nullopt;
+    return value;
+}
 
 bool is_identifier_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -108,6 +123,28 @@ std::int64_t Lexer::expect_integer(std::string_view what) {
     if (error == std::errc::result_out_of_range) fail(first, written + " does not fit 64 bits");
     if (rest != written.data() + written.size()) fail(first, written + " is not a decimal integer");
     return value;
+}
+
+float Lexer::expect_float(std::string_view what) {
+    const Token first = token_;
+    const std::string_view rest_of_line = line_.substr(token_.begin);
+    std::size_t length = 0;
+    const auto value = read_float(rest_of_line, length);
+    if (length == 0)
+        fail(first, "expected " + std::string(what) + ", a decimal number, found " + describe(first));
+    Token written{TokenKind::number, rest_of_line.substr(0, length), first.begin, first.begin + length};
+    const auto continues = [&] {
+        return written.end < line_.size() &&
+               (is_identifier_part(line_[written.end]) || line_[written.end] == '.');
+    };
+    if (continues()) {
+        while (continues()) ++written.end;
+        fail(first, std::string(slice(first.begin, written.end)) + " is not a decimal number");
+    }
+    if (!value) fail(first, std::string(written.text) + " is out of the range of float");
+    position_ = written.end;
+    read();
+    return *value;
 }
 
 std::string Lexer::accept_string() {

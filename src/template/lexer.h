@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,8 @@ class Lexer {
     Token expect_identifier(std::string_view what);
     /// Takes an integer with an optional sign. Throws when it does not fit 64 bits.
     std::int64_t expect_integer(std::string_view what);
+    /// Takes a finite decimal number with an optional sign, such as 0.5 or 1e-3: the nearest float.
+    float expect_float(std::string_view what);
     /// Takes a string when one is next; its escapes (\" and \\) are resolved.
     std::string accept_string();
     void expect_end(std::string_view what);
@@ -68,6 +71,10 @@ class Lexer {
     std::size_t position_;
     Token token_;
 };
+
+/// The float that is nearest to the decimal number at the start of `text`; `length` is how many bytes it has,
+/// 0 when there is none. nullopt also for one that is too large for a float, or too small and not 0.
+std::optional<float> read_float(std::string_view text, std::size_t& length);
 
 bool is_identifier_start(char c);
 bool is_identifier_part(char c);

@@ -6,6 +6,7 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -25,12 +26,19 @@ std::string kind_text(const Parameter& parameter) {
             return "true or false";
         case ParameterKind::type:
             return "a type";
+        case ParameterKind::real:
+            return "a finite float";
     }
     return {};
 }
 
-/// "one of 16, 32, 64" or "in 1..8".
+bool is_any_float(const Parameter& parameter) {
+    return parameter.kind == ParameterKind::real && parameter.allowed.empty();
+}
+
+/// "one of 16, 32, 64", "in 1..8" or "any finite float".
 std::string membership(const Parameter& parameter) {
+    if (is_any_float(parameter)) return parameter.allowed_text();
     return (parameter.allowed.empty() ? "in " : "one of ") + parameter.allowed_text();
 }
 
@@ -39,7 +47,8 @@ std::string membership(const Parameter& parameter) {
 }
 
 std::string allowed_and_default(const Parameter& parameter) {
-    return "; it must be " + membership(parameter) + " (" + parameter.default_value.text() + " by default)";
+    const std::string must = is_any_float(parameter) ? "" : "; it must be " + membership(parameter);
+    return must + " (" + parameter.default_value.text() + " by default)";
 }
 
 std::uint64_t distance(std::int64_t a, std::int64_t b) {
@@ -79,15 +88,48 @@ Value parse_integer(const Parameter& parameter, std::string_view text) {
     return static_cast<long long>(value);
 }
 
+Value parse_real(const Parameter& parameter, std::string_view text) {
+    std::size_t length = 0;
+    const std::optional<float> value = read_float(text, length);
+    if (length == 0 || length != text.size())
+        refuse(parameter, text, "is not a decimal number" + allowed_and_default(parameter));
+    if (!value) refuse(parameter, text, "is out of the range of float" + allowed_and_default(parameter));
+    return *value;
+}
+
+/// By value, and one for both zeros: the bits of the magnitude, with the sign of the number.
+std::int64_t float_code(float value) {
+    const std::int64_t magnitude = std::bit_cast<std::uint32_t>(std::abs(value));
+    return std::signbit(value) ? -magnitude : magnitude;
+}
+
+/// The float that this value is, without any rounding.
+std::optional<float> exact_float(const Value& value) {
+    if (value.is_float() && std::isfinite(value.as_float())) return value.as_float();
+    if (!value.is_int()) return std::nullopt;
+    const auto nearest = static_cast<float>(value.as_int());
+    // 2^63 itself does not fit back.
+    if (nearest >= 0x1p63f || static_cast<std::int64_t>(nearest) != value.as_int()) return std::nullopt;
+    return nearest;
+}
+
+std::string shortest(float value) {
+    char digits[32];
+    const auto end = std::to_chars(std::begin(digits), std::end(digits), value == 0 ? 0.0f : value).ptr;
+    return {digits, end};
+}
+
 }  // namespace
 
 std::string Value::text() const {
+    if (is_float()) return shortest(as_float());
     if (is_int()) return std::to_string(as_int());
     if (is_bool()) return as_bool() ? "true" : "false";
     return as_type();
 }
 
 std::string Parameter::allowed_text() const {
+    if (is_any_float(*this)) return "any finite float";
     if (allowed.empty()) return std::to_string(min) + ".." + std::to_string(max);
     std::vector<std::string> words;
     for (const Value& value : allowed) words.push_back(value.text());
@@ -97,6 +139,7 @@ std::string Parameter::allowed_text() const {
 bool Parameter::allows(const Value& value) const {
     const auto code = encode(*this, value);
     if (!code) return false;
+    if (is_any_float(*this)) return true;
     if (allowed.empty()) return *code >= min && *code <= max;
     return std::ranges::any_of(allowed, [&](const Value& one) { return encode(*this, one) == code; });
 }
@@ -109,6 +152,8 @@ Value Parameter::parse(std::string_view written) const {
             if (written == "true" || written == "1") return true;
             if (written == "false" || written == "0") return false;
             refuse(*this, written, "is neither true nor false (" + default_value.text() + " by default)");
+        case ParameterKind::real:
+            return decode(*this, checked_code(*this, parse_real(*this, written)));
         case ParameterKind::type:
             break;
     }
@@ -126,6 +171,9 @@ std::optional<std::int64_t> encode(const Parameter& parameter, const Value& valu
         case ParameterKind::type:
             if (value.is_type()) return find_element_type_or_alias(value.as_type());
             break;
+        case ParameterKind::real:
+            if (const auto number = exact_float(value)) return float_code(*number);
+            break;
     }
     return std::nullopt;
 }
@@ -138,6 +186,11 @@ Value decode(const Parameter& parameter, std::int64_t code) {
             return code != 0;
         case ParameterKind::type:
             return std::string(element_types()[static_cast<std::size_t>(code)].name);
+        case ParameterKind::real: {
+            const auto magnitude = static_cast<std::uint32_t>(code < 0 ? -code : code);
+            const auto value = std::bit_cast<float>(magnitude);
+            return code < 0 ? -value : value;
+        }
     }
     return static_cast<long long>(code);
 }
@@ -148,11 +201,13 @@ std::string code_text(const Parameter& parameter, std::int64_t code) {
 
 std::uint64_t choice_count(const Parameter& parameter) {
     if (!parameter.allowed.empty()) return parameter.allowed.size();
+    if (is_any_float(parameter)) return 1;
     return distance(parameter.min, parameter.max) + 1;
 }
 
 std::int64_t choice(const Parameter& parameter, std::uint64_t i) {
     if (!parameter.allowed.empty()) return *encode(parameter, parameter.allowed[i]);
+    if (is_any_float(parameter)) return *encode(parameter, parameter.default_value);
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(parameter.min) + i);
 }
 
@@ -169,7 +224,7 @@ std::int64_t checked_code(const Parameter& parameter, const Value& value) {
         refuse(parameter, value.text(), "is not " + kind_text(parameter) + allowed_and_default(parameter));
     refuse(parameter, value.text(),
            "is not " + membership(parameter) +
-               (parameter.kind == ParameterKind::integer
+               (parameter.kind == ParameterKind::integer || parameter.kind == ParameterKind::real
                     ? nearest_choices(parameter, *code)
                     : " (" + parameter.default_value.text() + " by default)"));
 }
@@ -180,15 +235,21 @@ std::vector<std::string> parameter_names(const std::vector<Parameter>& parameter
     return names;
 }
 
-std::string nearest_choices(const Parameter& parameter, std::int64_t value) {
+std::string nearest_choices(const Parameter& parameter, std::int64_t code) {
     std::vector<std::string> nearest;
-    if (parameter.allowed.empty()) {
-        nearest = {std::to_string(std::clamp(value, parameter.min, parameter.max))};
+    if (parameter.kind == ParameterKind::real) {
+        const double wanted = decode(parameter, code).as_float();
+        const auto distance_to = [&](const Value& one) { return std::abs(one.as_float() - wanted); };
+        const double closest = distance_to(*std::ranges::min_element(parameter.allowed, {}, distance_to));
+        for (const Value& one : parameter.allowed)
+            if (distance_to(one) == closest) nearest.push_back(one.text());
+    } else if (parameter.allowed.empty()) {
+        nearest = {std::to_string(std::clamp(code, parameter.min, parameter.max))};
     } else {
         auto closest = std::numeric_limits<std::uint64_t>::max();
-        for (const Value& one : parameter.allowed) closest = std::min(closest, distance(one.as_int(), value));
+        for (const Value& one : parameter.allowed) closest = std::min(closest, distance(one.as_int(), code));
         for (const Value& one : parameter.allowed)
-            if (distance(one.as_int(), value) == closest) nearest.push_back(one.text());
+            if (distance(one.as_int(), code) == closest) nearest.push_back(one.text());
     }
     return "; the nearest is " + join(nearest, " or ");
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parameters as numbers: expressions, rules and comparisons work on coded values. An integer is its own
-// code, false and true are 0 and 1, a type is its index in element_types().
+// code, false and true are 0 and 1, a type is its index in element_types(); codes of floats are ordered like
+// the floats, and there is one for 0 and -0.
 #pragma once
 
 #include <kiln/template.h>
@@ -23,7 +24,7 @@ Value decode(const Parameter& parameter, std::int64_t code);
 /// decode(...).text()
 std::string code_text(const Parameter& parameter, std::int64_t code);
 
-/// How many values it may take, and which is the i-th.
+/// How many values it may take, and which is the i-th. A float that may be anything counts as its default.
 std::uint64_t choice_count(const Parameter& parameter);
 std::int64_t choice(const Parameter& parameter, std::uint64_t i);
 
@@ -32,7 +33,7 @@ std::int64_t checked_code(const Parameter& parameter, const Value& value);
 
 std::vector<std::string> parameter_names(const std::vector<Parameter>& parameters);
 
-/// "; the nearest is 32 or 64", for an integer outside the allowed ones.
-std::string nearest_choices(const Parameter& parameter, std::int64_t value);
+/// "; the nearest is 32 or 64", for an integer, or the code of a float, outside the allowed ones.
+std::string nearest_choices(const Parameter& parameter, std::int64_t code);
 
 }  // namespace kiln

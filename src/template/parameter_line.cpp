@@ -40,7 +40,9 @@ ParameterKind parse_kind(Lexer& lexer) {
     if (lexer.accept("int")) return ParameterKind::integer;
     if (lexer.accept("bool")) return ParameterKind::boolean;
     if (lexer.accept("type")) return ParameterKind::type;
-    lexer.fail(token, "expected the parameter's kind, int, bool or type, found " + Lexer::describe(token));
+    if (lexer.accept("float")) return ParameterKind::real;
+    lexer.fail(token,
+               "expected the parameter's kind, int, bool, type or float, found " + Lexer::describe(token));
 }
 
 Value parse_type(Lexer& lexer) {
@@ -58,6 +60,7 @@ Value parse_type(Lexer& lexer) {
 Value parse_value(Lexer& lexer, ParameterKind kind) {
     if (kind == ParameterKind::integer) return static_cast<long long>(lexer.expect_integer("a value"));
     if (kind == ParameterKind::type) return parse_type(lexer);
+    if (kind == ParameterKind::real) return lexer.expect_float("a value");
     const Token token = lexer.peek();
     if (lexer.accept("true")) return true;
     if (lexer.accept("false")) return false;
@@ -82,7 +85,7 @@ void parse_allowed(Lexer& lexer, Parameter& parameter) {
         const Value value = parse_value(lexer, parameter.kind);
         if (value.is_int() && parameter.allowed.empty() && lexer.accept(".."))
             return parse_range_end(lexer, parameter, value.as_int());
-        if (parameter.allows(value) && !parameter.allowed.empty())
+        if (!parameter.allowed.empty() && parameter.allows(value))
             lexer.fail(token, "the value " + value.text() + " is listed twice");
         parameter.allowed.push_back(value);
     } while (lexer.accept(","));
@@ -96,7 +99,7 @@ Parameter parse_parameter_line(Lexer& lexer) {
     parameter.kind = parse_kind(lexer);
     if (parameter.kind == ParameterKind::boolean) {
         parameter.allowed = {false, true};
-    } else {
+    } else if (parameter.kind != ParameterKind::real || lexer.peek().text != "=") {
         lexer.expect("in", "and the allowed values, such as in 16, 32, 64 = 32");
         parse_allowed(lexer, parameter);
     }

@@ -25,7 +25,7 @@ class Walk {
             Choices one{parameter.min, choice_count(parameter), {}};
             if (fixed[i])
                 one.listed = {*fixed[i]};
-            else if (!parameter.allowed.empty())
+            else if (!parameter.allowed.empty() || parameter.kind == ParameterKind::real)
                 for (std::uint64_t k = 0; k < one.count; ++k) one.listed.push_back(choice(parameter, k));
             if (!one.listed.empty()) one.count = one.listed.size();
             choices_.push_back(std::move(one));

@@ -3,6 +3,8 @@
 // The prologue is the same for every backend: what differs lies in the prelude.
 #include "template/specialise.h"
 
+#include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "template/element_type.h"
@@ -20,6 +22,14 @@ std::string integer_constant(const std::string& name, std::int64_t value) {
     return type + std::to_string(value);
 }
 
+/// Exactly, in hexadecimal: "0x1.8p-1f".
+std::string float_literal(float value) {
+    char digits[32];
+    const auto end =
+        std::to_chars(std::begin(digits), std::end(digits), std::abs(value), std::chars_format::hex).ptr;
+    return std::string(value < 0 ? "-0x" : "0x").append(digits, end) + "f";
+}
+
 std::string declaration(const Parameter& parameter, std::int64_t code) {
     switch (parameter.kind) {
         case ParameterKind::integer:
@@ -29,6 +39,9 @@ std::string declaration(const Parameter& parameter, std::int64_t code) {
         case ParameterKind::type:
             return "using " + parameter.name + " = " +
                    std::string(element_types()[static_cast<std::size_t>(code)].spelling);
+        case ParameterKind::real:
+            return "constexpr float " + parameter.name + " = " +
+                   float_literal(decode(parameter, code).as_float());
     }
     return integer_constant(parameter.name, code);
 }

@@ -5,6 +5,7 @@
 #include <kiln/template.h>
 
 #include <algorithm>
+#include <charconv>
 #include <system_error>
 
 #include "base/file.h"
@@ -46,6 +47,36 @@ std::optional<std::string> header_below(const std::filesystem::path& directory, 
     }
 }
 
+/// Whose an architecture is, by its name.
+Backend backend_of(std::string_view arch) {
+    return arch.starts_with("sm_") ? Backend::cuda : arch.starts_with("gfx") ? Backend::hip : Backend::host;
+}
+
+/// The number of "sm_90a"; -1 for what is none.
+int compute_capability(std::string_view arch) {
+    int number = -1;
+    if (arch.starts_with("sm_")) std::from_chars(arch.data() + 3, arch.data() + arch.size(), number);
+    return number;
+}
+
+/// Whether this word of an `arch` line means that architecture: itself, itself with features behind a colon
+/// (gfx90a:xnack-), or with a plus, it and all of a higher number.
+bool means(std::string_view word, std::string_view arch) {
+    if (word.ends_with('+')) return compute_capability(arch) >= compute_capability(word);
+    return word == arch || word == arch.substr(0, arch.find(':'));
+}
+
+/// An `arch` line restricts the backends whose architectures it names.
+bool serves(const std::vector<std::string>& archs, Backend backend, std::string_view arch) {
+    bool restricts = false;
+    for (const std::string& word : archs) {
+        if (backend_of(word) != backend) continue;
+        restricts = true;
+        if (means(word, arch)) return true;
+    }
+    return !restricts;
+}
+
 /// Throws VariantError when no variant at all may run on the template's target.
 void check_target(const TemplateData& data) {
     if (!data.target) return;
@@ -59,8 +90,10 @@ void check_target(const TemplateData& data) {
                                std::string(name(target.backend)),
                            "backend " + join(names));
     }
-    const std::vector<std::string>& archs = front_matter.archs;
-    if (archs.empty() || std::ranges::find(archs, target.arch) != archs.end()) return;
+    if (serves(front_matter.archs, target.backend, target.arch)) return;
+    std::vector<std::string> archs;
+    for (const std::string& arch : front_matter.archs)
+        if (backend_of(arch) == target.backend) archs.push_back(arch);
     std::string message = front_matter.kernel + " uses instructions that only " + join(archs, " and ") +
                           (archs.size() == 1 ? " has (" : " have (") + data.content->file +
                           "); the target is " + target.arch;
@@ -69,6 +102,11 @@ void check_target(const TemplateData& data) {
             message += ". Where the device is one, choose " + arch + ", which is " + target.arch +
                        " with its architecture-specific instructions";
     throw VariantError(message, "arch " + join(archs));
+}
+
+const std::string& text_of(const ExpressionPtr& expression) {
+    static const std::string kNone;
+    return expression ? expression->text() : kNone;
 }
 
 /// The codes of the values that are given. Throws VariantError for an unknown name or a value not allowed.
@@ -122,7 +160,26 @@ const std::vector<Parameter>& Template::parameters() const { return data_->conte
 const std::vector<Constraint>& Template::constraints() const { return data_->content->constraints; }
 const std::vector<Backend>& Template::backends() const { return data_->content->front_matter.backends; }
 const std::vector<std::string>& Template::archs() const { return data_->content->front_matter.archs; }
+bool Template::runs_on(Backend backend, std::string_view arch) const {
+    return std::ranges::find(backends(), backend) != backends().end() &&
+           (arch.empty() || serves(archs(), backend, arch));
+}
+const std::vector<SizeArgument>& Template::sizes() const {
+    return data_->content->front_matter.problem.sizes;
+}
+const std::string& Template::naive() const { return data_->content->front_matter.problem.naive; }
+bool Template::is_reference() const { return data_->content->front_matter.is_reference; }
 const std::optional<Target>& Template::target() const { return data_->target; }
+
+const std::vector<TensorArgument>& Template::tensors() const {
+    return data_->content->front_matter.problem.tensors;
+}
+const std::vector<TensorMapArgument>& Template::tensor_maps() const {
+    return data_->content->front_matter.problem.tensor_maps;
+}
+const std::string& Template::flops() const { return text_of(data_->content->front_matter.problem.flops); }
+const std::string& Template::bytes() const { return text_of(data_->content->front_matter.problem.bytes); }
+bool Template::is_runnable() const { return data_->content->front_matter.problem.undeclared.empty(); }
 
 const Parameter* Template::parameter(std::string_view name) const {
     const auto found = std::ranges::find(parameters(), name, &Parameter::name);

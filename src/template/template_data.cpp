@@ -106,8 +106,12 @@ std::shared_ptr<const std::vector<KernelArgument>> VariantMaker::arguments(const
             types[front_matter.parameters[i].name] =
                 element_types()[static_cast<std::size_t>(codes[i])].normalised;
     std::vector<KernelArgument> made;
-    for (const Signature::Argument& argument : front_matter.signature.arguments)
-        made.push_back({argument.name, normalised_type(argument.type, types)});
+    for (const Signature::Argument& argument : front_matter.signature.arguments) {
+        std::string type = normalised_type(argument.type, types);
+        // The last ones, made at launch: callers don't pass them.
+        if (is_tensor_map(type)) break;
+        made.push_back({argument.name, std::move(type)});
+    }
     known = std::make_shared<const std::vector<KernelArgument>>(std::move(made));
     return known;
 }
@@ -146,6 +150,7 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
     if (front_matter.static_shared)
         made->static_shared_bytes = static_cast<std::size_t>(number(front_matter.static_shared));
     for (const ExpressionPtr& extent : front_matter.grid) made->grid.emplace_back(*extent, environment);
+    made->tensor_maps = tensor_map_programs(front_matter, *made->arguments, environment);
     made->largest_grid = {kLargestUnsigned, kLargestUnsigned, kLargestUnsigned};
     if (origin_->target)
         made->largest_grid = {std::min(kLargestUnsigned, origin_->limits.grid_x),

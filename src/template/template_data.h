@@ -18,6 +18,7 @@
 #include "template/launch_program.h"
 #include "template/parameter.h"
 #include "template/rule_set.h"
+#include "template/tensor_maps.h"
 
 namespace kiln {
 
@@ -46,6 +47,12 @@ struct TemplateData {
     RuleSet rules;
 };
 
+/// A tensor map but for its extents, which launch arguments decide.
+struct TensorMapProgram {
+    TensorMapSpec spec;
+    std::vector<LaunchProgram> extents;
+};
+
 struct VariantData {
     std::shared_ptr<const TemplateData> origin;
     Codes codes;
@@ -58,7 +65,18 @@ struct VariantData {
     std::shared_ptr<const std::vector<KernelArgument>> arguments;
     std::vector<LaunchProgram> grid;
     std::array<std::int64_t, 3> largest_grid{};
+    std::vector<TensorMapProgram> tensor_maps;  ///< in the kernel's order
 };
+
+/// What the library's own layers may see of a variant.
+struct VariantAccess {
+    static const VariantData& data(const Variant& variant) { return *variant.data_; }
+};
+
+/// `environment`: of these legal values. `arguments`: of the variant.
+std::vector<TensorMapProgram> tensor_map_programs(const FrontMatter& front_matter,
+                                                  const std::vector<KernelArgument>& arguments,
+                                                  const Environment& environment);
 
 /// Makes variants of one template. Those with the same types share their argument list.
 class VariantMaker {

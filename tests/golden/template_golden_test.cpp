@@ -60,6 +60,22 @@ TEST(TemplateGolden, OtherValues) {
     expect_golden("tile_smallest", text({{"T", "int8_t"}, {"OFFSET", Value(-9223372036854775807LL - 1)}}));
 }
 
+TEST(TemplateGolden, Floats) {
+    const Template scale = Template::parse(
+        "//@ kernel scale\n"
+        "//@ param ALPHA float = 0.1\n"
+        "//@ param BETA float in 0, 1, -0.75 = 1\n"
+        "//@ param TINY float = 1e-45\n"
+        "//@ block 32\n"
+        "//@ grid  n\n"
+        "extern \"C\" __global__ void scale(int n, float* x) {}\n",
+        "scale.cu");
+    expect_golden("scale_floats", scale.variant({{"BETA", -0.75}}).source(Backend::cuda).text);
+    EXPECT_EQ(scale.variant({{"BETA", -0.0}}).source(Backend::cuda).text,
+              scale.variant({{"BETA", 0}}).source(Backend::cuda).text)
+        << "one text, and so one key, for both zeros";
+}
+
 TEST(TemplateGolden, OddFileNames) {
     const auto text = [](const char* file) {
         return Template::parse(kTile, file).variant().source(Backend::cuda).text;
