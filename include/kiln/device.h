@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,7 +17,8 @@
 
 namespace kiln {
 
-class Driver;  // one opened device, internal
+class Driver;       // one opened device, internal
+class DeviceGraph;  // captured launches, internal
 
 struct DeviceInfo {
     Backend backend = Backend::host;
@@ -44,10 +46,10 @@ class Buffer {
         return static_cast<T*>(data_);
     }
 
-    /// Blocking copies of source.size() or destination.size() bytes from or to the start.
+    /// Blocking copies of source.size() or destination.size() bytes, `offset_bytes` behind the start.
     /// Throws UsageError when that is more than the buffer has, DeviceError from the driver.
-    void copy_from(std::span<const std::byte> source);
-    void copy_to(std::span<std::byte> destination) const;
+    void copy_from(std::span<const std::byte> source, std::size_t offset_bytes = 0);
+    void copy_to(std::span<std::byte> destination, std::size_t offset_bytes = 0) const;
     /// Sets every 32-bit word, and the odd bytes at the end to its low-order bytes. Blocking.
     void fill(std::uint32_t word);
 
@@ -67,7 +69,7 @@ class Stream {
     ~Stream();
 
     void synchronize() const;
-    void* handle() const { return handle_; }  ///< CUstream, hipStream_t, or nullptr on the host
+    void* handle() const { return handle_; }  ///< CUstream, hipStream_t; on the host of no use
     const std::shared_ptr<Driver>& driver() const { return driver_; }
 
   private:
@@ -92,6 +94,29 @@ class Event {
   private:
     std::shared_ptr<Driver> driver_;
     void* handle_ = nullptr;
+};
+
+/// Launches captured once, to be replayed with one call: what a launch costs the CPU is paid at the capture.
+/// Move-only; keeps the kernels that it launches. A replay uses the argument values of the capture, so the
+/// buffers behind its pointers must live. One thread at a time.
+class Graph {
+  public:
+    Graph() = default;
+    Graph(Graph&& other) noexcept;
+    Graph& operator=(Graph&& other) noexcept;
+    ~Graph();
+
+    /// Captures what `record` launches on `stream`; nothing of it runs meanwhile. Nothing else than launches
+    /// may happen in it: allocating, copying, filling, waiting and recording events throw UsageError, and no
+    /// buffer may be freed. Throws DeviceError, and what `record` throws, after ending the capture.
+    static Graph capture(const Stream& stream, const std::function<void()>& record);
+    /// Queues all of it; on the host it has ended when this returns. Throws DeviceError; UsageError for a
+    /// graph without launches, another device's stream, or a capture in this thread.
+    void launch(const Stream& stream) const;
+
+  private:
+    std::shared_ptr<Driver> driver_;
+    std::shared_ptr<DeviceGraph> launches_;
 };
 
 /// One opened device. Copies share it; safe to use from many threads.

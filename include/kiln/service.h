@@ -37,6 +37,8 @@ struct ServiceOptions {
     std::string arch;
     /// Do not open a device: compile only.
     bool compile_only = false;
+    /// Never start a compiler: what is in no tier is a BuildError that says so.
+    bool cached_only = false;
 
     /// Directories of *.cu files, searched before the built-in templates, in this order; then those
     /// of KILN_TEMPLATE_PATH.
@@ -146,6 +148,7 @@ class Service {
     /// CUDA only: the PTX of a variant, past the cache. Throws UsageError on the other backends.
     std::string ptx(const Variant& variant) const;
 
+    const ServiceOptions& options() const { return options_; }  ///< as they were given
     Backend backend() const;
     const Target& target() const;
     bool has_device() const;

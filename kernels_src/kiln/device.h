@@ -7,6 +7,7 @@
 // and the words of CUDA C++ where the compiler lacks them. This file adds what is common to all:
 //   kiln::Vec<T, N>, load, store    N elements moved as one access of up to 16 bytes
 //   kiln::ceil_div, min, max        usable in constant expressions
+//   kiln::TensorMap                 the type of a `//@ tensormap` argument
 #pragma once
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
@@ -42,6 +43,13 @@ template <int N, class T>
 __device__ __forceinline__ void store(T* to, const Vec<T, N>& value) {
     *reinterpret_cast<Vec<T, N>*>(to) = value;
 }
+
+/// Which box of which tensor a TMA instruction moves: the argument `const __grid_constant__ kiln::TensorMap`
+/// of a kernel. Made at each launch from the template's `//@ tensormap` line. Its content is the driver's
+/// own on CUDA; on the host it is a kiln_host::TensorMap.
+struct alignas(128) TensorMap {
+    unsigned long long opaque[16];
+};
 
 template <class T>
 __host__ __device__ __forceinline__ constexpr T ceil_div(T a, T b) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA part of the prelude: kiln::half, kiln::bfloat16 and kiln::dynamic_shared for NVRTC. Needs no
-// other header, since every header costs compile time in every process that compiles: the conversions
-// are single PTX instructions. Bit-compatible with the types of <kiln/types.h> on the host.
+// The CUDA part of the prelude: kiln::half, kiln::bfloat16, kiln::dynamic_shared and named barriers for
+// NVRTC. Needs no other header, since every header costs compile time in every process that compiles: the
+// conversions are single PTX instructions. Bit-compatible with the types of <kiln/types.h> on the host.
 #pragma once
 
 namespace kiln {
@@ -43,8 +43,19 @@ struct bfloat16 {
 /// All dynamic shared memory of a block starts here.
 extern __shared__ __align__(1024) unsigned char kiln_dynamic_shared[];
 
-template <class T> __device__ __forceinline__ T* dynamic_shared() {
+template <class T>
+__device__ __forceinline__ T* dynamic_shared() {
     return reinterpret_cast<T*>(kiln_dynamic_shared);
+}
+
+/// Waits until `threads` threads of the block, a multiple of the warp size, have arrived at barrier `id`,
+/// from 1 to 15. Whole warps arrive: all lanes of a warp make the call together.
+__device__ __forceinline__ void named_barrier_sync(unsigned id, unsigned threads) {
+    asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(threads) : "memory");
+}
+/// Counts as one of those threads, and goes on.
+__device__ __forceinline__ void named_barrier_arrive(unsigned id, unsigned threads) {
+    asm volatile("bar.arrive %0, %1;" : : "r"(id), "r"(threads) : "memory");
 }
 
 }  // namespace kiln

@@ -37,11 +37,21 @@ struct bfloat16 {
 /// All dynamic shared memory of a block starts here.
 extern __shared__ __attribute__((aligned(1024))) unsigned char kiln_dynamic_shared[];
 
-template <class T> __device__ __forceinline__ T* dynamic_shared() {
+template <class T>
+__device__ __forceinline__ T* dynamic_shared() {
     return reinterpret_cast<T*>(kiln_dynamic_shared);
 }
 
+/// The GPUs up to gfx11 have one barrier per block.
+__device__ void named_barrier_sync(unsigned id, unsigned threads)
+    __attribute__((unavailable("named barriers need CUDA or the host; use __syncthreads()")));
+__device__ void named_barrier_arrive(unsigned id, unsigned threads)
+    __attribute__((unavailable("named barriers need CUDA or the host; use __syncthreads()")));
+
 }  // namespace kiln
+
+/// A pause of the warp of some 64 cycles per unit; s_sleep takes a constant, so the length is only a hint.
+__device__ __forceinline__ void __nanosleep(unsigned) { __builtin_amdgcn_s_sleep(1); }
 
 // ROCm 7 has these words, 6.2 to 6.4 behind the macro. The lanes of a wave run in lockstep, so a mask only
 // selects whose votes count. As in CUDA, every lane named in the mask must make the call.
@@ -70,15 +80,18 @@ __device__ __forceinline__ T __shfl_sync(unsigned long long, T value, int lane, 
     return __shfl(value, lane, width);
 }
 template <class T>
-__device__ __forceinline__ T __shfl_up_sync(unsigned long long, T value, unsigned delta, int width = warpSize) {
+__device__ __forceinline__ T __shfl_up_sync(unsigned long long, T value, unsigned delta,
+                                            int width = warpSize) {
     return __shfl_up(value, delta, width);
 }
 template <class T>
-__device__ __forceinline__ T __shfl_down_sync(unsigned long long, T value, unsigned delta, int width = warpSize) {
+__device__ __forceinline__ T __shfl_down_sync(unsigned long long, T value, unsigned delta,
+                                              int width = warpSize) {
     return __shfl_down(value, delta, width);
 }
 template <class T>
-__device__ __forceinline__ T __shfl_xor_sync(unsigned long long, T value, int lane_mask, int width = warpSize) {
+__device__ __forceinline__ T __shfl_xor_sync(unsigned long long, T value, int lane_mask,
+                                             int width = warpSize) {
     return __shfl_xor(value, lane_mask, width);
 }
 

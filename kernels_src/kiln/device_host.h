@@ -3,9 +3,9 @@
 // CUDA C++ for an ordinary C++17 compiler: each GPU thread is a fiber, each block runs on one OS
 // thread, a warp has 32 lanes. Offered: the keywords, thread and block indices, barriers, votes,
 // shuffles, atomics, mathematics, vector types, half and bfloat16, dynamic_shared.
-// Not here: `extern __shared__` (use kiln::dynamic_shared), clusters, grid-wide waits, textures. A thread
-// hands over only in a barrier, vote or shuffle, so waiting for another thread of the block in a loop
-// does not end.
+// Not here: `extern __shared__` (use kiln::dynamic_shared), clusters (each block is one), grid-wide waits, textures. A thread
+// hands over only in a barrier, vote, shuffle or kiln_host::wait_until, so waiting for another thread of the
+// block in a loop does not end.
 #pragma once
 
 #include "kiln/host_abi.h"
@@ -71,6 +71,59 @@ inline int __syncthreads_count(int predicate) {
 inline void __syncthreads() { __syncthreads_count(0); }
 inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) != 0; }
 inline int __syncthreads_and(int predicate) { return __syncthreads_count(!predicate) == 0; }
+
+namespace kiln {
+
+/// Waits until `threads` threads of the block, a multiple of the warp size, have arrived at barrier `id`,
+/// from 1 to 15. A thread that has ended does not count as arrived.
+inline void named_barrier_sync(unsigned id, unsigned threads) {
+    kiln_host::wait([=](kiln_host::Thread* self, const kiln_host::Runtime& runtime) {
+        runtime.sync_named(self, id, threads);
+        return 0;
+    });
+}
+/// Counts as one of those threads, and goes on.
+inline void named_barrier_arrive(unsigned id, unsigned threads) {
+    kiln_host::wait([=](kiln_host::Thread* self, const kiln_host::Runtime& runtime) {
+        runtime.arrive_named(self, id, threads);
+        return 0;
+    });
+}
+
+}  // namespace kiln
+
+namespace kiln_host {
+
+/// Waits until ready() is true, which it still is afterwards. It is called many times, so it should change
+/// nothing; what it reads must be changed by threads of the same block. Where they all wait for what none of
+/// them will do, the launch ends with an error.
+template <class Ready>
+inline void wait_until(const Ready& ready) {
+    struct State {
+        Thread* self;
+        const Ready* ready;
+    };
+    const State state = {current, &ready};
+    wait([&](Thread* self, const Runtime& runtime) {
+        runtime.wait_until(
+            self,
+            [](const void* data) -> int {
+                const State& asked = *static_cast<const State*>(data);
+                current = asked.self;  // whoever asked sets its own again
+                return (*asked.ready)() ? 1 : 0;
+            },
+            &state);
+        return 0;
+    });
+}
+
+/// What a kiln::TensorMap holds.
+template <class Map>
+inline TensorMap tensor_map(const Map& map) {
+    return __builtin_bit_cast(TensorMap, map);
+}
+
+}  // namespace kiln_host
 
 // Barriers and votes of the warp. Lanes of the mask that have ended no longer count. A lane that waits
 // with a mask without itself, or for a lane that never comes, ends the launch with an error.
@@ -147,6 +200,7 @@ inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warp
 }
 
 // Time and failure.
+inline void __nanosleep(unsigned) {}
 inline long long clock64() {
 #if defined(__x86_64__)
     return (long long)__builtin_ia32_rdtsc();

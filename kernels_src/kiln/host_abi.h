@@ -7,7 +7,7 @@
 
 namespace kiln_host {
 
-constexpr unsigned kAbiVersion = 2;
+constexpr unsigned kAbiVersion = 3;
 constexpr unsigned kWarpSize = 32;
 
 struct Extent {
@@ -37,6 +37,16 @@ struct Runtime {
                                unsigned* arrived);
     /// The lanes of the warp that have not ended.
     unsigned (*live_lanes)(Thread* self);
+    /// Waits at the block's barrier `id`, from 1 to 15, until `count` threads have arrived there; then the
+    /// barrier is as new. count: a multiple of the warp size, the same for all who meet. The lanes that the
+    /// block's last warp lacks arrive with its lane 0; a lane that has ended does not arrive.
+    void (*sync_named)(Thread* self, unsigned id, unsigned count);
+    /// Arrives there and goes on.
+    void (*arrive_named)(Thread* self, unsigned id, unsigned count);
+    /// Waits until ready(state) is not 0; it still is when the call returns. The runtime asks whenever no
+    /// thread of the block can go on, on any fiber, so ready must not wait itself. What it reads must be
+    /// changed by threads of this block: when nobody can go on and nobody is ready, the launch ends.
+    void (*wait_until)(Thread* self, int (*ready)(const void* state), const void* state);
     /// Ends the launch with an error: __trap, a failed assert. Does not return.
     void (*trap)(Thread* self, const char* message);
 };
@@ -56,6 +66,19 @@ struct Thread {
     unsigned warp;  ///< in its block
     Block* block;
 };
+
+/// What a kiln::TensorMap holds on the host: a tensor of up to 5 dimensions and the box of it that one
+/// copy moves. Innermost dimension first.
+struct alignas(128) TensorMap {
+    void* base;
+    unsigned rank;
+    unsigned element_bytes;
+    unsigned long long extents[5];
+    unsigned long long stride_bytes[5];  ///< of one step in that dimension; [0] is element_bytes
+    unsigned box[5];
+    unsigned swizzle_bytes;  ///< 0, 32, 64 or 128
+};
+static_assert(sizeof(TensorMap) == 128, "as large as CUDA's");
 
 /// What a kernel's shared object exports, as the C symbol "kiln_host_kernel".
 struct Kernel {

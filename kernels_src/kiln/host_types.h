@@ -104,22 +104,24 @@ struct dim3 {
     };                                                             \
     inline name make_##name(T x, T y, T z, T w) { return {x, y, z, w}; }
 
-KILN_VECTOR2(int2, int)
-KILN_VECTOR3(int3, int)
-KILN_VECTOR4(int4, int)
+#define KILN_VECTORS(name, T) \
+    KILN_VECTOR2(name##2, T)  \
+    KILN_VECTOR3(name##3, T)  \
+    KILN_VECTOR4(name##4, T)
+KILN_VECTORS(char, signed char)
+KILN_VECTORS(uchar, unsigned char)
+KILN_VECTORS(short, short)
+KILN_VECTORS(ushort, unsigned short)
+KILN_VECTORS(int, int)
 KILN_VECTOR2(uint2, unsigned)
 inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
 KILN_VECTOR4(uint4, unsigned)
-KILN_VECTOR2(float2, float)
-KILN_VECTOR3(float3, float)
-KILN_VECTOR4(float4, float)
-KILN_VECTOR2(double2, double)
-KILN_VECTOR2(longlong2, long long)
-KILN_VECTOR2(ulonglong2, unsigned long long)
-KILN_VECTOR2(ushort2, unsigned short)
-KILN_VECTOR4(ushort4, unsigned short)
-KILN_VECTOR4(uchar4, unsigned char)
+KILN_VECTORS(longlong, long long)
+KILN_VECTORS(ulonglong, unsigned long long)
+KILN_VECTORS(float, float)
+KILN_VECTORS(double, double)
 
+#undef KILN_VECTORS
 #undef KILN_VECTOR2
 #undef KILN_VECTOR3
 #undef KILN_VECTOR4

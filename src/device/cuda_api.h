@@ -22,6 +22,9 @@ using ModuleHandle = struct ModuleOpaque*;
 using FunctionHandle = struct FunctionOpaque*;
 using StreamHandle = struct StreamOpaque*;
 using EventHandle = struct EventOpaque*;
+using GraphHandle = struct GraphOpaque*;
+using GraphNodeHandle = struct GraphNodeOpaque*;
+using GraphExecHandle = struct GraphExecOpaque*;
 
 enum : Result {
     kSuccess = 0,
@@ -83,6 +86,29 @@ enum JitOption : int {
 
 enum : unsigned { kStreamNonBlocking = 1, kEventDefault = 0 };
 enum LaunchAttributeId : int { kLaunchClusterDimension = 4 };
+enum CaptureMode : int { kCaptureThreadLocal = 1 };
+
+enum TensorMapType : int {
+    kTensorMapUint8 = 0,
+    kTensorMapUint16 = 1,
+    kTensorMapUint32 = 2,
+    kTensorMapInt32 = 3,
+    kTensorMapUint64 = 4,
+    kTensorMapInt64 = 5,
+    kTensorMapFloat16 = 6,
+    kTensorMapFloat32 = 7,
+    kTensorMapFloat64 = 8,
+    kTensorMapBfloat16 = 9,
+};
+enum TensorMapInterleave : int { kTensorMapInterleaveNone = 0 };
+enum TensorMapSwizzle : int {
+    kTensorMapSwizzleNone = 0,
+    kTensorMapSwizzle32 = 1,
+    kTensorMapSwizzle64 = 2,
+    kTensorMapSwizzle128 = 3,
+};
+enum TensorMapPromotion : int { kTensorMapL2Bytes128 = 2, kTensorMapL2Bytes256 = 3 };
+enum TensorMapFill : int { kTensorMapFillZero = 0 };
 
 struct LaunchAttribute {
     LaunchAttributeId id;
@@ -105,7 +131,8 @@ struct LaunchConfig {
 };
 
 // required(member, symbol, arguments): a driver without it is too old. optional: null where missing
-// (from CUDA 11.8: cuLaunchKernelEx; from 12.4: cuFuncLoad, cuFuncGetParamInfo).
+// (from CUDA 11.4: cuGraphInstantiateWithFlags; 11.8: cuLaunchKernelEx; 12.0: cuTensorMapEncodeTiled; 12.4:
+// cuFuncLoad, cuFuncGetParamInfo).
 // The symbol carries the version that the library exports: cuMemAlloc alone is a 32-bit relic.
 // clang-format off
 #define KILN_CUDA_FUNCTIONS(required, optional)                                                            \
@@ -154,7 +181,19 @@ struct LaunchConfig {
     required(launch_kernel, cuLaunchKernel,                                                                \
              (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
               StreamHandle, void**, void**))                                                               \
-    optional(launch_kernel_ex, cuLaunchKernelEx, (const LaunchConfig*, FunctionHandle, void**, void**))
+    optional(launch_kernel_ex, cuLaunchKernelEx, (const LaunchConfig*, FunctionHandle, void**, void**))    \
+    required(stream_begin_capture, cuStreamBeginCapture_v2, (StreamHandle, CaptureMode))                   \
+    required(stream_end_capture, cuStreamEndCapture, (StreamHandle, GraphHandle*))                         \
+    required(graph_get_nodes, cuGraphGetNodes, (GraphHandle, GraphNodeHandle*, std::size_t*))              \
+    optional(graph_instantiate, cuGraphInstantiateWithFlags,                                               \
+             (GraphExecHandle*, GraphHandle, unsigned long long))                                          \
+    required(graph_destroy, cuGraphDestroy, (GraphHandle))                                                 \
+    required(graph_launch, cuGraphLaunch, (GraphExecHandle, StreamHandle))                                 \
+    required(graph_exec_destroy, cuGraphExecDestroy, (GraphExecHandle))                                    \
+    optional(tensor_map_encode, cuTensorMapEncodeTiled,                                                    \
+             (void*, TensorMapType, unsigned, void*, const std::uint64_t*, const std::uint64_t*,           \
+              const std::uint32_t*, const std::uint32_t*, TensorMapInterleave, TensorMapSwizzle,           \
+              TensorMapPromotion, TensorMapFill))
 // clang-format on
 
 /// The opened driver. Immutable once made; shared by all threads for the rest of the process.

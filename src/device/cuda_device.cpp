@@ -13,8 +13,11 @@
 #include <string>
 #include <utility>
 
+#include "device/capture.h"
 #include "device/cuda_context.h"
+#include "device/cuda_graph.h"
 #include "device/cuda_module.h"
+#include "device/cuda_tensor_map.h"
 #include "device/driver.h"
 
 namespace kiln {
@@ -186,6 +189,14 @@ class CudaDriver final : public Driver {
 
     std::shared_ptr<Module> load(const Binary& binary) override {
         return std::make_shared<CudaModule>(context_, binary);
+    }
+
+    void begin_capture(void* stream) override { cuda::begin_capture(*context_, stream); }
+    std::unique_ptr<DeviceGraph> end_capture(void* stream, Capture& capture) override {
+        return cuda::end_capture(context_, stream, capture.take());
+    }
+    void encode_tensor_map(const TensorMapLayout& layout, void* map) override {
+        cuda::encode_tensor_map(*context_, layout, map);
     }
 
   private:

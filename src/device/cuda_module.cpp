@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "device/capture.h"
 #include "device/elf_image.h"
 
 namespace kiln::cuda {
@@ -173,6 +174,8 @@ void CudaModule::launch(const LaunchShape& shape, void* const* arguments, void* 
     }
     if (result != kSuccess) [[unlikely]]
         fail_launch(result, "cuLaunchKernel", shape);
+    if (Capture* const capture = Capture::current()) [[unlikely]]
+        capture->keep(shared_from_this());
 }
 
 void CudaModule::launch_cluster(const LaunchShape& shape, void** arguments, StreamHandle stream) const {
@@ -199,6 +202,7 @@ void CudaModule::launch_cluster(const LaunchShape& shape, void** arguments, Stre
                               1};
     const Result result = api.launch_kernel_ex(&config, function_, arguments, nullptr);
     if (result != kSuccess) fail_launch(result, "cuLaunchKernelEx", shape);
+    if (Capture* const capture = Capture::current()) capture->keep(shared_from_this());
 }
 
 void CudaModule::fail_launch(Result result, const char* call, const LaunchShape& shape) const {

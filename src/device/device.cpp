@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "device/capture.h"
 #include "device/driver.h"
 
 namespace kiln {
@@ -34,17 +35,28 @@ Driver& checked(const std::shared_ptr<Driver>& driver, const char* what) {
     return *driver;
 }
 
-void check_size(std::size_t asked, std::size_t there) {
-    if (asked <= there) return;
-    throw UsageError("A copy of " + std::to_string(asked) + " bytes does not fit a buffer of " +
-                     std::to_string(there) + " bytes.");
+void check_size(std::size_t asked, std::size_t offset, std::size_t there) {
+    if (offset <= there && asked <= there - offset) return;
+    throw UsageError("A copy of " + std::to_string(asked) + " bytes" +
+                     (offset == 0 ? "" : ", " + std::to_string(offset) + " behind the start,") +
+                     " does not fit a buffer of " + std::to_string(there) + " bytes.");
+}
+
+// A driver would give up the capture, and say so only when it ends.
+void refuse_in_capture(const char* what) {
+    if (Capture::current() == nullptr) return;
+    throw UsageError(std::string(what) +
+                     " can't happen while launches are captured into a graph; do it before or "
+                     "after Graph::capture.");
 }
 
 }  // namespace
 
 Buffer::Buffer(std::shared_ptr<Driver> driver, std::size_t bytes)
     : driver_(std::move(driver)), bytes_(bytes) {
-    if (bytes_ != 0) data_ = checked(driver_, "buffer").allocate(bytes_);
+    if (bytes_ == 0) return;
+    refuse_in_capture("Allocating memory");
+    data_ = checked(driver_, "buffer").allocate(bytes_);
 }
 Buffer::Buffer(Buffer&& other) noexcept
     : driver_(std::move(other.driver_)),
@@ -61,15 +73,21 @@ Buffer::~Buffer() {
     if (data_ != nullptr) driver_->release(data_);
 }
 
-void Buffer::copy_from(std::span<const std::byte> source) {
-    check_size(source.size(), bytes_);
-    if (!source.empty()) driver_->copy_to_device(data_, source.data(), source.size());
+void Buffer::copy_from(std::span<const std::byte> source, std::size_t offset_bytes) {
+    check_size(source.size(), offset_bytes, bytes_);
+    if (source.empty()) return;
+    refuse_in_capture("A copy");
+    driver_->copy_to_device(static_cast<std::byte*>(data_) + offset_bytes, source.data(), source.size());
 }
-void Buffer::copy_to(std::span<std::byte> destination) const {
-    check_size(destination.size(), bytes_);
-    if (!destination.empty()) driver_->copy_from_device(destination.data(), data_, destination.size());
+void Buffer::copy_to(std::span<std::byte> destination, std::size_t offset_bytes) const {
+    check_size(destination.size(), offset_bytes, bytes_);
+    if (destination.empty()) return;
+    refuse_in_capture("A copy");
+    driver_->copy_from_device(destination.data(), static_cast<std::byte*>(data_) + offset_bytes,
+                              destination.size());
 }
 void Buffer::fill(std::uint32_t word) {
+    refuse_in_capture("Filling a buffer");
     if (bytes_ != 0) driver_->fill(data_, word, bytes_);
 }
 
@@ -87,7 +105,10 @@ Stream::~Stream() {
     if (handle_ != nullptr) driver_->destroy_stream(handle_);
 }
 
-void Stream::synchronize() const { checked(driver_, "stream").synchronize(handle_); }
+void Stream::synchronize() const {
+    refuse_in_capture("Waiting for a stream");
+    checked(driver_, "stream").synchronize(handle_);
+}
 
 Event::Event(std::shared_ptr<Driver> driver)
     : driver_(std::move(driver)), handle_(checked(driver_, "event").create_event()) {}
@@ -104,10 +125,14 @@ Event::~Event() {
 }
 
 void Event::record(const Stream& stream) {
+    refuse_in_capture("Recording an event");
     checked(stream.driver(), "stream");
     checked(driver_, "event").record(handle_, stream.handle());
 }
-void Event::synchronize() const { checked(driver_, "event").synchronize_event(handle_); }
+void Event::synchronize() const {
+    refuse_in_capture("Waiting for an event");
+    checked(driver_, "event").synchronize_event(handle_);
+}
 double Event::elapsed_ms_since(const Event& start) const {
     checked(start.driver_, "event");
     return checked(driver_, "event").elapsed_ms(start.handle_, handle_);
@@ -120,10 +145,10 @@ Device Device::open(Backend backend, int ordinal) {
         std::string reason;
         const auto devices = list(backend, &reason);
         if (devices.empty()) {
-            throw DeviceError(
-                "There is no " + label(backend) + " device: " + (reason.empty() ? error.what() : reason) +
-                    (reason.ends_with('.') ? "" : ".") + " The host backend needs none.",
-                error.call(), error.code());
+            throw DeviceError("There is no " + label(backend) +
+                                  " device: " + (reason.empty() ? error.what() : reason) +
+                                  (reason.ends_with('.') ? "" : ".") + " The host backend needs none.",
+                              error.call(), error.code());
         }
         if (ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size()) throw;
         std::string there;

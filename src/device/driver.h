@@ -15,7 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "device/tensor_map.h"
+
 namespace kiln {
+
+class Capture;
 
 /// What a launch needs besides its arguments.
 struct LaunchShape {
@@ -36,8 +40,9 @@ struct FunctionInfo {
 };
 
 /// A loaded binary with its one kernel resolved. Unloads on destruction, quietly.
-/// Thread-safe: launches may come from many threads.
-class Module {
+/// Thread-safe: launches may come from many threads. Owned by shared pointers: a graph keeps those that it
+/// launches.
+class Module : public std::enable_shared_from_this<Module> {
   public:
     virtual ~Module() = default;
 
@@ -51,6 +56,14 @@ class Module {
     virtual std::optional<int> blocks_per_multiprocessor(const LaunchShape& shape) const = 0;
     virtual void* function_handle() const = 0;
     virtual void* module_handle() const = 0;
+};
+
+/// Captured launches, ready to run. Keeps their modules.
+class DeviceGraph {
+  public:
+    virtual ~DeviceGraph() = default;
+    /// Throws DeviceError.
+    virtual void launch(void* stream) = 0;
 };
 
 class Driver {
@@ -79,7 +92,22 @@ class Driver {
     /// Loads a binary and resolves its kernel. Throws DeviceError; a binary that the driver rejects
     /// gives one with the driver's code.
     virtual std::shared_ptr<Module> load(const Binary& binary) = 0;
+
+    /// From here to end_capture, launches on this stream are captured and do not run.
+    virtual void begin_capture(void* stream) = 0;
+    /// nullptr: nothing was launched. The capture has ended also when this throws.
+    virtual std::unique_ptr<DeviceGraph> end_capture(void* stream, Capture& capture) = 0;
+
+    /// Writes what a kernel's kiln::TensorMap argument holds to `map`: kTensorMapBytes at a multiple of
+    /// kTensorMapAlignment. Throws UsageError for a layout that TMA can't have, DeviceError.
+    virtual void encode_tensor_map(const TensorMapLayout& layout, void* map) = 0;
 };
+
+/// A device that was opened twice, by two services perhaps, has two drivers and one context.
+inline bool is_same_device(const Driver* one, const Driver& other) {
+    return one == &other || (one != nullptr && one->info().backend == other.info().backend &&
+                             one->info().ordinal == other.info().ordinal);
+}
 
 // One pair per backend. list: empty with a reason instead of throwing. open: throws DeviceError.
 std::vector<DeviceInfo> list_cuda_devices(std::string* reason);

@@ -101,6 +101,7 @@ std::string FiberBlock::run(Dim3 index) {
     }
     live_ = thread_count_;
     arrived_ = yes_ = 0;
+    if (named_used_) forget_waits();
     runnable_.fill(thread_count_);
     next_ = &threads_[static_cast<unsigned>(runnable_.take_first())];
 
@@ -117,6 +118,7 @@ std::string FiberBlock::run(Dim3 index) {
 void FiberBlock::reset_after_failure() {
     failure_.clear();
     at_barrier_.clear();
+    forget_waits();
     idle_.clear();
     free_meetings_.clear();
     meetings_.clear();
@@ -125,6 +127,8 @@ void FiberBlock::reset_after_failure() {
         thread.fiber = nullptr;
         thread.meeting = nullptr;
         thread.in_warp_wait = false;
+        thread.barrier = 0;
+        thread.ready = nullptr;
     }
     for (std::size_t i = 0; i < fibers_.size(); ++i) {
         fibers_[i].start(fiber_stacks_[i], &fiber_main, this);
@@ -151,8 +155,11 @@ void FiberBlock::continue_with(FiberContext* next) {
 // Where the first runnable thread waits; null: it has yet to begin and is in next_. The main flow when
 // there is none: the block has ended, or nobody can go on.
 FiberContext* FiberBlock::next_flow() {
-    const int position = runnable_.take_first();
-    if (position < 0) return &main_;
+    int position = runnable_.take_first();
+    if (position < 0) {
+        if (!poll()) return &main_;
+        position = runnable_.take_first();
+    }
     Thread& thread = threads_[static_cast<unsigned>(position)];
     if (thread.fiber != nullptr) return std::exchange(thread.fiber, nullptr);
     next_ = &thread;

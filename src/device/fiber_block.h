@@ -6,7 +6,8 @@
 // The runnable thread that comes first in the order always goes next, and runs until it has to wait or
 // ends. A fiber runs one thread after the other, so a kernel that never waits is a plain loop; only
 // when a thread waits does the next one get a fiber of its own. A missing barrier thus shows: threads run
-// as far ahead of each other as the kernel lets them.
+// as far ahead of each other as the kernel lets them. The conditions of wait_until are looked at when no
+// thread can go on otherwise.
 #pragma once
 
 #include <kiln/types.h>
@@ -39,6 +40,8 @@ struct BlockPlan {
 
 /// The most threads of a block.
 constexpr unsigned kMaxBlockThreads = 1024;
+/// Barriers of a block, the one of __syncthreads included.
+constexpr unsigned kNamedBarriers = 16;
 
 /// Not to be shared by OS threads at a time, but any of them may use it.
 class FiberBlock : private kiln_host::Block {
@@ -71,6 +74,9 @@ class FiberBlock : private kiln_host::Block {
         Meeting* meeting = nullptr;     // the last one it took part in
         unsigned position = 0;          // in the order
         bool in_warp_wait = false;
+        unsigned barrier = 0;                 // the named one at which it waits; 0: none
+        int (*ready)(const void*) = nullptr;  // what it waits for in wait_until; null: nothing
+        const void* ready_state = nullptr;
     };
 
     struct Warp {
@@ -87,20 +93,34 @@ class FiberBlock : private kiln_host::Block {
             words_[position / 64] |= std::uint64_t{1} << position % 64;
             if (position / 64 < first_) first_ = position / 64;
         }
+        void erase(unsigned position) { words_[position / 64] &= ~(std::uint64_t{1} << position % 64); }
         /// Takes the smallest out; -1 when empty.
         int take_first();
         void take_all(Positions& other);
-        void clear() { words_.fill(0); }
+        void clear() {
+            words_.fill(0);
+            first_ = 0;
+        }
 
       private:
         std::array<std::uint64_t, kMaxBlockThreads / 64> words_{};
         unsigned first_ = 0;  // no word before it has a bit
     };
 
+    // At which some threads of the block meet.
+    struct NamedBarrier {
+        unsigned count = 0;    // how many meet; 0: nobody has come yet
+        unsigned arrived = 0;  // of those
+        Positions waiting;
+    };
+
     static unsigned sync_block(kiln_host::Thread* self, int predicate);
     static unsigned sync_warp(kiln_host::Thread* self, unsigned mask, int predicate, unsigned* arrived);
     static const kiln_host::Deposit* exchange(kiln_host::Thread* self, unsigned mask, const void* value,
                                               unsigned bytes, unsigned* arrived);
+    static void sync_named(kiln_host::Thread* self, unsigned id, unsigned count);
+    static void arrive_named(kiln_host::Thread* self, unsigned id, unsigned count);
+    static void wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state);
     static unsigned live_lanes(kiln_host::Thread* self);
     static void trap(kiln_host::Thread* self, const char* message);
     static const kiln_host::Runtime kRuntime;
@@ -117,6 +137,9 @@ class FiberBlock : private kiln_host::Block {
     [[noreturn]] void abandon();
 
     void release_block();
+    void arrive_at(Thread& self, unsigned id, unsigned count, bool waits);
+    bool poll();
+    void forget_waits();
     Meeting& meet(Thread& self, unsigned mask, unsigned bytes);
     void arrive(Thread& self, Meeting& meeting);
     void complete(Warp& warp, Meeting& meeting);
@@ -126,6 +149,7 @@ class FiberBlock : private kiln_host::Block {
     void reset_after_failure();
     std::string deadlock() const;
     std::string text_of(const Thread& thread) const;
+    std::string place_of(const Thread& thread) const;
 
     BlockPlan plan_;
     unsigned thread_count_ = 0;
@@ -140,6 +164,10 @@ class FiberBlock : private kiln_host::Block {
     unsigned arrived_ = 0;   // at the block's barrier
     unsigned yes_ = 0;       // of those
     unsigned released_ = 0;  // yes_ of the last barrier
+    std::array<NamedBarrier, kNamedBarriers> named_;
+    bool named_used_ = false;  // in this block
+    Positions polled_;         // those that wait in wait_until
+    unsigned polled_count_ = 0;
     std::string failure_;
 
     FiberStacks stacks_;

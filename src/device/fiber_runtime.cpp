@@ -24,7 +24,8 @@ std::string count_of(unsigned count, const char* noun) {
 
 }  // namespace
 
-const kiln_host::Runtime FiberBlock::kRuntime = {&sync_block, &sync_warp, &exchange, &live_lanes, &trap};
+const kiln_host::Runtime FiberBlock::kRuntime = {&sync_block, &sync_warp,    &exchange,   &live_lanes,
+                                                 &sync_named, &arrive_named, &wait_until, &trap};
 
 unsigned FiberBlock::sync_block(kiln_host::Thread* self, int predicate) {
     FiberBlock& block = of(self);
@@ -62,6 +63,86 @@ const kiln_host::Deposit* FiberBlock::exchange(kiln_host::Thread* self, unsigned
     block.arrive(thread, meeting);
     *arrived = meeting.arrived;
     return meeting.deposits.data();
+}
+
+void FiberBlock::sync_named(kiln_host::Thread* self, unsigned id, unsigned count) {
+    FiberBlock& block = of(self);
+    Thread& thread = static_cast<Thread&>(*self);
+    block.arrive_at(thread, id, count, true);
+    thread.barrier = id;
+    block.wait(thread);
+    thread.barrier = 0;
+}
+
+void FiberBlock::arrive_named(kiln_host::Thread* self, unsigned id, unsigned count) {
+    of(self).arrive_at(static_cast<Thread&>(*self), id, count, false);
+}
+
+void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits) {
+    const auto refuse = [&](const std::string& what) {
+        failure_ = text_of(self) + " comes to the named barrier " + std::to_string(id) + " for " +
+                   count_of(count, "thread") + ": " + what;
+    };
+    const bool usable = id > 0 && id < kNamedBarriers;
+    if (!usable) {
+        refuse("the barriers are 1 to " + std::to_string(kNamedBarriers - 1) +
+               " (0 is that of __syncthreads())");
+    } else if (count == 0 || count % kiln_host::kWarpSize != 0 || count > kMaxBlockThreads) {
+        refuse("their number must be a multiple of 32, up to " + std::to_string(kMaxBlockThreads));
+    } else if (named_[id].count != 0 && named_[id].count != count) {
+        refuse("others wait there for " + count_of(named_[id].count, "thread"));
+    }
+    if (!failure_.empty()) abandon();
+
+    NamedBarrier& barrier = named_[id];
+    named_used_ = true;
+    barrier.count = count;
+    // A GPU counts warps: a block's last one arrives as a whole, however many lanes it has.
+    const unsigned lanes = thread_count_ - self.warp * kiln_host::kWarpSize;
+    barrier.arrived += self.lane == 0 && lanes < kiln_host::kWarpSize ? 1 + kiln_host::kWarpSize - lanes : 1;
+    if (waits) barrier.waiting.insert(self.position);
+    if (barrier.arrived < count) return;
+    runnable_.take_all(barrier.waiting);
+    barrier.count = barrier.arrived = 0;
+}
+
+void FiberBlock::wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state) {
+    FiberBlock& block = of(self);
+    Thread& thread = static_cast<Thread&>(*self);
+    thread.ready_state = state;
+    // Between the moment in which it was found ready and its turn, others may have run.
+    while (ready(state) == 0) {
+        thread.ready = ready;
+        block.polled_.insert(thread.position);
+        ++block.polled_count_;
+        block.wait(thread);
+        thread.ready = nullptr;
+    }
+}
+
+// Whether somebody who waits in wait_until can go on.
+bool FiberBlock::poll() {
+    if (polled_count_ == 0) return false;
+    Positions waiting = polled_;
+    bool found = false;
+    for (int position = waiting.take_first(); position >= 0; position = waiting.take_first()) {
+        const auto place = static_cast<unsigned>(position);
+        const Thread& thread = threads_[place];
+        if (thread.ready(thread.ready_state) == 0) continue;
+        polled_.erase(place);
+        --polled_count_;
+        runnable_.insert(place);
+        found = true;
+    }
+    return found;
+}
+
+// What a failed block, or arrivals that nobody waited for, left behind.
+void FiberBlock::forget_waits() {
+    for (NamedBarrier& barrier : named_) barrier = {};
+    named_used_ = false;
+    polled_.clear();
+    polled_count_ = 0;
 }
 
 unsigned FiberBlock::live_lanes(kiln_host::Thread* self) { return of(self).warps_[self->warp].live; }
@@ -125,20 +206,43 @@ std::string FiberBlock::text_of(const Thread& thread) const {
            std::to_string(index.z) + ")";
 }
 
+std::string FiberBlock::place_of(const Thread& thread) const {
+    return text_of(thread) + ", lane " + std::to_string(thread.lane) + " of warp " +
+           std::to_string(thread.warp);
+}
+
 std::string FiberBlock::deadlock() const {
+    unsigned at_named = 0;
+    const Thread* in_vote = nullptr;  // the first of each kind
+    const Thread* named = nullptr;
+    const Thread* polled = nullptr;
+    for (const Thread& thread : threads_) {
+        if (thread.fiber == nullptr) continue;
+        at_named += thread.barrier != 0;
+        if (thread.in_warp_wait && in_vote == nullptr) in_vote = &thread;
+        if (thread.barrier != 0 && named == nullptr) named = &thread;
+        if (thread.ready != nullptr && polled == nullptr) polled = &thread;
+    }
     std::string text = "its threads wait for each other and none can go on: of " +
                        count_of(thread_count_, "thread") + " " + std::to_string(thread_count_ - live_) +
-                       " ended, " + std::to_string(arrived_) + " wait at __syncthreads() and " +
-                       std::to_string(live_ - arrived_) + " in a vote, shuffle or __syncwarp()";
-    for (const Thread& thread : threads_) {
-        if (thread.fiber == nullptr || !thread.in_warp_wait) continue;
-        const Meeting& meeting = *thread.meeting;
-        const unsigned missing = meeting.mask & warps_[thread.warp].live & ~meeting.arrived;
-        text += "; " + text_of(thread) + ", lane " + std::to_string(thread.lane) + " of warp " +
-                std::to_string(thread.warp) + ", waits with the mask " + hex(meeting.mask) +
-                " for the lanes " + hex(missing);
-        break;
+                       " ended, " + std::to_string(arrived_) + " wait at __syncthreads()";
+    if (at_named != 0) text += ", " + std::to_string(at_named) + " at named barriers";
+    if (polled_count_ != 0) text += ", " + std::to_string(polled_count_) + " for a condition";
+    text += " and " + std::to_string(live_ - arrived_ - at_named - polled_count_) +
+            " in a vote, shuffle or __syncwarp()";
+    if (in_vote != nullptr) {
+        const Meeting& meeting = *in_vote->meeting;
+        const unsigned missing = meeting.mask & warps_[in_vote->warp].live & ~meeting.arrived;
+        text += "; " + place_of(*in_vote) + ", waits with the mask " + hex(meeting.mask) + " for the lanes " +
+                hex(missing);
     }
+    if (named != nullptr) {
+        const NamedBarrier& barrier = named_[named->barrier];
+        text += "; " + place_of(*named) + ", waits at barrier " + std::to_string(named->barrier) +
+                ", where " + std::to_string(barrier.arrived) + " of " + count_of(barrier.count, "thread") +
+                " have arrived";
+    }
+    if (polled != nullptr) text += "; " + place_of(*polled) + ", waits for a condition that stays false";
     return text + ". Every thread of the mask, or of the block, has to reach the same call";
 }
 

@@ -20,6 +20,9 @@ using ModuleHandle = struct ModuleOpaque*;
 using FunctionHandle = struct FunctionOpaque*;
 using StreamHandle = struct StreamOpaque*;
 using EventHandle = struct EventOpaque*;
+using GraphHandle = struct GraphOpaque*;
+using GraphNodeHandle = struct GraphNodeOpaque*;
+using GraphExecHandle = struct GraphExecOpaque*;
 
 enum : Result {
     kSuccess = 0,
@@ -52,6 +55,7 @@ enum FunctionAttribute : int {
 };
 
 enum : unsigned { kStreamNonBlocking = 1, kEventDefault = 0 };
+enum CaptureMode : int { kCaptureThreadLocal = 1 };
 
 // The name of the architecture is only in a structure that changed with ROCm 6, which then got a
 // function of its own: hipGetDevicePropertiesR0600. Kiln gives either a buffer that is ample for both and
@@ -98,7 +102,15 @@ constexpr std::size_t kArchNameBytes = 256;
              (int*, FunctionHandle, int, std::size_t))                                                     \
     required(launch_kernel, hipModuleLaunchKernel,                                                         \
              (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
-              StreamHandle, void**, void**))
+              StreamHandle, void**, void**))                                                               \
+    required(stream_begin_capture, hipStreamBeginCapture, (StreamHandle, CaptureMode))                     \
+    required(stream_end_capture, hipStreamEndCapture, (StreamHandle, GraphHandle*))                        \
+    required(graph_get_nodes, hipGraphGetNodes, (GraphHandle, GraphNodeHandle*, std::size_t*))             \
+    required(graph_instantiate, hipGraphInstantiate,                                                       \
+             (GraphExecHandle*, GraphHandle, GraphNodeHandle*, char*, std::size_t))                        \
+    required(graph_destroy, hipGraphDestroy, (GraphHandle))                                                \
+    required(graph_launch, hipGraphLaunch, (GraphExecHandle, StreamHandle))                                \
+    required(graph_exec_destroy, hipGraphExecDestroy, (GraphExecHandle))
 // clang-format on
 
 /// The opened runtime. Immutable once made; shared by all threads for the rest of the process.

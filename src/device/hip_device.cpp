@@ -9,8 +9,10 @@
 #include <string>
 #include <utility>
 
+#include "device/capture.h"
 #include "device/driver.h"
 #include "device/hip_context.h"
+#include "device/hip_graph.h"
 #include "device/hip_module.h"
 
 namespace kiln {
@@ -172,6 +174,15 @@ class HipDriver final : public Driver {
 
     std::shared_ptr<Module> load(const Binary& binary) override {
         return std::make_shared<HipModule>(context_, binary);
+    }
+
+    void begin_capture(void* stream) override { hip::begin_capture(*context_, stream); }
+    std::unique_ptr<DeviceGraph> end_capture(void* stream, Capture& capture) override {
+        return hip::end_capture(context_, stream, capture.take());
+    }
+    void encode_tensor_map(const TensorMapLayout& layout, void*) override {
+        throw UsageError("The tensor map " + layout.name +
+                         " can't be made: AMD's devices have no TMA, and so no tensor maps.");
     }
 
   private:

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "device/capture.h"
 #include "device/elf_image.h"
 
 namespace kiln::hip {
@@ -95,6 +96,8 @@ void HipModule::launch(const LaunchShape& shape, void* const* arguments, void* s
         const_cast<void**>(arguments), nullptr);
     if (result != kSuccess) [[unlikely]]
         fail_launch(result, shape);
+    if (Capture* const capture = Capture::current()) [[unlikely]]
+        capture->keep(shared_from_this());
 }
 
 void HipModule::fail_launch(Result result, const LaunchShape& shape) const {

@@ -14,12 +14,15 @@
 #include <mutex>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "base/config.h"
 #include "base/file.h"
 #include "base/host_arch.h"
+#include "device/capture.h"
 #include "device/driver.h"
 #include "device/host_executor.h"
+#include "device/host_graph.h"
 #include "device/host_module.h"
 
 namespace kiln {
@@ -150,8 +153,8 @@ class HostDriver final : public Driver {
         std::memcpy(static_cast<std::byte*>(destination) + bytes / 4 * 4, &word, bytes % 4);
     }
 
-    void* create_stream() override { return nullptr; }
-    void destroy_stream(void*) noexcept override {}
+    void* create_stream() override { return new HostStream; }
+    void destroy_stream(void* stream) noexcept override { delete static_cast<HostStream*>(stream); }
     void synchronize(void*) override {}
 
     void* create_event() override { return new HostEvent; }
@@ -166,6 +169,15 @@ class HostDriver final : public Driver {
         return std::make_shared<HostModule>(
             binary, info_, seed_, [executor = executor_]() -> HostExecutor& { return executor->get(); });
     }
+
+    void begin_capture(void* stream) override {
+        static_cast<HostStream*>(stream)->recording = std::make_unique<HostGraph>();
+    }
+    std::unique_ptr<DeviceGraph> end_capture(void* stream, Capture&) override {
+        auto recorded = std::exchange(static_cast<HostStream*>(stream)->recording, nullptr);
+        return recorded->is_empty() ? nullptr : std::move(recorded);
+    }
+    void encode_tensor_map(const TensorMapLayout& layout, void* map) override;
 
   private:
     const DeviceInfo info_;
@@ -186,6 +198,20 @@ void* HostDriver::allocate(std::size_t bytes) {
                           "allocate");
     }
     return memory;
+}
+
+void HostDriver::encode_tensor_map(const TensorMapLayout& layout, void* map) {
+    check_tensor_map(layout);
+    auto* const plain = new (map) kiln_host::TensorMap{};
+    plain->base = layout.base;
+    plain->rank = static_cast<unsigned>(layout.rank);
+    plain->element_bytes = static_cast<unsigned>(layout.element_bytes);
+    for (int i = 0; i < layout.rank; ++i) {
+        plain->extents[i] = layout.extents[i];
+        plain->stride_bytes[i] = layout.stride_bytes[i];
+        plain->box[i] = layout.box[i];
+    }
+    plain->swizzle_bytes = layout.swizzle_bytes;
 }
 
 double HostDriver::elapsed_ms(void* start, void* end) {

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "device/elf_image.h"
+#include "device/host_graph.h"
 
 namespace kiln {
 namespace {
@@ -160,13 +161,17 @@ void HostModule::check(const LaunchShape& shape) const {
     if (grid.x > limits_.grid_x || grid.y > limits_.grid_y || grid.z > limits_.grid_z)
         refuse("the grid " + text_of(grid) + " is larger than " + std::to_string(limits_.grid_x) + "x" +
                std::to_string(limits_.grid_y) + "x" + std::to_string(limits_.grid_z));
-    if (shape.cluster != Dim3{})
-        refuse("it asks for clusters of " + text_of(shape.cluster) + " blocks, which the host does not run");
+    // Clusters are no matter here: each block is one of its own, and the prelude says so (kiln::kHasClusters).
     check_shared(shape.dynamic_shared_bytes);
 }
 
-void HostModule::launch(const LaunchShape& shape, void* const* arguments, void*) const {
+void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* stream) const {
     check(shape);
+    if (auto* const queue = static_cast<HostStream*>(stream); queue != nullptr && queue->recording) {
+        queue->recording->add(std::static_pointer_cast<const HostModule>(shared_from_this()), shape,
+                              arguments, *info_.argument_bytes);
+        return;
+    }
     executor_().run({kernel_, arguments, shape.grid, shape.block, shape.dynamic_shared_bytes, seed_}, name_);
 }
 

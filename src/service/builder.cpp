@@ -13,6 +13,7 @@
 
 #include "base/stopwatch.h"
 #include "cache/build_key.h"
+#include "template/tensor_maps.h"
 
 namespace kiln {
 namespace {
@@ -47,6 +48,10 @@ Builder::Builder(Selection selection, CacheSetup cache, BuilderOptions options, 
       tiers_(std::move(cache), observer) {}
 
 Variant Builder::validated(const Variant& variant) const {
+    if (selection_.target.backend == Backend::hip && tensor_map_count(variant) != 0)
+        throw UsageError("kernel " + variant.template_name() +
+                         " has tensor maps, which AMD's devices lack; a line `//@ backend cuda, host` in its "
+                         "template says so before it is chosen");
     const auto& target = variant.target();
     if (target && target->backend == selection_.target.backend && target->arch == selection_.target.arch &&
         target->limits == selection_.target.limits)
@@ -104,7 +109,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
     try {
         module = driver->load(built.binary);
     } catch (const DeviceError& error) {
-        if (built.origin == Origin::compiled || built.origin == Origin::off) throw;
+        if (built.origin == Origin::compiled || built.origin == Origin::off || options_.cached_only) throw;
         // What a tier gave is whole and yet the driver does not take it: rebuild in the same call, which
         // replaces the entry. It is not removed: the driver may have failed for another reason.
         const std::string reason = "the entry " + build_key.digest + " (" + std::string(name(built.origin)) +
@@ -159,6 +164,10 @@ Builder::Built Builder::find_or_compile(const Request& request) {
         asked_tiers = true;
         if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
         observer_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
+        if (options_.cached_only) {
+            observer_.count(&Counters::misses);
+            throw BuildError(request.variant + " is in no tier of the cache, and compiling is switched off");
+        }
         if (!options_.caching) return {compile(request), Origin::off};
         Built built = compile_for_all(request);
         tiers_.flush();

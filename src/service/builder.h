@@ -28,6 +28,7 @@ namespace kiln {
 
 struct BuilderOptions {
     bool caching = true;  ///< false: the user switched the cache off
+    bool cached_only = false;
     std::chrono::milliseconds wait_limit{120000};
     std::stop_token stop;
 };
@@ -47,12 +48,14 @@ class Builder {
 
     BuildKey key(const Source& build_source) const;
     Source source(const Variant& variant) const;
-    /// The variant held to this builder's target; the same when it was validated against it already.
+    /// The variant held to this builder's target; the same when it was validated against it already. Throws
+    /// VariantError; UsageError for tensor maps on HIP.
     Variant validated(const Variant& variant) const;
 
     const Selection& selection() const { return selection_; }
     Tiers& tiers() { return tiers_; }
     const Tiers& tiers() const { return tiers_; }
+    bool compiles() const { return !options_.cached_only; }
     bool caching() const { return options_.caching; }
 
   private:

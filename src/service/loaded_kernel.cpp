@@ -5,7 +5,10 @@
 
 #include <kiln/error.h>
 
+#include <algorithm>
 #include <string>
+
+#include "template/tensor_maps.h"
 
 namespace kiln {
 namespace {
@@ -73,10 +76,18 @@ std::string declaration(const Variant& variant) {
     return variant.template_name() + "(" + text + ")";
 }
 
-// A device that was opened twice, by two services perhaps, has two drivers and one context.
-bool is_same_device(const Driver* one, const Driver& other) {
-    return one != nullptr && one->info().backend == other.info().backend &&
-           one->info().ordinal == other.info().ordinal;
+// Of each argument that callers pass; empty where one of them is not known.
+std::vector<std::size_t> passed_bytes(const Variant& variant, const FunctionInfo& info) {
+    std::vector<std::size_t> bytes;
+    const auto& declared = variant.arguments();
+    for (std::size_t i = 0; i < declared.size(); ++i) {
+        std::size_t size = declared_bytes(take_apart(declared[i].type));
+        if (size == 0 && info.argument_bytes && i < info.argument_bytes->size())
+            size = (*info.argument_bytes)[i];
+        if (size == 0) return {};
+        bytes.push_back(size);
+    }
+    return bytes;
 }
 
 }  // namespace
@@ -86,7 +97,8 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
     : variant_(std::move(variant)),
       driver_(std::move(driver)),
       module_(std::move(module)),
-      info_(std::move(info)) {
+      info_(std::move(info)),
+      tensor_maps_(variant_, passed_bytes(variant_, module_->info())) {
     shape_.block = variant_.block();
     shape_.cluster = variant_.cluster();
     shape_.dynamic_shared_bytes = variant_.dynamic_shared_bytes();
@@ -98,7 +110,16 @@ void LoadedKernel::launch(const Stream& stream, void* const* arguments) const {
                          variant_.template_name() + "; take one from the service that built it");
     LaunchShape shape = shape_;
     shape.grid = variant_.grid(arguments);
+    if (tensor_maps_.count() != 0) return launch_with_maps(shape, arguments, stream.handle());
     module_->launch(shape, arguments, stream.handle());
+}
+
+void LoadedKernel::launch_with_maps(const LaunchShape& shape, void* const* arguments, void* stream) const {
+    const TensorMapArguments::Maps maps = tensor_maps_.for_launch(variant_, *driver_, arguments);
+    std::vector<void*> all(arguments, arguments + variant_.arguments().size());
+    // The driver copies them; it does not write.
+    for (const TensorMapArguments::Map& map : *maps) all.push_back(const_cast<std::byte*>(map.bytes));
+    module_->launch(shape, all.data(), stream);
 }
 
 void LoadedKernel::check_arguments(std::span<const ArgumentType> types) const {
@@ -121,11 +142,20 @@ void check_binary_arguments(const Variant& variant, const FunctionInfo& info) {
     if (!info.argument_bytes) return;
     const auto& declared = variant.arguments();
     const auto& compiled = *info.argument_bytes;
-    if (compiled.size() != declared.size())
+    const std::size_t maps = tensor_map_count(variant);
+    if (compiled.size() != declared.size() + maps)
         throw BuildError("the compiled kernel takes " + std::to_string(compiled.size()) +
-                         " arguments and its declaration shows " + std::to_string(declared.size()) + ": " +
+                         " arguments and its declaration shows " + std::to_string(declared.size()) +
+                         (maps == 0 ? "" : " and " + std::to_string(maps) + " tensor maps") + ": " +
                          declaration(variant));
-    for (std::size_t i = 0; i < compiled.size(); ++i) {
+    for (std::size_t i = declared.size(); i < compiled.size(); ++i) {
+        if (compiled[i] != kTensorMapBytes)
+            throw BuildError(
+                "argument " + std::to_string(i + 1) + " takes " + std::to_string(compiled[i]) +
+                " bytes in the compiled kernel, and the `tensormap` line that it belongs to makes " +
+                std::to_string(kTensorMapBytes) + ": declare it as const __grid_constant__ kiln::TensorMap");
+    }
+    for (std::size_t i = 0; i < declared.size(); ++i) {
         const std::size_t bytes = declared_bytes(take_apart(declared[i].type));
         if (bytes != 0 && bytes != compiled[i])
             throw BuildError("argument " + declared[i].name + " takes " + std::to_string(compiled[i]) +

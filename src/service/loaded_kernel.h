@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "device/driver.h"
+#include "service/tensor_map_arguments.h"
 
 namespace kiln {
 
@@ -22,6 +23,7 @@ class LoadedKernel {
     LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
                  BuildInfo info);
 
+    /// arguments: those that the variant declares; tensor maps are added here.
     void launch(const Stream& stream, void* const* arguments) const;
     /// Throws UsageError unless these types fit the kernel's declaration. A set of types that passed
     /// is remembered by its address, so that a hot look-up pays one comparison.
@@ -32,16 +34,19 @@ class LoadedKernel {
     const Module& module() const { return *module_; }
 
   private:
+    void launch_with_maps(const LaunchShape& shape, void* const* arguments, void* stream) const;
+
     const Variant variant_;
     const std::shared_ptr<Driver> driver_;
     const std::shared_ptr<Module> module_;
     const BuildInfo info_;
+    const TensorMapArguments tensor_maps_;
     LaunchShape shape_;  ///< all but the grid
     mutable std::atomic<const ArgumentType*> checked_{nullptr};
 };
 
 /// Throws BuildError when the binary's argument count or sizes, where the driver can tell, are not
-/// those of the declaration that launches will be checked against.
+/// those of the declaration that launches will be checked against, followed by the tensor maps.
 void check_binary_arguments(const Variant& variant, const FunctionInfo& info);
 
 }  // namespace kiln

@@ -35,7 +35,8 @@ class ServiceState {
     explicit ServiceState(const ServiceOptions& options)
         : observer_(options.on_warning ? options.on_warning : print_warning, options.on_trace),
           builder_(select_backend(options), open_cache(options.cache),
-                   {options.cache.enabled, options.cache.wait_limit, options.stop}, observer_),
+                   {options.cache.enabled, options.cached_only, options.cache.wait_limit, options.stop},
+                   observer_),
           library_(template_directories(options), builder_.selection().target),
           background_(worker_limits(options).workers) {}
     ~ServiceState() {
@@ -133,6 +134,7 @@ std::string Service::ptx(const Variant& variant) const {
         throw UsageError("PTX exists for the backend cuda only; this is " +
                          std::string(name(selection.target.backend)) +
                          ", which has a source, a log and a binary");
+    if (!state().builder_.compiles()) throw BuildError("PTX is not cached, and compiling is switched off");
     return nvrtc->ptx(source(variant), selection.target);
 }
 

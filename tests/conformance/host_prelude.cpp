@@ -258,6 +258,75 @@ extern "C" __global__ void kernel(int* i, unsigned* u, unsigned long long* l, fl
     EXPECT_EQ(i[7] + i[8], fives);
 }
 
+TEST(HostPrelude, ConvertsToIntegersAndPicksBytes) {
+    const HostKernel kernel(R"(
+extern "C" __global__ void kernel(const float* in, int n, long long* out) {
+    const int i = threadIdx.x;
+    if (i >= n) return;
+    const float x = in[i];
+    long long* o = out + 12 * i;
+    *o++ = __float2int_rn(x); *o++ = __float2int_rz(x); *o++ = __float2int_rd(x); *o++ = __float2int_ru(x);
+    *o++ = __float2uint_rn(x); *o++ = __float2ll_rn(x); *o++ = (long long)(__float2ull_rn(x) >> 1);
+    *o++ = isnan(x); *o++ = isinf(x); *o++ = isfinite(x); *o++ = signbit(x); *o++ = 100.0f * __saturatef(x);
+})");
+    const std::vector<float> in = {2.5f, -3.5f, 0.25f, 5e9f, -5e9f, 1e30f, -INFINITY, NAN};
+    const long long lowest = std::numeric_limits<long long>::min(), largest = -(lowest + 1);
+    // What cvt does: saturates, and takes a NaN for 0.
+    const std::vector<long long> expected = {
+        2,           2,           2,           3,           2,          2,
+        1,           0,           0,           1,           0,          100,  //
+        -4,          -3,          -4,          -3,          0,          -4,
+        0,           0,           0,           1,           1,          0,  //
+        0,           0,           0,           1,           0,          0,
+        0,           0,           0,           1,           0,          25,  //
+        2147483647,  2147483647,  2147483647,  2147483647,  4294967295, 5000000000,
+        2500000000,  0,           0,           1,           0,          100,  //
+        -2147483648, -2147483648, -2147483648, -2147483648, 0,          -5000000000,
+        0,           0,           0,           1,           1,          0,  //
+        2147483647,  2147483647,  2147483647,  2147483647,  4294967295, largest,
+        largest,     0,           0,           1,           0,          100,  //
+        -2147483648, -2147483648, -2147483648, -2147483648, 0,          lowest,
+        0,           0,           1,           0,           1,          0,  //
+        0,           0,           0,           0,           0,          0,
+        0,           1,           0,           0,           0,          0};
+    std::vector<long long> out(expected.size());
+    kernel({}, {32, 1, 1}, 0, in.data(), static_cast<int>(in.size()), out.data());
+    EXPECT_EQ(out, expected);
+
+    const HostKernel bits(R"(
+extern "C" __global__ void kernel(unsigned a, unsigned b, unsigned* out) {
+    out[0] = __byte_perm(a, b, 0x7610);
+    out[1] = __byte_perm(a, b, 0x0c3f);
+    out[2] = __funnelshift_l(a, b, 36);
+    out[3] = __funnelshift_r(a, b, 8);
+    out[4] = __funnelshift_l(a, b, 0);
+    out[5] = unsigned(__mul24(-3, 5)) + unsigned(__mul24(0x01000002, 3));
+})");
+    unsigned words[6];
+    bits({}, {}, 0, 0x83828180u, 0xf7e6d5c4u, &words[0]);
+    EXPECT_THAT(words, testing::ElementsAre(0xf7e68180u, 0x80ff83ffu, 0x7e6d5c48u, 0xc4838281u, 0xf7e6d5c4u,
+                                            unsigned(-15 + 6)));
+}
+
+// Compensated sums rest on it.
+TEST(HostPrelude, RoundsProductsThatSaySo) {
+    const HostKernel kernel(R"(
+extern "C" __global__ void kernel(float a, float b, float c, float* out) {
+    out[0] = __fadd_rn(__fmul_rn(a, b), c);
+    out[1] = __fmul_rn(a, b) - c;
+    out[2] = __fsub_rn(a * b, c);
+    out[3] = __fmaf_rn(a, b, c);
+})");
+    const float a = 1.0f + 0x1p-12f, b = 1.0f + 0x1p-13f;
+    const float c = -static_cast<float>(static_cast<double>(a) * b);
+    float out[4];
+    kernel({}, {}, 0, a, b, c, &out[0]);
+    EXPECT_EQ(out[0], 0.0f);
+    EXPECT_EQ(out[1], -2 * c);
+    EXPECT_EQ(out[2], -2 * c);
+    EXPECT_EQ(out[3], 0x1p-25f);
+}
+
 TEST(HostPrelude, LivesBesideTheStandardHeaders) {
     const HostKernel kernel(R"(
 #include <math.h>
@@ -267,7 +336,9 @@ TEST(HostPrelude, LivesBesideTheStandardHeaders) {
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-extern "C" __global__ void kernel(float* out) { out[0] = std::sqrt(expf(fmaxf(out[0], 2.0f))) + std::min<size_t>(2, 3); })");
+extern "C" __global__ void kernel(float* out) { 
+    out[0] = std::sqrt(expf(fmaxf(out[0], 2.0f))) + std::min<size_t>(2, 3) + (isnan(out[0]) || std::isinf(out[0]));
+})");
     float out = 0;
     kernel({}, {}, 0, &out);
     EXPECT_FLOAT_EQ(out, std::exp(1.0f) + 2);

@@ -54,6 +54,7 @@ KILN_SAME(kFunctionSharedBytes, HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
 KILN_SAME(kFunctionLocalBytes, HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
 KILN_SAME(kFunctionRegisters, HIP_FUNC_ATTRIBUTE_NUM_REGS);
 KILN_SAME(kStreamNonBlocking, hipStreamNonBlocking);
+KILN_SAME(kCaptureThreadLocal, hipStreamCaptureModeThreadLocal);
 KILN_SAME(kEventDefault, hipEventDefault);
 
 #if HIP_VERSION_MAJOR < 6

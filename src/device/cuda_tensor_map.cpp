@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TensorMapLayout in the driver's words.
+#include "device/cuda_tensor_map.h"
+
+#include <kiln/error.h>
+
+#include <string_view>
+#include <utility>
+
+namespace kiln::cuda {
+namespace {
+
+// Types that TMA only moves go by their width; those it could add or clamp keep their meaning.
+TensorMapType type_of(const TensorMapLayout& layout) {
+    const std::pair<std::string_view, TensorMapType> named[] = {
+        {"half", kTensorMapFloat16},   {"bfloat16", kTensorMapBfloat16}, {"float", kTensorMapFloat32},
+        {"double", kTensorMapFloat64}, {"int", kTensorMapInt32},         {"long long", kTensorMapInt64}};
+    for (const auto& [name, type] : named) {
+        if (name == layout.type) return type;
+    }
+    switch (layout.element_bytes) {
+        case 1:
+            return kTensorMapUint8;
+        case 2:
+            return kTensorMapUint16;
+        case 4:
+            return kTensorMapUint32;
+        case 8:
+            return kTensorMapUint64;
+        default:
+            throw UsageError("The tensor map " + layout.name + " can't be made from tensor " + layout.tensor +
+                             ": TMA moves elements of 1, 2, 4 or 8 bytes, and " + layout.type + " has " +
+                             std::to_string(layout.element_bytes) + ".");
+    }
+}
+
+TensorMapSwizzle swizzle_of(unsigned bytes) {
+    return bytes == 128  ? kTensorMapSwizzle128
+           : bytes == 64 ? kTensorMapSwizzle64
+           : bytes == 32 ? kTensorMapSwizzle32
+                         : kTensorMapSwizzleNone;
+}
+
+}  // namespace
+
+void encode_tensor_map(const Context& context, const TensorMapLayout& layout, void* map) {
+    constexpr const char* kCall = "cuTensorMapEncodeTiled";
+    check_tensor_map(layout);
+    const Api& api = context.api();
+    if (api.tensor_map_encode == nullptr) {
+        throw DeviceError("the tensor map " + layout.name + " needs a driver of CUDA 12.0 or newer; " +
+                              context.info().name + " has " + api.version,
+                          kCall);
+    }
+    context.make_current();
+    constexpr std::uint64_t kLongRow = 256;
+    const std::uint32_t every_element[kMostTensorMapDimensions] = {1, 1, 1, 1, 1};
+    const bool long_rows = layout.extents[0] * layout.element_bytes >= kLongRow;
+    const Result result =
+        api.tensor_map_encode(map, type_of(layout), static_cast<unsigned>(layout.rank), layout.base,
+                              layout.extents.data(), layout.stride_bytes.data() + 1, layout.box.data(),
+                              every_element, kTensorMapInterleaveNone, swizzle_of(layout.swizzle_bytes),
+                              long_rows ? kTensorMapL2Bytes256 : kTensorMapL2Bytes128, kTensorMapFillZero);
+    if (result == kSuccess) return;
+    std::string what = "making the tensor map " + layout.name + " " + context.place() +
+                       ", whose architecture is " + context.info().arch +
+                       " (TMA begins with sm_90); tensor " + layout.tensor + " of " + layout.type +
+                       ", innermost first:";
+    for (int i = 0; i < layout.rank; ++i)
+        what += " " + std::to_string(layout.box[i]) + " of " + std::to_string(layout.extents[i]);
+    api.fail(result, kCall, what);
+}
+
+}  // namespace kiln::cuda
