@@ -12,7 +12,6 @@
 
 #include "cli/dtype.h"
 #include "cli/problem.h"
-#include "cli/timing.h"
 #include "cli/verify.h"
 #include "support.h"
 
@@ -100,7 +99,7 @@ class Problem {
         device_b_.copy_from(b_.bytes());
     }
 
-    std::vector<Row> run(std::vector<Candidate> kernels, int rounds, cli::CacheFlusher& flusher) {
+    std::vector<Row> run(std::vector<Candidate> kernels, int rounds, CacheFlusher& flusher) {
         using Fn = void(int, int, int, const T*, const T*, float*);
         std::vector<Row> rows;
         std::vector<Kernel<Fn>> built;
@@ -120,7 +119,7 @@ class Problem {
         std::vector<std::vector<double>> times(built.size());
         for (int round = 0; round < rounds; ++round) {
             for (std::size_t i = 0; i < built.size(); ++i) {
-                const auto ms = cli::time_launches(
+                const auto ms = time_launches(
                     service_.device(), stream, 0, 1, [&] { launch(built[i]); },
                     [&] { flusher.flush(stream); });
                 times[i].push_back(ms.front());
@@ -159,7 +158,7 @@ class Problem {
 };
 
 std::vector<Row> run_problem(Service& service, Dtype dtype, const Shape& shape, int rounds,
-                             cli::CacheFlusher& flusher, const std::vector<Candidate>& kernels) {
+                             CacheFlusher& flusher, const std::vector<Candidate>& kernels) {
     switch (dtype) {
         case Dtype::f16:
             return Problem<half>(service, dtype, shape).run(kernels, rounds, flusher);
@@ -282,7 +281,7 @@ int run(Arguments arguments) {
     const bool on_host = service.backend() == Backend::host;
     const std::string device = service.device().info().name;
     if (request.rounds == 0) request.rounds = request.host_core ? 7 : on_host ? 3 : 20;
-    cli::CacheFlusher flusher(service);
+    CacheFlusher flusher(service);
 
     if (request.host_core) {
         const Shape shape = request.shapes.empty() ? Shape{1024, 1024, 1024} : request.shapes.front();

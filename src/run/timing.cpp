@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Events around each launch, queued in batches, so that the device does not wait for the host.
-#include "cli/timing.h"
+#include <kiln/timing.h>
 
 #include <algorithm>
 #include <limits>
 
-namespace kiln::cli {
+namespace kiln {
 namespace {
 
 constexpr std::size_t kBatch = 64;
@@ -87,4 +87,4 @@ int host_iterations(double one_launch_ms) {
     return static_cast<int>(std::clamp(2000 / std::max(one_launch_ms, 1.0), 3.0, 20.0));
 }
 
-}  // namespace kiln::cli
+}  // namespace kiln

@@ -5,11 +5,11 @@
 
 #include <kiln/service.h>
 
+#include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
-namespace kiln::cli {
+namespace kiln {
 
 struct TimeSummary {
     double min_ms = 0;
@@ -45,4 +45,4 @@ std::vector<double> time_launches(const Device& device, const Stream& stream, in
 /// As many launches as fit two seconds, between 3 and 20.
 int host_iterations(double one_launch_ms);
 
-}  // namespace kiln::cli
+}  // namespace kiln

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Running a template that declares its problem (Variant::problem): random inputs, poisoned outputs, guard
+// bytes behind every buffer, a check of the results against the template's reference in FP64, times.
+// A reference is a template too; it runs on the host, so that checking needs a C++ compiler there.
+#pragma once
+
+#include <kiln/build.h>
+#include <kiln/service.h>
+#include <kiln/template.h>
+#include <kiln/timing.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+
+/// What floating-point inputs hold.
+enum class Data {
+    random,   ///< uniform in [-1, 1), rounded to the type
+    integers  ///< -2 to 2: where a tensor is declared `exact`, results must be right to the last bit
+};
+
+enum class Check { full, sample, none };
+
+struct RunOptions {
+    Sizes sizes;              ///< those that differ from the defaults
+    bool test_sizes = false;  ///< the defaults of tests, which are small and odd
+    Data data = Data::random;
+    std::uint64_t seed = 1;  ///< equal seeds give equal inputs, on every backend
+    /// Not set: for each output full, or a sample of 65536 elements, the first and last among them, where
+    /// checking all would take more than about five seconds. A sample is smaller, but not below 1024, where
+    /// it would take more than about ten seconds.
+    std::optional<Check> check;
+
+    bool time = true;               ///< else one launch only
+    std::optional<int> warm_up;     ///< launches before those that are timed; 5, on the host 0
+    std::optional<int> iterations;  ///< 20; on the host as many as fit two seconds, 3 to 20
+    bool cold_l2 = false;           ///< what the kernel reads is not in the device's cache
+    bool graph = false;             ///< also time the launches replayed from a captured graph
+    bool keep_results = false;      ///< RunResult::outputs
+
+    /// Told what begins: "building", "filling", "running", "checking", "timing".
+    std::function<void(std::string_view)> on_phase;
+};
+
+/// One output against its reference.
+struct OutputCheck {
+    std::string tensor;
+    std::uint64_t elements = 0;
+    std::uint64_t checked = 0;
+    std::uint64_t wrong = 0;      ///< of the checked: beyond the bound, not finite where expected is, not
+                                  ///< exact where that is asked for
+    std::uint64_t unwritten = 0;  ///< of all: still what they were before the launch, where that can be told
+    double worst = 0;             ///< the largest |error| / bound; right is 1 and less
+    double max_abs_error = 0;
+    /// The first wrong element.
+    struct Wrong {
+        std::vector<std::int64_t> index;  ///< one per extent
+        double found = 0;
+        double expected = 0;
+        double bound = 0;
+    };
+    std::optional<Wrong> first_wrong;
+};
+
+struct RunResult {
+    Problem problem;
+    Check check = Check::none;
+    std::vector<OutputCheck> outputs_checked;
+    std::vector<std::string> overrun;     ///< tensors behind whose end the kernel wrote
+    std::vector<std::string> changed;     ///< inputs that the kernel wrote to
+    std::vector<std::string> not_zeroed;  ///< scratch that must be left zeroed, and is not
+    /// Outputs that differ, in any bit, between the first launch and the last one; unknown, and so empty,
+    /// where there was one launch only or the template has inouts.
+    std::vector<std::string> unstable;
+    std::optional<TimeSummary> time;
+    std::optional<TimeSummary> graph_time;  ///< per launch
+    Origin origin = Origin::compiled;
+    BuildInfo build;
+    /// Outputs and inouts after the first launch, in the order of the arguments. With keep_results.
+    std::vector<std::pair<std::string, std::vector<std::byte>>> outputs;
+
+    bool pass() const;
+    /// What is wrong, one sentence each; empty when it passes.
+    std::vector<std::string> failures() const;
+    std::optional<double> gflops() const;  ///< from the median; nullopt without a time or flops
+    std::optional<double> gbps() const;    ///< 1e9 bytes per second
+};
+
+/// Runs variants of one service. Not thread-safe; keeps the service of the references, which has the same
+/// template directories and cache.
+class Runner {
+  public:
+    /// The service must outlive it and have a device.
+    explicit Runner(Service& service);
+    ~Runner();
+    Runner(const Runner&) = delete;
+    Runner& operator=(const Runner&) = delete;
+
+    /// Throws VariantError for a template that is not runnable or sizes that are wrong, UsageError when
+    /// the problem does not fit the memory, TemplateError for a reference that lacks what it needs, and
+    /// what Service::build throws. A wrong result is no exception.
+    RunResult run(const Variant& variant, const RunOptions& options = {});
+    /// The same with a kernel that is already built.
+    RunResult run(const AnyKernel& kernel, const RunOptions& options = {});
+    /// The variant of the template's `naive` with the same values where it has such parameters and allows
+    /// them; nullopt when none is declared.
+    std::optional<Variant> naive(const Variant& variant) const;
+    /// Of these sizes, those that the template has: for running a naive one on the same problem.
+    static Sizes shared_sizes(const Variant& variant, const Sizes& sizes);
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// "full", "sample" or "none".
+std::string_view name(Check check);
+/// "random" or "integers".
+std::string_view name(Data data);
+
+}  // namespace kiln

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report of kiln run.
+#include "cli/run_report.h"
+
+#include <algorithm>
+
+#include "cli/figures.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+std::string count_text(std::uint64_t count) { return std::to_string(count); }
+
+std::string extents_text(const Tensor& tensor) {
+    std::string text;
+    for (const std::int64_t extent : tensor.extents)
+        text += (text.empty() ? "" : " x ") + std::to_string(extent);
+    return text;
+}
+
+std::string output_text(const OutputCheck& output) {
+    if (output.checked == 0) return output.tensor + ": not compared with anything";
+    const std::string how =
+        output.checked == output.elements
+            ? "all " + count_text(output.elements) + " elements"
+            : count_text(output.checked) + " of " + count_text(output.elements) + " elements";
+    return output.tensor + ": " +
+           format("at most %.3g; at most %.3g of the bound; ", output.max_abs_error, output.worst) + how;
+}
+
+/// Something was compared with a reference.
+bool is_checked(const RunResult& result) {
+    return std::ranges::any_of(result.outputs_checked,
+                               [](const OutputCheck& output) { return output.checked > 0; });
+}
+
+std::string verdict_text(const RunReport& report, const Terminal& terminal) {
+    const RunResult& result = report.result;
+    const bool pass = result.pass();
+    if (pass && !is_checked(result))
+        return line("NOT CHECKED", result.check == Check::none ? "--check none"
+                                                               : "no output has a reference that bounds it");
+    return "  " + terminal.painted(pass ? Colour::green : Colour::red, pass ? "PASS" : "FAIL") + "       " +
+           (pass ? "against an FP64 reference, with " + std::string(name(report.options.data)) +
+                       " inputs, seed " + std::to_string(report.options.seed)
+                 : "see below") +
+           "\n";
+}
+
+Json output_json(const OutputCheck& output) {
+    Json wrong;
+    if (output.first_wrong)
+        wrong = {{"index", output.first_wrong->index},
+                 {"found", output.first_wrong->found},
+                 {"expected", output.first_wrong->expected},
+                 {"bound", output.first_wrong->bound}};
+    return {{"name", output.tensor}, {"elements", output.elements},   {"checked", output.checked},
+            {"wrong", output.wrong}, {"unwritten", output.unwritten}, {"max_abs_error", output.max_abs_error},
+            {"worst", output.worst}, {"first_wrong", wrong}};
+}
+
+std::string_view role_name(TensorRole role) {
+    return role == TensorRole::input    ? "input"
+           : role == TensorRole::output ? "output"
+           : role == TensorRole::inout  ? "inout"
+                                        : "scratch";
+}
+
+Json tensors_json(const Problem& problem) {
+    Json list = Json::array();
+    for (const Tensor& tensor : problem.tensors)
+        list.push_back({{"name", tensor.name},
+                        {"role", role_name(tensor.role)},
+                        {"type", tensor.type},
+                        {"extents", tensor.extents},
+                        {"bytes", tensor.size_bytes()}});
+    return list;
+}
+
+std::string resources_text(const BuildInfo& build) {
+    std::string text = format("%zu shared bytes per block", build.shared_bytes());
+    if (build.registers) text += format(", %d registers per thread", *build.registers);
+    if (build.local_bytes && *build.local_bytes > 0)
+        text += format(", %zu bytes of local memory per thread", *build.local_bytes);
+    if (build.blocks_per_multiprocessor)
+        text += format(", %d blocks per multiprocessor at a time", *build.blocks_per_multiprocessor);
+    return text;
+}
+
+}  // namespace
+
+std::optional<double> RunReport::speed_up() const {
+    if (!naive_result || !naive_result->time || !result.time || !(result.time->median_ms > 0))
+        return std::nullopt;
+    return naive_result->time->median_ms / result.time->median_ms;
+}
+
+std::string sizes_text(const Variant& variant, const Problem& problem, const RunOptions& options,
+                       Backend backend) {
+    std::string text;
+    for (const SizeArgument& size : variant.origin().sizes())
+        if (const auto found = problem.sizes.find(size.name); found != problem.sizes.end())
+            text += (text.empty() ? "" : " ") + size.name + "=" + std::to_string(found->second);
+    if (text.empty()) return "no sizes";
+    if (options.test_sizes && options.sizes.size() < problem.sizes.size())
+        text += backend == Backend::host ? " (the host is slow: sizes that are not given are those of tests)"
+                                         : " (sizes that are not given are those of tests)";
+    return text;
+}
+
+std::string tensors_text(const Problem& problem) {
+    std::vector<std::string> tensors;
+    for (const Tensor& tensor : problem.tensors)
+        tensors.push_back(tensor.name + " " + tensor.type + " (" + extents_text(tensor) + ")");
+    return enumerate(tensors, ", ");
+}
+
+std::string to_text(const RunReport& report, const Terminal& terminal) {
+    const RunResult& result = report.result;
+    std::string text = report.variant.text() + "\n\n";
+    text += line("sizes", sizes_text(report.variant, result.problem, report.options, report.backend));
+    if (!result.problem.tensors.empty()) text += line("tensors", tensors_text(result.problem));
+    text +=
+        line("device", report.device + " (" + std::string(name(report.backend)) + ", " + report.arch + ")");
+    text += line("build", origin_text(result.origin, result.build.build_ms) + ", loaded in " +
+                              duration(result.build.load_ms));
+    text += line("key", result.build.key.digest);
+    text += line("resources", resources_text(result.build));
+    if (result.time) text += line("time", time_text(*result.time));
+    if (result.graph_time)
+        text += line("graph", "median " + duration(result.graph_time->median_ms) + " per launch, min " +
+                                  duration(result.graph_time->min_ms) +
+                                  format(" of %d replays", result.graph_time->iterations));
+    std::string speed;
+    if (const auto gflops = result.gflops()) speed = flops_text(*gflops) + ", ";
+    if (const auto gbps = result.gbps())
+        text += line("speed", speed + format("%.4g GB/s", *gbps) + " (from the median)");
+    if (const auto speed_up = report.speed_up())
+        text += line("naive", report.naive->text() + ": median " +
+                                  duration(report.naive_result->time->median_ms) +
+                                  format(", %.4g times as long", *speed_up));
+    for (const OutputCheck& output : result.outputs_checked) text += line("error", output_text(output));
+    return text + verdict_text(report, terminal);
+}
+
+Json to_json(const RunReport& report) {
+    const RunResult& result = report.result;
+    const BuildInfo& build = result.build;
+    Json sizes = Json::object(), outputs = Json::array();
+    for (const auto& [size, value] : result.problem.sizes) sizes[size] = value;
+    for (const OutputCheck& output : result.outputs_checked) outputs.push_back(output_json(output));
+    Json json;
+    json["template"] = report.variant.template_name();
+    json["values"] = values_json(report.variant.values());
+    json["backend"] = name(report.backend);
+    json["device"] = report.device;
+    json["arch"] = report.arch;
+    json["sizes"] = sizes;
+    json["tensors"] = tensors_json(result.problem);
+    json["data"] = name(report.options.data);
+    json["seed"] = report.options.seed;
+    json["tier"] = name(result.origin);
+    json["key"] = build.key.digest;
+    json["build_ms"] = build.build_ms;
+    json["load_ms"] = build.load_ms;
+    json["shared_bytes"] = build.shared_bytes();
+    json["registers"] = or_null(build.registers);
+    json["local_bytes"] = or_null(build.local_bytes);
+    json["blocks_per_sm"] = or_null(build.blocks_per_multiprocessor);
+    json["time_ms"] = time_json(result.time);
+    json["graph_ms"] = time_json(result.graph_time);
+    json["flops"] = result.problem.flops;
+    json["bytes"] = result.problem.bytes;
+    json["gflops"] = or_null(result.gflops());
+    json["gbps"] = or_null(result.gbps());
+    json["naive"] = Json();
+    if (report.naive)
+        json["naive"] = {{"template", report.naive->template_name()},
+                         {"values", values_json(report.naive->values())},
+                         {"time_ms", time_json(report.naive_result->time)},
+                         {"speed_up", or_null(report.speed_up())}};
+    json["check"] = name(result.check);
+    // JSON has no infinity: an error that is not finite is null.
+    json["outputs"] = outputs;
+    json["overrun"] = result.overrun;
+    json["changed"] = result.changed;
+    json["not_zeroed"] = result.not_zeroed;
+    json["unstable"] = result.unstable;
+    json["failures"] = result.failures();
+    json["pass"] = result.pass() && !is_checked(result) ? Json() : Json(result.pass());
+    return json;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Expected values come in chunks, whatever the output's size; comparing is on all cores.
+#include "run/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <vector>
+
+#include "base/stopwatch.h"
+#include "run/element.h"
+#include "run/parallel.h"
+#include "run/sample.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kMostFullMs = 5000;
+constexpr double kMostSampleMs = 10000;
+constexpr std::size_t kLeastSample = 1024;
+constexpr std::int64_t kGrain = 1 << 15;
+
+std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::int64_t>& extents) {
+    std::vector<std::int64_t> index(extents.size());
+    for (std::size_t i = extents.size(); i-- > 0;) {
+        index[i] = element % extents[i];
+        element /= extents[i];
+    }
+    return index;
+}
+
+struct Element {
+    double found = 0, expected = 0, bound = 0;
+    bool wrong = false;
+    double error = 0;  // |found - expected|
+    double ratio = 0;  // of error to bound
+};
+
+/// Judges one element of type T.
+template <class T>
+Element judged(double found, double expected, double bound, bool exact) {
+    Element result{found, expected, bound, false, 0, 0};
+    if (bound == INFINITY) return result;
+    if (std::isnan(bound)) {  // it holds nothing, or the reference left the element out
+        result.wrong = true;
+        result.error = std::isnan(found - expected) ? INFINITY : std::abs(found - expected);
+        result.ratio = INFINITY;
+        return result;
+    }
+    if (exact) {
+        result.expected = expected = rounded<T>(expected);
+        bound = result.bound = 0;
+    }
+    const bool same = found == expected || (std::isnan(found) && std::isnan(expected));
+    // Past the largest finite value an infinity is the right rounding.
+    const bool overflow = std::isinf(found) && std::isfinite(expected) &&
+                          rounded<T>(expected + std::copysign(bound, found)) == found;
+    if (same || overflow) return result;
+    const double difference = std::abs(found - expected);
+    result.error = std::isnan(difference) ? INFINITY : difference;
+    result.ratio = bound > 0 ? result.error / bound : INFINITY;
+    result.wrong = result.error > bound;
+    return result;
+}
+
+/// Counts; one per thread, then merged.
+struct Tally {
+    std::uint64_t checked = 0, wrong = 0;
+    double worst = 0, max_abs_error = 0;
+    std::int64_t first = -1;
+    Element first_wrong;
+
+    void add(std::int64_t number, const Element& element) {
+        if (element.bound == INFINITY) return;
+        ++checked;
+        worst = std::max(worst, element.ratio);
+        max_abs_error = std::max(max_abs_error, element.error);
+        if (!element.wrong) return;
+        ++wrong;
+        keep(number, element);
+    }
+    void merge(const Tally& other) {
+        checked += other.checked;
+        wrong += other.wrong;
+        worst = std::max(worst, other.worst);
+        max_abs_error = std::max(max_abs_error, other.max_abs_error);
+        if (other.first >= 0) keep(other.first, other.first_wrong);
+    }
+    void keep(std::int64_t number, const Element& element) {
+        if (first >= 0 && first <= number) return;
+        first = number;
+        first_wrong = element;
+    }
+};
+
+template <class T>
+class Comparison {
+  public:
+    Comparison(const GuardedTensor& output, const Reference& reference, bool exact)
+        : output_(output),
+          reference_(reference),
+          exact_(exact),
+          expected_(kCheckChunk),
+          bound_(kCheckChunk) {}
+
+    /// found[i] is element which[i]; kCheckChunk of them at most.
+    void compare(std::span<const std::int64_t> which, const T* found) {
+        // Not those of other elements, should the reference leave one out.
+        std::fill_n(expected_.begin(), which.size(), NAN);
+        std::fill_n(bound_.begin(), which.size(), NAN);
+        reference_.evaluate(which, expected_.data(), bound_.data());
+        std::mutex mutex;
+        parallel_for(
+            static_cast<std::int64_t>(which.size()), kGrain, [&](std::int64_t begin, std::int64_t end) {
+                Tally tally;
+                for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+                    tally.add(which[i], judged<T>(wide(found[i]), expected_[i], bound_[i], exact_));
+                const std::lock_guard lock(mutex);
+                tally_.merge(tally);
+            });
+    }
+
+    void sample(const std::vector<std::int64_t>& which) {
+        const auto found = std::make_unique_for_overwrite<T[]>(which.size());
+        std::size_t next = 0;
+        // The elements are in order, so that each piece of the output is read once.
+        output_.read_all([&](std::int64_t first, std::span<const std::byte> bytes) {
+            const T* const values = reinterpret_cast<const T*>(bytes.data());
+            const auto end = first + static_cast<std::int64_t>(bytes.size() / sizeof(T));
+            for (; next < which.size() && which[next] < end; ++next)
+                found[next] = values[which[next] - first];
+            count_unwritten(values, end - first);
+        });
+        for (std::size_t begin = 0; begin < which.size(); begin += kCheckChunk) {
+            const std::size_t count = std::min<std::size_t>(kCheckChunk, which.size() - begin);
+            compare(std::span(which).subspan(begin, count), found.get() + begin);
+        }
+    }
+
+    void full() {
+        const std::int64_t count = output_.tensor().count();
+        const auto most = static_cast<std::size_t>(std::min(kCheckChunk, count));
+        const auto found = std::make_unique_for_overwrite<T[]>(most);
+        std::vector<std::int64_t> which(most);
+        for (std::int64_t first = 0; first < count; first += kCheckChunk) {
+            const auto elements = static_cast<std::size_t>(std::min(kCheckChunk, count - first));
+            output_.read(first, std::as_writable_bytes(std::span(found.get(), elements)));
+            std::iota(which.begin(), which.end(), first);
+            count_unwritten(found.get(), static_cast<std::int64_t>(elements));
+            compare(std::span(which).first(elements), found.get());
+        }
+    }
+
+    /// The time that an element's expected value takes, from those of a sample.
+    double element_ms(std::span<const std::int64_t> sample) {
+        for (std::size_t count = std::min<std::size_t>(1024, sample.size());; count = sample.size()) {
+            const Stopwatch watch;
+            reference_.evaluate(sample.first(count), expected_.data(), bound_.data());
+            const double took_ms = watch.elapsed_ms();
+            if (took_ms > 5 || count == sample.size()) return took_ms / static_cast<double>(count);
+        }
+    }
+
+    void count_unwritten(const T* values, std::int64_t count) {
+        if (kPoisonIsTelling<T>)
+            unwritten_ += static_cast<std::uint64_t>(std::count_if(values, values + count, is_poison<T>));
+    }
+
+    const Tally& tally() const { return tally_; }
+    std::uint64_t unwritten() const { return unwritten_; }
+
+  private:
+    const GuardedTensor& output_;
+    const Reference& reference_;
+    const bool exact_;
+    std::vector<double> expected_, bound_;
+    Tally tally_;
+    std::uint64_t unwritten_ = 0;
+};
+
+template <class T>
+void compare(const GuardedTensor& output, const Reference& reference, CheckRequest& request,
+             OutputCheck& result) {
+    Comparison<T> comparison(output, reference, request.exact);
+    const Tensor& tensor = output.tensor();
+    const auto count = static_cast<double>(tensor.count());
+    std::vector<std::int64_t> sample;
+    if (request.how != Check::full) sample = sample_elements(tensor.extents, kSampleElements, request.seed);
+    if (!sample.empty() && (!request.how || sample.size() > kLeastSample)) {
+        const double each_ms = comparison.element_ms(sample);
+        if (!request.how) request.how = each_ms * count <= kMostFullMs ? Check::full : Check::sample;
+        const double affordable = kMostSampleMs / std::max(each_ms, 1e-9);
+        if (affordable < static_cast<double>(sample.size()))
+            sample.resize(std::max(kLeastSample, static_cast<std::size_t>(affordable)));
+    }
+    // A sample of everything is no sample.
+    if (sample.size() == static_cast<std::size_t>(tensor.count())) request.how = Check::full;
+    if (request.how == Check::sample) {
+        std::sort(sample.begin(), sample.end());
+        comparison.sample(sample);
+    } else {
+        comparison.full();
+    }
+    const Tally& tally = comparison.tally();
+    result.checked = tally.checked;
+    result.wrong = tally.wrong;
+    result.worst = tally.worst;
+    result.max_abs_error = tally.max_abs_error;
+    result.unwritten = comparison.unwritten();
+    if (tally.first >= 0)
+        result.first_wrong = {index_of(tally.first, tensor.extents), tally.first_wrong.found,
+                              tally.first_wrong.expected, tally.first_wrong.bound};
+}
+
+template <class T>
+std::uint64_t unwritten(const GuardedTensor& output) {
+    std::uint64_t count = 0;
+    if (kPoisonIsTelling<T>)
+        output.read_all([&](std::int64_t, std::span<const std::byte> bytes) {
+            const T* const values = reinterpret_cast<const T*>(bytes.data());
+            count += static_cast<std::uint64_t>(
+                std::count_if(values, values + bytes.size() / sizeof(T), is_poison<T>));
+        });
+    return count;
+}
+
+}  // namespace
+
+std::uint64_t check_bytes() {
+    return GuardedTensor::kPieceBytes + static_cast<std::uint64_t>(kCheckChunk) * 4 * sizeof(double);
+}
+
+OutputCheck check_output(const GuardedTensor& output, const Reference* reference, CheckRequest& request) {
+    OutputCheck result;
+    result.tensor = output.tensor().name;
+    result.elements = static_cast<std::uint64_t>(output.tensor().count());
+    if (result.elements == 0) return result;
+    with_element(output.tensor().type, [&]<class T>(T) {
+        if (reference != nullptr)
+            compare<T>(output, *reference, request, result);
+        else
+            result.unwritten = unwritten<T>(output);
+    });
+    // An inout was never poisoned.
+    if (output.is_filled()) result.unwritten = 0;
+    return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Elements of tensors by the name of their type: from a name to a C++ type, widening to double, rounding
+// to the type, the pattern of memory that nobody has written.
+#pragma once
+
+#include <kiln/error.h>
+#include <kiln/types.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace kiln {
+
+template <class T>
+constexpr bool is_small_float = std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
+template <class T>
+constexpr bool is_float = std::is_floating_point_v<T> || is_small_float<T>;
+
+/// Calls f(T{}) with the type of that normalised name ("half", "unsigned int"). Throws UsageError for a name
+/// that is none of an element.
+template <class F>
+decltype(auto) with_element(std::string_view type, F&& f) {
+    if (type == "half") return f(half{});
+    if (type == "bfloat16") return f(bfloat16{});
+    if (type == "float") return f(float{});
+    if (type == "double") return f(double{});
+    if (type == "bool") return f(bool{});
+    if (type == "signed char" || type == "char") return f(std::int8_t{});
+    if (type == "unsigned char") return f(std::uint8_t{});
+    if (type == "short") return f(std::int16_t{});
+    if (type == "unsigned short") return f(std::uint16_t{});
+    if (type == "int") return f(std::int32_t{});
+    if (type == "unsigned int") return f(std::uint32_t{});
+    if (type == "long long" || type == "long") return f(std::int64_t{});
+    if (type == "unsigned long long" || type == "unsigned long") return f(std::uint64_t{});
+    throw UsageError("elements of the type '" + std::string(type) +
+                     "' can't be made or compared; those of half, bfloat16, float, double, bool and the "
+                     "integers can");
+}
+
+/// Exact but for 64-bit integers above 2^53.
+template <class T>
+double wide(T value) {
+    if constexpr (is_small_float<T>)
+        return static_cast<double>(static_cast<float>(value));
+    else
+        return static_cast<double>(value);
+}
+
+/// x rounded once, to nearest even, to a binary format: digits of the significand, the smallest normal
+/// exponent, the largest finite value.
+inline double rounded_to(double x, int digits, int min_exponent, double max_finite) {
+    if (x == 0 || !std::isfinite(x)) return x;
+    const int exponent = std::max(std::ilogb(x), min_exponent);
+    const double unit = std::ldexp(1.0, exponent - (digits - 1));
+    const double result = std::nearbyint(x / unit) * unit;
+    return std::abs(result) > max_finite ? std::copysign(std::numeric_limits<double>::infinity(), x) : result;
+}
+
+/// x as the nearest value of the type; integers: as it is.
+template <class T>
+double rounded(double x) {
+    if constexpr (std::is_same_v<T, half>)
+        return rounded_to(x, 11, -14, 65504);
+    else if constexpr (std::is_same_v<T, bfloat16>)
+        return rounded_to(x, 8, -126, 0x1.fep127);
+    else if constexpr (std::is_same_v<T, float>)
+        return rounded_to(x, 24, -126, 0x1.fffffep127);
+    else
+        return x;
+}
+
+/// What outputs and scratch hold before the launch, by 32-bit words: of 16-, 32- and 64-bit floats a NaN that
+/// no arithmetic gives, of integers 0xa5a5a5a5.
+template <class T>
+constexpr std::uint32_t kPoison = is_float<T> ? 0x7ff57ff5U : 0xa5a5a5a5U;
+
+/// Whether an element that was never written can be told by its bits.
+template <class T>
+constexpr bool kPoisonIsTelling = is_float<T> || sizeof(T) >= 4;
+
+template <class T>
+bool is_poison(const T& value) {
+    std::uint32_t words[2] = {kPoison<T>, kPoison<T>};
+    return std::memcmp(&value, words, sizeof(T)) == 0;
+}
+
+}  // namespace kiln

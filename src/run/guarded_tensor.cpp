@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything goes in pieces, so that a tensor larger than half of the host's memory can be filled and read.
+#include "run/guarded_tensor.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "run/element.h"
+#include "run/inputs.h"
+#include "run/parallel.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::array<std::byte, GuardedTensor::kGuardBytes> guard_pattern() {
+    std::array<std::byte, GuardedTensor::kGuardBytes> pattern;
+    for (std::size_t i = 0; i < pattern.size(); ++i) pattern[i] = static_cast<std::byte>(0x5b + 31 * i);
+    return pattern;
+}
+
+}  // namespace
+
+HostBytes::HostBytes(std::size_t bytes) : bytes_(bytes) {
+    const std::size_t whole = (bytes / kAlignment + 1) * kAlignment;
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole)));
+    if (!data_) throw std::bad_alloc();
+}
+
+void HostBytes::Free::operator()(std::byte* bytes) const { std::free(bytes); }
+
+GuardedTensor::GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed)
+    : tensor_(tensor), data_(data), seed_(seed), buffer_(device.allocate(tensor.size_bytes() + kGuardBytes)) {
+    if (is_filled()) {
+        const std::int64_t count = tensor_.count(), step = std::min(piece_elements(), count);
+        const HostBytes piece(static_cast<std::size_t>(step) * tensor_.element_bytes);
+        for (std::int64_t first = 0; first < count; first += step) {
+            const std::int64_t elements = std::min(step, count - first);
+            const auto bytes = piece.span().first(static_cast<std::size_t>(elements) * tensor_.element_bytes);
+            make_elements(tensor_, data_, seed_, first, bytes);
+            buffer_.copy_from(bytes, static_cast<std::size_t>(first) * tensor_.element_bytes);
+        }
+    } else {
+        buffer_.fill(tensor_.fill == Fill::zero ? 0U : with_element(tensor_.type, []<class T>(T) {
+            return kPoison<T>;
+        }));
+    }
+    buffer_.copy_from(guard_pattern(), tensor_.size_bytes());
+}
+
+bool GuardedTensor::is_filled() const {
+    return tensor_.role == TensorRole::input || tensor_.role == TensorRole::inout;
+}
+
+std::int64_t GuardedTensor::piece_elements() const {
+    return static_cast<std::int64_t>(kPieceBytes / tensor_.element_bytes);
+}
+
+HostBytes GuardedTensor::initial() const {
+    HostBytes bytes(tensor_.size_bytes());
+    make_elements(tensor_, data_, seed_, 0, bytes.span());
+    return bytes;
+}
+
+void GuardedTensor::read(std::int64_t first, std::span<std::byte> out) const {
+    buffer_.copy_to(out, static_cast<std::size_t>(first) * tensor_.element_bytes);
+}
+
+void GuardedTensor::read_all(const std::function<void(std::int64_t, std::span<const std::byte>)>& use) const {
+    const std::int64_t count = tensor_.count(), step = std::min(piece_elements(), count);
+    const HostBytes piece(static_cast<std::size_t>(step) * tensor_.element_bytes);
+    for (std::int64_t first = 0; first < count; first += step) {
+        const std::int64_t elements = std::min(step, count - first);
+        const auto bytes = piece.span().first(static_cast<std::size_t>(elements) * tensor_.element_bytes);
+        read(first, bytes);
+        use(first, bytes);
+    }
+}
+
+bool GuardedTensor::guard_is_whole() const {
+    std::array<std::byte, kGuardBytes> found;
+    buffer_.copy_to(found, tensor_.size_bytes());
+    return found == guard_pattern();
+}
+
+bool GuardedTensor::is_unchanged() const {
+    bool same = true;
+    HostBytes expected(std::min(kPieceBytes, tensor_.size_bytes()));
+    read_all([&](std::int64_t first, std::span<const std::byte> found) {
+        if (!same) return;
+        const auto wanted = expected.span().first(found.size());
+        make_elements(tensor_, data_, seed_, first, wanted);
+        same = std::memcmp(wanted.data(), found.data(), found.size()) == 0;
+    });
+    return same;
+}
+
+bool GuardedTensor::is_zero() const {
+    bool zero = true;
+    read_all([&](std::int64_t, std::span<const std::byte> found) {
+        zero = zero && std::all_of(found.begin(), found.end(), [](std::byte b) { return b == std::byte{0}; });
+    });
+    return zero;
+}
+
+std::uint64_t GuardedTensor::fingerprint() const {
+    std::atomic<std::uint64_t> sum{0};
+    read_all([&](std::int64_t first, std::span<const std::byte> bytes) {
+        const auto words = static_cast<std::int64_t>((bytes.size() + 7) / 8);
+        const std::uint64_t origin = static_cast<std::uint64_t>(first) * tensor_.element_bytes / 8;
+        parallel_for(words, 1 << 17, [&](std::int64_t begin, std::int64_t end) {
+            std::uint64_t part = 0;
+            for (std::int64_t i = begin; i < end; ++i) {
+                const std::size_t at = static_cast<std::size_t>(i) * 8;
+                std::uint64_t word = 0;
+                std::memcpy(&word, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
+                part += random_word(word, origin + static_cast<std::uint64_t>(i));
+            }
+            sum += part;
+        });
+    });
+    return sum;
+}
+
+}  // namespace kiln

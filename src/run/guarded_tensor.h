@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory of one tensor on a device, with guard bytes behind it: how it is filled before a launch, and
+// what can be told of it afterwards.
+#pragma once
+
+#include <kiln/device.h>
+#include <kiln/run.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace kiln {
+
+/// Bytes of host memory that are not initialised, 64-byte aligned.
+class HostBytes {
+  public:
+    HostBytes() = default;
+    explicit HostBytes(std::size_t bytes);
+    std::byte* data() const { return data_.get(); }
+    std::span<std::byte> span() const { return {data_.get(), bytes_}; }
+
+  private:
+    struct Free {
+        void operator()(std::byte* bytes) const;
+    };
+    std::unique_ptr<std::byte[], Free> data_;
+    std::size_t bytes_ = 0;
+};
+
+/// Not thread-safe. Move-only.
+class GuardedTensor {
+  public:
+    static constexpr std::size_t kGuardBytes = 256;
+    /// What goes between host and device at a time.
+    static constexpr std::size_t kPieceBytes = std::size_t{32} << 20;
+
+    /// Allocates, and fills: inputs and inouts with their data, outputs and scratch with poison (zero where
+    /// that is declared), the guard with a pattern. Throws DeviceError, VariantError.
+    GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed);
+
+    const Tensor& tensor() const { return tensor_; }
+    void* data() const { return buffer_.data(); }
+    bool is_filled() const;  ///< with data that can be made again, rather than with poison
+
+    /// The data as it was before the launch.
+    HostBytes initial() const;
+    /// Elements `first` and following, as they are.
+    void read(std::int64_t first, std::span<std::byte> out) const;
+    /// Calls use(first, bytes) with all elements, a piece at a time, in their order.
+    void read_all(const std::function<void(std::int64_t first, std::span<const std::byte>)>& use) const;
+
+    bool guard_is_whole() const;
+    /// Every bit is as it was before the launch. Of one with data.
+    bool is_unchanged() const;
+    bool is_zero() const;
+    /// A hash of the content.
+    std::uint64_t fingerprint() const;
+
+  private:
+    std::int64_t piece_elements() const;
+
+    Tensor tensor_;
+    Data data_;
+    std::uint64_t seed_;
+    Buffer buffer_;
+};
+
+}  // namespace kiln

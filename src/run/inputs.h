@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What inputs hold: each element is a function of the seed, the tensor's name and the element's number alone,
+// so that it is the same on every machine, backend and number of threads, and can be made again.
+#pragma once
+
+#include <kiln/run.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace kiln {
+
+/// A pseudo-random 64-bit word for each counter (the finaliser of SplitMix64).
+constexpr std::uint64_t random_word(std::uint64_t seed, std::uint64_t counter) {
+    std::uint64_t x =
+        (seed ^ 0x5851f42d4c957f2dULL) * 0x9e3779b97f4a7c15ULL + counter * 0x9e3779b97f4a7c15ULL;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+}
+
+/// A word made a number below `limit`, which is positive. Its distribution is uniform but for one part in
+/// 2^64 / limit.
+constexpr std::uint64_t below(std::uint64_t word, std::uint64_t limit) {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>(Wide{word} * limit >> 64);
+}
+
+/// The seed of a tensor: templates that name it alike get equal elements.
+std::uint64_t tensor_seed(std::uint64_t seed, std::string_view tensor);
+
+/// Where `position` goes in a permutation of 0 to count - 1: a Feistel network over the next larger power of
+/// four, walked until it ends below count.
+std::uint64_t permuted(std::uint64_t position, std::uint64_t count, std::uint64_t seed);
+
+/// Writes elements `first` and following of the tensor, as many as fill `out`, on all cores. Throws
+/// VariantError for what the type can't hold: a range, a permutation of too many.
+void make_elements(const Tensor& tensor, Data data, std::uint64_t seed, std::int64_t first,
+                   std::span<std::byte> out);
+
+}  // namespace kiln

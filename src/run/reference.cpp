@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finding a reference, binding its parameters and arguments by name, launching it.
+#include "run/reference.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/words.h"
+#include "run/launch_arguments.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kFixedArguments = 4;  // count, which, expected, bound
+
+[[noreturn]] void refuse(const Template& reference, const std::string& tested, const std::string& why) {
+    throw TemplateError(reference.file(), 0, 0,
+                        reference.name() + " can't be the reference of " + tested + ": " + why);
+}
+
+Template found(Service& host, const Variant& tested, const Tensor& output) {
+    const Template origin = tested.origin();
+    const auto declared =
+        std::find_if(origin.tensors().begin(), origin.tensors().end(),
+                     [&](const TensorArgument& tensor) { return tensor.name == output.name; });
+    std::optional<Template> reference;
+    try {
+        reference = host.find(output.reference);
+    } catch (const UsageError& error) {
+        throw TemplateError(origin.file(), declared == origin.tensors().end() ? 0 : declared->line, 1,
+                            "the reference of the output " + output.name + " is not there: " + error.what());
+    }
+    if (!reference->is_reference())
+        refuse(*reference, tested.template_name(),
+               "the arguments of a reference begin with (long long count, const long long* which, double* "
+               "expected, double* bound)");
+    return *reference;
+}
+
+/// The reference with the tested variant's values where it has such parameters.
+Variant bound_variant(const Template& reference, const Variant& tested) {
+    Values values;
+    for (const auto& [name, value] : tested.values())
+        if (reference.parameter(name) != nullptr) values.emplace(name, value);
+    try {
+        return reference.variant(values);
+    } catch (const VariantError& error) {
+        refuse(reference, tested.text(), error.what());
+    }
+}
+
+std::string pointee(const std::string& type) {
+    std::string element = type.substr(0, type.size() - 1);
+    if (element.starts_with("const ")) element.erase(0, 6);
+    return element;
+}
+
+}  // namespace
+
+Reference::Reference(Service& host, const Variant& tested, const Problem& problem, const Tensor& output)
+    : host_(host), variant_(bound_variant(found(host, tested, output), tested)) {
+    const Template reference = variant_.origin();
+    const std::string& tested_name = tested.template_name();
+    for (std::size_t i = kFixedArguments; i < variant_.arguments().size(); ++i) {
+        const KernelArgument& argument = variant_.arguments()[i];
+        if (!argument.type.ends_with('*')) {
+            const auto size = problem.sizes.find(argument.name);
+            if (size == problem.sizes.end()) {
+                std::vector<std::string> known;
+                for (const auto& [name, value] : problem.sizes) known.push_back(name);
+                refuse(reference, tested_name,
+                       "its argument " + argument.name + " is no size there; the sizes are " + join(known) +
+                           did_you_mean(argument.name, known));
+            }
+            const std::uint64_t word = packed_integer(argument.type, size->second);
+            if (unpacked_integer(argument.type, word) != size->second)
+                refuse(reference, tested_name,
+                       argument.name + " = " + std::to_string(size->second) + " does not fit its type, " +
+                           argument.type);
+            arguments_.push_back({{}, word});
+            continue;
+        }
+        const auto tensor =
+            std::find_if(problem.tensors.begin(), problem.tensors.end(), [&](const Tensor& candidate) {
+                return candidate.name == argument.name &&
+                       (candidate.role == TensorRole::input || candidate.role == TensorRole::inout);
+            });
+        if (tensor == problem.tensors.end()) {
+            std::vector<std::string> known;
+            for (const Tensor& candidate : problem.tensors)
+                if (candidate.role == TensorRole::input || candidate.role == TensorRole::inout)
+                    known.push_back(candidate.name);
+            refuse(reference, tested_name,
+                   "its argument " + argument.name + " is neither an input nor an inout there; they are " +
+                       (known.empty() ? "none" : join(known)) + did_you_mean(argument.name, known));
+        }
+        if (pointee(argument.type) != tensor->type)
+            refuse(reference, tested_name,
+                   "its argument " + argument.name + " has elements of " + pointee(argument.type) +
+                       ", and there they are " + tensor->type);
+        if (!argument.type.starts_with("const "))
+            refuse(reference, tested_name, "its argument " + argument.name + " must be const");
+        arguments_.push_back({tensor->name, 0});
+        inputs_.push_back(tensor->name);
+    }
+}
+
+void Reference::bind(const HostTensors& inputs) {
+    for (Argument& argument : arguments_)
+        if (!argument.tensor.empty())
+            argument.value = reinterpret_cast<std::uintptr_t>(inputs.find(argument.tensor)->second.data());
+    kernel_ = host_.build(variant_);
+}
+
+void Reference::evaluate(std::span<const std::int64_t> which, double* expected, double* bound) const {
+    if (which.empty()) return;
+    auto count = static_cast<long long>(which.size());
+    const std::int64_t* elements = which.data();
+    std::vector<Argument> values = arguments_;
+    std::vector<void*> pointers = {&count, &elements, &expected, &bound};
+    for (Argument& argument : values) pointers.push_back(&argument.value);
+    kernel_.launch(host_.stream(), pointers.data());
+    host_.stream().synchronize();
+}
+
+}  // namespace kiln

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A reference template, bound to the variant whose output it checks: kernels_src/kiln/reference.h says what
+// such a template is. It runs on the host, one thread per element.
+#pragma once
+
+#include <kiln/run.h>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "run/guarded_tensor.h"
+
+namespace kiln {
+
+/// The inputs and inouts of a launch as they were before it, in host memory, by name.
+using HostTensors = std::map<std::string, HostBytes, std::less<>>;
+
+/// Not thread-safe.
+class Reference {
+  public:
+    /// host: the service that builds references. Checks all that can be checked without running it; builds
+    /// nothing. Throws TemplateError when the reference is not there or lacks what it needs.
+    Reference(Service& host, const Variant& tested, const Problem& problem, const Tensor& output);
+
+    const std::string& name() const { return variant_.template_name(); }
+    /// The tensors that it reads.
+    const std::vector<std::string>& inputs() const { return inputs_; }
+    /// Builds it and takes the addresses of its inputs, which must stay where they are. Throws BuildError.
+    void bind(const HostTensors& inputs);
+
+    /// What the elements `which` of the output should be, and how far off they may be. Throws DeviceError.
+    void evaluate(std::span<const std::int64_t> which, double* expected, double* bound) const;
+
+  private:
+    struct Argument {
+        std::string tensor;       ///< empty: a size
+        std::uint64_t value = 0;  ///< of a size, in the type that the reference declares; else an address
+    };
+
+    Service& host_;
+    Variant variant_;
+    std::vector<Argument> arguments_;  ///< behind the first four
+    std::vector<std::string> inputs_;
+    AnyKernel kernel_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a result says: whether all is right, in words what is not, rates.
+#include <kiln/run.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "base/words.h"
+
+namespace kiln {
+namespace {
+
+std::string figure(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", value);
+    return text;
+}
+
+std::string index_text(const std::vector<std::int64_t>& index) {
+    std::vector<std::string> parts;
+    for (const std::int64_t i : index) parts.push_back(std::to_string(i));
+    return "[" + join(parts) + "]";
+}
+
+std::string failure(const OutputCheck& output) {
+    const OutputCheck::Wrong& first = *output.first_wrong;
+    return std::to_string(output.wrong) + " of " + std::to_string(output.checked) + " checked elements of " +
+           output.tensor + " are wrong, the first at " + index_text(first.index) + ": " +
+           figure(first.found) + ", expected " + figure(first.expected) +
+           (std::isnan(first.bound) ? ", for which the reference gives no bound"
+            : first.bound > 0       ? " within " + figure(first.bound)
+                                    : " exactly") +
+           ".";
+}
+
+std::optional<double> rate(std::int64_t amount, const std::optional<TimeSummary>& time) {
+    if (!time || !(time->median_ms > 0) || amount <= 0) return std::nullopt;
+    return static_cast<double>(amount) / time->median_ms / 1e6;
+}
+
+}  // namespace
+
+bool RunResult::pass() const { return failures().empty(); }
+
+std::vector<std::string> RunResult::failures() const {
+    std::vector<std::string> sentences;
+    for (const OutputCheck& output : outputs_checked) {
+        if (output.wrong > 0) sentences.push_back(failure(output));
+        if (output.unwritten > 0)
+            sentences.push_back(std::to_string(output.unwritten) + " of " + std::to_string(output.elements) +
+                                " elements of " + output.tensor + " were never written.");
+    }
+    for (const std::string& tensor : overrun)
+        sentences.push_back("The kernel wrote behind the end of " + tensor + ".");
+    for (const std::string& tensor : changed)
+        sentences.push_back("The kernel wrote to its input " + tensor + ".");
+    for (const std::string& tensor : not_zeroed)
+        sentences.push_back("The kernel does not leave its scratch " + tensor +
+                            " zeroed, as the next launch needs it.");
+    for (const std::string& tensor : unstable)
+        sentences.push_back("Launches on the same inputs give different bits in " + tensor + ".");
+    return sentences;
+}
+
+std::optional<double> RunResult::gflops() const { return rate(problem.flops, time); }
+std::optional<double> RunResult::gbps() const { return rate(problem.bytes, time); }
+
+std::string_view name(Check check) {
+    return check == Check::full ? "full" : check == Check::sample ? "sample" : "none";
+}
+std::string_view name(Data data) { return data == Data::random ? "random" : "integers"; }
+
+}  // namespace kiln

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a run finds: right results pass, and each kind of wrong one is told as what it is.
+#include <cmath>
+#include <limits>
+
+#include "run/element.h"
+#include "run_support.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kRight = "if (i < n) y[i] = 2 * x[i];";
+
+class RunCheck : public Run {};
+
+TEST_F(RunCheck, ARightKernelPasses) {
+    RunOptions options;
+    options.iterations = 4;
+    const RunResult result = run_doubling(kRight, options);
+    EXPECT_TRUE(result.pass());
+    EXPECT_THAT(result.failures(), IsEmpty());
+    EXPECT_EQ(result.check, Check::full);
+    ASSERT_EQ(result.outputs_checked.size(), 1U);
+    const OutputCheck& y = result.outputs_checked[0];
+    EXPECT_EQ(y.tensor, "y");
+    EXPECT_EQ(y.elements, 1000U);
+    EXPECT_EQ(y.checked, 1000U);
+    EXPECT_EQ(y.wrong, 0U);
+    EXPECT_EQ(y.unwritten, 0U);
+    ASSERT_TRUE(result.time.has_value());
+    EXPECT_EQ(result.time->iterations, 4);
+    EXPECT_EQ(result.problem.flops, 1000);
+    EXPECT_EQ(result.problem.bytes, 8000);
+    EXPECT_NEAR(*result.gflops(), 1000 / result.time->median_ms / 1e6, 1e-9);
+    EXPECT_NEAR(*result.gbps(), 8000 / result.time->median_ms / 1e6, 1e-9);
+    EXPECT_THAT(result.outputs, IsEmpty());
+}
+
+TEST_F(RunCheck, TheWorstErrorIsTold) {
+    // Off by half of the bound at one element.
+    const RunResult result =
+        run_doubling("if (i < n) y[i] = 2 * x[i] * (i == 7 ? 1.00000024f : 1.0f);", once());
+    EXPECT_TRUE(result.pass());
+    EXPECT_GT(result.outputs_checked[0].worst, 0.2);
+    EXPECT_LT(result.outputs_checked[0].worst, 0.8);
+    EXPECT_GT(result.outputs_checked[0].max_abs_error, 0);
+}
+
+TEST_F(RunCheck, TheFirstWrongElementIsTold) {
+    const RunResult result = run_doubling("if (i < n) y[i] = (i == 41 || i == 700 ? 3 : 2) * x[i];", once());
+    EXPECT_FALSE(result.pass());
+    const OutputCheck& y = result.outputs_checked[0];
+    ASSERT_EQ(y.wrong, 2U);
+    ASSERT_TRUE(y.first_wrong.has_value());
+    EXPECT_THAT(y.first_wrong->index, ElementsAre(41));
+    EXPECT_NEAR(y.first_wrong->found, 1.5 * y.first_wrong->expected, 1e-6);
+    EXPECT_GT(y.worst, 1e5);
+    EXPECT_THAT(result.failures(),
+                ElementsAre(HasSubstr("2 of 1000 checked elements of y are wrong, the first at [41]")));
+}
+
+TEST_F(RunCheck, AnIndexHasOneNumberPerExtent) {
+    add_doubling_reference();
+    const RunResult result = run(
+        line_template("//@ size n = 60\n//@ input x [n]\n//@ output y [3, 4, n / 12] by doubling_reference\n",
+                      "int n, const float* x, float* y", "if (i < n) y[i] = (i == 33 ? -2 : 2) * x[i];"),
+        once());
+    ASSERT_TRUE(result.outputs_checked[0].first_wrong.has_value());
+    EXPECT_THAT(result.outputs_checked[0].first_wrong->index, ElementsAre(1, 2, 3));
+}
+
+TEST_F(RunCheck, AWriteBehindTheEndIsTold) {
+    const RunResult result = run_doubling("if (i < n) y[i] = 2 * x[i]; else if (i == n) y[i] = 0;", once());
+    EXPECT_THAT(result.overrun, ElementsAre("y"));
+    EXPECT_EQ(result.outputs_checked[0].wrong, 0U);
+    EXPECT_THAT(result.failures(), ElementsAre(HasSubstr("behind the end of y")));
+}
+
+TEST_F(RunCheck, AnUnwrittenElementIsTold) {
+    const RunResult result = run_doubling("if (i < n && i != 12) y[i] = 2 * x[i];", once());
+    EXPECT_EQ(result.outputs_checked[0].unwritten, 1U);
+    ASSERT_EQ(result.outputs_checked[0].wrong, 1U);
+    EXPECT_THAT(result.outputs_checked[0].first_wrong->index, ElementsAre(12));
+    EXPECT_THAT(result.failures(),
+                ::testing::Contains(HasSubstr("1 of 1000 elements of y were never written")));
+}
+
+TEST_F(RunCheck, AnUnwrittenElementThatNobodyComparesIsToldToo) {
+    const RunResult result = run(line_template("//@ size n = 100\n//@ output y [n]\n", "int n, float* y",
+                                               "if (i < n && i != 12) y[i] = 1;"),
+                                 once());
+    EXPECT_EQ(result.outputs_checked[0].checked, 0U);
+    EXPECT_EQ(result.outputs_checked[0].unwritten, 1U);
+    EXPECT_FALSE(result.pass());
+}
+
+TEST_F(RunCheck, AChangedInputIsTold) {
+    const RunResult result = run_doubling(
+        "if (i < n) y[i] = 2 * x[i];\n    if (i == n - 1) const_cast<float*>(x)[i] = 9;", once());
+    EXPECT_THAT(result.changed, ElementsAre("x"));
+    EXPECT_FALSE(result.pass());
+}
+
+TEST_F(RunCheck, ANanIsWrongWhereNoneIsExpected) {
+    const RunResult result =
+        run_doubling("if (i < n) y[i] = i == 3 ? 0.0f / (x[i] - x[i]) : 2 * x[i];", once());
+    const OutputCheck& y = result.outputs_checked[0];
+    ASSERT_EQ(y.wrong, 1U);
+    EXPECT_EQ(y.unwritten, 0U);  // it is another NaN than the poison
+    EXPECT_TRUE(std::isnan(y.first_wrong->found));
+    EXPECT_TRUE(std::isinf(y.worst));
+}
+
+TEST_F(RunCheck, NansAndInfinitiesAreRightWhereTheyAreExpected) {
+    add_template("odd_reference",
+                 reference_template("odd_reference", "",
+                                    "expected[i] = e == 0 ? 0.0 / 0.0 : e == 1 ? 1 / 0.0 : 1;\n"
+                                    "    bound[i] = 0;",
+                                    ""));
+    const auto odd = [](const std::string& body) {
+        return line_template(
+            "//@ size n = 4\n//@ output y [n] by odd_reference\n", "int n, float* y",
+            "const float zero = static_cast<float>(n - 4);\n    if (i < n) y[i] = " + body + ";");
+    };
+    EXPECT_TRUE(run(odd("i == 0 ? zero / zero : i == 1 ? 1 / zero : 1"), once()).pass());
+    EXPECT_EQ(run(odd("i == 1 ? 1 / zero : 1"), once()).outputs_checked[0].wrong, 1U);
+    EXPECT_EQ(run(odd("i == 0 ? zero / zero : i == 1 ? -1 / zero : 1"), once()).outputs_checked[0].wrong, 1U);
+    EXPECT_EQ(run(odd("i == 0 ? zero / zero : 1 / zero"), once()).outputs_checked[0].wrong, 2U);
+}
+
+TEST_F(RunCheck, AnInfiniteBoundLeavesAnElementUnchecked) {
+    add_template(
+        "loose_reference",
+        reference_template("loose_reference", "", "expected[i] = 1;\n    bound[i] = e < 10 ? 1 / 0.0 : 0;"));
+    const RunResult result = run(line_template("//@ size n = 40\n//@ output y [n] by loose_reference\n",
+                                               "int n, float* y", "if (i < n) y[i] = i < 10 ? 5 : 1;"),
+                                 once());
+    EXPECT_TRUE(result.pass());
+    EXPECT_EQ(result.outputs_checked[0].checked, 30U);
+}
+
+TEST_F(RunCheck, ABoundThatIsNoNumberHoldsNothing) {
+    add_template("void_reference",
+                 reference_template("void_reference", "", "expected[i] = 1;\n    bound[i] = 0.0 / 0.0;"));
+    EXPECT_FALSE(run(line_template("//@ size n = 4\n//@ output y [n] by void_reference\n", "int n, float* y",
+                                   "if (i < n) y[i] = 2;"),
+                     once())
+                     .pass());
+}
+
+TEST_F(RunCheck, AnElementThatTheReferenceLeavesOutIsWrong) {
+    add_template("lazy_reference",
+                 reference_template("lazy_reference", "", "if (e % 2 == 0) expected[i] = bound[i] = 0;"));
+    // 0 is what the memory of `expected` happens to hold.
+    const std::string zeros = line_template("//@ size n = 40\n//@ output y [n] by lazy_reference exact\n",
+                                            "int n, float* y", "if (i < n) y[i] = 0;");
+    for (const Data data : {Data::random, Data::integers}) {
+        RunOptions options = once();
+        options.data = data;
+        const RunResult result = run(zeros, options);
+        EXPECT_EQ(result.outputs_checked[0].wrong, 20U) << name(data);
+        EXPECT_THAT(result.failures(), ElementsAre(HasSubstr("for which the reference gives no bound")));
+    }
+}
+
+TEST_F(RunCheck, ABoundBelowZeroLeavesNothingUnchecked) {
+    add_template("minus_reference",
+                 reference_template("minus_reference", "", "expected[i] = 1;\n    bound[i] = -1 / 0.0;"));
+    EXPECT_FALSE(run(line_template("//@ size n = 4\n//@ output y [n] by minus_reference\n", "int n, float* y",
+                                   "if (i < n) y[i] = 2;"),
+                     once())
+                     .pass());
+}
+
+TEST_F(RunCheck, OverflowToInfinityIsTheRightRounding) {
+    add_template("large_reference",
+                 reference_template("large_reference", "",
+                                    "expected[i] = e == 0 ? 65519 : e == 1 ? 65520 : -1e9;\n"
+                                    "    bound[i] = 0;"));
+    const auto large = [](const std::string& first) {
+        return line_template(
+            "//@ size n = 3\n//@ output y [n] by large_reference exact\n", "int n, kiln::half* y",
+            "if (i < n) y[i] = kiln::half(i == 0 ? " + first + " : i == 1 ? 65520.0f : -1e9f);");
+    };
+    RunOptions options = once();
+    options.data = Data::integers;
+    EXPECT_TRUE(run(large("65519.0f"), options).pass());
+    EXPECT_EQ(run(large("65521.0f"), options).outputs_checked[0].wrong, 1U);
+}
+
+TEST_F(RunCheck, ExactMeansEqualOnIntegersOnly) {
+    add_doubling_reference();
+    const std::string slightly_off = doubling("if (i < n) y[i] = 2 * x[i] * 1.00000024f;");
+    EXPECT_TRUE(run(slightly_off, once()).pass());
+    RunOptions integers = once();
+    integers.data = Data::integers;
+    const RunResult result = run(slightly_off, integers);
+    ASSERT_FALSE(result.pass());
+    EXPECT_THAT(result.failures()[0], HasSubstr(" exactly."));
+    EXPECT_TRUE(run(doubling(kRight), integers).pass());
+}
+
+TEST_F(RunCheck, ASampleFindsAWrongLastElement) {
+    add_doubling_reference();
+    RunOptions options = once({{"n", 300001}});
+    options.check = Check::sample;
+    const RunResult result = run(doubling("if (i < n) y[i] = (i == n - 1 ? 3 : 2) * x[i];"), options);
+    EXPECT_EQ(result.check, Check::sample);
+    const OutputCheck& y = result.outputs_checked[0];
+    EXPECT_GE(y.checked, 60000U);
+    EXPECT_LE(y.checked, 70000U);
+    ASSERT_EQ(y.wrong, 1U);
+    EXPECT_THAT(y.first_wrong->index, ElementsAre(300000));
+    EXPECT_TRUE(run(doubling(kRight), options).pass());
+}
+
+TEST_F(RunCheck, ASampleFindsAnyUnwrittenElement) {
+    add_doubling_reference();
+    RunOptions options = once({{"n", 300001}});
+    options.check = Check::sample;
+    // 123457 lies at no edge.
+    const RunResult result = run(doubling("if (i < n && i != 123457) y[i] = 2 * x[i];"), options);
+    EXPECT_EQ(result.outputs_checked[0].unwritten, 1U);
+    EXPECT_FALSE(result.pass());
+}
+
+TEST_F(RunCheck, FullComparesEveryElementOverManyChunks) {
+    add_doubling_reference();
+    RunOptions options = once({{"n", 700001}});
+    options.check = Check::full;
+    const RunResult result = run(doubling("if (i < n) y[i] = (i == 654321 ? 3 : 2) * x[i];"), options);
+    EXPECT_EQ(result.outputs_checked[0].checked, 700001U);
+    ASSERT_EQ(result.outputs_checked[0].wrong, 1U);
+    EXPECT_THAT(result.outputs_checked[0].first_wrong->index, ElementsAre(654321));
+}
+
+TEST_F(RunCheck, WithoutACheckNothingIsCompared) {
+    RunOptions options = once();
+    options.check = Check::none;
+    const RunResult result = run_doubling("if (i < n) y[i] = 7;", options);
+    EXPECT_TRUE(result.pass());
+    EXPECT_THAT(result.outputs_checked, IsEmpty());
+    EXPECT_EQ(result.check, Check::none);
+}
+
+TEST_F(RunCheck, ScratchThatIsToBeLeftZeroedIsLookedAt) {
+    add_doubling_reference();
+    const auto counting = [](const std::string& at_the_end) {
+        return line_template(
+            "//@ size n = 31\n//@ input x [n]\n//@ output y [n] by doubling_reference\n"
+            "//@ scratch count [1] = 0\n",
+            "int n, const float* x, float* y, unsigned* count",
+            "if (i < n) y[i] = (count[0] == 0 ? 2 : 3) * x[i];\n    __syncthreads();\n"
+            "    if (i == 0) count[0] = " +
+                at_the_end + ";");
+    };
+    EXPECT_TRUE(run(counting("0"), {}).pass());
+    const RunResult dirty = run(counting("1"), once());
+    EXPECT_THAT(dirty.not_zeroed, ElementsAre("count"));
+    EXPECT_THAT(dirty.unstable, IsEmpty());
+    EXPECT_EQ(dirty.outputs_checked[0].wrong, 0U);
+    // The first launch was right, the next is not.
+    EXPECT_THAT(run(counting("1"), {}).unstable, ElementsAre("y"));
+}
+
+TEST_F(RunCheck, OtherScratchIsPoisonedAndMayBeLeftAsItIs) {
+    add_doubling_reference();
+    const auto text = [](const std::string& body) {
+        return line_template(
+            "//@ size n = 31\n//@ input x [n]\n//@ output y [n] by doubling_reference\n"
+            "//@ scratch s [n]\n",
+            "int n, const float* x, float* y, float* s", body);
+    };
+    EXPECT_TRUE(run(text("if (i < n) { s[i] = x[i]; y[i] = 2 * s[i]; }"), {}).pass());
+    EXPECT_FALSE(run(text("if (i < n) y[i] = 2 * x[i] + s[i] * 0;"), once()).pass());
+}
+
+TEST_F(RunCheck, AnInoutIsCheckedAgainstWhatItWas) {
+    add_template("add_reference",
+                 reference_template("add_reference", "const float* y, const int* x",
+                                    "expected[i] = kiln::wide(y[e]) + x[e];\n    bound[i] = 1e-5;"));
+    const auto text = [](const std::string& body) {
+        return line_template("//@ size n = 100\n//@ input x [n] in 1..9\n//@ inout y [n] by add_reference\n",
+                             "int n, const int* x, float* y", body);
+    };
+    RunOptions options;
+    options.keep_results = true;
+    const RunResult result = run(text("if (i < n) y[i] += x[i];"), options);
+    EXPECT_THAT(result.failures(), IsEmpty());
+    EXPECT_THAT(result.unstable, IsEmpty());
+    EXPECT_EQ(result.outputs.size(), 1U);
+    EXPECT_FALSE(run(text("if (i < n) y[i] -= x[i];"), once()).pass());
+}
+
+TEST_F(RunCheck, AReferenceTakesTheVariantsValuesAndSizes) {
+    add_template("power_reference",
+                 reference_template(
+                     "power_reference", "long long n, const T* x",
+                     "double power = 1;\n    for (int p = 0; p < POWER; ++p) power *= kiln::wide(x[e]);\n"
+                     "    expected[i] = power + n;\n    bound[i] = 1e-3 * n;",
+                     "//@ param T type in half, float = half\n//@ param POWER int in 1..4 = 1\n"));
+    const std::string text = line_template(
+        "//@ param T type in half, float = float\n//@ param POWER int in 1..4 = 1\n//@ param OTHER int in "
+        "1..2 = 1\n"
+        "//@ size n = 100\n//@ input x [n]\n//@ output y [n] by power_reference\n",
+        "int n, const T* x, float* y",
+        "float power = 1;\n    for (int p = 0; p < POWER && i < n; ++p) power *= static_cast<float>(x[i]);\n"
+        "    if (i < n) y[i] = power + n;");
+    for (const char* type : {"half", "float"})
+        EXPECT_TRUE(run(text, once(), {{"T", type}, {"POWER", 3}}).pass()) << type;
+    EXPECT_TRUE(run(text, once({{"n", 1}}), {{"POWER", 2}}).pass());
+}
+
+TEST_F(RunCheck, AReferenceThatDoesNotAllowTheValuesIsRefused) {
+    add_template("few_reference", reference_template("few_reference", "", "expected[i] = bound[i] = 0;",
+                                                     "//@ param POWER int in 1..2 = 1\n"));
+    const std::string text = line_template(
+        "//@ param POWER int in 1..4 = 1\n//@ size n = 100\n//@ output y [n] by few_reference\n",
+        "int n, float* y", "if (i < n) y[i] = 0;");
+    EXPECT_TRUE(run(text, once(), {{"POWER", 2}}).pass());
+    EXPECT_THAT(
+        message_of<TemplateError>([&] {
+            run(text, once(), {{"POWER", 3}});
+        }),
+        AllOf(HasSubstr("few_reference can't be the reference of tested POWER=3"), HasSubstr("1..2")));
+}
+
+TEST(Element, RoundingIsToNearestEvenAndOnce) {
+    EXPECT_EQ(rounded<half>(1 + 0x1p-11), 1);
+    EXPECT_EQ(rounded<half>(1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);  // by way of float it would be 1
+    EXPECT_EQ(rounded<half>(1 + 3 * 0x1p-11), 1 + 0x1p-9);
+    EXPECT_EQ(rounded<half>(0x1p-25), 0);
+    EXPECT_EQ(rounded<half>(0x1.8p-25), 0x1p-24);
+    EXPECT_EQ(rounded<half>(65519.99), 65504);
+    EXPECT_EQ(rounded<half>(-65520), -INFINITY);
+    EXPECT_EQ(rounded<bfloat16>(1 + 0x1p-8), 1);
+    EXPECT_EQ(rounded<bfloat16>(1 + 0x1p-8 + 0x1p-50), 1 + 0x1p-7);
+    EXPECT_EQ(rounded<float>(1 + 0x1p-24 + 0x1p-52), 1 + 0x1p-23);
+    EXPECT_EQ(rounded<float>(1e39), INFINITY);
+    EXPECT_EQ(rounded<double>(0.1), 0.1);
+    for (int bits = 0; bits < 0x10000; ++bits) {
+        half value;
+        value.bits = static_cast<std::uint16_t>(bits);
+        const double exact = wide(value);
+        if (!std::isnan(exact)) {
+            ASSERT_EQ(rounded<half>(exact), exact) << bits;
+        }
+    }
+}
+
+TEST(Element, PoisonIsANanOfItsOwn) {
+    const auto poisoned = []<class T>(T) {
+        const std::uint32_t words[2] = {kPoison<T>, kPoison<T>};
+        T value;
+        std::memcpy(static_cast<void*>(&value), words, sizeof value);
+        EXPECT_TRUE(is_poison(value));
+        return wide(value);
+    };
+    for (const char* type : {"half", "bfloat16", "float", "double"}) {
+        EXPECT_TRUE(std::isnan(with_element(type, poisoned))) << type;
+        // What arithmetic gives on NVIDIA, AMD and x86.
+        with_element(type, []<class T>(T) {
+            for (const std::uint64_t bits :
+                 {0x7fffULL, 0x7e00ULL, 0xfe00ULL, 0x7fc0ULL, 0x7fffffffULL, 0x7fc00000ULL, 0xffc00000ULL,
+                  0x7fffffffffffffffULL, 0x7ff8000000000000ULL, 0xfff8000000000000ULL}) {
+                T value;
+                std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
+                EXPECT_FALSE(is_poison(value)) << bits;
+            }
+        });
+    }
+    EXPECT_THAT(message_of<UsageError>([] { with_element("float4", [](auto) {}); }), HasSubstr("'float4'"));
+}
+
+}  // namespace
+}  // namespace kiln::test

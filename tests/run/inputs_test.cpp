@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What inputs hold, and which elements a sample takes.
+#include "run/inputs.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "run/parallel.h"
+#include "run/sample.h"
+#include "run_support.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+template <class T>
+std::vector<T> made(const Tensor& tensor, Data data, std::uint64_t seed, std::int64_t first,
+                    std::size_t count) {
+    std::vector<T> elements(count);
+    make_elements(tensor, data, seed, first, std::as_writable_bytes(std::span(elements)));
+    return elements;
+}
+
+Tensor tensor_of(const std::string& type, std::size_t bytes, std::int64_t count, Fill fill,
+                 std::int64_t low = 0, std::int64_t high = 0) {
+    Tensor tensor;
+    tensor.name = "x";
+    tensor.type = type;
+    tensor.element_bytes = bytes;
+    tensor.extents = {count};
+    tensor.fill = fill;
+    tensor.low = low;
+    tensor.high = high;
+    return tensor;
+}
+
+TEST(Inputs, AreFunctionsOfTheSeedTheNameAndTheNumber) {
+    Tensor tensor = tensor_of("float", 4, 200000, Fill::uniform);
+    const auto all = made<float>(tensor, Data::random, 1, 0, 200000);
+    EXPECT_EQ(made<float>(tensor, Data::random, 1, 0, 200000), all);
+    const auto part = made<float>(tensor, Data::random, 1, 123456, 1000);
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 123456));
+    EXPECT_NE(made<float>(tensor, Data::random, 2, 0, 200000), all);
+    tensor.name = "y";
+    EXPECT_NE(made<float>(tensor, Data::random, 1, 0, 200000), all);
+}
+
+TEST(Inputs, AreTheSameForEver) {
+    // Recorded results depend on them.
+    const auto floats = made<float>(tensor_of("float", 4, 3, Fill::uniform), Data::random, 1, 0, 3);
+    EXPECT_EQ(floats, (std::vector<float>{-0x1.b8ea08p-2F, 0x1.c0575p-3F, 0x1.0594dcp-1F}));
+    const auto places = made<int>(tensor_of("int", 4, 5, Fill::permutation), Data::random, 1, 0, 5);
+    EXPECT_EQ(places, (std::vector<int>{3, 4, 0, 2, 1}));
+}
+
+TEST(Inputs, UniformFloatsFillTheirRange) {
+    const auto all = made<float>(tensor_of("float", 4, 100000, Fill::uniform), Data::random, 1, 0, 100000);
+    EXPECT_GE(*std::min_element(all.begin(), all.end()), -1);
+    EXPECT_LT(*std::min_element(all.begin(), all.end()), -0.999);
+    EXPECT_LT(*std::max_element(all.begin(), all.end()), 1);
+    EXPECT_GT(*std::max_element(all.begin(), all.end()), 0.999);
+    EXPECT_NEAR(std::accumulate(all.begin(), all.end(), 0.0) / 100000, 0, 0.01);
+}
+
+TEST(Inputs, IntegersAreFromMinusTwoToTwo) {
+    const auto all = made<float>(tensor_of("float", 4, 1000, Fill::uniform), Data::integers, 1, 0, 1000);
+    EXPECT_EQ(std::set<float>(all.begin(), all.end()), (std::set<float>{-2, -1, 0, 1, 2}));
+}
+
+TEST(Inputs, BytesTakeAllTheirValues) {
+    const auto all =
+        made<std::int8_t>(tensor_of("signed char", 1, 10000, Fill::uniform), Data::random, 1, 0, 10000);
+    EXPECT_EQ((std::set<int>(all.begin(), all.end()).size()), 256U);
+}
+
+TEST(Inputs, ARangeTakesBothEnds) {
+    const auto all = made<int>(tensor_of("int", 4, 1000, Fill::range, -3, 4), Data::random, 1, 0, 1000);
+    EXPECT_EQ((std::set<int>(all.begin(), all.end())), (std::set<int>{-3, -2, -1, 0, 1, 2, 3, 4}));
+    EXPECT_THAT(message_of<VariantError>([] {
+                    made<std::int8_t>(tensor_of("signed char", 1, 9, Fill::range, 0, 128), Data::random, 1, 0,
+                                      9);
+                }),
+                HasSubstr("0 to 128"));
+}
+
+TEST(Inputs, APermutationTakesEachOnce) {
+    for (const std::int64_t count : {1, 2, 3, 4, 5, 16, 17, 1000, 65537}) {
+        auto all = made<int>(tensor_of("int", 4, count, Fill::permutation), Data::random, 1, 0,
+                             static_cast<std::size_t>(count));
+        std::vector<int> ordered(all.size());
+        std::iota(ordered.begin(), ordered.end(), 0);
+        if (count > 100) {
+            EXPECT_NE(all, ordered);
+        }
+        std::sort(all.begin(), all.end());
+        EXPECT_EQ(all, ordered) << count;
+    }
+    EXPECT_THROW(
+        made<std::int8_t>(tensor_of("signed char", 1, 129, Fill::permutation), Data::random, 1, 0, 129),
+        VariantError);
+}
+
+TEST(Sample, HasTheEndsTheCornersAndThePowersOfTwo) {
+    const std::vector<std::int64_t> extents = {1000, 70000, 100};
+    const auto sample = sample_elements(extents, 65536, 1);
+    EXPECT_EQ(sample, sample_elements(extents, 65536, 1));
+    EXPECT_NE(sample, sample_elements(extents, 65536, 2));
+    EXPECT_GE(sample.size(), 65536U);
+    EXPECT_LE(sample.size(), 66000U);
+    const std::set<std::int64_t> elements(sample.begin(), sample.end());
+    EXPECT_EQ(elements.size(), sample.size());
+    EXPECT_EQ(*elements.begin(), 0);
+    EXPECT_EQ(*elements.rbegin(), 6999999999);
+    for (const std::int64_t element :
+         {std::int64_t{99}, std::int64_t{6999900}, std::int64_t{6993000000}, (std::int64_t{1} << 31) - 1,
+          std::int64_t{1} << 31, std::int64_t{1} << 32})
+        EXPECT_EQ(elements.count(element), 1U) << element;
+    // The most telling come first: a shorter sample has them too.
+    EXPECT_EQ(sample[0], 0);
+    EXPECT_EQ(sample[1], 6999999999);
+    EXPECT_LT(std::find(sample.begin(), sample.end(), std::int64_t{1} << 31) - sample.begin(), 1024);
+}
+
+TEST(Sample, OfAFewIsAll) {
+    const std::vector<std::int64_t> extents = {3, 5};
+    EXPECT_EQ(sample_elements(extents, 100, 1).size(), 15U);
+    EXPECT_EQ(sample_elements(extents, 15, 1).size(), 15U);
+    const std::vector<std::int64_t> flat = {70000};
+    EXPECT_GE(sample_elements(flat, 65536, 1).size(), 60000U);
+}
+
+TEST(RunParallel, CoversEveryNumberOnceAndPassesErrorsOn) {
+    std::vector<int> seen(100001);
+    parallel_for(100001, 1000, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) ++seen[static_cast<std::size_t>(i)];
+    });
+    EXPECT_THAT(seen, Each(1));
+    parallel_for(0, 10, [](std::int64_t, std::int64_t) { FAIL(); });
+    EXPECT_THROW(parallel_for(100, 1, [](std::int64_t, std::int64_t) { throw UsageError("x"); }), UsageError);
+}
+
+}  // namespace
+}  // namespace kiln::test
