@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // fuzz-seeds DIRECTORY: writes to DIRECTORY/<fuzzer>/ a few sound inputs, from which mutations start.
+#include <elf.h>
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -44,6 +46,56 @@ Source sample_source(int number) {
     const std::string text = "#include \"kiln/device.h\"\nconstexpr int BM = " + std::to_string(number) +
                              ";\nusing T = kiln::half;\n#line 1 \"k.cu\"\nvoid k() {}\n";
     return {"k.cu", "k", text, {{"kiln/device.h", "// prelude\n"}}};
+}
+
+/// The least that has all tables: sections .text.kernel, .nv.info, .note and the tables of names and symbols.
+std::string sample_elf(bool cuda) {
+    const std::string names("\0.text.kernel\0.nv.info\0.note\0.symtab\0.strtab\0kernel", 52);
+    Elf64_Sym symbols[2] = {};
+    symbols[1].st_name = 45;
+    symbols[1].st_shndx = 1;
+    symbols[1].st_size = 32;
+    const std::string code("\x23\x72\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x84\x79\0\0\0\0\0\0\0\x0c\0\0\0\0\0\0", 32);
+    const std::string info("\x04\x2f\x08\0\x01\0\0\0\x20\0\0\0", 12);
+    const std::string metadata = std::string("\x82\xae") + "amdhsa.kernels" +
+                                 "\x91\x82\xa5.name\xa6kernel\xab.vgpr_count\x20\xad" + "amdhsa.target\xb9" +
+                                 "amdgcn-amd-amdhsa--gfx90a";
+    std::string note("\x07\0\0\0", 4);
+    note += static_cast<char>(metadata.size());
+    note += std::string("\0\0\0\x20\0\0\0AMDGPU\0\0", 15) + metadata;
+    note.resize((note.size() + 3) / 4 * 4);
+    struct Section {
+        unsigned name, type, link;
+        std::string bytes;
+    };
+    const Section sections[] = {
+        {1, SHT_PROGBITS, 0, code},
+        {14, 0x70000000, 4, info},
+        {23, SHT_NOTE, 0, note},
+        {29, SHT_SYMTAB, 5, std::string(reinterpret_cast<char*>(symbols), sizeof symbols)},
+        {37, SHT_STRTAB, 0, names}};
+    Elf64_Ehdr header = {};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_machine = cuda ? 190 : 224;
+    header.e_flags = 90;
+    header.e_shentsize = sizeof(Elf64_Shdr);
+    header.e_shnum = 6;
+    header.e_shstrndx = 5;
+    std::string content, table(sizeof(Elf64_Shdr), '\0');
+    for (const Section& section : sections) {
+        Elf64_Shdr row = {};
+        row.sh_name = section.name;
+        row.sh_type = section.type;
+        row.sh_link = section.link;
+        row.sh_offset = sizeof header + content.size();
+        row.sh_size = section.bytes.size();
+        content += section.bytes;
+        table.append(reinterpret_cast<const char*>(&row), sizeof row);
+    }
+    header.e_shoff = sizeof header + content.size();
+    return std::string(reinterpret_cast<const char*>(&header), sizeof header) + content + table;
 }
 
 void write_seeds(Corpus& corpus) {
@@ -105,6 +157,13 @@ void write_seeds(Corpus& corpus) {
     for (const char* url :
          {"redis://cache.example", "rediss://user:p%40ss@[::1]:6380/3", "redis://:word@10.0.0.1/15"})
         corpus.add("redis", url);
+
+    for (const bool cuda : {true, false}) corpus.add("resources", sample_elf(cuda));
+    corpus.add("resources",
+               "ptxas info    : Compiling entry function 'kernel' for 'sm_90a'\n"
+               "ptxas info    : Function properties for kernel\n"
+               "    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads\n"
+               "ptxas info    : Used 10 registers, used 0 barriers, 16 bytes smem\n");
 }
 
 }  // namespace

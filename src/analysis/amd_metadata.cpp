@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the note section to the kernel's map.
+#include "analysis/amd_metadata.h"
+
+#include <elf.h>
+
+#include <utility>
+
+#include "analysis/msgpack.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint32_t kAmdgpuMetadata = 32;  // NT_AMDGPU_METADATA
+
+std::span<const std::byte> metadata_note(const ElfView& elf) {
+    for (const ElfSection& section : elf.sections()) {
+        if (section.type != SHT_NOTE) continue;
+        std::uint64_t at = 0;
+        const std::uint64_t total = section.bytes.size();
+        while (total - at >= sizeof(Elf64_Nhdr)) {
+            const auto note = read_at<Elf64_Nhdr>(section.bytes, at);
+            const auto padded = [](std::uint64_t bytes) { return (bytes + 3) / 4 * 4; };
+            const std::uint64_t content = at + sizeof(Elf64_Nhdr) + padded(note.n_namesz);
+            if (content > total || note.n_descsz > total - content) break;
+            if (note.n_type == kAmdgpuMetadata) return section.bytes.subspan(content, note.n_descsz);
+            if (padded(note.n_descsz) > total - content) break;
+            at = content + padded(note.n_descsz);
+        }
+    }
+    return {};
+}
+
+/// Reads one kernel's map; the second is its name.
+std::optional<std::pair<AmdKernelMetadata, std::string_view>> read_kernel(MsgpackCursor& cursor) {
+    const auto pairs = cursor.map();
+    if (!pairs) return std::nullopt;
+    AmdKernelMetadata kernel;
+    std::string_view name;
+    const std::pair<std::string_view, std::optional<std::uint64_t>*> numbers[] = {
+        {".vgpr_count", &kernel.vgprs},
+        {".agpr_count", &kernel.agprs},
+        {".sgpr_count", &kernel.sgprs},
+        {".vgpr_spill_count", &kernel.vgpr_spills},
+        {".sgpr_spill_count", &kernel.sgpr_spills},
+        {".group_segment_fixed_size", &kernel.group_bytes},
+        {".private_segment_fixed_size", &kernel.private_bytes},
+    };
+    for (std::uint64_t i = 0; i < *pairs; ++i) {
+        const auto key = cursor.text();
+        if (!key) return std::nullopt;
+        bool known = false;
+        for (const auto& [number_key, number] : numbers) {
+            if (*key != number_key) continue;
+            *number = cursor.number();
+            known = true;
+        }
+        if (*key == ".name") {
+            name = cursor.text().value_or("");
+            known = true;
+        }
+        if (!known) cursor.skip();
+        if (cursor.failed()) return std::nullopt;
+    }
+    return std::pair(std::move(kernel), name);
+}
+
+}  // namespace
+
+std::optional<AmdKernelMetadata> amd_metadata(const ElfView& elf, std::string_view kernel) {
+    MsgpackCursor cursor(metadata_note(elf));
+    const auto pairs = cursor.map();
+    if (!pairs) return std::nullopt;
+    std::optional<AmdKernelMetadata> found;
+    std::string_view target;
+    for (std::uint64_t i = 0; i < *pairs && !cursor.failed(); ++i) {
+        const auto key = cursor.text();
+        if (!key) break;
+        if (*key == "amdhsa.target") {
+            target = cursor.text().value_or("");
+        } else if (*key == "amdhsa.kernels") {
+            const auto count = cursor.array();
+            for (std::uint64_t k = 0; count && k < *count; ++k) {
+                auto one = read_kernel(cursor);
+                if (!one) break;
+                if (one->second == kernel) found = std::move(one->first);
+            }
+        } else {
+            cursor.skip();
+        }
+    }
+    // "amdgcn-amd-amdhsa--gfx90a:xnack-"
+    if (const std::size_t arch = target.rfind("gfx"); found && arch != std::string_view::npos)
+        found->arch = target.substr(arch, target.find(':', arch) - arch);
+    return found;
+}
+
+}  // namespace kiln
