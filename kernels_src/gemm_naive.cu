@@ -9,6 +9,13 @@
 //@ param   BY  int in 1, 2, 4, 8, 16, 32 = 16        "rows of C per block"
 //@ block   BX, BY
 //@ grid    ceil_div(n, BX) * ceil_div(m, BY)
+//@ size    m = 4096 test 2 * BY + 1  "rows of A and C"
+//@ size    n = 4096 test 3 * BX - 1  "columns of B and C"
+//@ size    k = 4096 test 37          "columns of A, rows of B"
+//@ input   a [m, k]
+//@ input   b [k, n]
+//@ output  c [m, n] by gemm_reference exact
+//@ flops   2 * m * n * k
 #include "kiln/device.h"
 
 extern "C" __global__ __launch_bounds__(BX * BY) void gemm_naive(int m, int n, int k, const T* __restrict__ a,

@@ -10,6 +10,14 @@
 //@ block   TILE, TILE
 //@ grid    ceil_div(n, TILE) * ceil_div(m, TILE)
 //@ shared  static 2 * TILE * TILE * sizeof(T)
+//@ size    m = 4096 test TILE + 1      "rows of A and C"
+//@ size    n = 4096 test 2 * TILE - 1  "columns of B and C"
+//@ size    k = 4096 test 2 * TILE + 3  "columns of A, rows of B"
+//@ input   a [m, k]
+//@ input   b [k, n]
+//@ output  c [m, n] by gemm_reference exact
+//@ flops   2 * m * n * k
+//@ naive   gemm_naive
 #include "kiln/device.h"
 
 extern "C" __global__ __launch_bounds__(TILE * TILE) void gemm_square(int m, int n, int k,

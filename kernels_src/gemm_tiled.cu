@@ -6,21 +6,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_tiled
-//@ param   T    type in half, bfloat16, float = half  "element type of A and B; C is float"
-//@ param   BM   int in 16, 32, 64, 128 = 64           "rows of C per block"
-//@ param   BN   int in 16, 32, 64, 128 = 64           "columns of C per block"
-//@ param   BK   int in 8, 16, 32, 64 = 32             "steps of k per tile"
-//@ param   TM   int in 1, 2, 4, 8 = 4                 "rows of C per thread"
-//@ param   TN   int in 1, 2, 4, 8 = 4                 "columns of C per thread"
-//@ param   PAD  int in 0, 1, 2, 4, 8 = 2              "extra elements per row of the B tile"
-//@ param   VEC  int in 1, 2, 4, 8 = 1                 "elements per access to global memory and to the B tile"
+//@ param   T       type in half, bfloat16, float = half        "element type of A and B; C is float"
+//@ param   BM      int in 16, 32, 64, 128 = 64                 "rows of C per block"
+//@ param   BN      int in 16, 32, 64, 128 = 64                 "columns of C per block"
+//@ param   BK      int in 8, 16, 32, 64 = 32                   "steps of k per tile"
+//@ param   TM      int in 1, 2, 4, 8 = 4                       "rows of C per thread"
+//@ param   TN      int in 1, 2, 4, 8 = 4                       "columns of C per thread"
+//@ param   PAD     int in 0, 1, 2, 4, 8 = 2                    "extra elements per row of the B tile"
+//@ param   VEC     int in 1, 2, 4, 8 = 1                       "elements per access to global memory and to the B tile"
+//@ param   UNROLL  int in 1, 2, 4, 8, 64 = 8                   "steps of k per turn of the innermost loop; 64: all of a tile's"
 //@ require TN % VEC == 0            "a thread's TN columns are read VEC at a time"
 //@ require BK % VEC == 0            "a row of the A tile is filled VEC elements at a time"
 //@ require (BN + PAD) % VEC == 0    "the pitch of the B tile, BN + PAD, must be a multiple of VEC, or vector accesses are misaligned"
 //@ require VEC * sizeof(T) <= 16    "one access moves 16 bytes at most"
+//@ require threads * (TM * TN + TM + TN + BK / 2 + 24) <= device.registers_per_block  "the results, fragments and addresses of all threads must fit the registers: use more results per thread, or a smaller BK"
 //@ block   BN / TN, BM / TM
 //@ grid    ceil_div(n, BN) * ceil_div(m, BM)
 //@ shared  (BM * BK + BK * (BN + PAD)) * sizeof(T)
+//@ size    m = 4096 test BM + 1      "rows of A and C"
+//@ size    n = 4096 test 2 * BN - 1  "columns of B and C"
+//@ size    k = 4096 test 2 * BK + 3  "columns of A, rows of B"
+//@ input   a [m, k]
+//@ input   b [k, n]
+//@ output  c [m, n] by gemm_reference exact
+//@ flops   2 * m * n * k
+//@ naive   gemm_naive
 #include "kiln/device.h"
 
 using kiln::i64;
@@ -101,7 +111,7 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_tiled(int m, int n, 
         a += BK;
         b += static_cast<i64>(BK) * n;
         __syncthreads();
-#pragma unroll 8
+#pragma unroll UNROLL
         for (int step = 0; step < BK; ++step) {
             float a_values[TM];
             float b_values[TN];

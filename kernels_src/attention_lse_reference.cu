@@ -1,0 +1,29 @@
+// attention_lse_reference: ln(sum of e^score) of each query in double
+//
+// The bound of each element, and its derivation: kiln/attention_bound.h.
+// SPDX-License-Identifier: Apache-2.0
+//
+//@ kernel  attention_lse_reference
+//@ param   T       type in half, bfloat16, float = half
+//@ param   HEAD    int in 64, 128 = 64
+//@ param   CAUSAL  bool = false
+//@ backend host
+//@ block   64
+//@ grid    ceil_div(count, 64)
+#include "kiln/attention_bound.h"
+
+extern "C" __global__ void attention_lse_reference(long long count, const long long* __restrict__ which,
+                                                   double* __restrict__ expected, double* __restrict__ bound,
+                                                   int group, int queries, int keys, const T* __restrict__ q,
+                                                   const T* __restrict__ k) {
+    const long long i = static_cast<long long>(blockIdx.x) * kiln::kAttentionThreads + threadIdx.x;
+    if (i >= count) return;
+    const long long row = which ? which[i] : i;
+    const T* const head_k = k + row / queries / group * keys * HEAD;
+    const long long last = CAUSAL ? row % queries + keys - queries : keys - 1;
+    const auto result = kiln::attention_row<HEAD>(
+        q + row * HEAD, last < 0 ? 0 : last + 1, [=](long long j) { return head_k + j * HEAD; },
+        [](long long) { return 0.0; }, kiln::unit_roundoff<float>, false);
+    expected[i] = result.lse;
+    bound[i] = result.lse_bound;
+}

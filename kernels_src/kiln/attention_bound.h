@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention of one query in double, and how far a kernel that computes in float may be off. For references:
+// attention_reference.cu, attention_mma_reference.cu, decode_reference.cu.
+//
+// Exact: t_j = c q.k_j with c = log2(e) / sqrt(HEAD), M = max t_j, w_j = 2^(t_j - M), W = sum w_j,
+// o = sum w_j v_j / W. u is the unit roundoff of float, n the number of keys, g(k) = gamma(k) of reference.h.
+// - A score. A dot product of HEAD terms has an error of at most g(HEAD) sum |q k|; matrix cores truncate where
+//   they align the terms of a block of 8 or 16, which costs up to 2 u per term and one more per block (Fasi,
+//   Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, 2021): g(2.5 HEAD) covers both.
+//   The constant c and the multiplication by it add at most 4 u.
+// - A weight is 2^(t_j - m) with m the maximum so far, multiplied by 2^(m - m') whenever that rises. Any error
+//   of m is the same in all terms and cancels; the rounded differences add up to M - t_j, so they cost
+//   u (M - t_j). Each 2^x is off by up to 4 u; there is one per tile of at least 16 keys, one for the weight, and
+//   one where partial results are merged. So a weight is relatively off by at most
+//     h_j = 1.01 (ln 2 (g(2.5 HEAD + 4) c sum |q k_j| + u (M - t_j)) + 4 u (n / 16 + 2)),
+//   the 1.01 being for all terms of second order (h_j is far below 0.01).
+// - The weights' own errors move o by at most sum w_j h_j (|v_j| + |o|) / W.
+// - The kernel rounds weights to another type before it multiplies: P sum w_j |v_j| / W, P that type's unit
+//   roundoff; below 2^-14 half is spaced by 2^-24, which adds 2^-25 sum |v_j| / W (2^-126 for other types).
+// - Summation, with one rescaling per tile: g(2.6 n + 8) sum w_j |v_j| / W above and g(1.1 n + 20) |o| below;
+//   the division and the multiplication add 4 u |o|.
+// - Rounding to T: half a unit in the last place of the result, 2^-25 where half is subnormal.
+#pragma once
+
+#include "kiln/reference.h"
+
+namespace kiln {
+
+/// Threads per block of the references that use this.
+constexpr int kAttentionThreads = 64;
+
+struct AttentionRow {
+    double lse, lse_bound;  ///< ln(sum e^score); -infinity and 0 without keys
+    double value, bound;    ///< of o, in one column; 0 without keys
+};
+
+/// A query of HEAD elements against `keys` keys. key_at(j): the address of key j's elements; value_at(j): the
+/// value in the wanted column. weight_roundoff: P above. together: all threads of the block,
+/// kAttentionThreads of them, have the same query and keys and make the call, and so share the scores.
+template <int HEAD, class T, class KeyAt, class ValueAt>
+inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, ValueAt value_at,
+                                  double weight_roundoff, bool together) {
+    constexpr double u = unit_roundoff<float>;
+    constexpr double kLn2 = 0.693147180559945309417;
+    const double c = 1.44269504088896340736 / sqrt(static_cast<double>(HEAD));
+    if (keys == 0) return {-__builtin_huge_val(), 0, 0, 0};
+
+    double q[HEAD];
+    for (int d = 0; d < HEAD; ++d) q[d] = wide(query[d]);
+    struct Score {
+        double t, size;  // t_j, c sum |q k_j|
+    };
+    const auto score_of = [&](long long j) {
+        const T* const key = key_at(j);
+        double sum = 0, size = 0;
+        for (int d = 0; d < HEAD; ++d) {
+            const double product = q[d] * wide(key[d]);
+            sum += product;
+            size += product < 0 ? -product : product;
+        }
+        return Score{c * sum, c * size};
+    };
+    // Calls visit(j, score) for each key. In two steps, since scores may be shared.
+    const auto for_each_key = [&](auto visit) {
+        __shared__ Score shared[kAttentionThreads];
+        Score own[kAttentionThreads];
+        for (long long begin = 0; begin < keys; begin += kAttentionThreads) {
+            const int count = static_cast<int>(min(keys - begin, static_cast<long long>(kAttentionThreads)));
+            if (together) {
+                const int thread = threadIdx.x;
+                __syncthreads();
+                if (thread < count) shared[thread] = score_of(begin + thread);
+                __syncthreads();
+            } else {
+                for (int j = 0; j < count; ++j) own[j] = score_of(begin + j);
+            }
+            for (int j = 0; j < count; ++j) visit(begin + j, (together ? shared : own)[j]);
+        }
+    };
+
+    double largest = -__builtin_huge_val();
+    for_each_key([&](long long, const Score& score) { largest = fmax(largest, score.t); });
+
+    const double g_score = gamma<float>(2.5 * HEAD + 4);
+    const double n = static_cast<double>(keys);
+    double sum = 0, sum_error = 0;                // of w, w h
+    double out = 0, out_size = 0, out_error = 0;  // of w v, w |v|, w h |v|
+    double values = 0;                            // of |v|
+    for_each_key([&](long long j, const Score& score) {
+        const double distance = largest - score.t;
+        const double w = exp2(-distance);
+        const double h = 1.01 * (kLn2 * (g_score * score.size + u * distance) + 4 * u * (n / 16 + 2));
+        const double v = value_at(j), v_size = v < 0 ? -v : v;
+        sum += w;
+        sum_error += w * h;
+        out += w * v;
+        out_size += w * v_size;
+        out_error += w * h * v_size;
+        values += v_size;
+    });
+
+    const double o = out / sum, size = o < 0 ? -o : o;
+    const double spacing = weight_roundoff == unit_roundoff<half> ? 0x1p-25 : kFloatTiny;
+    const double relative = sum_error / sum + gamma<float>(1.1 * n + 20);
+    double bound = (out_error + size * sum_error + (weight_roundoff + gamma<float>(2.6 * n + 8)) * out_size +
+                    spacing * values) /
+                       sum +
+                   (gamma<float>(1.1 * n + 20) + 4 * u) * size;
+    bound *= 1.01;
+    bound += unit_roundoff<T> * (size + bound) + (sizeof(T) == 2 ? 0x1p-25 : kFloatTiny);
+
+    // lse = (m + log2 of the sum) ln 2: an error of m cancels here too. A logarithm is within 2 u of its
+    // value, 4 u near 0; three operations follow.
+    const double log_sum = log2(sum);
+    const double magnitude = (largest < 0 ? -largest : largest) + log_sum;
+    const double lse_bound = 1.01 * (relative + 4 * u * (magnitude * kLn2 + 1));
+    return {(largest + log_sum) * kLn2, lse_bound, o, bound};
+}
+
+}  // namespace kiln

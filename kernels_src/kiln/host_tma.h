@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Barriers and TMA on the host, with the layouts of the device. Part of kiln/tma.h. What is asynchronous
+// there happens here as late as the program allows, so that a missing wait shows:
+//   - a load turns its target into NaNs at once, and fills it when somebody waits for its barrier;
+//   - a store reads its source when its thread waits for its group; a source that changed meanwhile is
+//     an error, and a store that is never waited for does not happen;
+//   - arrivals that a phase does not expect, and barriers that were not initialised, are errors.
+// Fences do nothing. A block is a cluster of its own: kHasClusters is false, and the rank is 0.
+#pragma once
+
+namespace kiln_host {
+
+/// The content of a kiln::Barrier.
+struct BarrierState {
+    unsigned long long mark : 2;       ///< kMark: initialised
+    unsigned long long phase : 1;      ///< number of the current phase % 2
+    unsigned long long arrivals : 20;  ///< of each phase
+    unsigned long long missing : 20;   ///< of the current one
+    long long bytes : 21;              ///< announced and not landed; negative: the other way round
+};
+constexpr unsigned kMark = 2;
+constexpr long long kMostBarrierBytes = (1 << 20) - 1;
+static_assert(sizeof(BarrierState) == sizeof(kiln::Barrier), "as large as the device's");
+
+inline BarrierState barrier_state(const kiln::Barrier* barrier) {
+    BarrierState state;
+    __builtin_memcpy(&state, barrier, sizeof(state));
+    if (state.mark != kMark) trap("a kiln::Barrier is used that was not initialised, or was overwritten");
+    return state;
+}
+inline void change_barrier(kiln::Barrier* barrier, unsigned arrived, long long bytes) {
+    BarrierState state = barrier_state(barrier);
+    if (arrived > state.missing) trap("more threads arrive at a kiln::Barrier than its phase waits for");
+    if (state.bytes + bytes > kMostBarrierBytes || state.bytes + bytes < -kMostBarrierBytes)
+        trap("a kiln::Barrier can't count more than 2^20 - 1 bytes");
+    state.missing -= arrived;
+    state.bytes += bytes;
+    if (state.missing == 0 && state.bytes == 0) {
+        state.phase ^= 1u;
+        state.missing = state.arrivals;
+    }
+    __builtin_memcpy(barrier, &state, sizeof(state));
+}
+
+/// A box at its place.
+struct Box {
+    TensorMap map;
+    unsigned char* shared;
+    int at[5];  ///< innermost dimension first, as in the map
+};
+
+inline unsigned box_bytes(const TensorMap& map) {
+    unsigned bytes = map.element_bytes;
+    for (unsigned i = 0; i < map.rank; ++i) bytes *= map.box[i];
+    return bytes;
+}
+
+template <unsigned RANK>
+inline Box make_box(const kiln::TensorMap& map, const void* shared, const int (&at)[RANK]) {
+    Box box = {tensor_map(map), static_cast<unsigned char*>(const_cast<void*>(shared)), {}};
+    if (box.map.rank != RANK)
+        trap("a TMA instruction has more or fewer coordinates than its tensor map has extents");
+    const unsigned swizzle = box.map.swizzle_bytes;
+    if (swizzle != 0 && box.map.box[0] * box.map.element_bytes != swizzle)
+        trap("the rows of a TMA box have to be as long as its swizzle");
+    if (__builtin_bit_cast(unsigned long long, shared) % (swizzle == 0 ? 128 : swizzle * 8) != 0)
+        trap(
+            "the shared memory of a TMA box has to start at a multiple of 128 bytes, or of 8 times its "
+            "swizzle");
+    for (unsigned i = 0; i < RANK; ++i) box.at[i] = at[RANK - 1 - i];
+    return box;
+}
+
+/// The swizzle permutes 16-byte pieces by address: bits 4 to 6 of it, 4 to 5 with 64 bytes, 4 with 32, are
+/// combined with those 3 above.
+inline unsigned char* swizzled_address(unsigned char* address, unsigned swizzle_bytes) {
+    const auto bits = __builtin_bit_cast(unsigned long long, address);
+    const unsigned long long pieces = swizzle_bytes == 0 ? 0 : swizzle_bytes / 16 - 1;
+    return address + (long long)((bits ^ (bits >> 7 & pieces) << 4) - bits);
+}
+
+/// Moves one box, in pieces of 16 bytes, which a swizzle and the edge of a tensor with rows of whole pieces
+/// leave in one, or else element by element.
+template <bool IS_LOAD>
+inline void move_box(const Box& box) {
+    const TensorMap& map = box.map;
+    const unsigned row_bytes = map.box[0] * map.element_bytes;
+    const unsigned piece_bytes = 16 % map.element_bytes == 0 && row_bytes % 16 == 0 &&
+                                         map.extents[0] * map.element_bytes % 16 == 0 &&
+                                         (long long)box.at[0] * map.element_bytes % 16 == 0
+                                     ? 16
+                                     : map.element_bytes;
+    const unsigned pieces = row_bytes / piece_bytes;
+    const unsigned rows = box_bytes(map) / row_bytes;
+    for (unsigned row = 0; row < rows; ++row) {
+        unsigned char* global = static_cast<unsigned char*>(map.base);
+        bool inside = true;
+        for (unsigned i = 1, rest = row; i < map.rank; rest /= map.box[i++]) {
+            const long long place = (long long)box.at[i] + rest % map.box[i];
+            inside = inside && place >= 0 && (unsigned long long)place < map.extents[i];
+            global += inside ? place * (long long)map.stride_bytes[i] : 0;
+        }
+        for (unsigned piece = 0; piece < pieces; ++piece) {
+            const long long byte = (long long)box.at[0] * map.element_bytes + (long long)piece * piece_bytes;
+            const bool there =
+                inside && byte >= 0 && (unsigned long long)byte < map.extents[0] * map.element_bytes;
+            unsigned char* const shared =
+                swizzled_address(box.shared + row * row_bytes + piece * piece_bytes, map.swizzle_bytes);
+            if (IS_LOAD && there)
+                __builtin_memcpy(shared, global + byte, piece_bytes);
+            else if (IS_LOAD)
+                __builtin_memset(shared, 0, piece_bytes);
+            else if (there)
+                __builtin_memcpy(global + byte, shared, piece_bytes);
+        }
+    }
+}
+
+/// Loads of the block that runs on this OS thread, which nobody has waited for.
+struct Load {
+    kiln::Barrier* barrier;
+    Box box;
+};
+constexpr unsigned kMostLoads = 512;
+static thread_local Load loads[kMostLoads];
+static thread_local unsigned load_count;
+
+/// Takes out the loads of a barrier, and does them or not.
+inline void take_loads(kiln::Barrier* barrier, bool move) {
+    unsigned kept = 0;
+    for (unsigned i = 0; i < load_count; ++i) {
+        if (loads[i].barrier != barrier) {
+            if (kept != i) loads[kept] = loads[i];
+            ++kept;
+        } else if (move) {
+            move_box<true>(loads[i].box);
+            change_barrier(barrier, 0, -(long long)box_bytes(loads[i].box.map));
+        }
+    }
+    load_count = kept;
+}
+
+template <unsigned RANK>
+inline void load(void* to, const kiln::TensorMap& map, kiln::Barrier* barrier, const int (&at)[RANK]) {
+    static_cast<void>(barrier_state(barrier));
+    if (load_count == kMostLoads) trap("more than 512 TMA loads are under way that nobody waits for");
+    Load& load = loads[load_count++];
+    load = {barrier, make_box(map, to, at)};
+    __builtin_memset(to, 0xff, box_bytes(load.box.map));
+}
+
+}  // namespace kiln_host
+
+namespace kiln {
+
+constexpr bool kHasClusters = false;
+
+inline void barrier_init(Barrier* barrier, unsigned arrivals) {
+    kiln_host::take_loads(barrier, false);  // of a block that failed
+    const kiln_host::BarrierState state = {kiln_host::kMark, 0, arrivals, arrivals, 0};
+    if (arrivals == 0 || state.arrivals != arrivals)
+        kiln_host::trap("a kiln::Barrier is made for 1 to 2^20 - 1 arrivals");
+    __builtin_memcpy(barrier, &state, sizeof(state));
+}
+inline void barrier_init_fence() {}
+inline void barrier_arrive(Barrier* barrier) { kiln_host::change_barrier(barrier, 1, 0); }
+inline void barrier_arrive_at(Barrier* barrier, unsigned rank) {
+    if (rank != 0) kiln_host::trap("barrier_arrive_at names a block outside of the cluster");
+    barrier_arrive(barrier);
+}
+inline void barrier_expect(Barrier* barrier, unsigned bytes) { kiln_host::change_barrier(barrier, 1, bytes); }
+inline void barrier_wait(Barrier* barrier, unsigned parity) {
+    static_cast<void>(kiln_host::barrier_state(barrier));
+    kiln_host::wait_until([=] {
+        kiln_host::take_loads(barrier, true);
+        return kiln_host::barrier_state(barrier).phase != (parity & 1u);
+    });
+}
+
+inline void fence_async_proxy() {}
+
+inline unsigned cluster_rank() { return 0; }
+inline void cluster_sync() { __syncthreads(); }
+
+inline void tma_prefetch(const TensorMap&) {}
+inline void tma_load(void* to, const TensorMap& map, Barrier* barrier, int row, int column) {
+    kiln_host::load(to, map, barrier, {row, column});
+}
+inline void tma_load(void* to, const TensorMap& map, Barrier* barrier, int slice, int row, int column) {
+    kiln_host::load(to, map, barrier, {slice, row, column});
+}
+inline void tma_load_multicast(void* to, const TensorMap& map, Barrier* barrier, unsigned short blocks,
+                               int row, int column) {
+    if (blocks != 1) kiln_host::trap("a TMA load is for blocks outside of the cluster");
+    tma_load(to, map, barrier, row, column);
+}
+
+class TmaStores {
+  public:
+    void store(const TensorMap& map, const void* from, int row, int column) {
+        if (count_ == kMost) kiln_host::trap("a thread stores more than 32 TMA boxes and waits for none");
+        Entry& entry = entries_[count_++];
+        entry = {kiln_host::make_box(map, from, {row, column}), groups_, 0};
+        entry.digest = digest(entry.box);
+    }
+    void commit() { ++groups_; }
+    template <int PENDING>
+    void wait_read() {
+        unsigned kept = 0;
+        for (unsigned i = 0; i < count_; ++i) {
+            const Entry& entry = entries_[i];
+            if (entry.group + PENDING >= groups_) {
+                if (kept != i) entries_[kept] = entry;
+                ++kept;
+                continue;
+            }
+            if (digest(entry.box) != entry.digest)
+                kiln_host::trap("the source of a TMA store was written to before the store had read it");
+            kiln_host::move_box<false>(entry.box);
+        }
+        count_ = kept;
+    }
+    template <int PENDING>
+    void wait() {
+        wait_read<PENDING>();
+    }
+
+  private:
+    struct Entry {
+        kiln_host::Box box;
+        unsigned group;
+        unsigned long long digest;
+    };
+    static constexpr unsigned kMost = 32;
+
+    static unsigned long long digest(const kiln_host::Box& box) {
+        unsigned long long sum = 0;
+        for (unsigned i = 0, bytes = kiln_host::box_bytes(box.map); i < bytes; ++i)
+            sum = (sum ^ box.shared[i]) * 0x100000001b3ull;
+        return sum;
+    }
+
+    Entry entries_[kMost];
+    unsigned count_ = 0;
+    unsigned groups_ = 0;
+};
+
+}  // namespace kiln

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What references are written with: kernels for the host that compute, in double, what another template's
+// output should be, and how far it may be off. A reference's kernel begins with
+//   (long long count, const long long* which, double* expected, double* bound, ...)
+// and then names arguments of the template it serves: its sizes, its inputs, and its inouts as they were
+// before the launch. Element i of expected and bound is for element which[i] of the output, counted in
+// row-major order, or for element i itself where which is null.
+//
+// The model of the bounds: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, chapters 2
+// to 4. u is the unit roundoff, gamma(n) = n u / (1 - n u).
+#pragma once
+
+#include "kiln/device.h"
+
+namespace kiln {
+
+/// The unit roundoff of a type: half of the distance from 1 to the next number. 0 for integers.
+template <class T>
+struct UnitRoundoff {
+    static constexpr double value = 0;
+};
+template <>
+struct UnitRoundoff<half> {
+    static constexpr double value = 0x1p-11;
+};
+template <>
+struct UnitRoundoff<bfloat16> {
+    static constexpr double value = 0x1p-8;
+};
+template <>
+struct UnitRoundoff<float> {
+    static constexpr double value = 0x1p-24;
+};
+template <>
+struct UnitRoundoff<double> {
+    static constexpr double value = 0x1p-53;
+};
+template <class T>
+constexpr double unit_roundoff = UnitRoundoff<T>::value;
+
+/// Of a float: what a result may be off besides its relative error where it is subnormal or flushed to zero.
+constexpr double kFloatTiny = 0x1p-126;
+
+/// The bound on the relative error of n roundings in a row; infinite where there are so many that none holds.
+template <class T>
+constexpr double gamma(double n) {
+    const double roundoff = n * unit_roundoff<T>;
+    return roundoff < 1 ? roundoff / (1 - roundoff) : __builtin_huge_val();
+}
+
+/// A value as double, exactly.
+inline double wide(half value) { return static_cast<double>(static_cast<float>(value)); }
+inline double wide(bfloat16 value) { return static_cast<double>(static_cast<float>(value)); }
+template <class T>
+inline double wide(T value) {
+    return static_cast<double>(value);
+}
+
+}  // namespace kiln

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The online softmax: one pass over scores that come in tiles, in powers of two.
+//   kiln::kMinusInfinity             the score of what is masked
+//   kiln::fast_exp2(x)               2^x, relative error at most 2^-22; below 2^-126 it may be 0
+//   kiln::OnlineSoftmax              a row's maximum so far, and how to move on to a larger one
+// Scores are to be multiplied with log2(e) beforehand, which folds into their scale: 2^(x log2 e) is e^x.
+// Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.
+#pragma once
+
+#include "kiln/device.h"
+
+namespace kiln {
+
+constexpr float kLog2E = 1.44269504088896341f;
+constexpr float kLn2 = 0.693147180559945309f;
+constexpr float kMinusInfinity = __builtin_bit_cast(float, 0xff800000u);
+
+/// 2^x; 0 for -infinity, exactly 1 for 0.
+__device__ __forceinline__ float fast_exp2(float x) {
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+#else
+    return exp2f(x);
+#endif
+}
+
+/// The state of one row. Its owner keeps the sums of weights, and of weighted values, which `raise` says how
+/// to rescale.
+struct OnlineSoftmax {
+    float max;   ///< of all scores so far; -infinity: every one was masked
+    float base;  ///< what weights are relative to: max, or 0 where that is -infinity
+
+    static __device__ __forceinline__ OnlineSoftmax none() { return {kMinusInfinity, 0.0f}; }
+
+    /// Takes in a tile's largest score; returns what all sums so far must be multiplied with.
+    __device__ __forceinline__ float raise(float tile_max) {
+        const float before = max;
+        max = before < tile_max ? tile_max : before;
+        base = max == kMinusInfinity ? 0.0f : max;
+        return fast_exp2(before - base);
+    }
+    /// The weight of a score that is no larger than max.
+    __device__ __forceinline__ float weight(float score) const { return fast_exp2(score - base); }
+    /// ln(sum of e^score), `sum` being that of all weights; -infinity for none.
+    __device__ __forceinline__ float log_sum_exp(float sum) const {
+        return max == kMinusInfinity ? kMinusInfinity : (max + log2f(sum)) * kLn2;
+    }
+};
+
+}  // namespace kiln

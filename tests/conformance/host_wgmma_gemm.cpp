@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gemm_wgmma on the host: its barriers, descriptors, swizzles and edges at sizes around those of its tiles,
+// with the threads in several orders.
+#include <gtest/gtest.h>
+#include <kiln/run.h>
+
+#include <memory>
+#include <string>
+
+#include "base/file.h"
+#include "scoped_variable.h"
+
+namespace kiln {
+namespace {
+
+std::unique_ptr<Service> host_service() {
+    ServiceOptions options;
+    options.backend = Backend::host;
+    static const TemporaryDirectory directory;  // one for all: another order of threads is no other binary
+    options.cache.directory = directory.path();
+    return std::make_unique<Service>(options);
+}
+
+void expect_right(Service& service, const Values& values, const Sizes& sizes, Data data) {
+    const Variant variant = service.find("gemm_wgmma").variant(values);
+    std::string problem = variant.text();
+    for (const auto& [name, value] : sizes) problem += " " + name + "=" + std::to_string(value);
+    SCOPED_TRACE(problem);
+    RunOptions options;
+    options.sizes = sizes;
+    options.data = data;
+    options.check = Check::full;
+    options.time = false;
+    for (const std::string& failure : Runner(service).run(variant, options).failures())
+        ADD_FAILURE() << failure;
+}
+
+constexpr struct {
+    int m, n, k;
+} kSizes[] = {{1, 8, 8}, {127, 64, 64}, {128, 72, 72}, {129, 128, 56}, {257, 200, 128}, {300, 136, 264}};
+
+TEST(HostWgmmaGemm, IsRightAtSizesAroundItsTiles) {
+    const auto service = host_service();
+    for (const auto& [m, n, k] : kSizes)
+        expect_right(*service, {{"BN", 64}, {"STAGES", 2}}, {{"m", m}, {"n", n}, {"k", k}}, Data::integers);
+}
+
+TEST(HostWgmmaGemm, IsRightInEveryKindOfVariant) {
+    const auto service = host_service();
+    const Sizes sizes = {{"m", 300}, {"n", 264}, {"k", 200}};
+    expect_right(*service, {}, sizes, Data::random);
+    expect_right(*service, {{"T", "bfloat16"}, {"BN", 192}, {"STAGES", 3}}, sizes, Data::random);
+    expect_right(*service, {{"BM", 256}, {"BN", 128}, {"GROUP", 1}}, sizes, Data::integers);
+    expect_right(*service, {{"BM", 256}, {"BN", 64}, {"TMA_STORE", false}, {"STAGES", 5}}, sizes,
+                 Data::integers);
+}
+
+TEST(HostWgmmaGemm, IsRightInAnyOrderOfItsThreads) {
+    for (int seed = 0; seed < 6; ++seed) {
+        const test::ScopedVariable variable("KILN_HOST_SEED", std::to_string(seed));
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        const auto service = host_service();
+        for (const bool tma_store : {false, true})
+            expect_right(*service, {{"BN", 64}, {"STAGES", 2}, {"TMA_STORE", tma_store}},
+                         {{"m", 270}, {"n", 136}, {"k", 264}}, Data::integers);
+    }
+}
+
+}  // namespace
+}  // namespace kiln

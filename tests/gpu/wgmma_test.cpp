@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gemm_wgmma on a Hopper GPU: every kind of variant at sizes around its tiles and at large ones, exact for
+// small integers and within the reference's bound for random numbers, with equal bits in repeated launches.
+#include <kiln/run.h>
+
+#include "base/file.h"
+#include "gemm_fixture.h"
+
+namespace kiln::test {
+namespace {
+
+struct WgmmaOnGpu : testing::Test {
+    void SetUp() override {
+        KILN_NEEDS_GPU();
+        service = gpu_service(directory.path() / "cache");
+        const std::string arch = service->target().arch;
+        KILN_REQUIRE_OR_SKIP("hopper", arch == "sm_90a", "the device is " + arch);
+    }
+
+    Values values(int bm, int bn, int stages, int cluster, bool tma_store, const char* type = "half",
+                  int group = 8) {
+        return {{"BM", bm},           {"BN", bn},  {"STAGES", stages},
+                {"CLUSTER", cluster}, {"T", type}, {"TMA_STORE", tma_store},
+                {"GROUP", group}};
+    }
+
+    void expect_right(const Values& chosen, const Shape& shape, Data data) {
+        const Variant variant = service->find("gemm_wgmma").variant(chosen);
+        SCOPED_TRACE(variant.text() + " at " + text(shape));
+        RunOptions options;
+        options.sizes = {{"m", shape.m}, {"n", shape.n}, {"k", shape.k}};
+        options.data = data;
+        options.warm_up = 0;
+        options.iterations = 3;  // the last one's bits are compared with the first one's
+        for (const std::string& failure : runner().run(variant, options).failures()) ADD_FAILURE() << failure;
+    }
+
+    Runner& runner() {
+        if (!runner_) runner_ = std::make_unique<Runner>(*service);
+        return *runner_;
+    }
+
+    std::vector<Values> variants() {
+        return {values(128, 256, 4, 1, true),
+                values(128, 256, 4, 2, true),
+                values(128, 256, 4, 2, false, "bfloat16"),
+                values(128, 192, 4, 2, true, "bfloat16", 1),
+                values(128, 128, 6, 1, false),
+                values(128, 64, 2, 2, true, "half", 32),
+                values(256, 128, 4, 2, true),
+                values(256, 64, 3, 1, false, "bfloat16")};
+    }
+
+    TemporaryDirectory directory;
+    std::unique_ptr<Service> service;
+    std::unique_ptr<Runner> runner_;
+};
+
+TEST_F(WgmmaOnGpu, IsExactForSmallIntegersAroundItsTiles) {
+    const Shape shapes[] = {{1, 8, 8},      {127, 64, 64},   {128, 256, 64},    {129, 264, 72},
+                            {255, 136, 56}, {513, 520, 200}, {1000, 1016, 4096}};
+    for (const Values& chosen : variants())
+        for (const Shape& shape : shapes) expect_right(chosen, shape, Data::integers);
+}
+
+TEST_F(WgmmaOnGpu, IsWithinTheBoundForRandomNumbers) {
+    for (const Values& chosen : variants()) {
+        expect_right(chosen, {1009, 1032, 1016}, Data::random);
+        expect_right(chosen, {2048, 1024, 4096}, Data::random);
+    }
+}
+
+// Many tiles per block, so that the ring goes round and the stores of one tile meet the products of the next.
+TEST_F(WgmmaOnGpu, IsRightWhereBlocksComputeManyTiles) {
+    for (const Values& chosen : variants()) expect_right(chosen, {8191, 8200, 72}, Data::integers);
+    expect_right(values(128, 256, 4, 2, true), {8192, 8192, 8192}, Data::random);
+}
+
+TEST_F(WgmmaOnGpu, RowsThatTmaCantReadAreRefused) {
+    const auto gemm = service->build<GemmFn<half>>(service->find("gemm_wgmma").variant());
+    for (const Shape shape : {Shape{64, 68, 64}, Shape{64, 64, 68}}) {
+        const Inputs<half> inputs(service->device(), shape, 1);
+        GuardedOutput output(service->device(), shape);
+        EXPECT_THROW(multiply(gemm, service->stream(), inputs, output), Error) << text(shape);
+    }
+}
+
+}  // namespace
+}  // namespace kiln::test
