@@ -3,6 +3,7 @@
 // Kiln bakes GPU kernels at run time. Include this one header; start reading at service.h.
 #pragma once
 
+#include <kiln/banks.h>
 #include <kiln/build.h>
 #include <kiln/cache.h>
 #include <kiln/device.h>
@@ -10,7 +11,11 @@
 #include <kiln/error.h>
 #include <kiln/kernel.h>
 #include <kiln/manifest.h>
+#include <kiln/regress.h>
+#include <kiln/resources.h>
+#include <kiln/run.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
+#include <kiln/timing.h>
 #include <kiln/trace.h>
 #include <kiln/types.h>

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln regress: the variants of manifests against their baselines, and a table of what moved.
+#include <kiln/error.h>
+#include <kiln/regress.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "cli/figures.h"
+#include "cli/kiln_command.h"
+#include "cli/progress_bar.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr const char* kManifest = "cache/variants.txt";
+constexpr const char* kBaselines = "cache/baselines";
+
+std::string target_text(const ManifestTarget& target) {
+    return std::string(kiln::name(target.backend)) + ":" + target.arch;
+}
+
+Json speed_json(const Speed& speed) {
+    return {{"median_ms", speed.median_ms},
+            {"times_naive", or_null(speed.times_naive)},
+            {"share", or_null(speed.share)},
+            {"ceiling", speed.ceiling.empty() ? Json() : Json(speed.ceiling)}};
+}
+
+Json result_json(const RegressResult& result) {
+    Json moves = Json::array(), speeds = Json::object();
+    for (const Move& move : result.moves)
+        moves.push_back({{"what", move.what}, {"was", move.was}, {"now", move.now}, {"fails", move.fails}});
+    for (const auto& [device, speed] : result.found.speeds) speeds[device] = speed_json(speed);
+    Json json;
+    json["variant"] = result.variant;
+    json["backend"] = kiln::name(result.target.backend);
+    json["arch"] = result.target.arch;
+    json["status"] = kiln::name(result.status);
+    json["moves"] = moves;
+    json["failures"] = result.failures;
+    json["run"] = result.run;
+    json["worst"] = or_null(result.found.worst);
+    json["speeds"] = speeds.empty() ? Json() : speeds;
+    json["elapsed_ms"] = result.elapsed_ms;
+    return json;
+}
+
+Json report_json(const RegressReport& report, bool updated) {
+    Json results = Json::array();
+    for (const RegressResult& result : report.results) results.push_back(result_json(result));
+    Json json;
+    json["pass"] = report.pass();
+    json["updated"] = updated;
+    json["results"] = results;
+    json["skipped"] = report.skipped;
+    json["compiled_only"] = report.compiled_only;
+    json["gone"] = report.gone;
+    return json;
+}
+
+std::string counted(const RegressReport& report, RegressStatus status) {
+    const auto count = std::ranges::count(report.results, status, &RegressResult::status);
+    return count == 0 ? "" : std::to_string(count) + " " + std::string(kiln::name(status));
+}
+
+/// What moved, one row per difference; the same difference of many variants of a template is told once.
+std::string moves_text(const RegressReport& report) {
+    std::map<std::vector<std::string>, std::vector<const RegressResult*>> alike;
+    std::vector<std::vector<std::string>> order;
+    for (const RegressResult& result : report.results) {
+        for (const Move& move : result.moves) {
+            const std::string kernel = result.variant.substr(0, result.variant.find(' '));
+            // A digest says nothing twice.
+            const bool digest = move.what == "ingredients" || move.what.starts_with("result");
+            const std::vector<std::string> key = {
+                target_text(result.target), kernel, move.what, digest ? "" : move.was, digest ? "" : move.now,
+                move.fails ? "FAILS" : ""};
+            auto& group = alike[key];
+            if (group.empty()) order.push_back(key);
+            group.push_back(&result);
+        }
+    }
+    if (order.empty()) return {};
+    std::vector<std::vector<std::string>> rows = {{"target", "variant", "what", "was", "now", ""}};
+    for (const std::vector<std::string>& key : order) {
+        const auto& group = alike[key];
+        const std::string who = group.size() == 1
+                                    ? group.front()->variant
+                                    : key[1] + " (" + std::to_string(group.size()) + " variants)";
+        const bool digest = key[3].empty() && key[4].empty();
+        rows.push_back({key[0], who, key[2], digest ? "" : (key[3].empty() ? "none" : key[3]),
+                        digest ? "" : (key[4].empty() ? "none" : key[4]), key[5]});
+    }
+    return "\nWhat moved:\n" + table(rows);
+}
+
+std::string report_text(const RegressReport& report, bool updated, const Terminal& terminal) {
+    std::vector<std::string> counts;
+    for (const RegressStatus status :
+         {RegressStatus::same, RegressStatus::moved, RegressStatus::fresh, RegressStatus::failed})
+        if (const std::string text = counted(report, status); !text.empty()) counts.push_back(text);
+    std::string text;
+    for (const RegressResult& result : report.results) {
+        if (result.failures.empty()) continue;
+        text += result.variant + " (" + target_text(result.target) + ")\n";
+        for (const std::string& failure : result.failures)
+            text += "    " + failure + (failure.ends_with('\n') ? "" : "\n");
+    }
+    text += moves_text(report);
+    text += text.empty() ? "" : "\n";
+    text += line("variants", std::to_string(report.results.size()) +
+                                 (counts.empty() ? "" : ": " + enumerate(counts, ", ")));
+    if (!report.compiled_only.empty())
+        text += line("no device", "compiled only: " + enumerate(report.compiled_only, ", "));
+    for (const std::string& reason : report.skipped) text += line("skipped", reason);
+    for (const std::string& variant : report.gone)
+        text += line(updated ? "removed" : "stale", variant + (updated ? "" : " is in no manifest any more"));
+    if (updated && !report.results.empty())
+        return text + line("baselines", "updated; review the difference before you commit it");
+    const std::string verdict = report.results.empty() ? "NOTHING TESTED"
+                                : report.pass()        ? "PASSED"
+                                                       : "FAILED";
+    text += "  " + terminal.painted(report.pass() ? Colour::green : Colour::red, verdict) + "\n";
+    const bool all_new = std::ranges::any_of(
+        report.results, [](const RegressResult& result) { return result.status == RegressStatus::fresh; });
+    if (all_new) text += "Variants without a baseline: 'kiln regress --update' records them.\n";
+    return text;
+}
+
+RegressOptions regress_options(const Call& call, Warnings& warnings) {
+    RegressOptions options;
+    options.service = service_options(call.options, warnings, call.interrupts.token());
+    options.service.backend.reset();
+    options.service.arch.clear();
+    options.backend = call.options.backend;
+    options.arch = call.options.arch;
+    if (!call.options.arch.empty()) {
+        const auto wanted = [&](const ManifestTarget& target) {
+            return target.arch == call.options.arch &&
+                   (!call.options.backend || target.backend == *call.options.backend);
+        };
+        std::erase_if(options.targets, std::not_fn(wanted));
+        if (options.targets.empty()) {
+            if (!call.options.backend)
+                throw UsageError("--arch " + call.options.arch +
+                                 " is none of the usual targets; say --backend, too.");
+            options.targets = {{*call.options.backend, call.options.arch}};
+        }
+    }
+    if (call.has("only")) options.templates = call.given["only"].as<std::vector<std::string>>();
+    options.baselines = call.has("baselines") ? call.value("baselines") : kBaselines;
+    options.update = call.flag("update");
+    options.time = call.flag("time");
+    return options;
+}
+
+std::vector<Manifest> manifests(const Call& call) {
+    std::vector<Manifest> result;
+    for (const std::string& name : call.words) result.push_back(Manifest::load(name));
+    if (!result.empty()) return result;
+    if (!std::filesystem::exists(kManifest))
+        throw UsageError(std::string("there is no ") + kManifest +
+                         " here; run this in the root of Kiln's source tree, or name a manifest.");
+    result.push_back(Manifest::load(kManifest));
+    return result;
+}
+
+}  // namespace
+
+int regress(const Call& call) {
+    Warnings warnings(call.terminal);
+    if (call.flag("table")) {
+        ServiceOptions options = compile_options(call, warnings);
+        options.backend = Backend::host;
+        const Service service(options);
+        const std::string baselines = call.has("baselines") ? call.value("baselines") : kBaselines;
+        if (!std::filesystem::is_directory(baselines))
+            throw UsageError("there is no directory of baselines " + baselines +
+                             "; run this in the root of Kiln's source tree, or name one by --baselines.");
+        call.terminal.print(kernels_page(service, baselines));
+        return kPassed;
+    }
+    RegressOptions options = regress_options(call, warnings);
+    RegressReport report;
+    {
+        ProgressBar bar(call.terminal, "regress");
+        std::uint64_t failed = 0;
+        options.on_result = [&](const RegressResult& result, std::size_t done, std::size_t total) {
+            failed += result.status == RegressStatus::failed;
+            bar.update(done, total, failed);
+        };
+        warnings.release();
+        report = kiln::regress(manifests(call), options);
+    }
+    const bool updated = options.update;
+    call.print(report_json(report, updated), report_text(report, updated, call.terminal));
+    const bool wrong = std::ranges::any_of(
+        report.results, [](const RegressResult& result) { return !result.failures.empty(); });
+    return report.results.empty() || wrong || (!updated && !report.pass()) ? kNegative : kPassed;
+}
+
+}  // namespace kiln::cli

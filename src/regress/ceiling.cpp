@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rates of operations are those of the data sheets, dense, at the boost clock: NVIDIA H100 and H200 Tensor
+// Core GPU data sheets (SXM): 989 TFLOP/s for FP16 and BF16 matrices, 67 TFLOP/s FP32; A100 (SXM): 312 and 19.5.
+#include "regress/ceiling.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+
+namespace kiln {
+namespace {
+
+struct Rates {
+    std::string_view device;  // its name begins so
+    double matrix_tflops, fma_tflops;
+};
+constexpr Rates kRates[] = {
+    {"NVIDIA H200", 989, 67}, {"NVIDIA H100 80GB HBM3", 989, 67}, {"NVIDIA A100-SXM4", 312, 19.5}};
+
+constexpr double kFlopsPerMs = 1e9;  // of one TFLOP/s
+
+bool uses_matrix_cores(const Resources& resources) {
+    return resources.instructions.contains("HMMA") || resources.instructions.contains("HGMMA");
+}
+
+std::string sizes_text(const Sizes& sizes) {
+    std::string text;
+    for (const auto& [name, size] : sizes) text += " " + name + "=" + std::to_string(size);
+    return text;
+}
+
+}  // namespace
+
+Ceiling::Ceiling(Service& service, Runner& runner) : service_(service), runner_(runner) {
+    RunOptions options;
+    options.check = Check::none;
+    options.cold_l2 = true;
+    const RunResult copied = runner.run(service.find("copy").variant(), options);
+    if (copied.time && copied.time->median_ms > 0)
+        copy_bytes_per_ms_ = static_cast<double>(copied.problem.bytes) / copied.time->median_ms;
+}
+
+std::optional<double> Ceiling::times_naive(const Variant& variant, const RunResult& timed) {
+    const std::optional<Variant> naive = runner_.naive(variant);
+    if (!naive) return std::nullopt;
+    const auto [entry, is_new] = naive_ms_.try_emplace(naive->text() + sizes_text(timed.problem.sizes), 0);
+    if (is_new) {
+        RunOptions options;
+        options.sizes = Runner::shared_sizes(*naive, timed.problem.sizes);
+        options.check = Check::none;
+        options.cold_l2 = true;
+        try {
+            const RunResult run = runner_.run(*naive, options);
+            if (run.time) entry->second = run.time->median_ms;
+        } catch (const VariantError&) {
+            // It has no such sizes; that is no fault of what is measured.
+        }
+    }
+    if (entry->second <= 0) return std::nullopt;
+    return entry->second / timed.time->median_ms;
+}
+
+Ceiling::Share Ceiling::share(const RunResult& timed, const Resources& resources) const {
+    const std::string& device = service_.device().info().name;
+    double least_ms = 0;
+    Share result;
+    if (copy_bytes_per_ms_ > 0 && timed.problem.bytes > 0) {
+        least_ms = static_cast<double>(timed.problem.bytes) / copy_bytes_per_ms_;
+        result.limit = "copy";
+    }
+    const auto* const rates =
+        std::ranges::find_if(kRates, [&](const Rates& one) { return device.starts_with(one.device); });
+    if (rates != std::end(kRates) && timed.problem.flops > 0) {
+        const bool matrix = uses_matrix_cores(resources);
+        const double tflops = matrix ? rates->matrix_tflops : rates->fma_tflops;
+        const double ms = static_cast<double>(timed.problem.flops) / (tflops * kFlopsPerMs);
+        if (ms > least_ms) {
+            least_ms = ms;
+            result.limit = matrix ? "matrix" : "fma";
+        }
+    }
+    if (least_ms > 0) result.value = least_ms / timed.time->median_ms;
+    return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of a trial: build, examine, load from the disk alone, run both with random and with small-integer
+// inputs, compare bit for bit, time.
+#include "regress/trial.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+
+#include "base/digest.h"
+#include "cache/key_text.h"
+
+namespace kiln {
+namespace {
+
+bool has_reference(const RunResult& result, const std::string& tensor) {
+    const auto& tensors = result.problem.tensors;
+    const auto found = std::ranges::find(tensors, tensor, &Tensor::name);
+    return found != tensors.end() && !found->reference.empty();
+}
+
+/// Of the bits of the outputs that have a reference, each with its name and size; empty: there is none. Others, times
+/// for example, differ from run to run.
+std::string digest_of(const RunResult& result) {
+    std::string text;
+    for (const auto& [name, bytes] : result.outputs) {
+        if (!has_reference(result, name)) continue;
+        text += name + " " + std::to_string(bytes.size()) + "\n";
+        text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    return text.empty() ? text : digest_hex(text);
+}
+
+}  // namespace
+
+std::string ingredients_digest(const BuildKey& key) {
+    const auto ingredients = parse_key_text(key.text);
+    if (!ingredients) throw UsageError("the key of this build can't be read: " + key.digest);
+    std::string text;
+    for (const Ingredient& one : *ingredients) {
+        if (one.tag == "compiler") continue;
+        text += std::string(one.tag) + " " + std::to_string(one.value.size()) + "\n";
+        text.append(one.value);
+        text += '\n';
+    }
+    return digest_hex(text);
+}
+
+Trial::Trial(Service& service, Service& cached, const RegressOptions& options)
+    : service_(service), cached_(cached), options_(options) {
+    if (!service.has_device()) return;
+    runner_ = std::make_unique<Runner>(service);
+    cached_runner_ = std::make_unique<Runner>(cached);
+}
+
+Trial::~Trial() = default;
+
+RegressResult Trial::run(const Variant& variant, std::future<Compiled> build) {
+    RegressResult result;
+    result.variant = variant.text();
+    try {
+        const Compiled built = build.get();
+        examine(variant, built, result);
+        if (runner_ && variant.origin().is_runnable()) launch(variant, result);
+    } catch (const Error& error) {
+        result.failures.emplace_back(error.what());
+    }
+    return result;
+}
+
+void Trial::examine(const Variant& variant, const Compiled& built, RegressResult& result) {
+    result.found.ingredients = ingredients_digest(built.key);
+    result.found.compiler = built.binary.compiler;
+    result.found.resources = resources_of(built.binary);
+    if (built.origin != Origin::compiled)
+        result.failures.push_back("the build was not fresh: it came from the cache (" +
+                                  std::string(name(built.origin)) +
+                                  "); run this without KILN_SEED_PACKS and KILN_REMOTE");
+    const Compiled cached = cached_.compile(variant);
+    if (cached.origin != Origin::disk)
+        result.failures.push_back("with compiling forbidden it came from " +
+                                  std::string(name(cached.origin)) + ", not from the disk");
+    if (!(cached.binary.bytes == built.binary.bytes))
+        result.failures.emplace_back("the cached binary differs from the one that was compiled");
+}
+
+void Trial::launch(const Variant& variant, RegressResult& result) {
+    const AnyKernel fresh = service_.build(variant);
+    const AnyKernel cached = cached_.build(variant);
+    result.run = true;
+    result.found.random_result = compared(fresh, cached, Data::random, result);
+    result.found.integer_result = compared(fresh, cached, Data::integers, result);
+    if (options_.time && service_.backend() != Backend::host && result.failures.empty()) time(fresh, result);
+}
+
+std::string Trial::compared(const AnyKernel& fresh, const AnyKernel& cached, Data data,
+                            RegressResult& result) {
+    RunOptions options;
+    options.test_sizes = true;
+    options.data = data;
+    options.seed = options_.seed;
+    options.time = false;
+    options.keep_results = true;
+    const RunResult one = runner_->run(fresh, options);
+    for (const std::string& failure : one.failures())
+        result.failures.push_back(std::string(name(data)) + " inputs: " + failure);
+    options.check = Check::none;  // equal bits are checked already
+    const RunResult other = cached_runner_->run(cached, options);
+    const std::string digest = digest_of(one);
+    if (digest != digest_of(other))
+        result.failures.push_back(std::string(name(data)) +
+                                  " inputs: the cached kernel gives other bits than the fresh one");
+    if (data == Data::random)
+        for (const OutputCheck& check : one.outputs_checked)
+            result.found.worst = std::max(result.found.worst.value_or(0), check.worst);
+    // What has no error at all is the same on every machine.
+    const bool is_exact = std::ranges::all_of(one.outputs_checked, [](const OutputCheck& check) {
+        return check.wrong == 0 && check.checked == check.elements && check.max_abs_error == 0;
+    });
+    const bool recorded = options_.seed == 1 && (data == Data::random || is_exact);
+    return recorded ? digest : std::string();
+}
+
+void Trial::time(const AnyKernel& kernel, RegressResult& result) {
+    RunOptions options;
+    options.cold_l2 = true;
+    options.check = Check::none;
+    const RunResult timed = runner_->run(kernel, options);
+    if (!timed.time || timed.time->median_ms <= 0) return;
+    Speed speed;
+    speed.median_ms = timed.time->median_ms;
+    speed.ingredients = result.found.ingredients;
+    if (!ceiling_) ceiling_ = std::make_unique<Ceiling>(service_, *runner_);
+    speed.times_naive = ceiling_->times_naive(kernel.variant(), timed);
+    const Ceiling::Share share = ceiling_->share(timed, result.found.resources);
+    speed.share = share.value;
+    speed.ceiling = share.limit;
+    result.found.speeds[service_.device().info().name] = speed;
+}
+
+}  // namespace kiln

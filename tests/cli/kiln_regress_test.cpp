@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln regress: its options, its report, its exit statuses. What it finds is in tests/regress.
+#include "kiln_program.h"
+#include "run_templates.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class KilnRegress : public Kiln {
+  protected:
+    KilnRegress() {
+        add_doubling_templates([this](const auto& name, const auto& text) { with_template(name, text); });
+        write("variants.txt", "doubling @host\ndoubling_naive @host\n");
+    }
+    Outcome regress(Arguments more) const {
+        more.insert(more.begin(),
+                    {"regress", path("variants.txt").string(), "--baselines", path("baselines").string()});
+        return on_host(std::move(more));
+    }
+};
+
+TEST_F(KilnRegress, RecordsAndThenPasses) {
+    const Outcome fresh = regress({});
+    EXPECT_EQ(fresh.status, 1);
+    EXPECT_THAT(fresh.out, AllOf(HasSubstr("2: 2 new"), HasSubstr("FAILED"), HasSubstr("--update")));
+    EXPECT_FALSE(std::filesystem::exists(path("baselines")));
+
+    const Outcome updated = regress({"--update"});
+    EXPECT_EQ(updated.status, 0) << updated.out;
+    EXPECT_THAT(updated.out, HasSubstr("review the difference"));
+    const Outcome again = regress({});
+    EXPECT_EQ(again.status, 0) << again.out;
+    EXPECT_THAT(again.out, AllOf(HasSubstr("2: 2 same"), HasSubstr("PASSED")));
+    const auto json = regress({"--json", "--only", "doubling"}).json();
+    EXPECT_EQ(json["pass"], true);
+    EXPECT_EQ(json["updated"], false);
+    ASSERT_EQ(json["results"].size(), 1U);
+    EXPECT_EQ(json["results"][0]["variant"], "doubling FACTOR=2 SCALE=1");
+    EXPECT_EQ(json["results"][0]["status"], "same");
+    EXPECT_EQ(json["results"][0]["run"], true);
+
+    const Outcome table = run({"regress", "--table", "--baselines", path("baselines").string()});
+    EXPECT_EQ(table.status, 0) << table.err;
+    EXPECT_THAT(table.out, HasSubstr("| `gemm_tiled` |"));
+}
+
+TEST_F(KilnRegress, AWrongResultIsStatusOneAndChangesNoBaseline) {
+    ASSERT_EQ(regress({"--update"}).status, 0);
+    const Outcome files = run_in_shell("cat " + path("baselines").string() + "/*");
+    write("variants.txt", "doubling FACTOR=3 @host\n");
+    for (const Arguments& more : {Arguments{}, Arguments{"--update", "--only", "doubling"}}) {
+        const Outcome wrong = regress(more);
+        EXPECT_EQ(wrong.status, 1);
+        EXPECT_THAT(wrong.out, HasSubstr("checked elements of y are wrong"));
+    }
+    EXPECT_EQ(run_in_shell("cat " + path("baselines").string() + "/*").out, files.out);
+}
+
+TEST_F(KilnRegress, UpdatingAPartKeepsTheRest) {
+    ASSERT_EQ(regress({"--update"}).status, 0);
+    ASSERT_EQ(regress({"--update", "--only", "doubling_naive"}).status, 0);
+    const Outcome all = regress({"--json"});
+    EXPECT_EQ(all.status, 0) << all.out;
+    EXPECT_EQ(all.json()["results"].size(), 2U);
+}
+
+TEST_F(KilnRegress, MistakesAreTold) {
+    expect_error(regress({"--only", "dubling"}), 2, {"no manifest names", "did you mean doubling?"});
+    expect_error(on_host({"regress", "no-such.txt"}), 2, {"no-such.txt", "no such manifest"});
+    expect_error(run_in_shell("cd / && \"$0\" regress"), 2, {"cache/variants.txt", "source tree"});
+    expect_error(run_in_shell("cd / && \"$0\" regress --table"), 2, {"cache/baselines", "--baselines"});
+    expect_error(regress({"--arch", "x86-65"}), 2, {"x86-65"});
+    write("baselines", "a file\n");
+    expect_error(regress({"--update"}), 2, {"not a directory"});
+}
+
+TEST_F(KilnRegress, WithoutACompilerNothingPasses) {
+    const Environment no_compiler = {{"KILN_HOST_CXX", path("no-compiler").string()}};
+    const Arguments arguments = {"regress", path("variants.txt").string(), "--baselines",
+                                 path("baselines").string()};
+    const Outcome result = on_host(arguments, no_compiler);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.out,
+                AllOf(HasSubstr("skipped"), HasSubstr("no-compiler"), HasSubstr("NOTHING TESTED")));
+    Arguments json = arguments;
+    json.emplace_back("--json");
+    EXPECT_EQ(on_host(json, no_compiler).json()["pass"], false);
+}
+
+TEST_F(KilnRegress, AnInterruptEndsItAndChangesNoBaseline) {
+    std::string scales = "1";  // seconds of compiling
+    for (int i = 2; i < 60; ++i) scales += "," + std::to_string(i);
+    write("variants.txt", "doubling SCALE=" + scales + " @host\n");
+    const std::string command = "env --default-signal=INT \"$0\" regress " + path("variants.txt").string() +
+                                " --update --baselines " + path("baselines").string() + " --template-dir " +
+                                templates() + " & job=$!; sleep 0.4; kill -INT $job; wait $job; exit $?";
+    const Outcome result = run_in_shell(command);
+    EXPECT_EQ(result.status, 130) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(path("baselines")));
+}
+
+}  // namespace
+}  // namespace kiln::test

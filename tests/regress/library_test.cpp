@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The library's own variants against their recorded baselines: what `kiln regress` says of this tree. Host: built
+// and run; CUDA and HIP: built for their architectures, and run where such a device is here.
+#include <gtest/gtest.h>
+#include <kiln/regress.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "require.h"
+
+namespace kiln {
+namespace {
+
+const char* requirement(Backend backend) {
+    return backend == Backend::cuda ? "nvrtc" : backend == Backend::hip ? "hiprtc" : "host";
+}
+
+class Library : public testing::TestWithParam<Backend> {};
+
+TEST_P(Library, IsWhatItsBaselinesSay) {
+    const char* const source = std::getenv("KILN_TEST_SOURCE_DIR");
+    ASSERT_NE(source, nullptr);
+    const std::filesystem::path cache = std::filesystem::path(source) / "cache";
+    RegressOptions options;
+    options.backend = GetParam();
+    options.baselines = cache / "baselines";
+    const RegressReport report = regress({Manifest::load(cache / "variants.txt")}, options);
+    KILN_REQUIRE_OR_SKIP(requirement(GetParam()), report.skipped.empty(), report.skipped.front());
+    EXPECT_GT(report.results.size(), 30u);
+    for (const RegressResult& result : report.results) {
+        for (const std::string& failure : result.failures) ADD_FAILURE() << result.variant << ": " << failure;
+        for (const Move& move : result.moves)
+            EXPECT_FALSE(move.fails) << result.variant << ": " << move.what << " was " << move.was << ", is "
+                                     << move.now;
+        EXPECT_NE(result.status, RegressStatus::fresh)
+            << result.variant << " has no baseline; 'kiln regress --update' records it";
+    }
+    for (const std::string& variant : report.gone) ADD_FAILURE() << variant << " is in no manifest any more";
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Library, testing::Values(Backend::host, Backend::cuda, Backend::hip),
+                         [](const auto& item) { return std::string(name(item.param)); });
+
+}  // namespace
+}  // namespace kiln
