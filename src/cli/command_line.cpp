@@ -5,6 +5,9 @@
 
 #include <kiln/error.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "cli/words.h"
 
 namespace kiln::cli {
@@ -25,6 +28,26 @@ void check_value(const po::option& option) {
         throw UsageError(written + " needs a value, and " + value + " stands in its place. Write " + written +
                          " VALUE, or " + written + "=" + value + " if that is meant.");
     if (value.empty()) throw UsageError(written + " has an empty value; give it one, or leave it out.");
+}
+
+Sizes parse_sizes(const std::vector<std::string>& values) {
+    Sizes sizes;
+    for (const std::string& value : values)
+        for (std::size_t begin = 0, end = 0; begin <= value.size(); begin = end + 1) {
+            end = std::min(value.find(',', begin), value.size());
+            const std::string word = value.substr(begin, end - begin);
+            const std::size_t equals = word.find('=');
+            if (equals == std::string::npos || equals == 0)
+                throw UsageError("--size " + value + ": '" + word +
+                                 "' is not of the form NAME=N, as in --size m=1000.");
+            const std::string name = word.substr(0, equals);
+            const std::uint64_t number =
+                parse_whole("--size " + name, std::string_view(word).substr(equals + 1), 1,
+                            std::numeric_limits<std::int64_t>::max());
+            if (!sizes.emplace(name, static_cast<std::int64_t>(number)).second)
+                throw UsageError("--size " + name + " is given twice; a problem has one of each size.");
+        }
+    return sizes;
 }
 
 std::string plain(std::string option) {

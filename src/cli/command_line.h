@@ -4,6 +4,8 @@
 // the options that say for which target to build, with which cache and which templates.
 #pragma once
 
+#include <kiln/template.h>
+
 #include <boost/program_options.hpp>
 #include <filesystem>
 #include <string>
@@ -24,6 +26,9 @@ po::typed_value<std::vector<std::string>>* texts(const char* value_name);
 /// Refuses an option that lost its value and has swallowed the next one, and an empty value, since no option
 /// means anything then. Throws UsageError.
 void check_value(const po::option& option);
+
+/// The values of --size: "m=1000,n=3", "batch=2". Throws UsageError.
+Sizes parse_sizes(const std::vector<std::string>& values);
 
 /// The name without dashes.
 std::string plain(std::string option);

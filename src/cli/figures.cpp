@@ -63,6 +63,15 @@ std::string duration(double ms) {
     return format("%.4g s", ms / 1000);
 }
 
+std::string time_text(const TimeSummary& time) {
+    return "median " + duration(time.median_ms) + ", min " + duration(time.min_ms) + ", max " +
+           duration(time.max_ms) + format(" of %d launches", time.iterations);
+}
+
+std::string flops_text(double gflops) {
+    return gflops >= 1000 ? format("%.4g TFLOP/s", gflops / 1000) : format("%.4g GFLOP/s", gflops);
+}
+
 std::string origin_text(Origin origin, double elapsed_ms) {
     const std::string took = duration(elapsed_ms);
     switch (origin) {

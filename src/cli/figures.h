@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kiln/build.h>
+#include <kiln/timing.h>
 
 #include <string>
 #include <vector>
@@ -27,6 +28,12 @@ std::string wrapped(const std::string& text, std::size_t indent, int columns);
 
 /// "1.25 us", "3.4 ms", "2.1 s"
 std::string duration(double ms);
+
+/// "median 1.2 ms, min 1.1 ms, max 1.4 ms of 20 launches"
+std::string time_text(const TimeSummary& time);
+
+/// "812 GFLOP/s" or "1.2 TFLOP/s"
+std::string flops_text(double gflops);
 
 /// "compiled in 1.2 s", "from the cache (disk) in 140 us"
 std::string origin_text(Origin origin, double elapsed_ms);

@@ -5,9 +5,12 @@
 
 #include <kiln/error.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
+#include "cli/figures.h"
+#include "cli/gemm_declared.h"
 #include "cli/parameter_options.h"
 #include "cli/words.h"
 
@@ -20,6 +23,7 @@ constexpr int kIterations = 20;
 constexpr int kWarmUp = 5;
 constexpr double kLargestFull = 2147483648.0;  // multiply-adds
 constexpr std::uint32_t kNan = 0x7fc00000;
+constexpr std::string_view kPlainReference = "gemm_reference";
 
 class Stopwatch {
   public:
@@ -101,18 +105,29 @@ class Product {
     Buffer a_, b_, c_;
 };
 
-Report described(const Service& service, const Variant& variant, const Options& options) {
+Report described(const Service& service, const Variant& variant) {
     Report report;
     report.kernel = variant.template_name();
     report.variant_text = parameters_text(variant);
     report.variant = variant.values();
-    report.dtype = *gemm_dtype(variant);
     report.backend = service.backend();
     report.arch = service.target().arch;
-    report.shape = shape_of(options, service.backend());
     report.key = service.key(variant).digest;
     report.shared_bytes = variant.static_shared_bytes() + variant.dynamic_shared_bytes();
     return report;
+}
+
+void describe_product(Dtype dtype, const Shape& shape, Report& report) {
+    const auto [m, n, k] = shape;
+    const std::string type(name(dtype));
+    report.dtype = type;
+    report.shape = shape;
+    report.problem = format("C (%d x %d, f32) = A (%d x %d, %s) * B (%d x %d, %s)", m, n, m, k, type.c_str(),
+                            k, n, type.c_str());
+    report.flops = shape.flops();
+    report.flops_formula = "2 m n k";
+    report.bytes = double(Footprint(dtype, shape).total());
+    report.bytes_formula = "A, B and C once";
 }
 
 void compile(Service& service, const Variant& variant, const Terminal& terminal, Report& report) {
@@ -164,6 +179,34 @@ TimeSummary timed(Service& service, Product& product, const Options& options, do
         service.device(), service.stream(), warm_up, iterations, [&] { product.launch(); }, before_each));
 }
 
+void run_product(Service& service, const Variant& variant, Dtype dtype, const Options& options,
+                 const Terminal& terminal, Report& report) {
+    const Device& device = service.device();
+    const Shape shape = report.shape;
+    report.verified =
+        options.verify.value_or(shape.multiply_adds() <= kLargestFull ? Verify::full : Verify::sample);
+    const bool verifying = report.verified != Verify::none;
+    check_fits(device, options, dtype, shape, verifying);
+    const AnyKernel kernel = build(service, variant, terminal, report);
+
+    std::optional<Progress> progress(std::in_place, terminal, "filling the matrices");
+    const Matrix a = Matrix::random(dtype, shape.m, shape.k, random_word(options.seed, 0));
+    const Matrix b = Matrix::random(dtype, shape.k, shape.n, random_word(options.seed, 1));
+    Product product(service, kernel, shape, a, b);
+
+    progress.emplace(terminal, "running");
+    const std::size_t count = std::size_t(shape.m) * std::size_t(shape.n);
+    double one_launch_ms = 0;
+    const auto c = first_launch(product, count, verifying, one_launch_ms);
+    report.time = timed(service, product, options, one_launch_ms);
+
+    progress.emplace(terminal, "verifying");
+    const std::span<const float> result(c.get(), verifying ? count : 0);
+    if (report.verified == Verify::full) report.checked = checked(verify_full(a, b, result), Verify::full);
+    if (report.verified == Verify::sample)
+        report.checked = checked(verify_sample(a, b, result, random_word(options.seed, 2)), Verify::sample);
+}
+
 }  // namespace
 
 std::optional<Dtype> gemm_dtype(const Variant& variant) {
@@ -181,6 +224,26 @@ std::optional<Dtype> gemm_dtype(const Variant& variant) {
     return std::nullopt;
 }
 
+GemmForm gemm_form(const Variant& variant) {
+    const Template of = variant.origin();
+    const auto& tensors = of.tensors();
+    const auto c = std::find_if(tensors.begin(), tensors.end(), [](const TensorArgument& tensor) {
+        return tensor.name == "c" && (tensor.role == TensorRole::output || tensor.role == TensorRole::inout);
+    });
+    const bool plain_reference =
+        c == tensors.end() || c->reference.empty() || c->reference == kPlainReference;
+    if (gemm_dtype(variant) && plain_reference) return GemmForm::plain;
+    return is_declared_product(of) ? GemmForm::declared : GemmForm::none;
+}
+
+GemmForm gemm_form(const Template& of) {
+    try {
+        return gemm_form(of.variant());
+    } catch (const VariantError&) {
+        return is_declared_product(of) ? GemmForm::declared : GemmForm::none;
+    }
+}
+
 Variant choose_variant(const Service& service, const Options& options) {
     const Template chosen = service.find(options.kernel);
     Values values = options.values;
@@ -188,51 +251,44 @@ Variant choose_variant(const Service& service, const Options& options) {
     if (options.dtype && type != nullptr && type->kind == ParameterKind::type)
         values.insert_or_assign(kTypeParameter, std::string(type_name(*options.dtype)));
     const Variant variant = chosen.variant(values);
-    const std::optional<Dtype> dtype = gemm_dtype(variant);
-    if (!dtype)
+    const GemmForm form = gemm_form(variant);
+    if (form == GemmForm::none)
         throw UsageError(
             "jit-gemm runs kernels of the signature (int m, int n, int k, const T* a, const T* b, float* "
-            "c) with T kiln::half, kiln::bfloat16 or float; " +
+            "c) with T kiln::half, kiln::bfloat16 or float, and templates that declare their problem, with "
+            "sizes "
+            "m, n and k and an output c; " +
             options.kernel + " has " + signature_text(variant) +
             ". --list-kernels shows which kernels it can run.");
-    if (options.dtype && *options.dtype != *dtype)
-        throw UsageError("--dtype " + std::string(name(*options.dtype)) + ": " + options.kernel +
-                         " has no type parameter T and is always " + std::string(name(*dtype)) +
-                         "; leave --dtype out.");
+    if (form == GemmForm::plain && !options.sizes.empty())
+        throw UsageError("--size " + options.sizes.begin()->first + ": " + options.kernel +
+                         " has the sizes m, n and k alone, which --m, --n and --k give.");
+    const std::string given(options.dtype ? name(*options.dtype) : "");
+    const std::string found =
+        form == GemmForm::plain ? std::string(name(*gemm_dtype(variant))) : operand_type(variant);
+    if (options.dtype && given != found)
+        throw UsageError("--dtype " + given + ": " + options.kernel +
+                         " has no type parameter T and is always " + found + "; leave --dtype out.");
     return variant;
 }
 
 Report run_gemm(Service& service, const Variant& variant, const Options& options, const Terminal& terminal) {
-    Report report = described(service, variant, options);
+    Report report = described(service, variant);
+    const GemmForm form = gemm_form(variant);
+    const Dtype dtype = gemm_dtype(variant).value_or(Dtype::f32);
+    if (form == GemmForm::declared)
+        describe_declared(service, variant, options, report);
+    else
+        describe_product(dtype, shape_of(options, service.backend()), report);
     if (options.compile_only) {
         compile(service, variant, terminal, report);
         return report;
     }
-    const Device& device = service.device();
-    const Shape shape = report.shape;
-    report.device = device.info().name;
-    report.verified =
-        options.verify.value_or(shape.multiply_adds() <= kLargestFull ? Verify::full : Verify::sample);
-    const bool verifying = report.verified != Verify::none;
-    check_fits(device, options, report.dtype, shape, verifying);
-    const AnyKernel kernel = build(service, variant, terminal, report);
-
-    std::optional<Progress> progress(std::in_place, terminal, "filling the matrices");
-    const Matrix a = Matrix::random(report.dtype, shape.m, shape.k, random_word(options.seed, 0));
-    const Matrix b = Matrix::random(report.dtype, shape.k, shape.n, random_word(options.seed, 1));
-    Product product(service, kernel, shape, a, b);
-
-    progress.emplace(terminal, "running");
-    const std::size_t count = std::size_t(shape.m) * std::size_t(shape.n);
-    double one_launch_ms = 0;
-    const auto c = first_launch(product, count, verifying, one_launch_ms);
-    report.time = timed(service, product, options, one_launch_ms);
-
-    progress.emplace(terminal, "verifying");
-    const std::span<const float> result(c.get(), verifying ? count : 0);
-    if (report.verified == Verify::full) report.verdict = verify_full(a, b, result);
-    if (report.verified == Verify::sample)
-        report.verdict = verify_sample(a, b, result, random_word(options.seed, 2));
+    report.device = service.device().info().name;
+    if (form == GemmForm::declared)
+        run_declared(service, variant, options, terminal, report);
+    else
+        run_product(service, variant, dtype, options, terminal, report);
     return report;
 }
 

@@ -19,15 +19,14 @@ namespace {
 std::string list_kernels(const Options& options) {
     std::vector<KernelEntry> entries;
     for (const Template& found : Catalogue(options.template_directories).all()) {
-        KernelEntry entry{found.name(), found.summary(), "", false};
+        if (found.is_reference()) continue;
+        KernelEntry entry{found.name(), found.summary(), "", false, false};
         for (const Parameter& parameter : found.parameters())
             entry.parameters +=
                 (entry.parameters.empty() ? "" : " ") + parameter.name + "=" + parameter.default_value.text();
-        try {
-            entry.is_gemm = gemm_dtype(found.variant()).has_value();
-        } catch (const VariantError&) {
-            // Its defaults are not for the host; the list shows it all the same.
-        }
+        const GemmForm form = gemm_form(found);
+        entry.is_gemm = form != GemmForm::none;
+        entry.is_declared = form == GemmForm::declared;
         entries.push_back(std::move(entry));
     }
     return options.json ? kernels_json(entries) : kernels_text(entries);
@@ -63,8 +62,8 @@ Status multiply(const Options& options, const Terminal& terminal, std::stop_toke
     }
     const Report report = run_gemm(service, variant, options, terminal);
     terminal.print(options.json ? to_json(report) : to_text(report, terminal));
-    if (!report.verdict || report.verdict->pass()) return kPassed;
-    terminal.complain(describe_failure(*report.verdict));
+    if (!report.checked || report.checked->pass()) return kPassed;
+    terminal.complain(report.checked->failure);
     return kNegative;
 }
 

@@ -10,14 +10,53 @@ namespace kiln::cli {
 namespace {
 
 // clang-format off
+void templates_options(po::options_description& options) {
+    options.add_options()("all", po::bool_switch(), "references too: templates that compute what others are checked with");
+}
+
 void build_options(po::options_description& options) {
     options.add_options()("output", text("FILE"), "write the binary to FILE");
+}
+
+void run_options(po::options_description& options) {
+    options.add_options()
+        ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)")
+        ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given (so on the host)")
+        ("data", text("WHAT"), "random, or integers from -2 to 2 for results without rounding (random)")
+        ("seed", text("N"), "of the inputs and of the sample (1)")
+        ("check", text("HOW"), "full, sample or none (full, or sample where that would take over five seconds)")
+        ("no-time", po::bool_switch(), "launch once and check")
+        ("iterations", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
+        ("warm-up", text("N"), "launches before those, beside the checked one (5; on the host 0)")
+        ("cold-l2", po::bool_switch(), "overwrite a buffer of twice the L2 cache before each timed launch")
+        ("graph", po::bool_switch(), "also time launches replayed from a captured graph, the cache being warm")
+        ("compare", po::bool_switch(), "also time the template that this one is measured against");
 }
 
 void warm_options(po::options_description& options) {
     options.add_options()
         ("workers", text("N"), "processes that compile at once (KILN_WORKERS, else one per core)")
         ("fail-fast", po::bool_switch(), "stop at the first variant that fails (go on with the others)");
+}
+
+void lab_options(po::options_description& options) {
+    options.add_options()
+        ("pattern", text("NAME"), "this pattern only, or this family: ldmatrix, column (all)")
+        ("stride", text("LIST"), "strides in words, such as 1..64 (1,2,3,4,5,7,8,16,17,31,32,33,64)")
+        ("map", po::bool_switch(), "print which element of [ROWS][COLUMNS] lies in which bank, instead of the table")
+        ("pad", text("N"), "with --map: elements behind each row (0)")
+        ("element", text("TYPE"), "with --map: half or float (float)")
+        ("swizzle", po::bool_switch(), "with --map: the 16-byte chunks of a row change places by its number")
+        ("svg", text("FILE"), "with --map: also draw it into FILE");
+}
+
+void regress_options(po::options_description& options) {
+    options.add_options()
+        ("baselines", text("DIR"), "what was recorded (cache/baselines)")
+        ("update", po::bool_switch(), "record what is found, instead of failing where it differs")
+        ("time", po::bool_switch(), "measure speed too, where there is a GPU")
+        ("only", texts("TEMPLATE"), "variants of this template only; may be repeated (all)")
+        ("table", po::bool_switch(), "print the table of docs/kernels.md from what is recorded, and run nothing");
 }
 
 void stats_options(po::options_description& options) {
@@ -53,7 +92,7 @@ constexpr std::string_view kRemoteText =
 constexpr std::array kCommands = {
     Command{"list", "", 0, 0, kTarget | kTemplates, "list the templates that are found",
             "With --backend or --arch, those that may run there.\n",
-            "  kiln list\n  kiln list --template-dir my_kernels --json\n", nullptr, list_templates},
+            "  kiln list\n  kiln list --template-dir my_kernels --json\n", templates_options, list_templates},
     Command{
         "show", "TEMPLATE", 1, 1, kTarget | kTemplates,
         "show a template's parameters, rules, arguments and resources",
@@ -64,6 +103,14 @@ constexpr std::array kCommands = {
             "  kiln build gemm_tiled BM=64 BN=64 PAD=1\n"
             "  kiln build gemm_tiled --arch sm_90a --output gemm.cubin\n",
             build_options, build_variant},
+    Command{"run", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
+            "run a variant on the problem that its template declares, check the result, time it",
+            "Inputs are random, outputs are poisoned, guard bytes lie behind every buffer; the result is "
+            "compared\n"
+            "with the template's reference in FP64, element by element. Exit status 1: it is wrong.\n",
+            "  kiln run gemm_tiled BM=64 PAD=1 --size m=4096,n=4096,k=4096\n"
+            "  kiln run gemm_tiled --backend host --data integers --no-time\n",
+            run_options, run_template},
     Command{
         "warm", "MANIFEST...", 1, kAnyNumber, kTarget | kTemplates | kTiers,
         "build all variants of manifests, in parallel, into the cache",
@@ -78,6 +125,24 @@ constexpr std::array kCommands = {
             "say whether a variant is in the cache, where, or why not", kVariantText,
             "  kiln explain gemm_tiled BM=64\n  kiln explain gemm_tiled BM=64 --arch sm_90a --json\n",
             nullptr, explain},
+    Command{"regress", "[MANIFEST]...", 0, kAnyNumber, kTarget | kTemplates,
+            "hold variants to what was recorded of them: results, resources, instructions, speed",
+            "Builds each variant of the manifests (cache/variants.txt) for each of its targets, loads it "
+            "again from a\n"
+            "cache with compiling forbidden, runs both where such a device is here, compares bits with each "
+            "other and\n"
+            "with the reference, and everything with the baselines. Exit status 1: something failed, or has "
+            "none.\n",
+            "  kiln regress\n  kiln regress --backend cuda --only gemm_tiled\n  kiln regress --update\n",
+            regress_options, regress},
+    Command{"lab", "banks [ROWS COLUMNS]", 1, 3, kTarget | kDirectory | kNoCache,
+            "show what shared-memory accesses cost: bank conflicts, predicted and measured",
+            "Without a GPU, or with --arch, the table is a prediction; docs/banks.md explains it. Exit "
+            "status 1:\n"
+            "what was read from shared memory is wrong.\n",
+            "  kiln lab banks\n  kiln lab banks --arch gfx942 --pattern ldmatrix\n"
+            "  kiln lab banks --map 32 32 --pad 1 --svg banks.svg\n",
+            lab_options, lab},
     Command{"cache stats", "", 0, 0, kDirectory,
             "entries, bytes, and what happened since the cache was cleared", "",
             "  kiln cache stats\n  kiln cache stats --prometheus\n", stats_options, cache_stats},

@@ -33,7 +33,8 @@ po::options_description product_options() {
         ("dtype", text("TYPE"), "type of A and B: f16, bf16 or f32 (the template's own default); C is f32")
         ("m", text("ROWS"), "rows of A and C (1024; on the host 512)")
         ("n", text("COLUMNS"), "columns of B and C (1024; on the host 512)")
-        ("k", text("DEPTH"), "columns of A, rows of B (1024; on the host 512)");
+        ("k", text("DEPTH"), "columns of A, rows of B (1024; on the host 512)")
+        ("size", texts("NAME=N"), "another size that the template declares, such as batch=8; may be repeated");
     add_target_options(where, "--list-devices");
     how.add_options()
         ("iters", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
@@ -213,6 +214,10 @@ class Parser {
         if (has("m")) options.m = static_cast<int>(whole("m", 1, kMaxExtent));
         if (has("n")) options.n = static_cast<int>(whole("n", 1, kMaxExtent));
         if (has("k")) options.k = static_cast<int>(whole("k", 1, kMaxExtent));
+        if (has("size")) options.sizes = parse_sizes(given["size"].as<std::vector<std::string>>());
+        for (const char* own : {"m", "n", "k"})
+            if (options.sizes.count(own) != 0)
+                throw UsageError("--size " + std::string(own) + ": write --" + own + " N instead.");
         options.compile_only = given["compile-only"].as<bool>();
         if (has("iters")) options.iterations = static_cast<int>(whole("iters", 1, 1'000'000));
         if (has("warmup")) options.warm_up = static_cast<int>(whole("warmup", 0, 1'000'000));

@@ -32,6 +32,7 @@ struct Options : CommonOptions {
     std::string kernel;
     std::optional<Dtype> dtype;
     std::optional<int> m, n, k;
+    Sizes sizes;    ///< others, of templates that declare them
     Values values;  ///< of the template's parameters, those that were given
 
     bool compile_only = false;

@@ -26,99 +26,29 @@ std::string memory_text(const Report& report) {
     return text;
 }
 
-std::string time_text(const TimeSummary& time) {
-    return "median " + duration(time.median_ms) + ", min " + duration(time.min_ms) + ", max " +
-           duration(time.max_ms) + format(" of %d launches", time.iterations);
-}
-
 std::string speed_text(const Report& report) {
     std::string text;
     if (const auto gflops = report.gflops())
-        text = (*gflops >= 1000 ? format("%.4g TFLOP/s", *gflops / 1000) : format("%.4g GFLOP/s", *gflops)) +
-               " (2 m n k / median), " + format("%.4g GB/s", report.gbps().value_or(0)) +
-               " (A, B and C once / median)";
+        text = flops_text(*gflops) + " (" + report.flops_formula + " / median), ";
+    if (const auto gbps = report.gbps())
+        text += format("%.4g GB/s", *gbps) + " (" + report.bytes_formula + " / median)";
     return text;
 }
 
 std::string verdict_text(const Report& report, const Terminal& terminal) {
-    if (!report.verdict)
+    if (!report.checked)
         return line(report.device ? "NOT CHECKED" : "NOT RUN",
                     report.device ? "--verify none" : "compiled only");
-    const Verdict& verdict = *report.verdict;
-    const std::string how =
-        report.verified == Verify::full
-            ? format("all %llu elements", static_cast<unsigned long long>(verdict.checked))
-            : format("%llu elements and the sums of all rows",
-                     static_cast<unsigned long long>(verdict.checked));
-    return line("error", format("at most %.3g; at most %.3g of what rounding allows", verdict.max_abs_error,
-                                verdict.max_error_over_bound)) +
+    const Checked& checked = *report.checked;
+    return line("error", format("at most %.3g; at most %.3g of what rounding allows", checked.max_abs_error,
+                                checked.max_error_over_bound)) +
            "  " +
-           terminal.painted(verdict.pass() ? Colour::green : Colour::red, verdict.pass() ? "PASS" : "FAIL") +
-           "       " + how + " against an FP64 reference\n";
+           terminal.painted(checked.pass() ? Colour::green : Colour::red, checked.pass() ? "PASS" : "FAIL") +
+           "       " + checked.how + " against an FP64 reference\n";
 }
 
-}  // namespace
-
-std::optional<double> Report::gflops() const {
-    if (!time || !(time->median_ms > 0)) return std::nullopt;
-    return shape.flops() / time->median_ms / 1e6;
-}
-
-std::optional<double> Report::gbps() const {
-    if (!time || !(time->median_ms > 0)) return std::nullopt;
-    return double(Footprint(dtype, shape).total()) / time->median_ms / 1e6;
-}
-
-std::string to_text(const Report& report, const Terminal& terminal) {
-    const std::string dtype(name(report.dtype));
-    const auto [m, n, k] = report.shape;
-    std::string text = report.kernel + "  " + report.variant_text + "\n\n";
-    text += line("problem", format("C (%d x %d, f32) = A (%d x %d, %s) * B (%d x %d, %s)", m, n, m, k,
-                                   dtype.c_str(), k, n, dtype.c_str()));
-    text += line("device", report.device.value_or("none, compiled only") + " (" +
-                               std::string(name(report.backend)) + ", " + report.arch + ")");
-    text += line("build", build_text(report));
-    text += line("key", report.key);
-    text += line("resources", memory_text(report));
-    if (report.time) text += line("time", time_text(*report.time));
-    if (const std::string speed = speed_text(report); !speed.empty()) text += line("speed", speed);
-    return text + verdict_text(report, terminal);
-}
-
-std::string to_json(const Report& report) {
-    Json time;
-    if (report.time)
-        time = {{"min", report.time->min_ms},
-                {"median", report.time->median_ms},
-                {"max", report.time->max_ms},
-                {"iterations", report.time->iterations}};
-    Json json;
-    json["kernel"] = report.kernel;
-    json["variant"] = values_json(report.variant);
-    json["dtype"] = name(report.dtype);
-    json["backend"] = name(report.backend);
-    json["device"] = or_null(report.device);
-    json["arch"] = report.arch;
-    json["shape"] = {{"m", report.shape.m}, {"n", report.shape.n}, {"k", report.shape.k}};
-    json["cache"] = name(report.cache);
-    json["key"] = report.key;
-    json["build_ms"] = report.build_ms;
-    json["load_ms"] = or_null(report.load_ms);
-    json["time_ms"] = time;
-    json["gflops"] = or_null(report.gflops());
-    json["gbps"] = or_null(report.gbps());
-    json["shared_bytes"] = report.shared_bytes;
-    json["registers"] = or_null(report.registers);
-    json["blocks_per_sm"] = or_null(report.blocks_per_sm);
-    // JSON has no infinity: an error that is not finite is null, and pass is false.
-    json["max_abs_error"] = report.verdict ? Json(report.verdict->max_abs_error) : Json();
-    json["max_error_over_bound"] = report.verdict ? Json(report.verdict->max_error_over_bound) : Json();
-    json["verified"] = name(report.verified);
-    json["pass"] = report.verdict ? Json(report.verdict->pass()) : Json();
-    return dumped(json);
-}
-
-std::string describe_failure(const Verdict& verdict) {
+std::string failure_of(const Verdict& verdict) {
+    if (verdict.pass()) return {};
     std::string text = "wrong result:";
     if (verdict.wrong > 0) {
         const Verdict::Wrong& first = *verdict.first_wrong;
@@ -138,6 +68,66 @@ std::string describe_failure(const Verdict& verdict) {
         text += format(" %llu rows fail the test over the whole (Freivalds).",
                        static_cast<unsigned long long>(verdict.wrong_rows));
     return text;
+}
+
+}  // namespace
+
+std::optional<double> Report::gflops() const {
+    if (!time || !(time->median_ms > 0) || !(flops > 0)) return std::nullopt;
+    return flops / time->median_ms / 1e6;
+}
+
+std::optional<double> Report::gbps() const {
+    if (!time || !(time->median_ms > 0) || !(bytes > 0)) return std::nullopt;
+    return bytes / time->median_ms / 1e6;
+}
+
+Checked checked(const Verdict& verdict, Verify how) {
+    const auto elements = static_cast<unsigned long long>(verdict.checked);
+    return {verdict.max_abs_error, verdict.max_error_over_bound,
+            how == Verify::full ? format("all %llu elements", elements)
+                                : format("%llu elements and the sums of all rows", elements),
+            failure_of(verdict)};
+}
+
+std::string to_text(const Report& report, const Terminal& terminal) {
+    std::string text = report.kernel + "  " + report.variant_text + "\n\n";
+    text += line("problem", report.problem);
+    text += line("device", report.device.value_or("none, compiled only") + " (" +
+                               std::string(name(report.backend)) + ", " + report.arch + ")");
+    text += line("build", build_text(report));
+    text += line("key", report.key);
+    text += line("resources", memory_text(report));
+    if (report.time) text += line("time", time_text(*report.time));
+    if (const std::string speed = speed_text(report); !speed.empty()) text += line("speed", speed);
+    return text + verdict_text(report, terminal);
+}
+
+std::string to_json(const Report& report) {
+    Json json;
+    json["kernel"] = report.kernel;
+    json["variant"] = values_json(report.variant);
+    json["dtype"] = report.dtype;
+    json["backend"] = name(report.backend);
+    json["device"] = or_null(report.device);
+    json["arch"] = report.arch;
+    json["shape"] = {{"m", report.shape.m}, {"n", report.shape.n}, {"k", report.shape.k}};
+    json["cache"] = name(report.cache);
+    json["key"] = report.key;
+    json["build_ms"] = report.build_ms;
+    json["load_ms"] = or_null(report.load_ms);
+    json["time_ms"] = time_json(report.time);
+    json["gflops"] = or_null(report.gflops());
+    json["gbps"] = or_null(report.gbps());
+    json["shared_bytes"] = report.shared_bytes;
+    json["registers"] = or_null(report.registers);
+    json["blocks_per_sm"] = or_null(report.blocks_per_sm);
+    // JSON has no infinity: an error that is not finite is null, and pass is false.
+    json["max_abs_error"] = report.checked ? Json(report.checked->max_abs_error) : Json();
+    json["max_error_over_bound"] = report.checked ? Json(report.checked->max_error_over_bound) : Json();
+    json["verified"] = name(report.verified);
+    json["pass"] = report.checked ? Json(report.checked->pass()) : Json();
+    return dumped(json);
 }
 
 }  // namespace kiln::cli

@@ -17,6 +17,7 @@ std::string kernels_text(const std::vector<KernelEntry>& kernels) {
         const std::string indent(width + 2, ' ');
         text += kernel.name + indent.substr(kernel.name.size()) + kernel.summary + "\n";
         if (!kernel.parameters.empty()) text += indent + kernel.parameters + "\n";
+        if (kernel.is_declared) text += indent + "(runs the problem that it declares)\n";
         if (!kernel.is_gemm) text += indent + "(not a matrix product: jit-gemm can't run it)\n";
     }
     return text;
@@ -28,7 +29,8 @@ std::string kernels_json(const std::vector<KernelEntry>& kernels) {
         list.push_back({{"name", kernel.name},
                         {"summary", kernel.summary},
                         {"defaults", kernel.parameters},
-                        {"runs_here", kernel.is_gemm}});
+                        {"runs_here", kernel.is_gemm},
+                        {"declared", kernel.is_declared}});
     Json json;
     json["kernels"] = list;
     return dumped(json);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "kiln_program.h"
+#include "run_templates.h"
 
 namespace kiln::test {
 namespace {
@@ -62,9 +63,9 @@ class KilnJson : public Kiln {};
 TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
     const char* const source = std::getenv("KILN_TEST_SOURCE_DIR");
     if (source == nullptr) GTEST_SKIP() << "KILN_TEST_SOURCE_DIR is not set";
-    const auto text = read_text_if_exists(std::filesystem::path(source) / "docs/json.md");
-    ASSERT_TRUE(text.has_value());
-    std::map<std::string, Paths> fields = documented(*text);
+    const auto document = read_text_if_exists(std::filesystem::path(source) / "docs/json.md");
+    ASSERT_TRUE(document.has_value());
+    std::map<std::string, Paths> fields = documented(*document);
 
     std::map<std::string, Paths> found;
     const auto note = [&](const std::string& command, const Outcome& result) {
@@ -76,10 +77,21 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
     note("error", on_host({"show", "no_such_template", "--json"}));
     note("kiln list", run({"list", "--json"}));
     note("kiln show", on_host({"show", "tiny", "--json"}));
+    note("kiln show", run({"show", "gemm_tiled", "--backend", "host", "--json"}));
     note("kiln build", build("1"));
+    add_doubling_templates([this](const auto& name, const auto& text) { with_template(name, text); });
+    note("kiln run", on_host({"run", "doubling", "FACTOR=3", "--compare", "--graph", "--json"}));
     note("kiln warm", on_host({"warm", manifest, "--json"}));
     note("kiln explain", on_host({"explain", "tiny", "ADD=1", "--json"}));
     note("kiln explain", on_host({"explain", "tiny", "ADD=2", "--json"}));
+    const std::string variants = write("variants", "doubling FACTOR=2,3\n"),
+                      baselines = path("baselines").string();
+    note("kiln regress", on_host({"regress", variants, "--baselines", baselines, "--update", "--json"}));
+    add_doubling_templates(
+        [this](const auto& name, const auto& text) { with_template(name, text + "// changed\n"); });
+    note("kiln regress", on_host({"regress", variants, "--baselines", baselines, "--json"}));
+    note("kiln lab banks", run({"lab", "banks", "--arch", "sm_90a", "--json"}));
+    note("kiln lab banks", run({"lab", "banks", "--map", "2", "3", "--json"}));
     note("kiln cache stats", run({"cache", "stats", "--json"}));
     note("kiln cache list", run({"cache", "list", "--json"}));
     note("kiln cache show", run({"cache", "show", key, "--json"}));

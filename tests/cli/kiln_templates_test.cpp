@@ -24,7 +24,10 @@ TEST_F(KilnTemplates, List) {
     EXPECT_EQ(result.status, 0) << result.err;
     for (const char* name : {"gemm_naive", "gemm_tiled", "tiny"})
         EXPECT_THAT(result.out, HasSubstr(std::string("  ") + name + " "));
-    EXPECT_THAT(result.out, HasSubstr("ADD=1 MUL=1"));
+    EXPECT_EQ(
+        std::count(result.out.begin(), result.out.end(), '\n'),
+        static_cast<long>(run({"list", "--template-dir", templates(), "--json"}).json()["templates"].size()))
+        << "one line each";
     const auto json = run({"list", "--template-dir", templates(), "--json"}).json();
     const auto tiny = std::find_if(json["templates"].begin(), json["templates"].end(),
                                    [](const auto& one) { return one["name"] == "tiny"; });
@@ -41,6 +44,62 @@ TEST_F(KilnTemplates, ListForABackend) {
     EXPECT_THAT(run({"list", "--template-dir", directory}).out, HasSubstr("cuda_only"));
     EXPECT_THAT(run({"list", "--template-dir", directory, "--backend", "host"}).out,
                 Not(HasSubstr("cuda_only")));
+}
+
+TEST_F(KilnTemplates, ListOfReferences) {
+    const std::string directory = with_template(
+        "sum_reference",
+        "// sum_reference: what a sum should be\n//@ kernel sum_reference\n//@ backend host\n//@ block 64\n"
+        "//@ grid count\n#include \"kiln/device.h\"\n"
+        "extern \"C\" __global__ void sum_reference(long long count, const long long* which, double* "
+        "expected,\n"
+        "                                         double* bound, const float* x) {}\n");
+    const Arguments all = {"list", "--template-dir", directory, "--all"};
+    EXPECT_THAT(run({"list", "--template-dir", directory}).out, Not(HasSubstr("sum_reference")));
+    EXPECT_THAT(run({"list", "--template-dir", directory, "--json"}).out, Not(HasSubstr("sum_reference")));
+    EXPECT_THAT(run(all).out, HasSubstr("sum_reference"));
+    const auto json = run({"list", "--template-dir", directory, "--all", "--json"}).json();
+    for (const auto& one : json["templates"]) {
+        if (one["name"] != "sum_reference" && one["name"] != "gemm_tiled") continue;
+        EXPECT_EQ(one["reference"], one["name"] == "sum_reference");
+    }
+}
+
+TEST_F(KilnTemplates, ShowOfAProblem) {
+    const std::string directory = with_template(
+        "scaled",
+        "// scaled: y = ALPHA * x\n//@ kernel scaled\n//@ param ALPHA float = 0.1 \"the factor\"\n"
+        "//@ param BETA float in 0, 0.5 = 0\n//@ size n = 1000 test 33 multiple 1 \"elements\"\n"
+        "//@ input x [n] in 0..9\n//@ output y [n] by scaled_reference exact\n//@ flops 2 * n\n"
+        "//@ naive copy\n//@ block 64\n//@ grid ceil_div(n, 64)\n#include \"kiln/device.h\"\n"
+        "extern \"C\" __global__ void scaled(int n, const float* x, float* y) {}\n");
+    const Outcome text = run({"show", "scaled", "--backend", "host", "--template-dir", directory});
+    for (const char* words :
+         {"any finite float (0.1)", "0, 0.5 (0)", "1000 (33), multiples of 1", "elements", "[n]", "in 0..9",
+          "by scaled_reference exact", "2 * n", "naive", "copy", "2 legal ones"})
+        EXPECT_THAT(text.out, HasSubstr(words));
+    const auto json =
+        run({"show", "scaled", "--backend", "host", "--template-dir", directory, "--json"}).json();
+    EXPECT_EQ(json["parameters"][0]["kind"], "float");
+    EXPECT_EQ(json["parameters"][0]["default"], 0.1) << "a number, and in its own digits";
+    EXPECT_TRUE(json["parameters"][0]["allowed"].is_null());
+    EXPECT_TRUE(json["parameters"][0]["range"].is_null());
+    EXPECT_EQ(json["parameters"][1]["allowed"], nlohmann::json({0.0, 0.5}));
+    EXPECT_EQ(json["example"]["values"]["ALPHA"], 0.1);
+    const auto& problem = json["problem"];
+    EXPECT_EQ(problem["runnable"], true);
+    EXPECT_EQ(
+        problem["sizes"][0],
+        (nlohmann::json{
+            {"name", "n"}, {"default", "1000"}, {"test", "33"}, {"multiple", "1"}, {"text", "elements"}}));
+    EXPECT_EQ(problem["tensors"][0]["fill"], "in 0..9");
+    EXPECT_EQ(problem["tensors"][1]["role"], "output");
+    EXPECT_EQ(problem["tensors"][1]["reference"], "scaled_reference");
+    EXPECT_EQ(problem["tensors"][1]["exact"], true);
+    EXPECT_EQ(problem["flops"], "2 * n");
+    EXPECT_TRUE(problem["bytes"].is_null());
+    EXPECT_EQ(problem["naive"], "copy");
+    EXPECT_EQ(on_host({"show", "tiny", "--json"}).json()["problem"]["runnable"], false);
 }
 
 TEST_F(KilnTemplates, Show) {

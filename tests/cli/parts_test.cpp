@@ -3,6 +3,7 @@
 // The small parts: words, statistics, loops, the report's figures.
 #include <gtest/gtest.h>
 #include <kiln/error.h>
+#include <kiln/timing.h>
 
 #include <atomic>
 #include <cmath>
@@ -14,7 +15,6 @@
 #include "cli/parallel.h"
 #include "cli/program.h"
 #include "cli/report.h"
-#include "cli/timing.h"
 #include "cli/words.h"
 
 namespace kiln::cli {
@@ -92,8 +92,10 @@ Report some_report() {
     Report report;
     report.kernel = "k";
     report.variant = {{"BM", 64}, {"FAST", true}, {"T", "half"}};
-    report.dtype = Dtype::f16;
+    report.dtype = "f16";
     report.shape = {1000, 2000, 500};
+    report.flops = report.shape.flops();
+    report.bytes = double(Footprint(Dtype::f16, report.shape).total());
     return report;
 }
 
@@ -108,16 +110,17 @@ TEST(Figures, ComeFromTheMedian) {
 
 TEST(Figures, AnErrorThatIsNotFiniteIsNullInJson) {
     Report report = some_report();
-    report.verdict = Verdict{};
-    report.verdict->max_abs_error = INFINITY;
-    report.verdict->not_finite = 3;
+    Verdict verdict;
+    verdict.max_abs_error = INFINITY;
+    verdict.not_finite = 3;
+    report.checked = checked(verdict, Verify::sample);
     const auto json = nlohmann::json::parse(to_json(report));
     EXPECT_TRUE(json["max_abs_error"].is_null());
     EXPECT_EQ(json["pass"], false);
     EXPECT_EQ(json["variant"]["BM"], 64);
     EXPECT_EQ(json["variant"]["FAST"], true);
     EXPECT_EQ(json["variant"]["T"], "half");
-    EXPECT_NE(describe_failure(*report.verdict).find("3 elements of C are NaN"), std::string::npos);
+    EXPECT_NE(report.checked->failure.find("3 elements of C are NaN"), std::string::npos);
 }
 
 TEST(Figures, MessagesWithBytesThatAreNoTextAreStillJson) {

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln run: its options, its report, its exit statuses; and jit-gemm on products that declare their problem.
+#include "kiln_program.h"
+#include "run_templates.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class KilnRun : public Kiln {
+  protected:
+    KilnRun() {
+        add_doubling_templates([this](const auto& name, const auto& text) { with_template(name, text); });
+    }
+    Outcome run_doubling(Arguments more) const {
+        more.insert(more.begin(), {"run", "doubling"});
+        return on_host(std::move(more));
+    }
+};
+
+TEST_F(KilnRun, ReportsWhatItFound) {
+    const Outcome result = run_doubling({"--size", "n=300"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.err, IsEmpty());
+    for (const char* word :
+         {"doubling FACTOR=2 SCALE=1\n", "n=300 m=2", "x float (2 x 300), y float (2 x 300)", "(host, x86-64",
+          "compiled in", "shared bytes per block", "median", "GFLOP/s", "GB/s",
+          "y: at most 0; at most 0 of the bound; all 600 elements", "PASS", "random inputs, seed 1"})
+        EXPECT_THAT(result.out, HasSubstr(word));
+    EXPECT_THAT(result.out, Not(HasSubstr("\033")));
+    EXPECT_THAT(run_doubling({"--no-time"}).out,
+                AllOf(HasSubstr("from the cache (disk)"), Not(HasSubstr("median"))));
+}
+
+TEST_F(KilnRun, AWrongResultIsStatusOne) {
+    const Outcome result = run_doubling({"FACTOR=3", "--no-time"});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.out, HasSubstr("FAIL"));
+    expect_clean_error(result, "kiln");
+    EXPECT_THAT(result.err, HasSubstr("194 of 194 checked elements of y are wrong, the first at [0, 0]: "));
+    const Outcome json = run_doubling({"FACTOR=3", "--no-time", "--json"});
+    EXPECT_EQ(json.status, 1);
+    EXPECT_EQ(json.json()["pass"], false);
+    EXPECT_EQ(json.json()["outputs"][0]["wrong"], 194);
+    EXPECT_EQ(json.json()["failures"].size(), 1U);
+    const Outcome unchecked = run_doubling({"FACTOR=3", "--no-time", "--check", "none"});
+    EXPECT_EQ(unchecked.status, 0);
+    EXPECT_THAT(unchecked.out, HasSubstr("NOT CHECKED"));
+}
+
+TEST_F(KilnRun, WhatNothingIsComparedWithDoesNotPass) {
+    const Outcome text = on_host({"run", "doubling_naive", "--no-time"});
+    EXPECT_EQ(text.status, 0) << text.err;
+    EXPECT_THAT(text.out, AllOf(HasSubstr("y: not compared"),
+                                HasSubstr("NOT CHECKED no output has a reference"), Not(HasSubstr("PASS"))));
+    EXPECT_TRUE(on_host({"run", "doubling_naive", "--no-time", "--json"}).json()["pass"].is_null());
+}
+
+TEST_F(KilnRun, SizesOfTestsAreTheHostsDefault) {
+    EXPECT_THAT(run_doubling({"--no-time"}).out, HasSubstr("n=97 m=2 (the host is slow"));
+    EXPECT_THAT(run_doubling({"--no-time", "--size", "n=5,m=3"}).out,
+                AllOf(HasSubstr("n=5 m=3\n"), Not(HasSubstr("slow"))));
+    const auto sizes =
+        run_doubling({"--no-time", "--json", "--size", "n=5", "--size", "m=1"}).json()["sizes"];
+    EXPECT_EQ(sizes, nlohmann::json({{"n", 5}, {"m", 1}}));
+}
+
+TEST_F(KilnRun, OptionsReachTheRun) {
+    const auto json =
+        run_doubling({"--json", "--data", "integers", "--seed", "7", "--check", "full", "--iterations", "3",
+                      "--warm-up", "1", "--cold-l2", "--graph", "SCALE=0.1"})
+            .json();
+    EXPECT_EQ(json["data"], "integers");
+    EXPECT_EQ(json["seed"], 7);
+    EXPECT_EQ(json["check"], "full");
+    EXPECT_EQ(json["time_ms"]["iterations"], 3);
+    EXPECT_GT(json["graph_ms"]["median"], 0);
+    EXPECT_EQ(json["values"]["SCALE"], 0.1);
+    EXPECT_EQ(json["pass"], true);
+}
+
+TEST_F(KilnRun, ComparesWithTheNaiveTemplate) {
+    const Outcome result = run_doubling({"--compare"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.out, AllOf(HasSubstr("doubling_naive: median"), HasSubstr("times as long")));
+    const auto naive = run_doubling({"--compare", "--json"}).json()["naive"];
+    EXPECT_EQ(naive["template"], "doubling_naive");
+    EXPECT_GT(naive["speed_up"], 0);
+    expect_error(on_host({"run", "doubling_naive", "--compare"}), 2, {"doubling_naive declares no template"});
+}
+
+TEST_F(KilnRun, MistakesAreTold) {
+    expect_error(run_doubling({"--size", "k=3"}), 2, {"k"});
+    expect_error(run_doubling({"--size", "n"}), 2, {"--size n: 'n' is not of the form NAME=N"});
+    expect_error(run_doubling({"--size", "n=3,n=4"}), 2, {"--size n is given twice"});
+    expect_error(run_doubling({"--size", "n=x"}), 2, {"--size n", "x"});
+    expect_error(run_doubling({"--size", "n=0"}), 2, {"from 1 to", "the nearest is 1"});
+    expect_error(run_doubling({"--size", "n=2000000000,m=1000000"}), 2, {"needs 240000000", "free"});
+    expect_error(run_doubling({"--data", "ones"}), 2, {"--data", "random", "integers"});
+    expect_error(run_doubling({"--check", "som"}), 2, {"--check", "sample"});
+    expect_error(run_doubling({"--no-time", "--iterations", "3"}), 2, {"--iterations is about timing"});
+    expect_error(run_doubling({"--no-time", "--graph"}), 2, {"--graph is about timing"});
+    expect_error(run_doubling({"FACTOR=4"}), 2, {"FACTOR", "4"});
+    expect_error(on_host({"run", "tiny"}), 2, {"tiny", "x"});
+    expect_error(on_host({"run"}), 2, {"something is missing"});
+}
+
+TEST_F(KilnRun, AReferenceThatLacksSomethingIsATemplateError) {
+    with_template("doubling_reference",
+                  reference_template("doubling_reference", "const float* z", "expected[i] = bound[i] = 0;"));
+    const Outcome result = run_doubling({"--json"});
+    EXPECT_EQ(result.status, 2);
+    EXPECT_EQ(result.json()["error"]["kind"], "template");
+    EXPECT_THAT(result.err, HasSubstr("its argument z is neither an input nor an inout"));
+}
+
+/// A product with a bias and a factor: not the plain signature.
+class DeclaredProduct : public JitGemm {
+  protected:
+    std::string templates(const std::string& factor) const {
+        std::string reference =
+            reference_template("scaled_reference", "int n, int k, const float* a, const float* b",
+                               "double sum = 0;\n    for (int p = 0; p < k; ++p)\n"
+                               "        sum += kiln::wide(a[e / n * k + p]) * kiln::wide(b[p * n + e % n]);\n"
+                               "    expected[i] = FACTOR * sum;\n    bound[i] = 1e-5 * k;");
+        reference.insert(reference.find("//@ backend"), "//@ param FACTOR int in 2, 3 = 2\n");
+        with_template("scaled_reference", reference);
+        return with_template(
+            "scaled",
+            "// scaled: for tests.\n//\n//@ kernel scaled\n//@ param FACTOR int in 2, 3 = 2\n"
+            "//@ block 16, 16\n//@ grid ceil_div(n, 16), ceil_div(m, 16), batch\n"
+            "//@ size m = 64 test 17\n//@ size n = 64 test 18\n//@ size k = 64 test 19\n//@ size batch = 1\n"
+            "//@ input a [m, k]\n//@ input b [k, n]\n//@ output c [m, n] by scaled_reference\n"
+            "//@ flops 2 * m * n * k\n#include \"kiln/device.h\"\n\n"
+            "extern \"C\" __global__ void scaled(int m, int n, int k, int batch, const float* a, const "
+            "float* b, float* c) {\n"
+            "    const int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;\n"
+            "    if (row >= m || column >= n || blockIdx.z > 0) return;\n    float sum = 0;\n"
+            "    for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[i * n + column];\n"
+            "    c[row * n + column] = " +
+                factor + " * sum;\n}\n");
+    }
+
+    Outcome scaled(Arguments more, const std::string& factor = "FACTOR") const {
+        more.insert(more.begin(),
+                    {"--backend", "host", "--kernel", "scaled", "--template-dir", templates(factor)});
+        return run(std::move(more));
+    }
+};
+
+TEST_F(DeclaredProduct, IsRunAsItsTemplateDeclares) {
+    const Outcome text = scaled({"--m", "5", "--n", "6", "--k", "7", "--factor", "3"});
+    EXPECT_EQ(text.status, 0) << text.err;
+    for (const char* word :
+         {"scaled  FACTOR=3", "m=5 n=6 k=7 batch=1", "a float (5 x 7)", "GFLOP/s (as declared / median)",
+          "of what rounding allows", "PASS", "all 30 elements of c"})
+        EXPECT_THAT(text.out, HasSubstr(word));
+    const auto json = scaled({"--m", "5", "--json", "--iters", "3", "--size", "batch=2"}).json();
+    EXPECT_EQ(json["shape"], nlohmann::json({{"m", 5}, {"n", 18}, {"k", 19}}));
+    EXPECT_EQ(json["dtype"], "f32");
+    EXPECT_EQ(json["verified"], "full");
+    EXPECT_EQ(json["time_ms"]["iterations"], 3);
+    EXPECT_EQ(json["pass"], true);
+    EXPECT_GT(json["gflops"], 0);
+}
+
+TEST_F(DeclaredProduct, AWrongOneFails) {
+    const Outcome result = scaled({}, "4");
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.out, HasSubstr("FAIL"));
+    EXPECT_THAT(result.err, HasSubstr("jit-gemm: wrong result: 306 of 306 checked elements of c"));
+    EXPECT_THAT(scaled({"--verify", "none"}, "4").out, HasSubstr("NOT CHECKED"));
+    EXPECT_EQ(scaled({"--compile-only"}, "4").status, 0);
+}
+
+TEST_F(DeclaredProduct, MistakesAreTold) {
+    const auto refused = [&](const Arguments& more) {
+        const Outcome result = scaled(more);
+        EXPECT_EQ(result.status, 2);
+        return result.err;
+    };
+    EXPECT_THAT(refused({"--dtype", "f16"}), HasSubstr("scaled has no type parameter T and is always f32"));
+    EXPECT_THAT(refused({"--size", "depth=3"}), HasSubstr("depth"));
+    EXPECT_THAT(refused({"--size", "m=3"}), HasSubstr("write --m N"));
+    const Outcome plain = multiply({"--size", "batch=2"});
+    EXPECT_EQ(plain.status, 2);
+    EXPECT_THAT(plain.err, HasSubstr("gemm_naive has the sizes m, n and k alone"));
+}
+
+TEST_F(DeclaredProduct, IsMarkedInTheList) {
+    const Outcome list = run({"--list-kernels", "--template-dir", templates("FACTOR")});
+    EXPECT_THAT(list.out,
+                AllOf(HasSubstr("(runs the problem that it declares)"), Not(HasSubstr("_reference"))));
+    const auto kernels =
+        run({"--list-kernels", "--json", "--template-dir", templates("FACTOR")}).json()["kernels"];
+    std::size_t seen = 0;
+    for (const auto& kernel : kernels) {
+        if (kernel["name"] != "scaled" && kernel["name"] != "gemm_tiled") continue;
+        ++seen;
+        EXPECT_EQ(kernel["runs_here"], true);
+        EXPECT_EQ(kernel["declared"], kernel["name"] == "scaled");
+    }
+    EXPECT_EQ(seen, 2U);
+}
+
+TEST_F(DeclaredProduct, APlainSignatureWithAnotherReferenceIsCheckedAgainstThat) {
+    // As a plain product this would fail: it is twice the product, as its reference says.
+    with_template(
+        "twice_reference",
+        reference_template("twice_reference", "int n, int k, const kiln::half* a, const kiln::half* b",
+                           "double sum = 0;\n    for (int p = 0; p < k; ++p)\n"
+                           "        sum += kiln::wide(a[e / n * k + p]) * kiln::wide(b[p * n + e % n]);\n"
+                           "    expected[i] = 2 * sum;\n    bound[i] = 1e-5 * k;"));
+    std::string text = naive_template("twice",
+                                      "//@ size m = 9\n//@ size n = 8\n//@ size k = 7\n//@ input a [m, k]\n"
+                                      "//@ input b [k, n]\n//@ output c [m, n] by twice_reference",
+                                      "n");
+    const std::string store = "c[(long long)row * n + column] = sum;";
+    text.replace(text.find(store), store.size(), "c[(long long)row * n + column] = 2 * sum;");
+    const Outcome result =
+        run({"--backend", "host", "--kernel", "twice", "--template-dir", with_template("twice", text)});
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("all 72 elements of c"));
+}
+
+}  // namespace
+}  // namespace kiln::test
