@@ -79,7 +79,7 @@ TEST(BrokenTemplate, AWrongScaleIsCaught) {
     const std::string text = text_of("softmax.cu");
     const auto wrong = broken(text, "(value - largest) * kiln::kLog2E", "(value - largest) * 1.4425f", 0);
     ASSERT_TRUE(wrong);
-    EXPECT_TRUE(is_caught(*wrong, "softmax.cu", {{"T", "float"}, {"VEC", 1}}));
+    EXPECT_TRUE(is_caught(*wrong, "softmax.cu", {{"T", "float"}, {"VEC", 1}, {"ITEMS", 4}}));
 }
 
 TEST(BrokenTemplate, ALostElementIsCaught) {
