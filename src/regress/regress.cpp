@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <deque>
 #include <future>
 #include <set>
@@ -17,19 +16,14 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/stopwatch.h"
 #include "base/words.h"
 #include "regress/trial.h"
 
 namespace kiln {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t kWindow = 64;  // builds that are under way
-
-double ms_since(Clock::time_point start) {
-    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 /// The variants of one target, each once, in the order of the manifests.
 struct Group {
@@ -166,11 +160,11 @@ class Regression {
         for (const Variant& variant : group.variants) {
             for (; next < group.variants.size() && builds.size() < kWindow; ++next)
                 builds.push_back(group.service->compile_async(group.variants[next]));
-            const auto start = Clock::now();
+            const Stopwatch watch;
             RegressResult result = trial.run(variant, std::move(builds.front()));
             builds.pop_front();
             result.target = group.target;
-            result.elapsed_ms = ms_since(start);
+            result.elapsed_ms = watch.elapsed_ms();
             judge(result, before);
             if (result.failures.empty()) merge(after.variants[variant.text()], result.found);
             if (options_.on_result) options_.on_result(result, ++done_, total_);
