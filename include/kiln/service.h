@@ -28,6 +28,8 @@
 
 namespace kiln {
 
+class AccessObserver;
+
 struct ServiceOptions {
     /// Not set: CUDA if a device answers, else HIP, else the host.
     std::optional<Backend> backend;
@@ -54,6 +56,10 @@ struct ServiceOptions {
     std::uint64_t worker_memory_bytes = std::uint64_t{16} << 30;
     /// When a stop is requested, such compilers are ended and their builds throw BuildError.
     std::stop_token stop;
+
+    /// Host backend only (else the constructor throws UsageError): kernels are compiled to tell it of every
+    /// access to memory that they make, and run slower, one block at a time. See kiln/observe.h.
+    std::shared_ptr<AccessObserver> observer;
 
     /// Receives a line when something degraded (an unwritable cache, say), each once. Called from any
     /// thread; it must neither throw nor call the service. Not set: the line goes to standard error.

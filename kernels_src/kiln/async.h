@@ -91,6 +91,7 @@ class AsyncCopies {
     template <int PENDING>
     void wait() {
         static_assert(PENDING >= 0, "how many groups may be under way");
+        [[maybe_unused]] const kiln_host::Muted muted{};
         for (; count_ != 0; --count_, first_ = (first_ + 1) % CAPACITY) {
             const Copy& copy = copies_[first_];
             if (copy.group + PENDING >= groups_) return;
@@ -110,12 +111,18 @@ class AsyncCopies {
         unsigned group;
     };
 
+    /// Of the access that reads so many bytes.
+    static unsigned width_of(int bytes) { return bytes > 8 ? 16 : bytes > 4 ? 8 : bytes > 2 ? 4 : 2; }
     static void finish(const Copy& copy) {
         for (int i = 0; i < copy.bytes; ++i) copy.to[i] = i < copy.there ? copy.from[i] : 0;
     }
 
     template <int BYTES>
     void begin(void* to, const void* from, int bytes) {
+        // Told now, and as one access, whatever the emulation does and when.
+        if (bytes > 0) kiln_host::tell(kiln_host::AccessKind::load, from, width_of(bytes));
+        kiln_host::tell(kiln_host::AccessKind::async_copy, to, BYTES);
+        [[maybe_unused]] const kiln_host::Muted muted{};
         if (reinterpret_cast<size_t>(to) % BYTES != 0 ||
             (bytes != 0 && reinterpret_cast<size_t>(from) % BYTES != 0))
             kiln_host::trap("an asynchronous copy is not aligned to its size");

@@ -12,22 +12,35 @@
 
 // Keywords. With alignas write it first: `alignas(16) __shared__ float tile[64];`. As in CUDA, shared
 // variables are not initialised; __thread refuses types that would be.
-#define __global__
 #define __device__
 #define __host__
 #define __constant__
 #define __grid_constant__
+#if !defined(KILN_HOST_RECORD)
+#define __global__
 #define __shared__ static __thread
+#endif
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-#include "kiln/host_atomic.h"
-#include "kiln/host_math.h"
-#include "kiln/host_types.h"
+#if defined(KILN_HOST_RECORD)
+#include "kiln/host_record.h"
+#else
+
+/// What the emulation of an instruction remembers of the block that runs on this OS thread.
+#define KILN_HOST_STATE static thread_local
+#define KILN_UNSEEN
+#define KILN_APART
 
 namespace kiln_host {
+
+// Nobody observes. What these do otherwise is told in kiln/host_record.h.
+struct Muted {};
+__forceinline__ void tell(AccessKind, const volatile void*, unsigned) {}
+__forceinline__ void release(const void*) {}
+__forceinline__ void acquire(const void*) {}
 
 /// The GPU thread that runs on this OS thread now.
 static thread_local Thread* current = nullptr;
@@ -42,6 +55,12 @@ __forceinline__ auto wait(Call call) {
     __asm__ volatile("" ::: "memory");
     return result;
 }
+__forceinline__ void enter(Thread* thread) { current = thread; }
+__forceinline__ void leave_kernel() {}
+__forceinline__ void set_current(Thread* thread) { current = thread; }
+__forceinline__ void* dynamic_shared_memory() { return current->block->dynamic_shared; }
+__forceinline__ unsigned lane_number() { return current->lane; }
+__forceinline__ unsigned warp_number() { return current->warp; }
 
 }  // namespace kiln_host
 
@@ -50,6 +69,12 @@ __forceinline__ auto wait(Call call) {
 #define blockIdx (static_cast<const uint3&>(::kiln_host::current->block->block_idx))
 #define blockDim (static_cast<const uint3&>(::kiln_host::current->block->block_dim))
 #define gridDim (static_cast<const uint3&>(::kiln_host::current->block->grid_dim))
+#endif
+
+#include "kiln/host_atomic.h"
+#include "kiln/host_math.h"
+#include "kiln/host_types.h"
+
 constexpr int warpSize = kiln_host::kWarpSize;
 
 namespace kiln {
@@ -57,7 +82,7 @@ namespace kiln {
 /// The dynamic shared memory of the block; aligned to 1024 bytes.
 template <class T>
 __forceinline__ T* dynamic_shared() {
-    return static_cast<T*>(__builtin_assume_aligned(kiln_host::current->block->dynamic_shared, 1024));
+    return static_cast<T*>(__builtin_assume_aligned(kiln_host::dynamic_shared_memory(), 1024));
 }
 
 }  // namespace kiln
@@ -94,11 +119,17 @@ inline void named_barrier_arrive(unsigned id, unsigned threads) {
 
 namespace kiln_host {
 
+template <class Ready>
+KILN_APART inline bool ask(const Ready& ready) {
+    return ready();
+}
+
 /// Waits until ready() is true, which it still is afterwards. It is called many times, so it should change
 /// nothing; what it reads must be changed by threads of the same block. Where they all wait for what none of
 /// them will do, the launch ends with an error.
 template <class Ready>
 inline void wait_until(const Ready& ready) {
+    [[maybe_unused]] const Muted muted{};
     struct State {
         Thread* self;
         const Ready* ready;
@@ -109,8 +140,8 @@ inline void wait_until(const Ready& ready) {
             self,
             [](const void* data) -> int {
                 const State& asked = *static_cast<const State*>(data);
-                current = asked.self;  // whoever asked sets its own again
-                return (*asked.ready)() ? 1 : 0;
+                set_current(asked.self);  // whoever asked sets its own again
+                return ask(*asked.ready) ? 1 : 0;
             },
             &state);
         return 0;
@@ -150,7 +181,10 @@ inline int __all_sync(unsigned mask, int predicate) {
     return result.yes == result.arrived;
 }
 /// The lanes that have not ended. In a branch that only some lanes take, use __ballot_sync before it.
-inline unsigned __activemask() { return kiln_host::current->block->runtime->live_lanes(kiln_host::current); }
+inline unsigned __activemask() {
+    [[maybe_unused]] const kiln_host::Muted muted{};
+    return kiln_host::current->block->runtime->live_lanes(kiln_host::current);
+}
 
 // Shuffles, of any trivially copyable type up to 16 bytes. Width is a power of two up to 32. A source
 // outside the segment gives the lane's own value, as on the GPU; so does a lane that did not take part.
@@ -258,25 +292,32 @@ struct Export<void(A...)> {
     static constexpr unsigned bytes[count + 1] = {sizeof(A)...};
 
     template <void (*kernel)(A...)>
-    static void run(Thread* thread, void* const* arguments) {
-        current = thread;
+    KILN_UNSEEN static void run(Thread* thread, void* const* arguments) {
+        enter(thread);
         call<kernel>(arguments, FirstIndices<count>{});
+        leave_kernel();
     }
 
   private:
     template <void (*kernel)(A...), unsigned... I>
-    static __forceinline__ void call([[maybe_unused]] void* const* arguments, Indices<I...>) {
+    KILN_UNSEEN static __forceinline__ void call([[maybe_unused]] void* const* arguments, Indices<I...>) {
         kernel(*static_cast<A*>(arguments[I])...);
     }
 };
 
 }  // namespace kiln_host
 
+#if defined(KILN_HOST_RECORD)
+#define KILN_HOST_RECORD_PARTS &kiln_host::block_log, &kiln_host::anchor_address
+#else
+#define KILN_HOST_RECORD_PARTS nullptr, nullptr
+#endif
 /// Written once, after the kernel.
-#define KILN_HOST_KERNEL(name)                                                                   \
-    extern "C" {                                                                                 \
-    extern const kiln_host::Kernel kiln_host_kernel __attribute__((visibility("default")));      \
-    const kiln_host::Kernel kiln_host_kernel = {                                                 \
-        kiln_host::kAbiVersion, kiln_host::Export<decltype(name)>::count,                        \
-        kiln_host::Export<decltype(name)>::bytes, kiln_host::Export<decltype(name)>::run<name>}; \
+#define KILN_HOST_KERNEL(name)                                                                  \
+    extern "C" {                                                                                \
+    extern const kiln_host::Kernel kiln_host_kernel __attribute__((visibility("default")));     \
+    const kiln_host::Kernel kiln_host_kernel = {                                                \
+        kiln_host::kAbiVersion, kiln_host::Export<decltype(name)>::count,                       \
+        kiln_host::Export<decltype(name)>::bytes, kiln_host::Export<decltype(name)>::run<name>, \
+        KILN_HOST_RECORD_PARTS};                                                                \
     }

@@ -7,7 +7,7 @@
 
 namespace kiln_host {
 
-constexpr unsigned kAbiVersion = 3;
+constexpr unsigned kAbiVersion = 4;
 constexpr unsigned kWarpSize = 32;
 
 struct Extent {
@@ -21,6 +21,36 @@ struct alignas(16) Deposit {
 
 struct Thread;
 struct Block;
+
+/// As kiln::AccessKind.
+enum class AccessKind : unsigned char { load, store, atomic, matrix_load, matrix_store, async_copy };
+
+/// As kiln::ObservedAccess.
+struct Access {
+    unsigned long long address;
+    unsigned code;
+    unsigned caller;
+    unsigned short bytes;
+    AccessKind kind;
+    bool unaligned_type;
+};
+
+/// Where a kernel that was compiled to tell of its accesses writes them down: one after the other, by whichever
+/// thread runs. Filled in by the runtime.
+struct AccessLog {
+    Access* next;
+    Access* end;
+    unsigned long long stack;  ///< of the running thread: accesses to it are left out
+    unsigned long long stack_bytes;
+};
+
+/// An index beyond its array.
+struct BadIndex {
+    const char* file;
+    int line;
+    const char* array_type;
+    long long index;
+};
 
 /// What the kernel may ask of the runtime. Each call may switch fibers; the caller restores its own
 /// `current` pointer afterwards.
@@ -49,6 +79,15 @@ struct Runtime {
     void (*wait_until)(Thread* self, int (*ready)(const void* state), const void* state);
     /// Ends the launch with an error: __trap, a failed assert. Does not return.
     void (*trap)(Thread* self, const char* message);
+
+    // Only for kernels with a log of accesses; these switch no fibers.
+
+    /// Makes room in the log.
+    void (*flush)(Thread* self);
+    /// What the thread did so far comes before what others do after they acquire the same object.
+    void (*release)(Thread* self, const void* object);
+    void (*acquire)(Thread* self, const void* object);
+    void (*bad_index)(Thread* self, const BadIndex* what);
 };
 
 /// One per block that is being run; owned by the runtime.
@@ -65,6 +104,8 @@ struct Thread {
     unsigned lane;  ///< in its warp
     unsigned warp;  ///< in its block
     Block* block;
+    /// It waits for the sake of an instruction that the prelude emulates: whoever observes is not told.
+    bool silent;
 };
 
 /// What a kiln::TensorMap holds on the host: a tensor of up to 5 dimensions and the box of it that one
@@ -87,6 +128,10 @@ struct Kernel {
     const unsigned* argument_bytes;
     /// Runs one thread from start to end. arguments: one pointer per argument, to its value.
     void (*run)(Thread* thread, void* const* arguments);
+    AccessLog* log;  ///< null: it tells of no accesses, as always unless somebody observes
+    /// The address, on this OS thread, of the thread-local variable kiln_host::anchor, from which those that
+    /// are __shared__ lie as far as the symbol table says. Null when `log` is.
+    const void* (*anchor)();
 };
 
 }  // namespace kiln_host

@@ -8,6 +8,8 @@ namespace kiln_host {
 
 template <class T, class Change>
 inline T update(T* address, Change change) {
+    tell(AccessKind::atomic, address, sizeof(T));
+    [[maybe_unused]] const Muted muted{};
     T old;
     __atomic_load(address, &old, __ATOMIC_RELAXED);
     for (;;) {

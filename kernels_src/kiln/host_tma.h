@@ -30,6 +30,7 @@ inline BarrierState barrier_state(const kiln::Barrier* barrier) {
     return state;
 }
 inline void change_barrier(kiln::Barrier* barrier, unsigned arrived, long long bytes) {
+    [[maybe_unused]] const Muted muted{};
     BarrierState state = barrier_state(barrier);
     if (arrived > state.missing) trap("more threads arrive at a kiln::Barrier than its phase waits for");
     if (state.bytes + bytes > kMostBarrierBytes || state.bytes + bytes < -kMostBarrierBytes)
@@ -123,8 +124,8 @@ struct Load {
     Box box;
 };
 constexpr unsigned kMostLoads = 512;
-static thread_local Load loads[kMostLoads];
-static thread_local unsigned load_count;
+KILN_HOST_STATE Load loads[kMostLoads];
+KILN_HOST_STATE unsigned load_count;
 
 /// Takes out the loads of a barrier, and does them or not.
 inline void take_loads(kiln::Barrier* barrier, bool move) {
@@ -143,6 +144,7 @@ inline void take_loads(kiln::Barrier* barrier, bool move) {
 
 template <unsigned RANK>
 inline void load(void* to, const kiln::TensorMap& map, kiln::Barrier* barrier, const int (&at)[RANK]) {
+    [[maybe_unused]] const Muted muted{};
     static_cast<void>(barrier_state(barrier));
     if (load_count == kMostLoads) trap("more than 512 TMA loads are under way that nobody waits for");
     Load& load = loads[load_count++];
@@ -157,6 +159,7 @@ namespace kiln {
 constexpr bool kHasClusters = false;
 
 inline void barrier_init(Barrier* barrier, unsigned arrivals) {
+    [[maybe_unused]] const kiln_host::Muted muted{};
     kiln_host::take_loads(barrier, false);  // of a block that failed
     const kiln_host::BarrierState state = {kiln_host::kMark, 0, arrivals, arrivals, 0};
     if (arrivals == 0 || state.arrivals != arrivals)
@@ -164,18 +167,28 @@ inline void barrier_init(Barrier* barrier, unsigned arrivals) {
     __builtin_memcpy(barrier, &state, sizeof(state));
 }
 inline void barrier_init_fence() {}
-inline void barrier_arrive(Barrier* barrier) { kiln_host::change_barrier(barrier, 1, 0); }
+inline void barrier_arrive(Barrier* barrier) {
+    kiln_host::release(barrier);
+    kiln_host::change_barrier(barrier, 1, 0);
+}
 inline void barrier_arrive_at(Barrier* barrier, unsigned rank) {
     if (rank != 0) kiln_host::trap("barrier_arrive_at names a block outside of the cluster");
     barrier_arrive(barrier);
 }
-inline void barrier_expect(Barrier* barrier, unsigned bytes) { kiln_host::change_barrier(barrier, 1, bytes); }
+inline void barrier_expect(Barrier* barrier, unsigned bytes) {
+    kiln_host::release(barrier);
+    kiln_host::change_barrier(barrier, 1, bytes);
+}
 inline void barrier_wait(Barrier* barrier, unsigned parity) {
-    static_cast<void>(kiln_host::barrier_state(barrier));
-    kiln_host::wait_until([=] {
-        kiln_host::take_loads(barrier, true);
-        return kiln_host::barrier_state(barrier).phase != (parity & 1u);
-    });
+    {
+        [[maybe_unused]] const kiln_host::Muted muted{};
+        static_cast<void>(kiln_host::barrier_state(barrier));
+        kiln_host::wait_until([=] {
+            kiln_host::take_loads(barrier, true);
+            return kiln_host::barrier_state(barrier).phase != (parity & 1u);
+        });
+    }
+    kiln_host::acquire(barrier);
 }
 
 inline void fence_async_proxy() {}
@@ -199,6 +212,7 @@ inline void tma_load_multicast(void* to, const TensorMap& map, Barrier* barrier,
 class TmaStores {
   public:
     void store(const TensorMap& map, const void* from, int row, int column) {
+        [[maybe_unused]] const kiln_host::Muted muted{};
         if (count_ == kMost) kiln_host::trap("a thread stores more than 32 TMA boxes and waits for none");
         Entry& entry = entries_[count_++];
         entry = {kiln_host::make_box(map, from, {row, column}), groups_, 0};
@@ -207,6 +221,7 @@ class TmaStores {
     void commit() { ++groups_; }
     template <int PENDING>
     void wait_read() {
+        [[maybe_unused]] const kiln_host::Muted muted{};
         unsigned kept = 0;
         for (unsigned i = 0; i < count_; ++i) {
             const Entry& entry = entries_[i];

@@ -19,11 +19,11 @@ struct WgmmaStep {
 };
 
 /// Groups that each thread of the block has committed; only differences count.
-static thread_local unsigned wgmma_groups[1024];
+KILN_HOST_STATE unsigned wgmma_groups[1024];
 /// And whether it called wgmma_fence since it last waited for all of them.
-static thread_local bool wgmma_fenced[1024];
+KILN_HOST_STATE bool wgmma_fenced[1024];
 
-inline unsigned thread_of_block() { return current->warp * kWarpSize + current->lane; }
+inline unsigned thread_of_block() { return warp_number() * kWarpSize + lane_number(); }
 
 /// One operand of a 64 x N x 16 product. M_OR_N, k: of an element.
 template <class T, bool MN_MAJOR>
@@ -82,6 +82,7 @@ inline void run_wgmma(float* values, const WgmmaStep& step) {
 }
 
 inline unsigned long long wgmma_address(const void* shared) {
+    [[maybe_unused]] const Muted muted{};
     const Block& block = *current->block;
     const long offset =
         static_cast<const unsigned char*>(shared) - static_cast<unsigned char*>(block.dynamic_shared);
@@ -106,6 +107,7 @@ struct WgmmaSums {
 
     /// Does the steps of all but the last `pending` groups that the thread committed.
     void finish(unsigned pending) {
+        [[maybe_unused]] const kiln_host::Muted muted{};
         int kept = 0;
         for (int i = 0; i < step_count; ++i) {
             const unsigned newer = kiln_host::wgmma_groups[kiln_host::thread_of_block()] - steps[i].group;
@@ -123,11 +125,18 @@ inline u64 wgmma_mn_major(const void* tile, unsigned slice_bytes) {
     return wgmma_layout(slice_bytes) | kiln_host::wgmma_address(tile);
 }
 
-inline void wgmma_fence() { kiln_host::wgmma_fenced[kiln_host::thread_of_block()] = true; }
-inline void wgmma_commit() { ++kiln_host::wgmma_groups[kiln_host::thread_of_block()]; }
+inline void wgmma_fence() {
+    [[maybe_unused]] const kiln_host::Muted muted{};
+    kiln_host::wgmma_fenced[kiln_host::thread_of_block()] = true;
+}
+inline void wgmma_commit() {
+    [[maybe_unused]] const kiln_host::Muted muted{};
+    ++kiln_host::wgmma_groups[kiln_host::thread_of_block()];
+}
 
 template <class T, bool A_MN, bool B_MN, int N>
 inline void wgmma(WgmmaSums<N>& sums, u64 a_tile, u64 b_tile, bool accumulate) {
+    [[maybe_unused]] const kiln_host::Muted muted{};
     const unsigned thread = kiln_host::thread_of_block();
     if (!kiln_host::wgmma_fenced[thread]) kiln_host::trap("a wgmma comes without a wgmma_fence before it");
     if (sums.step_count == WgmmaSums<N>::kMostSteps)
@@ -140,7 +149,10 @@ inline void wgmma(WgmmaSums<N>& sums, u64 a_tile, u64 b_tile, bool accumulate) {
 template <int PENDING, class... Sums>
 inline void wgmma_wait(Sums&... sums) {
     (sums.finish(PENDING), ...);
-    if (PENDING == 0) kiln_host::wgmma_fenced[kiln_host::thread_of_block()] = false;
+    if (PENDING == 0) {
+        [[maybe_unused]] const kiln_host::Muted muted{};
+        kiln_host::wgmma_fenced[kiln_host::thread_of_block()] = false;
+    }
     __syncwarp();
 }
 template <int PENDING, int N, int COUNT>
@@ -160,7 +172,7 @@ inline void release_registers() {
 
 inline bool elect_one() {
     __syncwarp();
-    return kiln_host::current->lane == 0;
+    return kiln_host::lane_number() == 0;
 }
 
 }  // namespace kiln

@@ -92,13 +92,14 @@ constexpr int kMostWaves = 15;
 struct MfmaOperands {
     unsigned char a[8], b[8];
 };
-static __thread MfmaOperands mfma_operands[kMostWaves][kiln::kWaveSize];
+KILN_HOST_STATE MfmaOperands mfma_operands[kMostWaves][kiln::kWaveSize];
 
 template <int SIZE, class T, int DEPTH>
 inline void mfma(kiln::MfmaSums<SIZE>& sums, const kiln::Vec<T, DEPTH>& a, const kiln::Vec<T, DEPTH>& b) {
     using F = kiln::MfmaFragment<SIZE>;
     constexpr int kSteps = F::kGroups * DEPTH;
     static_assert(sizeof(a) <= sizeof(MfmaOperands::a), "");
+    [[maybe_unused]] const Muted muted{};
     const int wave = int(current->warp) / 2, lane = int(current->warp % 2 * kWarpSize + current->lane);
     if (wave >= kMostWaves) trap("matrix instructions of AMD: the host has room for 15 waves per block");
     MfmaOperands* const operands = mfma_operands[wave];

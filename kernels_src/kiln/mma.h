@@ -121,6 +121,7 @@ namespace kiln_host {
 template <class T, class Read>
 inline void gather(const T& mine, Read read) {
     static_assert(sizeof(T) <= sizeof(Deposit), "lanes exchange up to 16 bytes");
+    [[maybe_unused]] const Muted muted{};
     const bool all = wait([&](Thread* self, const Runtime& runtime) {
         unsigned arrived;
         const Deposit* values = runtime.exchange(self, 0xffffffffu, &mine, sizeof(T), &arrived);
@@ -141,7 +142,10 @@ inline float element(const Deposit& registers, int i) {
 template <int MATRICES, bool TRANSPOSED>
 inline void ldmatrix(unsigned (&r)[MATRICES], const void* row) {
     Deposit mine = {};
-    if (int(current->lane) < 8 * MATRICES) {
+    const bool gives_row = int(lane_number()) < 8 * MATRICES;
+    if (gives_row) tell(AccessKind::matrix_load, row, 16);
+    [[maybe_unused]] const Muted muted{};
+    if (gives_row) {
         if (reinterpret_cast<size_t>(row) % 16 != 0) trap("ldmatrix: a row is not aligned to 16 bytes");
         __builtin_memcpy(&mine, row, 16);
     }
@@ -165,6 +169,7 @@ namespace kiln {
 template <class T>
 inline void mma_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
     static_assert(sizeof(T) == 2, "half or bfloat16");
+    [[maybe_unused]] const kiln_host::Muted muted{};
     using F = MmaFragment;
     // What this lane's results need: two rows of A and two columns of B.
     float rows[2][16], cols[2][16];

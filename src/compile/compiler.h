@@ -54,7 +54,11 @@ std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler(std::shared_ptr<WorkerPool> w
 /// hipRTC, always in a worker, since it aborts on what it does not know.
 std::unique_ptr<Compiler> make_hiprtc_compiler(std::shared_ptr<WorkerPool> workers);
 
+enum class HostBuild {
+    fast,
+    recorded  ///< tells of its accesses to memory (kiln/observe.h), and is several times slower
+};
 /// The system's C++ compiler (KILN_HOST_CXX, else c++, g++, clang++), a process anyway, within these limits.
-std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits);
+std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits, HostBuild build = HostBuild::fast);
 
 }  // namespace kiln

@@ -37,6 +37,31 @@ constexpr auto kOptions =
                                 "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes",
                                 "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
 
+// The same for kernels that tell of their accesses: instrumented for a thread sanitizer, whose functions the
+// prelude has. One access in the source should stay one instruction, of the same width: nothing that takes
+// structs apart, copies code, or joins accesses.
+constexpr auto kRecordedOptions = std::to_array<const char*>(
+    {"-std=c++20", "-O1", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
+     // Lines, inlined calls and variables; options would be there too, and with them paths.
+     "-fvisibility=hidden", "-g", "-gno-record-gcc-switches", "-DKILN_HOST_RECORD", "-fsanitize=thread",
+     "-fno-unroll-loops", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fstack-clash-protection",
+     "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
+constexpr auto kRecordedGccOptions =
+    std::to_array<const char*>({"-fsanitize=bounds-strict", "-fno-tree-sra", "-fno-tree-ch",
+                                "-fno-tree-loop-ivcanon", "-fno-thread-jumps", "-fno-store-merging",
+                                "-fno-crossjumping", "-fno-tree-loop-distribute-patterns", "-nodefaultlibs"});
+constexpr auto kRecordedClangOptions = std::to_array<const char*>(
+    {"-fsanitize=array-bounds", "-fdebug-compilation-dir=.", "-mllvm", "-unroll-threshold=0", "-mllvm",
+     "-pragma-unroll-threshold=0", "-mllvm", "-disable-loop-idiom-all", "-Wno-pass-failed"});
+// What is linked by default, but for the sanitizers' libraries.
+constexpr auto kRecordedGccLibraries =
+    std::to_array<const char*>({"-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});
+
+// Linked before and behind the kernel: nothing lies beside its outermost shared variables either.
+constexpr const char* kMarginInput = "kiln-margin.s";
+constexpr const char* kMargin =
+    "\t.section .tbss,\"awT\",%nobits\n\t.zero 16384\n\t.section .note.GNU-stack,\"\",%progbits\n";
+
 // These change what is compiled, past the key.
 constexpr auto kMeddlingVariables = std::to_array<const char*>(
     {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX",
@@ -111,10 +136,11 @@ std::string without(std::string text, const std::string& part) {
 
 class HostCompiler final : public Compiler {
   public:
-    explicit HostCompiler(const WorkerLimits& limits) : limits_(limits) {}
+    HostCompiler(const WorkerLimits& limits, HostBuild build) : limits_(limits), build_(build) {}
 
     std::string identity() override { return located().identity; }
     std::vector<std::string> options(const Target& target) override {
+        if (build_ == HostBuild::recorded) return recorded_options(target);
         std::vector<std::string> options(kOptions.begin(), kOptions.end());
         if (kX86) {
             options.push_back("-march=" + target.arch);
@@ -139,15 +165,18 @@ class HostCompiler final : public Compiler {
         fs::path file;
         std::vector<fs::path> parts;  // the program and those behind it
         std::string stamp;            // of the parts
-        std::string version;          // "gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)"
+        bool is_clang = false;
+        std::string version;  // "gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)"
         std::string identity;
     };
 
     Located located();
+    std::vector<std::string> recorded_options(const Target& target);
     ProcessRequest request(std::vector<std::string> arguments) const;
     ProcessResult run(std::vector<std::string> arguments, const fs::path& directory) const;
 
     const WorkerLimits limits_;
+    const HostBuild build_;
     std::mutex mutex_;
     std::optional<Located> located_;
 };
@@ -218,8 +247,22 @@ HostCompiler::Located HostCompiler::located() {
         const auto build = elf_identity(part);
         identity += " " + (build ? *build : "script " + digest_hex(read_text_if_exists(part).value_or("")));
     }
-    located_ = Located{file, std::move(parts), stamp, std::move(version), std::move(identity)};
+    const bool is_clang = version.find("clang") != std::string::npos;
+    located_ = Located{file, std::move(parts), stamp, is_clang, std::move(version), std::move(identity)};
     return *located_;
+}
+
+std::vector<std::string> HostCompiler::recorded_options(const Target& target) {
+    std::vector<std::string> options(kRecordedOptions.begin(), kRecordedOptions.end());
+    const auto add = [&options](const auto& more) {
+        options.insert(options.end(), more.begin(), more.end());
+    };
+    if (located().is_clang)
+        add(kRecordedClangOptions);
+    else
+        add(kRecordedGccOptions);
+    if (kX86) options.push_back("-march=" + target.arch);
+    return options;
 }
 
 Binary HostCompiler::compile(const Source& source, const Target& target, Isolation) {
@@ -242,7 +285,16 @@ Binary HostCompiler::compile(const Source& source, const Target& target, Isolati
     std::vector<std::string> arguments = {compiler.file.string()};
     const auto options = this->options(target);
     arguments.insert(arguments.end(), options.begin(), options.end());
-    arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kInput});
+    if (build_ == HostBuild::recorded) {
+        // The directory's name is in no byte of the result.
+        arguments.push_back("-ffile-prefix-map=" + directory.path().string() + "=.");
+        write_virtual(directory.path(), kMarginInput, kMargin);
+        arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kMarginInput, kInput, kMarginInput});
+        if (!compiler.is_clang)
+            arguments.insert(arguments.end(), kRecordedGccLibraries.begin(), kRecordedGccLibraries.end());
+    } else {
+        arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kInput});
+    }
     const ProcessResult result = run(std::move(arguments), directory.path());
     const std::string log = without(result.error + result.output, directory.path().string() + "/");
     const std::string product = compiler.file.filename().string();
@@ -267,8 +319,8 @@ Binary HostCompiler::compile(const Source& source, const Target& target, Isolati
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits) {
-    return std::make_unique<HostCompiler>(limits);
+std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits, HostBuild build) {
+    return std::make_unique<HostCompiler>(limits, build);
 }
 
 }  // namespace kiln

@@ -138,6 +138,11 @@ double Event::elapsed_ms_since(const Event& start) const {
     return checked(driver_, "event").elapsed_ms(start.handle_, handle_);
 }
 
+void Driver::observe(std::shared_ptr<AccessObserver>) {
+    throw UsageError("Accesses to memory can be observed on the host backend only; this is " +
+                     label(info().backend) + ".");
+}
+
 Device Device::open(Backend backend, int ordinal) {
     try {
         return Device(open_driver(backend, ordinal));

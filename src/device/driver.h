@@ -19,6 +19,7 @@
 
 namespace kiln {
 
+class AccessObserver;
 class Capture;
 
 /// What a launch needs besides its arguments.
@@ -72,6 +73,10 @@ class Driver {
 
     virtual const DeviceInfo& info() const = 0;
     virtual std::size_t free_bytes() const = 0;
+
+    /// What is loaded from now on has to be compiled for it, and tells it of its accesses. Before all use.
+    /// Throws UsageError but on the host.
+    virtual void observe(std::shared_ptr<AccessObserver> observer);
 
     virtual void* allocate(std::size_t bytes) = 0;
     virtual void release(void* memory) noexcept = 0;

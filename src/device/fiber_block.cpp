@@ -14,6 +14,8 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kSharedAlignment = 1024;
+// Around what is observed, so that an overrun meets nothing else.
+constexpr std::size_t kSharedMargin = 16 * 1024;
 
 }  // namespace
 
@@ -54,13 +56,15 @@ void FiberBlock::prepare(const BlockPlan& plan) {
     grid_dim = {plan.grid.x, plan.grid.y, plan.grid.z};
     if (plan.dynamic_shared_bytes > shared_bytes_ || shared_ == nullptr) {
         shared_.reset();
-        shared_ = std::make_unique<std::byte[]>(plan.dynamic_shared_bytes + kSharedAlignment);
+        const std::size_t margin = plan.observer != nullptr ? kSharedMargin : 0;
+        shared_ = std::make_unique<std::byte[]>(plan.dynamic_shared_bytes + kSharedAlignment + 2 * margin);
         shared_bytes_ = plan.dynamic_shared_bytes;
-        void* start = shared_.get();
+        void* start = shared_.get() + margin;
         std::size_t room = shared_bytes_ + kSharedAlignment;
         dynamic_shared = std::align(kSharedAlignment, shared_bytes_, start, room);
     }
     dynamic_shared_bytes = static_cast<unsigned>(plan.dynamic_shared_bytes);
+    start_log();
     if (thread_count_ != 0 && same_block) return;
     thread_count_ = static_cast<unsigned>(plan.block.count());
     threads_ = std::vector<Thread>(thread_count_);
@@ -81,6 +85,7 @@ void FiberBlock::arrange(std::uint64_t block_number) {
         Thread& thread = threads_[position];
         thread.block = this;
         thread.position = position;
+        thread.silent = false;
         thread.thread_idx = {number % block_dim.x, number / block_dim.x % block_dim.y,
                              number / block_dim.x / block_dim.y};
         thread.warp = number / kiln_host::kWarpSize;
@@ -149,6 +154,10 @@ FiberContext* FiberBlock::idle_fiber() {
 
 void FiberBlock::continue_with(FiberContext* next) {
     FiberContext& from = *std::exchange(active_, next);
+    if (log_ != nullptr) {
+        log_->stack = reinterpret_cast<std::uint64_t>(next->stack().bottom);
+        log_->stack_bytes = next->stack().bytes;
+    }
     FiberContext::switch_to(from, *next);
 }
 
@@ -185,6 +194,7 @@ void FiberBlock::run_thread(Thread& thread) {
     } catch (...) {
         failure_ = text_of(thread) + " threw an exception";
     }
+    tell(thread);
     if (!failure_.empty()) abandon();
     end(thread);
 }

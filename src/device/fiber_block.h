@@ -10,6 +10,7 @@
 // thread can go on otherwise.
 #pragma once
 
+#include <kiln/observe.h>
 #include <kiln/types.h>
 
 #include <array>
@@ -34,8 +35,9 @@ struct BlockPlan {
     Dim3 grid;
     Dim3 block;
     std::size_t dynamic_shared_bytes = 0;
-    std::optional<std::uint64_t> seed;  ///< permutes the order of the threads, and fills dynamic
-                                        ///< shared memory with NaNs before each block
+    AccessObserver* observer = nullptr;  ///< of a kernel with a log of accesses
+    std::optional<std::uint64_t> seed;   ///< permutes the order of the threads, and fills dynamic
+                                         ///< shared memory with NaNs before each block
 };
 
 /// The most threads of a block.
@@ -53,6 +55,7 @@ class FiberBlock : private kiln_host::Block {
 
     /// To be called before the first run of a launch. The plan must outlive its last one.
     void prepare(const BlockPlan& plan);
+    std::uint64_t dynamic_shared_address() const { return reinterpret_cast<std::uint64_t>(dynamic_shared); }
     /// Runs the block to its end. Returns what went wrong, for the end of a sentence; empty: nothing.
     std::string run(Dim3 index);
 
@@ -123,6 +126,10 @@ class FiberBlock : private kiln_host::Block {
     static void wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state);
     static unsigned live_lanes(kiln_host::Thread* self);
     static void trap(kiln_host::Thread* self, const char* message);
+    static void flush(kiln_host::Thread* self);
+    static void release(kiln_host::Thread* self, const void* object);
+    static void acquire(kiln_host::Thread* self, const void* object);
+    static void bad_index(kiln_host::Thread* self, const kiln_host::BadIndex* what);
     static const kiln_host::Runtime kRuntime;
     static FiberBlock& of(kiln_host::Thread* self) { return *static_cast<FiberBlock*>(self->block); }
 
@@ -144,6 +151,19 @@ class FiberBlock : private kiln_host::Block {
     void arrive(Thread& self, Meeting& meeting);
     void complete(Warp& warp, Meeting& meeting);
     void leave_meeting(Thread& thread);
+
+    static unsigned number_of(const kiln_host::Thread& thread) {
+        return thread.warp * kiln_host::kWarpSize + thread.lane;
+    }
+    void start_log();
+    void tell(const Thread& self) {
+        if (log_ != nullptr) [[unlikely]]
+            empty_log(self);
+    }
+    void empty_log(const Thread& self);
+    void tell_barrier(const Thread& self, const NamedBarrier& barrier, bool completed);
+    void tell_meeting(const Positions& all);
+    void tell_meeting(const Warp& warp, unsigned lanes);
 
     void arrange(std::uint64_t block_number);
     void reset_after_failure();
@@ -179,6 +199,10 @@ class FiberBlock : private kiln_host::Block {
     Thread* next_ = nullptr;  // for the fiber that is about to run
     std::deque<Meeting> meetings_;
     std::vector<Meeting*> free_meetings_;
+
+    kiln_host::AccessLog* log_ = nullptr;   // null: nobody observes
+    std::vector<ObservedAccess> accesses_;  // what the log is a part of
+    std::vector<unsigned> met_;
 };
 
 }  // namespace kiln

@@ -28,6 +28,9 @@ class FiberContext {
     /// switches back to `from`.
     static void switch_to(FiberContext& from, FiberContext& to);
 
+    /// Of a fiber that was started.
+    const FiberStack& stack() const { return stack_; }
+
   private:
     void arrived(boost::context::fiber&& left);
 

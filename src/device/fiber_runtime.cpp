@@ -25,11 +25,13 @@ std::string count_of(unsigned count, const char* noun) {
 }  // namespace
 
 const kiln_host::Runtime FiberBlock::kRuntime = {&sync_block, &sync_warp,    &exchange,   &live_lanes,
-                                                 &sync_named, &arrive_named, &wait_until, &trap};
+                                                 &sync_named, &arrive_named, &wait_until, &trap,
+                                                 &flush,      &release,      &acquire,    &bad_index};
 
 unsigned FiberBlock::sync_block(kiln_host::Thread* self, int predicate) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
+    block.tell(thread);
     ++block.arrived_;
     block.yes_ += predicate != 0;
     block.at_barrier_.insert(thread.position);
@@ -41,6 +43,8 @@ unsigned FiberBlock::sync_block(kiln_host::Thread* self, int predicate) {
 void FiberBlock::release_block() {
     released_ = yes_;
     arrived_ = yes_ = 0;
+    if (log_ != nullptr) [[unlikely]]
+        tell_meeting(at_barrier_);
     runnable_.take_all(at_barrier_);
 }
 
@@ -79,6 +83,7 @@ void FiberBlock::arrive_named(kiln_host::Thread* self, unsigned id, unsigned cou
 }
 
 void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits) {
+    tell(self);
     const auto refuse = [&](const std::string& what) {
         failure_ = text_of(self) + " comes to the named barrier " + std::to_string(id) + " for " +
                    count_of(count, "thread") + ": " + what;
@@ -101,6 +106,8 @@ void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits
     const unsigned lanes = thread_count_ - self.warp * kiln_host::kWarpSize;
     barrier.arrived += self.lane == 0 && lanes < kiln_host::kWarpSize ? 1 + kiln_host::kWarpSize - lanes : 1;
     if (waits) barrier.waiting.insert(self.position);
+    if (log_ != nullptr) [[unlikely]]
+        tell_barrier(self, barrier, barrier.arrived >= count);
     if (barrier.arrived < count) return;
     runnable_.take_all(barrier.waiting);
     barrier.count = barrier.arrived = 0;
@@ -109,6 +116,7 @@ void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits
 void FiberBlock::wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
+    block.tell(thread);
     thread.ready_state = state;
     // Between the moment in which it was found ready and its turn, others may have run.
     while (ready(state) == 0) {
@@ -149,12 +157,14 @@ unsigned FiberBlock::live_lanes(kiln_host::Thread* self) { return of(self).warps
 
 void FiberBlock::trap(kiln_host::Thread* self, const char* message) {
     FiberBlock& block = of(self);
+    block.tell(static_cast<const Thread&>(*self));
     block.failure_ = block.text_of(static_cast<Thread&>(*self)) + ": " + message;
     block.abandon();
 }
 
 // The open meeting of these lanes, or a new one.
 FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned bytes) {
+    tell(self);
     if ((mask >> self.lane & 1u) == 0) {
         failure_ = text_of(self) + ": lane " + std::to_string(self.lane) +
                    " calls a vote, shuffle or __syncwarp with the mask " + hex(mask) +
@@ -190,6 +200,8 @@ void FiberBlock::arrive(Thread& self, Meeting& meeting) {
 
 void FiberBlock::complete(Warp& warp, Meeting& meeting) {
     warp.open.erase(std::find(warp.open.begin(), warp.open.end(), &meeting));
+    if (log_ != nullptr) [[unlikely]]
+        tell_meeting(warp, meeting.arrived);
     for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
         runnable_.insert(warp.lanes[static_cast<unsigned>(__builtin_ctz(lanes))]->position);
     }

@@ -139,6 +139,7 @@ class HostDriver final : public Driver {
 
     const DeviceInfo& info() const override { return info_; }
     std::size_t free_bytes() const override { return available_memory(); }
+    void observe(std::shared_ptr<AccessObserver> observer) override { observer_ = std::move(observer); }
 
     void* allocate(std::size_t bytes) override;
     void release(void* memory) noexcept override { std::free(memory); }
@@ -167,7 +168,8 @@ class HostDriver final : public Driver {
 
     std::shared_ptr<Module> load(const Binary& binary) override {
         return std::make_shared<HostModule>(
-            binary, info_, seed_, [executor = executor_]() -> HostExecutor& { return executor->get(); });
+            binary, info_, seed_, [executor = executor_]() -> HostExecutor& { return executor->get(); },
+            observer_);
     }
 
     void begin_capture(void* stream) override {
@@ -183,6 +185,7 @@ class HostDriver final : public Driver {
     const DeviceInfo info_;
     const std::optional<std::uint64_t> seed_;
     const std::shared_ptr<ExecutorOfProcess> executor_;
+    std::shared_ptr<AccessObserver> observer_;
 };
 
 void* HostDriver::allocate(std::size_t bytes) {

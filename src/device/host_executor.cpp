@@ -47,11 +47,26 @@ HostExecutor::~HostExecutor() {
     for (auto& helper : helpers_) helper.join();
 }
 
-void HostExecutor::run(const BlockPlan& plan, const std::string& kernel) {
+void HostExecutor::run(const BlockPlan& plan, const std::string& kernel, ObservedLaunch* observed) {
     const std::lock_guard one_at_a_time(launch_mutex_);
     const std::uint64_t blocks = plan.grid.count();
     Launch launch{plan, blocks, std::clamp<std::uint64_t>(blocks / (workers_ * 16u), 1, 64), {}, {}, 0, {}};
-    const std::uint64_t chunks = (blocks + launch.chunk - 1) / launch.chunk;
+    if (plan.observer != nullptr) {
+        start_helpers(0);
+        observe(launch, blocks_.front(), *observed);
+    } else {
+        work_together(launch);
+    }
+    if (launch.failure.empty()) return;
+    const Dim3 index = launch.index(launch.failed_block);
+    throw DeviceError("Kernel " + kernel + " failed on the host in block (" + std::to_string(index.x) + "," +
+                          std::to_string(index.y) + "," + std::to_string(index.z) + "): " + launch.failure +
+                          ".",
+                      "launch");
+}
+
+void HostExecutor::work_together(Launch& launch) {
+    const std::uint64_t chunks = (launch.blocks + launch.chunk - 1) / launch.chunk;
     start_helpers(std::min<std::uint64_t>(workers_, chunks) - 1);
     const std::uint64_t helpers = std::min<std::uint64_t>(helpers_.size(), chunks - 1);
     {
@@ -61,18 +76,10 @@ void HostExecutor::run(const BlockPlan& plan, const std::string& kernel) {
     }
     for (std::uint64_t i = 0; i < helpers; ++i) work_there_.notify_one();
     work(launch, blocks_.front());
-    {
-        std::unique_lock lock(mutex_);
-        seats_ = 0;
-        work_done_.wait(lock, [this] { return working_ == 0; });
-        launch_ = nullptr;
-    }
-    if (launch.failure.empty()) return;
-    const Dim3 index = launch.index(launch.failed_block);
-    throw DeviceError("Kernel " + kernel + " failed on the host in block (" + std::to_string(index.x) + "," +
-                          std::to_string(index.y) + "," + std::to_string(index.z) + "): " + launch.failure +
-                          ".",
-                      "launch");
+    std::unique_lock lock(mutex_);
+    seats_ = 0;
+    work_done_.wait(lock, [this] { return working_ == 0; });
+    launch_ = nullptr;
 }
 
 void HostExecutor::start_helpers(std::uint64_t wanted) {
@@ -124,6 +131,29 @@ void HostExecutor::work(Launch& launch, FiberBlock& block) {
     } catch (const std::exception& exception) {
         launch.fail(std::min(number, launch.blocks - 1), exception.what());
     }
+}
+
+void HostExecutor::observe(Launch& launch, FiberBlock& block, ObservedLaunch& observed) {
+    AccessObserver& observer = *launch.plan.observer;
+    std::uint64_t number = 0;
+    bool told = false;
+    try {
+        block.prepare(launch.plan);
+        if (observed.dynamic_shared_bytes != 0)
+            observed.dynamic_shared_address = block.dynamic_shared_address();
+        observer.begin_launch(observed);
+        told = true;
+        for (; number < launch.blocks && launch.failure.empty(); ++number) {
+            const Dim3 index = launch.index(number);
+            if (!observer.begin_block(index)) continue;
+            std::string problem = block.run(index);
+            observer.end_block();
+            if (!problem.empty()) launch.fail(number, std::move(problem));
+        }
+    } catch (const std::exception& exception) {
+        launch.fail(number, exception.what());
+    }
+    if (told) observer.end_launch();
 }
 
 }  // namespace kiln

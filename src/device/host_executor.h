@@ -24,16 +24,19 @@ class HostExecutor {
     HostExecutor& operator=(const HostExecutor&) = delete;
     ~HostExecutor();
 
-    /// Runs every block and returns. Throws DeviceError when a block fails: a trap, a deadlock, an
+    /// Runs every block and returns. With an observer the calling thread does it, one block after the other;
+    /// `observed` is what the observer is told, but for the address of the dynamic shared memory. Throws DeviceError when a block fails: a trap, a deadlock, an
     /// exception; blocks that had not begun then never run.
-    void run(const BlockPlan& plan, const std::string& kernel);
+    void run(const BlockPlan& plan, const std::string& kernel, ObservedLaunch* observed = nullptr);
 
   private:
     struct Launch;
 
+    void work_together(Launch& launch);
     void start_helpers(std::uint64_t wanted);
     void help(FiberBlock& block);
     static void work(Launch& launch, FiberBlock& block);
+    static void observe(Launch& launch, FiberBlock& block, ObservedLaunch& observed);
 
     const unsigned workers_;
     std::mutex launch_mutex_;        // held during a launch

@@ -3,16 +3,20 @@
 // Loading through the dynamic loader, and the checks that a GPU's driver would make.
 #include "device/host_module.h"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <kiln/error.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "device/elf_image.h"
 #include "device/host_graph.h"
@@ -43,10 +47,15 @@ T at(std::span<const std::byte> bytes, std::uint64_t offset) {
     return value;
 }
 
-// What the kernel declared __shared__: the thread-local symbols that are neither the prelude's own nor
-// the compiler's marks of what is initialised.
-std::size_t static_shared_bytes(std::span<const std::byte> bytes) {
-    std::size_t total = 0;
+struct LocalSymbol {
+    std::string_view name;
+    std::uint64_t offset = 0;  // in the thread-local storage
+    std::uint64_t bytes = 0;
+};
+
+// Thread-local variables, but for the compiler's marks of what is initialised.
+std::vector<LocalSymbol> thread_locals(std::span<const std::byte> bytes) {
+    std::vector<LocalSymbol> found;
     const auto header = at<Elf64_Ehdr>(bytes, 0);
     for (unsigned i = 0; i < header.e_shnum; ++i) {
         const auto symbols = at<Elf64_Shdr>(bytes, header.e_shoff + i * sizeof(Elf64_Shdr));
@@ -60,11 +69,49 @@ std::size_t static_shared_bytes(std::span<const std::byte> bytes) {
             if (ELF64_ST_TYPE(symbol.st_info) != STT_TLS || symbol.st_name >= text.size()) continue;
             const std::string_view name =
                 text.substr(symbol.st_name).substr(0, text.find('\0', symbol.st_name) - symbol.st_name);
-            const bool own = name.find("kiln_host") != std::string_view::npos || name.starts_with("_ZGV");
-            if (symbol.st_shndx != SHN_UNDEF && !own) total += symbol.st_size;
+            if (symbol.st_shndx != SHN_UNDEF && !name.starts_with("_ZGV"))
+                found.push_back({name, symbol.st_value, symbol.st_size});
         }
     }
+    return found;
+}
+
+// What the kernel declared __shared__: all that is not the prelude's own, which is in its namespace.
+bool is_shared(const LocalSymbol& symbol) {
+    return !symbol.name.starts_with("_ZN9kiln_host") && !symbol.name.starts_with("_ZZN9kiln_host");
+}
+
+std::size_t static_shared_bytes(std::span<const std::byte> bytes) {
+    std::size_t total = 0;
+    for (const LocalSymbol& symbol : thread_locals(bytes)) total += is_shared(symbol) ? symbol.bytes : 0;
     return total;
+}
+
+// As it was declared: "tile" of "_ZZ6kernelE4tile", "tile.0" or "tile".
+std::string declared_name(std::string_view symbol) {
+    std::string name(symbol);
+    int status = 0;
+    if (char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status)) {
+        name = text;
+        std::free(text);
+        if (const auto scope = name.rfind("::"); scope != std::string::npos) name.erase(0, scope + 2);
+    }
+    return name.substr(0, name.find('.'));
+}
+
+// Where they lie on this OS thread.
+std::vector<SharedVariable> shared_variables(std::span<const std::byte> bytes, const void* anchor) {
+    const std::vector<LocalSymbol> symbols = thread_locals(bytes);
+    const auto place = std::ranges::find(symbols, "_ZN9kiln_hostL6anchorE", &LocalSymbol::name);
+    std::vector<SharedVariable> variables;
+    if (place == symbols.end()) return variables;
+    const std::uint64_t start = reinterpret_cast<std::uint64_t>(anchor) - place->offset;
+    for (const LocalSymbol& symbol : symbols) {
+        if (is_shared(symbol))
+            variables.push_back({declared_name(symbol.name), start + symbol.offset, symbol.bytes});
+    }
+    std::ranges::sort(variables, {}, &SharedVariable::address);
+    return variables;
 }
 
 std::string text_of(Dim3 extent) {
@@ -111,12 +158,14 @@ LoadedObject::~LoadedObject() {
 void* LoadedObject::symbol(const char* name) const { return ::dlsym(handle_, name); }
 
 HostModule::HostModule(const Binary& binary, const DeviceInfo& device, std::optional<std::uint64_t> seed,
-                       std::function<HostExecutor&()> executor)
+                       std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer)
     : object_(checked(binary)),
       name_(binary.entry),
       limits_(device.limits),
       seed_(seed),
       executor_(std::move(executor)),
+      observer_(std::move(observer)),
+      binary_(observer_ ? binary : Binary{}),
       kernel_(static_cast<const kiln_host::Kernel*>(object_.symbol("kiln_host_kernel"))) {
     if (kernel_ == nullptr) {
         throw DeviceError("The shared object of kernel " + name_ +
@@ -129,6 +178,13 @@ HostModule::HostModule(const Binary& binary, const DeviceInfo& device, std::opti
                               " of the host interface; this library speaks " +
                               std::to_string(kiln_host::kAbiVersion) + ". Building it again replaces it.",
                           "load");
+    }
+    if ((kernel_->log != nullptr) != (observer_ != nullptr)) {
+        throw DeviceError(
+            "The shared object of kernel " + name_ +
+                (observer_ ? " tells of no accesses to memory, and this device's are observed."
+                           : " tells of its accesses to memory, and nobody observes this device."),
+            "load");
     }
     info_.static_shared_bytes = static_shared_bytes(binary.bytes);
     info_.max_threads_per_block = static_cast<int>(limits_.threads_per_block);
@@ -172,7 +228,20 @@ void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* 
                               arguments, *info_.argument_bytes);
         return;
     }
-    executor_().run({kernel_, arguments, shape.grid, shape.block, shape.dynamic_shared_bytes, seed_}, name_);
+    const BlockPlan plan = {kernel_,         arguments, shape.grid, shape.block, shape.dynamic_shared_bytes,
+                            observer_.get(), seed_};
+    if (observer_) return launch_observed(plan);
+    executor_().run(plan, name_);
+}
+
+void HostModule::launch_observed(const BlockPlan& plan) const {
+    ObservedLaunch launch;
+    launch.binary = binary_;
+    launch.grid = plan.grid;
+    launch.block = plan.block;
+    launch.dynamic_shared_bytes = plan.dynamic_shared_bytes;
+    launch.shared = shared_variables(binary_.bytes, kernel_->anchor());
+    executor_().run(plan, name_, &launch);
 }
 
 }  // namespace kiln

@@ -3,6 +3,8 @@
 // A kernel that was compiled for the host: the shared object, loaded from memory, and its launches.
 #pragma once
 
+#include <kiln/observe.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,9 +42,10 @@ class LoadedObject {
 
 class HostModule final : public Module {
   public:
-    /// executor: gives the pool to run on, for as long as the module lives. Throws DeviceError.
+    /// executor: gives the pool to run on, for as long as the module lives. observer: null unless the binary
+    /// was compiled to tell of its accesses. Throws DeviceError.
     HostModule(const Binary& binary, const DeviceInfo& device, std::optional<std::uint64_t> seed,
-               std::function<HostExecutor&()> executor);
+               std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer = nullptr);
 
     const FunctionInfo& info() const override { return info_; }
     void allow_dynamic_shared(std::size_t bytes) override { check_shared(bytes); }
@@ -54,12 +57,15 @@ class HostModule final : public Module {
   private:
     void check_shared(std::size_t dynamic_bytes) const;
     void check(const LaunchShape& shape) const;
+    void launch_observed(const BlockPlan& plan) const;
 
     const LoadedObject object_;
     const std::string name_;
     const Limits limits_;
     const std::optional<std::uint64_t> seed_;
     const std::function<HostExecutor&()> executor_;
+    const std::shared_ptr<AccessObserver> observer_;
+    const Binary binary_;  ///< empty without an observer
     const kiln_host::Kernel* kernel_ = nullptr;
     FunctionInfo info_;
 };

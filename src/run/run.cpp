@@ -139,14 +139,16 @@ void time(Service& service, const Launcher& launcher, const RunOptions& options,
 
 struct Runner::State {
     Service& service;
-    std::unique_ptr<Service> host;  ///< of the references, where the service is not the host's
+    std::unique_ptr<Service> host;  ///< of the references, where the service is not the host's or observed
 
     Service& references() {
-        if (service.backend() == Backend::host) return service;
+        const bool observed = service.options().observer != nullptr;  // of references nobody wants to hear
+        if (service.backend() == Backend::host && !observed) return service;
         if (!host) {
             ServiceOptions options = service.options();
             options.cached_only = false;  // that is for what is tested
             options.backend = Backend::host;
+            options.observer = nullptr;
             options.device = 0;
             options.arch.clear();
             options.compile_only = false;

@@ -17,14 +17,14 @@
 namespace kiln {
 namespace {
 
-std::unique_ptr<Compiler> make_compiler(Backend backend, const WorkerLimits& limits) {
+std::unique_ptr<Compiler> make_compiler(Backend backend, const WorkerLimits& limits, HostBuild build) {
     switch (backend) {
         case Backend::cuda:
             return make_nvrtc_compiler(std::make_shared<WorkerPool>(limits));
         case Backend::hip:
             return make_hiprtc_compiler(std::make_shared<WorkerPool>(limits));
         case Backend::host:
-            return make_host_compiler(limits);
+            return make_host_compiler(limits, build);
     }
     return nullptr;
 }
@@ -42,6 +42,7 @@ std::optional<Backend> backend_of_arch(const std::string& arch) {
 // the architecture belongs to, else the first that has a device; the host always has one.
 std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& options) {
     std::optional<Backend> wanted = options.backend;
+    if (!wanted && options.arch.empty() && options.observer) wanted = Backend::host;
     if (!wanted && !options.arch.empty()) {
         wanted = backend_of_arch(options.arch);
         if (!wanted)
@@ -49,6 +50,9 @@ std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& opt
                              "' belongs to no backend; write sm_90a for CUDA, " + "gfx90a for HIP, " +
                              host_arch() + " for the host");
     }
+    if (options.observer && *wanted != Backend::host)
+        throw UsageError("accesses to memory can be observed on the backend host only; this service is for " +
+                         std::string(name(*wanted)));
     if (wanted && options.compile_only && !options.arch.empty()) return {*wanted, std::nullopt};
     if (wanted) {
         try {
@@ -84,6 +88,7 @@ WorkerLimits worker_limits(const ServiceOptions& options) {
 
 Selection select_backend(const ServiceOptions& options) {
     auto [backend, device] = open_backend(options);
+    if (options.observer && device) device->driver()->observe(options.observer);
     Selection selection;
     if (device) {
         selection.target = device->target();
@@ -100,7 +105,8 @@ Selection select_backend(const ServiceOptions& options) {
         throw UsageError("architecture '" + arch + "' is beyond this processor, which is " + host_arch() +
                          "; to compile without running, ask for that only");
     if (!options.compile_only) selection.device = std::move(device);
-    selection.compiler = make_compiler(backend, worker_limits(options));
+    selection.compiler = make_compiler(backend, worker_limits(options),
+                                       options.observer ? HostBuild::recorded : HostBuild::fast);
     return selection;
 }
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Watching a kernel run on the host backend: every access to memory that its threads make, and what orders
+// them. A Service with an observer (ServiceOptions::observer) compiles its kernels so that they tell of their
+// accesses, and runs each launch on one OS thread. What is made of it is kiln/accesses.h; not here.
+#pragma once
+
+#include <kiln/build.h>
+#include <kiln/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+enum class AccessKind : std::uint8_t {
+    load,
+    store,
+    atomic,        ///< reads and writes
+    matrix_load,   ///< ldmatrix: the 16-byte row whose address the lane gives
+    matrix_store,  ///< stmatrix, the same
+    /// cp.async: the store to shared memory, told when it is begun. The load of its source is told right
+    /// before it, unless it reads nothing (all zeros).
+    async_copy,
+};
+
+/// One access by one thread.
+struct ObservedAccess {
+    std::uint64_t address = 0;  ///< on the host
+    /// Where in the shared object (Binary::bytes) it was made: the offset of the instruction behind the call
+    /// that tells of it, as virtual address of the ELF file.
+    std::uint32_t code = 0;
+    /// The same of the kernel's call of the function that holds `code`, or that calls the one that does; 0: it
+    /// is the kernel itself, which most functions become part of.
+    std::uint32_t caller = 0;
+    std::uint16_t bytes = 0;
+    AccessKind kind = AccessKind::load;
+    /// Its type promises no alignment to its size (a packed one, or memcpy's): on a GPU it becomes several.
+    bool unaligned_type = false;
+};
+
+/// A variable that the kernel declared __shared__.
+struct SharedVariable {
+    std::string name;  ///< as in the template: "tile"
+    std::uint64_t address = 0;
+    std::uint64_t size_bytes = 0;
+};
+
+/// Memory from `address` on.
+struct MemoryRange {
+    std::uint64_t address = 0;
+    std::uint64_t size_bytes = 0;
+};
+
+struct ObservedLaunch {
+    Binary binary;  ///< with debug information
+    Dim3 grid, block;
+    std::size_t dynamic_shared_bytes = 0;
+    std::uint64_t dynamic_shared_address = 0;  ///< 0: there is none
+    std::vector<SharedVariable> shared;        ///< static
+    /// Within these bytes before and behind each shared variable, and dynamic shared memory, lies nothing else
+    /// that a kernel may access: an access there is out of bounds.
+    std::uint64_t shared_gap_bytes = 16 * 1024;
+    /// Global memory: the device's buffers. Accesses to what is neither in them nor shared are the host's own
+    /// (a thread's stack, constants, the runtime's tables) and do not count. Empty: all that is not shared is
+    /// global, and accesses of the host's own are not told.
+    std::vector<MemoryRange> global;
+};
+
+/// An index beyond the extent of the array that it is for, whatever lies there.
+struct ObservedBadIndex {
+    std::string file;  ///< as #line names it: "gemm_tiled.cu", "kiln/reduce.h"
+    int line = 0;
+    std::string array_type;  ///< "float [64]"
+    std::int64_t index = 0;
+};
+
+/// Told of a launch from one thread, in an order in which it happened. A thread of the block is named by its
+/// linear number, x fastest. Calls must not throw.
+class AccessObserver {
+  public:
+    virtual ~AccessObserver() = default;
+
+    virtual void begin_launch(const ObservedLaunch& launch) = 0;
+    /// False: this block is not run.
+    virtual bool begin_block(Dim3 index) = 0;
+    /// What a thread has accessed since it was last told of, in its order. The host's own accesses may be
+    /// among them (ObservedLaunch::global).
+    virtual void accesses(unsigned thread, std::span<const ObservedAccess> accesses) = 0;
+    virtual void bad_index(unsigned thread, const ObservedBadIndex& what) = 0;
+
+    // What orders threads. Accesses made before were told before.
+
+    /// All these meet: what any of them did before comes before what any of them does after.
+    /// whole_block: __syncthreads; else a warp's vote, shuffle or __syncwarp.
+    virtual void meeting(std::span<const unsigned> threads, bool whole_block) = 0;
+    /// What the thread did so far comes before what others do after they acquire the same object: arriving at a
+    /// named barrier or an mbarrier.
+    virtual void release(unsigned thread, std::uint64_t object) = 0;
+    virtual void acquire(unsigned thread, std::uint64_t object) = 0;
+
+    virtual void end_block() = 0;
+    virtual void end_launch() = 0;
+};
+
+}  // namespace kiln

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", which agrees
+// with the toolkit's cuda_occupancy.h; 8.8 is in the latter only.
+// AMD: ROCm's "Accelerator and GPU hardware specifications" (LDS, vector registers, wavefront size), the ISA
+// documents (waves per SIMD), and LLVM's AMDGPU target (AMDGPUBaseInfo and the "User Guide for AMDGPU Backend":
+// granules, barriers). LLVM's work on LDS granules says that gfx10.3 and later allocate 1024 bytes at a time
+// and only encode 512.
+#include "base/arch_facts.h"
+
+namespace kiln {
+namespace {
+
+constexpr CudaArch kCudaArchs[] = {
+    {75, 1024, 16, 64, 64},    {80, 2048, 32, 164, 163},  {86, 1536, 16, 100, 99},  {87, 1536, 16, 164, 163},
+    {88, 1536, 16, 100, 99},   {89, 1536, 24, 100, 99},   {90, 2048, 32, 228, 227}, {100, 2048, 32, 228, 227},
+    {103, 2048, 32, 228, 227}, {110, 1536, 24, 228, 227}, {120, 1536, 24, 100, 99}, {121, 1536, 24, 100, 99},
+};
+
+constexpr HipArch kHipArchs[] = {
+    {"gfx906", 64, 40, 16, 64, 256, 256, 256, 4, 512},
+    {"gfx908", 64, 40, 16, 64, 512, 256, 256, 4, 512},
+    {"gfx90a", 64, 32, 16, 64, 512, 512, 512, 8, 512},
+    {"gfx942", 64, 32, 16, 64, 512, 512, 512, 8, 512},
+    {"gfx1030", 32, 64, 32, 128, 512, 1024, 256, 16, 1024},
+    {"gfx1100", 32, 64, 32, 128, 768, 1536, 256, 24, 1024},
+};
+
+}  // namespace
+
+std::span<const CudaArch> cuda_archs() { return kCudaArchs; }
+std::span<const HipArch> hip_archs() { return kHipArchs; }
+
+const CudaArch* find_cuda_arch(std::string_view name) {
+    if (!name.starts_with("sm_")) return nullptr;
+    name.remove_prefix(3);
+    if (name.ends_with('a') || name.ends_with('f')) name.remove_suffix(1);
+    for (const CudaArch& arch : kCudaArchs)
+        if (name == std::to_string(arch.number)) return &arch;
+    return nullptr;
+}
+
+const HipArch* find_hip_arch(std::string_view name) {
+    for (const HipArch& arch : kHipArchs)
+        if (name.substr(0, name.find(':')) == arch.name) return &arch;
+    return nullptr;
+}
+
+std::string gpu_arch_names() {
+    std::string names;
+    for (const CudaArch& arch : kCudaArchs) names += "sm_" + std::to_string(arch.number) + ", ";
+    for (const HipArch& arch : kHipArchs) names += std::string(arch.name) + ", ";
+    names.resize(names.size() - 2);
+    return names;
+}
+
+}  // namespace kiln

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of FiberBlock that tells an observer what its threads do. They write their accesses into one log;
+// it is emptied before another thread runs and before anything that orders threads, so all that is in it is
+// by the thread that runs.
+#include <cstddef>
+#include <type_traits>
+
+#include "device/fiber_block.h"
+
+namespace kiln {
+namespace {
+
+// What fits the first cache together with the observer's own data.
+constexpr std::size_t kLogEntries = 512;
+
+using Told = kiln_host::Access;
+static_assert(sizeof(Told) == sizeof(ObservedAccess) && alignof(Told) == alignof(ObservedAccess) &&
+              offsetof(Told, address) == offsetof(ObservedAccess, address) &&
+              offsetof(Told, code) == offsetof(ObservedAccess, code) &&
+              offsetof(Told, caller) == offsetof(ObservedAccess, caller) &&
+              offsetof(Told, bytes) == offsetof(ObservedAccess, bytes) &&
+              offsetof(Told, kind) == offsetof(ObservedAccess, kind) &&
+              offsetof(Told, unaligned_type) == offsetof(ObservedAccess, unaligned_type));
+
+constexpr bool agree(kiln_host::AccessKind one, AccessKind other) {
+    return static_cast<int>(one) == static_cast<int>(other);
+}
+static_assert(agree(kiln_host::AccessKind::load, AccessKind::load) &&
+              agree(kiln_host::AccessKind::store, AccessKind::store) &&
+              agree(kiln_host::AccessKind::atomic, AccessKind::atomic) &&
+              agree(kiln_host::AccessKind::matrix_load, AccessKind::matrix_load) &&
+              agree(kiln_host::AccessKind::matrix_store, AccessKind::matrix_store) &&
+              agree(kiln_host::AccessKind::async_copy, AccessKind::async_copy));
+
+}  // namespace
+
+void FiberBlock::start_log() {
+    log_ = plan_.observer != nullptr ? plan_.kernel->log : nullptr;
+    if (log_ == nullptr) return;
+    accesses_.resize(kLogEntries);
+    log_->next = reinterpret_cast<Told*>(accesses_.data());
+    log_->end = log_->next + kLogEntries;
+}
+
+void FiberBlock::empty_log(const Thread& self) {
+    const auto* const first = accesses_.data();
+    const auto count = static_cast<std::size_t>(log_->next - reinterpret_cast<const Told*>(first));
+    if (count == 0) return;
+    log_->next -= count;
+    plan_.observer->accesses(number_of(self), {first, count});
+}
+
+void FiberBlock::tell_meeting(const Positions& all) {
+    met_.clear();
+    Positions left = all;
+    for (int position = left.take_first(); position >= 0; position = left.take_first())
+        met_.push_back(number_of(threads_[static_cast<unsigned>(position)]));
+    plan_.observer->meeting(met_, true);
+}
+
+void FiberBlock::tell_meeting(const Warp& warp, unsigned lanes) {
+    met_.clear();
+    bool silent = true;
+    for (; lanes != 0; lanes &= lanes - 1) {
+        const Thread& thread = *warp.lanes[static_cast<unsigned>(__builtin_ctz(lanes))];
+        silent = silent && thread.silent;
+        met_.push_back(number_of(thread));
+    }
+    if (!silent) plan_.observer->meeting(met_, false);
+}
+
+// Who waits learns of all that came before the barrier was full, and of nothing that comes later.
+void FiberBlock::tell_barrier(const Thread& self, const NamedBarrier& barrier, bool completed) {
+    const auto object = reinterpret_cast<std::uint64_t>(&barrier);
+    if (!self.silent) plan_.observer->release(number_of(self), object);
+    if (!completed) return;
+    Positions waiting = barrier.waiting;
+    for (int position = waiting.take_first(); position >= 0; position = waiting.take_first()) {
+        const Thread& thread = threads_[static_cast<unsigned>(position)];
+        if (!thread.silent) plan_.observer->acquire(number_of(thread), object);
+    }
+}
+
+void FiberBlock::flush(kiln_host::Thread* self) { of(self).empty_log(static_cast<const Thread&>(*self)); }
+
+void FiberBlock::release(kiln_host::Thread* self, const void* object) {
+    FiberBlock& block = of(self);
+    block.empty_log(static_cast<const Thread&>(*self));
+    block.plan_.observer->release(number_of(*self), reinterpret_cast<std::uint64_t>(object));
+}
+
+void FiberBlock::acquire(kiln_host::Thread* self, const void* object) {
+    FiberBlock& block = of(self);
+    block.empty_log(static_cast<const Thread&>(*self));
+    block.plan_.observer->acquire(number_of(*self), reinterpret_cast<std::uint64_t>(object));
+}
+
+void FiberBlock::bad_index(kiln_host::Thread* self, const kiln_host::BadIndex* what) {
+    FiberBlock& block = of(self);
+    block.empty_log(static_cast<const Thread&>(*self));
+    std::string_view file = what->file;
+    if (file.starts_with("./")) file.remove_prefix(2);
+    std::string_view type = what->array_type;  // in quotes
+    if (type.size() >= 2 && type.front() == '\'') type = type.substr(1, type.size() - 2);
+    std::string spaced(type);  // Clang writes "float[64]"
+    if (const auto extent = spaced.find('[');
+        extent != std::string::npos && extent > 0 && spaced[extent - 1] != ' ')
+        spaced.insert(extent, " ");
+    block.plan_.observer->bad_index(number_of(*self),
+                                    {std::string(file), what->line, std::move(spaced), what->index});
+}
+
+}  // namespace kiln

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every built-in template that can be run computes the same when it is observed, with each compiler there is.
+#include <gtest/gtest.h>
+#include <kiln/error.h>
+#include <kiln/run.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compile/compiler.h"
+#include "observed.h"
+#include "scoped_variable.h"
+
+namespace kiln {
+namespace {
+
+class Nobody final : public AccessObserver {
+  public:
+    void begin_launch(const ObservedLaunch&) override {}
+    bool begin_block(Dim3) override { return true; }
+    void accesses(unsigned, std::span<const ObservedAccess>) override {}
+    void bad_index(unsigned thread, const ObservedBadIndex& what) override {
+        ADD_FAILURE() << what.file << ":" << what.line << ": thread " << thread << ": " << what.array_type
+                      << " " << what.index;
+    }
+    void meeting(std::span<const unsigned>, bool) override {}
+    void release(unsigned, std::uint64_t) override {}
+    void acquire(unsigned, std::uint64_t) override {}
+    void end_block() override {}
+    void end_launch() override {}
+};
+
+class ObservedTemplates : public testing::TestWithParam<std::string> {};
+
+TEST_P(ObservedTemplates, ComputeTheSame) {
+    const test::ScopedVariable chosen("KILN_HOST_CXX", GetParam());
+    try {
+        make_host_compiler({})->identity();
+    } catch (const BuildError& error) {
+        GTEST_SKIP() << error.what();
+    }
+    test::ObservedService observed(std::make_shared<Nobody>());
+    Service& service = observed.service();
+    Runner runner(service);
+    RunOptions options;
+    options.test_sizes = true;
+    options.check = Check::full;
+    options.time = false;
+    int count = 0;
+    for (const Template& one : service.templates()) {
+        if (!one.is_runnable() || one.is_reference() || !one.runs_on(Backend::host, "")) continue;
+        SCOPED_TRACE(one.name());
+        for (const std::string& failure : runner.run(one.variant(), options).failures())
+            ADD_FAILURE() << failure;
+        ++count;
+    }
+    EXPECT_GT(count, 25);
+}
+
+INSTANTIATE_TEST_SUITE_P(Compilers, ObservedTemplates, testing::Values("g++", "clang++"),
+                         [](const auto& item) { return item.param == "g++" ? "gcc" : "clang"; });
+
+}  // namespace
+}  // namespace kiln
