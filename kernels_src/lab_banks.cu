@@ -88,8 +88,9 @@ inline unsigned read(const unsigned char* from) {
     __asm__ volatile("" ::: "memory");
     if constexpr (WIDTH == 1) return *from;
     if constexpr (WIDTH == 2) return *reinterpret_cast<const unsigned short*>(from);
+    const auto words = kiln::load<kiln::ceil_div(WIDTH, 4)>(reinterpret_cast<const unsigned*>(from));
     unsigned sum = 0;
-    for (int i = 0; i < WIDTH / 4; ++i) sum += reinterpret_cast<const unsigned*>(from)[i];
+    for (int i = 0; i < WIDTH / 4; ++i) sum += words[i];
     return sum;
 }
 #endif

@@ -34,16 +34,19 @@ enum class SharedAccess { load, store };
 
 struct Wavefronts {
     int actual = 0;
-    /// For the same lanes and width, had all of them different banks. Merging can make actual smaller.
+    /// One per phase that a lane takes part in, of the phases that were served: merged ones count once, as in
+    /// NVIDIA's own counter. Never above actual.
     int ideal = 0;
     int degree = 0;       ///< the most different words that one bank has to serve in one phase
     bool aligned = true;  ///< false: a lane's address is no multiple of the width; NVIDIA refuses it
+    bool merged = false;  ///< equal pairs made its phases twice as wide
 };
 
 /// byte_addresses: one per lane, relative to the start of shared memory; nullopt: the lane does not take
 /// part. width_bytes: 1, 2, 4, 8 or 16 per lane. Lanes that read a byte of the same word share it
 /// (broadcast); of lanes that write to one word none waits either. A misaligned access is counted as if it
-/// were allowed. Throws UsageError for another width, and for more addresses than lanes.
+/// were allowed. Throws UsageError for another width, for more addresses than lanes, and for a model with more
+/// than 64 lanes or 128 banks, or whose banks are no power of two. Allocates nothing.
 Wavefronts wavefronts(std::span<const std::optional<std::uint32_t>> byte_addresses, int width_bytes,
                       const BankModel& model, SharedAccess access = SharedAccess::load);
 

@@ -5,7 +5,7 @@
 // Sources. NVIDIA: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later (32 banks
 // of 4 bytes; lanes in one word do not conflict, for loads and stores); half- and quarter-warps for 8 and 16
 // bytes: GTC 2019, session S9593; merging of equal pairs: an NVIDIA engineer on compute capability 7.x,
-// forums.developer.nvidia.com/t/77228.
+// forums.developer.nvidia.com/t/77228; that the ideal counts merged phases once: Nsight Compute's counters.
 // AMD: ROCm documentation, Composable Kernel, "Understanding AMD GPU LDS and Bank Conflicts" (phases of
 // 16-byte reads and writes); RDNA: "RDNA 2 Instruction Set Architecture", chapter "Local Data Share" (32
 // banks per half).
@@ -13,8 +13,9 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
-#include <set>
 #include <string_view>
 
 namespace kiln {
@@ -55,6 +56,61 @@ bool pairs_equal(Addresses addresses, std::size_t bit) {
     return true;
 }
 
+constexpr std::size_t kMostLanes = 64, kMostBanks = 128, kMostWidth = 16;
+
+/// The words of one phase, each bank's in a chain, without those that are there already.
+class Phase {
+  public:
+    explicit Phase(std::size_t banks) : banks_(banks), mask_(banks - 1) {}
+
+    void clear() {
+        words_ = 0;
+        busiest_ = 0;
+        std::fill_n(first_.begin(), banks_, kNone);
+        std::fill_n(count_.begin(), banks_, std::uint16_t{0});
+    }
+    void add(std::uint64_t word) {
+        const std::size_t bank = word & mask_;
+        for (std::uint16_t at = first_[bank]; at != kNone; at = next_[at])
+            if (word_[at] == word) return;
+        word_[words_] = word;
+        next_[words_] = first_[bank];
+        first_[bank] = static_cast<std::uint16_t>(words_++);
+        busiest_ = std::max<int>(busiest_, ++count_[bank]);
+    }
+    /// The most different words of one bank.
+    int busiest() const { return busiest_; }
+
+  private:
+    static constexpr std::uint16_t kNone = 0xffff;
+    // A misaligned access touches one word more than an aligned one; banks of one byte are the most words.
+    static constexpr std::size_t kMostWords = kMostLanes * (kMostWidth + 1);
+
+    std::size_t banks_;
+    std::uint64_t mask_;  // the number of banks is a power of two
+    std::size_t words_ = 0;
+    int busiest_ = 0;
+    std::array<std::uint16_t, kMostBanks> first_, count_;
+    std::array<std::uint64_t, kMostWords> word_;
+    std::array<std::uint16_t, kMostWords> next_;
+};
+
+bool is_power_of_two(int number) { return number > 0 && std::has_single_bit(static_cast<unsigned>(number)); }
+
+void check(Addresses addresses, int width_bytes, const BankModel& model) {
+    if (width_bytes > 16 || !is_power_of_two(width_bytes))
+        throw UsageError("an access is 1, 2, 4, 8 or 16 bytes wide, not " + std::to_string(width_bytes));
+    if (addresses.size() > static_cast<std::size_t>(model.lanes))
+        throw UsageError(std::to_string(addresses.size()) + " addresses are more than a warp's " +
+                         std::to_string(model.lanes) + " lanes");
+    if (model.lanes > static_cast<int>(kMostLanes) || model.banks > static_cast<int>(kMostBanks) ||
+        !is_power_of_two(model.banks) || !is_power_of_two(model.bank_bytes) ||
+        std::min({model.lanes_of_4, model.lanes_of_8, model.lanes_of_16}) < 1)
+        throw UsageError(
+            "a model of banks has up to 64 lanes, 1, 2, 4 to 128 banks of 1, 2, 4, ... bytes, and no phase "
+            "without lanes");
+}
+
 }  // namespace
 
 BankModel bank_model(const std::string& arch) {
@@ -79,62 +135,35 @@ int bank_of(std::uint32_t byte_address, const BankModel& model) {
 
 Wavefronts wavefronts(Addresses byte_addresses, int width_bytes, const BankModel& model,
                       SharedAccess access) {
-    const bool width_known =
-        width_bytes == 1 || width_bytes == 2 || width_bytes == 4 || width_bytes == 8 || width_bytes == 16;
-    if (!width_known)
-        throw UsageError("an access is 1, 2, 4, 8 or 16 bytes wide, not " + std::to_string(width_bytes));
-    if (byte_addresses.size() > static_cast<std::size_t>(model.lanes))
-        throw UsageError(std::to_string(byte_addresses.size()) + " addresses are more than a warp's " +
-                         std::to_string(model.lanes) + " lanes");
-
+    check(byte_addresses, width_bytes, model);
     const auto width = static_cast<std::uint64_t>(width_bytes);
+    const int shift = std::countr_zero(static_cast<unsigned>(model.bank_bytes));
     const auto lanes = static_cast<std::size_t>(model.lanes);
-    const auto phase_lanes = static_cast<std::size_t>(width_bytes <= 4   ? model.lanes_of_4
-                                                      : width_bytes == 8 ? model.lanes_of_8
-                                                                         : model.lanes_of_16);
+    auto together = static_cast<std::size_t>(width_bytes <= 4   ? model.lanes_of_4
+                                             : width_bytes == 8 ? model.lanes_of_8
+                                                                : model.lanes_of_16);
     const bool load = access == SharedAccess::load;
-    const bool merged = load && model.equal_pairs_merge && width_bytes > 4 &&
-                        (pairs_equal(byte_addresses, 1) || pairs_equal(byte_addresses, 2));
     const bool reordered = load && width_bytes == 16 && model.load_order_of_16.size() == lanes;
-    const auto address_at = [&](std::size_t position) -> std::optional<std::uint32_t> {
-        const std::size_t lane =
-            reordered ? static_cast<std::size_t>(model.load_order_of_16[position]) : position;
-        return lane < byte_addresses.size() ? byte_addresses[lane] : std::nullopt;
-    };
-
-    // How many wavefronts phases of that many lanes take, with the busiest bank's share of one phase.
-    struct Served {
-        int phases = 0, wavefronts = 0, busiest = 0;
-    };
-    const auto serve = [&](std::size_t together) {
-        Served served;
-        for (std::size_t first = 0; first < lanes; first += together) {
-            std::vector<std::set<std::uint64_t>> words(static_cast<std::size_t>(model.banks));
-            for (std::size_t i = first; i < std::min(first + together, lanes); ++i) {
-                const auto address = address_at(i);
-                if (!address) continue;
-                const auto bank_bytes = static_cast<std::uint64_t>(model.bank_bytes);
-                const std::uint64_t last = (*address + width - 1) / bank_bytes;
-                for (std::uint64_t word = *address / bank_bytes; word <= last; ++word)
-                    words[word % words.size()].insert(word);
-            }
-            std::size_t most = 0;
-            for (const auto& bank : words) most = std::max(most, bank.size());
-            served.phases += most > 0;
-            served.wavefronts += static_cast<int>(most);
-            served.busiest = std::max(served.busiest, static_cast<int>(most));
-        }
-        return served;
-    };
-    const Served apart = serve(phase_lanes);
-    const Served served = merged ? serve(2 * phase_lanes) : apart;
 
     Wavefronts result;
-    result.actual = served.wavefronts;
-    result.ideal = apart.phases;
-    result.degree = served.busiest;
-    for (const auto& address : byte_addresses)
-        if (address && *address % width != 0) result.aligned = false;
+    result.merged = load && model.equal_pairs_merge && width_bytes > 4 &&
+                    (pairs_equal(byte_addresses, 1) || pairs_equal(byte_addresses, 2));
+    if (result.merged) together *= 2;
+    Phase phase(static_cast<std::size_t>(model.banks));
+    for (std::size_t first = 0; first < lanes; first += together) {
+        phase.clear();
+        for (std::size_t at = first; at < std::min(first + together, lanes); ++at) {
+            const std::size_t lane = reordered ? static_cast<std::size_t>(model.load_order_of_16[at]) : at;
+            if (lane >= byte_addresses.size() || !byte_addresses[lane]) continue;
+            const std::uint64_t address = *byte_addresses[lane];
+            if ((address & (width - 1)) != 0) result.aligned = false;
+            const std::uint64_t last = (address + width - 1) >> shift;
+            for (std::uint64_t word = address >> shift; word <= last; ++word) phase.add(word);
+        }
+        result.actual += phase.busiest();
+        result.ideal += phase.busiest() > 0;
+        result.degree = std::max(result.degree, phase.busiest());
+    }
     return result;
 }
 

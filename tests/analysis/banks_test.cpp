@@ -7,7 +7,10 @@
 #include <kiln/error.h>
 
 #include <functional>
+#include <map>
 #include <numeric>
+#include <random>
+#include <set>
 
 namespace kiln {
 namespace {
@@ -132,13 +135,91 @@ TEST(Banks, EqualPairsMergeInWideLoads) {
         const int apart = width == 8 ? 2 : 4;
         const auto beside = lanes([=](std::uint32_t lane) { return lane / 2 * width; });
         const auto across = lanes([=](std::uint32_t lane) { return (lane / 4 * 2 + lane % 2) * width; });
-        expect(beside, static_cast<int>(width), {apart / 2, apart});
-        expect(across, static_cast<int>(width), {apart / 2, apart});
+        expect(beside, static_cast<int>(width), {apart / 2, apart / 2});
+        expect(across, static_cast<int>(width), {apart / 2, apart / 2});
+        EXPECT_TRUE(wavefronts(beside, static_cast<int>(width), bank_model("sm_90a")).merged);
         expect(beside, static_cast<int>(width), {apart, apart}, "sm_90a", SharedAccess::store);
         // One pair that differs is enough.
         auto broken = beside;
         broken[1] = 512 + 64;
         expect(broken, static_cast<int>(width), {apart, apart});
+        EXPECT_FALSE(wavefronts(broken, static_cast<int>(width), bank_model("sm_90a")).merged);
+    }
+}
+
+// Nsight Compute's counters on an H200, per instruction that a warp executes: wavefronts and ideal.
+TEST(Banks, IdealCountsMergedPhasesAsTheProfilerDoes) {
+    expect(lanes([](std::uint32_t) { return 0u; }), 16, {2, 2});
+    expect(lanes([](std::uint32_t lane) { return lane / 2 * 16; }), 16, {2, 2});
+    expect(lanes([](std::uint32_t lane) { return lane / 2 * 8; }), 8, {1, 1});
+    // gemm_tiled with VEC=4, rows of 4 FP32 of A: two rows of threads in a warp, 32 + 4 words apart.
+    expect(lanes([](std::uint32_t lane) { return lane / 16 * 144; }), 16, {2, 2});
+    // The same of B: 16 lanes side by side, the other 16 read the same.
+    expect(lanes([](std::uint32_t lane) { return lane % 16 * 16; }), 16, {4, 4});
+    // decode_paged: eight lanes store 16 bytes each.
+    Addresses eight(32);
+    for (std::uint32_t lane = 0; lane < 8; ++lane) eight[lane] = lane * 16;
+    expect(eight, 16, {1, 1}, "sm_90a", SharedAccess::store);
+}
+
+/// By the words of the model's description, with sets.
+Wavefronts plainly(const Addresses& addresses, std::uint32_t width, const BankModel& model,
+                   SharedAccess access) {
+    const auto all_pairs = [&](std::size_t bit) {
+        for (std::size_t lane = 0; lane < addresses.size(); ++lane) {
+            const std::size_t other = lane ^ bit;
+            if (other < addresses.size() && addresses[lane] && addresses[other] &&
+                addresses[lane] != addresses[other])
+                return false;
+        }
+        return true;
+    };
+    const bool load = access == SharedAccess::load;
+    auto together = static_cast<std::size_t>(width <= 4   ? model.lanes_of_4
+                                             : width == 8 ? model.lanes_of_8
+                                                          : model.lanes_of_16);
+    Wavefronts result;
+    result.merged = load && model.equal_pairs_merge && width > 4 && (all_pairs(1) || all_pairs(2));
+    if (result.merged) together *= 2;
+    for (std::size_t first = 0; first < static_cast<std::size_t>(model.lanes); first += together) {
+        std::map<std::uint32_t, std::set<std::uint32_t>> banks;
+        for (std::size_t at = first; at < first + together; ++at) {
+            const bool reordered = load && width == 16 && !model.load_order_of_16.empty();
+            const std::size_t lane = reordered ? static_cast<std::size_t>(model.load_order_of_16[at]) : at;
+            if (lane >= addresses.size() || !addresses[lane]) continue;
+            for (std::uint32_t byte = *addresses[lane]; byte < *addresses[lane] + width; ++byte)
+                banks[byte / 4 % 32].insert(byte / 4);
+        }
+        int most = 0;
+        for (const auto& [bank, words] : banks) most = std::max(most, static_cast<int>(words.size()));
+        result.actual += most;
+        result.ideal += most > 0;
+        result.degree = std::max(result.degree, most);
+    }
+    return result;
+}
+
+TEST(Banks, RandomAddresses) {
+    std::mt19937 random(7);
+    const auto below = [&](std::uint32_t end) { return static_cast<std::uint32_t>(random() % end); };
+    for (int round = 0; round < 2000; ++round) {
+        const BankModel model = bank_model(round % 3 == 0 ? "gfx90a" : "sm_90a");
+        const std::uint32_t width = 1u << below(5), range = 1u << (4 + below(9)), share = 1u << below(4);
+        Addresses addresses;
+        for (int lane = 0; lane < model.lanes; ++lane) {
+            const bool same = static_cast<std::uint32_t>(lane) % share != 0;
+            addresses.push_back(same ? addresses.back()
+                                     : std::optional(below(range) * (below(9) == 0 ? 1 : width)));
+            if (below(40) == 0) addresses.back().reset();
+        }
+        const SharedAccess access = below(2) == 0 ? SharedAccess::load : SharedAccess::store;
+        const Wavefronts found = wavefronts(addresses, static_cast<int>(width), model, access);
+        const Wavefronts expected = plainly(addresses, width, model, access);
+        ASSERT_EQ(found.actual, expected.actual) << round;
+        ASSERT_EQ(found.ideal, expected.ideal) << round;
+        ASSERT_EQ(found.degree, expected.degree) << round;
+        ASSERT_EQ(found.merged, expected.merged) << round;
+        ASSERT_GE(found.actual, found.ideal) << round;
     }
 }
 
@@ -176,6 +257,14 @@ TEST(Banks, Architectures) {
 TEST(Banks, WrongArguments) {
     EXPECT_THROW((void)wavefronts(Addresses(32), 3, BankModel{}), UsageError);
     EXPECT_THROW((void)wavefronts(Addresses(33), 4, BankModel{}), UsageError);
+    BankModel model;
+    model.banks = 48;
+    EXPECT_THROW((void)wavefronts(Addresses(32), 4, model), UsageError);
+    model.banks = 256;
+    EXPECT_THROW((void)wavefronts(Addresses(32), 4, model), UsageError);
+    model = {};
+    model.lanes = 65;
+    EXPECT_THROW((void)wavefronts(Addresses(32), 4, model), UsageError);
     // The last address there is: the second word lies behind it.
     EXPECT_EQ(wavefronts(Addresses{0xffffffffu}, 4, BankModel{}).actual, 1);
 }

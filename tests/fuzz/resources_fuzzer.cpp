@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is read of a compiled kernel: bytes as a cubin and as a code object, a log, and metadata that is
-// reached only through a sound file.
+// What is read of a compiled kernel: bytes as a cubin, its table of lines included, and as a code object, a log, and
+// metadata that is reached only through a sound file.
 #include <kiln/resources.h>
 
 #include "analysis/amd_code.h"
+#include "analysis/code_lines.h"
 #include "analysis/msgpack.h"
 #include "analysis/ptxas_log.h"
 #include "analysis/sass.h"
@@ -21,6 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         binary.entry = "kernel";
         binary.bytes = std::vector<std::byte>(bytes);
         KILN_FUZZ_CHECK(resources_of(binary).binary_bytes == size);
+        for (const CompiledAccess& access : compiled_accesses(binary))
+            KILN_FUZZ_CHECK(access.count > 0 && std::size_t(access.count) <= size / 16 && access.bytes > 0);
         binary.log = log;
         const Resources found = resources_of(binary);
         KILN_FUZZ_CHECK(!found.registers || *found.registers >= 0);
@@ -32,6 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (const auto counts = count_amd(bytes, arch))
             for (const auto& [name, count] : *counts)
                 KILN_FUZZ_CHECK(count > 0 && std::size_t(count) <= size / 4);
+    for (const SassAccess& access : sass_accesses(bytes)) KILN_FUZZ_CHECK(access.offset + 16 <= size);
     for (const auto& [name, count] : count_sass(bytes, 90))
         KILN_FUZZ_CHECK(count > 0 && std::size_t(count) <= size / 16);
     return 0;

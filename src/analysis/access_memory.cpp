@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of AccessTotals that remembers: a loop over tiles makes the same accesses to shared memory in each
+// turn, so a warp's last lists are kept with what they added to the sums.
+#include <algorithm>
+#include <cstring>
+
+#include "analysis/access_totals.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kFewest = 8;  // requests that are worth it
+
+}  // namespace
+
+void AccessTotals::begin_launch() { memory_.clear(); }
+
+void AccessTotals::begin_block() {
+    for (Memory& memory : memory_) {
+        for (Remembered& old : memory.lists) old.sound = false;
+    }
+}
+
+bool AccessTotals::equal(const Remembered& old, const RequestList& list) {
+    const auto same = [](const Request& a, const Request& b) {
+        return a.instruction == b.instruction && a.lanes == b.lanes && a.anchor == b.anchor;
+    };
+    return old.disordered == list.disordered && std::ranges::equal(old.requests, list.requests, same) &&
+           std::memcmp(old.relative.data(), list.relative.data(),
+                       old.relative.size() * sizeof(std::int32_t)) == 0;
+}
+
+AccessTotals::Remembered* AccessTotals::find(const RequestList& list) {
+    if (list.warp >= memory_.size() || list.requests.size() < kFewest) return nullptr;
+    for (Remembered& old : memory_[list.warp].lists) {
+        if (old.requests.size() == list.requests.size() && equal(old, list)) return &old;
+    }
+    return nullptr;
+}
+
+void AccessTotals::recall(std::span<RequestList* const> lists) {
+    for (RequestList* const list : lists) {
+        Remembered* const old = find(*list);
+        list->sound_before = old != nullptr ? &old->sound : nullptr;
+    }
+}
+
+void AccessTotals::add(const RequestList& list, std::span<const AccessCode> codes,
+                       std::span<const std::uint32_t> sites, const Regions& regions,
+                       const Misaligned& misaligned) {
+    if (const Remembered* const old = find(list)) {
+        for (const auto& [site, added] : old->added) sites_[site].add(added);
+        return;
+    }
+    // Lists with addresses of global memory hardly come again.
+    const bool lasting =
+        list.requests.size() >= kFewest && std::ranges::all_of(list.requests, [&](const Request& request) {
+            return codes[request.instruction].variable != kNoVariable;
+        });
+    std::vector<std::pair<std::uint32_t, Sums>> before;
+    if (lasting) {
+        for (const Request& request : list.requests) {
+            const std::uint32_t site = sites[request.instruction];
+            if (std::ranges::find(before, site, &std::pair<std::uint32_t, Sums>::first) == before.end())
+                before.emplace_back(site, sites_[site]);
+        }
+    }
+    std::uint64_t wrong = 0;
+    add_each(list, codes, sites, regions,
+             [&](std::uint32_t instruction, unsigned thread, std::uint64_t address) {
+                 ++wrong;
+                 misaligned(instruction, thread, address);
+             });
+    // What is misaligned is told of each time.
+    if (lasting && wrong == 0) remember(list, std::move(before));
+}
+
+void AccessTotals::remember(const RequestList& list, std::vector<std::pair<std::uint32_t, Sums>> before) {
+    if (list.warp >= memory_.size()) memory_.resize(list.warp + 1);
+    Memory& memory = memory_[list.warp];
+    Remembered& place = memory.lists[memory.next];
+    memory.next = (memory.next + 1) % kRemembered;
+    place.requests = list.requests;
+    place.relative = list.relative;
+    place.disordered = list.disordered;
+    place.sound = false;
+    for (auto& [site, sums] : before) sums = sites_[site].since(sums);
+    place.added = std::move(before);
+}
+
+void AccessTotals::Sums::add(const Sums& more) {
+    requests += more.requests;
+    units += more.units;
+    ideal += more.ideal;
+    lane_bytes += more.lane_bytes;
+    for (std::size_t i = 0; i < merged.size(); ++i) {
+        merged[i].requests += more.merged[i].requests;
+        merged[i].units += more.merged[i].units;
+        merged[i].ideal += more.merged[i].ideal;
+        merged[i].absorbed += more.merged[i].absorbed;
+    }
+}
+
+// Degrees and the worst request do not change when the same comes again.
+AccessTotals::Sums AccessTotals::Sums::since(const Sums& before) const {
+    Sums added;
+    added.requests = requests - before.requests;
+    added.units = units - before.units;
+    added.ideal = ideal - before.ideal;
+    added.lane_bytes = lane_bytes - before.lane_bytes;
+    for (std::size_t i = 0; i < merged.size(); ++i) {
+        added.merged[i].requests = merged[i].requests - before.merged[i].requests;
+        added.merged[i].units = merged[i].units - before.merged[i].units;
+        added.merged[i].ideal = merged[i].ideal - before.merged[i].ideal;
+        added.merged[i].absorbed = merged[i].absorbed - before.merged[i].absorbed;
+    }
+    return added;
+}
+
+}  // namespace kiln

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sorts what holds something, and divides the space between among the neighbours.
+#include "analysis/access_regions.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
+
+// What holds something; the rest of the address space is divided among their neighbours.
+struct Solid {
+    std::uint64_t first, last;
+    RegionKind kind;
+    int variable;
+};
+
+}  // namespace
+
+Regions::Regions(const ObservedLaunch& launch) : buffers_known_(!launch.global.empty()) {
+    for (const SharedVariable& variable : launch.shared)
+        variables_.push_back({variable.name, variable.address, variable.size_bytes, false, 0});
+    if (launch.dynamic_shared_address != 0 && launch.dynamic_shared_bytes != 0)
+        variables_.push_back(
+            {"dynamic shared memory", launch.dynamic_shared_address, launch.dynamic_shared_bytes, true, 0});
+
+    std::vector<Solid> solids;
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+        SharedRange& range = variables_[i];
+        constexpr std::uint64_t kRow = 16;
+        range.offset = shared_bytes_;
+        shared_bytes_ += (range.size_bytes + kRow - 1) / kRow * kRow;
+        if (range.size_bytes != 0)
+            solids.push_back({range.address, range.address + range.size_bytes - 1, RegionKind::shared,
+                              static_cast<int>(i)});
+    }
+    for (const MemoryRange& range : launch.global) {
+        if (range.size_bytes != 0)
+            solids.push_back(
+                {range.address, range.address + range.size_bytes - 1, RegionKind::global, kNoVariable});
+    }
+    std::ranges::sort(solids, {}, &Solid::first);
+
+    const RegionKind rest = launch.global.empty() ? RegionKind::global : RegionKind::host;
+    const std::uint64_t gap = launch.shared_gap_bytes;
+    const auto add = [&](std::uint64_t first, std::uint64_t last, RegionKind kind, int variable) {
+        regions_.push_back({first, last, kind, variable});
+    };
+    // Between two solids: the gap behind the one, the rest, the gap before the other.
+    const auto add_between = [&](std::uint64_t first, std::uint64_t last, const Solid* before,
+                                 const Solid* behind) {
+        const std::uint64_t room = last - first + 1;  // 0: all of the address space
+        std::uint64_t left = before != nullptr && before->kind == RegionKind::shared ? gap : 0;
+        std::uint64_t right = behind != nullptr && behind->kind == RegionKind::shared ? gap : 0;
+        if (room != 0) {
+            // Where they meet, each byte goes to the nearer.
+            if (left != 0 && right != 0) {
+                left = std::min(left, room / 2);
+                right = std::min(right, room - left);
+            }
+            left = std::min(left, room);
+            right = std::min(right, room);
+        }
+        if (left != 0) add(first, first + left - 1, RegionKind::gap, before->variable);
+        if (room == 0 || left + right < room) add(first + left, last - right, rest, kNoVariable);
+        if (right != 0) add(last - right + 1, last, RegionKind::gap, behind->variable);
+    };
+
+    std::uint64_t next = 0;
+    bool full = false;  // up to the top
+    const Solid* previous = nullptr;
+    for (const Solid& solid : solids) {
+        if (full || solid.last < next) continue;  // within the previous one
+        const std::uint64_t first = std::max(solid.first, next);
+        if (first > next) add_between(next, first - 1, previous, &solid);
+        add(first, solid.last, solid.kind, solid.variable);
+        full = solid.last == kTop;
+        next = solid.last + 1;
+        previous = &solid;
+    }
+    if (!full) add_between(next, kTop, previous, nullptr);
+}
+
+const Region& Regions::find(std::uint64_t address) const {
+    const auto behind = std::ranges::upper_bound(regions_, address, {}, &Region::first);
+    return *(behind - 1);
+}
+
+}  // namespace kiln

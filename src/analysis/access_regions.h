@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What lies where in the address space of a recorded launch: shared variables, the gaps around them, global
+// memory, and the host's own. Every address is in exactly one region.
+#pragma once
+
+#include <kiln/observe.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+enum class RegionKind : std::uint8_t {
+    host,    ///< the host's own: stacks, constants, tables of the runtime
+    shared,  ///< a shared variable
+    gap,     ///< around a shared variable; nothing may be accessed here
+    global,
+};
+
+/// The index of a region that belongs to no shared variable.
+constexpr int kNoVariable = -1;
+
+struct Region {
+    std::uint64_t first = 0, last = 0;  ///< addresses, both included
+    RegionKind kind = RegionKind::host;
+    int variable = kNoVariable;  ///< in Regions::variables; of a gap: the nearest
+
+    bool holds(std::uint64_t address) const { return address - first <= last - first; }
+    bool holds(std::uint64_t address, std::uint64_t bytes) const {
+        return holds(address) && bytes - 1 <= last - address;
+    }
+};
+
+/// Static or dynamic shared memory.
+struct SharedRange {
+    std::string name;  ///< "tile"; "dynamic shared memory"
+    std::uint64_t address = 0, size_bytes = 0;
+    bool dynamic = false;
+    std::uint64_t offset = 0;  ///< among all shared bytes, a multiple of 16; for tables with one row per byte
+};
+
+/// Immutable.
+class Regions {
+  public:
+    Regions() = default;
+    explicit Regions(const ObservedLaunch& launch);
+
+    const Region& find(std::uint64_t address) const;
+    const std::vector<SharedRange>& variables() const { return variables_; }
+    /// What the offsets of all variables are below.
+    std::uint64_t shared_bytes() const { return shared_bytes_; }
+    /// What alignment is relative to, for an access in the region that begins at `first`: the start of the
+    /// variable or buffer, which a GPU aligns to 128 bytes or more; 0 where buffers are not known.
+    std::uint64_t origin(std::uint64_t first, int variable) const {
+        return variable != kNoVariable || buffers_known_ ? first : 0;
+    }
+    /// Among all shared bytes, of an address in that variable.
+    std::uint64_t offset(std::uint64_t address, int variable) const {
+        const SharedRange& range = variables_[static_cast<std::size_t>(variable)];
+        return address - range.address + range.offset;
+    }
+
+  private:
+    std::vector<Region> regions_;  // ascending, without holes
+    std::vector<SharedRange> variables_;
+    std::uint64_t shared_bytes_ = 0;
+    bool buffers_known_ = false;
+};
+
+}  // namespace kiln

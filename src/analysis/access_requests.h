@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Puts the accesses of single threads together to what warps execute: the k-th execution of one instruction by
+// each lane since the lane's last meeting is one request. Not here: what a request costs.
+#pragma once
+
+#include <kiln/observe.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "analysis/access_patterns.h"
+#include "analysis/access_regions.h"
+
+namespace kiln {
+
+/// One instruction of the recorded code with what it accesses.
+struct AccessCode {
+    std::uint32_t code = 0, caller = 0;
+    std::uint16_t bytes = 0;
+    AccessKind kind = AccessKind::load;
+    bool unaligned_type = false;
+    int variable = kNoVariable;  ///< of shared memory
+
+    bool operator==(const AccessCode&) const = default;
+};
+
+/// What the lanes of a warp access together.
+struct Request {
+    std::uint64_t anchor = 0;  ///< lanes' addresses are kept relative to it
+    /// An access that begins there, or up to `span` bytes further on, is whole in its region and near the anchor.
+    std::uint64_t first = 0, span = 0;
+    std::uint64_t code = 0;  ///< code and caller, bytes and kind and type, as they lie in ObservedAccess
+    std::uint32_t what = 0;
+    std::uint32_t instruction = 0;  ///< the AccessCode's number: of the lane that came first
+    std::uint32_t source = 0;       ///< the number of the access in the source
+    std::uint64_t lanes = 0;        ///< that take part
+    std::uint32_t execution = 0;    ///< k
+    std::uint64_t region_first = 0;
+};
+
+/// The requests of a warp's lanes between two of their meetings.
+struct RequestList {
+    unsigned warp = 0;
+    unsigned meetings = 0;  ///< of each lane since the block's last, before this
+    std::vector<Request> requests;
+    std::vector<std::int32_t> relative;  ///< one row of warp_size per request
+
+    std::vector<std::uint32_t> executions;  ///< so far, per instruction
+    // Where they are, per instruction and per access in the source; once a lane went another way than the first.
+    std::vector<std::vector<std::uint32_t>> places, source_places;
+    /// Not null where an equal list of this warp came before: whether one in this block was sound.
+    bool* sound_before = nullptr;
+    /// Lanes whose accesses are not in the order of the requests.
+    std::uint64_t disordered = 0;
+
+    std::size_t bytes() const {
+        return requests.capacity() * sizeof(Request) + relative.capacity() * sizeof(std::int32_t);
+    }
+};
+
+/// What the grouping hands over as it goes.
+class AccessSink {
+  public:
+    virtual ~AccessSink() = default;
+    /// One that was not seen before in this launch; they are numbered 0, 1, 2, ... Returns the number of the
+    /// access in the source, 0, 1, 2, ..., which several instructions may share: a compiler copies code into the
+    /// branches before it, and lanes that come by different ones still execute it together on a GPU.
+    virtual std::uint32_t new_instruction(const AccessCode& code) = 0;
+    virtual void out_of_bounds(unsigned thread, const ObservedAccess& access, const Region& region) = 0;
+    /// Every access within bounds, in order; only while that is asked for (tell_each).
+    virtual void each_access(unsigned thread, std::uint64_t address, std::uint32_t instruction) = 0;
+};
+
+/// Not thread-safe.
+class AccessRequests {
+  public:
+    AccessRequests(unsigned warp_size, AccessSink& sink) : warp_size_(warp_size), sink_(sink) {}
+
+    /// The regions must outlive the launch.
+    void begin_launch(const Regions& regions);
+    void begin_block(unsigned threads);
+    void add(unsigned thread, std::span<const ObservedAccess> accesses);
+    /// What the thread does from now on belongs to other requests than what it did.
+    void meet(unsigned thread);
+    void tell_each(bool tell) { tell_each_ = tell; }
+
+    /// In the order of warps and meetings.
+    std::vector<RequestList*> pending();
+    /// Forgets them, and lets all threads begin anew.
+    void clear();
+    /// Forgets these, whose lanes go on with other requests.
+    void clear(const std::vector<RequestList*>& lists);
+    /// Of what is pending.
+    std::size_t pending_bytes() const { return pending_bytes_; }
+    /// The list that the thread adds to; nullptr: none yet.
+    const RequestList* list_of(unsigned thread) const { return lanes_[thread].list; }
+
+  private:
+    struct Lane {
+        RequestList* list = nullptr;
+        unsigned meetings = 0;
+        std::uint32_t next = 0;                 // the request that is expected next
+        bool in_step = true;                    // has executed what the first lane has, up to `next`
+        std::vector<std::uint32_t> executions;  // per instruction, when not in step
+    };
+    RequestList& list_for(unsigned thread);
+    void add_other(unsigned thread, const ObservedAccess& access);
+    void leave_step(Lane& lane);
+    void index(RequestList& list) const;
+    std::uint32_t find_other(RequestList& list, const Lane& lane, unsigned number, std::uint64_t address,
+                             std::uint32_t instruction) const;
+    std::uint64_t distance(const RequestList& list, std::uint32_t place, unsigned number,
+                           std::uint64_t address) const;
+    std::uint32_t append(RequestList& list, const ObservedAccess& access, const Region& region,
+                         std::uint32_t instruction);
+    std::uint32_t instruction_of(const AccessCode& code);
+    void grow_codes();
+
+    const unsigned warp_size_;
+    AccessSink& sink_;
+    const Regions* regions_ = nullptr;
+    const Region* region_ = nullptr;  // found last
+    bool tell_each_ = false;
+    std::vector<Lane> lanes_;
+    std::vector<std::vector<std::unique_ptr<RequestList>>> warps_;
+    std::vector<std::unique_ptr<RequestList>> spare_;
+    std::size_t pending_bytes_ = 0;
+    std::vector<AccessCode> codes_;       // by number
+    std::vector<std::uint32_t> sources_;  // of those
+    std::size_t source_count_ = 0;
+    std::vector<std::uint32_t> code_table_;  // by hash; 0: free, else 1 + number
+};
+
+}  // namespace kiln

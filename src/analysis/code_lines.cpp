@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Joins the accesses of the code (sass) with the table of lines (code_lines_dwarf).
+#include "analysis/code_lines.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "analysis/code_lines_dwarf.h"
+#include "analysis/elf_view.h"
+#include "analysis/sass.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint16_t kMachineCuda = 190;  // EM_CUDA
+
+/// The innermost row of `file` that led to a row; nullptr: none.
+const LineRow* row_in(const LineTable& table, const LineRow* row, std::uint32_t file) {
+    constexpr int kDeepest = 256;  // calls inlined into each other: more is damage
+    for (int depth = 0; depth < kDeepest && row->file != file; ++depth) {
+        if (row->caller == 0) return nullptr;
+        row = &table.rows[row->caller - 1];
+    }
+    return row->file == file ? row : nullptr;
+}
+
+/// "kiln/async.h:50" for a template beside the folder kiln.
+std::string header_place(const LineTable& table, const LineRow& row, const LineRow& entry) {
+    const std::string& templates = table.files[entry.file];
+    std::string_view name = table.files[row.file];
+    const std::string_view folder = std::string_view(templates).substr(0, templates.rfind('/') + 1);
+    if (name.starts_with(folder)) name.remove_prefix(folder.size());
+    return std::string(name) + ":" + std::to_string(row.line);
+}
+
+/// The rows by address; where several have one address, the last says what the code is.
+class RowsByAddress {
+  public:
+    explicit RowsByAddress(const LineTable& table) {
+        for (const LineRow& row : table.rows) rows_.push_back(&row);
+        std::ranges::stable_sort(rows_, {}, &LineRow::address);
+    }
+    const LineRow* at(std::uint64_t address) const {
+        const auto behind = std::ranges::upper_bound(rows_, address, {}, &LineRow::address);
+        if (behind == rows_.begin() || (*std::prev(behind))->ends) return nullptr;
+        return *std::prev(behind);
+    }
+
+  private:
+    std::vector<const LineRow*> rows_;
+};
+
+}  // namespace
+
+std::vector<CompiledAccess> compiled_accesses(const Binary& binary) {
+    if (binary.kind != BinaryKind::cubin) return {};
+    const auto elf = ElfView::open({binary.bytes.data(), binary.bytes.size()});
+    if (!elf || elf->machine() != kMachineCuda) return {};
+    const ElfSection* const text = elf->section(".text." + binary.entry);
+    if (text == nullptr) return {};
+    const LineTable table = line_table(*elf, *text);
+    const RowsByAddress rows(table);
+    const LineRow* entry = rows.at(0);
+    if (entry == nullptr) return {};
+    // The kernel begins with code of its own, or with something that was inlined into it.
+    while (entry->caller != 0) entry = &table.rows[entry->caller - 1];
+
+    using Place = std::pair<int, std::string>;  // line of the template, and where in a header
+    std::map<std::tuple<Place, std::string, int>, int> counts;
+    for (const SassAccess& access : sass_accesses(text->bytes)) {
+        Place place;
+        if (const LineRow* const row = rows.at(access.offset)) {
+            if (const LineRow* const own = row_in(table, row, entry->file))
+                place.first = static_cast<int>(own->line);
+            if (row->file != entry->file) place.second = header_place(table, *row, *entry);
+        }
+        ++counts[{std::move(place), access.name, access.bytes}];
+    }
+    std::vector<CompiledAccess> result;
+    for (const auto& [key, count] : counts) {
+        const auto& [place, instruction, bytes] = key;
+        result.push_back({place.first, instruction, count, bytes, place.second});
+    }
+    return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of AccessTotals that tells of global memory.
+#include "analysis/access_totals.h"
+
+namespace kiln {
+
+std::vector<GlobalSite> AccessTotals::global() const {
+    std::vector<GlobalSite> result;
+    for (const auto& [site, number] : numbers_) {
+        const Sums& sums = sites_[number];
+        if (site.is_shared() || sums.requests == 0) continue;
+        GlobalSite told;
+        told.place = site.place;
+        told.kind = site.kind;
+        told.bytes = site.bytes;
+        told.requests = sums.requests;
+        told.sectors = sums.units;
+        told.ideal = sums.ideal;
+        told.lane_bytes = sums.lane_bytes;
+        told.misaligned = sums.misaligned;
+        const Merging& merging = sums.merged[static_cast<std::size_t>(widest(sums))];
+        told.merged_requests = sums.requests + static_cast<std::uint64_t>(merging.requests);
+        told.merged_sectors = sums.units + static_cast<std::uint64_t>(merging.units);
+        told.merged_ideal = sums.ideal + static_cast<std::uint64_t>(merging.ideal);
+        result.push_back(told);
+    }
+    return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analysis/race_detector.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <optional>
+
+namespace kiln {
+namespace {
+
+constexpr std::uint32_t kPartly = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kWord = 4;
+
+// A byte's last writer: interval << 12 | kMany | kAtomic | thread.
+constexpr unsigned kThreadBits = 10;  // a block has up to 1024
+constexpr std::uint32_t kAtomic = 1u << kThreadBits;
+constexpr std::uint32_t kMany = 2u << kThreadBits;  // several threads, by atomic operations
+constexpr unsigned kIntervalShift = kThreadBits + 2;
+constexpr std::uint32_t kIntervals = 1u << (32 - kIntervalShift);
+
+constexpr unsigned thread_of(std::uint32_t writer) { return writer & (kAtomic - 1); }
+
+RaceAccess access_of(AccessKind kind) {
+    switch (kind) {
+        case AccessKind::load:
+        case AccessKind::matrix_load:
+            return RaceAccess::read;
+        case AccessKind::atomic:
+            return RaceAccess::atomic;
+        default:
+            return RaceAccess::write;
+    }
+}
+
+}  // namespace
+
+RaceDetector::RaceDetector(const Regions& regions, unsigned threads, unsigned warp_size,
+                           std::function<void(const RaceFinding&)> report)
+    : regions_(regions), threads_(threads), warp_size_(warp_size), report_(std::move(report)) {
+    const auto bytes = static_cast<std::size_t>(regions.shared_bytes());
+    writers_.resize(bytes);
+    written_by_.resize(bytes);
+    written_.resize(bytes / kWord);
+    last_write_.resize(bytes / kWord);
+    begin_block();
+}
+
+void RaceDetector::begin_block() {
+    std::ranges::fill(written_, std::uint8_t{0});
+    std::ranges::fill(last_write_, kPartly);
+    next_interval();
+}
+
+void RaceDetector::next_interval() {
+    if (++interval_ == kIntervals) {
+        std::ranges::fill(writers_, 0u);
+        for (std::uint32_t& last : last_write_) {
+            if (last != kPartly) last = 0;
+        }
+        interval_ = 1;
+    }
+    one_by_one_ = false;
+}
+
+// use(thread, offset, in_order) for each lane of a request for shared memory.
+template <class Use>
+void RaceDetector::each_lane(const RequestList& list, std::size_t index, const AccessCode& code, Use use) {
+    const Request& request = list.requests[index];
+    const std::int32_t* const relative = list.relative.data() + index * warp_size_;
+    const std::uint64_t offset = regions_.offset(request.anchor, code.variable);
+    for (std::uint64_t lanes = request.lanes; lanes != 0; lanes &= lanes - 1) {
+        const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
+        use(list.warp * warp_size_ + lane, offset + static_cast<std::uint64_t>(std::int64_t{relative[lane]}),
+            (list.disordered >> lane & 1u) == 0);
+    }
+}
+
+void RaceDetector::meet_all(std::span<RequestList* const> pending, std::span<const AccessCode> codes) {
+    if (!one_by_one_) {
+        bool written = false;
+        for (const RequestList* const list : pending) {
+            for (std::size_t i = 0; i < list->requests.size(); ++i) {
+                const std::uint32_t instruction = list->requests[i].instruction;
+                const AccessCode& code = codes[instruction];
+                const RaceAccess access = access_of(code.kind);
+                if (code.variable == kNoVariable || access == RaceAccess::read) continue;
+                written = true;
+                each_lane(*list, i, code, [&](unsigned thread, std::uint64_t offset, bool) {
+                    note_write(thread, offset, code.bytes, access, instruction);
+                });
+            }
+        }
+        for (const RequestList* const list : pending) {
+            // What was sound stays so while nobody writes.
+            if (!written && list->sound_before != nullptr && *list->sound_before) continue;
+            bool sound = !written;
+            for (std::size_t i = 0; i < list->requests.size(); ++i) {
+                const std::uint32_t instruction = list->requests[i].instruction;
+                const AccessCode& code = codes[instruction];
+                if (code.variable == kNoVariable) continue;
+                const RaceAccess access = access_of(code.kind);
+                if (access == RaceAccess::read && nothing_to_check(*list, i, code)) continue;
+                sound = false;
+                each_lane(*list, i, code, [&](unsigned thread, std::uint64_t offset, bool in_order) {
+                    if (access != RaceAccess::write)
+                        check_read(thread, offset, code.bytes, access, instruction, in_order);
+                    if (access != RaceAccess::read) initialise(offset, code.bytes);
+                });
+            }
+            if (sound && list->sound_before != nullptr) *list->sound_before = true;
+        }
+    }
+    next_interval();
+}
+
+void RaceDetector::note_write(unsigned thread, std::uint64_t offset, unsigned bytes, RaceAccess access,
+                              std::uint32_t instruction) {
+    std::uint32_t writer = interval_ << kIntervalShift | thread;
+    if (access == RaceAccess::atomic) writer |= kAtomic;
+    RaceFinding finding;
+    for (std::uint64_t at = offset; at < offset + bytes; ++at) {
+        const std::uint32_t before = writers_[at];
+        if (before >> kIntervalShift == interval_ && (thread_of(before) != thread || (before & kMany) != 0)) {
+            if ((before & writer & kAtomic) != 0) {
+                writers_[at] = writer | kMany;
+                written_by_[at] = instruction;
+                continue;
+            }
+            const RaceOther other{thread_of(before), written_by_[at]};
+            if (finding.bytes == 0) {
+                finding.thread = thread;
+                finding.instruction = instruction;
+                finding.other = other;
+                finding.offset = at;
+            }
+            finding.bytes += other.thread == finding.other.thread;
+        }
+        writers_[at] = writer;
+        written_by_[at] = instruction;
+    }
+    for (std::uint64_t word = offset / kWord; word <= (offset + bytes - 1) / kWord; ++word) {
+        if (last_write_[word] != kPartly) last_write_[word] = interval_;
+    }
+    if (finding.bytes != 0) report_(finding);
+}
+
+// Most loads are of words that were written before, all of them, and not in this interval.
+bool RaceDetector::nothing_to_check(const RequestList& list, std::size_t index,
+                                    const AccessCode& code) const {
+    const Request& request = list.requests[index];
+    const std::int32_t* const relative = list.relative.data() + index * warp_size_;
+    const std::uint64_t offset = regions_.offset(request.anchor, code.variable);
+    const std::uint32_t* const last = last_write_.data();
+    const std::uint64_t to_end = code.bytes - 1u;
+    bool checked = true;
+    const auto check = [&](unsigned lane) {
+        const std::uint64_t at = offset + static_cast<std::uint64_t>(std::int64_t{relative[lane]});
+        checked = checked && last[at / kWord] < interval_ && last[(at + to_end) / kWord] < interval_;
+        for (std::uint64_t byte = kWord; byte < to_end; byte += kWord)
+            checked = checked && last[(at + byte) / kWord] < interval_;
+    };
+    const std::uint64_t all = ~std::uint64_t{0} >> (kMostLanes - warp_size_);
+    if (request.lanes == all) {
+        for (unsigned lane = 0; lane < warp_size_ && checked; ++lane) check(lane);
+    } else {
+        for (std::uint64_t lanes = request.lanes; lanes != 0 && checked; lanes &= lanes - 1)
+            check(static_cast<unsigned>(std::countr_zero(lanes)));
+    }
+    return checked;
+}
+
+void RaceDetector::check_read(unsigned thread, std::uint64_t offset, unsigned bytes, RaceAccess access,
+                              std::uint32_t instruction, bool in_order) {
+    RaceFinding race, empty;
+    race.thread = empty.thread = thread;
+    race.instruction = empty.instruction = instruction;
+    empty.uninitialised = true;
+    for (std::uint64_t at = offset; at < offset + bytes; ++at) {
+        const std::uint32_t writer = writers_[at];
+        const bool written_now = writer >> kIntervalShift == interval_;
+        const bool by_others = written_now && (thread_of(writer) != thread || (writer & kMany) != 0);
+        const bool both_atomic = access == RaceAccess::atomic && (writer & kAtomic) != 0;
+        // That two writes race was found when they were noted.
+        if (by_others && access == RaceAccess::read) {
+            const RaceOther other{thread_of(writer), written_by_[at]};
+            if (race.bytes == 0) {
+                race.other = other;
+                race.offset = at;
+            }
+            race.bytes += other.thread == race.other.thread;
+            continue;
+        }
+        if ((written_[at / kWord] >> at % kWord & 1u) != 0) continue;
+        // Written in this interval, by this thread: before, unless the order is not known.
+        if (written_now && !both_atomic && (by_others || !in_order)) continue;
+        if (empty.bytes++ == 0) empty.offset = at;
+    }
+    if (race.bytes != 0) report_(race);
+    if (empty.bytes != 0) report_(empty);
+}
+
+void RaceDetector::initialise(std::uint64_t offset, unsigned bytes) {
+    constexpr unsigned kWhole = 0xf;
+    for (std::uint64_t at = offset; at < offset + bytes;) {
+        const std::uint64_t word = at / kWord, end = std::min((word + 1) * kWord, offset + bytes);
+        if (last_write_[word] == kPartly) {
+            written_[word] =
+                static_cast<std::uint8_t>(written_[word] | ((1u << (end - at)) - 1) << at % kWord);
+            if (written_[word] == kWhole) last_write_[word] = interval_;
+        }
+        at = end;
+    }
+}
+
+void RaceDetector::begin_one_by_one(std::span<RequestList* const> pending,
+                                    std::span<const AccessCode> codes) {
+    if (one_by_one_) return;
+    if (cells_ == nullptr)
+        cells_ = std::make_unique<RaceCells>(static_cast<std::size_t>(regions_.shared_bytes() / kWord),
+                                             warp_size_);
+    cells_->start();
+    clocks_.start(threads_);
+    one_by_one_ = true;
+    for (const RequestList* const list : pending) {
+        for (std::size_t i = 0; i < list->requests.size(); ++i) {
+            const std::uint32_t instruction = list->requests[i].instruction;
+            const AccessCode& code = codes[instruction];
+            if (code.variable == kNoVariable) continue;
+            const std::uint64_t start =
+                regions_.variables()[static_cast<std::size_t>(code.variable)].address -
+                regions_.variables()[static_cast<std::size_t>(code.variable)].offset;
+            each_lane(*list, i, code, [&](unsigned thread, std::uint64_t offset, bool) {
+                access(thread, start + offset, instruction, code);
+            });
+        }
+    }
+}
+
+void RaceDetector::access(unsigned thread, std::uint64_t address, std::uint32_t instruction,
+                          const AccessCode& code) {
+    if (code.variable == kNoVariable) return;
+    const std::uint64_t offset = regions_.offset(address, code.variable);
+    const RaceAccess kind = access_of(code.kind);
+    std::optional<RaceFinding> race, empty;
+    const auto find = [&](std::optional<RaceFinding>& finding, std::uint64_t at, unsigned bytes) {
+        if (!finding) {
+            finding.emplace();
+            finding->thread = thread;
+            finding->instruction = instruction;
+            finding->offset = at;
+        }
+        finding->bytes += bytes;
+    };
+    for (std::uint64_t at = offset; at < offset + code.bytes;) {
+        const std::uint64_t word = at / kWord, end = std::min((word + 1) * kWord, offset + code.bytes);
+        const unsigned mask = ((1u << (end - at)) - 1) << at % kWord;
+        const auto other = cells_->access(word, mask, thread, kind, instruction, clocks_);
+        if (other) {
+            const bool first = !race;
+            find(race, at, static_cast<unsigned>(end - at));
+            if (first) race->other = *other;
+        } else if (kind != RaceAccess::write && last_write_[word] == kPartly) {
+            const unsigned missing = mask & ~unsigned{written_[word]};
+            if (missing != 0)
+                find(empty, word * kWord + static_cast<unsigned>(std::countr_zero(missing)),
+                     static_cast<unsigned>(std::popcount(missing)));
+        }
+        at = end;
+    }
+    if (race) report_(*race);
+    if (empty) {
+        empty->uninitialised = true;
+        report_(*empty);
+    }
+    if (kind != RaceAccess::read) initialise(offset, code.bytes);
+}
+
+}  // namespace kiln

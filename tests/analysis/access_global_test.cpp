@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sectors of global memory, and what is neither shared nor global.
+#include "access_events.h"
+
+namespace kiln::test {
+namespace {
+
+TEST(AccessGlobal, SectorsOfRows) {
+    struct Case {
+        const char* what;
+        unsigned bytes;
+        std::uint64_t start, stride;
+        std::uint64_t sectors, ideal;
+    };
+    for (const Case& c : {Case{"aligned floats", 4, 0, 4, 4, 4}, Case{"beside a sector", 4, 4, 4, 5, 4},
+                          Case{"halves", 2, 64, 2, 2, 2}, Case{"halves beside a sector", 2, 30, 2, 3, 2},
+                          Case{"every second float", 4, 0, 8, 8, 4}, Case{"a column", 4, 0, 1024, 32, 4},
+                          Case{"vectors", 16, 0, 16, 16, 16}, Case{"one word", 4, 8, 0, 1, 1}}) {
+        SCOPED_TRACE(c.what);
+        AccessEvents events;
+        events.all(AccessKind::load, c.bytes, [&](unsigned t) { return kBuffer + c.start + t * c.stride; });
+        const GlobalSite site = global_site(events.finish(), AccessKind::load, static_cast<int>(c.bytes));
+        EXPECT_EQ(site.requests, 1u);
+        EXPECT_EQ(site.sectors, c.sectors);
+        EXPECT_EQ(site.ideal, c.ideal);
+        EXPECT_EQ(site.lane_bytes, 32u * c.bytes);
+        EXPECT_EQ(site.merged_sectors, c.sectors);
+    }
+}
+
+TEST(AccessGlobal, ElementsOfALaneMergeToVectors) {
+    AccessEvents events;
+    // Four floats of each lane, one after the other: 16 sectors as 16-byte loads, each four times without.
+    for (unsigned i = 0; i < 4; ++i)
+        events.all(AccessKind::load, 4, [&](unsigned t) { return kBuffer + 16 * t + 4 * i; });
+    const GlobalSite site = global_site(events.finish(), AccessKind::load, 4);
+    EXPECT_EQ(site.requests, 4u);
+    EXPECT_EQ(site.sectors, 64u);
+    EXPECT_EQ(site.ideal, 16u);
+    EXPECT_EQ(site.merged_requests, 1u);
+    EXPECT_EQ(site.merged_sectors, 16u);
+    EXPECT_EQ(site.merged_ideal, 16u);
+}
+
+TEST(AccessGlobal, TheHostsOwnMemoryDoesNotCount) {
+    AccessEvents events;
+    events.all(AccessKind::load, 4, [](unsigned t) { return 0x7fff0000 + 4 * t; });
+    const Recording recording = events.finish();
+    EXPECT_TRUE(recording.global.empty());
+    EXPECT_TRUE(recording.shared.empty());
+    EXPECT_TRUE(recording.problems.empty());
+}
+
+TEST(AccessGlobal, LanesThatLieFarApart) {
+    RecorderOptions options = AccessEvents::options("sm_90a");
+    AccessRecorder recorder(options);
+    ObservedLaunch launch;
+    launch.grid = {1, 1, 1};
+    launch.block = {32, 1, 1};
+    recorder.begin_launch(launch);
+    recorder.begin_block({});
+    for (unsigned t = 0; t < 32; ++t) {
+        const ObservedAccess told = AccessEvents::access(AccessKind::store, (std::uint64_t{t} << 33) + 64, 4);
+        recorder.accesses(t, {&told, 1});
+    }
+    recorder.end_block();
+    recorder.end_launch();
+    const GlobalSite site = global_site(recorder.recording(), AccessKind::store, 4);
+    EXPECT_EQ(site.sectors, 32u);
+    EXPECT_EQ(site.lane_bytes, 128u);
+}
+
+TEST(AccessGlobal, MisalignedVectors) {
+    AccessEvents events;
+    events.all(AccessKind::load, 8, [](unsigned t) { return kBuffer + 4 + 8 * t; });
+    const Recording recording = events.finish();
+    EXPECT_EQ(global_site(recording, AccessKind::load, 8).misaligned, 1u);
+    const auto found = problems(recording, ProblemKind::misaligned);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].offset, 4);
+    EXPECT_EQ(found[0].variable, "");
+    EXPECT_NE(found[0].text().find("global memory"), std::string::npos) << found[0].text();
+}
+
+TEST(AccessGlobal, SeveralLaunchesAddUp) {
+    AccessEvents events;
+    events.all(AccessKind::load, 4, [](unsigned t) { return kBuffer + 4 * t; });
+    events.finish();
+    ObservedLaunch launch;
+    launch.grid = {1, 1, 1};
+    launch.block = {32, 1, 1};
+    events.recorder.begin_launch(launch);
+    events.recorder.begin_block({});
+    events.all(
+        AccessKind::load, 4, [](unsigned t) { return kBuffer + 4 * t; }, 777);
+    const Recording recording = events.finish();
+    EXPECT_EQ(recording.blocks, 2u);
+    EXPECT_EQ(global_site(recording, AccessKind::load, 4).requests, 2u);
+}
+
+}  // namespace
+}  // namespace kiln::test

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From hand-made accesses of threads to requests of warps and what they cost in shared memory.
+#include "access_events.h"
+
+namespace kiln::test {
+namespace {
+
+struct Cost {
+    std::uint64_t requests, wavefronts, ideal;
+    int degree;
+};
+
+void expect(const WidthCost& cost, const Cost& expected) {
+    EXPECT_EQ(cost.requests, expected.requests);
+    EXPECT_EQ(cost.wavefronts, expected.wavefronts);
+    EXPECT_EQ(cost.ideal, expected.ideal);
+    EXPECT_EQ(cost.degree, expected.degree);
+}
+
+TEST(AccessShared, ConflictDegreesOfStrides) {
+    for (const unsigned stride : {1u, 2u, 3u, 4u, 8u, 16u, 32u, 33u}) {
+        SCOPED_TRACE(stride);
+        AccessEvents events;
+        events.fill();
+        events.all(AccessKind::load, 4, [&](unsigned t) { return kTile + 4 * stride * t; });
+        const std::uint64_t degree = std::gcd(stride, 32u);
+        expect(shared_site(events.finish(), AccessKind::load, 4).as_written,
+               {1, degree, 1, static_cast<int>(degree)});
+    }
+}
+
+TEST(AccessShared, ColumnsOfHalfWithPads) {
+    for (const auto& [pad, wavefronts] : {std::pair{0u, 16u}, {1u, 1u}, {2u, 1u}, {8u, 4u}}) {
+        SCOPED_TRACE(pad);
+        AccessEvents events;
+        events.fill();
+        events.all(AccessKind::load, 2, [&](unsigned t) { return kTile + 2 * (32 + pad) * t; });
+        const SharedSite site = shared_site(events.finish(), AccessKind::load, 2);
+        expect(site.as_written, {1, wavefronts, 1, static_cast<int>(wavefronts)});
+        EXPECT_EQ(site.variable, "tile");
+        ASSERT_EQ(site.worst.size(), 32u);
+        EXPECT_EQ(site.worst[3], 3 * 2 * (32 + pad));
+    }
+}
+
+TEST(AccessShared, WarpsAndRepetitionsAreRequestsOfTheirOwn) {
+    AccessEvents events(96);
+    events.fill();
+    for (int k = 0; k < 5; ++k) events.all(AccessKind::load, 4, [](unsigned t) { return kTile + 4 * t; });
+    expect(shared_site(events.finish(), AccessKind::load, 4).as_written, {15, 15, 15, 1});
+}
+
+// The runtime lets one thread run on until it waits.
+TEST(AccessShared, ThreadByThreadIsTheSameAsInStep) {
+    AccessEvents events;
+    events.fill();
+    for (unsigned thread = 0; thread < 32; ++thread) {
+        std::vector<ObservedAccess> told;
+        for (unsigned k = 0; k < 64; ++k)
+            told.push_back(AccessEvents::access(AccessKind::load, kTile + 4 * (32 * k + thread), 4));
+        events.recorder.accesses(thread, told);
+    }
+    expect(shared_site(events.finish(), AccessKind::load, 4).as_written, {64, 64, 64, 1});
+}
+
+TEST(AccessShared, LanesThatDivergeMeetAgainAtEqualExecutions) {
+    AccessEvents events;
+    events.fill();
+    // Odd lanes leave out the access at 200, which even ones make before that at 100; lane 3 loops once more.
+    for (unsigned thread = 0; thread < 32; ++thread) {
+        if (thread % 2 == 0) events.one(thread, AccessKind::store, kTile + 4 * thread, 4, 200);
+        events.one(thread, AccessKind::load, kTile + 4 * thread, 4, 100);
+        events.one(thread, AccessKind::load, kTile + 4 * thread + 128, 4, 100);
+        if (thread == 3) events.one(thread, AccessKind::load, kTile, 4, 100);
+    }
+    const Recording recording = events.finish();
+    expect(shared_site(recording, AccessKind::store, 4).as_written, {1, 1, 1, 1});
+    expect(shared_site(recording, AccessKind::load, 4).as_written, {3, 3, 3, 1});
+}
+
+TEST(AccessShared, FewLanesThatComeFirstDoNotSplitTheRest) {
+    AccessEvents events;
+    events.fill();
+    for (const unsigned thread : {7u, 0u}) events.one(thread, AccessKind::load, kTile + 4 * thread, 4, 300);
+    for (unsigned thread = 0; thread < 32; ++thread) {
+        for (unsigned k = 0; k < 3; ++k)
+            events.one(thread, AccessKind::load, kTile + 4 * thread + 128 * k, 4, 100);
+    }
+    expect(shared_site(events.finish(), AccessKind::load, 4).as_written, {4, 4, 4, 1});
+}
+
+TEST(AccessShared, MeetingsSeparateExecutions) {
+    AccessEvents events;
+    events.fill();
+    events.one(0, AccessKind::load, kTile, 4);
+    events.sync_warp(0, 32);
+    // The second of lane 0 and the first of lane 1 come after the same meeting.
+    events.one(0, AccessKind::load, kTile, 4);
+    events.one(1, AccessKind::load, kTile + 128, 4);
+    expect(shared_site(events.finish(), AccessKind::load, 4).as_written, {2, 3, 2, 2});
+}
+
+TEST(AccessShared, SameCodeFromTwoCallsIsTwoRequests) {
+    AccessEvents events;
+    events.fill();
+    ObservedAccess first = AccessEvents::access(AccessKind::load, kTile, 4);
+    ObservedAccess second = AccessEvents::access(AccessKind::load, kTile + 128, 4);
+    first.caller = 7;
+    second.caller = 8;
+    events.recorder.accesses(0, {&first, 1});
+    events.recorder.accesses(1, {&second, 1});
+    expect(shared_site(events.finish(), AccessKind::load, 4).as_written, {2, 2, 2, 1});
+}
+
+TEST(AccessShared, VariablesAreSitesOfTheirOwn) {
+    AccessEvents events;
+    events.all(AccessKind::store, 4, [](unsigned t) { return (t < 16 ? kTile : kDynamic) + 4 * t; });
+    const Recording recording = events.finish();
+    ASSERT_EQ(recording.shared.size(), 2u);
+    EXPECT_EQ(recording.shared[0].variable, "dynamic shared memory");
+    EXPECT_EQ(recording.shared[1].variable, "tile");
+}
+
+TEST(AccessShared, WaveOf64) {
+    AccessEvents events(128, "gfx90a");
+    events.fill();
+    events.all(AccessKind::load, 4, [](unsigned t) { return kTile + 4 * (t % 64); });
+    // Halves of a wave that wait by 32, as the host's warps do, stay one wave.
+    for (const unsigned first : {0u, 32u, 64u, 96u}) events.sync_warp(first, 32);
+    events.all(AccessKind::load, 4, [](unsigned t) { return kTile + 4 * (t % 64); });
+    const Wavefronts one = [] {
+        std::vector<std::optional<std::uint32_t>> row(64);
+        for (std::uint32_t i = 0; i < 64; ++i) row[i] = 4 * i;
+        return wavefronts(row, 4, bank_model("gfx90a"));
+    }();
+    const SharedSite site = shared_site(events.finish(), AccessKind::load, 4);
+    expect(site.as_written,
+           {4, 4u * static_cast<unsigned>(one.actual), 4u * static_cast<unsigned>(one.ideal), one.degree});
+    EXPECT_EQ(site.worst.size(), 64u);
+}
+
+TEST(AccessShared, MatrixRowsAreLoadsOf16Bytes) {
+    AccessEvents events;
+    events.fill();
+    events.all(AccessKind::matrix_load, 16,
+               [](unsigned t) { return kTile + 128 * (t % 16) + 16 * (t / 16); });
+    expect(shared_site(events.finish(), AccessKind::matrix_load, 16).as_written, {1, 32, 4, 8});
+}
+
+TEST(AccessShared, AtomicsOfOneWordGoTogether) {
+    AccessEvents events;
+    events.fill();
+    events.all(AccessKind::atomic, 4, [](unsigned t) { return kTile + 128 * (t % 3); });
+    expect(shared_site(events.finish(), AccessKind::atomic, 4).as_written, {1, 3, 1, 3});
+}
+
+TEST(AccessShared, PackedTypesBecomeWhatTheirAddressesAllow) {
+    AccessEvents events;
+    events.fill();
+    for (unsigned thread = 0; thread < 32; ++thread) {
+        ObservedAccess told = AccessEvents::access(AccessKind::load, kTile + 6 * thread, 4);
+        told.unaligned_type = true;
+        events.recorder.accesses(thread, {&told, 1});
+    }
+    const Recording recording = events.finish();
+    EXPECT_EQ(shared_site(recording, AccessKind::load, 4).as_written.requests, 2u);
+    EXPECT_TRUE(recording.problems.empty());
+}
+
+// What an H200 counts for the copies of gemm_async and gemm_mma.
+TEST(AccessShared, AsynchronousCopies) {
+    struct Case {
+        unsigned bytes, lanes_per_row, pitch, row_pitch;  // of shared and global memory
+        std::uint64_t wavefronts, ideal, sectors;
+    };
+    for (const Case& c :
+         {Case{16, 8, 128, 512, 8, 8, 16}, Case{16, 4, 64, 256, 16, 8, 16}, Case{16, 4, 80, 256, 27, 8, 24},
+          Case{16, 8, 144, 512, 14, 8, 24}, Case{8, 8, 64, 256, 4, 2, 8}, Case{8, 16, 128, 512, 2, 2, 8},
+          Case{8, 8, 72, 256, 6, 2, 8}}) {
+        SCOPED_TRACE(c.pitch);
+        AccessEvents events;
+        for (unsigned t = 0; t < 32; ++t) {
+            const unsigned row = t / c.lanes_per_row, col = t % c.lanes_per_row * c.bytes;
+            events.one(t, AccessKind::load, kBuffer + row * c.row_pitch + col, c.bytes);
+            events.one(t, AccessKind::async_copy, kTile + row * c.pitch + col, c.bytes);
+        }
+        const Recording recording = events.finish();
+        const SharedSite site = shared_site(recording, AccessKind::async_copy, static_cast<int>(c.bytes));
+        EXPECT_EQ(site.as_written.wavefronts, c.wavefronts);
+        EXPECT_EQ(site.as_written.ideal, c.ideal);
+        EXPECT_EQ(global_site(recording, AccessKind::load, static_cast<int>(c.bytes)).sectors, c.sectors);
+    }
+    // Zeros only: a store.
+    AccessEvents zeros;
+    zeros.all(AccessKind::async_copy, 16, [](unsigned t) { return kTile + 16 * t; });
+    expect(shared_site(zeros.finish(), AccessKind::async_copy, 16).as_written, {1, 4, 4, 1});
+}
+
+TEST(AccessShared, BlocksAreSpreadOverTheGrid) {
+    RecorderOptions options = AccessEvents::options("sm_90a");
+    options.most_blocks = 4;
+    options.most_ms = 1e9;
+    AccessEvents events(32, options, {10, 10, 1});
+    std::vector<unsigned> chosen = {0};  // begun by the constructor
+    events.recorder.end_block();
+    for (unsigned number = 1; number < 100; ++number) {
+        if (events.recorder.begin_block({number % 10, number / 10, 0})) {
+            chosen.push_back(number);
+            events.recorder.end_block();
+        }
+    }
+    EXPECT_EQ(chosen, (std::vector<unsigned>{0, 33, 66, 99}));
+    const Recording recording = events.finish();
+    EXPECT_EQ(recording.blocks, 100u);
+    EXPECT_EQ(recording.blocks_recorded, 4u);
+    EXPECT_DOUBLE_EQ(recording.scale(), 25);
+}
+
+TEST(AccessShared, NoBlockAfterTheTime) {
+    RecorderOptions options = AccessEvents::options("sm_90a");
+    options.most_blocks = 100;
+    options.most_ms = 0;
+    AccessEvents events(32, options, {100, 1, 1});
+    events.recorder.end_block();
+    EXPECT_FALSE(events.recorder.begin_block({1, 0, 0}));
+    EXPECT_EQ(events.finish().blocks_recorded, 1u);
+}
+
+// More than what is kept: counted all the same, and races are still found.
+TEST(AccessShared, LongIntervals) {
+    AccessEvents events(64);
+    constexpr unsigned kLoads = 300000;
+    std::vector<ObservedAccess> told(kLoads, AccessEvents::access(AccessKind::load, kBuffer, 4));
+    for (const unsigned thread : {0u, 1u, 32u, 33u}) {
+        events.one(thread, AccessKind::store, kTile + 4 * (thread % 32), 4, 50);
+        for (unsigned k = 0; k < kLoads; ++k) told[k].address = kBuffer + 128 * (k % 64) + 4 * (thread % 32);
+        events.recorder.accesses(thread, told);
+    }
+    const Recording recording = events.finish();
+    const GlobalSite site = global_site(recording, AccessKind::load, 4);
+    EXPECT_EQ(site.lane_bytes, 4ull * 4 * kLoads);
+    EXPECT_EQ(site.requests, 2ull * kLoads);
+    EXPECT_EQ(site.sectors, 2ull * kLoads);
+    const auto found = problems(recording, ProblemKind::race);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].count, 2u);
+}
+
+TEST(AccessShared, AWarpIsAsWideAsTheBanksModel) {
+    RecorderOptions options = AccessEvents::options("sm_90a");
+    options.warp_size = 64;
+    EXPECT_ANY_THROW(AccessRecorder{options});
+}
+
+}  // namespace
+}  // namespace kiln::test
