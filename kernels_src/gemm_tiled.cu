@@ -13,13 +13,13 @@
 //@ param   TM      int in 1, 2, 4, 8 = 4                       "rows of C per thread"
 //@ param   TN      int in 1, 2, 4, 8 = 4                       "columns of C per thread"
 //@ param   PAD     int in 0, 1, 2, 4, 8 = 2                    "extra elements per row of the B tile"
-//@ param   VEC     int in 1, 2, 4, 8 = 1                       "elements per access to global memory and to the B tile"
+//@ param   VEC     int in 1, 2, 4, 8 = 1                       "elements per access to the B tile"
 //@ param   UNROLL  int in 1, 2, 4, 8, 64 = 8                   "steps of k per turn of the innermost loop; 64: all of a tile's"
+//@ param   WARPS   int in 0, 16, 32, 40, 48 = 40               "warps per multiprocessor for which registers are saved, as far as the results leave any; 0: none are"
 //@ require TN % VEC == 0            "a thread's TN columns are read VEC at a time"
-//@ require BK % VEC == 0            "a row of the A tile is filled VEC elements at a time"
 //@ require (BN + PAD) % VEC == 0    "the pitch of the B tile, BN + PAD, must be a multiple of VEC, or vector accesses are misaligned"
 //@ require VEC * sizeof(T) <= 16    "one access moves 16 bytes at most"
-//@ require threads * (TM * TN + TM + TN + BK / 2 + 24) <= device.registers_per_block  "the results, fragments and addresses of all threads must fit the registers: use more results per thread, or a smaller BK"
+//@ require threads * (TM * TN + 3 * (TM + TN) + (VEC * sizeof(T) >= 16 ? 16 : 8) + (UNROLL > 8 ? 16 : 0)) <= device.registers_per_block  "the results, operands and addresses of all threads must fit the registers: use more results per thread, or a smaller UNROLL"
 //@ block   BN / TN, BM / TM
 //@ grid    ceil_div(n, BN) * ceil_div(m, BM)
 //@ shared  (BM * BK + BK * (BN + PAD)) * sizeof(T)
@@ -38,53 +38,92 @@ using kiln::i64;
 constexpr int kThreadsX = BN / TN;
 constexpr int kThreadsY = BM / TM;
 constexpr int kThreads = kThreadsX * kThreadsY;
+#if defined(__CUDA_ARCH__)
+// A thread's registers: its results, its operands thrice over (they are read ahead), addresses. Those of a
+// multiprocessor are dealt out to its four schedulers, in lots of 8 per lane.
+constexpr int kAddresses = (VEC * sizeof(T) >= 16 ? 16 : 8) + (UNROLL > 8 ? 16 : 0);
+constexpr int kRegisters = kiln::max(40, kiln::ceil_div(TM * TN + 3 * (TM + TN) + kAddresses, 8) * 8);
+constexpr int kMinBlocks = kiln::max(1, kiln::min(WARPS, 512 / kRegisters * 4) * 32 / kThreads);
+#else
+constexpr int kMinBlocks = 1;  // HIP reads it as waves per SIMD
+#endif
 constexpr int kPitchA = BK;
 constexpr int kPitchB = BN + PAD;
 
-// Copies a whole tile, WIDTH elements per access.
+// Elements per access to global memory. A tile of A is as wide as its pitch, so its copies move 16 bytes; those
+// of B move a word or more, so that a warp that has to write single elements behind an odd pitch still meets
+// every bank once.
+constexpr int kWidthA = kiln::min(16 / int(sizeof(T)), BK);
+constexpr int kWidthB = kiln::max(VEC, 4 / int(sizeof(T)));
+
+// Copies a whole tile, WIDTH elements per access to global memory.
 template <int WIDTH, int ROWS, int COLS, int PITCH>
 __device__ __forceinline__ void copy_tile(T* tile, const T* __restrict__ source, i64 source_pitch, int thread) {
     constexpr int kAccessesPerRow = COLS / WIDTH;
-    constexpr int kAccesses = ROWS * kAccessesPerRow;
-    constexpr int kSteps = (kAccesses + kThreads - 1) / kThreads;
+    constexpr int kAcross = kiln::min(kAccessesPerRow, kThreads);
+    constexpr int kDown = kThreads / kAcross;
+    const int row = thread / kAcross;
+    const int col = thread % kAcross * WIDTH;
+    source += row * source_pitch + col;
+    tile += row * PITCH + col;
+    // Rows are counted up in the address: an address of its own for every access costs two registers each.
 #pragma unroll 8
-    for (int step = 0; step < kSteps; ++step) {
-        const int i = step * kThreads + thread;
-        const int row = i / kAccessesPerRow;
-        const int col = i % kAccessesPerRow * WIDTH;
-        if (kAccesses % kThreads == 0 || i < kAccesses)
-            kiln::store(tile + row * PITCH + col, kiln::load<WIDTH>(source + row * source_pitch + col));
+    for (int down = 0; down < ROWS; down += kDown, source += kDown * source_pitch, tile += kDown * PITCH) {
+#pragma unroll
+        for (int across = 0; across < COLS; across += kAcross * WIDTH) {
+            if (ROWS % kDown != 0 && row + down >= ROWS) continue;
+            const auto values = kiln::load<WIDTH>(source + across);
+            if constexpr (PITCH % WIDTH == 0) {
+                kiln::store(tile + across, values);
+            } else {
+#pragma unroll
+                for (int v = 0; v < WIDTH; ++v) tile[across + v] = values[v];
+            }
+        }
     }
 }
 
-// Copies what there is of a tile, `rows` x `cols` elements, and writes zero beyond. `aligned`: every row of
-// the source starts at a multiple of VEC elements. All tests are the same for the whole block, and only
-// tiles at an edge take the last way.
+// Copies what there is of a tile, `rows` x `cols` elements, one by one, and writes zero beyond.
 template <int ROWS, int COLS, int PITCH>
+__device__ __forceinline__ void copy_part(T* tile, const T* __restrict__ source, i64 source_pitch, int rows, int cols,
+                                          int thread) {
+    constexpr int kAcross = kiln::min(COLS, kThreads);
+    constexpr int kDown = kThreads / kAcross;
+    const int row = thread / kAcross;
+    const int col = thread % kAcross;
+    source += row * source_pitch + col;
+    tile += row * PITCH + col;
+#pragma unroll 4
+    for (int down = 0; down < ROWS; down += kDown, source += kDown * source_pitch, tile += kDown * PITCH) {
+#pragma unroll
+        for (int across = 0; across < COLS; across += kAcross) {
+            if (ROWS % kDown != 0 && row + down >= ROWS) continue;
+            const bool inside = row + down < rows && col + across < cols;
+            tile[across] = inside ? source[across] : T(0.0f);
+        }
+    }
+}
+
+// `aligned`: every row of the source starts at a multiple of WIDTH elements. The test is the same for the whole
+// block.
+template <int WIDTH, int ROWS, int COLS, int PITCH>
 __device__ __forceinline__ void load_tile(T* tile, const T* __restrict__ source, i64 source_pitch, int rows, int cols,
                                           bool aligned, int thread) {
-    if (rows == ROWS && cols == COLS) {
-        if (aligned)
-            copy_tile<VEC, ROWS, COLS, PITCH>(tile, source, source_pitch, thread);
-        else
-            copy_tile<1, ROWS, COLS, PITCH>(tile, source, source_pitch, thread);
-        return;
-    }
-#pragma unroll 1
-    for (int i = thread; i < ROWS * COLS; i += kThreads) {
-        const int row = i / COLS;
-        const int col = i % COLS;
-        tile[row * PITCH + col] = row < rows && col < cols ? source[row * source_pitch + col] : T(0.0f);
-    }
+    if (aligned && rows >= ROWS && cols >= COLS)
+        copy_tile<WIDTH, ROWS, COLS, PITCH>(tile, source, source_pitch, thread);
+    else
+        copy_part<ROWS, COLS, PITCH>(tile, source, source_pitch, rows, cols, thread);
 }
 
+template <int WIDTH>
 __device__ __forceinline__ bool rows_aligned(const T* source, int pitch) {
-    return VEC == 1 || (pitch % VEC == 0 && reinterpret_cast<unsigned long long>(source) % (VEC * sizeof(T)) == 0);
+    return WIDTH == 1 || (pitch % WIDTH == 0 && reinterpret_cast<unsigned long long>(source) % (WIDTH * sizeof(T)) == 0);
 }
 
-extern "C" __global__ __launch_bounds__(kThreads) void gemm_tiled(int m, int n, int k, const T* __restrict__ a,
-                                                                  const T* __restrict__ b,
-                                                                  float* __restrict__ c) {
+extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(int m, int n, int k,
+                                                                              const T* __restrict__ a,
+                                                                              const T* __restrict__ b,
+                                                                              float* __restrict__ c) {
     T* const tile_a = kiln::dynamic_shared<T>();
     T* const tile_b = tile_a + BM * kPitchA;
 
@@ -98,16 +137,16 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_tiled(int m, int n, 
     const int x = threadIdx.x;
     const int y = threadIdx.y;
     const int thread = y * kThreadsX + x;
-    const bool a_aligned = rows_aligned(a, k);
-    const bool b_aligned = rows_aligned(b, n);
+    const bool a_aligned = rows_aligned<kWidthA>(a, k);
+    const bool b_aligned = rows_aligned<kWidthB>(b, n);
 
     a += static_cast<i64>(first_row) * k;
     b += first_col;
     float sums[TM][TN] = {};
     for (int left = k; left > 0; left -= BK) {
         const int depth = left < BK ? left : BK;
-        load_tile<BM, BK, kPitchA>(tile_a, a, k, rows, depth, a_aligned, thread);
-        load_tile<BK, BN, kPitchB>(tile_b, b, n, depth, cols, b_aligned, thread);
+        load_tile<kWidthA, BM, BK, kPitchA>(tile_a, a, k, rows, depth, a_aligned, thread);
+        load_tile<kWidthB, BK, BN, kPitchB>(tile_b, b, n, depth, cols, b_aligned, thread);
         a += BK;
         b += static_cast<i64>(BK) * n;
         __syncthreads();
