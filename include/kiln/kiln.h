@@ -3,6 +3,8 @@
 // Kiln bakes GPU kernels at run time. Include this one header; start reading at service.h.
 #pragma once
 
+#include <kiln/accesses.h>
+#include <kiln/analyze.h>
 #include <kiln/banks.h>
 #include <kiln/build.h>
 #include <kiln/cache.h>
@@ -11,7 +13,11 @@
 #include <kiln/error.h>
 #include <kiln/kernel.h>
 #include <kiln/manifest.h>
+#include <kiln/observe.h>
+#include <kiln/occupancy.h>
+#include <kiln/profile.h>
 #include <kiln/regress.h>
+#include <kiln/report.h>
 #include <kiln/resources.h>
 #include <kiln/run.h>
 #include <kiln/service.h>

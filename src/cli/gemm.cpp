@@ -272,6 +272,15 @@ Variant choose_variant(const Service& service, const Options& options) {
     return variant;
 }
 
+Sizes product_sizes(const Options& options) {
+    const Shape shape = shape_of(options, Backend::cuda);
+    Sizes sizes = options.sizes;
+    sizes["m"] = shape.m;
+    sizes["n"] = shape.n;
+    sizes["k"] = shape.k;
+    return sizes;
+}
+
 Report run_gemm(Service& service, const Variant& variant, const Options& options, const Terminal& terminal) {
     Report report = described(service, variant);
     const GemmForm form = gemm_form(variant);

@@ -7,6 +7,7 @@
 
 #include "cli/emit.h"
 #include "cli/gemm.h"
+#include "cli/kiln_analyze.h"
 #include "cli/options.h"
 #include "cli/parameter_options.h"
 #include "cli/program.h"
@@ -43,15 +44,34 @@ std::string list_devices(const Options& options) {
     return options.json ? devices_json(entries) : devices_text(entries);
 }
 
+void analyze(Service& service, const Variant& variant, const Options& options, const Terminal& terminal) {
+    AnalyzeOptions asked;
+    asked.sizes = product_sizes(options);
+    const Analysis analysis = [&] {
+        const Progress progress(terminal, "analysing");
+        return Analyzer(service).analyze(variant, asked);
+    }();
+    terminal.print(options.json ? dumped(to_json(analysis, variant, service.target()))
+                                : to_text(analysis, variant, service.target(), terminal));
+}
+
 Status multiply(const Options& options, const Terminal& terminal, std::stop_token stop) {
     Warnings warnings(terminal);
     ServiceOptions setup = service_options(options, warnings, std::move(stop));
     setup.compile_only = options.compile_only || options.emit.has_value();
+    const std::string note = options.analyze ? choose_target(setup, options, options.kernel) : std::string();
     Service service(std::move(setup));
     check_cache_directory(service, options);
     warnings.release();
-    say_why_host(service, options, terminal);
+    if (note.empty())
+        say_why_host(service, options, terminal);
+    else
+        terminal.note(note);
     const Variant variant = choose_variant(service, options);
+    if (options.analyze) {
+        analyze(service, variant, options, terminal);
+        return kPassed;
+    }
 
     if (options.emit) {
         const std::string content = emitted(service, variant, *options.emit);

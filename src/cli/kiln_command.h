@@ -97,6 +97,10 @@ CacheOptions cache_options(const KilnOptions& options);
 /// The variant that NAME=VALUE words mean, from the second word on. Throws UsageError, VariantError.
 Variant chosen_variant(const Template& of, std::span<const std::string> words);
 
+/// The same where a word may give several values, or * for all: NAME=1,2. All legal combinations, in the order
+/// written; throws VariantError when none is legal.
+std::vector<Variant> chosen_variants(const Template& of, std::span<const std::string> words);
+
 /// "host x86-64-v3"
 std::string target_text(const Target& target);
 
@@ -107,6 +111,10 @@ int run_template(const Call& call);
 int warm(const Call& call);
 int explain(const Call& call);
 int regress(const Call& call);
+int analyze(const Call& call);
+int check(const Call& call);
+int report(const Call& call);
+int profile(const Call& call);
 int lab(const Call& call);
 int cache_stats(const Call& call);
 int cache_list(const Call& call);

@@ -44,10 +44,46 @@ void lab_options(po::options_description& options) {
         ("pattern", text("NAME"), "this pattern only, or this family: ldmatrix, column (all)")
         ("stride", text("LIST"), "strides in words, such as 1..64 (1,2,3,4,5,7,8,16,17,31,32,33,64)")
         ("map", po::bool_switch(), "print which element of [ROWS][COLUMNS] lies in which bank, instead of the table")
-        ("pad", text("N"), "with --map: elements behind each row (0)")
+        ("pad", text("LIST"), "with --map: elements behind each row; several, such as 0,1,2, give maps side by side (0)")
         ("element", text("TYPE"), "with --map: half or float (float)")
-        ("swizzle", po::bool_switch(), "with --map: the 16-byte chunks of a row change places by its number")
+        ("swizzle", po::bool_switch(), "with --map: the 16-byte chunks of a row change places by its number; with several --pad a map of its own")
         ("svg", text("FILE"), "with --map: also draw it into FILE");
+}
+
+void analyze_options(po::options_description& options) {
+    options.add_options()
+        ("chip", text("NAME"), "product whose bandwidth, peaks and size to reckon with, such as 'NVIDIA H100 PCIe' (the device's, else the architecture's first)")
+        ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)")
+        ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given")
+        ("no-record", po::bool_switch(), "run nothing: resources, occupancy and roofline only");
+}
+
+void check_options(po::options_description& options) {
+    options.add_options()
+        ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (those of tests)")
+        ("blocks", text("N"), "blocks to watch, spread over the grid (64)")
+        ("strict", po::bool_switch(), "reading shared memory that nobody wrote to is a problem too, not a warning");
+}
+
+void report_options(po::options_description& options) {
+    options.add_options()
+        ("output", text("FILE"), "where to write the page; - is standard output")
+        ("manifest", texts("FILE"), "also the variants of this manifest; may be repeated")
+        ("chip", text("NAME"), "product whose bandwidth, peaks and size to reckon with, such as 'NVIDIA H100 PCIe' (the device's, else the architecture's first)")
+        ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)")
+        ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given")
+        ("no-record", po::bool_switch(), "run nothing: resources, occupancy and roofline only")
+        ("time", po::bool_switch(), "also time each variant, on the device that it is analysed for")
+        ("title", text("TEXT"), "the page's heading (made of the templates' names)");
+}
+
+void profile_options(po::options_description& options) {
+    options.add_options()
+        ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)")
+        ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given")
+        ("tool", text("NAME"), "ncu, rocprofv3, rocprof or auto (auto: the one for the backend that is found)")
+        ("keep", text("FILE"), "write the profiler's page to FILE")
+        ("read", text("FILE"), "run no profiler: compare with a page that was kept, for --arch");
 }
 
 void regress_options(po::options_description& options) {
@@ -135,13 +171,58 @@ constexpr std::array kCommands = {
             "none.\n",
             "  kiln regress\n  kiln regress --backend cuda --only gemm_tiled\n  kiln regress --update\n",
             regress_options, regress},
+    Command{
+        "analyze", "TEMPLATE [NAME=VALUE[,VALUE]...]...", 1, kAnyNumber,
+        kTarget | kTemplates | kTiers | kNoCache,
+        "say why a variant is fast or slow, without running it on a GPU",
+        "Compiles for the device, or for --arch, which need not be here; reads registers, spills and "
+        "access widths\n"
+        "from the binary; runs some blocks on the host to count wavefronts of shared memory and sectors of "
+        "global\n"
+        "memory line by line. Several values, or * for all, analyse one variant after the other. "
+        "docs/analysis.md\n"
+        "says what each figure means.\n",
+        "  kiln analyze gemm_tiled BM=64 BN=64 PAD=1 --arch sm_90a\n"
+        "  kiln analyze transpose_tiled SWIZZLE=false PAD=0,1,2 --arch gfx90a\n"
+        "  kiln analyze gemm_tiled --size m=1000,n=1000,k=1000 --json\n",
+        analyze_options, analyze},
+    Command{"check", "TEMPLATE [NAME=VALUE[,VALUE]...]...", 1, kAnyNumber, kTemplates | kTiers | kNoCache,
+            "find races, accesses out of bounds and misaligned vectors, by running on the host",
+            "Each problem is told with the source lines of its accesses. Exit status 1: there is one.\n",
+            "  kiln check gemm_tiled BM=32 VEC=2\n"
+            "  kiln check my_kernel --template-dir my_kernels --size n=1000 --strict\n",
+            check_options, check},
+    Command{"report", "[TEMPLATE [NAME=VALUE[,VALUE]...]...]...", 0, kAnyNumber,
+            kTarget | kTemplates | kTiers | kNoCache,
+            "write a page that puts variants side by side: tables, source lines, banks, occupancy, roofline",
+            "What 'kiln analyze' finds, as one HTML file that needs nothing else. A word without '=' begins "
+            "another\n"
+            "variant; several values, or * for all, give every legal combination.\n",
+            "  kiln report gemm_tiled PAD=0,1,2 --arch sm_90a --output report.html\n"
+            "  kiln report gemm_tiled VEC=4 PAD=4 gemm_mma --size m=8192,n=8192,k=8192 --output gemm.html\n"
+            "  kiln report --manifest tiles.txt --time --output - > tiles.html\n",
+            report_options, report},
+    Command{
+        "profile", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
+        "measure a variant's counters on a GPU, beside what was predicted",
+        "Runs Nsight Compute (ncu) or rocprof, where installed, on a child that launches the variant once; "
+        "then times\n"
+        "it, and its naive template. docs/counters.md tells which counters and why. Exit status 1: excess "
+        "wavefronts,\n"
+        "warps active or the speed against the naive one miss their threshold; 4: no GPU, no profiler, or "
+        "no right to it.\n",
+        "  kiln profile gemm_tiled PAD=2 --size m=4096,n=4096,k=4096\n"
+        "  kiln profile gemm_tiled PAD=2 --keep page.csv\n"
+        "  kiln profile gemm_tiled PAD=2 --arch sm_90a --read page.csv\n",
+        profile_options, profile},
     Command{"lab", "banks [ROWS COLUMNS]", 1, 3, kTarget | kDirectory | kNoCache,
             "show what shared-memory accesses cost: bank conflicts, predicted and measured",
             "Without a GPU, or with --arch, the table is a prediction; docs/banks.md explains it. Exit "
             "status 1:\n"
             "what was read from shared memory is wrong.\n",
             "  kiln lab banks\n  kiln lab banks --arch gfx942 --pattern ldmatrix\n"
-            "  kiln lab banks --map 32 32 --pad 1 --svg banks.svg\n",
+            "  kiln lab banks --map 32 32 --pad 1 --svg banks.svg\n"
+            "  kiln lab banks --map 8 32 --pad 0,1,2 --swizzle\n",
             lab_options, lab},
     Command{"cache stats", "", 0, 0, kDirectory,
             "entries, bytes, and what happened since the cache was cleared", "",

@@ -5,6 +5,7 @@
 
 #include <kiln/device.h>
 #include <kiln/error.h>
+#include <kiln/occupancy.h>
 
 #include <algorithm>
 #include <set>
@@ -90,9 +91,16 @@ std::vector<std::string> assignments(const Unfinished& line) {
     return found;
 }
 
+std::vector<std::string> chip_names() {
+    std::vector<std::string> names;
+    for (const Chip& chip : chips()) names.push_back(chip.name);
+    return names;
+}
+
 std::vector<std::string> option_values(const Unfinished& line) {
     if (line.option == "backend") return {"auto", "cuda", "hip", "host"};
     if (line.option == "arch") return archs(line.options);
+    if (line.option == "chip") return chip_names();
     if (line.option == "sort") return {"used", "size", "time", "name"};
     return {};  // files, numbers
 }
@@ -105,9 +113,11 @@ std::vector<std::string> candidates(const Unfinished& line) {
         return options;
     }
     const std::string_view name = line.command->name;
-    if (name == "show" || name == "build" || name == "explain") {
+    const bool takes_variant = name == "build" || name == "run" || name == "explain" || name == "analyze" ||
+                               name == "check" || name == "profile";
+    if (name == "show" || name == "report" || takes_variant) {
         if (line.words.empty()) return templates(line.options);
-        return name == "show" ? std::vector<std::string>() : assignments(line);
+        return takes_variant ? assignments(line) : std::vector<std::string>();
     }
     if (name == "cache show" && line.words.empty()) return keys(line.options);
     if (name == "cache pack" && !line.words.empty()) return keys(line.options);

@@ -20,6 +20,7 @@ constexpr const char* kStrides = "1,2,3,4,5,7,8,16,17,31,32,33,64";
 constexpr const char* kModelWithoutGpu = "sm_90a";
 constexpr double kTolerance = 0.15;  // of measured against predicted
 constexpr int kMostRows = 1024, kMostColumns = 512, kMostPad = 1024;
+constexpr std::size_t kMostPads = 16;
 
 struct Row {
     LabPattern pattern;
@@ -32,38 +33,61 @@ struct Row {
     bool agrees() const { return !agreement || std::abs(*agreement - 1) <= kTolerance; }
 };
 
-/// --map and what shapes it.
-LabLayout chosen_layout(const Call& call) {
+/// --pad: a number, or several behind one another.
+std::vector<int> chosen_pads(const Call& call) {
+    std::vector<int> pads;
+    const std::string text = call.has("pad") ? call.value("pad") : "0";
+    for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+        end = std::min(text.find(',', begin), text.size());
+        pads.push_back(static_cast<int>(parse_whole("--pad", text.substr(begin, end - begin), 0, kMostPad)));
+    }
+    if (pads.size() > kMostPads)
+        throw UsageError("--pad takes " + std::to_string(kMostPads) + " numbers at most, and these are " +
+                         std::to_string(pads.size()) + ".");
+    return pads;
+}
+
+/// --map and what shapes it. --swizzle with one pad is that layout swizzled; with several pads a layout of its
+/// own, without a pad, behind theirs.
+std::vector<LabLayout> chosen_layouts(const Call& call) {
     if (call.words.size() != 3)
         throw UsageError(
             "--map takes two numbers behind it: kiln lab banks --map ROWS COLUMNS, as in --map 32 32.");
     LabLayout layout;
     layout.rows = static_cast<int>(parse_whole("ROWS", call.words[1], 1, kMostRows));
     layout.columns = static_cast<int>(parse_whole("COLUMNS", call.words[2], 1, kMostColumns));
-    if (call.has("pad")) layout.pad = static_cast<int>(parse_whole("--pad", call.value("pad"), 0, kMostPad));
     if (call.has("element"))
         layout.element_bytes =
             parse_choice("--element", call.value("element"), {"half", "float"}) == 0 ? 2 : 4;
-    layout.swizzle = call.flag("swizzle");
+    std::vector<LabLayout> layouts;
+    for (const int pad : chosen_pads(call)) {
+        layout.pad = pad;
+        layouts.push_back(layout);
+    }
+    if (!call.flag("swizzle")) return layouts;
+    if (layouts.size() > 1) {
+        layout.pad = 0;
+        layouts.push_back(layout);
+    }
+    LabLayout& swizzled = layouts.back();
+    swizzled.swizzle = true;
     constexpr int kChunk = 16;
-    if (layout.swizzle && (layout.columns + layout.pad) * layout.element_bytes % kChunk != 0)
+    if ((swizzled.columns + swizzled.pad) * swizzled.element_bytes % kChunk != 0)
         throw UsageError("--swizzle moves chunks of 16 bytes, which a row of " +
-                         std::to_string((layout.columns + layout.pad) * layout.element_bytes) +
+                         std::to_string((swizzled.columns + swizzled.pad) * swizzled.element_bytes) +
                          " bytes is no multiple of; choose COLUMNS + pad so that it is.");
-    return layout;
+    return layouts;
 }
 
 Json wavefronts_json(const Wavefronts& taken) {
     return {{"wavefronts", taken.actual},
             {"ideal", taken.ideal},
             {"degree", taken.degree},
-            {"aligned", taken.aligned}};
+            {"aligned", taken.aligned},
+            {"merged", taken.merged}};
 }
 
-int show_map(const Call& call, const std::string& arch) {
-    const LabLayout layout = chosen_layout(call);
-    const BankModel model = bank_model(arch);
-    if (call.has("svg")) write_output(call.value("svg"), layout_svg(layout, model));
+Json layout_json(const LabLayout& layout, const BankModel& model) {
     Json banks = Json::array();
     for (int row = 0; row < layout.rows; ++row) {
         Json line = Json::array();
@@ -71,17 +95,30 @@ int show_map(const Call& call, const std::string& arch) {
             line.push_back(bank_of(layout.address(row, column), model));
         banks.push_back(std::move(line));
     }
-    const Json json = {{"arch", arch},
-                       {"rows", layout.rows},
-                       {"columns", layout.columns},
-                       {"pad", layout.pad},
-                       {"element_bytes", layout.element_bytes},
-                       {"swizzle", layout.swizzle},
-                       {"bank", banks},
-                       {"read_column", wavefronts_json(column_wavefronts(layout, model))},
-                       {"read_row", wavefronts_json(row_wavefronts(layout, model))},
-                       {"svg", call.has("svg") ? Json(call.value("svg")) : Json()}};
-    call.print(json, layout_text(layout, model));
+    return {{"rows", layout.rows},
+            {"columns", layout.columns},
+            {"pad", layout.pad},
+            {"element_bytes", layout.element_bytes},
+            {"swizzle", layout.swizzle},
+            {"bank", banks},
+            {"read_column", wavefronts_json(layout.read_column(model))},
+            {"read_row", wavefronts_json(layout.read_row(model))}};
+}
+
+int show_map(const Call& call, const std::string& arch) {
+    const std::vector<LabLayout> layouts = chosen_layouts(call);
+    const BankModel model = bank_model(arch);
+    if (call.has("svg")) write_output(call.value("svg"), bank_map_svg(layouts, model));
+    // One layout's fields are the object's own.
+    Json json = {{"arch", arch}};
+    if (layouts.size() == 1) {
+        json.update(layout_json(layouts[0], model));
+    } else {
+        json["layouts"] = Json::array();
+        for (const LabLayout& layout : layouts) json["layouts"].push_back(layout_json(layout, model));
+    }
+    json["svg"] = call.has("svg") ? Json(call.value("svg")) : Json();
+    call.print(json, layouts_text(layouts, model, call.terminal.output_columns()));
     return kPassed;
 }
 
@@ -138,7 +175,7 @@ std::string verdict(const Row& row) {
     if (row.time && !row.time->verified) return "WRONG DATA";
     if (!row.agrees()) return format("DISAGREES: %.2f times the prediction", *row.agreement);
     if (row.predicted.actual > row.predicted.ideal) return format("%d-way conflict", row.predicted.degree);
-    return row.predicted.actual < row.predicted.ideal ? "merged" : "";
+    return row.predicted.merged ? "merged" : "";
 }
 
 std::string rows_text(const std::vector<Row>& rows, bool measured) {

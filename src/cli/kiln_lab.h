@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of `kiln lab banks`: patterns of addresses, their measurement, and pictures of layouts.
+// The parts of `kiln lab banks`: patterns of addresses, their measurement, and layouts as tables.
 #pragma once
 
 #include <kiln/banks.h>
+#include <kiln/report.h>
 #include <kiln/service.h>
 
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,22 +48,10 @@ struct LabTime {
 /// Builds lab_banks for a pattern and times it. Throws what Service::build and a launch throw.
 LabTime measure(Service& service, const LabPattern& pattern, const BankModel& model);
 
-/// Which element lies in which bank: a matrix in shared memory.
-struct LabLayout {
-    int rows = 0;
-    int columns = 0;
-    int pad = 0;            ///< elements behind each row
-    int element_bytes = 4;  ///< 2 or 4
-    bool swizzle = false;   ///< 16-byte chunks of a row change places by the row's number
+using LabLayout = TileLayout;
 
-    std::uint32_t address(int row, int column) const;
-};
-
-/// A table, one row of the matrix per line; a note on how the columns of the matrix are read.
-std::string layout_text(const LabLayout& layout, const BankModel& model);
-std::string layout_svg(const LabLayout& layout, const BankModel& model);
-/// The wavefronts of a warp that reads a column, and of one that reads a row, an element per lane.
-Wavefronts column_wavefronts(const LabLayout& layout, const BankModel& model);
-Wavefronts row_wavefronts(const LabLayout& layout, const BankModel& model);
+/// Tables, one row of the matrix per line, with a note on how columns and rows are read. Several stand side by
+/// side, as many as `columns` characters hold; 0: all.
+std::string layouts_text(std::span<const LabLayout> layouts, const BankModel& model, int columns);
 
 }  // namespace kiln::cli

@@ -86,6 +86,45 @@ KilnOptions kiln_options(const po::variables_map& given, const Terminal& termina
     return options;
 }
 
+/// What NAME=VALUE names and gives. Throws UsageError.
+std::pair<const Parameter*, std::string_view> assignment(const Template& of, const std::string& word) {
+    std::vector<std::string> names;
+    for (const Parameter& parameter : of.parameters()) names.push_back(parameter.name);
+    const std::string known = names.empty() ? "no parameters" : enumerate(names, " and ");
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0)
+        throw UsageError("'" + word + "' is not of the form NAME=VALUE; " + of.name() + " has " + known +
+                         ".");
+    const std::string name = word.substr(0, equals);
+    const Parameter* const parameter = of.parameter(name);
+    if (parameter == nullptr) {
+        const std::string near = nearest(name, names);
+        throw UsageError(of.name() + " has no parameter " + name + "; it has " + known + "." +
+                         (near.empty() ? "" : " Did you mean " + near + "?"));
+    }
+    return {parameter, std::string_view(word).substr(equals + 1)};
+}
+
+constexpr std::size_t kMostCombinations = 1000;
+
+/// "1,2" or "*". Throws VariantError; UsageError for all values of what has no list.
+std::vector<Value> listed_values(const Parameter& parameter, std::string_view text) {
+    std::vector<Value> values;
+    if (text == "*" && parameter.allowed.empty()) {
+        if (parameter.kind != ParameterKind::integer || parameter.max - parameter.min >= 1000)
+            throw UsageError(parameter.name + "=*: it has too many values; name those that are meant.");
+        for (std::int64_t value = parameter.min; value <= parameter.max; ++value)
+            values.emplace_back(static_cast<long long>(value));
+        return values;
+    }
+    if (text == "*") return parameter.allowed;
+    for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+        end = std::min(text.find(',', begin), text.size());
+        values.push_back(parameter.parse(text.substr(begin, end - begin)));
+    }
+    return values;
+}
+
 }  // namespace
 
 Call parse_call(const Command& command, std::vector<std::string> arguments, const Terminal& terminal,
@@ -172,26 +211,47 @@ std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, Serv
 }
 
 Variant chosen_variant(const Template& of, std::span<const std::string> words) {
-    std::vector<std::string> names;
-    for (const Parameter& parameter : of.parameters()) names.push_back(parameter.name);
-    const std::string known = names.empty() ? "no parameters" : enumerate(names, " and ");
     Values values;
     for (const std::string& word : words) {
-        const std::size_t equals = word.find('=');
-        if (equals == std::string::npos || equals == 0)
-            throw UsageError("'" + word + "' is not of the form NAME=VALUE; " + of.name() + " has " + known +
-                             ".");
-        const std::string name = word.substr(0, equals);
-        const Parameter* const parameter = of.parameter(name);
-        if (parameter == nullptr) {
-            const std::string near = nearest(name, names);
-            throw UsageError(of.name() + " has no parameter " + name + "; it has " + known + "." +
-                             (near.empty() ? "" : " Did you mean " + near + "?"));
-        }
-        if (!values.emplace(name, parameter->parse(std::string_view(word).substr(equals + 1))).second)
-            throw UsageError(name + " is given twice; a variant has one value of each parameter.");
+        const auto [parameter, text] = assignment(of, word);
+        if (!values.emplace(parameter->name, parameter->parse(text)).second)
+            throw UsageError(parameter->name + " is given twice; a variant has one value of each parameter.");
     }
     return of.variant(values);
+}
+
+std::vector<Variant> chosen_variants(const Template& of, std::span<const std::string> words) {
+    std::vector<Values> combinations(1);
+    for (const std::string& word : words) {
+        const auto [parameter, text] = assignment(of, word);
+        if (combinations.front().count(parameter->name) != 0)
+            throw UsageError(parameter->name +
+                             " is given twice; write its values behind one another, as in " +
+                             parameter->name + "=1,2.");
+        std::vector<Values> more;
+        const std::vector<Value> listed = listed_values(*parameter, text);
+        for (const Values& before : combinations)
+            for (const Value& value : listed) {
+                more.push_back(before);
+                more.back().emplace(parameter->name, value);
+            }
+        combinations = std::move(more);
+        if (combinations.size() > kMostCombinations)
+            throw UsageError("these are more than " + std::to_string(kMostCombinations) +
+                             " variants; name fewer values.");
+    }
+    if (combinations.size() == 1) return {of.variant(combinations.front())};
+    std::vector<Variant> found;
+    std::optional<VariantError> refused;
+    for (const Values& values : combinations) {
+        try {
+            found.push_back(of.variant(values));
+        } catch (const VariantError& error) {
+            refused = error;
+        }
+    }
+    if (found.empty()) throw *refused;
+    return found;
 }
 
 std::string target_text(const Target& target) {

@@ -45,6 +45,7 @@ po::options_description product_options() {
         ("json", po::bool_switch(), "report as one JSON object on standard output");
     build.add_options()
         ("compile-only", po::bool_switch(), "compile, report, don't run; needs no device")
+        ("analyze", po::bool_switch(), "say why the kernel will be fast or slow for this shape, and end; needs no device")
         ("emit", text("WHAT"), "write source, ptx, binary, log or key, and end; needs no device")
         ("output", text("FILE"), "where --emit writes (standard output)");
     add_cache_directory_option(build);
@@ -219,6 +220,7 @@ class Parser {
             if (options.sizes.count(own) != 0)
                 throw UsageError("--size " + std::string(own) + ": write --" + own + " N instead.");
         options.compile_only = given["compile-only"].as<bool>();
+        options.analyze = given["analyze"].as<bool>();
         if (has("iters")) options.iterations = static_cast<int>(whole("iters", 1, 1'000'000));
         if (has("warmup")) options.warm_up = static_cast<int>(whole("warmup", 0, 1'000'000));
         options.cold_l2 = given["cold-l2"].as<bool>();
@@ -229,6 +231,15 @@ class Parser {
         options.output = optional_text(given, "output", "");
         options.json = given["json"].as<bool>();
 
+        if (options.analyze)
+            for (const char* other : {"emit", "iters", "warmup", "verify"})
+                if (has(other))
+                    throw UsageError(
+                        "--analyze neither runs the kernel on the device nor writes it; leave --" +
+                        std::string(other) + " out.");
+        if (options.analyze && (options.cold_l2 || options.compile_only))
+            throw UsageError("--analyze neither times the kernel nor stops at compiling it; leave --" +
+                             std::string(options.cold_l2 ? "cold-l2" : "compile-only") + " out.");
         if (has("output") && !has("emit"))
             throw UsageError(
                 "--output names the file that --emit writes; add --emit source, ptx, binary, log or key.");

@@ -36,6 +36,7 @@ struct Options : CommonOptions {
     Values values;  ///< of the template's parameters, those that were given
 
     bool compile_only = false;
+    bool analyze = false;
 
     std::optional<int> iterations;
     std::optional<int> warm_up;

@@ -90,6 +90,29 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
     add_doubling_templates(
         [this](const auto& name, const auto& text) { with_template(name, text + "// changed\n"); });
     note("kiln regress", on_host({"regress", variants, "--baselines", baselines, "--json"}));
+    const Outcome analysed =
+        run({"analyze", "transpose_tiled", "--arch", "sm_90a", "--size", "rows=64,cols=64", "--json"});
+    if (analysed.status == 3)  // no NVRTC
+        fields.erase("kiln analyze");
+    else {
+        note("kiln analyze", analysed);
+        note("kiln analyze",
+             run({"analyze", "gemm_tiled", "--arch", "sm_90a", "--size", "m=64,n=64,k=64", "--json"}));
+    }
+    const std::string racy = with_template(
+        "racy",
+        "// racy: for tests.\n//\n//@ kernel racy\n//@ param N int in 1, 2 = 1\n//@ block 64\n//@ grid n\n"
+        "//@ size n = 2\n//@ output y [n, 64]\n#include \"kiln/device.h\"\n\n"
+        "extern \"C\" __global__ void racy(int n, float* y) {\n    __shared__ float tile[64];\n"
+        "    tile[threadIdx.x] = N;\n    y[blockIdx.x * 64 + threadIdx.x] = tile[63 - threadIdx.x];\n}\n");
+    note("kiln check", run({"check", "racy", "--template-dir", racy, "--json"}));
+    const std::string page = (std::filesystem::path(source) / "tests/inspect/data/ncu_page.csv").string();
+    const Outcome profiled = run({"profile", "transpose_tiled", "--size", "rows=256,cols=192", "--backend",
+                                  "cuda", "--arch", "sm_90a", "--json", "--read", page});
+    if (profiled.status == 3)  // no NVRTC
+        fields.erase("kiln profile");
+    else
+        note("kiln profile", profiled);
     note("kiln lab banks", run({"lab", "banks", "--arch", "sm_90a", "--json"}));
     note("kiln lab banks", run({"lab", "banks", "--map", "2", "3", "--json"}));
     note("kiln cache stats", run({"cache", "stats", "--json"}));

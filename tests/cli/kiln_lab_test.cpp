@@ -48,6 +48,8 @@ TEST_F(KilnLab, PredictsForAnArchitecture) {
                                                           {"half-column+8", 4, 1},
                                                           {"half2-column+2", 1, 1},
                                                           {"16-byte-column+4", 4, 4},
+                                                          {"16-byte-broadcast", 2, 2},
+                                                          {"8-byte-pairs", 1, 1},
                                                           {"ldmatrix+0", 32, 4},
                                                           {"ldmatrix+8", 4, 4},
                                                           {"ldmatrix-swizzle-64", 4, 4},
@@ -59,6 +61,8 @@ TEST_F(KilnLab, PredictsForAnArchitecture) {
         EXPECT_TRUE(pattern(json, name)["cycles"].is_null());
     }
     EXPECT_EQ(pattern(json, "half2-column+1")["predicted"]["aligned"], false);
+    EXPECT_EQ(pattern(json, "16-byte-broadcast")["predicted"]["merged"], true);
+    EXPECT_EQ(pattern(json, "16-byte-row")["predicted"]["merged"], false);
 
     const Outcome text = banks({"--arch", "gfx90a"});
     EXPECT_THAT(text.out, HasSubstr("Predicted for gfx90a"));
@@ -130,6 +134,39 @@ TEST_F(KilnLab, Svg) {
     std::size_t cells = 0;
     for (std::size_t at = svg.find("hsl("); at != std::string::npos; at = svg.find("hsl(", at + 1)) ++cells;
     EXPECT_EQ(cells, 15U);
+}
+
+// Several layouts: tables beside each other, as far as they fit; one picture; a list in JSON.
+TEST_F(KilnLab, MapsSideBySide) {
+    const Outcome text = banks({"--map", "2", "8", "--pad", "0,1,2", "--swizzle"});
+    EXPECT_EQ(text.status, 0) << text.err;
+    EXPECT_THAT(text.out, HasSubstr("    1 |  8  9 10 11 12 13 14 15"));
+    EXPECT_THAT(text.out, ::testing::ContainsRegex(
+                              "float \\[2\\]\\[8\\] +float \\[2\\]\\[8\\+1\\] +float "
+                              "\\[2\\]\\[8\\+2\\] +float \\[2\\]\\[8\\], 16-byte chunks swizzled\n"));
+    EXPECT_THAT(text.out, ::testing::ContainsRegex("    1 \\|  8 [ 0-9]+    1 \\|  9 [ 0-9]+    1 \\| 10 "));
+
+    const std::string file = path("maps.svg").string();
+    const auto json =
+        banks({"--map", "8", "32", "--pad", "0,1,2", "--swizzle", "--svg", file, "--json"}).json();
+    ASSERT_EQ(json["layouts"].size(), 4U);
+    EXPECT_EQ(json["layouts"][0]["read_column"]["wavefronts"], 8);
+    EXPECT_EQ(json["layouts"][1]["pad"], 1);
+    EXPECT_EQ(json["layouts"][1]["read_column"]["wavefronts"], 1);
+    EXPECT_EQ(json["layouts"][3]["swizzle"], true);
+    EXPECT_EQ(json["layouts"][3]["pad"], 0);
+    EXPECT_EQ(json["layouts"][3]["read_column"]["wavefronts"], 1);
+    const std::string svg = read_text_if_exists(file).value_or("");
+    EXPECT_THAT(svg, HasSubstr("float [8][32+2]"));
+
+    // What does not fit a terminal goes on below.
+    const BankModel model = bank_model("sm_90a");
+    const std::vector<TileLayout> layouts = {{2, 8, 0, 4, false}, {2, 8, 1, 4, false}};
+    const std::string wide = cli::layouts_text(layouts, model, 200),
+                      narrow = cli::layouts_text(layouts, model, 50);
+    EXPECT_LT(std::count(wide.begin(), wide.end(), '\n'), std::count(narrow.begin(), narrow.end(), '\n'));
+    expect_error(banks({"--map", "2", "8", "--pad", "1,x"}), 2, {"--pad", "'x'"});
+    expect_error(banks({"--map", "2", "8", "--pad", "0,"}), 2, {"--pad"});
 }
 
 TEST_F(KilnLab, Usage) {

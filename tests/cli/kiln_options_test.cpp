@@ -23,6 +23,7 @@ class KilnOptions : public Kiln {};
 
 const std::vector<Arguments> kCommands = {
     {"list"},           {"show"},          {"build"},           {"warm"},
+    {"analyze"},        {"check"},         {"report"},          {"profile"},
     {"explain"},        {"doctor"},        {"completion"},      {"cache", "stats"},
     {"cache", "list"},  {"cache", "show"}, {"cache", "verify"}, {"cache", "prune"},
     {"cache", "clear"}, {"cache", "pack"}, {"cache", "unpack"}, {"cache", "push"},

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An analysis as text for people and as JSON for programs; and for which target one is made where nobody says.
+#pragma once
+
+#include <kiln/analyze.h>
+#include <kiln/service.h>
+
+#include <string>
+
+#include "cli/common_options.h"
+#include "cli/json.h"
+#include "cli/terminal.h"
+
+namespace kiln::cli {
+
+/// For a terminal of that many columns; 0: lines of any length.
+std::string to_text(const Analysis& analysis, const Variant& variant, const Target& target,
+                    const Terminal& terminal);
+Json to_json(const Analysis& analysis, const Variant& variant, const Target& target);
+
+/// Sets backend and architecture where `options` names neither and no GPU is here: the first of sm_90a and
+/// gfx90a that the template runs on. The device is opened only where it is what is asked about. Returns what a
+/// person should be told; empty: nothing.
+std::string choose_target(ServiceOptions& setup, const CommonOptions& options,
+                          const std::string& template_name);
+
+}  // namespace kiln::cli

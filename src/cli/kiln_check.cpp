@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln check: problems found by watching a template run on the host, with the source of both accesses.
+#include <kiln/analyze.h>
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "cli/command_line.h"
+#include "cli/figures.h"
+#include "cli/kiln_command.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr std::uint64_t kBlocks = 64;
+constexpr double kMostMs = 60'000;
+
+std::string stripped(std::string line) {
+    const std::size_t begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos) return {};
+    return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+}
+
+/// The lines of a template and of its headers.
+class SourceText {
+  public:
+    explicit SourceText(Source source) : source_(std::move(source)) {
+        // The template's own lines begin where specialising says that line 1 is.
+        const std::size_t mark = source_.text.find("#line 1 ");
+        if (mark != std::string::npos) source_.text.erase(0, source_.text.find('\n', mark) + 1);
+    }
+
+    /// Without the space around it; empty where it is not known.
+    std::string line(const std::string& file, int number) const {
+        if (file == source_.file_name) return nth(source_.text, number);
+        for (const Header& header : source_.headers)
+            if (header.name == file) return nth(header.text, number);
+        return {};
+    }
+
+  private:
+    static std::string nth(const std::string& text, int number) {
+        std::istringstream lines(text);
+        std::string found;
+        for (int i = 0; i < number; ++i)
+            if (!std::getline(lines, found)) return {};
+        return stripped(std::move(found));
+    }
+
+    Source source_;
+};
+
+bool is_warning(const AccessProblem& problem, bool strict) {
+    return problem.kind == ProblemKind::uninitialised && !strict;
+}
+
+/// "    gemm_tiled.cu:41 | tile[...] = ..."
+std::string place_lines(const SourcePlace& place, const SourceText& source) {
+    if (place.line == 0) return {};
+    std::string text;
+    const auto add = [&](const std::string& file, int number) {
+        text += "      " + file + ":" + std::to_string(number) + " | " + source.line(file, number) + "\n";
+    };
+    add(place.file, place.line);
+    // "kiln/reduce.h:88"
+    if (const std::size_t colon = place.inner.rfind(':'); colon != std::string::npos)
+        if (const int number = std::atoi(place.inner.c_str() + colon + 1); number > 0)
+            add(place.inner.substr(0, colon), number);
+    return text;
+}
+
+std::string problem_text(const AccessProblem& problem, const SourceText& source, bool strict,
+                         const Terminal& terminal) {
+    const bool warning = is_warning(problem, strict);
+    const std::string text = problem.text();
+    std::string result = "  " +
+                         terminal.painted(warning ? Colour::none : Colour::red,
+                                          warning ? "warning" : std::string(name(problem.kind))) +
+                         ": " + wrapped(text, 4, terminal.output_columns()) + "\n";
+    result += place_lines(problem.place, source);
+    if (problem.kind == ProblemKind::race && problem.other != problem.place)
+        result += place_lines(problem.other, source);
+    return result;
+}
+
+Json place_json(const SourcePlace& place, const SourceText& source) {
+    if (place.line == 0) return {};
+    return {{"file", place.file},
+            {"line", place.line},
+            {"inner", place.inner.empty() ? Json() : Json(place.inner)},
+            {"source", source.line(place.file, place.line)}};
+}
+
+Json problem_json(const AccessProblem& problem, const SourceText& source, bool strict) {
+    const bool race = problem.kind == ProblemKind::race;
+    Json json;
+    json["kind"] = name(problem.kind);
+    json["warning"] = is_warning(problem, strict);
+    json["text"] = problem.text();
+    json["access"] = name(problem.access);
+    json["thread"] = problem.thread;
+    json["place"] = place_json(problem.place, source);
+    json["other_access"] = race ? Json(name(problem.other_access)) : Json();
+    json["other_thread"] = race ? Json(problem.other_thread) : Json();
+    json["other"] = race ? place_json(problem.other, source) : Json();
+    json["variable"] = problem.variable.empty() ? Json() : Json(problem.variable);
+    json["offset"] = problem.offset;
+    json["bytes"] = problem.bytes;
+    json["index"] = or_null(problem.index);
+    json["block"] = Json::array({problem.block.x, problem.block.y, problem.block.z});
+    json["count"] = problem.count;
+    return json;
+}
+
+/// Requests of warps that were looked at.
+std::uint64_t requests(const Recording& recording) {
+    std::uint64_t sum = 0;
+    for (const SharedSite& site : recording.shared) sum += site.as_written.requests;
+    for (const GlobalSite& site : recording.global) sum += site.requests;
+    return sum;
+}
+
+std::string covered_text(const Recording& recording) {
+    return std::to_string(recording.blocks_recorded) + " of " + std::to_string(recording.blocks) +
+           " blocks, " + std::to_string(requests(recording)) + " accesses of warps from " +
+           std::to_string(recording.shared.size()) + " places to shared and " +
+           std::to_string(recording.global.size()) + " to global memory";
+}
+
+struct Checked {
+    Variant variant;
+    Sizes sizes;
+    Recording recording;
+    int problems = 0, warnings = 0;
+};
+
+std::string sizes_text(const Checked& checked) {
+    std::string text;
+    for (const SizeArgument& size : checked.variant.origin().sizes())
+        if (const auto found = checked.sizes.find(size.name); found != checked.sizes.end())
+            text += (text.empty() ? "" : " ") + size.name + "=" + std::to_string(found->second);
+    return text;
+}
+
+std::string to_text(const Checked& checked, const SourceText& source, bool strict, const Terminal& terminal) {
+    const std::string sizes = sizes_text(checked);
+    std::string text = checked.variant.text() + (sizes.empty() ? "" : "\n  at " + sizes) + "\n";
+    for (const AccessProblem& problem : checked.recording.problems)
+        text += problem_text(problem, source, strict, terminal);
+    if (checked.problems == 0)
+        text += "  " + terminal.painted(Colour::green, "CLEAN") +
+                "    no race, nothing out of bounds, nothing misaligned: ";
+    else
+        text += "  looked at ";
+    return text + covered_text(checked.recording) + "\n";
+}
+
+}  // namespace
+
+int check(const Call& call) {
+    Warnings warnings(call.terminal);
+    ServiceOptions setup = compile_options(call, warnings);
+    setup.backend = Backend::host;
+    const auto service = open_service(call, warnings, std::move(setup));
+    const std::vector<Variant> variants =
+        chosen_variants(service->find(call.words[0]), std::span(call.words).subspan(1));
+    const bool strict = call.flag("strict");
+    AnalyzeOptions options;
+    if (call.has("size")) options.sizes = parse_sizes(call.given["size"].as<std::vector<std::string>>());
+    options.most_blocks =
+        call.has("blocks") ? parse_whole("--blocks", call.value("blocks"), 1, 1'000'000) : kBlocks;
+    options.most_ms = kMostMs;
+
+    Analyzer analyzer(*service);
+    int problems = 0, warned = 0;
+    Json list = Json::array();
+    std::string text;
+    for (const Variant& variant : variants) {
+        Checked checked{variant, variant.problem(options.sizes, true).sizes, {}};
+        {
+            const Progress progress(call.terminal, "checking " + variant.text());
+            checked.recording = analyzer.check(variant, options);
+        }
+        for (const AccessProblem& problem : checked.recording.problems)
+            ++(is_warning(problem, strict) ? checked.warnings : checked.problems);
+        problems += checked.problems;
+        warned += checked.warnings;
+        const SourceText source(variant.source(Backend::host));
+        text += (text.empty() ? "" : "\n") + to_text(checked, source, strict, call.terminal);
+        Json found = Json::array(), sizes = Json::object();
+        for (const auto& [size, value] : checked.sizes) sizes[size] = value;
+        for (const AccessProblem& problem : checked.recording.problems)
+            found.push_back(problem_json(problem, source, strict));
+        list.push_back({{"template", variant.template_name()},
+                        {"values", values_json(variant.values())},
+                        {"sizes", sizes},
+                        {"blocks", checked.recording.blocks},
+                        {"blocks_checked", checked.recording.blocks_recorded},
+                        {"accesses", requests(checked.recording)},
+                        {"problems", found}});
+    }
+    call.print({{"variants", list}, {"problems", problems}, {"warnings", warned}}, text);
+    if (problems == 0) return kPassed;
+    call.terminal.complain(std::to_string(problems) + (problems == 1 ? " problem" : " problems") + " found.");
+    return kNegative;
+}
+
+}  // namespace kiln::cli

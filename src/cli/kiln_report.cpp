@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln report: variants from the command line and from manifests, each analysed, on one page.
+#include <kiln/device.h>
+#include <kiln/error.h>
+#include <kiln/manifest.h>
+#include <kiln/report.h>
+#include <kiln/run.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <optional>
+#include <thread>
+#include <tuple>
+
+#include "cli/command_line.h"
+#include "cli/figures.h"
+#include "cli/kiln_analyze.h"
+#include "cli/kiln_command.h"
+#include "cli/output_file.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr std::size_t kMostVariants = 100;
+
+/// What is given on the command line that shapes the page, in the order in which it is written down there.
+/// Where a cache or a remote is does not, and a remote's URL may hold a password.
+constexpr const char* kShaping[] = {"manifest", "template-dir", "backend",   "device", "arch",  "chip",
+                                    "size",     "test-sizes",   "no-record", "time",   "title", "output"};
+
+/// A service for each target, made when the first variant asks for it.
+class Targets {
+  public:
+    Targets(const Call& call, Warnings& warnings) : call_(call), warnings_(warnings) {}
+
+    /// Without a target of its own: the one of --backend and --arch, else the device's, else one that the
+    /// template runs on.
+    Service& of(const std::string& template_name, const std::optional<ManifestTarget>& target) {
+        // Where nobody names one, templates may have different ones.
+        const auto key =
+            std::pair(target, target || !call_.options.arch.empty() ? std::string() : template_name);
+        if (const auto found = by_name_.find(key); found != by_name_.end()) return *found->second;
+        CommonOptions asked = call_.options;
+        if (target) {
+            asked.backend = target->backend;
+            asked.arch = target->arch;
+        }
+        ServiceOptions setup = compile_options(call_, warnings_);
+        setup.backend = asked.backend;
+        setup.arch = asked.arch;
+        const std::string note = choose_target(setup, asked, template_name);
+        if (call_.flag("time")) need_device(setup, asked);
+        for (const auto& [had, service] : services_)
+            if (had == std::tuple(setup.backend, setup.arch, setup.compile_only))
+                return *(by_name_[key] = service.get());
+        services_.emplace_back(std::tuple(setup.backend, setup.arch, setup.compile_only), nullptr);
+        services_.back().second = open_service(call_, warnings_, std::move(setup));
+        if (!note.empty()) call_.terminal.note(note);
+        return *(by_name_[key] = services_.back().second.get());
+    }
+
+    std::size_t count() const { return services_.size(); }
+
+  private:
+    void need_device(ServiceOptions& setup, const CommonOptions& asked) const {
+        if (asked.backend == Backend::host) setup.compile_only = false;
+        if (!setup.compile_only) return;
+        throw UsageError("--time measures on a device, and there is none here" +
+                         (asked.arch.empty() ? std::string() : " of " + asked.arch) +
+                         "; leave it out, or give --backend host.");
+    }
+
+    const Call& call_;
+    Warnings& warnings_;
+    std::vector<std::pair<std::tuple<std::optional<Backend>, std::string, bool>, std::unique_ptr<Service>>>
+        services_;
+    std::map<std::pair<std::optional<ManifestTarget>, std::string>, Service*> by_name_;
+};
+
+struct Wanted {
+    Variant variant;
+    Service* service;
+};
+
+/// The words of variants: one that holds no '=' begins another. A word in quotes may hold several.
+std::vector<std::vector<std::string>> grouped(const std::vector<std::string>& words) {
+    std::vector<std::vector<std::string>> groups;
+    for (const std::string& quoted : words) {
+        for (std::size_t begin = 0, end = 0; begin < quoted.size(); begin = end + 1) {
+            end = std::min(quoted.find(' ', begin), quoted.size());
+            if (end == begin) continue;
+            std::string word = quoted.substr(begin, end - begin);
+            const bool assigns = word.find('=') != std::string::npos;
+            if (assigns && groups.empty())
+                throw UsageError("'" + word +
+                                 "' comes before any template; a variant is written TEMPLATE "
+                                 "NAME=VALUE ..., as in gemm_tiled PAD=0 gemm_tiled PAD=2.");
+            if (!assigns) groups.emplace_back();
+            groups.back().push_back(std::move(word));
+        }
+    }
+    return groups;
+}
+
+void add(std::vector<Wanted>& wanted, std::vector<Variant> variants, Service& service) {
+    for (Variant& variant : variants) {
+        const bool known = std::any_of(wanted.begin(), wanted.end(), [&](const Wanted& one) {
+            return one.service == &service && one.variant == variant;
+        });
+        if (!known) wanted.push_back({std::move(variant), &service});
+    }
+    if (wanted.size() > kMostVariants)
+        throw UsageError("these are more than " + std::to_string(kMostVariants) +
+                         " variants, which nobody reads side by side; name fewer values.");
+}
+
+void add_manifest(std::vector<Wanted>& wanted, const Manifest& manifest, Targets& targets) {
+    for (const ManifestLine& line : manifest.lines) {
+        std::vector<std::optional<ManifestTarget>> of_line(line.targets.begin(), line.targets.end());
+        if (of_line.empty()) of_line.emplace_back(std::nullopt);
+        for (const auto& target : of_line) {
+            try {
+                Service& service = targets.of(line.template_name, target);
+                add(wanted, line.variants(service.find(line.template_name), manifest.file), service);
+            } catch (const UsageError& error) {  // an unknown template, a bad architecture
+                throw TemplateError(manifest.file, line.line, 1, error.what());
+            }
+        }
+    }
+}
+
+std::vector<Wanted> wanted_variants(const Call& call, Targets& targets) {
+    std::vector<Wanted> wanted;
+    for (const std::vector<std::string>& group : grouped(call.words)) {
+        Service& service = targets.of(group[0], std::nullopt);
+        add(wanted, chosen_variants(service.find(group[0]), std::span(group).subspan(1)), service);
+    }
+    if (call.has("manifest"))
+        for (const std::string& file : call.given["manifest"].as<std::vector<std::string>>())
+            add_manifest(wanted, Manifest::load(file), targets);
+    if (wanted.empty())
+        throw UsageError(
+            "kiln report needs a variant: kiln report TEMPLATE [NAME=VALUE]..., or --manifest FILE.");
+    return wanted;
+}
+
+/// For a POSIX shell.
+std::string quoted(const std::string& word) {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+    std::string text = "'";
+    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return text + "'";
+}
+
+/// The command that makes the page again, wherever it is given.
+std::string command_of(const Call& call, const Targets& targets, const std::string& arch) {
+    std::string command = "kiln report";
+    for (const std::string& word : call.words) command += " " + quoted(word);
+    for (const char* const option : kShaping) {
+        const std::string name = " --" + std::string(option);
+        if (!call.has(option)) {
+            // Which target it was is said by the machine, not by the command line.
+            const bool chosen = std::string_view(option) == "arch" && targets.count() == 1 && !arch.empty();
+            if (chosen && call.options.backend != Backend::host) command += name + " " + quoted(arch);
+            continue;
+        }
+        const boost::any& value = call.given[option].value();
+        if (const auto* const flag = boost::any_cast<bool>(&value)) {
+            if (*flag) command += name;
+        } else if (const auto* const text = boost::any_cast<std::string>(&value)) {
+            command += name + " " + quoted(*text);
+        } else if (const auto* const texts = boost::any_cast<std::vector<std::string>>(&value)) {
+            for (const std::string& one : *texts) command += name + " " + quoted(one);
+        }
+    }
+    return command;
+}
+
+std::string machine_text(const std::vector<Wanted>& wanted) {
+    utsname system{};
+    std::string text;
+    if (uname(&system) == 0) text = std::string(system.sysname) + " " + system.machine + ", ";
+    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+    text += std::to_string(cores) + (cores == 1 ? " core" : " cores");
+    for (const Wanted& one : wanted) {
+        if (!one.service->has_device() || one.service->backend() == Backend::host) continue;
+        return text + ", " + one.service->device().info().name;
+    }
+    return text;
+}
+
+std::string now_text() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    gmtime_r(&now, &parts);
+    char text[40];
+    std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
+    return text;
+}
+
+std::optional<double> measured_ms(const Wanted& wanted, const AnalyzeOptions& options) {
+    RunOptions run;
+    run.sizes = options.sizes;
+    run.test_sizes = options.test_sizes;
+    run.check = Check::none;
+    const RunResult result = Runner(*wanted.service).run(wanted.variant, run);
+    return result.time ? std::optional(result.time->median_ms) : std::nullopt;
+}
+
+/// Before minutes are spent on what could not be written.
+void check_output(const Call& call) {
+    if (!call.has("output"))
+        throw UsageError("where is the page to go? Give --output FILE, or --output - for standard output.");
+    const std::filesystem::path path = call.value("output");
+    if (path == "-" && call.options.json)
+        throw UsageError("--json writes to standard output, where --output - puts the page; give a FILE.");
+    std::error_code ignored;
+    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+    if (!std::filesystem::is_directory(folder, ignored))
+        throw UsageError("--output " + path.string() + ": there is no directory " + folder.string() + ".");
+}
+
+}  // namespace
+
+int report(const Call& call) {
+    check_output(call);
+    AnalyzeOptions options;
+    if (call.has("size")) options.sizes = parse_sizes(call.given["size"].as<std::vector<std::string>>());
+    options.test_sizes = call.flag("test-sizes");
+    options.record = !call.flag("no-record");
+    if (call.has("chip")) options.chip = call.value("chip");
+
+    Warnings warnings(call.terminal);
+    Targets targets(call, warnings);
+    const std::vector<Wanted> wanted = wanted_variants(call, targets);
+    std::map<Service*, std::unique_ptr<Analyzer>> analyzers;
+    std::vector<ReportItem> items;
+    for (const Wanted& one : wanted) {
+        auto& analyzer = analyzers[one.service];
+        if (!analyzer) analyzer = std::make_unique<Analyzer>(*one.service);
+        const Progress progress(call.terminal, "analysing " + std::to_string(items.size() + 1) + " of " +
+                                                   std::to_string(wanted.size()) + ": " + one.variant.text());
+        items.push_back(ReportItem::of(one.variant, analyzer->analyze(one.variant, options)));
+        if (call.flag("time")) items.back().measured_ms = measured_ms(one, options);
+    }
+
+    ReportOptions about;
+    if (call.has("title")) about.title = call.value("title");
+    about.command = command_of(call, targets, wanted[0].service->target().arch);
+    about.machine = machine_text(wanted);
+    about.made = now_text();
+    about.version = std::string(version());
+    const std::string page = report_html(items, about);
+    const std::string& output = call.value("output");
+    if (output == "-") {
+        call.terminal.print(page);
+        return kPassed;
+    }
+    write_output(output, page);
+    Json variants = Json::array();
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+        variants.push_back({{"variant", wanted[i].variant.text()},
+                            {"backend", name(wanted[i].service->backend())},
+                            {"arch", wanted[i].service->target().arch},
+                            {"measured_ms", or_null(items[i].measured_ms)}});
+    call.print({{"output", output}, {"bytes", page.size()}, {"variants", variants}},
+               line("report", output + ", " + bytes_text(static_cast<double>(page.size()))) +
+                   line("variants", std::to_string(wanted.size())));
+    return kPassed;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Advice on the roofline: what bounds the time from below, and units that lie idle.
+#include <algorithm>
+
+#include "inspect/advice.h"
+#include "inspect/wording.h"
+
+namespace kiln {
+namespace {
+
+using Weight = Advice::Weight;
+
+bool is_half_type(const std::string& type) { return type == "half" || type == "bfloat16"; }
+
+/// It multiplies operands that matrix cores take.
+bool has_half_operands(const Problem& problem) {
+    return std::ranges::count_if(problem.tensors, [](const Tensor& tensor) {
+               return tensor.role == TensorRole::input && is_half_type(tensor.type) &&
+                      tensor.extents.size() >= 2;
+           }) >= 2;
+}
+
+}  // namespace
+
+void advise_on_roofline(const AdviceContext& context, std::vector<Advice>& out) {
+    const Analysis& analysis = context.analysis;
+    if (analysis.chip == nullptr || !(analysis.chip->memory_gbps > 0)) return;
+    const double bytes = analysis.traffic.bytes_at_least;
+    const bool only_moves = analysis.problem.flops == 0 && bytes > 0;
+    if (only_moves || (analysis.roofline && analysis.roofline->memory_bound))
+        out.push_back(
+            {Weight::hint,
+             worded("memory bounds it: %.3g GB take %s at %.0f GB/s", bytes / 1e9,
+                    time_of(bytes / analysis.chip->memory_gbps / 1e6).c_str(), analysis.chip->memory_gbps),
+             {}});
+    if (!analysis.roofline) return;
+    const Roofline& roof = *analysis.roofline;
+    const std::string unit(name(roof.unit));
+    if (!roof.memory_bound)
+        out.push_back(
+            {Weight::hint,
+             worded("arithmetic bounds it: %.4g GFLOP take %s at %.4g TFLOP/s of %s; memory would take %s",
+                    static_cast<double>(analysis.problem.flops) / 1e9, time_of(roof.floor_ms).c_str(),
+                    analysis.chip->tflops(roof.unit).value_or(0), unit.c_str(),
+                    time_of(roof.memory_ms).c_str()),
+             {}});
+
+    const auto matrix = analysis.chip->tflops(Unit::matrix_f16);
+    const auto used = analysis.chip->tflops(roof.unit);
+    if (roof.unit == Unit::matrix_f16 || roof.memory_bound || !matrix || !used || *matrix <= *used ||
+        !has_half_operands(analysis.problem))
+        return;
+    const double floor_ms = std::max(roof.memory_ms, roof.compute_ms * *used / *matrix);
+    out.push_back(
+        {Weight::hint,
+         worded("the matrix cores are not used: their roof is %.3g times as high (%.4g TFLOP/s), and the "
+                "floor would be %s",
+                *matrix / *used, *matrix, time_of(floor_ms).c_str()),
+         {}});
+}
+
+}  // namespace kiln

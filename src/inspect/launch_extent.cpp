@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A grid depends on integer arguments alone, so pointers may be null.
+#include "inspect/launch_extent.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace kiln {
+
+Dim3 grid_of(const Variant& variant, const Problem& problem) {
+    // The low bytes come first on every host that Kiln runs on, so that a 64-bit word also holds each
+    // narrower integer where a pointer to it points.
+    std::vector<std::int64_t> words;
+    for (const KernelArgument& argument : variant.arguments()) {
+        const auto size = problem.sizes.find(argument.name);
+        words.push_back(size == problem.sizes.end() ? 0 : size->second);
+    }
+    std::vector<void*> pointers;
+    for (std::int64_t& word : words) pointers.push_back(&word);
+    return variant.grid(pointers.data());
+}
+
+}  // namespace kiln

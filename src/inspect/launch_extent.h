@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How large the launch of a problem is, without making it.
+#pragma once
+
+#include <kiln/template.h>
+
+namespace kiln {
+
+/// The grid for these sizes. Throws VariantError like Variant::grid.
+Dim3 grid_of(const Variant& variant, const Problem& problem);
+
+}  // namespace kiln

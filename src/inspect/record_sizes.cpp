@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lowering sizes one at a time, always that which helps most.
+#include "inspect/record_sizes.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "inspect/launch_extent.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kClearlyMore = 1.02;
+constexpr std::int64_t kSteps[] = {128, 256, 512, 1024, 2048, 4096};
+
+/// `size` about halved and its remainder kept; nullopt where nothing of a step is left to take away.
+std::optional<std::int64_t> lowered(std::int64_t size, std::int64_t step) {
+    const std::int64_t steps = size / step;
+    // One step stays, so that loops and grids still repeat.
+    if (steps < 2) return std::nullopt;
+    return size - steps / 2 * step;
+}
+
+std::optional<std::int64_t> raised(std::int64_t size, std::int64_t step) { return size + step; }
+
+/// The launch with one size changed by the smallest step that the template accepts.
+template <class Change>
+std::optional<LaunchWork> with_changed(const Variant& variant, const Sizes& sizes, const std::string& name,
+                                       const Change& change) {
+    for (const std::int64_t step : kSteps) {
+        const auto size = change(sizes.at(name), step);
+        if (!size) return std::nullopt;
+        Sizes changed = sizes;
+        changed[name] = *size;
+        try {
+            return launch_work(variant, changed);
+        } catch (const VariantError&) {
+            // No multiple of what it must be, or sizes that belong together.
+        }
+    }
+    return std::nullopt;
+}
+
+/// The launch with one size lowered of which `cost` is least; nullopt: none has less than `now`.
+template <class Cost>
+std::optional<LaunchWork> lowest(const Variant& variant, const LaunchWork& now, const Cost& cost) {
+    std::optional<LaunchWork> best;
+    for (const auto& [name, size] : now.sizes) {
+        auto next = with_changed(variant, now.sizes, name, lowered);
+        if (next && cost(*next) < cost(best ? *best : now)) best = std::move(next);
+    }
+    return best;
+}
+
+/// The launch with one size raised whose blocks have the least more work; nullopt: none has more.
+std::optional<LaunchWork> next_higher(const Variant& variant, const LaunchWork& now) {
+    std::optional<LaunchWork> best;
+    for (const auto& [name, size] : now.sizes) {
+        auto next = with_changed(variant, now.sizes, name, raised);
+        // A grid with other blocks at its edge changes the mean by little, and not the loop in each block.
+        const bool deeper = next && next->block_work > kClearlyMore * now.block_work;
+        if (deeper && (!best || next->block_work < best->block_work)) best = std::move(next);
+    }
+    return best;
+}
+
+double accesses_of(const LaunchWork& work) { return work.block_accesses; }
+
+}  // namespace
+
+LaunchWork launch_work(const Variant& variant, const Sizes& sizes) {
+    const Problem problem = variant.problem(sizes);
+    LaunchWork work;
+    work.sizes = problem.sizes;
+    work.blocks = grid_of(variant, problem).count();
+    for (const Tensor& tensor : problem.tensors)
+        work.tensor_bytes += static_cast<double>(tensor.size_bytes());
+    const double blocks = static_cast<double>(work.blocks);
+    const double flops = static_cast<double>(problem.flops) / blocks;
+    const double bytes = static_cast<double>(problem.bytes) / blocks;
+    work.block_work = problem.flops > 0 ? flops : bytes;
+    work.block_accesses = flops + bytes / 2;
+    return work;
+}
+
+RecordSizes record_sizes(const Variant& variant, const LaunchWork& shape, const RecordBudget& budget) {
+    RecordSizes result{launch_work(variant, shape.sizes), std::nullopt};
+    LaunchWork& at = result.at;
+    while (at.block_accesses > budget.accesses) {
+        auto next = lowest(variant, at, accesses_of);
+        if (!next) break;
+        at = std::move(*next);
+    }
+    while (at.tensor_bytes > budget.bytes) {
+        // Fewer blocks share what all of them read.
+        const double most_accesses = 1.25 * std::max(budget.accesses, at.block_accesses);
+        auto next = lowest(variant, at, [&](const LaunchWork& work) {
+            return work.block_accesses > most_accesses ? at.tensor_bytes : work.tensor_bytes;
+        });
+        if (!next) break;
+        at = std::move(*next);
+    }
+    const auto differ = [](double one, double other) {
+        return one > kClearlyMore * other || other > kClearlyMore * one;
+    };
+    if (!differ(at.block_work, shape.block_work)) return result;
+    result.less = lowest(variant, at, [](const LaunchWork& work) { return work.block_work; });
+    if (result.less && differ(result.less->block_work, at.block_work)) return result;
+    result.less = std::nullopt;
+    if (auto more = next_higher(variant, at)) {
+        result.less = std::move(at);
+        at = std::move(*more);
+    }
+    return result;
+}
+
+double Scaling::whole_grid(double at, double less) const {
+    const double blocks = static_cast<double>(shape_.blocks);
+    if (less_ >= at_) return at_ == 0 ? at * blocks : at * blocks * (shape_.block_work / at_);
+    const double slope = std::max(0.0, at - less) / (at_ - less_);
+    return std::max(0.0, at + slope * (shape_.block_work - at_)) * blocks;
+}
+
+}  // namespace kiln

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Widths by line, then sums.
+#include "inspect/recorded_variant.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace kiln {
+namespace {
+
+enum class Memory { shared, global };
+
+/// Whether an instruction of the target does what the source line was seen to do.
+bool does(std::string_view instruction, Memory memory, AccessKind kind) {
+    const std::string_view word = instruction.substr(0, instruction.find('.'));
+    const bool shared = memory == Memory::shared;
+    switch (kind) {
+        case AccessKind::load:
+            return word == (shared ? "LDS" : "LDG");
+        case AccessKind::store:
+            return word == (shared ? "STS" : "STG");
+        case AccessKind::atomic:
+            return shared ? word == "ATOMS" : word == "ATOMG" || word == "RED" || word == "ATOM";
+        case AccessKind::matrix_load:
+            return word == "LDSM";
+        case AccessKind::matrix_store:
+            return word == "STSM";
+        case AccessKind::async_copy:
+            return word == "LDGSTS";
+    }
+    return false;
+}
+
+std::string in_code(const std::string& instruction) { return instruction + " in the compiled code"; }
+
+/// Those of the compiled accesses that are a site's: of its line and kind, and of its line in a header where
+/// both tell one that agrees; a backend's header may differ from the host's.
+std::vector<const CompiledAccess*> accesses_of(const SourcePlace& place, Memory memory, AccessKind kind,
+                                               const std::vector<CompiledAccess>& compiled) {
+    std::vector<const CompiledAccess*> of_line, of_header;
+    for (const CompiledAccess& access : compiled) {
+        if (access.line != place.line || !does(access.instruction, memory, kind)) continue;
+        of_line.push_back(&access);
+        if (!place.inner.empty() && access.inner == place.inner) of_header.push_back(&access);
+    }
+    return of_header.empty() ? of_line : of_header;
+}
+
+SharedLine believed_line(const SharedSite& site, const std::vector<CompiledAccess>& compiled) {
+    SharedLine line{site, site.as_written, "as written"};
+    // Of a matrix a lane gives the address of a row, 16 bytes, whatever number of them is moved at once.
+    const bool is_matrix = site.kind == AccessKind::matrix_load || site.kind == AccessKind::matrix_store;
+    bool known = false;
+    std::string other;
+    for (const CompiledAccess* const access : accesses_of(site.place, Memory::shared, site.kind, compiled)) {
+        const auto width = std::ranges::find(site.widths, access->bytes, &WidthCost::bytes);
+        const bool as_written = is_matrix || access->bytes == site.as_written.bytes;
+        if (!as_written && width == site.widths.end()) {
+            other = access->instruction;
+            continue;
+        }
+        const WidthCost& found = as_written ? site.as_written : *width;
+        if (known && found.bytes <= line.believed.bytes) continue;
+        known = true;
+        line.believed = found;
+        line.belief = in_code(access->instruction);
+    }
+    if (!known && !other.empty())
+        line.belief += "; " + in_code(other) + ", which the recording can't merge to";
+    return line;
+}
+
+/// Sums over a recording, of a block on average.
+ScaledCounts block_counts(const Recording& recording, const std::vector<CompiledAccess>& compiled) {
+    ScaledCounts counts;
+    if (recording.blocks_recorded == 0) return counts;
+    for (const SharedSite& site : recording.shared) {
+        const WidthCost believed = believed_line(site, compiled).believed;
+        counts.shared_wavefronts += static_cast<double>(believed.wavefronts);
+        counts.shared_ideal += static_cast<double>(believed.ideal);
+    }
+    for (const GlobalSite& site : recording.global) {
+        const GlobalCount believed = believed_global(site, compiled);
+        counts.global_sectors += static_cast<double>(believed.sectors);
+        counts.global_ideal += static_cast<double>(believed.ideal);
+        if (site.kind != AccessKind::store && site.kind != AccessKind::matrix_store)
+            counts.loaded_bytes += static_cast<double>(site.lane_bytes);
+    }
+    const auto blocks = static_cast<double>(recording.blocks_recorded);
+    for (double* const sum : {&counts.shared_wavefronts, &counts.shared_ideal, &counts.global_sectors,
+                              &counts.global_ideal, &counts.loaded_bytes})
+        *sum /= blocks;
+    return counts;
+}
+
+/// By line, of a block on average.
+std::map<int, LineSectors> block_sectors(const Recording& recording,
+                                         const std::vector<CompiledAccess>& compiled) {
+    std::map<int, LineSectors> lines;
+    const auto blocks = static_cast<double>(std::max<std::uint64_t>(1, recording.blocks_recorded));
+    for (const GlobalSite& site : recording.global) {
+        const GlobalCount believed = believed_global(site, compiled);
+        LineSectors& line = lines[site.place.line];
+        line.line = site.place.line;
+        line.sectors += static_cast<double>(believed.sectors) / blocks;
+        line.ideal += static_cast<double>(believed.ideal) / blocks;
+    }
+    return lines;
+}
+
+}  // namespace
+
+RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, const RecordSizes& sizes,
+                               const RecorderOptions& options) {
+    RecordedVariant result{sizes, {}, {}};
+    RecorderOptions each = options;
+    if (sizes.less) each.most_ms = options.most_ms * 2 / 3;
+    result.at = recorder.record(kernel, sizes.at.sizes, each);
+    if (!sizes.less) return result;
+    // The same number of blocks, so that those at the edges weigh alike in both.
+    each.most_ms = options.most_ms / 3;
+    each.most_blocks = std::max<std::uint64_t>(1, result.at.blocks_recorded);
+    each.problems = false;
+    result.less = recorder.record(kernel, sizes.less->sizes, each);
+    return result;
+}
+
+std::vector<SharedLine> believed_lines(const Recording& recording,
+                                       const std::vector<CompiledAccess>& compiled) {
+    std::vector<SharedLine> lines;
+    for (const SharedSite& site : recording.shared) lines.push_back(believed_line(site, compiled));
+    return lines;
+}
+
+GlobalCount believed_global(const GlobalSite& site, const std::vector<CompiledAccess>& compiled) {
+    const auto accesses = accesses_of(site.place, Memory::global, site.kind, compiled);
+    const bool wider = std::ranges::any_of(
+        accesses, [&](const CompiledAccess* access) { return access->bytes > site.bytes; });
+    if (wider && site.merged_requests != 0 && site.merged_requests < site.requests)
+        return {site.merged_sectors, site.merged_ideal, true};
+    return {site.sectors, site.ideal, false};
+}
+
+ScaledCounts scaled_counts(const RecordedVariant& recorded, const LaunchWork& shape,
+                           const std::vector<CompiledAccess>& compiled) {
+    const ScaledCounts at = block_counts(recorded.at, compiled);
+    const ScaledCounts less = recorded.less ? block_counts(*recorded.less, compiled) : at;
+    const Scaling scaling(recorded.sizes, shape);
+    const auto scaled = [&](double ScaledCounts::*sum) { return scaling.whole_grid(at.*sum, less.*sum); };
+    return {scaled(&ScaledCounts::shared_wavefronts), scaled(&ScaledCounts::shared_ideal),
+            scaled(&ScaledCounts::global_sectors), scaled(&ScaledCounts::global_ideal),
+            scaled(&ScaledCounts::loaded_bytes)};
+}
+
+std::vector<LineSectors> scaled_sectors(const RecordedVariant& recorded, const LaunchWork& shape,
+                                        const std::vector<CompiledAccess>& compiled) {
+    const Scaling scaling(recorded.sizes, shape);
+    std::map<int, LineSectors> less =
+        recorded.less ? block_sectors(*recorded.less, compiled) : std::map<int, LineSectors>();
+    std::vector<LineSectors> lines;
+    for (const auto& [number, line] : block_sectors(recorded.at, compiled))
+        lines.push_back({number, scaling.whole_grid(line.sectors, less[number].sectors),
+                         scaling.whole_grid(line.ideal, less[number].ideal)});
+    return lines;
+}
+
+}  // namespace kiln

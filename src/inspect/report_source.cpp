@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Source lines with a bar per variant: as long as the line's wavefronts are many, its hot part those that
+// conflicts add.
+#include <algorithm>
+#include <map>
+
+#include "inspect/report_html.h"
+#include "inspect/report_rows.h"
+#include "inspect/svg.h"
+#include "inspect/wording.h"
+
+namespace kiln::inspect {
+namespace {
+
+/// Wavefronts of one line, of the whole grid.
+struct Heat {
+    double wavefronts = 0;
+    double ideal = 0;
+};
+
+using HeatOfLine = std::map<int, Heat>;
+
+HeatOfLine heat_of(const ReportItem& item) {
+    HeatOfLine heat;
+    double recorded = 0;
+    for (const SharedLine& line : item.analysis.shared) {
+        recorded += static_cast<double>(line.believed.wavefronts);
+        if (line.site.place.file != item.source_file) continue;
+        heat[line.site.place.line].wavefronts += static_cast<double>(line.believed.wavefronts);
+        heat[line.site.place.line].ideal += static_cast<double>(line.believed.ideal);
+    }
+    if (recorded == 0) return heat;
+    for (auto& [line, one] : heat) {
+        one.wavefronts *= item.analysis.shared_wavefronts / recorded;
+        one.ideal *= item.analysis.shared_wavefronts / recorded;
+    }
+    return heat;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+    std::vector<std::string_view> lines;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        std::string_view line = text.substr(0, end);
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        lines.push_back(line);
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return lines;
+}
+
+std::string heat_cell(const Heat& heat, double total, double longest) {
+    if (heat.wavefronts <= 0) return "<td class=\"heat\"></td>";
+    // Merging may need fewer wavefronts than the ideal counts.
+    const double base = std::min(heat.ideal, heat.wavefronts), excess = heat.wavefronts - base;
+    const double share = total > 0 ? heat.wavefronts / total : 0;
+    std::string text = element("span", "class=\"share\"", percent(share));
+    if (heat.ideal > 0 && excess > 0)
+        text += " " + element("b", "class=\"excess\"", excess_text(excess / heat.ideal));
+    return element("td",
+                   "class=\"heat\" " + data_value(heat.wavefronts) + " title=\"" +
+                       escaped(count_text(heat.wavefronts) + " wavefronts, ideal " + count_text(heat.ideal)) +
+                       "\"",
+                   "<span class=\"bar\" style=\"--base:" + coordinate(100 * base / longest) +
+                       "%;--excess:" + coordinate(100 * excess / longest) + "%\"></span>" + text);
+}
+
+}  // namespace
+
+std::vector<SourceGroup> source_groups(const Page& page) {
+    std::vector<SourceGroup> groups;
+    for (std::size_t i = 0; i < page.items.size(); ++i) {
+        if (page.items[i].source.empty()) continue;
+        const auto same = std::find_if(groups.begin(), groups.end(), [&](const SourceGroup& group) {
+            const ReportItem& first = page.items[group.items[0]];
+            return first.source_file == page.items[i].source_file && first.source == page.items[i].source;
+        });
+        if (same != groups.end())
+            same->items.push_back(i);
+        else
+            groups.push_back({{i}, "source-" + std::to_string(groups.size() + 1)});
+    }
+    return groups;
+}
+
+std::string line_id(const Page& page, std::size_t item, const SourcePlace& place) {
+    if (place.file != page.items[item].source_file || place.line < 1) return {};
+    for (const SourceGroup& group : source_groups(page))
+        if (std::find(group.items.begin(), group.items.end(), item) != group.items.end())
+            return group.id + "-" + std::to_string(place.line);
+    return {};
+}
+
+std::string source_section(const Page& page, const SourceGroup& group) {
+    const ReportItem& first = page.items[group.items[0]];
+    std::vector<HeatOfLine> heat;
+    std::vector<double> totals;
+    double longest = 1;
+    for (const std::size_t item : group.items) {
+        heat.push_back(heat_of(page.items[item]));
+        totals.push_back(page.items[item].analysis.shared_wavefronts);
+        for (const auto& [line, one] : heat.back()) longest = std::max(longest, one.wavefronts);
+    }
+    // Lines that something was recorded of stay when the others are folded away.
+    std::map<int, bool> shown;
+    const auto show_around = [&](int line) {
+        constexpr int kAround = 2;
+        for (int near = line - kAround; near <= line + kAround; ++near) shown[near] = true;
+    };
+    for (const HeatOfLine& of_item : heat)
+        for (const auto& [line, one] : of_item) show_around(line);
+    for (const std::size_t item : group.items) {
+        const auto& recording = page.items[item].analysis.recording;
+        if (!recording) continue;
+        for (const GlobalSite& site : recording->global)
+            if (site.place.file == first.source_file) show_around(site.place.line);
+    }
+
+    std::string head = "<th scope=\"col\" class=\"number\">Line</th>";
+    for (const std::size_t item : group.items)
+        head += element("th", "scope=\"col\" class=\"heat\"",
+                        badge(page, item) + " <span>" + escaped(page.labels[item].difference) + "</span>");
+    head += "<th scope=\"col\">Source</th>";
+    std::string body;
+    int number = 0;
+    for (const std::string_view line : lines_of(first.source)) {
+        ++number;
+        std::string row = element("th", "scope=\"row\" class=\"number\"", std::to_string(number));
+        bool hot = false;
+        for (std::size_t i = 0; i < heat.size(); ++i) {
+            const auto found = heat[i].find(number);
+            const Heat one = found == heat[i].end() ? Heat{} : found->second;
+            hot = hot || one.wavefronts > one.ideal;
+            row += heat_cell(one, totals[i], longest);
+        }
+        row += element("td", "class=\"code\"", element("code", "", line.empty() ? " " : escaped(line)));
+        std::string classes = shown.count(number) != 0 ? "" : "quiet";
+        if (hot) classes = "hot";
+        body += element("tr",
+                        "id=\"" + group.id + "-" + std::to_string(number) + "\"" +
+                            (classes.empty() ? "" : " class=\"" + classes + "\""),
+                        row) +
+                "\n";
+    }
+    const std::string file = escaped(first.source_file);
+    const std::string explained =
+        "<p>Each line’s share of its variant’s shared-memory wavefronts and, <b class=\"excess\">in "
+        "orange</b>, "
+        "what bank conflicts add to the line’s ideal. Bars are wavefronts of the whole grid, on one "
+        "scale.</p>\n";
+    return "<h3>" + file + "</h3>\n" +
+           (first.summary.empty() ? "" : element("p", "class=\"lead\"", escaped(first.summary)) + "\n") +
+           explained +
+           element("p", "class=\"controls\" hidden",
+                   "<label><input type=\"checkbox\" class=\"fold\" data-table=\"" + group.id +
+                       "\" checked> Only lines around accesses</label>") +
+           "\n" +
+           scrolling(
+               "Source of " + first.source_file,
+               element("table",
+                       std::string("class=\"source") + (group.items.size() > 1 ? " many" : "") + "\" id=\"" +
+                           group.id + "\"",
+                       "<caption class=\"unseen\">Wavefronts by line of " + file + "</caption>\n<thead>" +
+                           element("tr", "", head) + "</thead>\n" + element("tbody", "", "\n" + body))) +
+           "\n";
+}
+
+}  // namespace kiln::inspect

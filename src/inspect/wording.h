@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Figures within sentences.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// printf, of any length.
+__attribute__((format(printf, 1, 2))) std::string worded(const char* pattern, ...);
+
+/// "1 block", "3 blocks"
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many);
+/// "0.3%", "24%", "1200%"
+std::string percent(double share);
+/// "line 41", "lines 41, 50 and 63"; each once, in the order given.
+std::string lines_text(const std::vector<int>& lines);
+/// "1.25 us", "3.4 ms", "2.1 s"
+std::string time_of(double ms);
+/// The first line of a longer message, without a full stop.
+std::string first_line(std::string_view message);
+
+}  // namespace kiln

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Analyzer::check: every built-in template is sound, and mistakes of one line are found at that line.
+#include <algorithm>
+#include <set>
+
+#include "analyzer_support.h"
+
+namespace kiln::test {
+namespace {
+
+const Values kTile = {{"BM", 32}, {"BN", 32}, {"BK", 16}, {"TM", 2}, {"TN", 2}, {"VEC", 1}, {"PAD", 2}};
+
+class Check : public Analyzing {
+  protected:
+    void SetUp() override {
+        (void)target("host");
+        try {
+            (void)Analyzer(target()).check(variant("copy"));
+        } catch (const BuildError& error) {
+            KILN_REQUIRE_OR_SKIP("host", false, error.what());
+        }
+    }
+    Recording check(const Variant& of) {
+        AnalyzeOptions options;
+        options.most_blocks = 16;
+        options.most_ms = 20'000;
+        return Analyzer(target()).check(of, options);
+    }
+    /// The template's text, parsed under its own file name.
+    Recording check_text(const std::string& name, const std::string& text, const Values& values = {}) {
+        return check(target().parse(text, name + ".cu").variant(values));
+    }
+    static std::string texts(const Recording& recording) {
+        std::string all;
+        for (const AccessProblem& problem : recording.problems)
+            all += std::string(name(problem.kind)) + ": " + problem.text() + "\n";
+        return all;
+    }
+};
+
+TEST_F(Check, BuiltInTemplatesAreSound) {
+    int checked = 0;
+    for (const Template& of : target().templates()) {
+        if (!of.is_runnable() || of.is_reference() || !of.runs_on(Backend::host, "")) continue;
+        SCOPED_TRACE(of.name());
+        const Recording recording = check(of.variant());
+        EXPECT_GT(recording.blocks_recorded, 0U);
+        // Copies by TMA are not made by any thread.
+        if (of.tensor_maps().empty()) EXPECT_FALSE(recording.global.empty());
+        EXPECT_EQ(texts(recording), "");
+        ++checked;
+    }
+    EXPECT_GE(checked, 20);
+}
+
+TEST_F(Check, ARemovedBarrier) {
+    const std::string piece = "    __syncthreads();\n    T* const goal";
+    const std::string text = changed("transpose_tiled", piece, "    T* const goal");
+    const Values values = {{"T", "float"}, {"TILE", 32}, {"VEC", 1}, {"SWIZZLE", false}, {"PAD", 1}};
+    const Recording recording = check_text("transpose_tiled", text, values);
+    ASSERT_FALSE(recording.problems.empty());
+    const AccessProblem& race = recording.problems.front();
+    EXPECT_EQ(race.kind, ProblemKind::race) << texts(recording);
+    const std::set<int> found = {race.place.line, race.other.line};
+    EXPECT_EQ(found.count(line_of(text, "values[v] = tile[place(")), 1U) << texts(recording);
+    EXPECT_NE(race.thread, race.other_thread);
+    EXPECT_EQ(race.variable, "tile");
+}
+
+TEST_F(Check, AnOffByOneInATile) {
+    const std::string text = changed("transpose_tiled", "alignas(16) __shared__ T tile[TILE * kPitch];",
+                                     "alignas(16) __shared__ T tile[TILE * kPitch - 1];");
+    const Values values = {{"T", "float"}, {"TILE", 32}, {"VEC", 1}, {"SWIZZLE", false}, {"PAD", 0}};
+    const Recording recording = check_text("transpose_tiled", text, values);
+    ASSERT_FALSE(recording.problems.empty());
+    const AccessProblem& beyond = recording.problems.front();
+    EXPECT_EQ(beyond.kind, ProblemKind::out_of_bounds) << texts(recording);
+    EXPECT_EQ(beyond.variable, "tile");
+    EXPECT_EQ(beyond.offset, (32 * 32 - 1) * 4);
+    EXPECT_EQ(beyond.variable_bytes, (32U * 32 - 1) * 4);
+    const std::set<int> lines = {line_of(text, "kiln::store(tile + place("),
+                                 line_of(text, "values[v] = tile[place(")};
+    EXPECT_EQ(lines.count(beyond.place.line), 1U) << texts(recording);
+}
+
+// A pitch of 33 halves leaves the odd rows at addresses that are no multiples of 4 bytes.
+TEST_F(Check, AMisalignedVector) {
+    const std::string text =
+        changed("transpose_tiled", "kStoreWidth = kPitch % VEC == 0 ? VEC : 1;", "kStoreWidth = VEC;");
+    const Values values = {{"T", "half"}, {"TILE", 32}, {"VEC", 2}, {"SWIZZLE", false}, {"PAD", 1}};
+    AnalyzeOptions options;
+    // Rows that are aligned, so that the vectors are used.
+    options.sizes = {{"rows", 64}, {"cols", 64}};
+    const Recording recording =
+        Analyzer(target()).check(target().parse(text, "transpose_tiled.cu").variant(values), options);
+    const auto found = std::ranges::find(recording.problems, ProblemKind::misaligned, &AccessProblem::kind);
+    ASSERT_NE(found, recording.problems.end()) << texts(recording);
+    EXPECT_EQ(found->place.line, line_of(text, "kiln::store(tile + place(")) << texts(recording);
+    EXPECT_EQ(found->bytes, 4);
+}
+
+}  // namespace
+}  // namespace kiln::test
