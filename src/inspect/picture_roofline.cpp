@@ -177,13 +177,15 @@ void draw_roofs(Svg& svg, const Roofs& all, const Axis& x, const Axis& y, Taken&
         // Roofs that lie close have their names above and below; a third one would hide another.
         const bool below = at - last < kLine;
         const std::string text = roof.name + " " + rate_text(roof.tflops);
-        const double foot = below ? at + kLine - 1 : at - kLift;
+        double foot = below ? at + kLine - 1 : at - kLift;
         // At the right end of the roof, or where points are in the way at its left one.
         constexpr double kLetter = 7, kIn = 12, kMiddle = 4;
         const double width = kLetter * static_cast<double>(text.size());
         const double ridge = x.at(std::max(x.low, roof.tflops / widest)) + kIn;
         const bool right = taken.is_free(x.last - width, foot - kMiddle, width) ||
                            !taken.is_free(ridge, foot - kMiddle, width) || ridge + width > x.last;
+        // In the way at both: above the points.
+        if (right && !below && !taken.is_free(x.last - width, foot - kMiddle, width)) foot -= kMarker;
         svg.text(right ? x.last - 4 : ridge, foot, text, roof.bearing ? "roof-name strong" : "roof-name",
                  right ? Anchor::end : Anchor::start);
         taken.keep(right ? x.last - width : ridge, foot - kMiddle, width);
@@ -211,10 +213,11 @@ void draw_points(Svg& svg, const std::vector<Point>& points, const std::vector<L
     };
     std::vector<std::vector<std::size_t>> groups;
     for (std::size_t i = 0; i < points.size(); ++i) {
-        const auto [at_x, at_y] = place(points[i]);
+        const auto here = place(points[i]);
         const auto near = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
-            const auto [x0, y0] = place(points[group[0]]);
-            return points[group[0]].hollow == points[i].hollow && std::hypot(x0 - at_x, y0 - at_y) < kMarker;
+            const auto there = place(points[group[0]]);
+            return points[group[0]].hollow == points[i].hollow &&
+                   std::hypot(there.first - here.first, there.second - here.second) < kMarker;
         });
         if (near != groups.end())
             near->push_back(i);

@@ -4,6 +4,7 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "inspect/picture.h"
@@ -106,24 +107,32 @@ Wavefronts TileLayout::read_row(const BankModel& model) const {
 }
 
 std::string bank_map_svg(std::span<const TileLayout> layouts, const BankModel& model) {
-    std::vector<Svg> parts;
-    double width = kMargin, height = 0;
+    constexpr double kWidest = 1600;  // then the next one stands below
+    struct Placed {
+        Svg part;
+        double x, y;
+    };
+    std::vector<Placed> placed;
+    double x = kMargin, y = kMargin, width = 0, row_height = 0;
     std::string description;
     for (const TileLayout& layout : layouts) {
-        parts.push_back(drawn(layout, model));
-        width += parts.back().width() + kMargin;
-        height = std::max(height, parts.back().height());
+        Svg part = drawn(layout, model);
+        if (x > kMargin && x + part.width() > kWidest) {
+            x = kMargin;
+            y += row_height + 2 * kMargin;
+            row_height = 0;
+        }
+        row_height = std::max(row_height, part.height());
+        placed.push_back({part, x, y});
+        x += part.width() + kMargin;
+        width = std::max(width, x);
         description += layout.text() + ": " + taken_text("a column", layout.read_column(model)) + "; " +
                        taken_text("a row", layout.read_row(model)) + ". ";
     }
-    constexpr double kFoot = 22;
-    Svg all(width, height + 2 * kMargin + kFoot);
-    double x = kMargin;
-    for (const Svg& part : parts) {
-        all.place(part, x, kMargin);
-        x += part.width() + kMargin;
-    }
-    all.text(kMargin, height + 2 * kMargin + 8,
+    constexpr double kFoot = 36;
+    Svg all(width, y + row_height + kFoot);
+    for (const Placed& one : placed) all.place(one.part, one.x, one.y);
+    all.text(kMargin, y + row_height + kFoot - kMargin,
              worded("The bank of each element, of %d banks of %d bytes; framed: the lanes of a column.",
                     model.banks, model.bank_bytes),
              "title");

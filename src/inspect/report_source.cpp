@@ -144,6 +144,7 @@ std::string source_section(const Page& page, const SourceGroup& group) {
                 "\n";
     }
     const std::string file = escaped(first.source_file);
+    // Said once in a page.
     const std::string explained =
         "<p>Each line’s share of its variant’s shared-memory wavefronts and, <b class=\"excess\">in "
         "orange</b>, "
@@ -151,7 +152,7 @@ std::string source_section(const Page& page, const SourceGroup& group) {
         "scale.</p>\n";
     return "<h3>" + file + "</h3>\n" +
            (first.summary.empty() ? "" : element("p", "class=\"lead\"", escaped(first.summary)) + "\n") +
-           explained +
+           (group.id == "source-1" ? explained : std::string()) +
            element("p", "class=\"controls\" hidden",
                    "<label><input type=\"checkbox\" class=\"fold\" data-table=\"" + group.id +
                        "\" checked> Only lines around accesses</label>") +
