@@ -42,7 +42,7 @@ constexpr int kThreads = kThreadsX * kThreadsY;
 // A thread's registers: its results, its operands thrice over (they are read ahead), addresses. Those of a
 // multiprocessor are dealt out to its four schedulers, in lots of 8 per lane.
 constexpr int kAddresses =
-    (VEC * sizeof(T) >= 16 ? 16 : 8) + (UNROLL > 8 ? 16 : 0) + (__CUDA_ARCH__ < 900 ? 16 : 0);
+    (VEC * sizeof(T) >= 16 ? 16 : 8) + (UNROLL > 8 ? 16 : 0) + (__CUDA_ARCH__ < 900 ? 8 * int(sizeof(T)) : 0);
 constexpr int kRegisters = kiln::max(40, kiln::ceil_div(TM * TN + 3 * (TM + TN) + kAddresses, 8) * 8);
 constexpr int kMinBlocks = kiln::max(1, kiln::min(WARPS, 512 / kRegisters * 4) * 32 / kThreads);
 #else
