@@ -44,7 +44,10 @@ constexpr int kThreads = kThreadsX * kThreadsY;
 constexpr int kAddresses =
     (VEC * sizeof(T) >= 16 ? 16 : 8) + (UNROLL > 8 ? 16 : 0) + (__CUDA_ARCH__ < 900 ? 8 * int(sizeof(T)) : 0);
 constexpr int kRegisters = kiln::max(40, kiln::ceil_div(TM * TN + 3 * (TM + TN) + kAddresses, 8) * 8);
-constexpr int kMinBlocks = kiln::max(1, kiln::min(WARPS, 512 / kRegisters * 4) * 32 / kThreads);
+// What every multiprocessor of such an architecture can hold: ptxas ignores a bound beyond that.
+constexpr int kMostBlocks = __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100) ? 32 : 16;
+constexpr int kMinBlocks = kiln::max(
+    1, kiln::min(kMostBlocks, kiln::min(WARPS, 512 / kRegisters * 4) / kiln::ceil_div(kThreads, 32)));
 #else
 constexpr int kMinBlocks = 1;  // HIP reads it as waves per SIMD
 #endif
