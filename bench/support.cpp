@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spreads, tables and options of the benchmarks.
+// Spreads, tables and options of cache-bench.
 #include "support.h"
 
 #include <kiln/error.h>
@@ -12,13 +12,6 @@
 #include "cli/words.h"
 
 namespace kiln::bench {
-
-Spread spread_of(std::vector<double> samples) {
-    std::sort(samples.begin(), samples.end());
-    const std::size_t count = samples.size();
-    const double median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
-    return {samples.front(), median, samples.back(), static_cast<int>(count)};
-}
 
 Json to_json(const Spread& spread) {
     return {{"min", spread.min}, {"median", spread.median}, {"max", spread.max}, {"count", spread.count}};

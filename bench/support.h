@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmarks share: the spread of repeated measurements, a table for people, and the few
-// command-line options they need.
+// What cache-bench prints and reads: spreads of repeated measurements, a table for people, and the few
+// command-line options it needs.
 #pragma once
+
+#include <kiln/bench.h>
 
 #include <chrono>
 #include <string>
@@ -16,16 +18,7 @@ namespace kiln::bench {
 
 using cli::Json;
 
-/// Repeated measurements of one thing, in one unit.
-struct Spread {
-    double min = 0;
-    double median = 0;
-    double max = 0;
-    int count = 0;
-};
-
-/// Of at least one sample. The median of an even number is the mean of the middle two.
-Spread spread_of(std::vector<double> samples);
+using Spread = BenchSpread;
 Json to_json(const Spread& spread);
 
 /// "12.3", with about `digits` significant digits and no exponent.

@@ -1,6 +1,7 @@
 // column_sum: the sums of a matrix's columns by vector loads across columns, the rows shared out among blocks
 //
-// A block of THREADS_X x THREADS_Y threads sums one of SLICES parts of the rows of THREADS_X * VEC columns;
+// A block of THREADS_X x THREADS_Y threads sums one of SLICES parts of the rows of THREADS_X * VEC columns; blocks
+// that follow each other have neighbouring columns of the same rows, so that what is read at once lies together;
 // thread rows are joined in shared memory, and the last block of a group of columns joins the slices in a fixed
 // order.
 // SPDX-License-Identifier: Apache-2.0
@@ -10,8 +11,9 @@
 //@ param   VEC        int in 1, 2, 4, 8 = 4                  "columns per access"
 //@ param   THREADS_X  int in 16, 32, 64 = 32                 "threads across the columns"
 //@ param   THREADS_Y  int in 4, 8, 16 = 8                    "threads down the rows"
-//@ param   UNROLL     int in 1, 2, 4, 8 = 4                  "accesses under way per thread"
-//@ param   SLICES     int in 1, 4, 8, 16, 32 = 8             "parts of the rows"
+//@ param   UNROLL     int in 1, 2, 4, 8, 16 = 4              "accesses under way per thread"
+//@ param   SLICES     int in 1, 4, 8, 16, 32, 64, 128 = 32   "parts of the rows"
+//@ param   STREAM     bool = true                             "loads leave nothing in L1"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ size    rows = 8192 test 67
 //@ size    cols = 8192 test 131
@@ -25,6 +27,7 @@
 //@ grid    ceil_div(cols, THREADS_X * VEC) * SLICES
 //@ shared  static (THREADS_Y * THREADS_X * VEC + 1) * sizeof(float)
 #include "kiln/last_block.h"
+#include "kiln/stream.h"
 
 using kiln::i64;
 
@@ -34,9 +37,10 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
                                                                                const T* __restrict__ x, float* partial,
                                                                                unsigned* tickets,
                                                                                float* __restrict__ sums) {
-    __shared__ float parts[THREADS_Y][kColumns];
+    alignas(16) __shared__ float parts[THREADS_Y][kColumns];
     const int lane = threadIdx.x, y = threadIdx.y;
-    const unsigned group = blockIdx.x / SLICES, slice = blockIdx.x % SLICES;
+    const unsigned groups = gridDim.x / SLICES;
+    const unsigned group = blockIdx.x % groups, slice = blockIdx.x / groups;
     const i64 first_col = static_cast<i64>(group) * kColumns;
     const i64 rows_per_slice = (rows + SLICES - 1) / SLICES;
     const i64 begin = kiln::min(rows, slice * rows_per_slice), end = kiln::min(rows, begin + rows_per_slice);
@@ -51,7 +55,7 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
         for (; row + (UNROLL - 1) * THREADS_Y < end; row += UNROLL * THREADS_Y) {
             kiln::Vec<T, VEC> values[UNROLL];
 #pragma unroll
-            for (int u = 0; u < UNROLL; ++u) values[u] = kiln::load<VEC>(from + (row + u * THREADS_Y) * cols);
+            for (int u = 0; u < UNROLL; ++u) values[u] = kiln::stream_load<VEC, STREAM>(from + (row + u * THREADS_Y) * cols);
 #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
 #pragma unroll
@@ -59,7 +63,7 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
             }
         }
         for (; row < end; row += THREADS_Y) {
-            const auto values = kiln::load<VEC>(from + row * cols);
+            const auto values = kiln::stream_load<VEC, STREAM>(from + row * cols);
 #pragma unroll
             for (int v = 0; v < VEC; ++v) mine[v] += static_cast<float>(values[v]);
         }
@@ -72,8 +76,19 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
             }
         }
     }
+    if (whole) {
+        constexpr int kWidth = VEC < 4 ? VEC : 4;  // 16 bytes at most
 #pragma unroll
-    for (int v = 0; v < VEC; ++v) parts[y][whole ? lane * VEC + v : lane + v * THREADS_X] = mine[v];
+        for (int v = 0; v < VEC; v += kWidth) {
+            kiln::Vec<float, kWidth> some;
+#pragma unroll
+            for (int i = 0; i < kWidth; ++i) some[i] = mine[v + i];
+            kiln::store(&parts[y][lane * VEC + v], some);
+        }
+    } else {
+#pragma unroll
+        for (int v = 0; v < VEC; ++v) parts[y][lane + v * THREADS_X] = mine[v];
+    }
     __syncthreads();
 
     const int thread = y * THREADS_X + lane;

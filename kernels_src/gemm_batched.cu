@@ -47,11 +47,11 @@ using Threads = kiln::ThreadTile<BM, BN, TM, TN, VEC>;
 using TileA = kiln::OperandTile<T, BK, BM, !TRANS_A, VEC, Threads::kThreads, 0, true>;
 using TileB = kiln::OperandTile<T, BK, BN, TRANS_B, VEC, Threads::kThreads, 0, true>;
 
-constexpr int kBufferElements = TileA::kElements + TileB::kElements;
-
-extern "C" __global__ __launch_bounds__(Threads::kThreads, 1) void gemm_batched(
-    int m, int n, int k, int batch, const T* __restrict__ a, const T* __restrict__ b,
-    const float* __restrict__ bias, float* __restrict__ c) {
+extern "C" __global__ __launch_bounds__(Threads::kThreads,
+                                        1) void gemm_batched(int m, int n, int k, int batch,
+                                                             const T* __restrict__ a, const T* __restrict__ b,
+                                                             const float* __restrict__ bias,
+                                                             float* __restrict__ c) {
     T* const shared = kiln::dynamic_shared<T>();
 
     // The grid is a line, since its y and z extents could not hold every m and batch.
@@ -72,31 +72,8 @@ extern "C" __global__ __launch_bounds__(Threads::kThreads, 1) void gemm_batched(
     const i64 corner_b = TRANS_B ? static_cast<i64>(first_col) * pitch_b : first_col;
     TileA next_a(a + matrix * m * k, corner_a, pitch_a, rows, thread);
     TileB next_b(b + matrix * n * k, corner_b, pitch_b, cols, thread);
-    int left = k;  // steps of k that are not fetched yet
-    const auto fetch = [&] {
-        next_a.fetch(left);
-        next_b.fetch(left);
-        left -= BK;
-    };
-    const auto store_to = [&](T* buffer) {
-        next_a.store_to(buffer);
-        next_b.store_to(buffer + TileA::kElements);
-    };
-
-    fetch();
-    store_to(shared);
-    __syncthreads();
     float sums[TM][TN] = {};
-    int current = 0;  // where in `shared` the tiles to be multiplied are
-    while (true) {
-        const bool more = left > 0;
-        if (more) fetch();
-        kiln::multiply<TileA, TileB, VEC>(shared + current, shared + current + TileA::kElements, mine, sums);
-        if (!more) break;
-        current ^= kBufferElements;
-        store_to(shared + current);
-        __syncthreads();
-    }
+    kiln::multiply_all<VEC, true, 2>(next_a, next_b, k, shared, mine, sums);
 
     c += (matrix * m + first_row) * n + first_col;
     if (BIAS) bias += first_col;

@@ -48,11 +48,6 @@ using Threads = kiln::ThreadTile<BM, BN, TM, TN, VEC>;
 using TileA = kiln::OperandTile<T, BK, BM, true, VEC, Threads::kThreads, PAD, SWIZZLE>;
 using TileB = kiln::OperandTile<T, BK, BN, false, VEC, Threads::kThreads, 0, false>;
 
-// The next tile is fetched before the product when it has a place to wait: registers, or the other buffer.
-constexpr bool kFetchFirst = PREFETCH || BUFFERS == 2;
-constexpr bool kStoreFirst = !PREFETCH && BUFFERS == 2;
-constexpr int kBufferElements = TileA::kElements + TileB::kElements;
-
 extern "C" __global__ __launch_bounds__(Threads::kThreads, MIN_BLOCKS) void gemm_buffered(
     int m, int n, int k, const T* __restrict__ a, const T* __restrict__ b, float* __restrict__ c) {
     T* const shared = kiln::dynamic_shared<T>();
@@ -68,34 +63,7 @@ extern "C" __global__ __launch_bounds__(Threads::kThreads, MIN_BLOCKS) void gemm
 
     TileA next_a(a, static_cast<i64>(first_row) * k, k, rows, thread);
     TileB next_b(b, first_col, n, cols, thread);
-    int left = k;  // steps of k that are not fetched yet
-    const auto fetch = [&] {
-        next_a.fetch(left);
-        next_b.fetch(left);
-        left -= BK;
-    };
-    const auto store_to = [&](T* buffer) {
-        next_a.store_to(buffer);
-        next_b.store_to(buffer + TileA::kElements);
-    };
-
-    fetch();
-    store_to(shared);
-    __syncthreads();
     float sums[TM][TN] = {};
-    int current = 0;  // where in `shared` the tiles to be multiplied are
-    while (true) {
-        const int other = current ^ (BUFFERS - 1) * kBufferElements;
-        const bool more = left > 0;
-        if (more && kFetchFirst) fetch();
-        if (more && kStoreFirst) store_to(shared + other);
-        kiln::multiply<TileA, TileB, VEC>(shared + current, shared + current + TileA::kElements, mine, sums);
-        if (!more) break;
-        if (BUFFERS == 1) __syncthreads();  // all have read what is overwritten now
-        if (!kFetchFirst) fetch();
-        if (!kStoreFirst) store_to(shared + other);
-        __syncthreads();
-        current = other;
-    }
+    kiln::multiply_all<VEC, PREFETCH, BUFFERS>(next_a, next_b, k, shared, mine, sums);
     kiln::store_results<VEC>(c + static_cast<i64>(first_row) * n + first_col, n, rows, cols, mine, sums);
 }

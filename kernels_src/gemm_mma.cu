@@ -16,7 +16,8 @@
 //@ param   WN          int in 32, 64 = 64                 "columns of C per warp"
 //@ param   STAGES      int in 2, 3, 4 = 4                 "tiles in shared memory"
 //@ param   SWIZZLE     bool = true                        "against bank conflicts: XOR the columns with the row; false: 16 bytes of padding per row"
-//@ param   GROUP       int in 1, 8 = 8                    "rows of blocks that run together, for the L2 cache"
+//@ param   GROUP       int in 1, 2, 4, 8, 16 = 8                 "rows of blocks that run together, for the L2 cache"
+//@ param   ACROSS      bool = false                     "GROUP counts columns of blocks: their blocks share rows of A"
 //@ param   TRANS_A     bool = false                       "A is stored k x m"
 //@ param   TRANS_B     bool = false                       "B is stored n x k"
 //@ param   ALPHA       float = 1                          "factor of the product"
@@ -48,7 +49,7 @@ extern "C" __global__ __launch_bounds__(Product::kThreads) void gemm_mma(int m, 
                                                                          const T* __restrict__ b,
                                                                          float* __restrict__ c) {
     // The grid is a line, since its y and z extents could not hold every m.
-    const kiln::BlockPlace place = kiln::block_place<GROUP>(
+    const kiln::BlockPlace place = kiln::block_place<GROUP, ACROSS>(
         blockIdx.x, (static_cast<unsigned>(m) + BM - 1) / BM, (static_cast<unsigned>(n) + BN - 1) / BN);
     const i64 first_row = static_cast<i64>(place.row) * BM;
     const i64 first_col = static_cast<i64>(place.col) * BN;

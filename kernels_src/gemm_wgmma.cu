@@ -1,60 +1,86 @@
 // gemm_wgmma: C = A * B on Hopper's tensor cores, out of a ring of tiles in shared memory that TMA fills
 //
 // A is m x k, B is k x n, C is m x n, all row-major. TMA takes rows that start at multiples of 16 bytes: n
-// and k have to be multiples of 8, and the addresses of a, b and c multiples of 16; gemm_tiled has no such
-// rule.
+// and k have to be multiples of 8, and the addresses of a, b and c multiples of 16; gemm_wgmma_any
+// has no such rule.
 // Blocks stay: each takes one tile of C after the other, in an order that keeps those which run at the
 // same time in a compact part of C, whose rows of A and columns of B so stay in the L2 cache. One thread,
-// the producer, starts the copies of the tiles of A and B; warpgroups 1 and 2 each multiply half of the
-// rows. `full` says that a stage of the ring has landed, `empty` that nobody reads it any more. In a
-// cluster, blocks one above the other share the tiles of B: each loads its part of them, and the
-// accelerator writes it to all.
+// the producer, starts the copies of the tiles of A and B; the other warpgroups multiply, each its rows of
+// the tile, or with PINGPONG its own tile, so that one stores its results while the other multiplies.
+// `full` says that a stage of the ring has landed, `empty` that nobody reads it any more. In a cluster,
+// blocks one above the other share the tiles of B and blocks side by side those of A: each loads its part
+// of them, and the accelerator writes it to all. Or the blocks of a cluster share one tile, each with a
+// part of k (SPLIT): for products with less tiles than the device has multiprocessors. They add up in the
+// order of k, out of each other's shared memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_wgmma
 //@ param   T          type in half, bfloat16 = half      "element type of A and B; C is float"
-//@ param   BM         int in 128, 256 = 128              "rows of C per block"
-//@ param   BN         int in 64, 128, 192, 256 = 256    "columns of C per block"
-//@ param   STAGES     int in 2..6 = 4                    "tiles of A and B under way"
-//@ param   CLUSTER    int in 1, 2 = 1                    "blocks that share the tiles of B"
+//@ param   BM         int in 64, 128, 192, 256 = 128     "rows of C per tile"
+//@ param   BN         int in 64, 128, 192, 256 = 256    "columns of C per tile"
+//@ param   STAGES     int in 2..8 = 4                    "tiles of A and B under way"
+//@ param   CLUSTER    int in 1, 2, 4 = 1                 "blocks, one above the other, that share the tiles of B"
+//@ param   CLUSTER_N  int in 1, 2, 4 = 1                 "blocks side by side that share the tiles of A"
+//@ param   SPLIT      int in 1, 2, 4, 8 = 1              "blocks that share the steps of k of a tile"
+//@ param   PINGPONG   bool = false                       "two warpgroups multiply for a tile each, in turn; else for one together"
+//@ param   BLOCKS     int in 1, 2 = 1                    "blocks per multiprocessor"
 //@ param   GROUP      int in 1, 2, 4, 8, 16, 32 = 8      "rows of tiles of C, counted in clusters, that are worked through column by column"
 //@ param   TMA_STORE  bool = true                        "C leaves through shared memory and TMA; else straight from registers"
-//@ require BM * BN <= 128 * 256   "a thread has registers for 128 x 256 results per block"
+//@ require BM * BN <= (PINGPONG || BM == 192 ? 192 * 192 : 128 * 256)   "a thread has registers for 128 x 256 results per block, or 192 x 192 with 3 warpgroups"
+//@ require !PINGPONG || BM * BN <= 128 * 192   "a thread has registers for 128 x 192 results per warpgroup"
+//@ require !PINGPONG || BM <= 128 && SPLIT == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
+//@ require BLOCKS == 1 || !PINGPONG && (BM == 64 && BN <= 192 || BM == 128 && BN == 64)   "two blocks have registers for 64 x 192 or 128 x 64 results each"
+//@ require CLUSTER * CLUSTER_N <= 4   "a cluster of more than 4 blocks leaves multiprocessors idle"
+//@ require SPLIT == 1 || CLUSTER * CLUSTER_N == 1   "a cluster shares operands or the steps of k"
+//@ require SPLIT == 1 || !TMA_STORE   "what is added up out of several blocks leaves from registers: TMA_STORE=false"
+//@ require SPLIT == 1 || BM * BN * 4 <= STAGES * (BM + BN) * 128   "the sums of a tile have to fit the ring: use more STAGES"
 //@ size    m = 4096 test 131  "rows of A and C"
 //@ size    n = 4096 test 264 multiple 8  "columns of B and C"
 //@ size    k = 4096 test 136 multiple 8  "columns of A and rows of B"
 //@ input   a [m, k]
 //@ input   b [k, n]
 //@ output  c [m, n] by gemm_reference exact
-//@ tensormap a_map = a [m, k] box [BM, 64] swizzle 128
+//@ tensormap a_map = a [m, k] box [BM / CLUSTER_N, 64] swizzle 128
 //@ tensormap b_map = b [k, n] box [64 / CLUSTER, 64] swizzle 128
 //@ tensormap c_map = c [m, n] box [16, 32] swizzle 128
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
-//@ block   384
-//@ cluster CLUSTER
-//@ grid    min(ceil_div(m, BM * CLUSTER) * ceil_div(n, BN), max(device.multiprocessors / CLUSTER, 1)) * CLUSTER
-//@ shared  STAGES * (BM + BN) * 128 + (TMA_STORE ? 32768 : 0) + STAGES * 16
+//@ block   PINGPONG ? 384 : BM == 64 ? 256 : BM == 192 ? 512 : 384
+//@ cluster CLUSTER * CLUSTER_N * SPLIT
+//@ grid    SPLIT > 1 ? ceil_div(m, BM) * ceil_div(n, BN) * SPLIT : min(ceil_div(m, BM * CLUSTER) * ceil_div(n, BN * CLUSTER_N), max(device.multiprocessors * BLOCKS / (CLUSTER * CLUSTER_N), 1)) * CLUSTER * CLUSTER_N
+//@ shared  STAGES * (BM + BN) * 128 + (TMA_STORE ? (threads / 128 - 1) * 16384 : 0) + STAGES * 16
 //@ backend cuda, host
 //@ arch    sm_90a
-#include "kiln/tma.h"
-#include "kiln/wgmma.h"
-
-using kiln::i64;
+#include "kiln/gemm_wgmma.h"
 
 constexpr int kDepth = 64;  // of k per tile: what a row of 128 bytes holds
 constexpr int kRowBytes = 128;
 constexpr int kTileBytesA = BM * kRowBytes;
 constexpr int kTileBytesB = BN * kRowBytes;
 constexpr int kSliceBytesB = kDepth * kRowBytes;  // 64 columns of a tile of B
-constexpr int kPartRows = kDepth / CLUSTER;       // of a tile of B that one block loads
-constexpr int kStoreRows = 16;                    // what a warp stores at a time
-constexpr int kStoreColumns = 32;
-constexpr int kStoreBytes = kStoreRows * kRowBytes;
-constexpr int kConsumers = 2;                // warpgroups
-constexpr int kSums = BM / kConsumers / 64;  // of 64 rows, per warpgroup
-constexpr unsigned kClusterSize = kiln::kHasClusters ? CLUSTER : 1;
-constexpr unsigned kEveryBlock = (1u << kClusterSize) - 1;
+constexpr int kPartRowsA = BM / CLUSTER_N;        // of a tile that one block loads
+constexpr int kPartRowsB = kDepth / CLUSTER;
+constexpr int kConsumers = PINGPONG ? 2 : BM == 64 ? 1 : BM == 192 ? 3 : 2;  // warpgroups
+constexpr int kThreads = 128 * (1 + kConsumers);
+constexpr int kReaders = PINGPONG ? 1 : kConsumers;  // warpgroups that read a stage
+constexpr int kSums = BM / kReaders / 64;            // of 64 rows, per warpgroup
+constexpr unsigned kDown = kiln::kHasClusters ? CLUSTER : 1;
+constexpr unsigned kRight = kiln::kHasClusters ? CLUSTER_N : 1;
+constexpr unsigned kSplit = kiln::kHasClusters ? SPLIT : 1;
+constexpr unsigned kSharers = kDown * kRight;  // blocks that write to each other's rings
+constexpr unsigned kBlocksBelow = (1u << kDown) - 1;
+constexpr unsigned kBlocksBeside = kRight == 1 ? 1 : kRight == 2 ? 1 | 1 << kDown : 0xf;
+
+// A thread begins with an equal share; the producer gives away what the others need, if they do.
+constexpr int kStartRegisters = 65536 / kThreads / 8 * 8;
+constexpr bool kMovesRegisters = kConsumers > 1 && BLOCKS == 1;
+constexpr int kProducerRegisters = kConsumers == 3 || BM * BN > 128 * 128 * kReaders ? 24 : 40;
+constexpr int kMostRegisters = ((kConsumers + 1) * kStartRegisters - kProducerRegisters) / kConsumers / 8 * 8;
+constexpr int kConsumerRegisters = kMostRegisters < 240 ? kMostRegisters : 240;
+
+using Turn = kiln::RingTurn<STAGES>;
+using Tiles = kiln::ClusterTiles<BM, BN, kDown, kRight, kSplit, GROUP>;
+using Sums = kiln::WgmmaSums<BN>;
 
 struct Shared {
     unsigned char* tiles;
@@ -68,67 +94,43 @@ struct Shared {
     __device__ __forceinline__ unsigned char* b(unsigned stage) const { return a(stage) + kTileBytesA; }
 };
 
-// Where in the ring a thread is; parity tells even rounds from odd ones.
-struct Turn {
-    unsigned stage = 0;
-    unsigned parity = 0;
-
-    __device__ __forceinline__ void advance() {
-        if (++stage < STAGES) return;
-        stage = 0;
-        parity ^= 1u;
-    }
-};
-
-// The tiles of C that this block computes; all blocks of a cluster take the same steps.
-class Tiles {
-  public:
-    // The tile's first; past the last of C in the last blocks of a cluster. What passes 2^31 then is
-    // negative as an int, which is outside of C as well.
-    unsigned row = 0;
-    unsigned column = 0;
-
-    __device__ __forceinline__ Tiles(int m, int n)
-        : down_((static_cast<unsigned>(m) + BM * kClusterSize - 1) / (BM * kClusterSize)),
-          across_((static_cast<unsigned>(n) + BN - 1) / BN),
-          next_(blockIdx.x / kClusterSize) {}
-
-    __device__ __forceinline__ bool advance() {
-        if (next_ >= down_ * across_) return false;
-        const unsigned first = next_ / (GROUP * across_) * GROUP;
-        const unsigned height = kiln::min(down_ - first, static_cast<unsigned>(GROUP));
-        const unsigned place = next_ % (GROUP * across_);
-        row = ((first + place % height) * kClusterSize + kiln::cluster_rank()) * BM;
-        column = place / height * BN;
-        next_ += gridDim.x / kClusterSize;
-        return true;
-    }
-
-  private:
-    unsigned down_, across_, next_;
+// Steps of k.
+struct Steps {
+    unsigned first, count;
 };
 
 // By one thread.
-__device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, unsigned steps,
+__device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps steps,
                                         const kiln::TensorMap& a_map, const kiln::TensorMap& b_map) {
+    const unsigned rank_down = kSharers == 1 ? 0 : kiln::cluster_rank() % kDown;
+    const unsigned rank_right = kSharers == 1 ? 0 : kiln::cluster_rank() / kDown;
     Turn turn;
     while (tiles.advance()) {
-        for (unsigned step = 0; step < steps; ++step) {
+        int depth = static_cast<int>(steps.first * kDepth);
+        for (unsigned step = 0; step < steps.count; ++step, depth += kDepth) {
             kiln::Barrier* const full = &shared.full[turn.stage];
             kiln::barrier_wait(&shared.empty[turn.stage], turn.parity ^ 1u);
             kiln::barrier_expect(full, kTileBytesA + kTileBytesB);
-            kiln::tma_load(shared.a(turn.stage), a_map, full, static_cast<int>(tiles.row),
-                           static_cast<int>(step * kDepth));
 #pragma unroll
-            for (unsigned part = kiln::cluster_rank(); part < CLUSTER; part += kClusterSize) {
+            for (unsigned part = rank_right; part < CLUSTER_N; part += kRight) {
+                unsigned char* const to = shared.a(turn.stage) + part * kPartRowsA * kRowBytes;
+                const int row = static_cast<int>(tiles.row + part * kPartRowsA);
+                if constexpr (kRight > 1)
+                    kiln::tma_load_multicast(to, a_map, full, kBlocksBeside << rank_down, row, depth);
+                else
+                    kiln::tma_load(to, a_map, full, row, depth);
+            }
+#pragma unroll
+            for (unsigned part = rank_down; part < CLUSTER; part += kDown) {
 #pragma unroll
                 for (int column = 0; column < BN; column += 64) {
                     unsigned char* const to =
-                        shared.b(turn.stage) + column * kRowBytes + part * kPartRows * kRowBytes;
-                    const int from_row = static_cast<int>(step * kDepth + part * kPartRows);
+                        shared.b(turn.stage) + column * kRowBytes + part * kPartRowsB * kRowBytes;
+                    const int from_row = depth + static_cast<int>(part * kPartRowsB);
                     const int from_column = static_cast<int>(tiles.column + column);
-                    if constexpr (kClusterSize > 1)
-                        kiln::tma_load_multicast(to, b_map, full, kEveryBlock, from_row, from_column);
+                    if constexpr (kDown > 1)
+                        kiln::tma_load_multicast(to, b_map, full, kBlocksBelow << rank_right * kDown,
+                                                 from_row, from_column);
                     else
                         kiln::tma_load(to, b_map, full, from_row, from_column);
                 }
@@ -136,130 +138,108 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, unsig
             turn.advance();
         }
     }
-}
-
-using Sums = kiln::WgmmaSums<BN>;
-
-// Each element's place follows from wgmma_row and wgmma_column: a warp has 16 rows, and a thread two of them,
-// 8 apart, with two neighbouring columns out of each 8.
-__device__ __forceinline__ void store_directly(const Sums& sums, float* c, int m, int n, unsigned first_row,
-                                               unsigned first_column, unsigned lane) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const i64 row = static_cast<i64>(first_row) + lane / 4 + half * 8;
-        if (row >= m) continue;
-        float* const c_row = c + row * n;
-#pragma unroll
-        for (int i = 0; i < BN / 2; i += 4) {
-            const i64 column = static_cast<i64>(first_column) + i * 2 + lane % 4 * 2;
-            const kiln::Vec<float, 2> pair = {{sums.values[i + half * 2], sums.values[i + half * 2 + 1]}};
-            if (column < n) kiln::store(c_row + column, pair);
-        }
-    }
-}
-
-// Through two boxes of 16 x 32 in shared memory, `staging`, while the accelerator still reads the other one.
-__device__ __forceinline__ void store_by_tma(const Sums& sums, const kiln::TensorMap& c_map,
-                                             kiln::TmaStores& stores, unsigned char* staging, unsigned& box,
-                                             unsigned first_row, unsigned first_column, unsigned lane) {
-    const unsigned row = lane / 4;
-    // Lanes of odd rows write the third and fourth 8 columns when others write the first and second: with
-    // the swizzle this makes the accesses of half a warp fall into different banks.
-    const bool is_odd = row % 2 != 0;
-#pragma unroll
-    for (int part = 0; part < BN / kStoreColumns; ++part) {
-        unsigned char* const to = staging + box * kStoreBytes;
-        if (lane == 0) stores.wait_read<1>();
-        __syncwarp();
-#pragma unroll
-        for (int eight = 0; eight < 4; ++eight) {
-            const int i = (part * 4 + eight) * 4, swapped = (part * 4 + (eight ^ 2)) * 4;
-            const unsigned byte = (is_odd ? eight ^ 2 : eight) * 32 + lane % 4 * 8;
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int j = half * 2;
-                const kiln::Vec<float, 2> pair = {
-                    {is_odd ? sums.values[swapped + j] : sums.values[i + j],
-                     is_odd ? sums.values[swapped + j + 1] : sums.values[i + j + 1]}};
-                *reinterpret_cast<kiln::Vec<float, 2>*>(to + kiln::swizzled(row + half * 8, byte)) = pair;
-            }
-        }
-        kiln::fence_async_proxy();
-        __syncwarp();
-        if (lane == 0) {
-            stores.store(c_map, to, static_cast<int>(first_row),
-                         static_cast<int>(first_column + part * kStoreColumns));
-            stores.commit();
-        }
-        box ^= 1u;
+    // Other blocks of the cluster arrive at this one's barriers; it may not end before they have.
+    if constexpr (kSharers > 1) {
+        for (int stage = 0; stage < STAGES; ++stage, turn.advance())
+            kiln::barrier_wait(&shared.empty[turn.stage], turn.parity ^ 1u);
     }
 }
 
 // By the warpgroup `consumer`.
-__device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, unsigned steps, unsigned consumer,
+__device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps steps, unsigned consumer,
                                         float* c, int m, int n, const kiln::TensorMap& c_map) {
     const unsigned warp = threadIdx.x / 32 % 4;
     const unsigned lane = threadIdx.x % 32;
-    // What this warp has read of a stage may be overwritten, here and, as tiles of B go to all of them,
-    // from any block of the cluster.
+    const unsigned part = PINGPONG ? 0 : consumer;  // of the tile's rows
+    // What this warp has read of a stage may be overwritten, here and, as tiles go to others as well, from
+    // any block of the cluster.
     const auto release = [&](unsigned stage) {
-        if (lane < kClusterSize) {
-            if constexpr (kClusterSize > 1)
+        if (lane < kSharers) {
+            if constexpr (kSharers > 1)
                 kiln::barrier_arrive_at(&shared.empty[stage], lane);
             else
                 kiln::barrier_arrive(&shared.empty[stage]);
         }
     };
-    unsigned char* const staging = shared.stores + (consumer * 4 + warp) * 2 * kStoreBytes;
+    unsigned char* const staging = shared.stores + (consumer * 4 + warp) * 2 * kiln::kStoreBoxBytes;
     kiln::TmaStores stores;
     unsigned box = 0;
     Turn turn;
     Sums sums[kSums];
+    unsigned turn_to_multiply = 0;
+    if (PINGPONG && consumer == 1) kiln::named_barrier_arrive(2, 256);
     while (tiles.advance()) {
+        if (PINGPONG && turn_to_multiply++ % 2 != consumer) {
+            turn.skip(steps.count);
+            continue;
+        }
+        // A barrier tells apart two phases in a row only, so a warpgroup begins when the other has waited for
+        // all of its stages; by then its last matrix instructions still run.
+        if (PINGPONG) kiln::named_barrier_sync(2 + consumer, 256);
         unsigned last_stage = 0;
-        for (unsigned step = 0; step < steps; ++step) {
+        for (unsigned step = 0; step < steps.count; ++step) {
             kiln::barrier_wait(&shared.full[turn.stage], turn.parity);
-            const kiln::u64 a = kiln::wgmma_k_major(shared.a(turn.stage)) +
-                                kiln::wgmma_advance(consumer * kSums * 64 * kRowBytes);
-            const kiln::u64 b = kiln::wgmma_mn_major(shared.b(turn.stage), kSliceBytesB);
-            kiln::wgmma_fence();
-#pragma unroll
-            for (int depth = 0; depth < kDepth; depth += 16) {
-#pragma unroll
-                for (int i = 0; i < kSums; ++i)
-                    kiln::wgmma<T, false, true>(
-                        sums[i], a + kiln::wgmma_advance(i * 64 * kRowBytes + depth * sizeof(T)),
-                        b + kiln::wgmma_advance(depth * kRowBytes), depth != 0 || step != 0);
-            }
-            kiln::wgmma_commit();
+            kiln::multiply_stage<T>(sums, shared.a(turn.stage) + part * kSums * 64 * kRowBytes,
+                                    shared.b(turn.stage), kSliceBytesB, step != 0);
             // The next stage is multiplied while this group goes on; only the one before has to end.
             kiln::wgmma_wait<1>(sums);
             if (step != 0) release(last_stage);
             last_stage = turn.stage;
             turn.advance();
         }
+        if (PINGPONG) kiln::named_barrier_arrive(2 + (consumer ^ 1), 256);
         kiln::wgmma_wait<0>(sums);
+        if (kSplit > 1) {
+            // Nobody reads the ring any more once all are here, and nothing more comes into it.
+            kiln::named_barrier_sync(1, kConsumers * 128);
+#pragma unroll
+            for (int i = 0; i < kSums; ++i) {
+#pragma unroll
+                for (int j = 0; j < BN / 2; ++j)
+                    if (steps.count == 0) sums[i].values[j] = 0;
+                kiln::share_sums<kConsumers * 128>(
+                    sums[i],
+                    reinterpret_cast<kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * kConsumers * 128,
+                    threadIdx.x - 128);
+            }
+            return;
+        }
         release(last_stage);
 #pragma unroll
         for (int i = 0; i < kSums; ++i) {
-            const unsigned row = tiles.row + ((consumer * kSums + i) * 4 + warp) * 16;
+            const unsigned row = tiles.row + ((part * kSums + i) * 4 + warp) * 16;
             if constexpr (TMA_STORE)
-                store_by_tma(sums[i], c_map, stores, staging, box, row, tiles.column, lane);
+                kiln::store_sums_by_tma(sums[i], c_map, stores, staging, box, row, tiles.column, lane);
             else
-                store_directly(sums[i], c, m, n, row, tiles.column, lane);
+                kiln::store_sums(sums[i], c, m, n, row, tiles.column, lane);
         }
     }
     if (TMA_STORE && lane == 0) stores.wait_read<0>();
 }
 
-extern "C" __global__ __launch_bounds__(384, 1) void gemm_wgmma(
+// After the blocks of the cluster have left their sums of the tile: the rank's part of the columns.
+__device__ __forceinline__ void add_up(const Shared& shared, Tiles tiles, unsigned consumer, float* c, int m,
+                                       int n) {
+    const unsigned warp = threadIdx.x / 32 % 4;
+    const unsigned lane = threadIdx.x % 32;
+    if (!tiles.advance()) return;
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) {
+        kiln::store_shared_sums<static_cast<int>(kSplit), kConsumers * 128, BN>(
+            reinterpret_cast<const kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * kConsumers * 128,
+            threadIdx.x - 128, kiln::cluster_rank(), c, m, n,
+            tiles.row + ((consumer * kSums + i) * 4 + warp) * 16, tiles.column, lane);
+    }
+}
+
+extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void gemm_wgmma(
     int m, int n, int k, const T* a, const T* b, float* c, const __grid_constant__ kiln::TensorMap a_map,
     const __grid_constant__ kiln::TensorMap b_map, const __grid_constant__ kiln::TensorMap c_map) {
     Shared shared;
     shared.tiles = kiln::dynamic_shared<unsigned char>();
     shared.stores = shared.tiles + STAGES * (kTileBytesA + kTileBytesB);
-    shared.full =
-        reinterpret_cast<kiln::Barrier*>(shared.stores + (TMA_STORE ? kConsumers * 8 * kStoreBytes : 0));
+    shared.full = reinterpret_cast<kiln::Barrier*>(shared.stores +
+                                                   (TMA_STORE ? kConsumers * 8 * kiln::kStoreBoxBytes : 0));
     shared.empty = shared.full + STAGES;
     static_cast<void>(a);
     static_cast<void>(b);
@@ -270,27 +250,36 @@ extern "C" __global__ __launch_bounds__(384, 1) void gemm_wgmma(
         if (TMA_STORE) kiln::tma_prefetch(c_map);
         for (int stage = 0; stage < STAGES; ++stage) {
             kiln::barrier_init(&shared.full[stage], 1);
-            kiln::barrier_init(&shared.empty[stage], kConsumers * 4 * kClusterSize);
+            kiln::barrier_init(&shared.empty[stage], kReaders * 4 * kSharers);
         }
         kiln::barrier_init_fence();
     }
-    if constexpr (kClusterSize > 1)
-        kiln::cluster_sync();
+    if constexpr (kSharers > 1)
+        kiln::cluster_meet();
     else
         __syncthreads();
 
     const Tiles tiles(m, n);
-    const unsigned steps = (static_cast<unsigned>(k) + kDepth - 1) / kDepth;
+    Steps steps = {0, (static_cast<unsigned>(k) + kDepth - 1) / kDepth};
+    if constexpr (kSplit > 1) {
+        const unsigned rank = kiln::cluster_rank();
+        steps = {steps.count * rank / kSplit, steps.count * (rank + 1) / kSplit};
+        steps.count -= steps.first;
+    }
     // The same for all lanes, which the compiler can't tell from threadIdx.
     const unsigned group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-    // 384 threads begin with 168 registers each: 128 * 40 + 256 * 232 are as many.
     if (group == 0) {
-        kiln::release_registers<40>();
+        if constexpr (kMovesRegisters) kiln::release_registers<kProducerRegisters>();
         if (threadIdx.x < 32 && kiln::elect_one()) produce(shared, tiles, steps, a_map, b_map);
+        if constexpr (kSplit > 1) kiln::cluster_sync();
     } else {
-        kiln::claim_registers<232>();
+        if constexpr (kMovesRegisters) kiln::claim_registers<kConsumerRegisters>();
         consume(shared, tiles, steps, group - 1, c, m, n, c_map);
+        if constexpr (kSplit > 1) {
+            kiln::cluster_sync();
+            add_up(shared, tiles, group - 1, c, m, n);
+        }
     }
-    // Until all have ended, blocks of the cluster arrive at each other's barriers.
-    if constexpr (kClusterSize > 1) kiln::cluster_sync();
+    // Until all are here, blocks of the cluster read each other's sums.
+    if constexpr (kSplit > 1) kiln::cluster_meet();
 }

@@ -1,60 +1,97 @@
 // histogram: counts of byte values, by atomics in shared memory
 //
-// Each block counts in shared memory, in REPLICAS tables that its warps share out, so that equal values of
-// several warps do not wait for each other; a table's pitch of 257 puts the same value of two tables into
-// different banks. At its end a block adds what it counted to the counts in global memory.
+// Each block counts in shared memory, in tables of LANES counters per value. Neighbouring threads take different
+// ones of them; with 32 each lane of a warp has a bank of its own, whatever the values are. The block's warps share
+// REPLICAS tables out, a table's pitch putting the same counter of two tables into different banks. At its end a
+// block adds what it counted to the counts in global memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  histogram
 //@ param   VEC       int in 1, 4, 8, 16 = 16                 "bytes per access"
-//@ param   REPLICAS  int in 1, 2, 4, 8, 16 = 8               "tables per block"
-//@ param   THREADS   int in 256, 512, 1024 = 512             "threads per block"
-//@ param   BLOCKS    int in 132, 264, 528, 1056 = 528        "blocks at most"
-//@ size    n = 67108864 test 100003
+//@ param   UNROLL    int in 1, 2, 4 = 4                      "accesses under way per thread"
+//@ param   LANES     int in 1, 8, 16, 32 = 32                "counters per value in a table"
+//@ param   REPLICAS  int in 1, 2, 4, 8, 16 = 1               "tables per block"
+//@ param   THREADS   int in 256, 512, 1024 = 1024            "threads per block"
+//@ param   BLOCKS    int in 132, 264, 528, 1056 = 264        "blocks at most"
+//@ param   STREAM    bool = true                              "loads leave nothing in L1"
+//@ size    n = 268435456 test 100003
 //@ input   x [n]
 //@ inout   counts [256] = 0 by histogram_reference exact "the counts are added to it"
 //@ naive   histogram_naive
 //@ block   THREADS
-//@ grid    min(BLOCKS, ceil_div(n, THREADS * VEC))
-//@ shared  static REPLICAS * 257 * sizeof(uint32_t)
-#include "kiln/device.h"
+//@ grid    min(BLOCKS, ceil_div(n, THREADS * VEC * UNROLL))
+//@ shared  static REPLICAS * (256 * LANES + 1) * sizeof(uint32_t)
+#include "kiln/stream.h"
 
 using kiln::i64;
 
 constexpr int kValues = 256;
-constexpr int kPitch = kValues + 1;
+constexpr int kPitch = kValues * LANES + 1;
 constexpr int kThreadsPerTable = THREADS / REPLICAS;
+constexpr i64 kStep = static_cast<i64>(THREADS) * VEC * UNROLL;  // bytes that a block takes at once
+#if defined(__CUDA_ARCH__)
+constexpr int kLanesAtOnce = LANES;
+#else
+constexpr int kLanesAtOnce = kiln::min(LANES, 8);  // 1024 threads leave each 64 registers on RDNA
+#endif
 // A block's counts have 32 bits; before they could overflow it adds them to the global ones.
 constexpr i64 kLargestRound = 1ll << 31;
+
+// Whole accesses are taken apart as words: a byte's place in the table is a shift and a mask of its word.
+template <int WIDTH>
+__device__ __forceinline__ void count_vector(unsigned* table, const kiln::Vec<unsigned char, WIDTH>& bytes) {
+    if constexpr (WIDTH % 4 == 0) {
+        using Words = kiln::Vec<unsigned, WIDTH / 4>;
+        const auto words = __builtin_bit_cast(Words, bytes);
+#pragma unroll
+        for (int w = 0; w < WIDTH / 4; ++w) {
+#pragma unroll
+            for (int byte = 0; byte < 4; ++byte) atomicAdd(&table[(words[w] >> 8 * byte & 255u) * LANES], 1u);
+        }
+    } else {
+#pragma unroll
+        for (int v = 0; v < WIDTH; ++v) atomicAdd(&table[bytes[v] * LANES], 1u);
+    }
+}
 
 extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, const unsigned char* __restrict__ x,
                                                                 unsigned long long* counts) {
     __shared__ unsigned tables[REPLICAS * kPitch];
     const int thread = threadIdx.x;
-    unsigned* const table = tables + thread / kThreadsPerTable * kPitch;
-    const i64 stride = static_cast<i64>(gridDim.x) * THREADS;
+    unsigned* const table = tables + thread / kThreadsPerTable * kPitch + thread % LANES;
     const bool aligned = reinterpret_cast<kiln::u64>(x) % VEC == 0;
 
     for (i64 begin = 0; begin < n; begin += kLargestRound) {
         const unsigned char* const from = x + begin;
         const i64 count = kiln::min(n - begin, kLargestRound);
-        const i64 vectors = aligned ? count / VEC : 0;
         for (int i = thread; i < REPLICAS * kPitch; i += THREADS) tables[i] = 0;
         __syncthreads();
 
-        const i64 first = static_cast<i64>(blockIdx.x) * THREADS + thread;
-        for (i64 i = first; i < vectors; i += stride) {
-            const auto values = kiln::load<VEC>(from + i * VEC);
+#pragma unroll 1
+        for (i64 first = blockIdx.x * kStep; first < count; first += gridDim.x * kStep) {
+            if (aligned && first + kStep <= count) {
+                kiln::Vec<unsigned char, VEC> values[UNROLL];
 #pragma unroll
-            for (int v = 0; v < VEC; ++v) atomicAdd(&table[values[v]], 1u);
+                for (int u = 0; u < UNROLL; ++u)
+                    values[u] = kiln::stream_load<VEC, STREAM>(from + first + (u * THREADS + thread) * VEC);
+#pragma unroll
+                for (int u = 0; u < UNROLL; ++u) count_vector(table, values[u]);
+            } else {
+                const i64 end = kiln::min(count, first + kStep);
+                for (i64 i = first + thread; i < end; i += THREADS) atomicAdd(&table[from[i] * LANES], 1u);
+            }
         }
-        for (i64 i = vectors * VEC + first; i < count; i += stride) atomicAdd(&table[from[i]], 1u);
         __syncthreads();
 
         for (int value = thread; value < kValues; value += THREADS) {
             unsigned sum = 0;
 #pragma unroll
-            for (int replica = 0; replica < REPLICAS; ++replica) sum += tables[replica * kPitch + value];
+            for (int replica = 0; replica < REPLICAS; ++replica) {
+                // Neighbouring values begin with another counter each, since LANES may be all banks.
+#pragma unroll kLanesAtOnce
+                for (int lane = 0; lane < LANES; ++lane)
+                    sum += tables[replica * kPitch + value * LANES + (lane + value) % LANES];
+            }
             if (sum != 0) atomicAdd(&counts[value], static_cast<unsigned long long>(sum));
         }
         __syncthreads();

@@ -1,17 +1,23 @@
 // layer_norm: y = (x - mean) / sqrt(variance + 1e-5) * weight + bias for each row; the row is read once
 //
-// A block per row. The variance is the mean of squared differences from the mean, which takes a second pass over
-// the registers and does not cancel. Rows longer than THREADS * VEC * ITEMS, or not aligned to VEC elements, are
-// read three times.
+// THREADS threads hold a row, and a block has ROWS of them. The variance is the mean of squared differences from the
+// mean, which takes a second pass over the registers and does not cancel. Of long rows shared memory holds a part,
+// STASH accesses per thread, so that a multiprocessor has room for two of them. Rows longer than THREADS * VEC *
+// (ITEMS + STASH), or not aligned to VEC elements, are read three times. On an H200 4 to 16 ITEMS and few threads do
+// best; blocks that walk over rows, keep weight and bias, or read a row ahead did worse.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  layer_norm
 //@ param   T        type in half, bfloat16, float = half      "element type of all"
-//@ param   THREADS  int in 32, 64, 128, 256, 512, 1024 = 256  "threads per row"
+//@ param   THREADS  int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
+//@ param   ROWS     int in 1, 2, 4, 8 = 1                     "rows per block"
 //@ param   VEC      int in 1, 2, 4, 8 = 8                     "elements per access"
-//@ param   ITEMS    int in 1, 2, 4, 8 = 2                     "accesses per thread that fit its registers"
+//@ param   ITEMS    int in 1, 2, 4, 8, 16 = 4                 "accesses per thread that fit its registers"
+//@ param   STASH    int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that are held in shared memory besides"
+//@ param   DEPENDENT bool = false                             "may begin while the kernel before it still runs"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require threads * (VEC * ITEMS + 36) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
+//@ require threads * (VEC * ITEMS * sizeof(T) / 4 + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
+//@ require STASH == 0 || VEC * sizeof(T) >= 4  "a part of the row in shared memory takes accesses of 4 bytes or more"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1009
 //@ input   x [rows, cols]
@@ -20,59 +26,95 @@
 //@ output  y [rows, cols] by layer_norm_reference
 //@ flops   8 * rows * cols
 //@ naive   layer_norm_naive
-//@ block   THREADS
-//@ grid    rows
-#include "kiln/reduce.h"
+//@ dependent DEPENDENT
+//@ block   THREADS, ROWS
+//@ shared  THREADS * ROWS * STASH * VEC * sizeof(T)
+//@ grid    ceil_div(rows, ROWS)
+#include "kiln/launch.h"
 #include "kiln/row.h"
 
 using kiln::i64;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, STASH>;
 
 constexpr float kEpsilon = 1e-5f;
+// Blocks that a multiprocessor shall have registers for; 0: as the compiler likes.
+constexpr int kResident = STASH > 0 && THREADS * ROWS <= 512 ? 2 : 0;
 
-extern "C" __global__ __launch_bounds__(THREADS) void layer_norm(long long rows, int cols, const T* __restrict__ x,
-                                                                 const T* __restrict__ weight,
-                                                                 const T* __restrict__ bias, T* __restrict__ y) {
+// Two reductions in turn, each with parts of its own.
+struct Parts {
+    float mean[kiln::kRowParts<THREADS, ROWS>];
+    float squares[kiln::kRowParts<THREADS, ROWS>];
+};
+
+__device__ __forceinline__ float reduce(float value, float* parts) {
+    return kiln::row_reduce<THREADS, ROWS>(value, kiln::Sum{}, parts);
+}
+
+// x and y: this thread's row. All threads of the block take part; those behind the last row write nothing.
+__device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols, const T* __restrict__ x,
+                                          const T* __restrict__ weight, const T* __restrict__ bias,
+                                          T* __restrict__ y) {
+    const float per_element = 1.0f / static_cast<float>(cols);
+    Row row;
+    if constexpr (STASH > 0)
+        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * (THREADS * STASH * VEC * sizeof(T)));
+    row.load(x, cols);
+    float sum = 0.0f;
+    row.visit(cols, [&](float value, int, int) { sum += value; });
+    const float mean = reduce(sum, parts.mean) * per_element;
+    row.reread();
+    float squares = 0.0f;
+    row.visit(cols, [&](float value, int, int) { squares += (value - mean) * (value - mean); });
+    const float scale = rsqrtf(reduce(squares, parts.squares) * per_element + kEpsilon);
+    row.reread();
+    if (!is_there) return;
+    kiln::Vec<T, VEC> weights, biases;
+    row.write(
+        y, cols,
+        [&](int, int col) {
+            weights = kiln::load<VEC>(weight + col);
+            biases = kiln::load<VEC>(bias + col);
+        },
+        [&](float value, int, int v) {
+            return (value - mean) * scale * static_cast<float>(weights[v]) + static_cast<float>(biases[v]);
+        });
+}
+
+extern "C" __global__ __launch_bounds__(THREADS * ROWS, kResident) void layer_norm(long long rows, int cols,
+                                                                        const T* __restrict__ x,
+                                                                        const T* __restrict__ weight,
+                                                                        const T* __restrict__ bias,
+                                                                        T* __restrict__ y) {
+    __shared__ Parts parts;
+    if constexpr (DEPENDENT) {
+        kiln::wait_for_previous_grid();
+        kiln::let_next_grid_start();
+        x = kiln::after_previous_grid(x);
+        weight = kiln::after_previous_grid(weight);
+        bias = kiln::after_previous_grid(bias);
+    }
+    const i64 place = static_cast<i64>(blockIdx.x) * ROWS + threadIdx.y;
+    const bool is_there = place < rows;
     const bool in_registers =
         Row::fits(x, cols) && Row::fits(y, cols) && Row::fits(weight, cols) && Row::fits(bias, cols);
-    const float per_element = 1.0f / static_cast<float>(cols);
-    x += static_cast<i64>(blockIdx.x) * cols;
-    y += static_cast<i64>(blockIdx.x) * cols;
+    x += kiln::min(place, rows - 1) * cols;
+    y += place * cols;
     if (in_registers) {
-        Row row;
-        row.load(x, cols, 0.0f);
-        float sum = 0.0f;
-        row.visit(cols, [&](float& value, int) { sum += value; });
-        const float mean = kiln::block_reduce<THREADS>(sum, kiln::Sum{}) * per_element;
-        float squares = 0.0f;
-        row.visit(cols, [&](float& value, int) {
-            value -= mean;
-            squares += value * value;
-        });
-        const float scale = rsqrtf(kiln::block_reduce<THREADS>(squares, kiln::Sum{}) * per_element + kEpsilon);
-        Row factors;
-        factors.load(weight, cols, 0.0f);
-        Row offsets;
-        offsets.load(bias, cols, 0.0f);
-#pragma unroll
-        for (int item = 0; item < ITEMS; ++item) {
-#pragma unroll
-            for (int v = 0; v < VEC; ++v)
-                row.values[item][v] = row.values[item][v] * scale * factors.values[item][v] + offsets.values[item][v];
-        }
-        row.store(y, cols);
+        norm_held(parts, is_there, cols, x, weight, bias, y);
         return;
     }
+    const float per_element = 1.0f / static_cast<float>(cols);
     float sum = 0.0f;
-    for (i64 col = threadIdx.x; col < cols; col += THREADS) sum += static_cast<float>(x[col]);
-    const float mean = kiln::block_reduce<THREADS>(sum, kiln::Sum{}) * per_element;
+    for (int col = threadIdx.x; col < cols; col += THREADS) sum += static_cast<float>(x[col]);
+    const float mean = reduce(sum, parts.mean) * per_element;
     float squares = 0.0f;
-    for (i64 col = threadIdx.x; col < cols; col += THREADS) {
+    for (int col = threadIdx.x; col < cols; col += THREADS) {
         const float difference = static_cast<float>(x[col]) - mean;
         squares += difference * difference;
     }
-    const float scale = rsqrtf(kiln::block_reduce<THREADS>(squares, kiln::Sum{}) * per_element + kEpsilon);
-    for (i64 col = threadIdx.x; col < cols; col += THREADS)
+    const float scale = rsqrtf(reduce(squares, parts.squares) * per_element + kEpsilon);
+    if (!is_there) return;
+    for (int col = threadIdx.x; col < cols; col += THREADS)
         y[col] = T((static_cast<float>(x[col]) - mean) * scale * static_cast<float>(weight[col]) +
                    static_cast<float>(bias[col]));
 }

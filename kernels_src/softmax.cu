@@ -1,61 +1,107 @@
-// softmax: softmax of a matrix's rows, a block per row; the row is read once and stays in registers
+// softmax: softmax of a matrix's rows; a row is read once and stays in registers
 //
-// Rows longer than THREADS * VEC * ITEMS, or not aligned to VEC elements, are read twice: the first time for the
-// maximum and the sum together (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018).
+// THREADS threads hold a row, and a block has ROWS of them. Exponentials are kept as floats, or computed a second time
+// from the row as it was read (AGAIN), which takes half the registers of 16-bit types; then shared memory can hold a
+// part of it, STASH accesses per thread, so that a multiprocessor has room for two long rows. Rows longer than THREADS
+// * VEC * (ITEMS + STASH), or not aligned to VEC elements, are read twice: the first time for the maximum and the sum
+// together (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018).
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  softmax
 //@ param   T        type in half, bfloat16, float = half   "element type of x and y"
-//@ param   THREADS  int in 32, 64, 128, 256, 512, 1024 = 256  "threads per row"
+//@ param   THREADS  int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
+//@ param   ROWS     int in 1, 2, 4, 8 = 1                  "rows per block"
 //@ param   VEC      int in 1, 2, 4, 8 = 8                  "elements per access"
-//@ param   ITEMS    int in 1, 2, 4, 8 = 2                  "accesses per thread that fit its registers"
+//@ param   ITEMS    int in 1, 2, 4, 8, 16 = 4              "accesses per thread that fit its registers"
+//@ param   STASH    int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that are held in shared memory besides"
+//@ param   AGAIN    bool = false                           "compute exponentials twice instead of keeping them"
+//@ param   DEPENDENT bool = false                          "may begin while the kernel before it still runs"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require threads * (VEC * ITEMS + 36) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
+//@ require threads * ((AGAIN ? VEC * ITEMS * sizeof(T) / 4 : VEC * ITEMS) + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, fewer threads, or AGAIN=true"
+//@ require STASH == 0 || (AGAIN && VEC * sizeof(T) >= 4)  "with a part of the row in shared memory AGAIN is true, and an access has 4 bytes or more"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1009
 //@ input   x [rows, cols]
 //@ output  y [rows, cols] by softmax_reference
 //@ flops   5 * rows * cols
 //@ naive   softmax_naive
-//@ block   THREADS
-//@ grid    rows
-#include "kiln/reduce.h"
+//@ dependent DEPENDENT
+//@ block   THREADS, ROWS
+//@ shared  THREADS * ROWS * STASH * VEC * sizeof(T)
+//@ grid    ceil_div(rows, ROWS)
+#include "kiln/launch.h"
 #include "kiln/row.h"
 #include "kiln/softmax.h"
 
 using kiln::i64;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, STASH>;
 
-extern "C" __global__ __launch_bounds__(THREADS) void softmax(long long rows, int cols, const T* __restrict__ x,
-                                                              T* __restrict__ y) {
+// Blocks that a multiprocessor shall have registers for; 0: as the compiler likes.
+constexpr int kResident = STASH > 0 && THREADS * ROWS <= 512 ? 2 : 0;
+
+// Two reductions in turn, each with parts of its own, or one of both.
+union Parts {
+    struct {
+        float max[kiln::kRowParts<THREADS, ROWS>];
+        float sum[kiln::kRowParts<THREADS, ROWS>];
+    };
+    kiln::MaxAndSum both[kiln::kRowParts<THREADS, ROWS>];
+};
+
+// x and y: this thread's row. All threads of the block take part; those behind the last row write nothing.
+__device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, int cols, const T* __restrict__ x,
+                                             T* __restrict__ y) {
+    Row row;
+    if constexpr (STASH > 0)
+        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * (THREADS * STASH * VEC * sizeof(T)));
+    row.load(x, cols);
+    float largest = kiln::kMinusInfinity;
+    row.visit(cols, [&](float value, int, int) { largest = fmaxf(largest, value); });
+    largest = kiln::row_reduce<THREADS, ROWS>(largest, kiln::Max{}, parts.max);
+    if constexpr (AGAIN) row.reread();
+    const auto power = [&](float value) { return exp2f((value - largest) * kiln::kLog2E); };
+    float powers[AGAIN ? 1 : ITEMS][VEC];
+    float sum = 0.0f;
+    row.visit(cols, [&](float value, int item, int v) {
+        const float weight = power(value);
+        if constexpr (!AGAIN) powers[item][v] = weight;
+        sum += weight;
+    });
+    const float factor = 1.0f / kiln::row_reduce<THREADS, ROWS>(sum, kiln::Sum{}, parts.sum);
+    if constexpr (AGAIN) row.reread();
+    if (!is_there) return;
+    row.write(
+        y, cols, [](int, int) {},
+        [&](float value, int item, int v) { return (AGAIN ? power(value) : powers[AGAIN ? 0 : item][v]) * factor; });
+}
+
+extern "C" __global__ __launch_bounds__(THREADS * ROWS, kResident) void softmax(long long rows, int cols, const T* __restrict__ x,
+                                                                     T* __restrict__ y) {
+    __shared__ Parts parts;
+    if constexpr (DEPENDENT) {
+        kiln::wait_for_previous_grid();
+        kiln::let_next_grid_start();
+        x = kiln::after_previous_grid(x);
+    }
+    const i64 place = static_cast<i64>(blockIdx.x) * ROWS + threadIdx.y;
+    const bool is_there = place < rows;
     const bool in_registers = Row::fits(x, cols) && Row::fits(y, cols);
-    x += static_cast<i64>(blockIdx.x) * cols;
-    y += static_cast<i64>(blockIdx.x) * cols;
+    x += kiln::min(place, rows - 1) * cols;
+    y += place * cols;
     if (in_registers) {
-        Row row;
-        row.load(x, cols, kiln::kMinusInfinity);
-        float largest = kiln::kMinusInfinity;
-        row.visit(cols, [&](float& value, int) { largest = fmaxf(largest, value); });
-        largest = kiln::block_reduce<THREADS>(largest, kiln::Max{});
-        float sum = 0.0f;
-        row.visit(cols, [&](float& value, int) {
-            value = exp2f((value - largest) * kiln::kLog2E);
-            sum += value;
-        });
-        const float factor = 1.0f / kiln::block_reduce<THREADS>(sum, kiln::Sum{});
-        row.visit(cols, [&](float& value, int) { value *= factor; });
-        row.store(y, cols);
+        softmax_held(parts, is_there, cols, x, y);
         return;
     }
     auto seen = kiln::OnlineSoftmax::none();
     float sum = 0.0f;
-    for (i64 col = threadIdx.x; col < cols; col += THREADS) {
+    for (int col = threadIdx.x; col < cols; col += THREADS) {
         const float value = static_cast<float>(x[col]) * kiln::kLog2E;
         if (value > seen.max) sum *= seen.raise(value);
         sum += seen.weight(value);
     }
-    const auto all = kiln::block_reduce<THREADS>(kiln::MaxAndSum{seen.max, sum}, kiln::MaxSum{});
+    const auto all = kiln::row_reduce<THREADS, ROWS>(kiln::MaxAndSum{seen.max, sum}, kiln::MaxSum{}, parts.both);
     const float factor = 1.0f / all.sum;
-    for (i64 col = threadIdx.x; col < cols; col += THREADS)
+    if (!is_there) return;
+    for (int col = threadIdx.x; col < cols; col += THREADS)
         y[col] = T(exp2f(static_cast<float>(x[col]) * kiln::kLog2E - all.max) * factor);
 }

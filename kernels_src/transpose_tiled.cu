@@ -13,14 +13,17 @@
 //
 //@ kernel  transpose_tiled
 //@ param   T        type in half, bfloat16, float, double = float  "element type"
-//@ param   TILE     int in 32, 64 = 64              "rows and columns of a tile"
-//@ param   THREADS  int in 64, 128, 256, 512 = 128  "threads per block"
+//@ param   TILE     int in 32, 64, 128 = 64         "rows and columns of a tile"
+//@ param   THREADS  int in 64, 128, 256, 512 = 256  "threads per block"
 //@ param   VEC      int in 1, 2, 4, 8 = 4           "elements per access to global memory"
 //@ param   PAD      int in 0, 1, 2, 4, 8 = 0        "extra elements per row of the tile"
 //@ param   SWIZZLE  bool = true                     "exchange groups of elements within the rows of the tile, instead of PAD"
+//@ param   PAIRS    bool = true                     "elements of 16 bits leave the tile two columns at a time"
+//@ param   GROUP    int in 1, 8, 32 = 1             "rows of tiles that blocks walk down before they go on to the next column of tiles"
 //@ require VEC * sizeof(T) <= 16           "one access moves 16 bytes at most"
 //@ require TILE * TILE >= THREADS * VEC    "each thread needs a vector of the tile to move"
 //@ require !(SWIZZLE && PAD != 0)          "PAD and SWIZZLE serve the same purpose; choose PAD = 0 or SWIZZLE = false"
+//@ require PAIRS || sizeof(T) == 2         "only elements of 16 bits can leave the tile in pairs or not; for others leave PAIRS = true"
 //@ block   THREADS
 //@ grid    ceil_div(cols, TILE) * ceil_div(rows, TILE)
 //@ shared  static TILE * (TILE + PAD) * sizeof(T)
@@ -113,19 +116,57 @@ __device__ __forceinline__ void write_tile(const T* tile, T* __restrict__ out, i
     }
 }
 
+// The same for two neighbouring columns at once: an access to shared memory moves 4 bytes instead of 2. Groups of the
+// swizzle are as large, and an even pitch keeps them aligned.
+constexpr int kPairSteps = TILE * TILE / 2 / VEC / THREADS;
+constexpr bool kInPairs = PAIRS && kSize == 2 && VEC > 1 && kPitch % 2 == 0 && kPairSteps > 0;
+// Blocks that a multiprocessor shall have registers for; 0: as the compiler likes, which is too few for pairs.
+constexpr int kResident = kInPairs && THREADS >= 128 ? 1024 / THREADS : 0;
+
+__device__ __forceinline__ void write_pairs(const T* tile, T* __restrict__ out, i64 pitch, int rows, int cols,
+                                            int thread) {
+    constexpr int kAcross = Walk<VEC>::kAcross, kPairs = TILE / 2;
+#pragma unroll 2
+    for (int step = 0; step < kPairSteps; ++step) {
+        const int i = step * THREADS + thread;
+        const int row = i / kAcross % kPairs * 2;
+        const int col = (i / kAcross / kPairs * kAcross + i % kAcross) * VEC;
+        if (row >= rows || col >= cols) continue;
+        kiln::Vec<T, VEC> values[2];
+#pragma unroll
+        for (int v = 0; v < VEC; ++v) {
+            const auto pair = kiln::load<2>(tile + place(col + v, row));
+            values[0][v] = pair[0];
+            values[1][v] = pair[1];
+        }
+        T* const to = out + row * pitch + col;
+        kiln::store(to, values[0]);
+        if (row + 1 < rows) kiln::store(to + pitch, values[1]);
+    }
+}
+
 __device__ __forceinline__ bool is_aligned(const T* matrix, int pitch) {
     return pitch % VEC == 0 && reinterpret_cast<kiln::u64>(matrix) % (VEC * sizeof(T)) == 0;
 }
 
-extern "C" __global__ __launch_bounds__(THREADS) void transpose_tiled(int rows, int cols,
-                                                                      const T* __restrict__ in,
-                                                                      T* __restrict__ out) {
+extern "C" __global__ __launch_bounds__(THREADS, kResident) void transpose_tiled(int rows, int cols,
+                                                                                 const T* __restrict__ in,
+                                                                                 T* __restrict__ out) {
     alignas(16) __shared__ T tile[TILE * kPitch];
 
     // The grid is a line, since its y and z extents could not hold every size.
     const unsigned blocks_per_row = (static_cast<unsigned>(cols) + TILE - 1) / TILE;
-    const int first_row = static_cast<int>(blockIdx.x / blocks_per_row) * TILE;
-    const int first_col = static_cast<int>(blockIdx.x % blocks_per_row) * TILE;
+    unsigned tile_row = blockIdx.x / blocks_per_row, tile_col = blockIdx.x % blocks_per_row;
+    if constexpr (GROUP > 1) {
+        // A strip of GROUP rows of tiles, column by column; the last strip may be lower.
+        const unsigned strip = tile_row / GROUP * GROUP;
+        const unsigned in_strip = blockIdx.x - strip * blocks_per_row;
+        const unsigned height = kiln::min<unsigned>(GROUP, gridDim.x / blocks_per_row - strip);
+        tile_row = strip + in_strip % height;
+        tile_col = in_strip / height;
+    }
+    const int first_row = static_cast<int>(tile_row) * TILE;
+    const int first_col = static_cast<int>(tile_col) * TILE;
     const int rows_left = rows - first_row;
     const int cols_left = cols - first_col;
     const int thread = threadIdx.x;
@@ -137,8 +178,12 @@ extern "C" __global__ __launch_bounds__(THREADS) void transpose_tiled(int rows, 
         read_tile<1>(tile, corner, cols, rows_left, cols_left, thread);
     __syncthreads();
     T* const goal = out + static_cast<i64>(first_col) * rows + first_row;
-    if (is_aligned(out, rows))
-        write_tile<VEC>(tile, goal, rows, cols_left, rows_left, thread);
-    else
+    if (is_aligned(out, rows)) {
+        if constexpr (kInPairs)
+            write_pairs(tile, goal, rows, cols_left, rows_left, thread);
+        else
+            write_tile<VEC>(tile, goal, rows, cols_left, rows_left, thread);
+    } else {
         write_tile<1>(tile, goal, rows, cols_left, rows_left, thread);
+    }
 }

@@ -21,10 +21,10 @@ struct TimeSummary {
 /// Of at least one time. The median of an even number is the mean of the middle two.
 TimeSummary summarise(std::vector<double> times_ms);
 
-/// Makes what a kernel reads cold: overwrites a buffer of twice the device's L2 cache.
+/// Makes what a kernel reads cold: reads a buffer of twice the device's L2 cache (on the host, overwrites it).
 class CacheFlusher {
   public:
-    /// Allocates the buffer; on a GPU also builds a small kernel, since the overwriting has to be
+    /// Allocates the buffer; on a GPU also builds a small kernel, since the reading has to be
     /// queued in the stream: a host that waits would add its launch latency to what is timed.
     explicit CacheFlusher(Service& service);
     void flush(const Stream& stream);
@@ -33,7 +33,7 @@ class CacheFlusher {
 
   private:
     Buffer buffer_;
-    Kernel<void(int, float*, float)> overwrite_;  // empty on the host
+    Kernel<void(int, float*, float)> push_out_;  // empty on the host
     float value_ = 0;
 };
 

@@ -5,6 +5,7 @@
 // one tile after the other. Pipelining (how many tiles are under way) is the kernel's.
 #pragma once
 
+#include "kiln/any_piece.h"
 #include "kiln/async.h"
 
 namespace kiln {
@@ -32,6 +33,8 @@ class AsyncTile {
         constexpr int kMask = (kChunks < kChunksPerLine ? kChunks : kChunksPerLine) - 1;
         return row * kPitch + (SWIZZLE ? chunk ^ (row / kRowsPerLine & kMask) : chunk) * VEC;
     }
+    /// After so many rows the XOR repeats.
+    static constexpr int kSwizzleRows = 128 / (VEC * static_cast<int>(sizeof(T)));
     /// Where an element lies.
     static __device__ __forceinline__ constexpr int element(int row, int col) {
         return at(row, col / VEC) + col % VEC;
@@ -41,10 +44,12 @@ class AsyncTile {
     class Loader {
       public:
         /// corner: the first tile's first element. Where its row pitch (in elements) or its address
-        /// forbids copies of VEC elements, the elements are copied one by one, and not asynchronously.
+        /// forbids copies of VEC elements, they pass through registers, and not asynchronously: pieces of 16
+        /// bytes as in AnyPiece, smaller ones element by element.
         __device__ __forceinline__ Loader(const T* corner, i64 pitch, int thread)
             : from_(corner + thread / kChunks * pitch + thread % kChunks * VEC),
               step_(kRowsPerStep * pitch),
+              begin_(reinterpret_cast<u64>(corner)),
               row_(thread / kChunks),
               chunk_(thread % kChunks),
               aligned_(pitch % VEC == 0 && reinterpret_cast<u64>(corner) % (VEC * sizeof(T)) == 0) {}
@@ -63,6 +68,8 @@ class AsyncTile {
                     copies.template copy<VEC>(tile + at(row, chunk_), from_ + step * step_,
                                               row < rows ? most : 0);
                 }
+            } else if constexpr (VEC * sizeof(T) == 16) {
+                load_pieces(tile, rows, most, left);
             } else {
 #pragma unroll 1
                 for (int step = 0; step < kSteps; ++step) {
@@ -78,17 +85,63 @@ class AsyncTile {
             }
         }
 
+        /// Whether copies of VEC elements are allowed.
+        __device__ __forceinline__ bool is_aligned() const { return aligned_; }
+
+        /// Begins to load a tile that lies inside the matrix, when is_aligned(): with less to compute.
+        template <class Copies>
+        __device__ __forceinline__ void load_whole(Copies& copies, T* tile) const {
+            T* const to = tile + at(row_, chunk_);
+            const T* from = from_;
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step, from += step_) {
+                if (!kIsWhole && row_ + step * kRowsPerStep >= ROWS) break;
+                copies.template copy<VEC>(kStepsAlike ? to + step * kRowsPerStep * kPitch
+                                                      : tile + at(row_ + step * kRowsPerStep, chunk_),
+                                          from);
+            }
+        }
+
         /// Goes on to the tile that begins `elements` further.
         __device__ __forceinline__ void advance(i64 elements) { from_ += elements; }
 
       private:
+        /// left: columns of the matrix from the thread's first on.
+        __device__ __forceinline__ void load_pieces(T* tile, int rows, int most, int left) const {
+            const i64 pitch = step_ / kRowsPerStep;
+            const u64 end = reinterpret_cast<u64>(from_ + (rows - 1 - row_) * pitch + left);
+#pragma unroll 1
+            for (int step = 0; step < kSteps; step += kBatch) {
+                AnyPiece<T> pieces[kBatch];
+                const auto count_of = [&](int i) {
+                    const int row = row_ + (step + i) * kRowsPerStep;
+                    return row < rows && row < ROWS ? most : 0;
+                };
+                const T* const from = from_ + step * step_;
+#pragma unroll
+                for (int i = 0; i < kBatch; ++i) pieces[i].fetch(from + i * step_, count_of(i), begin_, end);
+#pragma unroll
+                for (int i = 0; i < kBatch; ++i) {
+                    const int row = row_ + (step + i) * kRowsPerStep;
+                    if ((kIsWhole && kSteps % kBatch == 0) || row < ROWS)
+                        store(reinterpret_cast<unsigned*>(tile + at(row, chunk_)),
+                              pieces[i].cut(from + i * step_, count_of(i)));
+                }
+            }
+        }
+
         static_assert(THREADS % kChunks == 0, "a step of all threads takes whole rows");
         static constexpr int kRowsPerStep = THREADS / kChunks;
         static constexpr int kSteps = (ROWS + kRowsPerStep - 1) / kRowsPerStep;
         static constexpr bool kIsWhole = ROWS % kRowsPerStep == 0;
+        static constexpr bool kStepsAlike = !SWIZZLE || kRowsPerStep % kSwizzleRows == 0;
+
+        /// Pieces under way at a time.
+        static constexpr int kBatch = kSteps < 2 ? kSteps : 2;
 
         const T* from_;
         i64 step_;
+        u64 begin_;  ///< of what may be read
         int row_, chunk_;
         bool aligned_;
     };

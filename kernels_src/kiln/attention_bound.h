@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention of one query in double, and how far a kernel that computes in float may be off. For references:
-// attention_reference.cu, attention_mma_reference.cu, decode_reference.cu.
+// Attention of one query in double, and how far a kernel that computes in float may be off. For the references
+// of attention and decoding; those for kernels that round weights and for others differ in one argument.
 //
 // Exact: t_j = c q.k_j with c = log2(e) / sqrt(HEAD), M = max t_j, w_j = 2^(t_j - M), W = sum w_j,
 // o = sum w_j v_j / W. u is the unit roundoff of float, n the number of keys, g(k) = gamma(k) of reference.h.
@@ -116,6 +116,64 @@ inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, 
     const double magnitude = (largest < 0 ? -largest : largest) + log_sum;
     const double lse_bound = 1.01 * (relative + 4 * u * (magnitude * kLn2 + 1));
     return {(largest + log_sum) * kLn2, lse_bound, o, bound};
+}
+
+/// The body of a reference: this thread's one of `count` elements of [rows, HEAD], those of `which` or the
+/// first.
+/// keys(row): how many keys a row sees; key_at, value_at (row, token): where the elements of one lie.
+template <int HEAD, class T, class KeyAt, class ValueAt, class Keys>
+inline void attention_element(long long count, const long long* which, double* expected, double* bound,
+                              const T* q, double weight_roundoff, Keys keys, KeyAt key_at, ValueAt value_at) {
+    const long long first = static_cast<long long>(blockIdx.x) * kAttentionThreads;
+    const long long i = first + threadIdx.x;
+    const long long place = i < count ? i : count - 1;
+    const long long element = which ? which[place] : place;
+    const long long row = element / HEAD;
+    const long long column = element % HEAD;
+    const bool together = __syncthreads_and(row == (which ? which[first] : first) / HEAD) != 0;
+    const AttentionRow result = attention_row<HEAD>(
+        q + row * HEAD, keys(row), [=](long long token) { return key_at(row, token); },
+        [=](long long token) { return wide(value_at(row, token)[column]); }, weight_roundoff, together);
+    if (i >= count) return;
+    expected[i] = result.value;
+    bound[i] = result.bound;
+}
+
+/// The same for [heads, queries, HEAD] against [heads / group, keys, HEAD], where CAUSAL with the last query
+/// seeing the last key.
+template <int HEAD, bool CAUSAL, class T>
+inline void attention_element(long long count, const long long* which, double* expected, double* bound,
+                              int group, int queries, int keys, const T* q, const T* k, const T* v,
+                              double weight_roundoff) {
+    const auto place_of = [=](long long row, long long token) {
+        return (row / queries / group * keys + token) * HEAD;
+    };
+    attention_element<HEAD>(
+        count, which, expected, bound, q, weight_roundoff,
+        [=](long long row) -> long long {
+            const long long seen = CAUSAL ? row % queries + keys - queries + 1 : keys;
+            return seen < 0 ? 0 : seen;
+        },
+        [=](long long row, long long token) { return k + place_of(row, token); },
+        [=](long long row, long long token) { return v + place_of(row, token); });
+}
+
+/// The same for [sequences, kv_heads * GROUP, HEAD] against a paged cache; see decode_paged.cu.
+template <int HEAD, int GROUP, int PAGE, class T>
+inline void decode_element(long long count, const long long* which, double* expected, double* bound,
+                           int kv_heads, int max_length, const T* q, const T* k_cache, const T* v_cache,
+                           const int* page_table, const int* lengths, double weight_roundoff) {
+    const auto place_of = [=](long long row, long long token) {
+        const long long head = row / GROUP;
+        const int* const pages = page_table + head / kv_heads * ceil_div(max_length, PAGE);
+        const long long page = static_cast<long long>(pages[token / PAGE]) * kv_heads + head % kv_heads;
+        return (page * PAGE + token % PAGE) * HEAD;
+    };
+    attention_element<HEAD>(
+        count, which, expected, bound, q, weight_roundoff,
+        [=](long long row) -> long long { return lengths[row / GROUP / kv_heads]; },
+        [=](long long row, long long token) { return k_cache + place_of(row, token); },
+        [=](long long row, long long token) { return v_cache + place_of(row, token); });
 }
 
 }  // namespace kiln

@@ -15,13 +15,19 @@ struct BlockPlace {
 };
 
 /// The tiles of C, `rows` x `cols` of them, in an order in which blocks that run together read few different
-/// rows of A and columns of B, so that they find them in the L2 cache: down GROUP rows, then to the right.
-template <int GROUP>
+/// rows of A and columns of B, so that they find them in the L2 cache: down GROUP rows, then to the right; or, ACROSS,
+/// to the right over GROUP columns, then down.
+template <int GROUP, bool ACROSS = false>
 __device__ __forceinline__ BlockPlace block_place(unsigned block, unsigned rows, unsigned cols) {
-    const unsigned group = block / (GROUP * cols);
-    const unsigned within = block % (GROUP * cols);
-    const unsigned height = kiln::min(rows - group * GROUP, static_cast<unsigned>(GROUP));
-    return {static_cast<int>(group * GROUP + within % height), static_cast<int>(within / height)};
+    if constexpr (ACROSS) {
+        const BlockPlace turned = block_place<GROUP>(block, cols, rows);
+        return {turned.col, turned.row};
+    } else {
+        const unsigned group = block / (GROUP * cols);
+        const unsigned within = block % (GROUP * cols);
+        const unsigned height = kiln::min(rows - group * GROUP, static_cast<unsigned>(GROUP));
+        return {static_cast<int>(group * GROUP + within % height), static_cast<int>(within / height)};
+    }
 }
 
 /// A tile of C of BM x BN; BK steps of k per stage; each warp computes WM x WN. A is m x k, or k x m when
@@ -41,6 +47,7 @@ class MmaProduct {
         const int warp = thread / 32;
         warp_row_ = warp / (BN / WN) * WM;
         warp_col_ = warp % (BN / WN) * WN;
+        place_fragments();
     }
 
     /// Computes the block's sums. a, b: the corners of the block's rows of A and columns of B at k = 0;
@@ -52,10 +59,16 @@ class MmaProduct {
         typename TileB::Loader load_b(b, b_pitch, thread_);
         AsyncCopies<STAGES*(TileA::kCopies + TileB::kCopies)> copies;
         int left = k;  // steps of k that no load has taken yet
+        const bool is_inside = load_a.is_aligned() && load_b.is_aligned() && rows >= BM && cols >= BN;
         // Past the end of k a load reads nothing and writes zeros, so that no stage is ever uninitialised.
         const auto load_stage = [&](T* stage) {
-            load_a.load(copies, stage, TRANS_A ? left : rows, TRANS_A ? rows : left);
-            load_b.load(copies, stage + TileA::kElements, TRANS_B ? cols : left, TRANS_B ? left : cols);
+            if (is_inside && left >= BK) {
+                load_a.load_whole(copies, stage);
+                load_b.load_whole(copies, stage + TileA::kElements);
+            } else {
+                load_a.load(copies, stage, TRANS_A ? left : rows, TRANS_A ? rows : left);
+                load_b.load(copies, stage + TileA::kElements, TRANS_B ? cols : left, TRANS_B ? left : cols);
+            }
             copies.commit();
             load_a.advance(TRANS_A ? BK * a_pitch : BK);
             load_b.advance(TRANS_B ? BK : BK * b_pitch);
@@ -72,7 +85,8 @@ class MmaProduct {
         unsigned fragments_a[2][WM / 16][4];
         unsigned fragments_b[2][WN / 16][4];
         int read_stage = 0, write_stage = STAGES - 1;
-        load_fragments(fragments_a[0], fragments_b[0], shared, 0);
+        const MatrixAddress tiles_at = matrix_address(shared);
+        load_fragments(fragments_a[0], fragments_b[0], tiles_at, 0);
         const int tiles = (k - 1) / BK + 1;
 #pragma unroll 1
         for (int tile = 0; tile < tiles; ++tile) {
@@ -90,8 +104,8 @@ class MmaProduct {
                 }
                 // With an odd number of steps the two sets change roles from one tile to the next.
                 const int now = kSteps == 1 ? 0 : step % 2, next = kSteps == 1 ? 1 : 1 - now;
-                load_fragments(fragments_a[next], fragments_b[next], shared + read_stage * kStage,
-                               (step + 1) % kSteps * 16);
+                load_fragments(fragments_a[next], fragments_b[next], tiles_at + read_stage * kStageBytes,
+                               (step + 1) % kSteps);
                 multiply(fragments_a[now], fragments_b[now]);
                 if (kSteps == 1) move(fragments_a, fragments_b);
             }
@@ -122,27 +136,45 @@ class MmaProduct {
     using TileA = AsyncTile<T, TRANS_A ? BK : BM, TRANS_A ? BM : BK, 8, kPad, SWIZZLE, kThreads>;
     using TileB = AsyncTile<T, TRANS_B ? BN : BK, TRANS_B ? BK : BN, 8, kPad, SWIZZLE, kThreads>;
     static constexpr int kStage = TileA::kElements + TileB::kElements;
-    /// The fragments of step k .. k + 15 of a stage. The four matrices of an ldmatrix are those of A's four
-    /// registers, or of B's two for 16 columns; lane l gives row l % 8 of matrix l / 8.
-    __device__ __forceinline__ void load_fragments(unsigned (&a)[WM / 16][4], unsigned (&b)[WN / 16][4],
-                                                   const T* stage, int k) const {
+    static constexpr unsigned kStageBytes = kStage * static_cast<unsigned>(sizeof(T));
+
+    /// Where in a stage this lane's rows of the matrices begin, in bytes. The four matrices of an ldmatrix are
+    /// those of A's four registers, or of B's two for 16 columns; lane l gives row l % 8 of matrix l / 8. A tile
+    /// that ldmatrix transposes has its chunks along m or n, and further ones are reached by another XOR; one
+    /// that it does not has them along k. The other way is a multiple of 16 rows, which no XOR changes.
+    __device__ __forceinline__ void place_fragments() {
         const int row = lane_ % 8, low = lane_ / 8 % 2, high = lane_ / 16;
 #pragma unroll
+        for (int i = 0; i < kPlacesA; ++i)
+            a_at_[i] = TRANS_A ? TileA::at(high * 8 + row, warp_row_ / 8 + 2 * i + low)
+                               : TileA::at(warp_row_ + low * 8 + row, 2 * i + high);
+#pragma unroll
+        for (int i = 0; i < kPlacesB; ++i)
+            b_at_[i] = TileA::kElements + (TRANS_B ? TileB::at(warp_col_ + high * 8 + row, 2 * i + low)
+                                                   : TileB::at(low * 8 + row, warp_col_ / 8 + 2 * i + high));
+#pragma unroll
+        for (unsigned& place : a_at_) place *= sizeof(T);
+#pragma unroll
+        for (unsigned& place : b_at_) place *= sizeof(T);
+    }
+
+    /// The fragments of 16 steps of k of a stage; `step`: which.
+    __device__ __forceinline__ void load_fragments(unsigned (&a)[WM / 16][4], unsigned (&b)[WN / 16][4],
+                                                   MatrixAddress stage, int step) const {
+        constexpr unsigned kRowsA = 16 * TileA::kPitch * sizeof(T), kRowsB = 16 * TileB::kPitch * sizeof(T);
+#pragma unroll
         for (int i = 0; i < WM / 16; ++i) {
-            const int first = warp_row_ + i * 16;
             if constexpr (TRANS_A)
-                ldmatrix_x4_trans(a[i], stage + TileA::at(k + high * 8 + row, first / 8 + low));
+                ldmatrix_x4_trans(a[i], stage + a_at_[i] + step * kRowsA);
             else
-                ldmatrix_x4(a[i], stage + TileA::at(first + low * 8 + row, k / 8 + high));
+                ldmatrix_x4(a[i], stage + a_at_[step] + i * kRowsA);
         }
-        stage += TileA::kElements;
 #pragma unroll
         for (int j = 0; j < WN / 16; ++j) {
-            const int first = warp_col_ + j * 16;
             if constexpr (TRANS_B)
-                ldmatrix_x4(b[j], stage + TileB::at(first + high * 8 + row, k / 8 + low));
+                ldmatrix_x4(b[j], stage + b_at_[step] + j * kRowsB);
             else
-                ldmatrix_x4_trans(b[j], stage + TileB::at(k + low * 8 + row, first / 8 + high));
+                ldmatrix_x4_trans(b[j], stage + b_at_[j] + step * kRowsB);
         }
     }
 
@@ -168,6 +200,9 @@ class MmaProduct {
 
     int thread_, lane_;
     int warp_row_, warp_col_;  // the corner of the warp's part
+    static constexpr int kPlacesA = TRANS_A ? WM / 16 : BK / 16;
+    static constexpr int kPlacesB = TRANS_B ? BK / 16 : WN / 16;
+    unsigned a_at_[kPlacesA], b_at_[kPlacesB];
     float sums_[WM / 16][WN / 8][4] = {};
 };
 

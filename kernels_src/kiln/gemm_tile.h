@@ -4,6 +4,7 @@
 //   kiln::ThreadTile     which results of a block's tile of C a thread computes
 //   kiln::OperandTile    a tile of A or B, by way of registers into shared memory
 //   kiln::multiply       adds the product of two tiles to a thread's results
+//   kiln::multiply_all   the same for all tiles along k, the next one being fetched meanwhile
 //   kiln::store_results  writes them to C
 // In shared memory both operands lie alike: one step of k after the other, each with its rows of A or
 // columns of B side by side, so that a thread reads its part of either as vectors.
@@ -164,6 +165,47 @@ __device__ __forceinline__ void multiply(const T* a, const T* b, const Threads& 
 #pragma unroll
             for (int j = 0; j < TN; ++j) sums[i][j] += a_values[i] * b_values[j];
         }
+    }
+}
+
+/// sums += A * B along all `k` steps, by way of `shared`, which has room for BUFFERS pairs of tiles. next_a and
+/// next_b stand at the block's first tiles. PREFETCH: the next tile is read into registers before the product,
+/// and stored after it. With 2 buffers it has a place of its own, and one barrier per tile is enough.
+template <int VEC, bool PREFETCH, int BUFFERS, class TileA, class TileB, class T, class Threads, int TM,
+          int TN>
+__device__ __forceinline__ void multiply_all(TileA& next_a, TileB& next_b, int k, T* shared,
+                                             const Threads& mine, float (&sums)[TM][TN]) {
+    // The next tile is fetched before the product when it has a place to wait: registers, or the other buffer.
+    constexpr bool kFetchFirst = PREFETCH || BUFFERS == 2;
+    constexpr bool kStoreFirst = !PREFETCH && BUFFERS == 2;
+    constexpr int kBufferElements = TileA::kElements + TileB::kElements;
+    int left = k;  // steps of k that are not fetched yet
+    const auto fetch = [&] {
+        next_a.fetch(left);
+        next_b.fetch(left);
+        left -= TileA::kDepth;
+    };
+    const auto store_to = [&](T* buffer) {
+        next_a.store_to(buffer);
+        next_b.store_to(buffer + TileA::kElements);
+    };
+
+    fetch();
+    store_to(shared);
+    __syncthreads();
+    int current = 0;  // where in `shared` the tiles to be multiplied are
+    while (true) {
+        const int other = current ^ (BUFFERS - 1) * kBufferElements;
+        const bool more = left > 0;
+        if (more && kFetchFirst) fetch();
+        if (more && kStoreFirst) store_to(shared + other);
+        multiply<TileA, TileB, VEC>(shared + current, shared + current + TileA::kElements, mine, sums);
+        if (!more) break;
+        if (BUFFERS == 1) __syncthreads();  // all have read what is overwritten now
+        if (!kFetchFirst) fetch();
+        if (!kStoreFirst) store_to(shared + other);
+        __syncthreads();
+        current = other;
     }
 }
 

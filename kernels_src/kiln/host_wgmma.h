@@ -97,8 +97,8 @@ namespace kiln {
 
 template <int N>
 struct WgmmaSums {
-    static_assert(N == 64 || N == 96 || N == 128 || N == 192 || N == 256,
-                  "N is one of 64, 96, 128, 192, 256");
+    static_assert(N == 64 || N == 96 || N == 128 || N == 144 || N == 160 || N == 176 || N == 192 || N == 256,
+                  "N is one of 64, 96, 128, 144, 160, 176, 192, 256");
     static constexpr int kMostSteps = 64;
 
     float values[N / 2];

@@ -3,6 +3,7 @@
 // The matrix cores of NVIDIA GPUs from sm_80 on, one warp at a time:
 //   mma_m16n8k16<T>(c, a, b0, b1)       C += A * B: 16 x 8 floats, A 16 x 16 and B 16 x 8 of half or bfloat16
 //   ldmatrix_x4, _x4_trans, _x2, ...    4 or 2 matrices of 8 x 8 from shared memory, as fragments
+//   MatrixAddress, matrix_address       where in shared memory they begin, to add bytes to
 //   pack2<T>(low, high)                 two floats, rounded, in one register of a fragment
 //   MmaFragment                         which lane holds which element
 // The matrices lie spread over the lanes: each holds a fragment of registers, two 16-bit elements in each,
@@ -66,32 +67,44 @@ __device__ __forceinline__ void mma_m16n8k16<bfloat16>(float (&c)[4], const unsi
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// An address in shared memory, in bytes: what is added to it stays in 32 bits, or in the instruction.
+using MatrixAddress = unsigned;
+__device__ __forceinline__ MatrixAddress matrix_address(const void* shared) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
 /// Lane l gives the address of row l % 8 of matrix l / 8: 8 elements of 16 bits, aligned to 16 bytes.
 /// Register i holds elements 2 (lane % 4) and the next of row lane / 4 of matrix i.
-__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row) {
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], MatrixAddress row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+                 : "r"(row)
                  : "memory");
 }
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row) {
+    ldmatrix_x4(r, matrix_address(row));
+}
 /// The same with each matrix transposed.
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) {
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], MatrixAddress row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+                 : "r"(row)
                  : "memory");
+}
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) {
+    ldmatrix_x4_trans(r, matrix_address(row));
 }
 /// Two matrices; the addresses of lanes 16 to 31 are not used.
 __device__ __forceinline__ void ldmatrix_x2(unsigned (&r)[2], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                  : "=r"(r[0]), "=r"(r[1])
-                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+                 : "r"(matrix_address(row))
                  : "memory");
 }
 __device__ __forceinline__ void ldmatrix_x2_trans(unsigned (&r)[2], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
                  : "=r"(r[0]), "=r"(r[1])
-                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+                 : "r"(matrix_address(row))
                  : "memory");
 }
 
@@ -192,6 +205,9 @@ inline void mma_m16n8k16(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
         c[i] = static_cast<float>(static_cast<double>(c[i]) + sum);
     }
 }
+
+using MatrixAddress = const unsigned char*;
+inline MatrixAddress matrix_address(const void* shared) { return static_cast<const unsigned char*>(shared); }
 
 inline void ldmatrix_x4(unsigned (&r)[4], const void* row) { kiln_host::ldmatrix<4, false>(r, row); }
 inline void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) { kiln_host::ldmatrix<4, true>(r, row); }

@@ -1,62 +1,144 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln::Row: a row of a matrix in the registers of one block, as floats, for kernels that need each element more
-// than once (norms, softmax): THREADS x ITEMS accesses of VEC elements hold rows of up to kCapacity elements.
-// Neighbouring threads hold neighbouring vectors.
+// Rows of a matrix in registers, for kernels that need each element more than once (norms, softmax):
+//   kiln::Row          one row, held by THREADS threads as it was read: THREADS x (ITEMS + STASH) accesses of VEC
+//                      elements, rows of up to kCapacity elements. Neighbouring threads hold neighbouring vectors:
+//                      ITEMS each in registers, STASH each in shared memory, where no other thread sees them
+//   kiln::row_reduce   a value of each of a row's threads, reduced, in blocks of THREADS x ROWS threads
+// A thread's place in its row is threadIdx.x, and the row's in its block threadIdx.y.
 #pragma once
 
-#include "kiln/device.h"
+#include "kiln/async.h"
+#include "kiln/reduce.h"
 
 namespace kiln {
 
-template <class T, int THREADS, int VEC, int ITEMS>
+template <class T, int THREADS, int VEC, int ITEMS, int STASH = 0>
 struct Row {
-    static constexpr int kCapacity = THREADS * VEC * ITEMS;
+    static constexpr int kCapacity = THREADS * VEC * (ITEMS + STASH);
+    static_assert(STASH == 0 || VEC * sizeof(T) >= 4, "copies to shared memory have 4 bytes and more");
 
-    float values[ITEMS][VEC];
+    Vec<T, VEC> values[ITEMS];
+    Vec<T, VEC>* stash = nullptr;  ///< of this thread: its vectors are THREADS apart
+
+    /// memory: for this row, THREADS * STASH vectors of shared memory.
+    __device__ __forceinline__ void set_stash(void* memory) {
+        stash = static_cast<Vec<T, VEC>*>(memory) + threadIdx.x;
+    }
 
     /// Whether a row of `cols` elements fits, and all rows of a matrix that begins there can be read in
     /// vectors.
     static __device__ __forceinline__ bool fits(const void* matrix, i64 cols) {
-        return cols <= kCapacity && cols % VEC == 0 &&
-               reinterpret_cast<u64>(matrix) % (VEC * sizeof(T)) == 0;
+        return cols <= kCapacity && cols % VEC == 0 && reinterpret_cast<u64>(matrix) % (VEC * sizeof(T)) == 0;
     }
 
-    /// Reads a row; elements that it does not have become `outside`.
-    __device__ __forceinline__ void load(const T* __restrict__ row, int cols, float outside) {
+    /// The first column of a vector of this thread.
+    static __device__ __forceinline__ int column(int item) {
+        return (item * THREADS + static_cast<int>(threadIdx.x)) * VEC;
+    }
+
+    /// Reads a row; elements that it does not have are left as they were.
+    __device__ __forceinline__ void load(const T* __restrict__ row, int cols) {
+        if constexpr (STASH > 0) {
+            AsyncCopies<STASH> copies;
 #pragma unroll
-        for (int item = 0; item < ITEMS; ++item) {
-            const int col = (item * THREADS + static_cast<int>(threadIdx.x)) * VEC;
-            Vec<T, VEC> read;
-            if (col < cols) read = kiln::load<VEC>(row + col);
-#pragma unroll
-            for (int v = 0; v < VEC; ++v) values[item][v] = col < cols ? static_cast<float>(read[v]) : outside;
+            for (int item = 0; item < STASH; ++item) {
+                if (column(ITEMS + item) < cols)
+                    copies.template copy<VEC>(stash[item * THREADS].v, row + column(ITEMS + item));
+            }
+            copies.commit();
+            load_registers(row, cols);
+            copies.template wait<0>();
+        } else {
+            load_registers(row, cols);
         }
     }
 
-    /// Calls visit(value, column) for each element of this thread.
+    /// Calls visit(value, item, element) for each element of this thread that the row has.
     template <class Visit>
-    __device__ __forceinline__ void visit(int cols, Visit visit) {
+    __device__ __forceinline__ void visit(int cols, Visit visit) const {
 #pragma unroll
         for (int item = 0; item < ITEMS; ++item) {
-            const int col = (item * THREADS + static_cast<int>(threadIdx.x)) * VEC;
-            if (col >= cols) continue;
+            if (column(item) >= cols) continue;
 #pragma unroll
-            for (int v = 0; v < VEC; ++v) visit(values[item][v], col + v);
+            for (int v = 0; v < VEC; ++v) visit(static_cast<float>(values[item][v]), item, v);
+        }
+#pragma unroll
+        for (int item = ITEMS; item < ITEMS + STASH; ++item) {
+            if (column(item) >= cols) continue;
+            const auto some = stash[(item - ITEMS) * THREADS];
+#pragma unroll
+            for (int v = 0; v < VEC; ++v) visit(static_cast<float>(some[v]), item, v);
         }
     }
 
-    /// Writes the row, rounded to its type.
-    __device__ __forceinline__ void store(T* __restrict__ row, int cols) const {
+    /// Between two passes over a long row: its elements are then converted to float again, instead of staying in
+    /// registers twice.
+    __device__ __forceinline__ void reread() {
+#if defined(__CUDA_ARCH__)
+        if constexpr (VEC * ITEMS > 16 && VEC * sizeof(T) % 4 == 0 && sizeof(T) < 4) {
+            using Words = Vec<unsigned, static_cast<int>(VEC * sizeof(T)) / 4>;
+            using Element = Vec<T, VEC>;
 #pragma unroll
-        for (int item = 0; item < ITEMS; ++item) {
-            const int col = (item * THREADS + static_cast<int>(threadIdx.x)) * VEC;
+            for (int item = 0; item < ITEMS; ++item) {
+                auto words = __builtin_bit_cast(Words, values[item]);
+#pragma unroll
+                for (int i = 0; i < static_cast<int>(VEC * sizeof(T)) / 4; ++i)
+                    asm volatile("" : "+r"(words[i]));
+                values[item] = __builtin_bit_cast(Element, words);
+            }
+        }
+#endif
+    }
+
+    /// Writes result(value, item, element) for each element, rounded to the row's type; before(item, column) is
+    /// called before those of an access.
+    template <class Before, class Result>
+    __device__ __forceinline__ void write(T* __restrict__ row, int cols, Before before, Result result) const {
+#pragma unroll
+        for (int item = 0; item < ITEMS + STASH; ++item) {
+            if (column(item) >= cols) continue;
+            before(item, column(item));
+            const Vec<T, VEC> some =
+                item < ITEMS ? values[item < ITEMS ? item : 0] : stash[(item - ITEMS) * THREADS];
             Vec<T, VEC> written;
 #pragma unroll
-            for (int v = 0; v < VEC; ++v) written[v] = T(values[item][v]);
-            if (col < cols) kiln::store<VEC>(row + col, written);
+            for (int v = 0; v < VEC; ++v) written[v] = T(result(static_cast<float>(some[v]), item, v));
+            store(row + column(item), written);
+        }
+    }
+
+  private:
+    __device__ __forceinline__ void load_registers(const T* __restrict__ row, int cols) {
+#pragma unroll
+        for (int item = 0; item < ITEMS; ++item) {
+            if (column(item) < cols) values[item] = kiln::load<VEC>(row + column(item));
         }
     }
 };
+
+/// Shared memory for a row_reduce, in values.
+template <int THREADS, int ROWS>
+constexpr int kRowParts = THREADS > kWarpSize ? ROWS* warps_of(THREADS) : 1;
+
+/// Reduces the values of the THREADS threads of each row; all of them get their row's result. Rows of up to a
+/// warp need neither shared memory nor a barrier. `parts`, of kRowParts values, must be free when the last
+/// thread of the block enters, and is so again after the next barrier: two calls in turn need two of them.
+/// THREADS: a power of two. op: see kiln/reduce.h.
+template <int THREADS, int ROWS, class T, class Op>
+__device__ __forceinline__ T row_reduce(T value, Op op, T* parts) {
+    static_assert((THREADS & (THREADS - 1)) == 0, "a row has a power of two of threads");
+    value = warp_reduce<(THREADS < kWarpSize ? THREADS : kWarpSize)>(value, op);
+    if constexpr (THREADS > kWarpSize) {
+        constexpr int kWarps = warps_of(THREADS);
+        const int thread = static_cast<int>(threadIdx.x);
+        T* const mine = parts + static_cast<int>(threadIdx.y) * kWarps;
+        if (thread % kWarpSize == 0) mine[thread / kWarpSize] = value;
+        __syncthreads();
+        // Each warp reduces the parts for itself, which saves a barrier.
+        value = warp_reduce<kWarps>(mine[thread % kWarps], op);
+    }
+    return value;
+}
 
 }  // namespace kiln

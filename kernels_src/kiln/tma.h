@@ -7,7 +7,7 @@
 //   kiln::tma_load, tma_load_multicast, tma_prefetch      box -> shared memory, announced at a Barrier
 //   kiln::TmaStores                                       shared memory -> box, in groups of one thread
 //   kiln::fence_async_proxy                               before TMA or wgmma read what threads wrote
-//   kiln::cluster_rank, cluster_sync, barrier_arrive_at   blocks of a cluster
+//   kiln::cluster_rank, _sync, _meet, barrier_arrive_at, load_at    blocks of a cluster
 //   kiln::swizzled                                        where the accelerator puts a byte
 // Coordinates and extents come outermost first, as in the template's `//@ tensormap` line. A box that reaches
 // past its tensor is zero there when loaded, and not written there when stored.
@@ -47,7 +47,7 @@ __device__ __forceinline__ unsigned shared_address(const void* shared) {
 }
 
 /// By one thread, before all use: each phase takes `arrivals` of them. Others may use it after
-/// barrier_init_fence and a barrier of the block (cluster_sync where other blocks of the cluster use it).
+/// barrier_init_fence and a barrier of the block (cluster_meet where other blocks of the cluster use it).
 __device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
                  :
@@ -61,12 +61,13 @@ __device__ __forceinline__ void barrier_init_fence() {
 __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(shared_address(barrier)) : "memory");
 }
-/// Arrives at the same barrier of block `rank` of the cluster.
+/// Arrives at the same barrier of block `rank` of the cluster. What this thread wrote is not thereby seen there: that
+/// would take a fence of all memory, some 0.5 us on an H200. It tells that matrix instructions have read.
 __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned rank) {
     asm volatile(
         "{\n.reg .b32 remote;\n"
         "mapa.shared::cluster.u32 remote, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}"
+        "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}"
         :
         : "r"(shared_address(barrier)), "r"(rank)
         : "memory");
@@ -100,6 +101,7 @@ __device__ __forceinline__ void fence_async_proxy() {
 }
 
 /// Which block of its cluster this is, and all threads of the cluster meet; who has ended counts as there.
+/// cluster_meet: without a promise that they see what the others wrote.
 __device__ __forceinline__ unsigned cluster_rank() {
     unsigned rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -107,6 +109,23 @@ __device__ __forceinline__ unsigned cluster_rank() {
 }
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" : : : "memory");
+}
+
+__device__ __forceinline__ void cluster_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" : : : "memory");
+}
+
+/// What lies at this place of the shared memory of block `rank` of the cluster, which has to run still.
+__device__ __forceinline__ Vec<float, 4> load_at(const Vec<float, 4>* shared, unsigned rank) {
+    Vec<float, 4> result;
+    asm volatile(
+        "{\n.reg .b32 remote;\n"
+        "mapa.shared::cluster.u32 remote, %4, %5;\n"
+        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
+        : "=f"(result[0]), "=f"(result[1]), "=f"(result[2]), "=f"(result[3])
+        : "r"(shared_address(shared)), "r"(rank)
+        : "memory");
+    return result;
 }
 
 /// Fetches the map itself, so that its first use need not.

@@ -5,16 +5,14 @@
 
 #include <utility>
 
+#include "base/words.h"
+
 namespace kiln {
 namespace {
 
 constexpr std::size_t kMostProblems = 100;
 
-std::string count_of(std::uint64_t count, const std::string& noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-std::string bytes_text(int bytes) { return count_of(static_cast<unsigned>(bytes), "byte"); }
+std::string width_text(int bytes) { return counted(static_cast<unsigned>(bytes), "byte", "bytes"); }
 
 std::string variable_text(const AccessProblem& problem) {
     if (problem.variable.empty()) return "global memory";
@@ -28,7 +26,7 @@ std::string race_text(const AccessProblem& problem) {
                        " by thread " + std::to_string(problem.thread) + " and " + problem.other.text() + " " +
                        std::string(name(problem.other_access)) + " by thread " +
                        std::to_string(problem.other_thread);
-    text += " touch the same " + (problem.bytes == 1 ? "byte" : bytes_text(problem.bytes)) + " of " +
+    text += " touch the same " + (problem.bytes == 1 ? "byte" : width_text(problem.bytes)) + " of " +
             variable_text(problem) + " (offset " + std::to_string(problem.offset) +
             ") with no barrier between";
     const bool both_store = problem.access == AccessKind::store && problem.other_access == AccessKind::store;
@@ -43,10 +41,10 @@ std::string bounds_text(const AccessProblem& problem) {
                problem.array_type + ", by thread " + std::to_string(problem.thread);
     }
     text += std::string(name(problem.access)) + " by thread " + std::to_string(problem.thread) + " of " +
-            bytes_text(problem.bytes) + " at offset " + std::to_string(problem.offset) + " of " +
+            width_text(problem.bytes) + " at offset " + std::to_string(problem.offset) + " of " +
             variable_text(problem) + ", ";
     if (problem.offset < 0) return text + "which begins at 0";
-    return text + "which has " + count_of(problem.variable_bytes, "byte");
+    return text + "which has " + counted(problem.variable_bytes, "byte", "bytes");
 }
 
 }  // namespace
@@ -78,19 +76,19 @@ std::string AccessProblem::text() const {
             break;
         case ProblemKind::misaligned:
             text = "misaligned: " + place.text() + " " + std::string(name(access)) + " of " +
-                   bytes_text(bytes) + " by thread " + std::to_string(thread) + " at offset " +
+                   width_text(bytes) + " by thread " + std::to_string(thread) + " at offset " +
                    std::to_string(offset) + " of " + variable_text(*this) +
                    ", which is no multiple of its width; a GPU ends the kernel there";
             break;
         case ProblemKind::uninitialised:
             text = "uninitialised: " + place.text() + " " + std::string(name(access)) + " by thread " +
-                   std::to_string(thread) + " of " + bytes_text(bytes) + " of " + variable_text(*this) +
+                   std::to_string(thread) + " of " + width_text(bytes) + " of " + variable_text(*this) +
                    " (offset " + std::to_string(offset) + ") that nobody has written";
             break;
     }
     text += "; block (" + std::to_string(block.x) + "," + std::to_string(block.y) + "," +
             std::to_string(block.z) + ")";
-    if (count > 1) text += ", " + count_of(count, "time");
+    if (count > 1) text += ", " + counted(count, "time", "times");
     return text;
 }
 

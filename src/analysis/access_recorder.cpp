@@ -25,8 +25,6 @@ namespace {
 // its other lanes are still to come.
 constexpr std::size_t kMostPendingBytes = std::size_t{48} << 20, kMostOfAWarp = std::size_t{256} << 20;
 
-std::uint64_t count_of(const Dim3& extent) { return std::uint64_t{extent.x} * extent.y * extent.z; }
-
 // Whether a block is one of `most` that lie evenly in a grid of `count`.
 bool is_chosen(std::uint64_t block, std::uint64_t count, std::uint64_t most) {
     if (most >= count) return true;
@@ -104,7 +102,7 @@ void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
     launched = true;
     watch = Stopwatch();
     block_number = recorded_here = 0;
-    threads = static_cast<unsigned>(count_of(launch.block));
+    threads = static_cast<unsigned>(launch.block.count());
     regions = Regions(launch);
     sites.clear();
     sources.clear();
@@ -116,14 +114,14 @@ void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
     races.reset();
     if (options.problems && regions.shared_bytes() != 0)
         races.emplace(regions, threads, warp_size, [this](const RaceFinding& finding) { found(finding); });
-    blocks += count_of(launch.grid);
+    blocks += launch.grid.count();
 }
 
 bool AccessRecorder::State::begin_block(Dim3 index) {
     const std::uint64_t number =
         index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
     const bool late = recorded_here != 0 && watch.elapsed_ms() > options.most_ms;
-    if (late || !is_chosen(number, count_of(launch.grid), options.most_blocks)) return false;
+    if (late || !is_chosen(number, launch.grid.count(), options.most_blocks)) return false;
     ++recorded_here;
     block = index;
     in_block = true;

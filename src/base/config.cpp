@@ -78,6 +78,13 @@ std::optional<std::filesystem::path> cache_directory() {
     return std::nullopt;
 }
 
+std::optional<std::filesystem::path> wisdom_file() {
+    if (auto path = path_variable("KILN_WISDOM")) return path;
+    if (auto path = path_variable("XDG_CONFIG_HOME")) return *path / "kiln" / "wisdom.txt";
+    if (auto path = home()) return *path / ".config" / "kiln" / "wisdom.txt";
+    return std::nullopt;
+}
+
 std::optional<std::uint64_t> cache_limit_bytes() {
     const auto value = variable("KILN_CACHE_LIMIT");
     if (!value) return std::nullopt;
@@ -146,6 +153,7 @@ std::vector<std::string> known_variables() {
             "KILN_REMOTE_TIMEOUT_MS",
             "KILN_SEED_PACKS",
             "KILN_TEMPLATE_PATH",
+            "KILN_WISDOM",
             "KILN_WORKERS"};
 }
 

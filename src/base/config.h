@@ -21,6 +21,8 @@ std::optional<std::string> host_cxx();
 std::optional<std::filesystem::path> compile_worker();
 /// KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln; nullopt when none is set.
 std::optional<std::filesystem::path> cache_directory();
+/// KILN_WISDOM, else $XDG_CONFIG_HOME/kiln/wisdom.txt, else $HOME/.config/kiln/wisdom.txt; nullopt when none is set.
+std::optional<std::filesystem::path> wisdom_file();
 /// KILN_CACHE_LIMIT: bytes, as a number or with KiB, MiB, GiB. Throws UsageError for anything else.
 std::optional<std::uint64_t> cache_limit_bytes();
 /// KILN_CACHE_SHARE: true for "group", false when not set. Throws UsageError for anything else.

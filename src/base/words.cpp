@@ -36,6 +36,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view kBlanks = " \t\r\n\v\f";
+    const std::size_t first = text.find_first_not_of(kBlanks);
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known) {
     std::optional<std::string> best;
     std::size_t best_distance = 0;
@@ -93,6 +100,10 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
     const double bytes = std::floor(number * factor);
     if (bytes > 9e15) return std::nullopt;  // past what a double counts exactly
     return static_cast<std::uint64_t>(bytes);
+}
+
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
+    return std::to_string(count) + " " + std::string(count == 1 ? one : many);
 }
 
 std::string bytes_text(std::uint64_t bytes) {

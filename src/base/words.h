@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words for messages: the known word that is nearest to a mistyped one, and lists.
+// Words: the known one that is nearest to a mistyped one, lists, amounts, and the space around them.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,17 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
 /// "; did you mean BM?" when one of the known words is near, else nothing.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
+/// Without the space around it.
+std::string_view trimmed(std::string_view text);
+
 /// "sm_75, sm_80, sm_90a"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 
 /// "500", "64KiB", "1.5 GiB", "2G": bytes, in powers of 1024; nullopt for anything else.
 std::optional<std::uint64_t> parse_bytes(std::string_view text);
+
+/// "1 block", "3 blocks"
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many);
 
 /// "812 bytes", "12.5 KiB", "1.0 GiB"
 std::string bytes_text(std::uint64_t bytes);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/words.h"
 #include "cache/key_source.h"
 #include "cache/key_text.h"
 #include "cache/line_diff.h"
@@ -24,13 +25,6 @@ Values values_of(const std::vector<Ingredient>& ingredients, std::string_view ta
     for (const Ingredient& ingredient : ingredients)
         if (ingredient.tag == tag) values.push_back(ingredient.value);
     return values;
-}
-
-std::string_view trimmed(std::string_view text) {
-    constexpr std::string_view kBlanks = " \t\r\n";
-    const auto begin = text.find_first_not_of(kBlanks);
-    if (begin == text.npos) return {};
-    return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
 /// Control characters as escapes, so that nothing leaves the line and a tab differs from a blank.

@@ -272,8 +272,8 @@ Variant choose_variant(const Service& service, const Options& options) {
     return variant;
 }
 
-Sizes product_sizes(const Options& options) {
-    const Shape shape = shape_of(options, Backend::cuda);
+Sizes product_sizes(const Options& options, Backend backend) {
+    const Shape shape = shape_of(options, backend);
     Sizes sizes = options.sizes;
     sizes["m"] = shape.m;
     sizes["n"] = shape.n;

@@ -39,8 +39,7 @@ Variant choose_variant(const Service& service, const Options& options);
 /// the report's verdict.
 Report run_gemm(Service& service, const Variant& variant, const Options& options, const Terminal& terminal);
 
-/// The sizes of the product that was asked about: m, n and k with jit-gemm's own defaults on a GPU, and
-/// --size.
-Sizes product_sizes(const Options& options);
+/// The sizes of the product that was asked about: m, n and k with jit-gemm's own defaults there, and --size.
+Sizes product_sizes(const Options& options, Backend backend = Backend::cuda);
 
 }  // namespace kiln::cli

@@ -7,6 +7,7 @@
 
 #include "cli/emit.h"
 #include "cli/gemm.h"
+#include "cli/gemm_choice.h"
 #include "cli/kiln_analyze.h"
 #include "cli/options.h"
 #include "cli/parameter_options.h"
@@ -55,9 +56,9 @@ void analyze(Service& service, const Variant& variant, const Options& options, c
                                 : to_text(analysis, variant, service.target(), terminal));
 }
 
-Status multiply(const Options& options, const Terminal& terminal, std::stop_token stop) {
+Status multiply(const Options& options, const Terminal& terminal, const std::stop_token& stop) {
     Warnings warnings(terminal);
-    ServiceOptions setup = service_options(options, warnings, std::move(stop));
+    ServiceOptions setup = service_options(options, warnings, stop);
     setup.compile_only = options.compile_only || options.emit.has_value();
     const std::string note = options.analyze ? choose_target(setup, options, options.kernel) : std::string();
     Service service(std::move(setup));
@@ -67,7 +68,8 @@ Status multiply(const Options& options, const Terminal& terminal, std::stop_toke
         say_why_host(service, options, terminal);
     else
         terminal.note(note);
-    const Variant variant = choose_variant(service, options);
+    if (options.tune) tune_gemm(service, options, terminal, stop);
+    const auto [variant, choice] = choose_gemm(service, options, terminal);
     if (options.analyze) {
         analyze(service, variant, options, terminal);
         return kPassed;
@@ -80,7 +82,8 @@ Status multiply(const Options& options, const Terminal& terminal, std::stop_toke
             terminal.print(text_json(std::string(name(*options.emit)), options.output.string()));
         return kPassed;
     }
-    const Report report = run_gemm(service, variant, options, terminal);
+    Report report = run_gemm(service, variant, options, terminal);
+    report.choice = choice;
     terminal.print(options.json ? to_json(report) : to_text(report, terminal));
     if (!report.checked || report.checked->pass()) return kPassed;
     terminal.complain(report.checked->failure);

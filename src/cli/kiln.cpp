@@ -16,7 +16,22 @@
 namespace kiln::cli {
 namespace {
 
-constexpr std::string_view kGroup = "cache";
+/// Commands of two words, by the first.
+struct Group {
+    std::string_view name;
+    std::string_view summary;  ///< a paragraph
+    std::string_view example;  ///< one of them
+};
+constexpr Group kGroups[] = {
+    {"cache", "Looks after the cache. It is safe beside programs that use it.\n\n", "stats"},
+    {"wisdom", "Looks after what 'kiln tune' has found.\n\n", "show"},
+};
+
+const Group* find_group(std::string_view name) {
+    for (const Group& group : kGroups)
+        if (group.name == name) return &group;
+    return nullptr;
+}
 
 /// `kiln complete LINE` is what the completion script calls; no person needs it.
 constexpr std::string_view kComplete = "complete";
@@ -33,9 +48,10 @@ std::string overview(std::string_view group) {
     std::string text = "Usage: kiln ";
     if (!group.empty()) text += std::string(group) + " ";
     text += "COMMAND [ARGUMENT]... [OPTION]...\n";
-    text += group.empty()
+    const Group* const found = find_group(group);
+    text += found == nullptr
                 ? "Bakes GPU kernels from templates, and looks after the cache they are kept in.\n\n"
-                : "Looks after the cache. It is safe beside programs that use it.\n\n";
+                : found->summary;
     return text + table(rows) +
            "\nEvery command takes --json (one object on standard output) and --help (options and examples).\n"
            "Exit status: 0 done; 1 the answer is no (damage, a problem, variants that failed); 2 usage or "
@@ -69,8 +85,8 @@ std::vector<std::string> command_words(std::string_view group) {
     const std::string before = "kiln" + (group.empty() ? "" : " " + std::string(group));
     if (word.starts_with('-'))
         throw UsageError("options come after the command, as in '" + before + " " +
-                         (group.empty() ? "list" : "stats") + " " + word + "'; the commands are " +
-                         enumerate(words, " and ") + ".");
+                         (group.empty() ? "list" : std::string(find_group(group)->example)) + " " + word +
+                         "'; the commands are " + enumerate(words, " and ") + ".");
     std::string message =
         "there is no '" + before + " " + word + "'; the commands are " + enumerate(words, " and ") + ".";
     if (const std::string near = nearest(word, words); !near.empty())
@@ -83,8 +99,8 @@ std::vector<std::string> command_words(std::string_view group) {
 const Command* take_command(std::vector<std::string>& arguments, std::string_view& group) {
     const auto take = [&] { arguments.erase(arguments.begin()); };
     if (arguments.empty()) return nullptr;
-    if (arguments.front() == kGroup) {
-        group = kGroup;
+    if (const Group* const found = find_group(arguments.front()); found != nullptr) {
+        group = found->name;
         take();
         if (arguments.empty() || is_help(arguments.front()) || arguments.front() == "--json") return nullptr;
     }

@@ -8,21 +8,11 @@
 
 #include <algorithm>
 
-#include "cli/command_line.h"
 #include "cli/kiln_command.h"
 #include "cli/parameter_options.h"
 
 namespace kiln::cli {
 namespace {
-
-AnalyzeOptions analyze_options(const Call& call) {
-    AnalyzeOptions options;
-    if (call.has("size")) options.sizes = parse_sizes(call.given["size"].as<std::vector<std::string>>());
-    options.test_sizes = call.flag("test-sizes");
-    options.record = !call.flag("no-record");
-    if (call.has("chip")) options.chip = call.value("chip");
-    return options;
-}
 
 /// The GPU that a service would open; nullopt: none is here.
 std::optional<DeviceInfo> first_gpu(const CommonOptions& options) {
@@ -36,6 +26,15 @@ std::optional<DeviceInfo> first_gpu(const CommonOptions& options) {
 }
 
 }  // namespace
+
+AnalyzeOptions analyze_options(const Call& call) {
+    AnalyzeOptions options;
+    options.sizes = given_sizes(call);
+    options.test_sizes = call.flag("test-sizes");
+    options.record = !call.flag("no-record");
+    if (call.has("chip")) options.chip = call.value("chip");
+    return options;
+}
 
 std::string choose_target(ServiceOptions& setup, const CommonOptions& options,
                           const std::string& template_name) {

@@ -10,6 +10,7 @@
 
 #include "cli/common_options.h"
 #include "cli/json.h"
+#include "cli/kiln_command.h"
 #include "cli/terminal.h"
 
 namespace kiln::cli {
@@ -18,6 +19,9 @@ namespace kiln::cli {
 std::string to_text(const Analysis& analysis, const Variant& variant, const Target& target,
                     const Terminal& terminal);
 Json to_json(const Analysis& analysis, const Variant& variant, const Target& target);
+
+/// What --size, --test-sizes, --no-record and --chip ask for. Throws UsageError.
+AnalyzeOptions analyze_options(const Call& call);
 
 /// Sets backend and architecture where `options` names neither and no GPU is here: the first of sm_90a and
 /// gfx90a that the template runs on. The device is opened only where it is what is asked about. Returns what a

@@ -33,10 +33,7 @@ std::string dim_text(const Dim3& dim) {
 }
 
 std::string sizes_line(const Template& of, const Sizes& sizes) {
-    std::string text;
-    for (const SizeArgument& size : of.sizes())
-        if (const auto found = sizes.find(size.name); found != sizes.end())
-            text += (text.empty() ? "" : " ") + size.name + "=" + std::to_string(found->second);
+    const std::string text = sizes_text(of, sizes);
     return text.empty() ? "no sizes" : text;
 }
 
@@ -155,10 +152,7 @@ std::string left_out(std::size_t count, const char* what) {
     return count == 0 ? std::string() : format("  and %zu more %s that cost less\n", count, what);
 }
 
-/// As short as a column should be: "dynamic", "LDS.128".
-std::string variable_text(const std::string& variable) {
-    return variable == "dynamic shared memory" ? "dynamic" : variable;
-}
+/// As short as a column should be: "LDS.128".
 std::string belief_text(const std::string& belief) {
     return belief.substr(0, belief.find(" in the compiled code"));
 }

@@ -10,6 +10,7 @@
 #include "cli/command_line.h"
 #include "cli/figures.h"
 #include "cli/kiln_command.h"
+#include "cli/run_report.h"
 #include "cli/words.h"
 
 namespace kiln::cli {
@@ -137,16 +138,8 @@ struct Checked {
     int problems = 0, warnings = 0;
 };
 
-std::string sizes_text(const Checked& checked) {
-    std::string text;
-    for (const SizeArgument& size : checked.variant.origin().sizes())
-        if (const auto found = checked.sizes.find(size.name); found != checked.sizes.end())
-            text += (text.empty() ? "" : " ") + size.name + "=" + std::to_string(found->second);
-    return text;
-}
-
 std::string to_text(const Checked& checked, const SourceText& source, bool strict, const Terminal& terminal) {
-    const std::string sizes = sizes_text(checked);
+    const std::string sizes = sizes_text(checked.variant.origin(), checked.sizes);
     std::string text = checked.variant.text() + (sizes.empty() ? "" : "\n  at " + sizes) + "\n";
     for (const AccessProblem& problem : checked.recording.problems)
         text += problem_text(problem, source, strict, terminal);
@@ -169,7 +162,7 @@ int check(const Call& call) {
         chosen_variants(service->find(call.words[0]), std::span(call.words).subspan(1));
     const bool strict = call.flag("strict");
     AnalyzeOptions options;
-    if (call.has("size")) options.sizes = parse_sizes(call.given["size"].as<std::vector<std::string>>());
+    options.sizes = given_sizes(call);
     options.most_blocks =
         call.has("blocks") ? parse_whole("--blocks", call.value("blocks"), 1, 1'000'000) : kBlocks;
     options.most_ms = kMostMs;

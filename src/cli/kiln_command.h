@@ -101,6 +101,9 @@ Variant chosen_variant(const Template& of, std::span<const std::string> words);
 /// written; throws VariantError when none is legal.
 std::vector<Variant> chosen_variants(const Template& of, std::span<const std::string> words);
 
+/// What --size NAME=N gave. Throws UsageError.
+Sizes given_sizes(const Call& call);
+
 /// "host x86-64-v3"
 std::string target_text(const Target& target);
 
@@ -116,6 +119,11 @@ int check(const Call& call);
 int report(const Call& call);
 int profile(const Call& call);
 int lab(const Call& call);
+int bench(const Call& call);
+int tune_templates(const Call& call);
+int wisdom_show(const Call& call);
+int wisdom_merge(const Call& call);
+int wisdom_export(const Call& call);
 int cache_stats(const Call& call);
 int cache_list(const Call& call);
 int cache_show(const Call& call);

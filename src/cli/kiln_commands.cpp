@@ -28,7 +28,7 @@ void run_options(po::options_description& options) {
         ("no-time", po::bool_switch(), "launch once and check")
         ("iterations", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
         ("warm-up", text("N"), "launches before those, beside the checked one (5; on the host 0)")
-        ("cold-l2", po::bool_switch(), "overwrite a buffer of twice the L2 cache before each timed launch")
+        ("cold-l2", po::bool_switch(), "read twice the L2 cache's size of other data before each timed launch")
         ("graph", po::bool_switch(), "also time launches replayed from a captured graph, the cache being warm")
         ("compare", po::bool_switch(), "also time the template that this one is measured against");
 }
@@ -93,6 +93,44 @@ void regress_options(po::options_description& options) {
         ("time", po::bool_switch(), "measure speed too, where there is a GPU")
         ("only", texts("TEMPLATE"), "variants of this template only; may be repeated (all)")
         ("table", po::bool_switch(), "print the table of docs/kernels.md from what is recorded, and run nothing");
+}
+
+void tune_options(po::options_description& options) {
+    options.add_options()
+        ("shapes", texts("NAME=N"), "sizes of a problem: m=4096,n=4096,k=512; more of them may follow (the template's own)")
+        ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given (so on the host)")
+        ("budget", text("SECONDS"), "for all shapes together (60)")
+        ("shard", text("I/N"), "only the I-th of N parts of the candidates, from 0/N (0/1)")
+        ("devices", text("LIST"), "all, or numbers such as 0,1: they share the candidates (that of --device)")
+        ("workers", text("N"), "processes that compile at once (KILN_WORKERS, else one per core)")
+        ("resume", po::bool_switch(), "go on with what the journal beside the output has of an earlier run")
+        ("output", text("FILE"), "the wisdom file that the best are merged into (KILN_WISDOM, else the user's own)");
+}
+
+void wisdom_entries_options(po::options_description& options) {
+    options.add_options()
+        ("template", text("NAME"), "entries of this template only")
+        ("for-device", text("NAME"), "entries of this device only, such as 'NVIDIA H200'")
+        ("for-arch", text("NAME"), "entries of this architecture only, such as sm_90a");
+}
+
+void wisdom_export_options(po::options_description& options) {
+    wisdom_entries_options(options);
+    options.add_options()("output", text("FILE"), "where to write them (standard output)");
+}
+
+void wisdom_merge_options(po::options_description& options) {
+    options.add_options()("output", text("FILE"), "the wisdom file to merge into (KILN_WISDOM, else the user's own)");
+}
+
+void bench_options(po::options_description& options) {
+    options.add_options()
+        ("compare", text("LIST"), "only these of cublas, cub, torch and openblas, and they must be there (all that are there)")
+        ("quick", po::bool_switch(), "fewer and smaller problems, fewer launches: a try, not a measurement")
+        ("rounds", text("N"), "timed launches of each contender (11 to 51, as many as take 0.4 seconds)")
+        ("check", po::bool_switch(), "exit status 1 also when something is slower than it must be")
+        ("svg", text("DIR"), "also draw a picture of each suite into DIR")
+        ("markdown", po::bool_switch(), "print tables in Markdown");
 }
 
 void stats_options(po::options_description& options) {
@@ -215,6 +253,44 @@ constexpr std::array kCommands = {
         "  kiln profile gemm_tiled PAD=2 --keep page.csv\n"
         "  kiln profile gemm_tiled PAD=2 --arch sm_90a --read page.csv\n",
         profile_options, profile},
+    Command{"tune", "TEMPLATE... [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers,
+            "find the fastest variants for given shapes by timing them, and keep them as wisdom",
+            "Variants are compiled in worker processes while others are timed; each is checked against the "
+            "template's\n"
+            "reference before it may win. Several templates compete. docs/tuning.md tells how, and how to "
+            "spread it over\n"
+            "a cluster. Ctrl-C keeps what was found. Exit status 1: for a shape nothing was found.\n",
+            "  kiln tune gemm_wgmma gemm_mma T=half --shapes m=4096,n=4096,k=4096 m=128,n=7168,k=2048\n"
+            "  kiln tune softmax --budget 20 --output found.txt\n"
+            "  kiln tune gemm_buffered --shard 3/8 --output part3.txt && kiln wisdom merge part*.txt\n",
+            tune_options, tune_templates},
+    Command{
+        "wisdom show", "[FILE]...", 0, kAnyNumber, 0,
+        "list what is known of the fastest variants: of these files, or of the user's own and the shipped",
+        "", "  kiln wisdom show\n  kiln wisdom show --template gemm_wgmma --json\n", wisdom_entries_options,
+        wisdom_show},
+    Command{"wisdom merge", "FILE...", 1, kAnyNumber, 0, "merge wisdom files into one",
+            "Of entries for the same problem on the same device, those of the newest source of the template "
+            "stay, "
+            "and of\nthese the fastest.\n",
+            "  kiln wisdom merge part*.txt\n  kiln wisdom merge part*.txt --output all.txt\n",
+            wisdom_merge_options, wisdom_merge},
+    Command{"wisdom export", "[FILE]...", 0, kAnyNumber, 0,
+            "write wisdom as a file: of these files, or of the user's own and the shipped", "",
+            "  kiln wisdom export --for-device 'NVIDIA H200' --output h200.txt\n", wisdom_export_options,
+            wisdom_export},
+    Command{
+        "bench", "[SUITE]...", 0, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
+        "measure suites of problems beside other libraries, in turns and verified",
+        "Without SUITE it lists them; 'all' runs all. cuBLAS, CUB (by nvcc), PyTorch (by python3) and "
+        "OpenBLAS are\n"
+        "compared with where they are installed. Ratios are times as fast as the other; 'of copy' and the "
+        "like are\n"
+        "shares of a ceiling measured in the same run. Exit status 1: a result is wrong, or a problem "
+        "failed.\n",
+        "  kiln bench\n  kiln bench gemm-f16 skinny --svg plots\n"
+        "  kiln bench memory --compare cub --json\n",
+        bench_options, bench},
     Command{"lab", "banks [ROWS COLUMNS]", 1, 3, kTarget | kDirectory | kNoCache,
             "show what shared-memory accesses cost: bank conflicts, predicted and measured",
             "Without a GPU, or with --arch, the table is a prediction; docs/banks.md explains it. Exit "

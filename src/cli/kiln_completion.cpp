@@ -3,6 +3,7 @@
 // kiln completion, and what may stand next on a command line.
 #include "cli/kiln_completion.h"
 
+#include <kiln/bench.h>
 #include <kiln/device.h>
 #include <kiln/error.h>
 #include <kiln/occupancy.h>
@@ -97,10 +98,18 @@ std::vector<std::string> chip_names() {
     return names;
 }
 
+std::vector<std::string> suites() {
+    std::vector<std::string> names = {"all"};
+    for (const BenchSuiteName& suite : bench_suites()) names.emplace_back(suite.name);
+    return names;
+}
+
 std::vector<std::string> option_values(const Unfinished& line) {
     if (line.option == "backend") return {"auto", "cuda", "hip", "host"};
     if (line.option == "arch") return archs(line.options);
     if (line.option == "chip") return chip_names();
+    if (line.option == "devices") return {"all"};
+    if (line.option == "template") return templates(line.options);
     if (line.option == "sort") return {"used", "size", "time", "name"};
     return {};  // files, numbers
 }
@@ -119,6 +128,13 @@ std::vector<std::string> candidates(const Unfinished& line) {
         if (line.words.empty()) return templates(line.options);
         return takes_variant ? assignments(line) : std::vector<std::string>();
     }
+    if (name == "tune") {
+        std::vector<std::string> found = templates(line.options);  // another one, or a value
+        if (!line.words.empty())
+            for (std::string& one : assignments(line)) found.push_back(std::move(one));
+        return found;
+    }
+    if (name == "bench") return suites();
     if (name == "cache show" && line.words.empty()) return keys(line.options);
     if (name == "cache pack" && !line.words.empty()) return keys(line.options);
     if (name == "completion" && line.words.empty()) return {"bash"};
@@ -147,12 +163,13 @@ std::vector<std::string> candidates_of(const std::vector<std::string>& all) {
         if (!helping && all[last].starts_with('-')) return {"--help", "--version"};
         return command_words({});
     }
-    if (last == first + 1 && all[first] == "cache") return command_words("cache ");
+    const bool is_group = all[first] == "cache" || all[first] == "wisdom";
+    if (last == first + 1 && is_group) return command_words(all[first] + " ");
     if (helping) return {};
 
     Unfinished line;
     std::string name = all[first++];
-    if (name == "cache") name += " " + all[first++];
+    if (is_group) name += " " + all[first++];
     for (const Command& command : commands())
         if (command.name == name) line.command = &command;
     if (line.command == nullptr) return {};

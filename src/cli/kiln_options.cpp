@@ -254,6 +254,10 @@ std::vector<Variant> chosen_variants(const Template& of, std::span<const std::st
     return found;
 }
 
+Sizes given_sizes(const Call& call) {
+    return call.has("size") ? parse_sizes(call.given["size"].as<std::vector<std::string>>()) : Sizes();
+}
+
 std::string target_text(const Target& target) {
     return std::string(name(target.backend)) + " " + target.arch;
 }

@@ -163,7 +163,7 @@ int profile(const Call& call) {
 
     const Variant variant = chosen_variant(service.find(call.words[0]), std::span(call.words).subspan(1));
     AnalyzeOptions options;
-    if (call.has("size")) options.sizes = parse_sizes(call.given["size"].as<std::vector<std::string>>());
+    options.sizes = given_sizes(call);
     options.test_sizes = call.flag("test-sizes");
     options.most_blocks = kRecordedBlocks;
     options.most_ms = kRecordedMs;

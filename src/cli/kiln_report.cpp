@@ -15,7 +15,6 @@
 #include <thread>
 #include <tuple>
 
-#include "cli/command_line.h"
 #include "cli/figures.h"
 #include "cli/kiln_analyze.h"
 #include "cli/kiln_command.h"
@@ -230,11 +229,7 @@ void check_output(const Call& call) {
 
 int report(const Call& call) {
     check_output(call);
-    AnalyzeOptions options;
-    if (call.has("size")) options.sizes = parse_sizes(call.given["size"].as<std::vector<std::string>>());
-    options.test_sizes = call.flag("test-sizes");
-    options.record = !call.flag("no-record");
-    if (call.has("chip")) options.chip = call.value("chip");
+    const AnalyzeOptions options = analyze_options(call);
 
     Warnings warnings(call.terminal);
     Targets targets(call, warnings);

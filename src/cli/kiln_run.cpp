@@ -24,7 +24,7 @@ int launches(const Call& call, const char* option, std::uint64_t least) {
 
 RunOptions run_options(const Call& call) {
     RunOptions options;
-    if (call.has("size")) options.sizes = parse_sizes(call.given["size"].as<std::vector<std::string>>());
+    options.sizes = given_sizes(call);
     options.test_sizes = call.flag("test-sizes");
     if (call.has("data"))
         options.data = static_cast<Data>(parse_choice("--data", call.value("data"), {"random", "integers"}));

@@ -27,19 +27,24 @@ constexpr int kMaxExtent = std::numeric_limits<int>::max();
 // clang-format off
 po::options_description product_options() {
     po::options_description what("What to compute", kHelpWidth), where("Where", kHelpWidth),
-        how("How to measure and check", kHelpWidth), build("Building", kHelpWidth), all(kHelpWidth);
+        how("How to measure and check", kHelpWidth), build("Building", kHelpWidth),
+        choosing("Which variant, where no tile is given", kHelpWidth), all(kHelpWidth);
     what.add_options()
-        ("kernel", text("NAME"), "template to build (gemm_tiled); see --list-kernels")
+        ("kernel", text("NAME"), "template to build (gemm_tiled; on a GPU and without tile options the best for the shape); see --list-kernels")
         ("dtype", text("TYPE"), "type of A and B: f16, bf16 or f32 (the template's own default); C is f32")
         ("m", text("ROWS"), "rows of A and C (1024; on the host 512)")
         ("n", text("COLUMNS"), "columns of B and C (1024; on the host 512)")
         ("k", text("DEPTH"), "columns of A, rows of B (1024; on the host 512)")
         ("size", texts("NAME=N"), "another size that the template declares, such as batch=8; may be repeated");
+    choosing.add_options()
+        ("wisdom", text("FILE"), "what is known of the fastest variants (KILN_WISDOM, else the user's own and the shipped)")
+        ("tune", po::bool_switch(), "time variants for this shape first, and keep the best in the wisdom file")
+        ("budget", text("SECONDS"), "for --tune (60)");
     add_target_options(where, "--list-devices");
     how.add_options()
         ("iters", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
         ("warmup", text("N"), "launches before those, beside the verified one (5; on the host 0)")
-        ("cold-l2", po::bool_switch(), "overwrite a buffer of twice the L2 cache before each timed launch")
+        ("cold-l2", po::bool_switch(), "read twice the L2 cache's size of other data before each timed launch")
         ("verify", text("HOW"), "full, sample or none (full up to 2^31 multiply-adds, else sample)")
         ("seed", text("N"), "of the random inputs and of the sample (1)")
         ("json", po::bool_switch(), "report as one JSON object on standard output");
@@ -51,7 +56,7 @@ po::options_description product_options() {
     add_cache_directory_option(build);
     add_no_cache_option(build);
     add_template_directory_option(build);
-    all.add(what).add(where).add(how).add(build);
+    all.add(what).add(choosing).add(where).add(how).add(build);
     return all;
 }
 
@@ -88,7 +93,11 @@ class Parser {
         const po::variables_map given = second_pass(catalogue, chosen, parameters);
         Options options = convert(given);
         options.kernel = chosen.name();
+        options.kernel_given = given.count("kernel") != 0;
         options.values = parameters.values(given);
+        if (options.tune && !options.values.empty())
+            throw UsageError("--tune looks for the best values; leave --" +
+                             option_name(options.values.begin()->first) + " out.");
         if (given.count("list-kernels") != 0) options.action = Action::list_kernels;
         if (given.count("list-devices") != 0) options.action = Action::list_devices;
         return options;
@@ -221,6 +230,18 @@ class Parser {
                 throw UsageError("--size " + std::string(own) + ": write --" + own + " N instead.");
         options.compile_only = given["compile-only"].as<bool>();
         options.analyze = given["analyze"].as<bool>();
+        options.tune = given["tune"].as<bool>();
+        options.wisdom = optional_text(given, "wisdom", "");
+        if (has("budget"))
+            options.budget_seconds = parse_seconds("--budget", given["budget"].as<std::string>());
+        if (has("budget") && !options.tune)
+            throw UsageError("--budget is how long --tune may take; add --tune.");
+        if (options.tune && (options.compile_only || options.analyze || has("emit")))
+            throw UsageError("--tune times variants on the device; leave --" +
+                             std::string(options.compile_only ? "compile-only"
+                                         : options.analyze    ? "analyze"
+                                                              : "emit") +
+                             " out.");
         if (has("iters")) options.iterations = static_cast<int>(whole("iters", 1, 1'000'000));
         if (has("warmup")) options.warm_up = static_cast<int>(whole("warmup", 0, 1'000'000));
         options.cold_l2 = given["cold-l2"].as<bool>();

@@ -30,6 +30,7 @@ struct Options : CommonOptions {
     std::string help;  ///< the text for Action::help
 
     std::string kernel;
+    bool kernel_given = false;  ///< else it is the default, and another may be chosen
     std::optional<Dtype> dtype;
     std::optional<int> m, n, k;
     Sizes sizes;    ///< others, of templates that declare them
@@ -37,6 +38,10 @@ struct Options : CommonOptions {
 
     bool compile_only = false;
     bool analyze = false;
+
+    bool tune = false;
+    std::optional<double> budget_seconds;
+    std::filesystem::path wisdom;  ///< empty: the usual
 
     std::optional<int> iterations;
     std::optional<int> warm_up;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <string>
 
 #include "cli/terminal.h"
@@ -18,6 +19,7 @@ struct ProgressState {
     std::uint64_t total = 0;  ///< 0: not known
     std::uint64_t failed = 0;
     double per_second = 0;  ///< lately; 0: not known yet
+    double most_seconds = std::numeric_limits<double>::infinity();  ///< that are left, whatever remains to be done
 };
 
 /// "12/64  19%  3.2/s  about 16 s left  1 failed"
@@ -35,7 +37,8 @@ class ProgressBar {
     ProgressBar& operator=(const ProgressBar&) = delete;
 
     /// Cheap; to be called often.
-    void update(std::uint64_t done, std::uint64_t total, std::uint64_t failed = 0);
+    void update(std::uint64_t done, std::uint64_t total, std::uint64_t failed = 0,
+                double most_seconds = std::numeric_limits<double>::infinity());
 
   private:
     using Clock = std::chrono::steady_clock;

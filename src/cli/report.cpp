@@ -7,6 +7,7 @@
 
 #include "cli/figures.h"
 #include "cli/json.h"
+#include "cli/tune_report.h"
 #include "cli/words.h"
 
 namespace kiln::cli {
@@ -70,6 +71,16 @@ std::string failure_of(const Verdict& verdict) {
     return text;
 }
 
+Json choice_json(const std::optional<Choice>& choice) {
+    if (!choice) return {};
+    Json json;
+    json["origin"] = name(choice->origin);
+    json["text"] = choice->text();
+    json["stale"] = choice->stale;
+    json["wisdom"] = choice->entry ? to_json(*choice->entry) : Json();
+    return json;
+}
+
 }  // namespace
 
 std::optional<double> Report::gflops() const {
@@ -92,6 +103,7 @@ Checked checked(const Verdict& verdict, Verify how) {
 
 std::string to_text(const Report& report, const Terminal& terminal) {
     std::string text = report.kernel + "  " + report.variant_text + "\n\n";
+    if (report.choice) text += line("chosen", report.choice->text());
     text += line("problem", report.problem);
     text += line("device", report.device.value_or("none, compiled only") + " (" +
                                std::string(name(report.backend)) + ", " + report.arch + ")");
@@ -107,6 +119,7 @@ std::string to_json(const Report& report) {
     Json json;
     json["kernel"] = report.kernel;
     json["variant"] = values_json(report.variant);
+    json["choice"] = choice_json(report.choice);
     json["dtype"] = report.dtype;
     json["backend"] = name(report.backend);
     json["device"] = or_null(report.device);

@@ -7,6 +7,7 @@
 #include <kiln/device.h>
 #include <kiln/template.h>
 #include <kiln/timing.h>
+#include <kiln/wisdom.h>
 
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@ struct Report {
     std::string kernel;
     std::string variant_text;  ///< "BM=64 BN=64", in the template's order
     Values variant;
+    std::optional<Choice> choice;  ///< where the options left the variant open
     std::string dtype;    ///< of A and B: "f16"
     std::string problem;  ///< "C (5 x 6, f32) = A (5 x 7, f16) * B (7 x 6, f16)"
     Backend backend = Backend::host;

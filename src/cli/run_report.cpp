@@ -97,12 +97,17 @@ std::optional<double> RunReport::speed_up() const {
     return naive_result->time->median_ms / result.time->median_ms;
 }
 
+std::string sizes_text(const Template& of, const Sizes& sizes) {
+    std::string text;
+    for (const SizeArgument& size : of.sizes())
+        if (const auto found = sizes.find(size.name); found != sizes.end())
+            text += (text.empty() ? "" : " ") + size.name + "=" + std::to_string(found->second);
+    return text;
+}
+
 std::string sizes_text(const Variant& variant, const Problem& problem, const RunOptions& options,
                        Backend backend) {
-    std::string text;
-    for (const SizeArgument& size : variant.origin().sizes())
-        if (const auto found = problem.sizes.find(size.name); found != problem.sizes.end())
-            text += (text.empty() ? "" : " ") + size.name + "=" + std::to_string(found->second);
+    std::string text = sizes_text(variant.origin(), problem.sizes);
     if (text.empty()) return "no sizes";
     if (options.test_sizes && options.sizes.size() < problem.sizes.size())
         text += backend == Backend::host ? " (the host is slow: sizes that are not given are those of tests)"

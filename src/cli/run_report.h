@@ -27,6 +27,8 @@ struct RunReport {
     std::optional<double> speed_up() const;
 };
 
+/// "m=65 n=127", in the template's order; empty: it has none.
+std::string sizes_text(const Template& of, const Sizes& sizes);
 /// "m=65 n=127 (sizes that are not given are those of tests)"
 std::string sizes_text(const Variant& variant, const Problem& problem, const RunOptions& options,
                        Backend backend);

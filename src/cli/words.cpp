@@ -66,6 +66,18 @@ std::uint64_t parse_whole(std::string_view option, std::string_view text, std::u
     throw UsageError(message + ".");
 }
 
+double parse_seconds(std::string_view option, std::string_view text) {
+    constexpr double kMostSeconds = 7 * 24 * 3600;
+    double seconds = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, seconds);
+    if (error != std::errc() || stop != end || !std::isfinite(seconds) || seconds <= 0 ||
+        seconds > kMostSeconds)
+        throw UsageError(std::string(option) + " " + std::string(text) +
+                         ": this should be a number of seconds, such as 60 or 2.5, and a week at most.");
+    return seconds;
+}
+
 std::uint64_t parse_size(std::string_view option, std::string_view text) {
     constexpr double kMost = 0x1p53;  // what a double counts exactly
     double amount = 0;

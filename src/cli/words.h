@@ -15,6 +15,9 @@ namespace kiln::cli {
 std::uint64_t parse_whole(std::string_view option, std::string_view text, std::uint64_t min,
                           std::uint64_t max);
 
+/// A number of seconds, such as 60 or 2.5, at most a week. Throws UsageError.
+double parse_seconds(std::string_view option, std::string_view text);
+
 /// "500", "64KiB", "1.5 GiB", "2G": bytes, in powers of 1024. Throws UsageError.
 std::uint64_t parse_size(std::string_view option, std::string_view text);
 

@@ -85,7 +85,7 @@ enum JitOption : int {
 };
 
 enum : unsigned { kStreamNonBlocking = 1, kEventDefault = 0 };
-enum LaunchAttributeId : int { kLaunchClusterDimension = 4 };
+enum LaunchAttributeId : int { kLaunchClusterDimension = 4, kLaunchProgrammaticSerialization = 6 };
 enum CaptureMode : int { kCaptureThreadLocal = 1 };
 
 enum TensorMapType : int {
@@ -118,6 +118,7 @@ struct LaunchAttribute {
         struct {
             unsigned x, y, z;
         } cluster;
+        int programmatic_serialization;
     } value;
 };
 

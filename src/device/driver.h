@@ -28,6 +28,9 @@ struct LaunchShape {
     Dim3 block;
     Dim3 cluster;  ///< {1,1,1}: none
     std::size_t dynamic_shared_bytes = 0;
+    /// The kernel waits for what comes before it in the stream itself (griddepcontrol.wait), so that it may be
+    /// started earlier. Devices that can't, start it in turn.
+    bool dependent = false;
 };
 
 /// What the driver knows of a loaded kernel.

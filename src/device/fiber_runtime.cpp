@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/words.h"
 #include "device/fiber_block.h"
 
 namespace kiln {
@@ -16,10 +17,6 @@ std::string hex(unsigned mask) {
     std::ostringstream text;
     text << "0x" << std::hex << mask;
     return text.str();
-}
-
-std::string count_of(unsigned count, const char* noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -86,7 +83,7 @@ void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits
     tell(self);
     const auto refuse = [&](const std::string& what) {
         failure_ = text_of(self) + " comes to the named barrier " + std::to_string(id) + " for " +
-                   count_of(count, "thread") + ": " + what;
+                   counted(count, "thread", "threads") + ": " + what;
     };
     const bool usable = id > 0 && id < kNamedBarriers;
     if (!usable) {
@@ -95,7 +92,7 @@ void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits
     } else if (count == 0 || count % kiln_host::kWarpSize != 0 || count > kMaxBlockThreads) {
         refuse("their number must be a multiple of 32, up to " + std::to_string(kMaxBlockThreads));
     } else if (named_[id].count != 0 && named_[id].count != count) {
-        refuse("others wait there for " + count_of(named_[id].count, "thread"));
+        refuse("others wait there for " + counted(named_[id].count, "thread", "threads"));
     }
     if (!failure_.empty()) abandon();
 
@@ -236,8 +233,9 @@ std::string FiberBlock::deadlock() const {
         if (thread.ready != nullptr && polled == nullptr) polled = &thread;
     }
     std::string text = "its threads wait for each other and none can go on: of " +
-                       count_of(thread_count_, "thread") + " " + std::to_string(thread_count_ - live_) +
-                       " ended, " + std::to_string(arrived_) + " wait at __syncthreads()";
+                       counted(thread_count_, "thread", "threads") + " " +
+                       std::to_string(thread_count_ - live_) + " ended, " + std::to_string(arrived_) +
+                       " wait at __syncthreads()";
     if (at_named != 0) text += ", " + std::to_string(at_named) + " at named barriers";
     if (polled_count_ != 0) text += ", " + std::to_string(polled_count_) + " for a condition";
     text += " and " + std::to_string(live_ - arrived_ - at_named - polled_count_) +
@@ -251,8 +249,8 @@ std::string FiberBlock::deadlock() const {
     if (named != nullptr) {
         const NamedBarrier& barrier = named_[named->barrier];
         text += "; " + place_of(*named) + ", waits at barrier " + std::to_string(named->barrier) +
-                ", where " + std::to_string(barrier.arrived) + " of " + count_of(barrier.count, "thread") +
-                " have arrived";
+                ", where " + std::to_string(barrier.arrived) + " of " +
+                counted(barrier.count, "thread", "threads") + " have arrived";
     }
     if (polled != nullptr) text += "; " + place_of(*polled) + ", waits for a condition that stays false";
     return text + ". Every thread of the mask, or of the block, has to reach the same call";

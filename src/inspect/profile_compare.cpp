@@ -4,23 +4,13 @@
 #include <kiln/profile.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
+
+#include "inspect/wording.h"
 
 namespace kiln {
 namespace {
 
-std::string percent(double share) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.*f%%", std::abs(share) < 0.0995 ? 1 : 0, share * 100);
-    return text;
-}
-
-std::string times(double factor) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g times", factor);
-    return text;
-}
+std::string times(double factor) { return worded("%.3g times", factor); }
 
 // A limit that is met exactly, in figures that were divided.
 constexpr double kRounding = 1e-9;

@@ -21,10 +21,6 @@ std::string worded(const char* pattern, ...) {
     return text;
 }
 
-std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
-    return std::to_string(count) + " " + std::string(count == 1 ? one : many);
-}
-
 std::string percent(double share) {
     const double points = 100 * share;
     return worded(points != 0 && points < 9.95 ? "%.1f%%" : "%.0f%%", points);

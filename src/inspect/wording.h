@@ -3,18 +3,17 @@
 // Figures within sentences.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/words.h"
 
 namespace kiln {
 
 /// printf, of any length.
 __attribute__((format(printf, 1, 2))) std::string worded(const char* pattern, ...);
 
-/// "1 block", "3 blocks"
-std::string counted(std::uint64_t count, std::string_view one, std::string_view many);
 /// "0.3%", "24%", "1200%"
 std::string percent(double share);
 /// "line 41", "lines 41, 50 and 63"; each once, in the order given.

@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rates of operations are those of the data sheets, dense, at the boost clock: NVIDIA H100 and H200 Tensor
-// Core GPU data sheets (SXM): 989 TFLOP/s for FP16 and BF16 matrices, 67 TFLOP/s FP32; A100 (SXM): 312 and 19.5.
+// The rates of operations are those of the table of chips: the data sheets' peaks, dense, at the boost clock.
 #include "regress/ceiling.h"
 
 #include <kiln/error.h>
+#include <kiln/occupancy.h>
 
 #include <algorithm>
 
 namespace kiln {
 namespace {
 
-struct Rates {
-    std::string_view device;  // its name begins so
-    double matrix_tflops, fma_tflops;
-};
-constexpr Rates kRates[] = {
-    {"NVIDIA H200", 989, 67}, {"NVIDIA H100 80GB HBM3", 989, 67}, {"NVIDIA A100-SXM4", 312, 19.5}};
-
 constexpr double kFlopsPerMs = 1e9;  // of one TFLOP/s
 
 bool uses_matrix_cores(const Resources& resources) {
-    return resources.instructions.contains("HMMA") || resources.instructions.contains("HGMMA");
+    constexpr const char* kNames[] = {"HMMA", "HGMMA", "UTCHMMA", "v_mfma"};
+    return std::ranges::any_of(kNames,
+                               [&](const char* name) { return resources.instructions.contains(name); });
 }
 
 std::string sizes_text(const Sizes& sizes) {
@@ -69,12 +64,12 @@ Ceiling::Share Ceiling::share(const RunResult& timed, const Resources& resources
         least_ms = static_cast<double>(timed.problem.bytes) / copy_bytes_per_ms_;
         result.limit = "copy";
     }
-    const auto* const rates =
-        std::ranges::find_if(kRates, [&](const Rates& one) { return device.starts_with(one.device); });
-    if (rates != std::end(kRates) && timed.problem.flops > 0) {
-        const bool matrix = uses_matrix_cores(resources);
-        const double tflops = matrix ? rates->matrix_tflops : rates->fma_tflops;
-        const double ms = static_cast<double>(timed.problem.flops) / (tflops * kFlopsPerMs);
+    const auto chip = std::ranges::find(chips(), device, &Chip::name);
+    const bool matrix = uses_matrix_cores(resources);
+    const auto tflops =
+        chip == chips().end() ? std::nullopt : chip->tflops(matrix ? Unit::matrix_f16 : Unit::fma_f32);
+    if (tflops && timed.problem.flops > 0) {
+        const double ms = static_cast<double>(timed.problem.flops) / (*tflops * kFlopsPerMs);
         if (ms > least_ms) {
             least_ms = ms;
             result.limit = matrix ? "matrix" : "fma";

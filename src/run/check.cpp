@@ -188,7 +188,7 @@ void compare(const GuardedTensor& output, const Reference& reference, CheckReque
     const Tensor& tensor = output.tensor();
     const auto count = static_cast<double>(tensor.count());
     std::vector<std::int64_t> sample;
-    if (request.how != Check::full) sample = sample_elements(tensor.extents, kSampleElements, request.seed);
+    if (request.how != Check::full) sample = sample_elements(tensor.extents, request.sample, request.seed);
     if (!sample.empty() && (!request.how || sample.size() > kLeastSample)) {
         const double each_ms = comparison.element_ms(sample);
         if (!request.how) request.how = each_ms * count <= kMostFullMs ? Check::full : Check::sample;
@@ -247,6 +247,17 @@ OutputCheck check_output(const GuardedTensor& output, const Reference* reference
     // An inout was never poisoned.
     if (output.is_filled()) result.unwritten = 0;
     return result;
+}
+
+std::uint64_t count_wrong(const std::string& type, std::span<const std::byte> found,
+                          std::span<const double> expected, std::span<const double> bound) {
+    std::uint64_t wrong = 0;
+    with_element(type, [&]<class T>(T) {
+        const T* const values = reinterpret_cast<const T*>(found.data());
+        for (std::size_t i = 0; i < expected.size(); ++i)
+            if (judged<T>(wide(values[i]), expected[i], bound[i], false).wrong) ++wrong;
+    });
+    return wrong;
 }
 
 }  // namespace kiln

@@ -5,24 +5,28 @@
 
 #include <kiln/run.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "run/guarded_tensor.h"
 #include "run/reference.h"
 
 namespace kiln {
 
-struct CheckRequest {
-    std::optional<Check> how;  ///< not set: full, or a sample where that would take too long
-    bool exact = false;        ///< equal to what is expected, rounded once to the output's type
-    std::uint64_t seed = 0;    ///< of the sample
-};
-
 /// Elements whose expected values are computed at a time.
 constexpr std::int64_t kCheckChunk = std::int64_t{1} << 18;
 /// Elements of a sample; fewer where they would take more than ten seconds.
 constexpr std::size_t kSampleElements = 65536;
+
+struct CheckRequest {
+    std::optional<Check> how;              ///< not set: full, or a sample where that would take too long
+    bool exact = false;                    ///< equal to what is expected, rounded once to the output's type
+    std::uint64_t seed = 0;                ///< of the sample
+    std::size_t sample = kSampleElements;  ///< elements of a sample
+};
 
 /// Host memory that checking takes besides the reference's inputs.
 std::uint64_t check_bytes();
@@ -30,5 +34,9 @@ std::uint64_t check_bytes();
 /// Compares an output with its reference, which is bound; nullptr: none is declared, and only elements that
 /// were never written are looked for. request.how becomes what was done: full or sample.
 OutputCheck check_output(const GuardedTensor& output, const Reference* reference, CheckRequest& request);
+
+/// How many of these elements, which are of that type, are not as expected (as check_output judges).
+std::uint64_t count_wrong(const std::string& type, std::span<const std::byte> found,
+                          std::span<const double> expected, std::span<const double> bound);
 
 }  // namespace kiln

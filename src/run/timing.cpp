@@ -12,17 +12,22 @@ namespace {
 constexpr std::size_t kBatch = 64;
 constexpr std::uint64_t kUnknownL2 = std::uint64_t{64} << 20;
 
-constexpr const char* kOverwrite =
-    R"(// overwrite: fills a buffer, to push everything else out of the L2 cache.
+// Reads: what is written would stay in the cache until the kernel that is timed pushes it out, and pays for it (11% of
+// reading 256 MiB on an H200).
+constexpr const char* kPushOut =
+    R"(// push_out: reads a buffer, to push everything else out of the L2 cache.
 //
-//@ kernel overwrite
+//@ kernel push_out
 //@ block  256
-//@ grid   ceil_div(count, 256)
+//@ grid   ceil_div(count, 1024)
 #include "kiln/device.h"
 
-extern "C" __global__ void overwrite(int count, float* data, float value) {
-    const int i = static_cast<int>(blockIdx.x * 256 + threadIdx.x);
-    if (i < count) data[i] = value;
+extern "C" __global__ void push_out(int count, float* data, float never) {
+    const int first = static_cast<int>(blockIdx.x * 1024 + threadIdx.x);
+    float found = 0;
+#pragma unroll
+    for (int i = 0; i < 1024; i += 256) found += first < count - i ? data[first + i] : 0.0f;
+    if (found == never) data[first] = found;  // it is no number
 }
 )";
 
@@ -44,14 +49,15 @@ std::uint64_t CacheFlusher::buffer_bytes(const DeviceInfo& device) {
 CacheFlusher::CacheFlusher(Service& service)
     : buffer_(service.device().allocate(buffer_bytes(service.device().info()))) {
     if (service.backend() == Backend::host) return;
-    overwrite_ = service.build<void(int, float*, float)>(service.parse(kOverwrite, "overwrite.cu").variant());
+    buffer_.fill(0);  // memory that nobody has written need not be there
+    push_out_ = service.build<void(int, float*, float)>(service.parse(kPushOut, "push_out.cu").variant());
 }
 
 void CacheFlusher::flush(const Stream& stream) {
     value_ += 1;
-    if (overwrite_)
-        overwrite_(stream, static_cast<int>(buffer_.size_bytes() / sizeof(float)), buffer_.as<float>(),
-                   value_);
+    if (push_out_)
+        push_out_(stream, static_cast<int>(buffer_.size_bytes() / sizeof(float)), buffer_.as<float>(),
+                   std::numeric_limits<float>::quiet_NaN());
     else
         buffer_.fill(static_cast<std::uint32_t>(value_));
 }

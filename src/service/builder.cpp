@@ -68,28 +68,21 @@ BuildKey Builder::key(const Source& build_source) const {
 }
 
 Builder::Found Builder::kernel(const Variant& variant, Isolation isolation) {
-    {
-        const std::shared_lock lock(kernels_mutex_);
-        if (const auto found = kernels_.find(variant); found != kernels_.end()) {
-            observer_.count(&Counters::memory_hits);
-            return {found->second, Origin::memory};
-        }
+    if (KernelPointer loaded = kernels_.find(variant)) {
+        observer_.count_memory_hit();
+        return {std::move(loaded), Origin::memory};
     }
     // Stays so for who finds or is given what another thread has loaded.
     Origin origin = Origin::memory;
     const auto future = single_flight(in_flight_mutex_, in_flight_, variant, [&]() -> KernelPointer {
         // Another thread may have finished between the look-up above and here.
-        {
-            const std::shared_lock lock(kernels_mutex_);
-            if (const auto found = kernels_.find(variant); found != kernels_.end()) return found->second;
-        }
+        if (KernelPointer loaded = kernels_.find(variant)) return loaded;
         Found loaded = load_new(validated(variant), isolation);
         origin = loaded.origin;
-        const std::unique_lock lock(kernels_mutex_);
-        return kernels_.try_emplace(variant, std::move(loaded.kernel)).first->second;
+        return kernels_.add(variant, std::move(loaded.kernel));
     });
     Found found{future.get(), origin};
-    if (origin == Origin::memory) observer_.count(&Counters::memory_hits);
+    if (origin == Origin::memory) observer_.count_memory_hit();
     return found;
 }
 
@@ -174,7 +167,7 @@ Builder::Built Builder::find_or_compile(const Request& request) {
         return built;
     });
     Built built = future.get();
-    if (!asked_tiers) observer_.count(&Counters::memory_hits);
+    if (!asked_tiers) observer_.count_memory_hit();
     return built;
 }
 

@@ -13,13 +13,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <stop_token>
 #include <string>
 #include <unordered_map>
 
 #include "cache/flight.h"
 #include "service/backends.h"
+#include "service/kernel_table.h"
 #include "service/loaded_kernel.h"
 #include "service/observer.h"
 #include "service/tiers.h"
@@ -42,7 +42,7 @@ class Builder {
         std::shared_ptr<const LoadedKernel> kernel;
         Origin origin = Origin::memory;
     };
-    /// Hot path: one shared lock and one hash look-up when the kernel is loaded already.
+    /// Hot path: one hash look-up, without a lock, when the kernel is loaded already.
     Found kernel(const Variant& variant, Isolation isolation);
     Compiled binary(const Variant& variant, Isolation isolation);
 
@@ -62,7 +62,7 @@ class Builder {
     struct VariantHash {
         std::size_t operator()(const Variant& variant) const { return variant.hash(); }
     };
-    using KernelPointer = std::shared_ptr<const LoadedKernel>;
+    using KernelPointer = KernelTable::Pointer;
     /// Everything that finding or compiling one binary needs.
     struct Request {
         const BuildKey& key;
@@ -88,8 +88,7 @@ class Builder {
     Observer& observer_;
     Tiers tiers_;
 
-    mutable std::shared_mutex kernels_mutex_;
-    std::unordered_map<Variant, KernelPointer, VariantHash> kernels_;
+    KernelTable kernels_;
 
     std::mutex in_flight_mutex_;
     std::unordered_map<Variant, std::shared_future<KernelPointer>, VariantHash> in_flight_;

@@ -6,8 +6,10 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 
+#include "base/arch_facts.h"
 #include "template/tensor_maps.h"
 
 namespace kiln {
@@ -76,6 +78,15 @@ std::string declaration(const Variant& variant) {
     return variant.template_name() + "(" + text + ")";
 }
 
+// The instruction that waits begins with sm_90. Compiled for less, the kernel has to be started in turn, on a
+// newer device too.
+bool waits_itself(const Variant& variant) {
+    if (!may_overlap(variant) || !variant.target() || variant.target()->backend != Backend::cuda)
+        return false;
+    const CudaArch* const arch = find_cuda_arch(variant.target()->arch);
+    return arch != nullptr && arch->number >= 90;
+}
+
 // Of each argument that callers pass; empty where one of them is not known.
 std::vector<std::size_t> passed_bytes(const Variant& variant, const FunctionInfo& info) {
     std::vector<std::size_t> bytes;
@@ -102,6 +113,7 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
     shape_.block = variant_.block();
     shape_.cluster = variant_.cluster();
     shape_.dynamic_shared_bytes = variant_.dynamic_shared_bytes();
+    shape_.dependent = waits_itself(variant_);
 }
 
 void LoadedKernel::launch(const Stream& stream, void* const* arguments) const {
@@ -115,11 +127,17 @@ void LoadedKernel::launch(const Stream& stream, void* const* arguments) const {
 }
 
 void LoadedKernel::launch_with_maps(const LaunchShape& shape, void* const* arguments, void* stream) const {
-    const TensorMapArguments::Maps maps = tensor_maps_.for_launch(variant_, *driver_, arguments);
-    std::vector<void*> all(arguments, arguments + variant_.arguments().size());
+    constexpr std::size_t kUsual = 32;
+    const TensorMapArguments::Map* const maps = tensor_maps_.for_launch(variant_, *driver_, arguments);
+    const std::size_t passed = variant_.arguments().size();
+    std::array<void*, kUsual> few;
+    std::vector<void*> many(passed + tensor_maps_.count() > kUsual ? passed + tensor_maps_.count() : 0);
+    void** const all = many.empty() ? few.data() : many.data();
+    std::copy_n(arguments, passed, all);
     // The driver copies them; it does not write.
-    for (const TensorMapArguments::Map& map : *maps) all.push_back(const_cast<std::byte*>(map.bytes));
-    module_->launch(shape, all.data(), stream);
+    for (std::size_t i = 0; i < tensor_maps_.count(); ++i)
+        all[passed + i] = const_cast<std::byte*>(maps[i].bytes);
+    module_->launch(shape, all, stream);
 }
 
 void LoadedKernel::check_arguments(std::span<const ArgumentType> types) const {

@@ -15,6 +15,7 @@ Counters Observer::counters() const {
     Counters snapshot;
     for (const auto& field : counter_fields())
         snapshot.*field.value = std::atomic_ref(counters_.*field.value).load(std::memory_order_relaxed);
+    for (const Hits& hits : memory_hits_) snapshot.memory_hits += hits.count.load(std::memory_order_relaxed);
     return snapshot;
 }
 

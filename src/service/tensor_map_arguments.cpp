@@ -3,7 +3,8 @@
 // What the template says of a map (template/tensor_maps.h), put as the device layer takes it.
 #include "service/tensor_map_arguments.h"
 
-#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -32,45 +33,94 @@ TensorMapLayout layout_of(const TensorMapSpec& spec, const Variant& variant, voi
     return layout;
 }
 
+std::uint64_t next_id() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+/// What one thread remembers. A layer of a network launches the same few kernels with dozens of tensors, so
+/// there are more places than kernels; two launches that fall on one set keep the later of both.
+class Memory {
+  public:
+    struct Launch {
+        std::uint64_t id = 0;  ///< of the kernel's TensorMapArguments; 0: empty
+        std::vector<std::uint64_t> words;
+        std::vector<TensorMapArguments::Map> maps;
+    };
+    struct Set {
+        std::array<Launch, 2> ways;
+        std::size_t oldest = 0;
+    };
+
+    Set& set_of(std::uint64_t id, const std::vector<std::uint64_t>& words) {
+        std::uint64_t hash = id;
+        for (const std::uint64_t word : words) {
+            hash = (hash ^ word) * 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio
+            hash ^= hash >> 32;
+        }
+        return sets_[hash % sets_.size()];
+    }
+
+    std::vector<std::uint64_t> words;  ///< of the launch that is being looked up
+    Launch unremembered;
+
+  private:
+    std::array<Set, 64> sets_;
+};
+
+Memory& memory_of_this_thread() {
+    static thread_local Memory memory;
+    return memory;
+}
+
 }  // namespace
 
 TensorMapArguments::TensorMapArguments(const Variant& variant, std::vector<std::size_t> argument_bytes)
-    : count_(tensor_map_count(variant)), argument_bytes_(std::move(argument_bytes)) {}
+    : id_(next_id()), count_(tensor_map_count(variant)), argument_bytes_(std::move(argument_bytes)) {}
 
-bool TensorMapArguments::is_for(const Made& made, void* const* arguments) const {
-    const std::byte* value = made.values.data();
+void TensorMapArguments::pack(void* const* arguments, Words& words) const {
+    constexpr std::size_t kWord = sizeof(std::uint64_t);
+    words.clear();
     for (std::size_t i = 0; i < argument_bytes_.size(); ++i) {
-        if (std::memcmp(value, arguments[i], argument_bytes_[i]) != 0) return false;
-        value += argument_bytes_[i];
+        const auto* value = static_cast<const std::byte*>(arguments[i]);
+        for (std::size_t left = argument_bytes_[i]; left > 0;) {
+            std::uint64_t word = 0;
+            const std::size_t bytes = left < kWord ? left : kWord;
+            if (bytes == kWord)
+                std::memcpy(&word, value, kWord);
+            else if (bytes == sizeof(int))
+                std::memcpy(&word, value, sizeof(int));
+            else
+                std::memcpy(&word, value, bytes);
+            words.push_back(word);
+            value += bytes;
+            left -= bytes;
+        }
     }
-    return true;
 }
 
-TensorMapArguments::Maps TensorMapArguments::for_launch(const Variant& variant, Driver& driver,
-                                                        void* const* arguments) const {
-    const bool shares = !argument_bytes_.empty();
-    std::shared_ptr<const Made> made;
-    if (shares) {
-        const std::lock_guard lock(mutex_);
-        made = last_;
+const TensorMapArguments::Map* TensorMapArguments::for_launch(const Variant& variant, Driver& driver,
+                                                              void* const* arguments) const {
+    Memory& memory = memory_of_this_thread();
+    Memory::Launch* launch = &memory.unremembered;
+    if (!argument_bytes_.empty()) {
+        pack(arguments, memory.words);
+        Memory::Set& set = memory.set_of(id_, memory.words);
+        for (const Memory::Launch& way : set.ways)
+            if (way.id == id_ && way.words == memory.words) return way.maps.data();
+        launch = &set.ways[set.oldest];
+        set.oldest ^= 1u;
     }
-    if (!made || !is_for(*made, arguments)) {
-        auto fresh = std::make_shared<Made>();
-        const auto specs = tensor_map_specs(variant, arguments);
-        fresh->maps.resize(specs.size());
-        for (std::size_t i = 0; i < specs.size(); ++i)
-            driver.encode_tensor_map(layout_of(specs[i], variant, arguments), fresh->maps[i].bytes);
-        for (std::size_t i = 0; i < argument_bytes_.size(); ++i) {
-            const auto* value = static_cast<const std::byte*>(arguments[i]);
-            fresh->values.insert(fresh->values.end(), value, value + argument_bytes_[i]);
-        }
-        made = std::move(fresh);
-        if (shares) {
-            const std::lock_guard lock(mutex_);
-            last_ = made;
-        }
+    launch->id = 0;  // should the rest throw
+    launch->maps.resize(count_);
+    const auto specs = tensor_map_specs(variant, arguments);
+    for (std::size_t i = 0; i < specs.size(); ++i)
+        driver.encode_tensor_map(layout_of(specs[i], variant, arguments), launch->maps[i].bytes);
+    if (launch != &memory.unremembered) {
+        launch->words = memory.words;
+        launch->id = id_;
     }
-    return Maps(made, &made->maps);
+    return launch->maps.data();
 }
 
 }  // namespace kiln

@@ -7,21 +7,20 @@
 #include <kiln/template.h>
 
 #include <cstddef>
-#include <memory>
-#include <mutex>
-#include <span>
+#include <cstdint>
 #include <vector>
 
 #include "device/driver.h"
 
 namespace kiln {
 
-/// Thread-safe. Launches with the same arguments as the last one share its maps: a comparison of the values
-/// instead of evaluating the template's expressions and asking the driver.
+/// Thread-safe. Each thread remembers the maps of its latest launches, of all kernels: one with arguments that it
+/// has seen pays for a comparison of their values instead of evaluating the template's expressions and asking the
+/// driver, and takes no lock.
 class TensorMapArguments {
   public:
     /// argument_bytes: of each argument that callers pass; empty where that is not known, and then nothing is
-    /// shared.
+    /// remembered.
     TensorMapArguments(const Variant& variant, std::vector<std::size_t> argument_bytes);
 
     std::size_t count() const { return count_; }
@@ -29,22 +28,19 @@ class TensorMapArguments {
     struct alignas(kTensorMapAlignment) Map {
         std::byte bytes[kTensorMapBytes];
     };
-    using Maps = std::shared_ptr<const std::vector<Map>>;
-    /// In the kernel's order. Throws VariantError, UsageError for a tensor that TMA can't move, DeviceError.
-    Maps for_launch(const Variant& variant, Driver& driver, void* const* arguments) const;
+    /// count() of them, in the kernel's order, valid until this thread's next call. Throws VariantError,
+    /// UsageError for a tensor that TMA can't move, DeviceError.
+    const Map* for_launch(const Variant& variant, Driver& driver, void* const* arguments) const;
 
   private:
-    struct Made {
-        std::vector<std::byte> values;  ///< of the arguments, one after the other
-        std::vector<Map> maps;
-    };
+    /// Arguments as they are compared: each begins a word, and what it leaves of its last one is zero.
+    using Words = std::vector<std::uint64_t>;
 
-    bool is_for(const Made& made, void* const* arguments) const;
+    void pack(void* const* arguments, Words& words) const;
 
+    const std::uint64_t id_;  ///< of this object; none other ever has it
     const std::size_t count_;
     const std::vector<std::size_t> argument_bytes_;
-    mutable std::mutex mutex_;
-    mutable std::shared_ptr<const Made> last_;
 };
 
 }  // namespace kiln

@@ -33,8 +33,11 @@ constexpr DirectiveRule kDirectives[] = {
     {"kernel", false}, {"param", true},    {"require", true},   {"block", false},  {"grid", false},
     {"shared", true},  {"cluster", false}, {"backend", false},  {"arch", false},   {"size", true},
     {"input", true},   {"output", true},   {"inout", true},     {"scratch", true}, {"flops", false},
-    {"bytes", false},  {"naive", false},   {"tensormap", true},
+    {"bytes", false},  {"naive", false},   {"tensormap", true}, {"dependent", false},
 };
+
+/// What a kernel calls that may begin while the one before it still runs.
+constexpr std::string_view kWaitForPrevious = "wait_for_previous_grid(";
 
 /// Those that parse_problem_lines reads.
 constexpr std::string_view kProblemDirectives[] = {"size",  "input", "output", "inout",    "scratch",
@@ -63,6 +66,7 @@ class FrontMatterParser {
         check_argument_names();
         parse_block();
         parse_cluster();
+        parse_dependent();
         parse_shared();
         parse_rules();
         parse_grid();
@@ -250,6 +254,22 @@ class FrontMatterParser {
         if (Directive* line = single("cluster")) result_.cluster = parse_extents(*line);
     }
 
+    void parse_dependent() {
+        Directive* const line = single("dependent");
+        if (!line) return;
+        const Token first = line->lexer.peek();
+        result_.dependent = parse_expression(line->lexer, scope_);
+        if (result_.dependent->kind() != ExpressionKind::truth)
+            line->lexer.fail(first, "whether launches may overlap must be true or false; " +
+                                        result_.dependent->text() + " is not");
+        line->lexer.expect_end("the condition");
+        if (text_.find(kWaitForPrevious) == std::string_view::npos)
+            line->lexer.fail(line->name,
+                             "a kernel that may begin while the one before it still runs must call "
+                             "kiln::wait_for_previous_grid() (kiln/launch.h), and there is no such call in "
+                             "this file");
+    }
+
     void parse_shared() {
         std::vector<ExpressionPtr> parts;
         int first_lines[2] = {0, 0};
@@ -313,12 +333,6 @@ class FrontMatterParser {
     ExpressionPtr threads_, shared_bytes_;
     FrontMatter result_;
 };
-
-std::string_view trimmed(std::string_view text) {
-    const std::size_t first = text.find_first_not_of(kBlanks);
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
 
 /// The first line of the comment at the head of the file, licence lines aside, without "kernel:".
 std::string summary_of(std::string_view text, const std::string& kernel) {

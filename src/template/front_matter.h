@@ -24,6 +24,7 @@ struct FrontMatter {
     std::vector<Rule> implicit_rules;
     std::vector<ExpressionPtr> block, grid, cluster;  ///< one to three each; cluster may be empty
     ExpressionPtr dynamic_shared, static_shared;      ///< null when there is no such line
+    ExpressionPtr dependent;                          ///< when launches may overlap; null: never
     std::vector<Backend> backends;
     std::vector<std::string> archs;
     Signature signature;

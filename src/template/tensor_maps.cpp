@@ -57,6 +57,8 @@ std::vector<TensorMapProgram> tensor_map_programs(const FrontMatter& front_matte
     return programs;
 }
 
+bool may_overlap(const Variant& variant) { return VariantAccess::data(variant).dependent; }
+
 std::size_t tensor_map_count(const Variant& variant) {
     return VariantAccess::data(variant).tensor_maps.size();
 }

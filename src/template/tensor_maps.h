@@ -30,6 +30,10 @@ struct TensorMapSpec {
     int swizzle_bytes = 0;  ///< 0, 32, 64 or 128
 };
 
+/// Whether a launch may begin before the one before it in the stream has ended: the template's `dependent`
+/// line, for these values.
+bool may_overlap(const Variant& variant);
+
 /// How many of its kernel's arguments are tensor maps: they follow those of Variant::arguments().
 std::size_t tensor_map_count(const Variant& variant);
 

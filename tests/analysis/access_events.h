@@ -17,6 +17,7 @@ namespace kiln::test {
 
 constexpr std::uint64_t kTile = 0x100000, kDynamic = 0x200000, kBuffer = 0x10000000, kBufferBytes = 1 << 20;
 constexpr std::uint64_t kGap = 16384;
+constexpr auto kLoad = AccessKind::load, kStore = AccessKind::store, kAtomic = AccessKind::atomic;
 
 struct AccessEvents {
     AccessRecorder recorder;

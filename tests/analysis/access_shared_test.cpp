@@ -35,7 +35,8 @@ TEST(AccessShared, ColumnsOfHalfWithPads) {
         SCOPED_TRACE(pad);
         AccessEvents events;
         events.fill();
-        events.all(AccessKind::load, 2, [&](unsigned t) { return kTile + 2 * (32 + pad) * t; });
+        const unsigned pitch = 2 * (32 + pad);
+        events.all(AccessKind::load, 2, [&](unsigned t) { return kTile + pitch * t; });
         const SharedSite site = shared_site(events.finish(), AccessKind::load, 2);
         expect(site.as_written, {1, wavefronts, 1, static_cast<int>(wavefronts)});
         EXPECT_EQ(site.variable, "tile");

@@ -7,8 +7,6 @@
 namespace kiln::test {
 namespace {
 
-constexpr auto kLoad = AccessKind::load;
-
 std::vector<int> widths(const SharedSite& site) {
     std::vector<int> result;
     for (const WidthCost& cost : site.widths) result.push_back(cost.bytes);

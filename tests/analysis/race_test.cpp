@@ -6,7 +6,6 @@
 namespace kiln::test {
 namespace {
 
-constexpr auto kLoad = AccessKind::load, kStore = AccessKind::store, kAtomic = AccessKind::atomic;
 constexpr std::uint64_t kBarrier = 0x42;
 
 std::vector<AccessProblem> races(AccessEvents& events) {

@@ -17,7 +17,7 @@ namespace {
 using test::count;
 using testing::Optional;
 
-constexpr const char* kArchs[] = {"gfx906", "gfx908", "gfx90a", "gfx1030"};
+constexpr const char* kHipArchs[] = {"gfx906", "gfx908", "gfx90a", "gfx1030"};
 
 std::vector<std::byte> bytes_of(std::initializer_list<unsigned> words) {
     std::vector<std::byte> bytes;
@@ -150,7 +150,7 @@ TEST_P(AmdDisassembler, AgreesOnEveryTemplate) {
 INSTANTIATE_TEST_SUITE_P(, AmdDisassembler, testing::Values("gfx90a", "gfx1030"),
                          [](const auto& one) { return std::string(one.param); });
 
-INSTANTIATE_TEST_SUITE_P(, CodeObjectOf, testing::ValuesIn(kArchs),
+INSTANTIATE_TEST_SUITE_P(, CodeObjectOf, testing::ValuesIn(kHipArchs),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(CodeObject, MatrixInstructions) {

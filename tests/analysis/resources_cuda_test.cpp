@@ -16,7 +16,8 @@ namespace {
 
 using test::count;
 
-constexpr const char* kArchs[] = {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"};
+constexpr const char* kCudaArchs[] = {"sm_75", "sm_80",  "sm_86",  "sm_89",
+                                      "sm_90", "sm_90a", "sm_100", "sm_120"};
 
 int capability(const std::string& arch) { return std::stoi(arch.substr(3)); }
 
@@ -179,7 +180,7 @@ TEST_P(CubinOf, LabReadsWhatItSays) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(, CubinOf, testing::ValuesIn(kArchs),
+INSTANTIATE_TEST_SUITE_P(, CubinOf, testing::ValuesIn(kCudaArchs),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(Cubin, HopperInstructions) {

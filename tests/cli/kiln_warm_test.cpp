@@ -209,6 +209,7 @@ TEST(KilnProgress, Text) {
     EXPECT_EQ(cli::progress_text({0, 4, 0, 0}), "0/4  0%");
     EXPECT_EQ(cli::progress_text({7, 0, 0, 2}), "7  2/s");
     EXPECT_EQ(cli::progress_text({0, 100000, 0, 2}), "0/100000  0%  2/s  about 13.9 h left");
+    EXPECT_EQ(cli::progress_text({0, 100000, 0, 2, 12.3}), "0/100000  0%  2/s  about 12 s left");
     EXPECT_EQ(cli::bar_text({1, 4, 0, 0}, 10), "[##------]");
     EXPECT_EQ(cli::bar_text({4, 4, 0, 0}, 100), "[" + std::string(30, '#') + "]");
     EXPECT_EQ(cli::bar_text({1, 4, 0, 0}, 4), "");

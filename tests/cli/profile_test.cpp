@@ -2,7 +2,6 @@
 //
 // kiln profile: its report, what it refuses, and pages that are read without a GPU. Running a profiler is
 // tests/inspect's; a real one, scripts/gpu-check's.
-#include <kiln/device.h>
 
 #include <cstdlib>
 
@@ -17,8 +16,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-bool has_gpu() { return !Device::list(Backend::cuda).empty() || !Device::list(Backend::hip).empty(); }
 
 /// What ncu 2025.3 counted on an H200: a transpose without a pad, with one, and a product.
 std::string recorded_page() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <kiln/device.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -19,6 +20,8 @@ namespace kiln::test {
 
 using Arguments = std::vector<std::string>;
 using Environment = std::vector<std::pair<std::string, std::string>>;
+
+inline bool has_gpu() { return !Device::list(Backend::cuda).empty() || !Device::list(Backend::hip).empty(); }
 
 struct Outcome {
     int status = -1;

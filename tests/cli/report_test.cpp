@@ -28,6 +28,7 @@ TEST_F(Output, JsonHasEveryFieldOfTheRightTypeAndNothingElse) {
     for (const auto& [field, value] : json.items()) fields.insert(field);
     EXPECT_EQ(fields, (std::set<std::string>{"kernel",
                                              "variant",
+                                             "choice",
                                              "dtype",
                                              "backend",
                                              "device",

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "compile/compiler.h"
 #include "compile/worker_pool.h"
 #include "scoped_variable.h"
 
@@ -28,6 +29,20 @@ std::string build_error(Function function) {
     }
     ADD_FAILURE() << "no BuildError";
     return {};
+}
+
+/// Why the compiler that `make` makes can't be used; empty: it can.
+template <class Make>
+std::string why_missing(Make make) {
+    try {
+        make()->identity();
+    } catch (const BuildError& error) {
+        return error.what();
+    }
+    return {};
+}
+inline std::string missing_nvrtc() {
+    return why_missing([] { return make_nvrtc_compiler(); });
 }
 
 inline WorkerLimits within(std::chrono::milliseconds timeout) {

@@ -30,7 +30,7 @@ using testing::StartsWith;
 
 Target hip(std::string arch) { return {Backend::hip, std::move(arch), {}}; }
 
-Source scale_source(const std::string& body = "x[i] = twice(x[i]);") {
+Source hip_source(const std::string& body = "x[i] = twice(x[i]);") {
     return {"scale.cu",
             "scale",
             "constexpr int N = 8;\n#line 1 \"scale.cu\"\n#include \"part/twice.h\"\n"
@@ -58,7 +58,7 @@ class HiprtcTest : public testing::Test {
 
 TEST_F(HiprtcTest, MakesACodeObjectForCdnaAndRdna) {
     for (const char* arch : {"gfx90a", "gfx90a:xnack-", "gfx1030"}) {
-        const Binary binary = compiler_->compile(scale_source(), hip(arch));
+        const Binary binary = compiler_->compile(hip_source(), hip(arch));
         EXPECT_EQ(binary.kind, BinaryKind::code_object);
         EXPECT_EQ(binary.entry, "scale");
         ASSERT_GT(binary.bytes.size(), 4u);
@@ -68,50 +68,50 @@ TEST_F(HiprtcTest, MakesACodeObjectForCdnaAndRdna) {
 }
 
 TEST_F(HiprtcTest, EqualInputGivesEqualBytes) {
-    EXPECT_EQ(compiler_->compile(scale_source(), hip("gfx90a")).bytes,
-              compiler_->compile(scale_source(), hip("gfx90a")).bytes);
+    EXPECT_EQ(compiler_->compile(hip_source(), hip("gfx90a")).bytes,
+              compiler_->compile(hip_source(), hip("gfx90a")).bytes);
 }
 
 // One process compiles for one architecture after the other, and the bytes are those of a process for each.
 TEST_F(HiprtcTest, ManyCompilesInOneWorkerGiveTheBytesOfOneEach) {
     const auto alone = [](const char* arch) {
-        return make_hiprtc_compiler(workers())->compile(scale_source(), hip(arch)).bytes;
+        return make_hiprtc_compiler(workers())->compile(hip_source(), hip(arch)).bytes;
     };
     const auto wave64 = alone("gfx90a"), wave32 = alone("gfx1030");
     for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(compiler_->compile(scale_source(), hip("gfx90a")).bytes, wave64);
-        EXPECT_EQ(compiler_->compile(scale_source(), hip("gfx1030")).bytes, wave32);
-        compiler_->compile(scale_source("x[i] = expf(x[i]) / 3;"), hip("gfx906"));
+        EXPECT_EQ(compiler_->compile(hip_source(), hip("gfx90a")).bytes, wave64);
+        EXPECT_EQ(compiler_->compile(hip_source(), hip("gfx1030")).bytes, wave32);
+        compiler_->compile(hip_source("x[i] = expf(x[i]) / 3;"), hip("gfx906"));
     }
 }
 
 TEST_F(HiprtcTest, CompilesAfterARefusedSource) {
-    const auto before = compiler_->compile(scale_source(), hip("gfx90a")).bytes;
-    build_error([&] { compiler_->compile(scale_source("x[i] = nothing;"), hip("gfx90a")); });
-    EXPECT_EQ(compiler_->compile(scale_source(), hip("gfx90a")).bytes, before);
+    const auto before = compiler_->compile(hip_source(), hip("gfx90a")).bytes;
+    build_error([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); });
+    EXPECT_EQ(compiler_->compile(hip_source(), hip("gfx90a")).bytes, before);
 }
 
 TEST_F(HiprtcTest, VariablesThatPointToOtherDeviceLibrariesDoNotReachIt) {
-    const auto bytes = compiler_->compile(scale_source(), hip("gfx90a")).bytes;
+    const auto bytes = compiler_->compile(hip_source(), hip("gfx90a")).bytes;
     const ScopedVariable rocm("ROCM_PATH", "/nowhere"), libraries("HIP_DEVICE_LIB_PATH", "/nowhere");
-    EXPECT_EQ(make_hiprtc_compiler(workers())->compile(scale_source(), hip("gfx90a")).bytes, bytes);
+    EXPECT_EQ(make_hiprtc_compiler(workers())->compile(hip_source(), hip("gfx90a")).bytes, bytes);
 }
 
 TEST_F(HiprtcTest, AnErrorCarriesTheTemplatesLine) {
     EXPECT_THAT(
-        build_error([&] { compiler_->compile(scale_source("x[i] = nothing;"), hip("gfx90a")); }),
+        build_error([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); }),
         AllOf(HasSubstr("scale.cu:3:"), HasSubstr("error: "), HasSubstr("nothing"), HasSubstr("gfx90a")));
 }
 
 TEST_F(HiprtcTest, AnErrorInAHeaderCarriesItsVirtualName) {
-    Source source = scale_source();
+    Source source = hip_source();
     source.headers[0].text = "\nint broken = nothing;\n";
     const std::string error = build_error([&] { compiler_->compile(source, hip("gfx90a")); });
     EXPECT_THAT(error, AllOf(HasSubstr("\npart/twice.h:2:"), Not(HasSubstr("comgr-"))));
 }
 
 TEST_F(HiprtcTest, AnEntryThatIsNotThereIsAnError) {
-    Source source = scale_source();
+    Source source = hip_source();
     source.entry = "other";
     EXPECT_THAT(build_error([&] { compiler_->compile(source, hip("gfx90a")); }),
                 AllOf(HasSubstr("\"other\""), HasSubstr("extern \"C\"")));
@@ -119,7 +119,7 @@ TEST_F(HiprtcTest, AnEntryThatIsNotThereIsAnError) {
 
 TEST_F(HiprtcTest, AnUnknownArchitectureIsAnErrorAndThisProcessLives) {
     for (const char* arch : {"gfx9999", "gfx9999:xnack+"})
-        EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip(arch)); }),
+        EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip(arch)); }),
                     AllOf(HasSubstr(arch), HasSubstr("gfx90a"), HasSubstr("gfx1030")));
 }
 
@@ -128,7 +128,7 @@ TEST_F(HiprtcTest, AMalformedArchitectureStartsNoWorker) {
     for (const char* arch :
          {"sm_90", "gfx", "gfx9", "gfx90A", "gfx90a:", "gfx90a:fast+", "gfx90a,gfx908", ""})
         EXPECT_THAT(
-            build_error([&] { compiler_->compile(scale_source(), hip(arch)); }),
+            build_error([&] { compiler_->compile(hip_source(), hip(arch)); }),
             AllOf(HasSubstr("\"" + std::string(arch) + "\""), HasSubstr("gfx906"), Not(HasSubstr("status"))));
 }
 
@@ -147,7 +147,7 @@ TEST_F(HiprtcTest, CompilesFromManyThreadsAtOnce) {
     std::vector<Binary> binaries(3);
     std::vector<std::thread> threads;
     for (auto& binary : binaries)
-        threads.emplace_back([&] { binary = compiler_->compile(scale_source(), hip("gfx90a")); });
+        threads.emplace_back([&] { binary = compiler_->compile(hip_source(), hip("gfx90a")); });
     for (auto& thread : threads) thread.join();
     for (const auto& binary : binaries) EXPECT_EQ(binary.bytes, binaries[0].bytes);
     EXPECT_FALSE(binaries[0].bytes.empty());
@@ -155,7 +155,7 @@ TEST_F(HiprtcTest, CompilesFromManyThreadsAtOnce) {
 
 TEST_F(HiprtcTest, AWorkerThatDiesIsAnErrorWithItsLastWords) {
     const FakeWorker worker("echo last words >&2; kill -ABRT $$");
-    EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
+    EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
                 AllOf(HasSubstr("signal 6"), HasSubstr("last words"), HasSubstr("gfx1030")));
 }
 
@@ -163,7 +163,7 @@ TEST_F(HiprtcTest, AWorkerThatHangsIsKilled) {
     const FakeWorker worker("sleep 60");
     const auto start = std::chrono::steady_clock::now();
     EXPECT_THAT(
-        build_error([&] { make_hiprtc_compiler(workers(300ms))->compile(scale_source(), hip("gfx90a")); }),
+        build_error([&] { make_hiprtc_compiler(workers(300ms))->compile(hip_source(), hip("gfx90a")); }),
         HasSubstr("300 ms"));
     EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
@@ -171,25 +171,25 @@ TEST_F(HiprtcTest, AWorkerThatHangsIsKilled) {
 TEST_F(HiprtcTest, AWorkerThatTalksNonsenseIsAnError) {
     for (const char* script : {"echo hello", "exit 0", "printf kiln-compile-1", "cat"}) {
         const FakeWorker worker(script);
-        EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
+        EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
                     HasSubstr("no proper response"));
     }
     const FakeWorker worker("echo why >&2; exit 7");
-    EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
+    EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
                 AllOf(HasSubstr("status 7"), HasSubstr("why")));
 }
 
 TEST_F(HiprtcTest, AMissingWorkerIsNamed) {
     const ScopedVariable variable("KILN_COMPILE_WORKER", "/nowhere/worker");
-    EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), hip("gfx90a")); }),
+    EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
                 AllOf(HasSubstr("KILN_COMPILE_WORKER"), HasSubstr("/nowhere/worker")));
 }
 
 TEST_F(HiprtcTest, NothingStaysInTheTemporaryDirectory) {
     const TemporaryDirectory directory;
     const ScopedVariable variable("TMPDIR", directory.path().string());
-    compiler_->compile(scale_source(), hip("gfx90a"));
-    build_error([&] { compiler_->compile(scale_source("x[i] = nothing;"), hip("gfx90a")); });
+    compiler_->compile(hip_source(), hip("gfx90a"));
+    build_error([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); });
     EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 

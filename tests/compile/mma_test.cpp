@@ -11,14 +11,16 @@
 #include <vector>
 
 #include "compile/compiler.h"
+#include "compiler_fixtures.h"
 #include "require.h"
 
 namespace kiln {
 namespace {
+using test::missing_nvrtc;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Case {
+struct MatrixCase {
     std::string name;
     Values values;
 };
@@ -32,24 +34,10 @@ ServiceOptions compile_only(Backend backend, const std::string& arch) {
     return options;
 }
 
-template <class Make>
-std::string missing(Make make) {
-    try {
-        make()->identity();
-    } catch (const BuildError& error) {
-        return error.what();
-    }
-    return {};
-}
-
-std::string missing_nvrtc() {
-    return missing([] { return make_nvrtc_compiler(); });
-}
-
 TEST(MatrixCores, CudaKernelsSpillNothing) {
     const std::string reason = missing_nvrtc();
     KILN_REQUIRE_OR_SKIP("nvrtc", reason.empty(), reason);
-    const std::vector<Case> cases = {
+    const std::vector<MatrixCase> cases = {
         {"gemm_mma", {}},
         {"gemm_mma", {{"TRANS_A", true}, {"TRANS_B", true}, {"T", "bfloat16"}, {"ACTIVATION", 3}}},
         {"gemm_mma", {{"BM", 256}, {"BK", 64}, {"STAGES", 2}, {"SWIZZLE", false}}},
@@ -96,7 +84,7 @@ TEST(MatrixCores, CudaKernelsUseTheirInstructions) {
 
 TEST(MatrixCores, HipKernelsCompile) {
     const std::string reason =
-        missing([] { return make_hiprtc_compiler(std::make_shared<WorkerPool>(WorkerLimits{})); });
+        test::why_missing([] { return make_hiprtc_compiler(std::make_shared<WorkerPool>(WorkerLimits{})); });
     KILN_REQUIRE_OR_SKIP("hiprtc", reason.empty(), reason);
     for (const char* arch : {"gfx908", "gfx90a"}) {
         Service service(compile_only(Backend::hip, arch));

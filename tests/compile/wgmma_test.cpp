@@ -9,23 +9,16 @@
 #include <string>
 
 #include "compile/compiler.h"
+#include "compiler_fixtures.h"
 #include "require.h"
 
 namespace kiln {
 namespace {
 
+using test::missing_nvrtc;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-std::string missing_nvrtc() {
-    try {
-        (void)make_nvrtc_compiler()->identity();
-        return {};
-    } catch (const BuildError& error) {
-        return error.what();
-    }
-}
 
 class WgmmaTest : public testing::Test {
   protected:

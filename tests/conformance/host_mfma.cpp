@@ -18,7 +18,7 @@ using test::HostKernel;
 
 // k blocks of `depth` elements of A's rows and B's columns lie in groups of `size` lanes; the sums of a group
 // are four rows of C, then the next four of the same group 256 / size rows further down.
-constexpr const char* kProduct = R"(
+constexpr const char* kMfmaProduct = R"(
 #include "kiln/mfma.h"
 extern "C" __global__ void kernel(const T* a, const T* b, float* c) {
     constexpr int kGroups = 64 / SIZE, kSteps = kGroups * DEPTH;
@@ -54,7 +54,7 @@ void expect_products(const std::string& type, const std::vector<Instruction>& in
         SCOPED_TRACE(name);
         const Binary binary = test::compile_for_host(
             "using T = " + type + ";\nconstexpr int SIZE = " + std::to_string(size) +
-            ", DEPTH = " + std::to_string(depth) + ";\n#define NAME " + name + "\n" + kProduct);
+            ", DEPTH = " + std::to_string(depth) + ";\n#define NAME " + name + "\n" + kMfmaProduct);
         constexpr int kWaves = 3;
         const int steps = 64 / size * depth;
         const auto at = [](auto& values, int i) -> auto& { return values[static_cast<std::size_t>(i)]; };

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 // Element i of A in PTX: row groupID for a0, a1, a4, a5, else groupID + 8; column 2 threadID_in_group + (i &
 // 1) for i < 4, 8 more beyond; and likewise B and C.
-constexpr const char* kProduct = R"(
+constexpr const char* kMmaProduct = R"(
 #include "kiln/mma.h"
 extern "C" __global__ void kernel(const T* a, const T* b, float* c) {
     const int group = threadIdx.x >> 2, thread = threadIdx.x & 3;
@@ -47,7 +47,7 @@ extern "C" __global__ void kernel(const T* a, const T* b, float* c) {
 
 template <class T>
 void expect_product(const std::string& type) {
-    const Binary binary = test::compile_for_host("using T = kiln::" + type + ";\n" + kProduct);
+    const Binary binary = test::compile_for_host("using T = kiln::" + type + ";\n" + kMmaProduct);
     std::mt19937 random(7);
     std::uniform_real_distribution<float> uniform(-1, 1);
     for (unsigned long long seed = 0; seed < 4; ++seed) {

@@ -279,7 +279,7 @@ extern "C" __global__ void kernel(int* out) {
 }
 
 // As the prelude has it.
-struct alignas(128) PassedMap {
+struct alignas(128) PreludeMap {
     const void* base;
     unsigned rank, element_bytes;
     unsigned long long extents[5], stride_bytes[5];
@@ -299,7 +299,7 @@ extern "C" __global__ void kernel(const float* in, float* out, const __grid_cons
     ASSERT_TRUE(bytes);
     EXPECT_EQ(*bytes, (std::vector<std::size_t>{8, 8, 128}));
     float in = 0, out[2] = {};
-    const PassedMap map{&in, 2, 4, {16, 7}, {4, 64}, {16, 8}, 64};
+    const PreludeMap map{&in, 2, 4, {16, 7}, {4, 64}, {16, 8}, 64};
     kernel({}, {}, 0, &in, &out[0], map);
     EXPECT_EQ(out[0], 1);
     EXPECT_EQ(out[1], 7064 + 16);

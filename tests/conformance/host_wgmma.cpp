@@ -196,7 +196,7 @@ TEST(HostTma, BarriersRefuseWhatCantBe) {
 
 // One product of a 64 x 16 with a 16 x N piece out of larger tiles, by 4 warps that are not the first, from
 // bytes that the test lays out. KERNEL_* are the mistakes.
-constexpr const char* kProduct = R"(
+constexpr const char* kDescribedProduct = R"(
 #ifndef FENCE
 #define FENCE kiln::wgmma_fence();
 #define COMMIT kiln::wgmma_commit();
@@ -254,7 +254,7 @@ struct Operand {
 std::string product_text(const char* type, int n, bool a_mn, bool b_mn) {
     return kIncludes + ("using T = kiln::" + std::string(type) + "; constexpr int N = " + std::to_string(n)) +
            "; constexpr bool A_MN = " + std::to_string(a_mn) + ", B_MN = " + std::to_string(b_mn) + ";" +
-           kProduct;
+           kDescribedProduct;
 }
 
 // Rows 64 to 127 of A, in 3 steps of 16 from k = 16 on.
@@ -282,7 +282,8 @@ void expect_product(const char* type, unsigned n, bool a_mn, bool b_mn, bool fir
 }
 
 TEST(HostWgmma, MultipliesWhatTheDescriptorsDescribe) {
-    for (const unsigned n : {64u, 96u, 128u, 192u, 256u}) expect_product<half>("half", n, false, true, false);
+    for (const unsigned n : {64u, 96u, 128u, 144u, 160u, 176u, 192u, 256u})
+        expect_product<half>("half", n, false, true, false);
     expect_product<half>("half", 128, false, false, true);
     expect_product<bfloat16>("bfloat16", 128, true, true, true);
     expect_product<bfloat16>("bfloat16", 256, true, false, false);

@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-std::unique_ptr<Service> host_service() {
+std::unique_ptr<Service> gemm_service() {
     ServiceOptions options;
     options.backend = Backend::host;
     static const TemporaryDirectory directory;  // one for all: another order of threads is no other binary
@@ -41,13 +41,13 @@ constexpr struct {
 } kSizes[] = {{1, 8, 8}, {127, 64, 64}, {128, 72, 72}, {129, 128, 56}, {257, 200, 128}, {300, 136, 264}};
 
 TEST(HostWgmmaGemm, IsRightAtSizesAroundItsTiles) {
-    const auto service = host_service();
+    const auto service = gemm_service();
     for (const auto& [m, n, k] : kSizes)
         expect_right(*service, {{"BN", 64}, {"STAGES", 2}}, {{"m", m}, {"n", n}, {"k", k}}, Data::integers);
 }
 
 TEST(HostWgmmaGemm, IsRightInEveryKindOfVariant) {
-    const auto service = host_service();
+    const auto service = gemm_service();
     const Sizes sizes = {{"m", 300}, {"n", 264}, {"k", 200}};
     expect_right(*service, {}, sizes, Data::random);
     expect_right(*service, {{"T", "bfloat16"}, {"BN", 192}, {"STAGES", 3}}, sizes, Data::random);
@@ -60,7 +60,7 @@ TEST(HostWgmmaGemm, IsRightInAnyOrderOfItsThreads) {
     for (int seed = 0; seed < 6; ++seed) {
         const test::ScopedVariable variable("KILN_HOST_SEED", std::to_string(seed));
         SCOPED_TRACE("seed " + std::to_string(seed));
-        const auto service = host_service();
+        const auto service = gemm_service();
         for (const bool tma_store : {false, true})
             expect_right(*service, {{"BN", 64}, {"STAGES", 2}, {"TMA_STORE", tma_store}},
                          {{"m", 270}, {"n", 136}, {"k", 264}}, Data::integers);

@@ -50,7 +50,7 @@ struct AttentionOnGpu : testing::Test {
 };
 
 TEST_F(AttentionOnGpu, ForwardIsRightAtEverySize) {
-    for (const char* name : {"attention", "attention_mma"}) {
+    for (const char* name : {"attention", "attention_mma", "attention_wgmma"}) {
         const Template item = service->find(name);
         if (!item.runs_on(service->backend(), service->target().arch)) continue;
         for (const int head : {64, 128}) {
@@ -71,7 +71,7 @@ TEST_F(AttentionOnGpu, ForwardIsRightAtEverySize) {
 }
 
 TEST_F(AttentionOnGpu, AnyForwardVariantIsRight) {
-    for (const char* name : {"attention", "attention_mma"}) {
+    for (const char* name : {"attention", "attention_mma", "attention_wgmma"}) {
         const Template item = service->find(name);
         if (!item.runs_on(service->backend(), service->target().arch)) continue;
         for (const Variant& variant : some(item, 12))
@@ -86,21 +86,21 @@ TEST_F(AttentionOnGpu, DecodeIsRightAtEveryLength) {
             for (const int splits : {1, 7, 40})
                 expect_right(service->find("decode_paged").variant(values),
                              {{"max_length", length}, {"splits", splits}, {"batch", 5}});
-            expect_right(service->find("decode_persistent").variant(values),
-                         {{"max_length", length}, {"batch", 5}});
+            for (const char* name : {"decode_persistent", "decode_mma"})
+                expect_right(service->find(name).variant(values), {{"max_length", length}, {"batch", 5}});
         }
     }
 }
 
 TEST_F(AttentionOnGpu, AnyDecodeVariantIsRight) {
-    for (const char* name : {"decode_paged", "decode_persistent"})
+    for (const char* name : {"decode_paged", "decode_persistent", "decode_mma"})
         for (const Variant& variant : some(service->find(name), 10))
             expect_right(variant, {{"max_length", 1500}, {"batch", 7}});
 }
 
 // Many more work items than blocks; the tickets must be zero again after each launch.
 TEST_F(AttentionOnGpu, DecodeCanBeReplayed) {
-    for (const char* name : {"decode_paged", "decode_persistent"}) {
+    for (const char* name : {"decode_paged", "decode_persistent", "decode_mma"}) {
         RunOptions options;
         options.sizes = {{"batch", 64}, {"max_length", 1100}};
         options.graph = true;

@@ -25,8 +25,8 @@ struct WgmmaOnGpu : testing::Test {
                 {"GROUP", group}};
     }
 
-    void expect_right(const Values& chosen, const Shape& shape, Data data) {
-        const Variant variant = service->find("gemm_wgmma").variant(chosen);
+    void expect_right(const Values& chosen, const Shape& shape, Data data, const char* name = "gemm_wgmma") {
+        const Variant variant = service->find(name).variant(chosen);
         SCOPED_TRACE(variant.text() + " at " + text(shape));
         RunOptions options;
         options.sizes = {{"m", shape.m}, {"n", shape.n}, {"k", shape.k}};
@@ -49,7 +49,18 @@ struct WgmmaOnGpu : testing::Test {
                 values(128, 128, 6, 1, false),
                 values(128, 64, 2, 2, true, "half", 32),
                 values(256, 128, 4, 2, true),
-                values(256, 64, 3, 1, false, "bfloat16")};
+                values(256, 64, 3, 1, false, "bfloat16"),
+                {{"BN", 128}, {"STAGES", 6}, {"PINGPONG", true}},
+                {{"BN", 192}, {"PINGPONG", true}, {"CLUSTER_N", 2}},
+                {{"CLUSTER", 2}, {"CLUSTER_N", 2}},
+                {{"BN", 128}, {"STAGES", 6}, {"CLUSTER", 2}, {"CLUSTER_N", 2}},
+                {{"BN", 64}, {"STAGES", 8}, {"CLUSTER_N", 4}},
+                {{"BM", 64}, {"BN", 128}, {"CLUSTER", 4}, {"STAGES", 8}},
+                {{"BM", 64}, {"BN", 64}, {"BLOCKS", 2}},
+                {{"BM", 192}, {"BN", 192}, {"STAGES", 3}},
+                {{"BN", 128}, {"STAGES", 6}, {"SPLIT", 2}, {"TMA_STORE", false}},
+                {{"SPLIT", 4}, {"TMA_STORE", false}},
+                {{"BM", 64}, {"BN", 64}, {"SPLIT", 8}, {"TMA_STORE", false}}};
     }
 
     TemporaryDirectory directory;
@@ -75,6 +86,16 @@ TEST_F(WgmmaOnGpu, IsWithinTheBoundForRandomNumbers) {
 TEST_F(WgmmaOnGpu, IsRightWhereBlocksComputeManyTiles) {
     for (const Values& chosen : variants()) expect_right(chosen, {8191, 8200, 72}, Data::integers);
     expect_right(values(128, 256, 4, 2, true), {8192, 8192, 8192}, Data::random);
+}
+
+TEST_F(WgmmaOnGpu, AnyRowsAreServedByTheKernelWithoutTma) {
+    const Shape shapes[] = {{1, 1, 1},      {127, 65, 63},     {129, 257, 72},   {1009, 1013, 1019},
+                            {64, 2049, 57}, {4095, 4097, 130}, {1000, 1016, 512}};
+    for (const Values& chosen : {Values{}, Values{{"BM", 64}, {"BN", 256}, {"STAGES", 3}},
+                                 Values{{"BN", 64}, {"STAGES", 6}, {"T", "bfloat16"}}}) {
+        for (const Shape& shape : shapes) expect_right(chosen, shape, Data::integers, "gemm_wgmma_any");
+        expect_right(chosen, {513, 515, 4099}, Data::random, "gemm_wgmma_any");
+    }
 }
 
 TEST_F(WgmmaOnGpu, RowsThatTmaCantReadAreRefused) {

@@ -9,7 +9,7 @@
 namespace kiln::test {
 namespace {
 
-const Values kTile = {{"BM", 32}, {"BN", 32}, {"BK", 16}, {"TM", 2}, {"TN", 2}, {"VEC", 1}, {"PAD", 2}};
+const Values kSmallTile = {{"BM", 32}, {"BN", 32}, {"BK", 16}, {"TM", 2}, {"TN", 2}, {"VEC", 1}, {"PAD", 2}};
 
 class Check : public Analyzing {
   protected:
@@ -47,7 +47,7 @@ TEST_F(Check, BuiltInTemplatesAreSound) {
         const Recording recording = check(of.variant());
         EXPECT_GT(recording.blocks_recorded, 0U);
         // Copies by TMA are not made by any thread.
-        if (of.tensor_maps().empty()) EXPECT_FALSE(recording.global.empty());
+        EXPECT_TRUE(!of.tensor_maps().empty() || !recording.global.empty());
         EXPECT_EQ(texts(recording), "");
         ++checked;
     }

@@ -13,7 +13,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Not;
 
-const Values kTile = {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"TM", 4}, {"TN", 4}, {"PAD", 2}, {"VEC", 1}};
+const Values kPaddedTile = {{"BM", 64}, {"BN", 64}, {"BK", 32}, {"TM", 4}, {"TN", 4}, {"PAD", 2}, {"VEC", 1}};
 
 class RecordSizesTest : public Analyzing {
   protected:
@@ -21,14 +21,15 @@ class RecordSizesTest : public Analyzing {
 };
 
 TEST_F(RecordSizesTest, WorkOfALaunch) {
-    const LaunchWork work = launch_work(variant("gemm_tiled", kTile), {{"m", 128}, {"n", 192}, {"k", 512}});
+    const LaunchWork work =
+        launch_work(variant("gemm_tiled", kPaddedTile), {{"m", 128}, {"n", 192}, {"k", 512}});
     EXPECT_EQ(work.blocks, 6U);
     EXPECT_EQ(work.block_work, 2.0 * 64 * 64 * 512);
     EXPECT_EQ(work.tensor_bytes, 2.0 * (128 + 192) * 512 + 4.0 * 128 * 192);
 }
 
 TEST_F(RecordSizesTest, ASmallShapeIsItself) {
-    const Variant tile = variant("gemm_tiled", kTile);
+    const Variant tile = variant("gemm_tiled", kPaddedTile);
     const LaunchWork shape = launch_work(tile, {{"m", 65}, {"n", 127}, {"k", 67}});
     const RecordSizes sizes = record_sizes(tile, shape);
     EXPECT_EQ(sizes.at.sizes, shape.sizes);
@@ -36,7 +37,7 @@ TEST_F(RecordSizesTest, ASmallShapeIsItself) {
 }
 
 TEST_F(RecordSizesTest, ALargeOneLosesDepthFirst) {
-    const Variant tile = variant("gemm_tiled", kTile);
+    const Variant tile = variant("gemm_tiled", kPaddedTile);
     const LaunchWork shape = launch_work(tile, {{"m", 1024}, {"n", 1024}, {"k", 8192}});
     const RecordSizes sizes = record_sizes(tile, shape);
     EXPECT_EQ(sizes.at.sizes.at("m"), 1024);
@@ -48,7 +49,7 @@ TEST_F(RecordSizesTest, ALargeOneLosesDepthFirst) {
 }
 
 TEST_F(RecordSizesTest, RemaindersStay) {
-    const Variant tile = variant("gemm_tiled", kTile);
+    const Variant tile = variant("gemm_tiled", kPaddedTile);
     const LaunchWork shape = launch_work(tile, {{"m", 40000}, {"n", 40007}, {"k", 10001}});
     const RecordSizes sizes = record_sizes(tile, shape);
     for (const auto& [name, size] : sizes.at.sizes) {
@@ -102,7 +103,8 @@ TEST_F(RecordSizesTest, LayoutChoicesAreThoseOfTheLayout) {
     EXPECT_EQ(choices.back().shared_bytes_more, 7 * 32 * 4);
 
     // BK, VEC and UNROLL leave the launch as it is, too, and are no padding.
-    const auto tile = layout_choices(variant("gemm_tiled", kTile), {{"m", 256}, {"n", 256}, {"k", 256}});
+    const auto tile =
+        layout_choices(variant("gemm_tiled", kPaddedTile), {{"m", 256}, {"n", 256}, {"k", 256}});
     EXPECT_THAT(changes(tile), Contains("PAD=4"));
     for (const std::string& change : changes(tile))
         for (const char* other : {"BK=", "VEC=", "UNROLL=", "TM=", "T="})

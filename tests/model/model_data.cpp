@@ -150,6 +150,7 @@ Data load(const std::filesystem::path& file) {
     const auto content = read_text_if_exists(file);
     if (!content) throw UsageError("there is no file " + file.string() + ".");
     Data data;
+    data.templates = file.parent_path() / "templates";
     bool has_header = false;
     std::istringstream lines(*content);
     std::string line;
@@ -232,8 +233,9 @@ Row predicted_row(const Row& row, const Prediction& prediction) {
     return result;
 }
 
-std::vector<Prediction> predict(const std::vector<Row>& rows, const std::string& arch,
-                                const std::filesystem::path& cache, unsigned threads) {
+std::vector<Prediction> predict(const Data& data, const std::string& arch, const std::filesystem::path& cache,
+                                unsigned threads) {
+    const std::vector<Row>& rows = data.rows;
     std::vector<Prediction> result(rows.size());
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
@@ -243,6 +245,7 @@ std::vector<Prediction> predict(const std::vector<Row>& rows, const std::string&
             options.arch = arch;
             options.compile_only = true;
             options.cache.directory = cache;
+            if (std::filesystem::is_directory(data.templates)) options.template_directories = {data.templates};
             Service service(options);
             HostRecorder host(service);
             for (std::size_t i; (i = next++) < rows.size();) {

@@ -41,6 +41,7 @@ struct Row {
 struct Data {
     std::vector<std::string> about;  ///< "machine: NVIDIA H200", in the order of the file
     std::vector<Row> rows;
+    std::filesystem::path templates;  ///< of kernels as they were measured, if they have changed since
 };
 
 /// Throws UsageError that names the line.
@@ -67,8 +68,9 @@ struct Prediction {
 /// The row with this prediction, where it is not what was measured; its explanation stays if there is one.
 Row predicted_row(const Row& row, const Prediction& prediction);
 
-/// Predicts the rows for an architecture, all blocks recorded, in threads, with a cache in this directory.
-std::vector<Prediction> predict(const std::vector<Row>& rows, const std::string& arch,
+/// Predicts the rows for an architecture, all blocks recorded, in threads, with a cache in this directory. What was
+/// measured is predicted: kernels that have changed since lie, as they were, in `templates` beside the data.
+std::vector<Prediction> predict(const Data& data, const std::string& arch,
                                 const std::filesystem::path& cache, unsigned threads);
 
 }  // namespace kiln::model

@@ -85,7 +85,7 @@ TEST(Model, PredictsWhatWasMeasured) {
     const model::Data all = data();
     const TemporaryDirectory cache;
     const auto found =
-        model::predict(all.rows, "sm_90a", cache.path(), std::max(2u, std::thread::hardware_concurrency()));
+        model::predict(all, "sm_90a", cache.path(), std::max(2u, std::thread::hardware_concurrency()));
     for (std::size_t i = 0; i < found.size(); ++i) {
         const model::Row& row = all.rows[i];
         const model::Prediction& one = found[i];

@@ -15,8 +15,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr const char* kRight = "if (i < n) y[i] = 2 * x[i];";
-
 class RunCheck : public Run {};
 
 TEST_F(RunCheck, ARightKernelPasses) {

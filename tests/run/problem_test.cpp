@@ -10,8 +10,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr const char* kRight = "if (i < n) y[i] = 2 * x[i];";
-
 class RunProblem : public Run {
   protected:
     /// The TemplateError that a run of the doubling template with this reference ends in.

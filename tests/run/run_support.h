@@ -39,6 +39,9 @@ inline std::string line_template(const std::string& lines, const std::string& ar
            body + "\n}\n";
 }
 
+/// What a template that doubles does for element i.
+constexpr const char* kRight = "if (i < n) y[i] = 2 * x[i];";
+
 class Run : public ::testing::Test {
   protected:
     /// A template that find() sees; before the first service().

@@ -117,6 +117,9 @@ static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute));
 static_assert(alignof(LaunchAttribute) <= alignof(CUlaunchAttribute));
 KILN_SAME_FIELD(LaunchAttribute, id, CUlaunchAttribute, id);
 KILN_SAME_FIELD(LaunchAttribute, value, CUlaunchAttribute, value);
+KILN_SAME(kLaunchProgrammaticSerialization, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+KILN_SAME_FIELD(LaunchAttribute, value.programmatic_serialization, CUlaunchAttribute,
+                value.programmaticStreamSerializationAllowed);
 KILN_SAME_FIELD(LaunchAttribute, value.cluster.x, CUlaunchAttribute, value.clusterDim.x);
 KILN_SAME_FIELD(LaunchAttribute, value.cluster.y, CUlaunchAttribute, value.clusterDim.y);
 KILN_SAME_FIELD(LaunchAttribute, value.cluster.z, CUlaunchAttribute, value.clusterDim.z);

@@ -15,29 +15,32 @@ constexpr const char* kArguments =
 constexpr const char* kParameters = "//@ param T type in half, float = half\n//@ param N int in 1, 2 = 1\n";
 
 /// `line` is put in as line 4.
-void expect_line_error(const std::string& line, int column, const std::string& part) {
+void expect_problem_error(const std::string& line, int column, const std::string& part) {
     expect_template_error(template_text(kParameters + line + "\n", kArguments), 4, column, part);
 }
 
 TEST(ProblemLines, Sizes) {
-    expect_line_error("//@ size", 9, "expected an integer argument of the kernel, found the end of the line");
-    expect_line_error("//@ size mm = 1", 10, "k has no argument mm; did you mean m?");
-    expect_line_error("//@ size whatever = 1", 10, "k has no argument whatever; there are m, n");
-    expect_line_error("//@ size N = 1", 10, "k has no argument N; there are m, n");
-    expect_line_error("//@ size a = 1", 10, "a size is an integer argument of the kernel; a is const T*");
-    expect_line_error("//@ size alpha = 1", 10,
-                      "a size is an integer argument of the kernel; alpha is float");
-    expect_line_error("//@ size flag = 1", 10, "a size is an integer argument of the kernel; flag is bool");
-    expect_line_error("//@ size m", 11, "expected = and the default of m, found the end of the line");
-    expect_line_error("//@ size m = T", 14, "expected a number, found the type T");
-    expect_line_error("//@ size m = n", 14,
-                      "the argument n has no value yet; a line //@ size n = EXPRESSION above gives it one");
-    expect_line_error("//@ size m = 1 test n", 21, "the argument n has no value yet");
-    expect_line_error("//@ size m = 1 tests 2", 16, "unexpected tests after the size");
-    expect_line_error("//@ size m = 1 test 2 \"x\" 3", 27, "unexpected 3 after the size");
-    expect_line_error("//@ size m = 1 multiple T", 25, "expected a number, found the type T");
-    expect_line_error("//@ size m = 1 multiple n", 25, "the argument n has no value yet");
-    expect_line_error("//@ size m = 1 multiple 2 test 3", 27, "unexpected test after the size");
+    expect_problem_error("//@ size", 9,
+                         "expected an integer argument of the kernel, found the end of the line");
+    expect_problem_error("//@ size mm = 1", 10, "k has no argument mm; did you mean m?");
+    expect_problem_error("//@ size whatever = 1", 10, "k has no argument whatever; there are m, n");
+    expect_problem_error("//@ size N = 1", 10, "k has no argument N; there are m, n");
+    expect_problem_error("//@ size a = 1", 10, "a size is an integer argument of the kernel; a is const T*");
+    expect_problem_error("//@ size alpha = 1", 10,
+                         "a size is an integer argument of the kernel; alpha is float");
+    expect_problem_error("//@ size flag = 1", 10,
+                         "a size is an integer argument of the kernel; flag is bool");
+    expect_problem_error("//@ size m", 11, "expected = and the default of m, found the end of the line");
+    expect_problem_error("//@ size m = T", 14, "expected a number, found the type T");
+    expect_problem_error(
+        "//@ size m = n", 14,
+        "the argument n has no value yet; a line //@ size n = EXPRESSION above gives it one");
+    expect_problem_error("//@ size m = 1 test n", 21, "the argument n has no value yet");
+    expect_problem_error("//@ size m = 1 tests 2", 16, "unexpected tests after the size");
+    expect_problem_error("//@ size m = 1 test 2 \"x\" 3", 27, "unexpected 3 after the size");
+    expect_problem_error("//@ size m = 1 multiple T", 25, "expected a number, found the type T");
+    expect_problem_error("//@ size m = 1 multiple n", 25, "the argument n has no value yet");
+    expect_problem_error("//@ size m = 1 multiple 2 test 3", 27, "unexpected test after the size");
     expect_template_error(template_text("//@ size m = 1\n//@ size n = 1\n//@ size m = 2\n"), 4, 10,
                           "a second line for m; the first is on line 2");
     expect_template_error(template_text("//@ size m = n\n//@ size n = 1\n"), 2, 14,
@@ -49,55 +52,58 @@ TEST(ProblemLines, Sizes) {
 }
 
 TEST(ProblemLines, Tensors) {
-    expect_line_error("//@ input", 10,
-                      "expected a pointer argument of the kernel, found the end of the line");
-    expect_line_error("//@ input indx [N] in 0..1", 11, "k has no argument indx; did you mean index?");
-    expect_line_error("//@ input m [N]", 11, "the argument m is int; this line is for a pointer to elements");
-    expect_line_error("//@ output rows [N]", 12,
-                      "the argument rows is float**; this line is for a pointer to elements");
-    expect_line_error("//@ output any [N]", 12,
-                      "the elements of any are void, whose size is not known; a type "
-                      "parameter will do, or one of half, bfloat16, float, double, bool, "
-                      "signed char, short, int, unsigned int, unsigned char, unsigned "
-                      "short, long long, unsigned long long");
-    expect_line_error("//@ output pairs [N]", 12, "the elements of pairs are Pair, whose size is not known");
-    expect_line_error(
+    expect_problem_error("//@ input", 10,
+                         "expected a pointer argument of the kernel, found the end of the line");
+    expect_problem_error("//@ input indx [N] in 0..1", 11, "k has no argument indx; did you mean index?");
+    expect_problem_error("//@ input m [N]", 11,
+                         "the argument m is int; this line is for a pointer to elements");
+    expect_problem_error("//@ output rows [N]", 12,
+                         "the argument rows is float**; this line is for a pointer to elements");
+    expect_problem_error("//@ output any [N]", 12,
+                         "the elements of any are void, whose size is not known; a type "
+                         "parameter will do, or one of half, bfloat16, float, double, bool, "
+                         "signed char, short, int, unsigned int, unsigned char, unsigned "
+                         "short, long long, unsigned long long");
+    expect_problem_error("//@ output pairs [N]", 12,
+                         "the elements of pairs are Pair, whose size is not known");
+    expect_problem_error(
         "//@ input c [N]", 11,
         "an input is a pointer to const; c is float*, through which the kernel may write: declare it "
         "const, or write inout");
     for (const std::string directive : {"output", "inout", "scratch"})
-        expect_line_error(
+        expect_problem_error(
             "//@ " + directive + " a [N]", 6 + static_cast<int>(directive.size()),
             "what is behind a, which is const T*, can't be written; this should be an input line");
-    expect_line_error("//@ input a", 12, "expected [ and the extents of a, found the end of the line");
-    expect_line_error("//@ input a []", 14, "expected a number, a name or (, found ]");
-    expect_line_error("//@ input a [N, ]", 17, "expected a number, a name or (, found ]");
-    expect_line_error("//@ input a [N", 15, "expected ] that closes the [, found the end of the line");
-    expect_line_error("//@ input a [m]", 14, "the argument m has no value yet");
-    expect_line_error("//@ input a [T]", 14, "expected a number, found the type T");
-    expect_line_error("//@ input a [N] by r", 17, "unexpected by after the input");
-    expect_line_error("//@ input a [N] = 0", 17, "unexpected = after the input");
-    expect_line_error("//@ output c [N] = 0", 18, "unexpected = after the output");
-    expect_line_error("//@ output c [N] in 0..1", 18, "unexpected in after the output");
-    expect_line_error("//@ output c [N] exact", 18, "unexpected exact after the output");
-    expect_line_error("//@ scratch c [N] by r", 19, "unexpected by after the scratch");
-    expect_line_error("//@ scratch c [N] in 0..1", 19, "unexpected in after the scratch");
-    expect_line_error("//@ scratch c [N] = 1", 21,
-                      "expected 0 which is all that memory can be set to, found 1");
-    expect_line_error("//@ inout c [N] in 0", 21,
-                      "expected .. and the largest value of c, found the end of the line");
-    expect_line_error("//@ output c [N] by", 20,
-                      "expected the template that computes what is expected, found the end of the line");
-    expect_line_error("//@ output c [N] by k", 21, "a template can't be its own reference");
-    expect_line_error("//@ input a [N] permutation", 17, "a permutation is one of integers; a can be half");
-    expect_line_error("//@ input mask [N] permutation", 20,
-                      "a permutation is one of integers; mask can be bool");
-    expect_line_error(
+    expect_problem_error("//@ input a", 12, "expected [ and the extents of a, found the end of the line");
+    expect_problem_error("//@ input a []", 14, "expected a number, a name or (, found ]");
+    expect_problem_error("//@ input a [N, ]", 17, "expected a number, a name or (, found ]");
+    expect_problem_error("//@ input a [N", 15, "expected ] that closes the [, found the end of the line");
+    expect_problem_error("//@ input a [m]", 14, "the argument m has no value yet");
+    expect_problem_error("//@ input a [T]", 14, "expected a number, found the type T");
+    expect_problem_error("//@ input a [N] by r", 17, "unexpected by after the input");
+    expect_problem_error("//@ input a [N] = 0", 17, "unexpected = after the input");
+    expect_problem_error("//@ output c [N] = 0", 18, "unexpected = after the output");
+    expect_problem_error("//@ output c [N] in 0..1", 18, "unexpected in after the output");
+    expect_problem_error("//@ output c [N] exact", 18, "unexpected exact after the output");
+    expect_problem_error("//@ scratch c [N] by r", 19, "unexpected by after the scratch");
+    expect_problem_error("//@ scratch c [N] in 0..1", 19, "unexpected in after the scratch");
+    expect_problem_error("//@ scratch c [N] = 1", 21,
+                         "expected 0 which is all that memory can be set to, found 1");
+    expect_problem_error("//@ inout c [N] in 0", 21,
+                         "expected .. and the largest value of c, found the end of the line");
+    expect_problem_error("//@ output c [N] by", 20,
+                         "expected the template that computes what is expected, found the end of the line");
+    expect_problem_error("//@ output c [N] by k", 21, "a template can't be its own reference");
+    expect_problem_error("//@ input a [N] permutation", 17,
+                         "a permutation is one of integers; a can be half");
+    expect_problem_error("//@ input mask [N] permutation", 20,
+                         "a permutation is one of integers; mask can be bool");
+    expect_problem_error(
         "//@ input index [N]", 20,
         "expected in LO..HI or permutation, found the end of the line: index can be int, and only "
         "floating-point numbers and 8-bit integers have values that are always fine");
-    expect_line_error("//@ input mask [N] \"which\"", 20,
-                      "expected in LO..HI or permutation, found the text \"which\": mask can be bool");
+    expect_problem_error("//@ input mask [N] \"which\"", 20,
+                         "expected in LO..HI or permutation, found the text \"which\": mask can be bool");
     expect_template_error(template_text("//@ output c [1]\n//@ inout c [1]\n"), 3, 11,
                           "a second line for c; the first is on line 2");
     expect_template_error(
@@ -106,19 +112,19 @@ TEST(ProblemLines, Tensors) {
 }
 
 TEST(ProblemLines, FiguresAndNaive) {
-    expect_line_error("//@ flops", 10, "expected a number, a name or (, found the end of the line");
-    expect_line_error("//@ flops 1 2", 13, "unexpected 2 after the operations");
-    expect_line_error("//@ bytes 1, 2", 12, "unexpected , after the bytes");
-    expect_line_error("//@ flops m", 11, "the argument m has no value yet");
-    expect_line_error("//@ flops T", 11, "expected a number, found the type T");
-    expect_line_error("//@ naive 3", 11,
-                      "expected the template whose speed this one's is compared with, found 3");
-    expect_line_error("//@ naive k", 11, "a template can't be compared with itself");
-    expect_line_error("//@ naive other x", 17, "unexpected x after the template's name");
+    expect_problem_error("//@ flops", 10, "expected a number, a name or (, found the end of the line");
+    expect_problem_error("//@ flops 1 2", 13, "unexpected 2 after the operations");
+    expect_problem_error("//@ bytes 1, 2", 12, "unexpected , after the bytes");
+    expect_problem_error("//@ flops m", 11, "the argument m has no value yet");
+    expect_problem_error("//@ flops T", 11, "expected a number, found the type T");
+    expect_problem_error("//@ naive 3", 11,
+                         "expected the template whose speed this one's is compared with, found 3");
+    expect_problem_error("//@ naive k", 11, "a template can't be compared with itself");
+    expect_problem_error("//@ naive other x", 17, "unexpected x after the template's name");
     for (const std::string line : {"flops 1", "bytes 1", "naive r"})
         expect_template_error(template_text("//@ " + line + "\n//@ " + line + "\n"), 3, 5,
                               "a second " + line.substr(0, 5) + " line; the first is on line 2");
-    expect_line_error("//@ floops 1", 5, "unknown directive floops; did you mean flops?");
+    expect_problem_error("//@ floops 1", 5, "unknown directive floops; did you mean flops?");
 }
 
 void expect_map_error(const std::string& line, int column, const std::string& part,

@@ -57,7 +57,7 @@ int renew(Data data, const std::string& page, const std::string& processes) {
 
 std::vector<Prediction> predict_rows(const Data& data) {
     const kiln::TemporaryDirectory cache;
-    return predict(data.rows, kArch, cache.path(), std::thread::hardware_concurrency());
+    return predict(data, kArch, cache.path(), std::thread::hardware_concurrency());
 }
 
 void print_difference(std::size_t number, const Row& row, const Prediction& one) {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Suites of measurements that put Kiln beside what others reach on the same device in the same run: launches in
+// turns, cold L2 cache, random data, results of both sides verified. A comparator that is not installed is a note.
+// `kiln bench` prints what this gives.
+#pragma once
+
+#include <kiln/service.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// Repeated measurements of one thing, in the unit of their row.
+struct BenchSpread {
+    double min = 0;
+    double median = 0;  ///< of an even number the mean of the middle two
+    double max = 0;
+    int count = 0;
+};
+/// Of at least one sample.
+BenchSpread spread_of(std::vector<double> samples);
+
+/// What Kiln's figure is held to: a comparator's, or a ceiling.
+struct BenchComparison {
+    std::string with;    ///< "cublasLt", "CUB", "cuDNN", "copy", ...
+    std::string detail;  ///< "the best of 8 heuristics: number 3"; may be empty
+    bool is_ceiling = false;
+    std::optional<BenchSpread> time;  ///< of a ceiling: nullopt
+    /// The comparator's median divided by Kiln's: above 1 Kiln is faster. Of a ceiling: the least time that it
+    /// allows divided by Kiln's median, the share that is reached.
+    double ratio = 0;
+    std::optional<double> must, aim;  ///< what the ratio is to reach at least
+    std::optional<bool> verified;     ///< the comparator's own result; nullopt: it has none
+};
+
+struct BenchRow {
+    std::string problem;  ///< "half 4096 x 7168 x 2048"
+    std::string variant;  ///< Variant::text(); empty where no single kernel is measured
+    std::string origin;   ///< where the variant comes from: "wisdom", "nearest", "model"; "default"; or empty
+    std::string unit;     ///< "us", "ns", "ms"
+    std::optional<BenchSpread> kiln;
+    std::optional<double> rate;  ///< from the median
+    std::string rate_unit;       ///< "TFLOP/s", "GB/s"
+    std::optional<bool> verified;
+    std::optional<double> most_must, most_aim;  ///< what Kiln's median is to stay within, in `unit`
+    std::vector<BenchComparison> comparisons;
+    std::vector<std::string> failures;  ///< wrong results, errors; sentences
+
+    /// Everything is within its `must`; nullopt: there is none.
+    std::optional<bool> meets_must() const;
+    std::optional<bool> meets_aim() const;
+};
+
+/// The geometric mean of a suite's ratios to one comparator.
+struct BenchMean {
+    std::string with;
+    double ratio = 0;
+    double least = 0;
+    int rows = 0;
+    std::optional<double> must, aim;
+};
+
+struct BenchSuite {
+    std::string name;
+    std::string title;
+    std::vector<BenchRow> rows;
+    std::vector<BenchMean> means;
+    std::vector<std::string> notes;  ///< comparators that are missing, and why
+    double seconds = 0;
+};
+
+struct BenchReport {
+    Backend backend = Backend::host;
+    std::string device, arch, driver;
+    /// What shares are taken of, measured in this run; 0: not measured.
+    double copy_gbps = 0;
+    std::string copy_source;  ///< "kiln's copy" or "the driver's copy"
+    double matrix_tflops = 0;
+    std::string matrix_source;  ///< "cublasLt at 8192 x 8192 x 4096" or "data sheet"
+    double fma_tflops = 0;      ///< FP32; of the data sheet
+    std::vector<BenchSuite> suites;
+
+    /// Nothing failed and every result is right.
+    bool pass() const;
+    /// Rows and means that miss their `must`: "SUITE: PROBLEM: ...".
+    std::vector<std::string> missed() const;
+};
+
+struct BenchOptions {
+    ServiceOptions service;
+    std::vector<std::string> suites;  ///< names; at least one
+    /// "cublas", "cub", "torch", "openblas"; of these a missing one is an error. Not set: all that there are.
+    std::optional<std::vector<std::string>> compare;
+    bool quick = false;         ///< fewer and smaller problems, fewer launches; what it measures is a hint
+    std::optional<int> rounds;  ///< timed launches of each contender
+    std::stop_token stop;       ///< ends it between two rows
+    /// The program that runs run_bench_child() with what follows its arguments; empty: suites that need processes of
+    /// their own give a note.
+    std::vector<std::string> child;
+    /// Told what begins ("gemm-f16", "half 1024 x 1024 x 1024").
+    std::function<void(std::string_view suite, std::string_view what)> on_phase;
+    /// Called after each row.
+    std::function<void(const BenchSuite& suite, const BenchRow& row)> on_row;
+};
+
+/// A suite's name and title.
+struct BenchSuiteName {
+    std::string_view name, title;
+};
+std::span<const BenchSuiteName> bench_suites();
+
+/// Throws UsageError for a suite or comparator that there is not (naming the nearest), and for a comparator that
+/// was asked for by name and is not installed; what Service throws. What goes wrong with one row is in it.
+BenchReport run_bench(const BenchOptions& options);
+
+/// What the processes do that run_bench() starts. Prints its figures; returns the exit status. Throws UsageError.
+int run_bench_child(std::span<const std::string> arguments);
+
+/// A picture of a suite's ratios, an SVG file.
+std::string bench_picture(const BenchReport& report, const BenchSuite& suite);
+
+}  // namespace kiln

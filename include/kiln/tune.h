@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tuner: times variants of templates on the device for given problems and finds the fastest that are right.
+// What it finds is wisdom (kiln/wisdom.h). It measures one device; spreading the work is by shards.
+#pragma once
+
+#include <kiln/service.h>
+#include <kiln/template.h>
+#include <kiln/wisdom.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// How far the tuner has come.
+struct TuneProgress {
+    std::size_t shape = 0;  ///< from 0
+    std::size_t shapes = 0;
+    std::string_view phase;   ///< "compiling and timing", "comparing", "verifying"
+    std::size_t done = 0;     ///< candidates of this shape that are timed, wrong or failed
+    std::size_t total = 0;    ///< that there will be, as far as is known
+    std::size_t failed = 0;   ///< of them wrong, or not to be built
+    double best_ms = 0;       ///< 0: none yet
+    double seconds_left = 0;  ///< of the budget
+};
+
+struct TunedShape;
+
+struct TuneOptions {
+    Values fixed;               ///< values that every variant must have
+    std::vector<Sizes> shapes;  ///< sizes that are not given have their defaults; none: one shape of defaults
+    bool test_sizes = false;    ///< those defaults are the small ones of tests
+    /// For all shapes together. A launch, a compile and a check that have begun are waited for.
+    double budget_seconds = 60;
+    /// Candidates are dealt out to `shards` tuners; each works on every shards-th of the order of the model.
+    std::uint64_t shard = 0, shards = 1;
+    std::optional<bool> cold_l2;  ///< push the inputs out of the cache before each timed launch; not set: on a GPU
+    int finalists = 6;            ///< candidates that are compared at length at the end
+    /// Where what is measured is noted as it comes; empty: nowhere.
+    std::filesystem::path journal;
+    /// Candidates in the journal are not compiled and timed again, but for those that are among the best. Without
+    /// it a journal that is there is replaced.
+    bool resume = false;
+    std::uint64_t seed = 1;  ///< of the inputs
+    std::stop_token stop;    ///< ends the search; what is found counts
+    /// Called from the calling thread, often.
+    std::function<void(const TuneProgress&)> on_progress;
+    /// Called from the calling thread after each shape.
+    std::function<void(const TunedShape&)> on_shape;
+};
+
+/// A variant that was not timed, and why.
+struct TuneFailure {
+    std::string variant;
+    std::string reason;
+    bool wrong = false;  ///< its results; else it could not be built or launched
+};
+
+struct TunedShape {
+    Sizes sizes;
+    std::vector<WisdomEntry> best;  ///< the fastest first, one per template
+    std::uint64_t legal = 0;        ///< variants of the templates that the rules allow for this problem
+    std::uint64_t fitting = 0;      ///< of them, those of which a block fits a multiprocessor; of this shard
+    std::uint64_t timed = 0;        ///< now or, as the journal says, before
+    std::uint64_t resumed = 0;      ///< of those, before
+    std::vector<TuneFailure> failures;
+    std::optional<double> default_ms;  ///< of the first template's defaults, where they were timed
+    double seconds = 0;
+};
+
+struct TuneReport {
+    std::vector<TunedShape> shapes;
+    Wisdom wisdom;  ///< all that is best
+    bool stopped = false;
+    double seconds = 0;
+};
+
+/// Tunes templates that compute the same (Chooser::alternatives) or not: candidates of all of them compete, and each
+/// template's best is kept. The service needs a device; compiling is in its worker processes and goes into its
+/// cache, which should be enabled. Every candidate's results are compared with the template's reference at about ten
+/// thousand elements, and those of the winners once more by Runner::run; what is wrong can't win.
+/// A kernel that the device faults on takes all work with it: the journal has its name, so that a resumed run leaves it out.
+/// Throws UsageError for templates that can't be run or have no reference, VariantError for values or sizes that no
+/// variant allows, DeviceError, and UsageError for a journal of other work.
+TuneReport tune(Service& service, std::span<const Template> templates, const TuneOptions& options);
+
+}  // namespace kiln

@@ -1,0 +1,412 @@
+// attention_wgmma: fused softmax(Q K^T / sqrt(HEAD)) V on Hopper's tensor cores
+//
+// Layouts, causal alignment, grouped heads and lse: as in attention. Weights are rounded to T before they meet
+// V. TMA wants addresses of q, k and v that are multiples of 16 bytes.
+//
+// One thread, the producer, has TMA fill rings of tiles of keys and of values; each of the other warpgroups
+// owns 64 queries. Scores are multiplied out of shared memory; as accumulators they already lie as the second
+// product wants its first operand, so rounding them is all that happens in between. While a tile's scores
+// become weights, the tensor cores multiply the weights and values of the tile before; with PINGPONG the
+// warpgroups also take turns, so that one's products run below the other's exponentials. With PERSISTENT, a
+// block per multiprocessor takes one tile of queries after the other, whichever is next when it asks, and its
+// loads start before the results of the tile before leave. The order of a row's sum is fixed. Shah et al.,
+// FlashAttention-3, 2024.
+// SPDX-License-Identifier: Apache-2.0
+//
+//@ kernel  attention_wgmma
+//@ param   T          type in half, bfloat16 = half    "element type of q, k, v and o; sums are float"
+//@ param   HEAD       int in 64, 128 = 128             "elements of a query, key or value"
+//@ param   CAUSAL     bool = false                     "queries see no keys behind them"
+//@ param   BM         int in 128, 192 = 128            "queries per block, 64 per warpgroup"
+//@ param   BN         int in 64, 96, 128, 144, 160, 176, 192 = 128  "keys per tile"
+//@ param   STAGES     int in 2..4 = 2                  "tiles of keys, and of values, under way"
+//@ param   PINGPONG   bool = true                      "warpgroups take turns at the tensor cores"
+//@ param   PERSISTENT bool = false                     "blocks stay, one per multiprocessor"
+//@ require BN * 3 / 4 + HEAD / 2 <= (BM == 128 ? 208 : 128)  "a thread has registers for 64 queries' scores, weights and results only with fewer keys per tile"
+//@ size    batch    = 4    test 2    "sequences"
+//@ size    kv_heads = 16   test 1    "heads of k and v"
+//@ size    group    = 1    test 2    "heads of q per head of k and v"
+//@ size    queries  = 4096 test 131  "queries per sequence and head"
+//@ size    keys     = 4096 test 150  "keys per sequence and head"
+//@ input   q [batch, kv_heads * group, queries, HEAD]
+//@ input   k [batch, kv_heads, keys, HEAD]
+//@ input   v [batch, kv_heads, keys, HEAD]
+//@ output  o [batch, kv_heads * group, queries, HEAD] by attention_mma_reference
+//@ output  lse [batch, kv_heads * group, queries] by attention_lse_reference "ln of the sum of e^score"
+//@ scratch counters [2] = 0
+//@ tensormap q_map = q [batch * kv_heads * group, queries, HEAD] box [1, BM, 64] swizzle 128
+//@ tensormap k_map = k [batch * kv_heads, keys, HEAD] box [1, BN, 64] swizzle 128
+//@ tensormap v_map = v [batch * kv_heads, keys, HEAD] box [1, BN, 64] swizzle 128
+//@ flops   4 * batch * kv_heads * group * HEAD * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
+//@ naive   attention_naive
+//@ backend cuda, host
+//@ arch    sm_90a
+//@ block   BM * 2 + 128
+//@ grid    PERSISTENT ? min(batch * kv_heads * group * ceil_div(queries, BM), max(device.multiprocessors, 1)) : batch * kv_heads * group * ceil_div(queries, BM)
+//@ shared  (BM + 2 * STAGES * BN) * HEAD * sizeof(T) + (3 + 4 * STAGES) * 8
+#include "kiln/reduce.h"
+#include "kiln/softmax.h"
+#include "kiln/tma.h"
+#include "kiln/wgmma.h"
+#include "kiln/wgmma_registers.h"
+
+using kiln::i64;
+
+constexpr int kConsumers = BM / 64;  // warpgroups
+constexpr int kThreads = kConsumers * 128 + 128;
+constexpr int kSlices = HEAD / 64;  // of 64 columns, which rows of 128 bytes hold
+constexpr int kRowBytes = 128;
+constexpr int kSliceBytesQ = BM * kRowBytes;
+constexpr int kSliceBytes = BN * kRowBytes;  // of keys or values
+constexpr int kTileBytesQ = kSlices * kSliceBytesQ;
+constexpr int kTileBytes = kSlices * kSliceBytes;
+constexpr int kSteps = BN / 16;  // of the product with V
+constexpr int kGroupThreads = 128;
+constexpr int kFirstBarrier = 1;  // of the named ones, one per consumer
+constexpr float kScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kiln::kLog2E;
+
+using Scores = kiln::WgmmaSums<BN>;
+using Weights = kiln::WgmmaFragments<kSteps>;
+using Out = kiln::WgmmaSums<HEAD>;
+
+// A ring in shared memory. `full`: a stage has landed; `empty`: nobody reads it any more.
+struct Ring {
+    unsigned char* tiles;
+    kiln::Barrier* full;
+    kiln::Barrier* empty;
+};
+struct Shared {
+    unsigned char* q;
+    unsigned* number;  // of the tile of queries in q
+    kiln::Barrier* q_full;
+    kiln::Barrier* q_empty;
+    Ring k, v;
+};
+
+// Where in a ring a thread is; parity tells even rounds from odd ones.
+struct Turn {
+    unsigned stage = 0;
+    unsigned parity = 0;
+
+    __device__ __forceinline__ void advance() {
+        if (++stage < STAGES) return;
+        stage = 0;
+        parity ^= 1u;
+    }
+};
+
+// A tile of queries. The last queries of a head see the most keys and go first.
+struct Work {
+    int queries, keys;
+    int head = 0;        // of q, over all sequences
+    int first = 0;       // query
+    int tiles_seen = 0;  // of keys
+
+    __device__ __forceinline__ Work(int queries_, int keys_) : queries(queries_), keys(keys_) {}
+
+    __device__ __forceinline__ void take(unsigned number) {
+        const unsigned tiles = (static_cast<unsigned>(queries) + BM - 1) / BM;
+        head = static_cast<int>(number / tiles);
+        first = static_cast<int>(tiles - 1 - number % tiles) * BM;
+        tiles_seen = (visible((queries - first < BM ? queries : first + BM) - 1) + BN - 1) / BN;
+    }
+    // A query sees this many keys, the first ones.
+    __device__ __forceinline__ int visible(int query) const {
+        if (!CAUSAL) return keys;
+        const int count = query + 1 + (keys - queries);
+        return count < 0 ? 0 : count < keys ? count : keys;
+    }
+};
+
+__device__ __forceinline__ void load_tile(const Ring& ring, Turn& turn, const kiln::TensorMap& map, int head,
+                                          int key) {
+    kiln::Barrier* const full = &ring.full[turn.stage];
+    kiln::barrier_wait(&ring.empty[turn.stage], turn.parity ^ 1u);
+    kiln::barrier_expect(full, kTileBytes);
+#pragma unroll
+    for (int slice = 0; slice < kSlices; ++slice)
+        kiln::tma_load(ring.tiles + turn.stage * kTileBytes + slice * kSliceBytes, map, full, head, key,
+                       slice * 64);
+    turn.advance();
+}
+
+// By one thread. Keys are wanted one tile ahead of values.
+__device__ __forceinline__ void produce(const Shared& shared, Work work, unsigned count, unsigned* counters,
+                                        int group, const kiln::TensorMap& q_map, const kiln::TensorMap& k_map,
+                                        const kiln::TensorMap& v_map) {
+    Turn turn_k, turn_v;
+    unsigned parity_q = 1;
+    unsigned number = blockIdx.x;
+    while (number < count) {
+        // Asked for early, since the answer takes a while.
+        const unsigned next = PERSISTENT ? gridDim.x + atomicAdd(&counters[0], 1u) : count;
+        work.take(number);
+        kiln::barrier_wait(shared.q_empty, parity_q);
+        parity_q ^= 1u;
+        *shared.number = number;
+        number = next;
+        if (work.tiles_seen == 0) {
+            kiln::barrier_arrive(shared.q_full);
+            continue;
+        }
+        const int kv_head = work.head / group;
+        kiln::barrier_expect(shared.q_full, kTileBytesQ);
+#pragma unroll
+        for (int slice = 0; slice < kSlices; ++slice)
+            kiln::tma_load(shared.q + slice * kSliceBytesQ, q_map, shared.q_full, work.head, work.first,
+                           slice * 64);
+        load_tile(shared.k, turn_k, k_map, kv_head, 0);
+        for (int tile = 1; tile < work.tiles_seen; ++tile) {
+            load_tile(shared.k, turn_k, k_map, kv_head, tile * BN);
+            load_tile(shared.v, turn_v, v_map, kv_head, (tile - 1) * BN);
+        }
+        load_tile(shared.v, turn_v, v_map, kv_head, (work.tiles_seen - 1) * BN);
+    }
+    if (!PERSISTENT) return;
+    kiln::barrier_wait(shared.q_empty, parity_q);
+    *shared.number = count;
+    kiln::barrier_arrive(shared.q_full);
+    // The last block to be done leaves the counters as they were.
+    __threadfence();
+    if (atomicAdd(&counters[1], 1u) == gridDim.x - 1) counters[0] = counters[1] = 0;
+}
+
+// Starts scores = Q K^T. q: a descriptor of this warpgroup's queries.
+__device__ __forceinline__ void multiply_keys(Scores& scores, kiln::u64 q, const unsigned char* tile) {
+    const kiln::u64 k = kiln::wgmma_k_major(tile);
+#pragma unroll
+    for (int d = 0; d < HEAD; d += 16) {
+        const unsigned byte = d % 64 * 2;
+        kiln::wgmma<T, false, false>(scores, q + kiln::wgmma_advance(d / 64 * kSliceBytesQ + byte),
+                                     k + kiln::wgmma_advance(d / 64 * kSliceBytes + byte), d != 0);
+    }
+    kiln::wgmma_commit();
+}
+
+// Starts out += P V.
+__device__ __forceinline__ void multiply_values(Out& out, const Weights& weights, const unsigned char* tile,
+                                                bool accumulate) {
+    const kiln::u64 v = kiln::wgmma_mn_major(tile, kSliceBytes);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+        kiln::wgmma<T, true>(out, weights, step, v + kiln::wgmma_advance(step * 16 * kRowBytes),
+                             accumulate || step != 0);
+    kiln::wgmma_commit();
+}
+
+// A thread's two rows, 8 apart.
+struct Rows {
+    kiln::OnlineSoftmax softmax[2];
+    float sums[2];
+};
+
+// Makes weights of scores. rescale: what becomes of results so far.
+__device__ __forceinline__ void weigh(Scores& scores, Rows& rows, float (&rescale)[2]) {
+    constexpr int kChains = 4;  // independent ones, since each of their steps waits for the one before
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+        float largest[kChains];
+#pragma unroll
+        for (int i = 0; i < BN / 4; ++i) {
+            const float score = scores.values[i / 2 * 4 + side * 2 + i % 2];
+            largest[i % kChains] = i < kChains ? score : fmaxf(largest[i % kChains], score);
+        }
+        const float most = fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
+        rescale[side] = rows.softmax[side].raise(kiln::warp_reduce<4>(most, kiln::Max{}) * kScale);
+    }
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+        float sums[kChains] = {};
+#pragma unroll
+        for (int i = 0; i < BN / 4; ++i) {
+            float& score = scores.values[i / 2 * 4 + side * 2 + i % 2];
+            score = kiln::fast_exp2(fmaf(score, kScale, -rows.softmax[side].base));
+            sums[i % kChains] += score;
+        }
+        rows.sums[side] = rows.sums[side] * rescale[side] + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    }
+}
+
+// Of 4 neighbouring lanes, lane t gives in words[j] the t-th word of 4-word piece j, and has all of piece t
+// afterwards.
+__device__ __forceinline__ void transpose_words(unsigned (&words)[4], int lane) {
+    const bool odd = lane % 2 != 0, upper = lane / 2 % 2 != 0;
+#pragma unroll
+    for (int j = 0; j < 4; j += 2) {
+        const unsigned other = __shfl_xor_sync(0xffffffffu, odd ? words[j] : words[j + 1], 1);
+        words[j] = odd ? other : words[j];
+        words[j + 1] = odd ? words[j + 1] : other;
+    }
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        const unsigned other = __shfl_xor_sync(0xffffffffu, upper ? words[j] : words[j + 2], 2);
+        words[j] = upper ? other : words[j];
+        words[j + 2] = upper ? words[j + 2] : other;
+    }
+}
+
+// By the warpgroup `consumer`.
+__device__ __forceinline__ void consume(const Shared& shared, Work work, unsigned consumer, unsigned count,
+                                        T* o, float* lse) {
+    const int thread = threadIdx.x % kGroupThreads;
+    const int lane = thread % 32;
+    const int column = lane % 4 * 2;
+    // What this warp has read may be overwritten.
+    const auto release = [&](kiln::Barrier* barrier) {
+        if (lane == 0) kiln::barrier_arrive(barrier);
+    };
+    const auto wait_for_turn = [&] {
+        if (PINGPONG) kiln::named_barrier_sync(kFirstBarrier + consumer, 2 * kGroupThreads);
+    };
+    const auto pass_turn = [&] {
+        if (PINGPONG)
+            kiln::named_barrier_arrive(kFirstBarrier + (consumer + 1) % kConsumers, 2 * kGroupThreads);
+    };
+    if (consumer == kConsumers - 1) pass_turn();
+
+    const kiln::u64 q = kiln::wgmma_k_major(shared.q) + kiln::wgmma_advance(consumer * 64 * kRowBytes);
+    Turn turn_k, turn_v;
+    unsigned parity_q = 0;
+    Scores scores;
+    Weights weights;
+    Out out;
+    while (true) {
+        kiln::barrier_wait(shared.q_full, parity_q);
+        parity_q ^= 1u;
+        const unsigned number = *shared.number;
+        if (number >= count) break;
+        work.take(number);
+        // This thread's rows are first_row and 8 further.
+        const int first_row = work.first + static_cast<int>(consumer) * 64 + kiln::wgmma_row(thread, 0);
+        const int limits[2] = {work.visible(first_row), work.visible(first_row + 8)};
+        const int whole = work.visible(work.first);  // all of the block's queries see the keys before this
+        Rows rows = {{kiln::OnlineSoftmax::none(), kiln::OnlineSoftmax::none()}, {0.0f, 0.0f}};
+        const auto mask = [&](int begin) {
+            if (begin + BN <= whole) return;
+#pragma unroll
+            for (int i = 0; i < BN / 2; ++i) {
+                if (begin + i / 4 * 8 + i % 2 + column >= limits[i % 4 / 2])
+                    scores.values[i] = kiln::kMinusInfinity;
+            }
+        };
+
+        if (work.tiles_seen > 0) {
+            float rescale[2];
+            kiln::barrier_wait(&shared.k.full[turn_k.stage], turn_k.parity);
+            kiln::wgmma_fence();
+            multiply_keys(scores, q, shared.k.tiles + turn_k.stage * kTileBytes);
+            kiln::wgmma_wait<0>(scores);
+            release(&shared.k.empty[turn_k.stage]);
+            turn_k.advance();
+            mask(0);
+            weigh(scores, rows, rescale);
+            kiln::wgmma_pack<T>(weights, scores);
+
+            for (int tile = 1; tile < work.tiles_seen; ++tile) {
+                kiln::barrier_wait(&shared.k.full[turn_k.stage], turn_k.parity);
+                wait_for_turn();
+                kiln::wgmma_fence();
+                multiply_keys(scores, q, shared.k.tiles + turn_k.stage * kTileBytes);
+                kiln::barrier_wait(&shared.v.full[turn_v.stage], turn_v.parity);
+                kiln::wgmma_fence();
+                multiply_values(out, weights, shared.v.tiles + turn_v.stage * kTileBytes, tile != 1);
+                pass_turn();
+                kiln::wgmma_wait<1>(scores);
+                release(&shared.k.empty[turn_k.stage]);
+                turn_k.advance();
+                mask(tile * BN);
+                weigh(scores, rows, rescale);
+                kiln::wgmma_wait<0>(out);
+                release(&shared.v.empty[turn_v.stage]);
+                turn_v.advance();
+#pragma unroll
+                for (int i = 0; i < HEAD / 2; ++i) out.values[i] *= rescale[i % 4 / 2];
+                kiln::wgmma_pack<T>(weights, scores);
+            }
+            release(shared.q_empty);
+            kiln::barrier_wait(&shared.v.full[turn_v.stage], turn_v.parity);
+            kiln::wgmma_fence();
+            multiply_values(out, weights, shared.v.tiles + turn_v.stage * kTileBytes, work.tiles_seen != 1);
+            kiln::wgmma_wait<0>(out);
+            release(&shared.v.empty[turn_v.stage]);
+            turn_v.advance();
+        } else {
+            __syncwarp();  // all lanes know the tile's number
+            release(shared.q_empty);
+        }
+
+#pragma unroll
+        for (int side = 0; side < 2; ++side) {
+            const int row = first_row + side * 8;
+            const i64 place = static_cast<i64>(work.head) * work.queries + row;
+            const float sum = kiln::warp_reduce<4>(rows.sums[side], kiln::Sum{});
+            const float scale = sum > 0.0f ? 1.0f / sum : 0.0f;
+            if (lane % 4 == 0 && row < work.queries) lse[place] = rows.softmax[side].log_sum_exp(sum);
+#pragma unroll
+            for (int part = 0; part < HEAD; part += 32) {
+                unsigned words[4];
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    const int i = part / 2 + j * 4 + side * 2;
+                    // Without keys there is nothing in `out`, not even zeros.
+                    words[j] =
+                        sum > 0.0f ? kiln::pack2<T>(out.values[i] * scale, out.values[i + 1] * scale) : 0u;
+                }
+                transpose_words(words, lane);
+                const kiln::Vec<unsigned, 4> piece = {{words[0], words[1], words[2], words[3]}};
+                if (row < work.queries)
+                    kiln::store(reinterpret_cast<unsigned*>(o + place * HEAD + part + lane % 4 * 8), piece);
+            }
+        }
+        if (!PERSISTENT) break;
+    }
+    if (consumer == 0) wait_for_turn();  // the turn that was passed last
+}
+
+extern "C" __global__ __launch_bounds__(kThreads, 1) void attention_wgmma(
+    int batch, int kv_heads, int group, int queries, int keys, const T* __restrict__ q,
+    const T* __restrict__ k, const T* __restrict__ v, T* __restrict__ o, float* __restrict__ lse,
+    unsigned* __restrict__ counters, const __grid_constant__ kiln::TensorMap q_map,
+    const __grid_constant__ kiln::TensorMap k_map, const __grid_constant__ kiln::TensorMap v_map) {
+    unsigned char* const memory = kiln::dynamic_shared<unsigned char>();
+    unsigned char* const tiles_k = memory + kTileBytesQ;
+    unsigned char* const tiles_v = tiles_k + STAGES * kTileBytes;
+    kiln::Barrier* const barriers = reinterpret_cast<kiln::Barrier*>(tiles_v + STAGES * kTileBytes);
+    const Shared shared = {memory,
+                           reinterpret_cast<unsigned*>(barriers + 2 + 4 * STAGES),
+                           barriers,
+                           barriers + 1,
+                           {tiles_k, barriers + 2, barriers + 2 + STAGES},
+                           {tiles_v, barriers + 2 + 2 * STAGES, barriers + 2 + 3 * STAGES}};
+    if (threadIdx.x == 0) {
+        kiln::tma_prefetch(q_map);
+        kiln::tma_prefetch(k_map);
+        kiln::tma_prefetch(v_map);
+        constexpr unsigned kWarps = kConsumers * 4;
+        kiln::barrier_init(shared.q_full, 1);
+        kiln::barrier_init(shared.q_empty, kWarps);
+        for (int stage = 0; stage < STAGES; ++stage) {
+            kiln::barrier_init(&shared.k.full[stage], 1);
+            kiln::barrier_init(&shared.k.empty[stage], kWarps);
+            kiln::barrier_init(&shared.v.full[stage], 1);
+            kiln::barrier_init(&shared.v.empty[stage], kWarps);
+        }
+        kiln::barrier_init_fence();
+    }
+    __syncthreads();
+
+    const Work work(queries, keys);
+    const unsigned count =
+        static_cast<unsigned>(batch * kv_heads * group) * ((static_cast<unsigned>(queries) + BM - 1) / BM);
+    // The same for all lanes, which the compiler can't tell from threadIdx.
+    const unsigned role = __shfl_sync(0xffffffffu, threadIdx.x / kGroupThreads, 0);
+    // The block begins with 168 registers per thread, or 128 with four warpgroups; as many are shared out.
+    if (role == 0) {
+        kiln::release_registers<kConsumers == 2 ? 24 : 32>();
+        if (threadIdx.x < 32 && kiln::elect_one())
+            produce(shared, work, count, counters, group, q_map, k_map, v_map);
+    } else {
+        kiln::claim_registers<kConsumers == 2 ? 240 : 160>();
+        consume(shared, work, role - 1, count, o, lse);
+    }
+}

@@ -1,0 +1,24 @@
+// decode_mma_reference: decode_reference for kernels that round weights to T before they multiply
+//
+// The bound of each element, and its derivation: kiln/attention_bound.h.
+// SPDX-License-Identifier: Apache-2.0
+//
+//@ kernel  decode_mma_reference
+//@ param   T       type in half, bfloat16 = half
+//@ param   HEAD    int in 64, 128 = 128
+//@ param   GROUP   int in 1, 2, 4, 8 = 4
+//@ param   PAGE    int in 16, 32, 64 = 16
+//@ backend host
+//@ block   64
+//@ grid    ceil_div(count, 64)
+#include "kiln/attention_bound.h"
+
+extern "C" __global__ void decode_mma_reference(long long count, const long long* __restrict__ which,
+                                                double* __restrict__ expected, double* __restrict__ bound,
+                                                int kv_heads, int max_length, const T* __restrict__ q,
+                                                const T* __restrict__ k_cache, const T* __restrict__ v_cache,
+                                                const int* __restrict__ page_table,
+                                                const int* __restrict__ lengths) {
+    kiln::decode_element<HEAD, GROUP, PAGE>(count, which, expected, bound, kv_heads, max_length, q, k_cache,
+                                            v_cache, page_table, lengths, kiln::unit_roundoff<T>);
+}

@@ -1,0 +1,334 @@
+// gemm_fp32: C = A * B in FP32, made so that fused multiply-adds take nearly every issue slot
+//
+// A is m x k, B is k x n, C is m x n, all row-major. A block computes BM x BN results out of STAGES tiles that
+// cp.async brings to shared memory; a warp 8 TM x 4 TN of them, 8 x 4 threads with TM rows and TN columns each.
+// A thread's operands of the next step are read while it multiplies: B's row into a second set of registers,
+// A's next four steps of a row as soon as the last of the present four is used. What limits a multiply-add is
+// the reading of its registers, from two banks: the order of a step's products and the way in which results
+// are stored are chosen so that operands seldom meet in one bank. It takes registers to spare, so that 8 x 8
+// results per thread and few threads do better than more of either.
+// Where rows start at multiples of 16 bytes copies take 16 bytes, else 4: every m, n and k runs at speed.
+// With SPLIT > 1 that many blocks share a tile of C, each for a part of k; the last to end adds their results
+// in the order of k. This fills the device when C is small.
+// SPDX-License-Identifier: Apache-2.0
+//
+//@ kernel  gemm_fp32
+//@ param   T           type in float = float        "element type of A, B and C"
+//@ param   BM          int in 64, 128, 256 = 64     "rows of C per block"
+//@ param   BN          int in 32, 64, 128, 256 = 64 "columns of C per block"
+//@ param   BK          int in 8, 16, 32 = 16        "steps of k per tile"
+//@ param   TM          int in 4, 8, 16 = 8          "rows of C per thread"
+//@ param   TN          int in 4, 8, 16 = 8          "columns of C per thread"
+//@ param   STAGES      int in 2..6 = 3              "tiles in shared memory"
+//@ param   GROUP       int in 1, 4, 8, 16 = 8       "rows of blocks that are worked through column by column, for the L2 cache"
+//@ param   SPLIT       int in 1..8 = 1              "parts of k, each with a block of its own"
+//@ param   MIN_BLOCKS  int in 1..8 = 4              "blocks per multiprocessor that its registers must do for"
+//@ require BM % (8 * TM) == 0   "a warp is 8 rows of threads, so BM must be a multiple of 8 * TM"
+//@ require BN % (4 * TN) == 0   "a warp is 4 columns of threads, so BN must be a multiple of 4 * TN"
+//@ require threads % BK == 0 && threads % min(BN, threads) == 0 && threads >= BN / 4  "the threads of a block copy whole rows at a time: use more of them"
+//@ require TM * TN + 4 * TM + 2 * TN + 48 <= 255  "the results and operands of a thread must fit its 255 registers"
+//@ require MIN_BLOCKS * threads * (TM * TN + 4 * TM + 2 * TN + 48) <= device.registers_per_multiprocessor  "the results and operands of MIN_BLOCKS blocks must fit the registers"
+//@ block   (BM / TM) * (BN / TN)
+//@ grid    ceil_div(n, BN) * ceil_div(m, BM) * SPLIT
+//@ shared  max(STAGES * BK * (BM + BN), threads * TN) * sizeof(float)
+//@ size    m = 4096 test BM + 1      "rows of A and C"
+//@ size    n = 4096 test BN + 9      "columns of B and C"
+//@ size    k = 4096 test 3 * BK + 3  "columns of A, rows of B"
+//@ input   a [m, k]
+//@ input   b [k, n]
+//@ output  c [m, n] by gemm_reference exact
+//@ scratch partial [SPLIT > 1 ? ceil_div(n, BN) * ceil_div(m, BM) : 1, SPLIT > 1 ? SPLIT * BM * BN : 1]
+//@ scratch tickets [SPLIT > 1 ? ceil_div(n, BN) * ceil_div(m, BM) : 1] = 0
+//@ flops   2 * m * n * k
+//@ naive   gemm_naive
+//@ backend cuda, host
+#include "kiln/async.h"
+#include "kiln/last_block.h"
+
+using kiln::i64;
+
+constexpr int kAcross = BN / (4 * TN);  // warps
+constexpr int kThreads = (BM / TM) * (BN / TN);
+constexpr int kElementsA = BM * BK;
+constexpr int kElementsB = BK * BN;
+constexpr int kStage = kElementsA + kElementsB;
+constexpr int kDepth = 4;     // steps of k that are read of A at once
+constexpr int kUnrolled = 8;  // and written out; with more of them ptxas runs out of registers
+
+// Where the elements of a tile lie. A's chunks of 4 are exchanged within their rows, so that 8 rows that are
+// read at the same step lie in different banks: 128 bytes are one row of 32 steps of k, or several of fewer.
+struct PlacesA {
+    static constexpr int kRows = BM;
+    static constexpr int kCols = BK;
+    static __device__ __forceinline__ constexpr unsigned at(unsigned row, unsigned col) {
+        constexpr unsigned kRowsPerLine = 32 / BK;
+        return row * BK + (col / kDepth ^ (row / kRowsPerLine) % (8 / kRowsPerLine)) * kDepth + col % kDepth;
+    }
+};
+struct PlacesB {
+    static constexpr int kRows = BK;
+    static constexpr int kCols = BN;
+    static __device__ __forceinline__ constexpr unsigned at(unsigned row, unsigned col) {
+        return row * BN + col;
+    }
+};
+
+// One thread's part in copying tiles, WIDTH elements at a time.
+template <class Places, int WIDTH>
+struct Copier {
+    static constexpr int kChunks = Places::kCols / WIDTH < kThreads ? Places::kCols / WIDTH : kThreads;
+    static constexpr int kRowsPerStep = kThreads / kChunks;
+    static constexpr int kColSteps = Places::kCols / WIDTH / kChunks;
+    static constexpr int kRowSteps = (Places::kRows + kRowsPerStep - 1) / kRowsPerStep;
+    static constexpr int kCopies = kRowSteps * kColSteps;
+    static constexpr bool kIsWhole = Places::kRows % kRowsPerStep == 0;
+
+    // rows, cols: how much of the matrix is left; with WHOLE as much as the tile takes.
+    template <bool WHOLE, class Copies>
+    static __device__ __forceinline__ void copy(Copies& copies, float* tile, const float* corner, int pitch,
+                                                int rows, int cols, int thread) {
+        const int first_row = static_cast<int>(static_cast<unsigned>(thread) / kChunks);
+        const int first_col = static_cast<int>(static_cast<unsigned>(thread) % kChunks) * WIDTH;
+        const float* from = corner + static_cast<i64>(first_row) * pitch + first_col;
+        constexpr int kRowsAtOnce = WIDTH == 1 ? 4 : 64;
+#pragma unroll kRowsAtOnce
+        for (int i = 0; i < kRowSteps; ++i) {
+            const int row = first_row + i * kRowsPerStep;
+            if (!kIsWhole && row >= Places::kRows) break;
+#pragma unroll
+            for (int j = 0; j < kColSteps; ++j) {
+                const int col = first_col + j * kChunks * WIDTH;
+                float* const to = tile + Places::at(row, col);
+                if constexpr (WHOLE) {
+                    copies.template copy<WIDTH>(to, from + j * kChunks * WIDTH);
+                } else {
+                    const int left = row < rows ? cols - col : 0;
+                    copies.template copy<WIDTH>(to, from + j * kChunks * WIDTH,
+                                                kiln::max(kiln::min(left, WIDTH), 0));
+                }
+            }
+            from += static_cast<i64>(kRowsPerStep) * pitch;
+        }
+    }
+};
+
+template <class Places, class Copies>
+__device__ __forceinline__ void copy_tile(Copies& copies, float* tile, const float* corner, int pitch,
+                                          bool aligned, int rows, int cols, int thread) {
+    const bool whole = rows >= Places::kRows && cols >= Places::kCols;
+    if (aligned) {
+        if (whole)
+            Copier<Places, 4>::template copy<true>(copies, tile, corner, pitch, rows, cols, thread);
+        else
+            Copier<Places, 4>::template copy<false>(copies, tile, corner, pitch, rows, cols, thread);
+    } else {
+        if (whole)
+            Copier<Places, 1>::template copy<true>(copies, tile, corner, pitch, rows, cols, thread);
+        else
+            Copier<Places, 1>::template copy<false>(copies, tile, corner, pitch, rows, cols, thread);
+    }
+}
+
+__device__ __forceinline__ bool is_aligned(const float* matrix, int pitch) {
+    return pitch % 4 == 0 && reinterpret_cast<kiln::u64>(matrix) % 16 == 0;
+}
+
+// The operands of a thread, and what it makes of them.
+struct Work {
+    kiln::Vec<float, kDepth> a[TM];
+    kiln::Vec<float, 4> b[2][TN / 4];
+    float sums[TM][TN];
+
+    // tile: its first row for this thread, the chunk of steps 0 to 3; a further row of threads is 8 rows off.
+    __device__ __forceinline__ void read_a(const float* tiles, int first, int chunk, int i) {
+        a[i] = kiln::load<kDepth>(tiles + (first ^ chunk * kDepth) + i * 8 * BK);
+    }
+    __device__ __forceinline__ void read_b(const float* tile, int step) {
+#pragma unroll
+        for (int j = 0; j < TN / 4; ++j) b[step % 2][j] = kiln::load<4>(tile + step * BN + j * 16);
+    }
+    // Every other row backwards: its first product then has its b from the one before.
+    __device__ __forceinline__ void multiply(int i, int step) {
+#pragma unroll
+        for (int column = 0; column < TN; ++column) {
+            const int j = i % 2 == 0 ? column : TN - 1 - column;
+            sums[i][j] += a[i][step % kDepth] * b[step % 2][j / 4][j % 4];
+        }
+    }
+
+    // Four neighbouring results, each two of them exchanged.
+    __device__ __forceinline__ kiln::Vec<float, 4> swapped(int i, int j) const {
+        return {{sums[i][j + 1], sums[i][j], sums[i][j + 3], sums[i][j + 2]}};
+    }
+};
+
+// Adds the results of all blocks that share a tile, in the order of k, in the last of them.
+__device__ __forceinline__ bool join(Work& work, float* partial, unsigned* tickets, unsigned tile,
+                                     unsigned split, int thread) {
+    float* const all = partial + static_cast<i64>(tile) * SPLIT * (BM * BN) + thread * 4;
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+#pragma unroll
+        for (int j = 0; j < TN; j += 4) {
+            kiln::store(all + split * (BM * BN) + (i * TN + j) * kThreads, work.swapped(i, j));
+        }
+    }
+    if (!kiln::is_last_block(tickets + tile, SPLIT)) return false;
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+#pragma unroll
+        for (int j = 0; j < TN; j += 4) {
+            kiln::Vec<float, 4> values[SPLIT];
+#pragma unroll
+            for (int s = 0; s < SPLIT; ++s)
+                values[s] = kiln::load<4>(all + s * (BM * BN) + (i * TN + j) * kThreads);
+#pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                float sum = values[0][v];
+#pragma unroll
+                for (int s = 1; s < SPLIT; ++s) sum += values[s][v];
+                work.sums[i][j + (v ^ 1)] = sum;
+            }
+        }
+    }
+    return true;
+}
+
+extern "C" __global__ __launch_bounds__(kThreads, MIN_BLOCKS) void gemm_fp32(
+    int m, int n, int k, const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c,
+    float* partial, unsigned* tickets) {
+    float* const tiles = kiln::dynamic_shared<float>();
+
+    // The grid is a line, since its y and z extents could not hold every m.
+    const unsigned across = (static_cast<unsigned>(n) + BN - 1) / BN;
+    const unsigned down = (static_cast<unsigned>(m) + BM - 1) / BM;
+    const unsigned tile = SPLIT > 1 ? blockIdx.x % (across * down) : blockIdx.x;
+    const unsigned split = SPLIT > 1 ? blockIdx.x / (across * down) : 0;
+    const unsigned group = tile / (GROUP * across) * GROUP;
+    const unsigned height = kiln::min(down - group, static_cast<unsigned>(GROUP));
+    const unsigned place = tile - group * across;
+    const int first_row = static_cast<int>(group + place % height) * BM;
+    const int first_col = static_cast<int>(place / height) * BN;
+    const int rows = m - first_row;
+    const int cols = n - first_col;
+
+    // This block's part of k; the last blocks of a tile may have none.
+    const int all_steps = (k - 1) / BK + 1;
+    const int part_steps = (all_steps - 1) / SPLIT + 1;
+    const int first_step = static_cast<int>(split) * part_steps;
+    const int steps = kiln::max(kiln::min(all_steps - first_step, part_steps), 0);
+
+    const int thread = threadIdx.x;
+    const float* next_a = a + static_cast<i64>(first_row) * k + static_cast<i64>(first_step) * BK;
+    const float* next_b = b + static_cast<i64>(first_step) * BK * n + first_col;
+    const bool aligned_a = is_aligned(a, k);
+    const bool aligned_b = is_aligned(b, n);
+    int left = steps > 0 ? kiln::min(k - first_step * BK, steps * BK) : 0;  // steps not copied yet
+    kiln::AsyncCopies<STAGES*(Copier<PlacesA, 1>::kCopies + Copier<PlacesB, 1>::kCopies)> copies;
+    const auto copy_stage = [&](int stage) {
+        float* const to = tiles + stage * kStage;
+        copy_tile<PlacesA>(copies, to, next_a, k, aligned_a, rows, left, thread);
+        copy_tile<PlacesB>(copies, to + kElementsA, next_b, n, aligned_b, left, cols, thread);
+        copies.commit();
+        next_a += BK;
+        next_b += static_cast<i64>(BK) * n;
+        left = kiln::max(left - BK, 0);
+    };
+
+    const unsigned warp = threadIdx.x / 32;
+    const int y = static_cast<int>(warp / kAcross * (8 * TM) + threadIdx.x % 32 / 4);
+    const int x = static_cast<int>(warp % kAcross * (4 * TN) + threadIdx.x % 4 * 4);
+    const int from_a = static_cast<int>(PlacesA::at(y, 0));
+    const int from_b = kElementsA + x;
+
+    Work work;
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+#pragma unroll
+        for (int j = 0; j < TN; ++j) work.sums[i][j] = 0.0f;
+    }
+#pragma unroll 1
+    for (int stage = 0; stage < STAGES; ++stage) copy_stage(stage);
+    copies.template wait<STAGES - 1>();
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < TM; ++i) work.read_a(tiles, from_a, 0, i);
+    work.read_b(tiles + from_b, 0);
+
+    int stage = 0;
+    int done = 0;  // steps of the tile
+    int now_a = from_a, now_b = from_b;
+#pragma unroll 1
+    for (int part = 0; part < steps * (BK / kUnrolled); ++part) {
+        int next_chunk = now_a;  // the chunks after the last one of A, and the row after the last one of B
+        int next_row = now_b;
+#pragma unroll
+        for (int s = 0; s < kUnrolled; ++s) {
+            if (s == kUnrolled - 1) {
+                done += kUnrolled;
+                if (done == BK) {
+                    // All that is left of this tile is in registers. Behind the barrier this is so for all
+                    // threads, and everyone's copies of the next tile have arrived.
+                    copies.template wait<STAGES - 2>();
+                    __syncthreads();
+                    copy_stage(stage);
+                    stage = stage + 1 == STAGES ? 0 : stage + 1;
+                    done = 0;
+                }
+                next_chunk = stage * kStage + (from_a ^ done);
+                next_row = stage * kStage + from_b + done * BN;
+                work.read_b(tiles + next_row, 0);
+            } else {
+                work.read_b(tiles + now_b, s + 1);
+            }
+#pragma unroll
+            for (int i = 0; i < TM; ++i) {
+                work.multiply(i, s);
+                if (s == kUnrolled - 1)
+                    work.read_a(tiles, next_chunk, 0, i);
+                else if (s % kDepth == kDepth - 1)
+                    work.read_a(tiles, now_a, (s + 1) / kDepth, i);
+            }
+        }
+        now_a = next_chunk;
+        now_b = next_row;
+    }
+    copies.template wait<0>();
+
+    if (SPLIT > 1 && !join(work, partial, tickets, tile, split, thread)) return;
+    // A warp's results leave by way of shared memory, in whole rows. Pairs of them are exchanged on the way, for
+    // the sake of the main loop: ptxas keeps what is stored as a vector in registers next to each other, and a
+    // multiply-add is held up by a result that lies in the same register bank as its operand from B, as it would
+    // if both were vectors of the same columns.
+    __syncthreads();  // nobody reads tiles any more, and no copy is under way
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    float* const staging = tiles + warp * (32 * TN);
+    const int warp_col = static_cast<int>(warp % kAcross) * (4 * TN);
+    c += static_cast<i64>(first_row) * n + first_col;
+    const bool aligned_c = is_aligned(c, n) && cols % 4 == 0;
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < TN; j += 4)
+            kiln::store(staging + lane / 4 * (4 * TN) + lane % 4 * 4 + j * 4, work.swapped(i, j));
+        __syncwarp();
+#pragma unroll
+        for (int part = 0; part < TN / 4; ++part) {
+            const int quad = part * 32 + lane;
+            const auto pairs = kiln::load<4>(staging + quad * 4);
+            const kiln::Vec<float, 4> values = {{pairs[1], pairs[0], pairs[3], pairs[2]}};
+            const int row = static_cast<int>(warp / kAcross) * (8 * TM) + i * 8 + quad / TN;
+            const int col = warp_col + quad % TN * 4;
+            if (row >= rows) continue;
+            float* const to = c + static_cast<i64>(row) * n + col;
+            if (aligned_c) {
+                if (col < cols) kiln::store(to, values);
+            } else {
+#pragma unroll
+                for (int v = 0; v < 4; ++v)
+                    if (col + v < cols) to[v] = values[v];
+            }
+        }
+    }
+}

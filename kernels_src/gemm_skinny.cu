@@ -1,0 +1,285 @@
+// gemm_skinny: C = A * B for few rows of A, on matrix cores; B, the weights, is read once and straight into registers
+//
+// A is m x k; B is n x k with TRANS_B, else k x n; C is m x n, all row-major. Reading B is what takes time, so
+// none of it takes a detour: in mma.m16n8k16 its columns take the place of the 16 rows, and rows of A that of the
+// 8 columns. A sum over k may be taken in any order, so a lane's 8 consecutive elements serve as its parts of two
+// such fragments. Steps of 32 along k are dealt out, in runs of UNROLL, to WARPS_K warps and with SPLIT > 1 to as
+// many blocks, so that small matrices fill the device too; a warp has two runs under way. Sums are joined in the
+// order of the warps and of the blocks, by the last block to end. With DEPENDENT the first weights are under way
+// before the kernel before this one has ended.
+// Rows of A or B that do not start at multiples of 16 bytes are read element by element. More rows of A than
+// ROWS take further blocks, which find B in the L2 cache at best.
+// SPDX-License-Identifier: Apache-2.0
+//
+//@ kernel  gemm_skinny
+//@ param   T        type in half, bfloat16 = half   "element type of A and B; C is float"
+//@ param   ROWS     int in 8, 16 = 16               "rows of A per block"
+//@ param   WN       int in 16, 32, 64 = 16          "columns of C per warp"
+//@ param   WARPS_N  int in 1, 2, 4, 8 = 1           "warps side by side"
+//@ param   WARPS_K  int in 1, 2, 4, 8, 16 = 8       "warps that share out k"
+//@ param   UNROLL   int in 1, 2, 4, 8 = 2           "steps of k that a warp loads at once"
+//@ param   SPLIT    int in 1..16 = 1                "blocks that share out k"
+//@ param   TRANS_B  bool = true                     "B is stored n x k"
+//@ param   DEPENDENT bool = false                "may begin while the kernel before it still runs, which must not write B"
+//@ require TRANS_B || WN == 64  "a warp takes 64 columns of a B that is stored k x n, or its rows of C would not be whole pieces of 128 bytes"
+//@ require threads <= 1024      "a block has 1024 threads at most; choose fewer warps"
+//@ require UNROLL * (WN + ROWS) + WN * ROWS / 32 + 48 <= min(255, device.registers_per_block / threads)  "two runs of B and A and the sums of a thread must fit its registers; choose a smaller UNROLL or WN"
+//@ dependent DEPENDENT
+//@ block   WARPS_N * WARPS_K * 32
+//@ grid    ceil_div(n, WN * WARPS_N) * ceil_div(m, ROWS) * SPLIT
+//@ shared  WARPS_K * ROWS * (WN * WARPS_N + 4) * sizeof(float)
+//@ size    m = 4 test ROWS + 3               "rows of A and C"
+//@ size    n = 4096 test WN * WARPS_N + 9    "columns of C"
+//@ size    k = 4096 test 64 * WARPS_K + 19   "columns of A"
+//@ input   a [m, k]
+//@ input   b [TRANS_B ? n : k, TRANS_B ? k : n]
+//@ output  c [m, n] by gemm_layout_reference
+//@ scratch partial [SPLIT > 1 ? ceil_div(n, WN * WARPS_N) * ceil_div(m, ROWS) : 1, SPLIT > 1 ? SPLIT * ROWS * WN * WARPS_N : 1]
+//@ scratch tickets [SPLIT > 1 ? ceil_div(n, WN * WARPS_N) * ceil_div(m, ROWS) : 1] = 0
+//@ flops   2 * m * n * k
+//@ naive   gemm_naive
+//@ backend cuda, host
+//@ arch    sm_80+
+#include "kiln/last_block.h"
+#include "kiln/launch.h"
+#include "kiln/mma.h"
+#include "kiln/stream.h"
+
+using kiln::i64;
+
+constexpr int kColumns = WN * WARPS_N;  // of C per block
+constexpr int kThreads = WARPS_N * WARPS_K * 32;
+constexpr int kStep = 32;  // of k: four lanes with 8 elements each
+constexpr int kPiece = 8;  // elements of 16 bytes
+constexpr int kRun = UNROLL * kStep;
+constexpr int kPieces = TRANS_B ? WN / 8 : 8;  // of B per step and lane: columns, or steps of k
+constexpr int kTiles = WN / 16;                // of an mma, by ROWS / 8
+constexpr int kPitch = kColumns + 4;  // of the sums of a warp in shared memory: 4 lanes write 2 rows apart
+
+using Piece = kiln::Vec<unsigned, 4>;
+
+// A piece of which only the first `count` elements are there, with zeros for the others.
+template <class From>
+__device__ __forceinline__ Piece read_piece(const T* from, int count, bool aligned, From whole) {
+    if (aligned && count >= kPiece) return whole(from);
+    Piece piece = {};
+#pragma unroll
+    for (int i = 0; i < kPiece; ++i)
+        if (i < count) piece[i / 2] |= static_cast<unsigned>(from[i].bits) << i % 2 * 16;
+    return piece;
+}
+
+// What a lane reads: 8 elements at steps 8 (lane % 4) of k from rows lane / 4 + 8 i of A, and of columns
+// lane / 4 + 8 i of a transposed B; else, of 8 steps of k, its columns 8 (lane / 4).
+class Source {
+  public:
+    // row, column: the block's first of C and the warp's. Lanes behind the last one read the last once more.
+    __device__ __forceinline__ Source(const T* a, const T* b, int m, int n, int k, int row, int column,
+                                      int lane)
+        : n_(n),
+          q_(lane % 4 * kPiece),
+          aligned_a_(k % kPiece == 0 && reinterpret_cast<kiln::u64>(a) % 16 == 0),
+          aligned_b_((TRANS_B ? k : n) % kPiece == 0 && reinterpret_cast<kiln::u64>(b) % 16 == 0) {
+#pragma unroll
+        for (int i = 0; i < ROWS / 8; ++i) {
+            has_row_[i] = row + lane / 4 + i * 8 < m;
+            a_[i] = a + static_cast<i64>(has_row_[i] ? row + lane / 4 + i * 8 : 0) * k + q_;
+        }
+        if constexpr (TRANS_B) {
+#pragma unroll
+            for (int i = 0; i < kPieces; ++i)
+                b_[i] = b + static_cast<i64>(kiln::min(column + lane / 4 + i * 8, n - 1)) * k + q_;
+        } else {
+            const int first = column + lane / 4 * kPiece;
+            columns_ = n - first;
+            b_[0] = b + (columns_ > 0 ? first : 0) + static_cast<i64>(q_) * n;
+        }
+    }
+
+    __device__ __forceinline__ bool aligned() const { return aligned_a_ && aligned_b_; }
+
+    // What the kernel before this one writes is read from here on: A, but not the weights.
+    __device__ __forceinline__ void wait_for_a() {
+        kiln::wait_for_previous_grid();
+        kiln::let_next_grid_start();
+#pragma unroll
+        for (int i = 0; i < ROWS / 8; ++i) a_[i] = kiln::after_previous_grid(a_[i]);
+    }
+
+    // Steps at, at + 32, ... of k, all of them there and aligned.
+    __device__ __forceinline__ void read_run_b(int at, Piece (&b)[UNROLL][kPieces]) const {
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+#pragma unroll
+            for (int i = 0; i < kPieces; ++i) b[u][i] = stream(place_b(at + u * kStep, i));
+        }
+    }
+    __device__ __forceinline__ void read_run_a(int at, Piece (&a)[UNROLL][ROWS / 8]) const {
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+#pragma unroll
+            for (int i = 0; i < ROWS / 8; ++i)
+                if (has_row_[i]) a[u][i] = plain(a_[i] + at + u * kStep);
+        }
+    }
+    // A single step, as far as it is there: up to `end`.
+    __device__ __forceinline__ void read_step(int at, int end, Piece (&a)[ROWS / 8],
+                                              Piece (&b)[kPieces]) const {
+        const int left = end - at - q_;
+#pragma unroll
+        for (int i = 0; i < ROWS / 8; ++i)
+            a[i] = read_piece(a_[i] + at, has_row_[i] ? left : 0, aligned_a_, plain);
+#pragma unroll
+        for (int i = 0; i < kPieces; ++i)
+            b[i] = read_piece(place_b(at, i), TRANS_B ? left : i < left ? columns_ : 0, aligned_b_, stream);
+    }
+
+  private:
+    static __device__ __forceinline__ Piece stream(const T* from) {
+        return kiln::stream_load<4, true>(reinterpret_cast<const unsigned*>(from));
+    }
+    static __device__ __forceinline__ Piece plain(const T* from) {
+        return kiln::load<4>(reinterpret_cast<const unsigned*>(from));
+    }
+    __device__ __forceinline__ const T* place_b(int at, int i) const {
+        return TRANS_B ? b_[i] + at : b_[0] + static_cast<i64>(at + i) * n_;
+    }
+
+    int n_, q_;
+    bool aligned_a_, aligned_b_;
+    bool has_row_[ROWS / 8];
+    int columns_ = 0;
+    const T* a_[ROWS / 8];
+    const T* b_[TRANS_B ? kPieces : 1];
+};
+
+using Sums = float[kTiles][ROWS / 8][4];
+
+// Elements of two steps of k that were read for the same columns, side by side: `odd` says which column of a pair.
+__device__ __forceinline__ unsigned pair(unsigned low, unsigned high, bool odd) {
+    return __byte_perm(low, high, odd ? 0x7632 : 0x5410);
+}
+
+// Adds the products of one step of k.
+__device__ __forceinline__ void multiply(const Piece (&a)[ROWS / 8], const Piece (&b)[kPieces], Sums& sums) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) {
+            unsigned weights[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int word = 2 * half + i / 2;  // which pair of steps of k
+                if constexpr (TRANS_B)
+                    weights[i] = b[2 * t + i % 2][word];
+                else
+                    weights[i] = pair(b[2 * word][t], b[2 * word + 1][t], i % 2 != 0);
+            }
+#pragma unroll
+            for (int r = 0; r < ROWS / 8; ++r)
+                kiln::mma_m16n8k16<T>(sums[t][r], weights, a[r][2 * half], a[r][2 * half + 1]);
+        }
+    }
+}
+
+// The column of the warp's part of C that sum i of tile t belongs to, and its row.
+__device__ __forceinline__ int column_of(int lane, int t, int i) {
+    return TRANS_B ? t * 16 + lane / 4 + i / 2 * 8 : lane / 4 * 8 + t * 2 + i / 2;
+}
+__device__ __forceinline__ int row_of(int lane, int r, int i) { return r * 8 + lane % 4 * 2 + i % 2; }
+
+extern "C" __global__ __launch_bounds__(kThreads) void gemm_skinny(int m, int n, int k,
+                                                                   const T* __restrict__ a,
+                                                                   const T* __restrict__ b,
+                                                                   float* __restrict__ c, float* partial,
+                                                                   unsigned* tickets) {
+    float* const shared = kiln::dynamic_shared<float>();
+
+    // The grid is a line, since its y and z extents could not hold every m.
+    const unsigned across = (static_cast<unsigned>(n) + kColumns - 1) / kColumns;
+    const unsigned tiles = across * ((static_cast<unsigned>(m) + ROWS - 1) / ROWS);
+    const unsigned tile = blockIdx.x % tiles;
+    const int split = static_cast<int>(blockIdx.x / tiles);
+    const int first_row = static_cast<int>(tile / across) * ROWS;
+    const int first_column = static_cast<int>(tile % across) * kColumns;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp_n = static_cast<int>(threadIdx.x) / 32 % WARPS_N;
+    const int warp_k = static_cast<int>(threadIdx.x) / 32 / WARPS_N;
+
+    // This block's part of k, in whole runs; the last blocks may have none.
+    const int part = ((k - 1) / kRun / SPLIT + 1) * kRun;
+    const int begin = static_cast<int>(kiln::min(static_cast<i64>(split) * part, static_cast<i64>(k)));
+    const int end = k - begin < part ? k : begin + part;
+    Source source(a, b, m, n, k, first_row, first_column + warp_n * WN, lane);
+    const bool columns_are_whole = TRANS_B || n - (first_column + warp_n * WN) >= WN;
+    const int runs = source.aligned() && columns_are_whole ? (end - begin) / kRun : 0;
+
+    // Two runs are under way; the place of one is filled again as soon as it is multiplied.
+    Sums sums = {};
+    Piece run_a[2][UNROLL][ROWS / 8] = {};  // zero in lanes whose row of A does not exist
+    Piece run_b[2][UNROLL][kPieces];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+        if (warp_k + i * WARPS_K < runs) source.read_run_b(begin + (warp_k + i * WARPS_K) * kRun, run_b[i]);
+    if constexpr (DEPENDENT) source.wait_for_a();
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+        if (warp_k + i * WARPS_K < runs) source.read_run_a(begin + (warp_k + i * WARPS_K) * kRun, run_a[i]);
+#pragma unroll 1
+    for (int run = warp_k; run < runs; run += 2 * WARPS_K) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (run + i * WARPS_K >= runs) break;
+#pragma unroll
+            for (int u = 0; u < UNROLL; ++u) multiply(run_a[i][u], run_b[i][u], sums);
+            const int later = run + (i + 2) * WARPS_K;
+            if (later < runs) {
+                source.read_run_b(begin + later * kRun, run_b[i]);
+                source.read_run_a(begin + later * kRun, run_a[i]);
+            }
+        }
+    }
+#pragma unroll 1
+    for (int at = begin + runs * kRun + warp_k * kStep; at < end; at += WARPS_K * kStep) {
+        Piece step_a[ROWS / 8];
+        Piece step_b[kPieces];
+        source.read_step(at, end, step_a, step_b);
+        multiply(step_a, step_b, sums);
+    }
+
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+        for (int r = 0; r < ROWS / 8; ++r) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                shared[(warp_k * ROWS + row_of(lane, r, i)) * kPitch + warp_n * WN + column_of(lane, t, i)] =
+                    sums[t][r][i];
+        }
+    }
+    __syncthreads();
+    float* const mine =
+        SPLIT > 1 ? partial + (static_cast<i64>(tile) * SPLIT + split) * (ROWS * kColumns) : nullptr;
+    for (int i = static_cast<int>(threadIdx.x); i < ROWS * kColumns; i += kThreads) {
+        const int row = i / kColumns, column = i % kColumns;
+        float sum = 0.0f;
+#pragma unroll
+        for (int w = 0; w < WARPS_K; ++w) sum += shared[(w * ROWS + row) * kPitch + column];
+        if constexpr (SPLIT > 1)
+            mine[i] = sum;
+        else if (first_row + row < m && first_column + column < n)
+            c[static_cast<i64>(first_row + row) * n + first_column + column] = sum;
+    }
+    if constexpr (SPLIT > 1) {
+        if (!kiln::is_last_block(tickets + tile, SPLIT)) return;
+        const float* const all = partial + static_cast<i64>(tile) * SPLIT * (ROWS * kColumns);
+        for (int i = static_cast<int>(threadIdx.x); i < ROWS * kColumns; i += kThreads) {
+            const int row = i / kColumns, column = i % kColumns;
+            if (first_row + row >= m || first_column + column >= n) continue;
+            float sum = 0.0f;
+#pragma unroll
+            for (int s = 0; s < SPLIT; ++s) sum += all[s * (ROWS * kColumns) + i];
+            c[static_cast<i64>(first_row + row) * n + first_column + column] = sum;
+        }
+    }
+}

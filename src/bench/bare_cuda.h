@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA driver without Kiln, opened by the benchmark itself: what an application that uses CUDA has
+// already done before it meets Kiln, and the bare calls that Kiln is compared with.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/dynamic_library.h"
+#include "device/cuda_api.h"
+
+namespace kiln::bench {
+
+/// The device's primary context is up and current in the thread that made this. Stays open for the
+/// rest of the process. Throws DeviceError.
+class BareCuda {
+  public:
+    explicit BareCuda(int ordinal);
+
+    struct Loaded {
+        cuda::ModuleHandle module = nullptr;
+        cuda::FunctionHandle function = nullptr;
+    };
+    /// A cubin in memory to a function that the first launch needs not load any more.
+    Loaded load(const void* cubin, const char* entry) const;
+    /// Queues a copy within the device's memory. stream: a CUstream.
+    void copy(void* destination, const void* source, std::size_t bytes, void* stream) const;
+
+    decltype(cuda::Api::launch_kernel) launch_kernel = nullptr;
+
+  private:
+    DynamicLibrary library_;
+    decltype(cuda::Api::module_load_data) module_load_data_ = nullptr;
+    decltype(cuda::Api::module_get_function) module_get_function_ = nullptr;
+    decltype(cuda::Api::function_load) function_load_ = nullptr;
+    cuda::Result (*copy_)(cuda::DevicePointer, cuda::DevicePointer, std::size_t,
+                          cuda::StreamHandle) = nullptr;
+};
+
+/// Throws DeviceError when `result` is no success.
+void check(cuda::Result result, const char* call);
+
+}  // namespace kiln::bench

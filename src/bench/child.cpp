@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A child is the program that runs the benchmark, with other words.
+#include "bench/child.h"
+
+#include <kiln/error.h>
+
+#include <charconv>
+#include <cstdio>
+#include <sstream>
+
+#include "base/process.h"
+
+namespace kiln {
+namespace bench {
+
+ChildLines start_child(const BenchOptions& options, const std::vector<std::string>& words,
+                       std::vector<std::pair<std::string, std::string>> environment) {
+    if (options.child.empty()) throw Error("there is no program to start processes of");
+    ProcessRequest request;
+    request.arguments = options.child;
+    request.arguments.insert(request.arguments.end(), words.begin(), words.end());
+    request.environment = std::move(environment);
+    request.timeout = std::chrono::minutes(3);
+    request.stop = options.stop;
+    const ProcessResult result = run_process(request);
+    if (!result.succeeded())
+        throw Error("the measuring process '" + words.front() + "' " +
+                    (result.started ? result.how_it_ended(request.timeout) : result.start_error) + ": " +
+                    result.error);
+    ChildLines lines;
+    std::istringstream output(result.output);
+    for (std::string line; std::getline(output, line);) {
+        std::istringstream text(line);
+        lines.emplace_back();
+        for (std::string word; std::getline(text, word, '\t');) lines.back().push_back(word);
+    }
+    return lines;
+}
+
+void tell(const std::vector<std::string>& words) {
+    std::string line;
+    for (const std::string& word : words) line += (line.empty() ? "" : "\t") + word;
+    std::fputs((line + "\n").c_str(), stdout);
+}
+
+std::string number_text(double value) {
+    char text[40];
+    return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+}  // namespace bench
+
+int run_bench_child(std::span<const std::string> arguments) {
+    const auto word = [&](std::size_t i) -> const std::string& {
+        if (i >= arguments.size()) throw UsageError("a measuring process lacks its arguments");
+        return arguments[i];
+    };
+    const auto number = [&](std::size_t i) {
+        int value = 0;
+        const std::string& text = word(i);
+        const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (read.ec != std::errc() || read.ptr != text.data() + text.size())
+            throw UsageError("'" + text + "' is no number that a measuring process understands");
+        return value;
+    };
+    const std::string& what = word(0);
+    if (what == "host") return bench::child_host(number(1), number(2), word(3));
+    if (what != "warm-kiln" && what != "warm-bare" && what != "cold")
+        throw UsageError("unknown kind of measuring process: " + what);
+    const Backend backend = parse_backend(word(1));
+    const int device = number(2);
+    if (what == "warm-kiln") return bench::child_warm_kiln(backend, device, word(3));
+    if (what == "warm-bare") return bench::child_warm_bare(backend, device, word(3), word(4));
+    return bench::child_cold(backend, device);
+}
+
+}  // namespace kiln

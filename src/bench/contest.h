@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A row in the making: Kiln's kernel and other libraries' ways of doing the same, each verified, then timed in
+// turns.
+#pragma once
+
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/stage.h"
+#include "bench/workbench.h"
+
+namespace kiln::bench {
+
+/// What a ratio must reach, and should.
+struct Aim {
+    std::optional<double> must, aim;
+};
+
+class Contest {
+  public:
+    /// Builds Kiln's kernel, verifies it, and sets what the row tells of it.
+    Contest(Workbench& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
+            const std::function<void(Problem&)>& adjust = {});
+
+    Stage& stage() { return stage_; }
+    /// Memory for another library's result: like that of this output, poisoned.
+    GuardedTensor& result_like(std::string_view output);
+
+    /// Another way, whose result is in that memory after a launch. It is launched once and verified; what it throws
+    /// is the row's failure.
+    void add(std::string with, std::string detail, Launch launch, const GuardedTensor& result, Aim aim);
+    /// The same, verified by the caller.
+    void add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim);
+    /// Times all of them and sets the row's times and ratios.
+    void time();
+
+  private:
+    struct Other {
+        std::string with, detail;
+        Launch launch;
+        bool right = false;
+        Aim aim;
+    };
+
+    Workbench& bench_;
+    BenchRow& row_;
+    Stage stage_;
+    std::list<GuardedTensor> results_;
+    std::vector<Other> others_;
+};
+
+/// The rate of so many operations or bytes.
+void set_flops_rate(BenchRow& row, const Problem& problem);
+void set_bytes_rate(BenchRow& row, const Problem& problem);
+
+}  // namespace kiln::bench

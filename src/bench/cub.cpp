@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nvcc is sought as CUDA_HOME, PATH and /usr/local/cuda have it.
+#include "bench/cub.h"
+
+#include <kiln/error.h>
+
+#include "base/config.h"
+#include "base/process.h"
+
+namespace kiln::bench {
+namespace {
+
+constexpr std::chrono::minutes kCompileLimit{4};
+
+std::filesystem::path find_nvcc() {
+    std::vector<std::filesystem::path> directories;
+    for (const std::filesystem::path& home : config::cuda_homes()) directories.push_back(home / "bin");
+    for (const std::filesystem::path& directory : config::executable_path()) directories.push_back(directory);
+    directories.emplace_back("/usr/local/cuda/bin");
+    for (const std::filesystem::path& directory : directories) {
+        std::error_code error;
+        if (std::filesystem::exists(directory / "nvcc", error)) return directory / "nvcc";
+    }
+    return {};
+}
+
+/// Gives what went wrong.
+std::string compile(const std::filesystem::path& nvcc, const std::string& arch,
+                    const std::filesystem::path& source, const std::filesystem::path& library,
+                    const std::stop_token& stop) {
+    ProcessRequest request;
+    request.arguments = {nvcc.string(), "-O3",   "-std=c++17", "-arch=" + arch,  "-shared",
+                         "-Xcompiler",  "-fPIC", "-o",         library.string(), source.string()};
+    request.timeout = kCompileLimit;
+    request.stop = stop;
+    const ProcessResult result = run_process(request);
+    if (result.succeeded()) return {};
+    const std::string how = result.started ? result.how_it_ended(request.timeout) : result.start_error;
+    return nvcc.string() + " " + how + (result.error.empty() ? "" : ": " + result.error.substr(0, 2000));
+}
+
+}  // namespace
+
+CubFunction::CubFunction(Workbench& bench, std::string_view source, const char* symbol)
+    : bench_(bench), symbol_(symbol) {
+    const std::filesystem::path nvcc = find_nvcc();
+    if (!bench.on_cuda()) {
+        problem_ = "it needs a CUDA device";
+    } else if (nvcc.empty()) {
+        problem_ = "there is no nvcc in CUDA_HOME, PATH or /usr/local/cuda to compile it with";
+    } else {
+        const std::filesystem::path file = directory_.path() / "helper.cu";
+        write_text(file, source);
+        compiled_ = std::async(std::launch::async, compile, nvcc, bench.service().target().arch, file,
+                               directory_.path() / "helper.so", bench.options().stop);
+    }
+}
+
+CubFunction::~CubFunction() {
+    if (compiled_.valid()) compiled_.wait();  // it writes into the directory
+}
+
+Launch CubFunction::prepare(const void* input, long long count, void* output, std::string& problem) {
+    if (compiled_.valid()) {
+        problem_ = compiled_.get();
+        if (problem_.empty()) {
+            library_ = DynamicLibrary::open({(directory_.path() / "helper.so").string()}, &problem_);
+            library_.keep_forever();  // the CUDA runtime in it is unloaded with the process
+            if (library_ && !library_.resolve(function_, symbol_))
+                problem_ = std::string("the helper has no ") + symbol_;
+        }
+    }
+    problem = problem_;
+    if (function_ == nullptr) return {};
+    void* const stream = bench_.stream().handle();
+    const auto checked = [symbol = symbol_](int status) {
+        if (status != 0)
+            throw DeviceError(std::string(symbol) + " failed with code " + std::to_string(status), symbol,
+                              status);
+    };
+    std::size_t bytes = 0;
+    checked(function_(input, count, output, nullptr, &bytes, stream));
+    temporary_ = bench_.service().device().allocate(std::max<std::size_t>(bytes, 256));
+    return
+        [=, this]() mutable { checked(function_(input, count, output, temporary_.data(), &bytes, stream)); };
+}
+
+}  // namespace kiln::bench

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Both libraries are column-major. A row-major C = A B is a column-major C' = B' A' of the same memory, so the
+// operands change places: the library's first is our B, its rows are our columns.
+#include "bench/cublas.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <array>
+
+#include "bench/stage.h"
+
+namespace kiln::bench {
+namespace {
+
+constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
+constexpr int kHeuristics = 8;
+constexpr int kTrials = 5, kQuickTrials = 3;  // launches of each heuristic before the best is chosen
+constexpr float kOne = 1, kZero = 0;
+
+cublas::DataType data_type(const std::string& name) {
+    if (name == "half") return cublas::kFloat16;
+    if (name == "bfloat16") return cublas::kBfloat16;
+    if (name == "float") return cublas::kFloat32;
+    throw UsageError("cuBLAS is not compared with for elements of " + name);
+}
+
+/// What cublasLt is told of a product. The handles live as long as any launch of it.
+struct LtProblem {
+    const cublas::Api& api;
+    cublas::MatmulDesc desc = nullptr;
+    cublas::MatrixLayout first = nullptr, second = nullptr, result = nullptr;
+    cublas::Preference preference = nullptr;
+
+    explicit LtProblem(const cublas::Api& library) : api(library) {}
+    /// Delegates, so that what is made is freed should a later call throw.
+    LtProblem(const cublas::Api& library, const ProductPlan& plan) : LtProblem(library) {
+        api.check(api.desc_create(&desc, cublas::kCompute32F, cublas::kFloat32), "cublasLtMatmulDescCreate");
+        set(cublas::kDescTransposeA, plan.b_is_transposed);
+        set(cublas::kDescTransposeB, plan.a_is_transposed);
+        first =
+            layout(plan.type, plan.b_is_transposed ? plan.k : plan.n, plan.b_is_transposed ? plan.n : plan.k);
+        second =
+            layout(plan.type, plan.a_is_transposed ? plan.m : plan.k, plan.a_is_transposed ? plan.k : plan.m);
+        result = layout(plan.result_type, plan.n, plan.m);
+        api.check(api.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+        const std::uint64_t bytes = kWorkspaceBytes;
+        api.check(api.preference_set(preference, cublas::kPreferenceMaxWorkspaceBytes, &bytes, sizeof bytes),
+                  "cublasLtMatmulPreferenceSetAttribute");
+    }
+    LtProblem(const LtProblem&) = delete;
+    LtProblem& operator=(const LtProblem&) = delete;
+    ~LtProblem() {
+        if (preference != nullptr) api.preference_destroy(preference);
+        for (const cublas::MatrixLayout one : {first, second, result})
+            if (one != nullptr) api.layout_destroy(one);
+        if (desc != nullptr) api.desc_destroy(desc);
+    }
+
+    void set(cublas::DescAttribute attribute, bool transposed) {
+        const std::int32_t operation = transposed ? cublas::kTranspose : cublas::kNoTranspose;
+        api.check(api.desc_set(desc, attribute, &operation, sizeof operation),
+                  "cublasLtMatmulDescSetAttribute");
+    }
+    /// Column-major, without gaps.
+    cublas::MatrixLayout layout(cublas::DataType type, std::int64_t rows, std::int64_t columns) {
+        cublas::MatrixLayout made = nullptr;
+        api.check(api.layout_create(&made, type, static_cast<std::uint64_t>(rows),
+                                    static_cast<std::uint64_t>(columns), rows),
+                  "cublasLtMatrixLayoutCreate");
+        return made;
+    }
+};
+
+}  // namespace
+
+ProductPlan product_plan(const Stage& stage) {
+    const Problem& problem = stage.problem();
+    const auto tensor = [&](std::string_view name) -> const Tensor& {
+        return *std::ranges::find_if(problem.tensors, [&](const Tensor& one) { return one.name == name; });
+    };
+    ProductPlan plan;
+    plan.m = problem.sizes.at("m");
+    plan.n = problem.sizes.at("n");
+    plan.k = problem.sizes.at("k");
+    plan.type = data_type(tensor("a").type);
+    plan.result_type = data_type(tensor("c").type);
+    // By the extents with sizes that all differ, since those of this problem may not.
+    const Problem probe = stage.variant().problem({{"m", 64}, {"n", 128}, {"k", 256}});
+    for (const Tensor& one : probe.tensors) {
+        if (one.name == "a") plan.a_is_transposed = one.extents.front() == 256;
+        if (one.name == "b") plan.b_is_transposed = one.extents.front() == 128;
+    }
+    return plan;
+}
+
+std::unique_ptr<Cublas> Cublas::open(Workbench& bench, std::string& problem) {
+    const cublas::Api* const api = cublas::api(&problem);
+    if (api == nullptr) return nullptr;
+    std::unique_ptr<Cublas> made(new Cublas(bench, *api));
+    try {
+        made->start();
+    } catch (const DeviceError& error) {
+        problem = error.what();
+        return nullptr;
+    }
+    return made;
+}
+
+void Cublas::start() {
+    // Allocating makes the device's primary context current, which is the one that the libraries use.
+    workspace_ = bench_.service().device().allocate(kWorkspaceBytes);
+    api_.check(api_.lt_create(&lt_), "cublasLtCreate");
+    api_.check(api_.create(&handle_), "cublasCreate");
+    const auto stream = static_cast<cublas::StreamPointer>(bench_.stream().handle());
+    api_.check(api_.set_stream(handle_, stream), "cublasSetStream");
+    api_.check(api_.set_workspace(handle_, workspace_.data(), kWorkspaceBytes), "cublasSetWorkspace");
+    api_.check(api_.set_math_mode(handle_, cublas::kPedanticMath), "cublasSetMathMode");
+}
+
+Cublas::~Cublas() {
+    if (handle_ != nullptr) api_.destroy(handle_);
+    if (lt_ != nullptr) api_.lt_destroy(lt_);
+}
+
+LibraryProduct Cublas::best(const ProductPlan& plan, const void* a, const void* b, void* c) {
+    const auto problem = std::make_shared<LtProblem>(api_, plan);
+    std::array<cublas::HeuristicResult, kHeuristics> found{};
+    int count = 0;
+    api_.check(api_.heuristics(lt_, problem->desc, problem->first, problem->second, problem->result,
+                               problem->result, problem->preference, kHeuristics, found.data(), &count),
+               "cublasLtMatmulAlgoGetHeuristic");
+    const auto stream = static_cast<cublas::StreamPointer>(bench_.stream().handle());
+    std::vector<LibraryProduct> candidates;
+    std::vector<Launch> launches;
+    for (int i = 0; i < count; ++i) {
+        const cublas::HeuristicResult choice = found[static_cast<std::size_t>(i)];
+        if (choice.state != cublas::kSuccess) continue;
+        LibraryProduct candidate;
+        candidate.detail = "heuristic " + std::to_string(i + 1) + " of " + std::to_string(count);
+        candidate.on = [this, stream, problem, choice](const void* left, const void* right, void* result) {
+            return Launch([=, this] {
+                api_.check(
+                    api_.matmul(lt_, problem->desc, &kOne, right, problem->first, left, problem->second,
+                                &kZero, result, problem->result, result, problem->result, &choice.algorithm,
+                                workspace_.data(), kWorkspaceBytes, stream),
+                    "cublasLtMatmul");
+            });
+        };
+        candidate.launch = candidate.on(a, b, c);
+        try {
+            candidate.launch();
+        } catch (const DeviceError&) {
+            continue;  // an answer that does not run is no candidate
+        }
+        launches.push_back(candidate.launch);
+        candidates.push_back(std::move(candidate));
+    }
+    bench_.stream().synchronize();
+    if (candidates.empty())
+        throw DeviceError("cublasLt has no algorithm for " + product_text(plan.m, plan.n, plan.k),
+                          "cublasLtMatmulAlgoGetHeuristic");
+    const auto times = bench_.in_turns(launches, bench_.quick() ? kQuickTrials : kTrials);
+    std::size_t fastest = 0;
+    for (std::size_t i = 1; i < times.size(); ++i)
+        if (spread_of(times[i]).median < spread_of(times[fastest]).median) fastest = i;
+    return candidates[fastest];
+}
+
+LibraryProduct Cublas::pedantic(const ProductPlan& plan, const float* a, const float* b, float* c) {
+    const auto operation = [](bool transposed) {
+        return transposed ? cublas::kTranspose : cublas::kNoTranspose;
+    };
+    const int m = static_cast<int>(plan.m), n = static_cast<int>(plan.n), k = static_cast<int>(plan.k);
+    LibraryProduct product;
+    product.detail = "pedantic";
+    product.on = [=, this](const void* left, const void* right, void* result) {
+        return Launch([=, this] {
+            api_.check(api_.sgemm(handle_, operation(plan.b_is_transposed), operation(plan.a_is_transposed),
+                                  n, m, k, &kOne, static_cast<const float*>(right),
+                                  plan.b_is_transposed ? k : n, static_cast<const float*>(left),
+                                  plan.a_is_transposed ? m : k, &kZero, static_cast<float*>(result), n),
+                       "cublasSgemm");
+        });
+    };
+    product.launch = product.on(a, b, c);
+    return product;
+}
+
+}  // namespace kiln::bench

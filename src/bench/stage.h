@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One kernel on one problem in device memory, verified; and verifying what another library makes of the same
+// inputs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/workbench.h"
+#include "run/guarded_tensor.h"
+#include "run/launch_arguments.h"
+#include "run/reference.h"
+
+namespace kiln::bench {
+
+class Stage {
+  public:
+    /// Builds the kernel, allocates and fills. adjust: may change what tensors hold before that. Throws what
+    /// Service::build does.
+    Stage(Workbench& bench, const Variant& variant, const Sizes& sizes,
+          const std::function<void(Problem&)>& adjust = {});
+    Stage(const Stage&) = delete;
+    Stage& operator=(const Stage&) = delete;
+
+    const Problem& problem() const { return problem_; }
+    const Variant& variant() const { return kernel_.variant(); }
+    /// Throws UsageError when the template has none of this name.
+    GuardedTensor& tensor(std::string_view name);
+    void launch() const { kernel_.launch(bench_.stream(), arguments_->pointers()); }
+
+    /// Launches once and checks all outputs; to be called before any other launch. What is wrong, a sentence each.
+    std::vector<std::string> verify();
+    /// Poisoned memory like that of an output, for another library's result.
+    GuardedTensor like(std::string_view output) const;
+    /// The same check of such a result, made from the same inputs.
+    std::vector<std::string> verify(const GuardedTensor& result, const std::string& whose);
+    /// Frees what only verifying needs.
+    void done_verifying();
+
+  private:
+    const HostTensors& host_inputs();
+
+    Workbench& bench_;
+    AnyKernel kernel_;
+    Problem problem_;
+    std::vector<GuardedTensor> tensors_;
+    std::unique_ptr<LaunchArguments> arguments_;
+    std::map<std::string, Reference, std::less<>> references_;
+    HostTensors host_inputs_;
+};
+
+/// The reference of a variant's output; nullopt: it has none.
+std::optional<Variant> reference_variant(Service& host, const Variant& tested, const std::string& reference);
+
+}  // namespace kiln::bench

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention: of whole sequences, whose limit is the matrix cores, and of one new token, whose limit is memory.
+#include <algorithm>
+
+#include "bench/contest.h"
+#include "bench/suites.h"
+#include "bench/torch.h"
+
+namespace kiln::bench {
+namespace {
+
+struct Forward {
+    std::int64_t batch, heads, tokens;
+    int head;
+    bool causal;
+
+    Sizes sizes() const {
+        return {{"batch", batch}, {"kv_heads", heads}, {"group", 1}, {"queries", tokens}, {"keys", tokens}};
+    }
+    Values values() const { return {{"T", "half"}, {"HEAD", head}, {"CAUSAL", causal}}; }
+    std::string text() const {
+        return "head " + std::to_string(head) + (causal ? " causal " : " full ") + std::to_string(tokens) +
+               " tokens, batch " + std::to_string(batch) + ", " + std::to_string(heads) + " heads";
+    }
+    /// As the PyTorch script reads it.
+    std::string line() const {
+        return "attention " + std::to_string(batch) + " " + std::to_string(heads) + " " +
+               std::to_string(tokens) + " " + std::to_string(head) + (causal ? " 1" : " 0");
+    }
+};
+
+const std::vector<std::string> kForward = {"attention_wgmma", "attention_mma", "attention"};
+
+/// 16384 tokens in all, 2048 elements per token.
+std::vector<Forward> forward_problems(const Workbench& bench) {
+    std::vector<Forward> list;
+    if (!bench.on_gpu()) return {{1, 2, 40, 64, false}, {1, 1, 33, 64, true}};
+    for (const int head : {64, 128})
+        for (const bool causal : {false, true})
+            for (const std::int64_t tokens : {4096, 16384})
+                if (!bench.quick() || (head == 128) == (tokens == 16384))
+                    list.push_back({16384 / tokens, 2048 / head, tokens, head, causal});
+    return list;
+}
+
+struct Step {
+    std::int64_t batch, length;
+    Sizes sizes() const { return {{"batch", batch}, {"kv_heads", 8}, {"max_length", length}}; }
+};
+
+const std::vector<std::string> kDecode = {"decode_mma", "decode_persistent", "decode_paged"};
+
+/// Every sequence has all of its tokens: their number is then known, and so is what has to be read.
+void fill_lengths(Problem& problem) {
+    std::int64_t batch = 0, length = 0, elements_per_token = 0, element_bytes = 2, out = 0;
+    for (Tensor& tensor : problem.tensors) {
+        if (tensor.name == "lengths") {
+            tensor.low = tensor.high;
+            batch = tensor.extents[0];
+            length = tensor.high;
+        }
+        if (tensor.name == "k_cache") elements_per_token = tensor.extents[1] * tensor.extents[3];
+        if (tensor.name == "o") {
+            out = tensor.count();
+            element_bytes = static_cast<std::int64_t>(tensor.element_bytes);
+        }
+    }
+    problem.bytes = (2 * batch * length * elements_per_token + 2 * out) * element_bytes;
+    problem.flops = 4 * out * length;
+}
+
+}  // namespace
+
+void run_attention(Workbench& bench, BenchSuite& suite) {
+    const std::vector<Forward> problems = forward_problems(bench);
+    std::vector<Variant> variants;
+    std::vector<std::string> lines;
+    for (const Forward& one : problems) {
+        variants.push_back(bench.choose(kForward, one.values(), one.sizes()).variant);
+        lines.push_back(one.line());
+    }
+    const TorchFigures torch = measure_torch(bench, suite, lines);
+    bench.begin(suite, "building");
+    bench.prepare(variants);
+    for (const Forward& one : problems) {
+        bench.row(suite, one.text(), [&](BenchRow& row) {
+            Contest contest(bench, row, bench.choose(kForward, one.values(), one.sizes()), one.sizes());
+            contest.time();
+            set_flops_rate(row, contest.stage().problem());
+            add_torch(row, torch, one.line(), "cuDNN", 0.75, 1.05);
+            if (const auto share = roof_share(row, bench.ceilings(), contest.stage().problem(), true))
+                row.comparisons.push_back(*share);
+        });
+    }
+    add_mean(suite, "cuDNN");
+    add_mean(suite, "FlashAttention");
+}
+
+void run_decode(Workbench& bench, BenchSuite& suite) {
+    std::vector<Step> steps;
+    if (!bench.on_gpu())
+        steps = {{2, 70}};
+    else if (bench.quick())
+        steps = {{16, 1024}, {64, 4096}};
+    else
+        steps = {{16, 1024}, {16, 8192},  {16, 32768}, {64, 1024},
+                 {64, 8192}, {64, 32768}, {128, 1024}, {128, 8192}};
+    std::vector<Variant> variants;
+    for (const Step& step : steps) variants.push_back(bench.choose(kDecode, {}, step.sizes()).variant);
+    bench.begin(suite, "building");
+    bench.prepare(variants);
+    for (const Step& step : steps) {
+        const std::string text =
+            "batch " + std::to_string(step.batch) + ", " + std::to_string(step.length) + " tokens each";
+        bench.row(suite, text, [&](BenchRow& row) {
+            Contest contest(bench, row, bench.choose(kDecode, {}, step.sizes()), step.sizes(), fill_lengths);
+            contest.time();
+            const Problem& problem = contest.stage().problem();
+            set_bytes_rate(row, problem);
+            if (const double rate = bench.ceilings().copy_bytes_per_us; rate > 0)
+                row.comparisons.push_back(
+                    share_of(row, "copy", static_cast<double>(problem.bytes) / rate, 0.75, 0.90));
+        });
+    }
+    add_mean(suite, "copy");
+}
+
+}  // namespace kiln::bench

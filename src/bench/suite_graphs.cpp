@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chains of small kernels as one graph, beside the same launches one by one and cublasLt's products in a graph.
+// What counts is the time until all of it has ended, as seen by the program that waits.
+#include <list>
+
+#include "base/stopwatch.h"
+#include "bench/contest.h"
+#include "bench/cublas.h"
+#include "bench/suites.h"
+
+namespace kiln::bench {
+namespace {
+
+constexpr int kRounds = 40, kQuickRounds = 15, kHostRounds = 2, kWarmUp = 5;
+constexpr Aim kOneByOne = {1.5, 3.0}, kLibrary = {1.0, 1.3};
+
+struct WayTimes {
+    std::vector<double> calls_us;  ///< until the last call returned
+    std::vector<double> whole_us;  ///< until the work has ended
+};
+
+/// Each way `repeats` times in a row, the ways in turns; times are those of one repeat.
+std::vector<WayTimes> wall_times(Workbench& bench, const std::vector<Launch>& ways, int repeats) {
+    const int rounds = !bench.on_gpu() ? kHostRounds : bench.quick() ? kQuickRounds : kRounds;
+    std::vector<WayTimes> times(ways.size());
+    for (int round = bench.on_gpu() ? -kWarmUp : 0; round < rounds; ++round) {
+        for (std::size_t turn = 0; turn < ways.size(); ++turn) {
+            const std::size_t which = (turn + static_cast<std::size_t>(round & 3)) % ways.size();
+            bench.stream().synchronize();
+            const Stopwatch watch;
+            for (int i = 0; i < repeats; ++i) ways[which]();
+            const double calls_us = watch.elapsed_us() / repeats;
+            bench.stream().synchronize();
+            if (round < 0) continue;
+            times[which].calls_us.push_back(calls_us);
+            times[which].whole_us.push_back(watch.elapsed_us() / repeats);
+        }
+    }
+    return times;
+}
+
+/// A chain of Kiln's kernels, and the same with the library's products.
+struct Chain {
+    std::list<Stage> stages;
+    std::list<GuardedTensor> results;  ///< of the library
+    Launch one_by_one;
+    Launch library;  ///< empty: it is not there
+};
+
+/// The same variant, which may begin while the kernel before it still runs, where its template can do that.
+Chosen overlapping(Workbench& bench, Chosen chosen) {
+    const std::string early = "DEPENDENT";
+    if (!bench.on_cuda() || chosen.variant.origin().parameter(early) == nullptr) return chosen;
+    Values values = chosen.variant.values();
+    values.insert_or_assign(early, true);
+    chosen.variant = chosen.variant.origin().variant(values);
+    return chosen;
+}
+
+/// Adds a kernel, verified. Wrong results go into the row.
+Stage& add_stage(Workbench& bench, BenchRow& row, Chain& chain, const Chosen& chosen, const Sizes& sizes) {
+    Stage& stage = chain.stages.emplace_back(bench, chosen.variant, sizes);
+    const std::vector<std::string> wrong = stage.verify();
+    row.failures.insert(row.failures.end(), wrong.begin(), wrong.end());
+    row.verified = row.failures.empty();
+    return stage;
+}
+
+/// The library's launch of a stage that is a product, verified.
+Launch library_launch(Workbench& bench, BenchRow& row, Chain& chain, Stage& stage, Cublas& library,
+                      const LibraryProduct* like) {
+    const void* const a = stage.tensor("a").data();
+    const void* const b = stage.tensor("b").data();
+    const GuardedTensor& result = chain.results.emplace_back(stage.like("c"));
+    const Launch launch = like != nullptr ? like->on(a, b, result.data())
+                                          : library.best(product_plan(stage), a, b, result.data()).launch;
+    launch();
+    bench.stream().synchronize();
+    const std::vector<std::string> wrong = stage.verify(result, "cublasLt");
+    row.failures.insert(row.failures.end(), wrong.begin(), wrong.end());
+    return launch;
+}
+
+/// Times the chain as a graph, one by one, and the library's way as a graph.
+void time_chain(Workbench& bench, BenchRow& row, Chain& chain, int repeats, Aim one_by_one) {
+    for (Stage& stage : chain.stages) stage.done_verifying();
+    // What is loaded at its first launch must be loaded before the capture.
+    chain.one_by_one();
+    if (chain.library) chain.library();
+    bench.stream().synchronize();
+    const Graph graph = Graph::capture(bench.stream(), chain.one_by_one);
+    std::vector<Launch> ways = {[&] { graph.launch(bench.stream()); }, chain.one_by_one};
+    Graph library;
+    if (chain.library) {
+        library = Graph::capture(bench.stream(), chain.library);
+        ways.emplace_back([&] { library.launch(bench.stream()); });
+        ways.push_back(chain.library);
+    }
+    const std::vector<WayTimes> times = wall_times(bench, ways, repeats);
+    row.kiln = spread_of(times[0].whole_us);
+    const auto add = [&](const char* with, const char* detail, std::size_t which, Aim aim) {
+        if (!bench.on_gpu()) aim = {};
+        row.comparisons.push_back(compared(row, with, detail, times[which].whole_us, aim.must, aim.aim));
+    };
+    add("one by one", "the same kernels launched one by one", 1, one_by_one);
+    if (chain.library) {
+        add("cublasLt graph", "its products in a graph", 2, kLibrary);
+        row.comparisons.back().verified = row.failures.empty();
+        add("cublasLt one by one", "its products launched one by one", 3, {});
+    }
+    char text[120];
+    std::snprintf(text, sizeof text, "%d launches; the calls take %.3g us, one by one %.3g us",
+                  static_cast<int>(chain.stages.size()), spread_of(times[0].calls_us).median,
+                  spread_of(times[1].calls_us).median);
+    row.comparisons.front().detail += std::string("; ") + text;
+}
+
+Launch all_of(std::vector<Launch> launches) {
+    return [launches = std::move(launches)] {
+        for (const Launch& launch : launches) launch();
+    };
+}
+
+const std::vector<std::string> kProducts = {"gemm_wgmma", "gemm_wgmma_any", "gemm_mma", "gemm_tiled"};
+const std::vector<std::string> kSkinny = {"gemm_skinny", "gemm_mma"};
+
+void measure_products(Workbench& bench, BenchSuite& suite, int count, std::int64_t size) {
+    const std::string text = std::to_string(count) + " products half " + product_text(size, size, size);
+    bench.row(suite, text, [&](BenchRow& row) {
+        const Sizes sizes = {{"m", size}, {"n", size}, {"k", size}};
+        const Chosen chosen = overlapping(bench, bench.choose(kProducts, {{"T", "half"}}, sizes));
+        row.variant = chosen.variant.text();
+        row.origin = chosen.origin;
+        Cublas* const library = bench.cublas(suite);
+        Chain chain;
+        std::vector<Launch> ours, theirs;
+        std::optional<LibraryProduct> best;
+        for (int i = 0; i < count; ++i) {
+            Stage& stage = add_stage(bench, row, chain, chosen, sizes);
+            ours.emplace_back([&stage] { stage.launch(); });
+            if (library == nullptr) continue;
+            if (!best)
+                best = library->best(product_plan(stage), stage.tensor("a").data(), stage.tensor("b").data(),
+                                     chain.results.emplace_back(stage.like("c")).data());
+            theirs.push_back(library_launch(bench, row, chain, stage, *library, &*best));
+        }
+        chain.one_by_one = all_of(std::move(ours));
+        if (library != nullptr) chain.library = all_of(std::move(theirs));
+        time_chain(bench, row, chain, 1, kOneByOne);
+    });
+}
+
+/// The sizes of a transformer's layer.
+struct Layer {
+    std::string text;
+    std::int64_t batch, hidden, kv_heads, wide, length;  ///< wide: of the gated product, both halves
+    bool is_small = false;                               ///< so that launching is what it costs
+};
+constexpr std::int64_t kGroup = 4, kHead = 128;
+
+void measure_layer(Workbench& bench, BenchSuite& suite, const Layer& layer) {
+    bench.row(suite, layer.text, [&](BenchRow& row) {
+        Cublas* const library = bench.cublas(suite);
+        Chain chain;
+        std::vector<Launch> ours, theirs;
+        const auto add = [&](const std::vector<std::string>& templates, const Values& values,
+                             const Sizes& sizes) {
+            const Chosen chosen = overlapping(bench, bench.choose(templates, values, sizes));
+            Stage& stage = add_stage(bench, row, chain, chosen, sizes);
+            row.variant += (row.variant.empty() ? "" : "; ") + chosen.variant.template_name();
+            ours.emplace_back([&stage] { stage.launch(); });
+            const bool is_product = sizes.contains("k");
+            if (library != nullptr)
+                theirs.push_back(is_product ? library_launch(bench, row, chain, stage, *library, nullptr)
+                                            : ours.back());
+        };
+        const std::int64_t queries = kGroup * layer.kv_heads * kHead;
+        const auto product = [&](std::int64_t n, std::int64_t k) {
+            add(kSkinny, {{"T", "half"}, {"TRANS_B", true}}, {{"m", layer.batch}, {"n", n}, {"k", k}});
+        };
+        const auto norm = [&] {
+            add({"layer_norm"}, {{"T", "half"}}, {{"rows", layer.batch}, {"cols", layer.hidden}});
+        };
+        norm();
+        product(queries + 2 * layer.kv_heads * kHead, layer.hidden);
+        add({"decode_mma", "decode_persistent", "decode_paged"}, {},
+            {{"batch", layer.batch}, {"kv_heads", layer.kv_heads}, {"max_length", layer.length}});
+        product(layer.hidden, queries);
+        norm();
+        product(layer.wide, layer.hidden);
+        product(layer.hidden, layer.wide / 2);
+        chain.one_by_one = all_of(std::move(ours));
+        if (library != nullptr) chain.library = all_of(std::move(theirs));
+        time_chain(bench, row, chain, bench.on_gpu() ? 8 : 1, layer.is_small ? kOneByOne : Aim{});
+    });
+}
+
+/// Decode attention of `count` tokens, one after the other.
+void measure_steps(Workbench& bench, BenchSuite& suite, const std::string& kernel, int count,
+                   std::int64_t batch, std::int64_t length) {
+    const std::string text = std::to_string(count) + " launches of " + kernel + ", batch " +
+                             std::to_string(batch) + ", up to " + std::to_string(length) + " tokens";
+    bench.row(suite, text, [&](BenchRow& row) {
+        const Sizes sizes = {{"batch", batch}, {"max_length", length}};
+        const Chosen chosen = bench.choose({kernel}, {}, sizes);
+        row.variant = chosen.variant.text();
+        row.origin = chosen.origin;
+        Chain chain;
+        Stage& stage = add_stage(bench, row, chain, chosen, sizes);
+        chain.one_by_one =
+            all_of(std::vector<Launch>(static_cast<std::size_t>(count), [&stage] { stage.launch(); }));
+        time_chain(bench, row, chain, 1, {});
+    });
+}
+
+}  // namespace
+
+void run_graphs(Workbench& bench, BenchSuite& suite) {
+    if (!bench.on_gpu()) {
+        measure_products(bench, suite, 3, 40);
+        measure_layer(bench, suite, {"a tiny decode layer, batch 1", 1, 512, 1, 64, 70, true});
+        measure_steps(bench, suite, "decode_paged", 2, 1, 65);
+    } else {
+        measure_products(bench, suite, bench.quick() ? 16 : 64, 256);
+        if (!bench.quick()) measure_products(bench, suite, 64, 512);
+        measure_layer(bench, suite, {"decode layer, hidden 1024, batch 1", 1, 1024, 2, 6144, 512, true});
+        if (!bench.quick()) {
+            measure_layer(bench, suite,
+                          {"decode layer, hidden 1024, batch 16", 16, 1024, 2, 6144, 512, true});
+            measure_layer(bench, suite,
+                          {"decode layer, hidden 4096, batch 1", 1, 4096, 8, 28672, 2048, false});
+        }
+        for (const char* kernel : {"decode_mma", "decode_paged", "decode_persistent"})
+            measure_steps(bench, suite, kernel, bench.quick() ? 16 : 64, 1, 256);
+    }
+    add_mean(suite, "one by one");
+    add_mean(suite, "cublasLt graph");
+}
+
+}  // namespace kiln::bench

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products on one thread of the host backend, in a process of its own, since the number of threads is read when
+// the backend starts; OpenBLAS, on one thread too, in the same process.
+#include <kiln/error.h>
+
+#include <cstdlib>
+
+#include "base/dynamic_library.h"
+#include "bench/child.h"
+#include "bench/contest.h"
+#include "bench/suites.h"
+
+namespace kiln::bench {
+namespace {
+
+constexpr int kSize = 1024, kQuickSize = 128;
+constexpr int kRounds = 7, kQuickRounds = 3;
+const std::string kNoCache = "none";  // a word is never empty
+constexpr double kMustOfOpenBlas = 0.25;
+constexpr double kMustGflops = 4;  // of the FP16 tile
+
+/// cblas.h: row-major 101, not transposed 111.
+constexpr int kRowMajor = 101, kNoTranspose = 111;
+using Sgemm = void(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*,
+                   int);
+using SetThreads = void(int);
+
+struct OpenBlas {
+    DynamicLibrary library;
+    Sgemm* sgemm = nullptr;
+
+    OpenBlas() : library(DynamicLibrary::open({"libopenblas.so.0", "libopenblas.so"})) {
+        SetThreads* set_threads = nullptr;
+        if (!library) return;
+        library.keep_forever();  // it may have threads
+        if (library.resolve(set_threads, "openblas_set_num_threads") && library.resolve(sgemm, "cblas_sgemm"))
+            set_threads(1);
+    }
+};
+
+/// One row, as the parent reads it.
+void tell_row(const BenchRow& row, const Problem& problem) {
+    const auto spread = [](const BenchSpread& of) {
+        return std::vector<std::string>{number_text(of.min), number_text(of.median), number_text(of.max),
+                                        std::to_string(of.count)};
+    };
+    std::vector<std::string> words = {"row", row.problem, row.variant, std::to_string(problem.flops)};
+    for (const std::string& word : spread(*row.kiln)) words.push_back(word);
+    tell(words);
+    for (const BenchComparison& one : row.comparisons) {
+        words = {"other", one.with, one.verified == false ? "WRONG" : "RIGHT"};
+        for (const std::string& word : spread(*one.time)) words.push_back(word);
+        tell(words);
+    }
+    for (const std::string& failure : row.failures) tell({"failure", failure});
+}
+
+BenchSpread read_spread(const std::vector<std::string>& words, std::size_t at) {
+    return {std::atof(words.at(at).c_str()), std::atof(words.at(at + 1).c_str()),
+            std::atof(words.at(at + 2).c_str()), std::atoi(words.at(at + 3).c_str())};
+}
+
+void add_rows(Workbench& bench, BenchSuite& suite, const ChildLines& lines) {
+    std::vector<BenchRow> rows;
+    for (const std::vector<std::string>& words : lines) {
+        if (words.empty()) continue;
+        if (words[0] == "row") {
+            BenchRow& row = rows.emplace_back();
+            row.problem = words.at(1);
+            row.variant = words.at(2);
+            row.unit = "us";
+            row.origin = "default";
+            row.kiln = read_spread(words, 4);
+            row.verified = true;
+            row.rate = std::atof(words.at(3).c_str()) / row.kiln->median / 1e3;
+            row.rate_unit = "GFLOP/s";
+        } else if (words[0] == "other" && !rows.empty()) {
+            BenchComparison comparison;
+            comparison.with = words.at(1);
+            comparison.verified = words.at(2) == "RIGHT";
+            comparison.time = read_spread(words, 3);
+            comparison.ratio = comparison.time->median / rows.back().kiln->median;
+            if (!bench.quick()) comparison.must = kMustOfOpenBlas;
+            rows.back().comparisons.push_back(std::move(comparison));
+        } else if (words[0] == "failure" && !rows.empty()) {
+            rows.back().failures.push_back(words.at(1));
+            rows.back().verified = false;
+        } else if (words[0] == "missing") {
+            bench.missing(suite, "openblas", words.at(1));
+        }
+    }
+    for (BenchRow& row : rows) {
+        // The tile of the first row is held to a rate.
+        if (!bench.quick() && row.problem.starts_with("half"))
+            row.comparisons.push_back(
+                share_of(row, "4 GFLOP/s", row.kiln->median * *row.rate / kMustGflops, 1.0));
+        bench.row(suite, row.problem, [&](BenchRow& made) { made = row; });
+    }
+}
+
+}  // namespace
+
+int child_host(int size, int rounds, const std::string& cache_directory) {
+    BenchOptions options;
+    options.service.backend = Backend::host;
+    options.quick = true;  // a small sample is checked
+    options.rounds = rounds;
+    if (cache_directory == kNoCache)
+        options.service.cache.enabled = false;
+    else
+        options.service.cache.directory = cache_directory;
+    Workbench bench(options);
+    const Sizes sizes = {{"m", size}, {"n", size}, {"k", size}};
+    const OpenBlas blas;
+    if (blas.sgemm == nullptr)
+        tell({"missing", "libopenblas.so.0 could not be opened, or lacks cblas_sgemm"});
+    struct Wanted {
+        const char *name, *type;
+        Values values;
+    };
+    for (const Wanted& wanted : {Wanted{"gemm_tiled", "half", {{"PAD", 1}}},
+                                 Wanted{"gemm_tiled", "float", {}}, Wanted{"gemm_buffered", "float", {}}}) {
+        Values values = wanted.values;
+        values.emplace("T", wanted.type);
+        BenchRow row;
+        row.problem = std::string(wanted.type) + " " + product_text(size, size, size);
+        Contest contest(bench, row, {bench.service().find(wanted.name).variant(values), "default"}, sizes);
+        Stage& stage = contest.stage();
+        if (blas.sgemm != nullptr && std::string_view(wanted.type) == "float") {
+            const auto* const a = static_cast<const float*>(stage.tensor("a").data());
+            const auto* const b = static_cast<const float*>(stage.tensor("b").data());
+            const GuardedTensor& result = contest.result_like("c");
+            auto* const c = static_cast<float*>(result.data());
+            contest.add("OpenBLAS", "one thread",
+                        [=, &blas] {
+                            blas.sgemm(kRowMajor, kNoTranspose, kNoTranspose, size, size, size, 1, a, size, b,
+                                       size, 0, c, size);
+                        },
+                        result, {});
+        }
+        contest.time();
+        tell_row(row, stage.problem());
+    }
+    return 0;
+}
+
+void run_host(Workbench& bench, BenchSuite& suite) {
+    if (bench.options().child.empty()) {
+        suite.notes.emplace_back(
+            "not measured: it needs a process of its own, and no program to start was named");
+        return;
+    }
+    bench.begin(suite, "one thread of the host");
+    const bool small = bench.quick();
+    const std::filesystem::path directory = bench.service().cache_directory();
+    add_rows(bench, suite,
+             start_child(bench.options(),
+                         {"host", std::to_string(small ? kQuickSize : kSize),
+                          std::to_string(bench.options().rounds.value_or(small ? kQuickRounds : kRounds)),
+                          directory.empty() ? kNoCache : directory.string()},
+                         {{"KILN_HOST_THREADS", "1"}}));
+    add_mean(suite, "OpenBLAS");
+}
+
+}  // namespace kiln::bench

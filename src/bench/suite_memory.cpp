@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Work whose limit is memory: each row beside a copy, and beside CUB or PyTorch where they do the same.
+#include <algorithm>
+
+#include "bench/contest.h"
+#include "bench/cub.h"
+#include "bench/helper/sources.h"
+#include "bench/suites.h"
+#include "bench/torch.h"
+
+namespace kiln::bench {
+namespace {
+
+struct Work {
+    std::string text;
+    std::vector<std::string> templates;
+    Values values;
+    Sizes sizes;
+    std::string torch;  ///< the script's line; empty: not in PyTorch
+    Aim torch_aim, copy_aim;
+    bool all_equal = false;  ///< of a histogram: one value only
+
+    Work(std::string words, std::string name, Values with, Sizes of)
+        : text(std::move(words)), templates{std::move(name)}, values(std::move(with)), sizes(std::move(of)) {}
+};
+
+std::string extents_text(std::int64_t rows, std::int64_t cols) {
+    return std::to_string(rows) + " x " + std::to_string(cols);
+}
+
+std::vector<Work> list_of(const Workbench& bench) {
+    const bool tiny = !bench.on_gpu(), quick = bench.quick();
+    std::vector<Work> list;
+    const std::int64_t square = tiny ? 70 : quick ? 8192 : 16384;
+    for (const std::string type : {"float", "half"}) {
+        Work work("transpose " + type + " " + extents_text(square, square), "transpose_tiled", {{"T", type}},
+                  {{"rows", square}, {"cols", square}});
+        work.torch = "transpose " + std::to_string(square) + " " + std::to_string(square) + " " + type;
+        work.torch_aim = {3.0, 3.6};
+        work.copy_aim = {0.93, 0.98};
+        list.push_back(std::move(work));
+    }
+    const std::int64_t summed = tiny ? 5003 : std::int64_t{1} << (quick ? 26 : 28);
+    list.emplace_back("sum float " + std::to_string(summed), "sum_shuffle", Values{}, Sizes{{"n", summed}});
+    const std::int64_t rows = tiny ? 37 : quick ? 16384 : 65536, cols = tiny ? 75 : 4096;
+    list.emplace_back("column sum float " + extents_text(rows, cols), "column_sum", Values{},
+                      Sizes{{"rows", rows}, {"cols", cols}});
+    list.back().copy_aim = {0.93, 0.97};
+    const std::int64_t counted = tiny ? 5003 : std::int64_t{1} << (quick ? 27 : 29);
+    for (const bool equal : {false, true}) {
+        list.emplace_back(std::string("histogram of bytes, ") + (equal ? "all equal " : "uniform ") +
+                              std::to_string(counted),
+                          "histogram", Values{}, Sizes{{"n", counted}});
+        list.back().all_equal = equal;
+    }
+    for (const std::string name : {"layer_norm", "softmax"}) {
+        for (const std::int64_t length : {1024, 4096, 16384, 65536}) {
+            if (tiny ? length != 1024 : quick && length == 16384) continue;
+            const std::int64_t of_rows = tiny ? 3 : (std::int64_t{1} << (quick ? 25 : 27)) / length;
+            Work work((name == "softmax" ? "softmax" : "layer norm") + std::string(" half ") +
+                          extents_text(of_rows, length),
+                      name, {{"T", "half"}}, {{"rows", of_rows}, {"cols", length}});
+            work.torch = name + " " + std::to_string(of_rows) + " " + std::to_string(length);
+            work.torch_aim = name == "softmax" ? Aim{2.5, 3.0} : Aim{1.3, 1.5};
+            list.push_back(std::move(work));
+        }
+    }
+    return list;
+}
+
+/// CUB's sum of the same array.
+void add_sum(Workbench& bench, BenchSuite& suite, CubFunction& cub, Contest& contest) {
+    Stage& stage = contest.stage();
+    const GuardedTensor& result = contest.result_like("sum");
+    std::string problem;
+    const Launch launch =
+        cub.prepare(stage.tensor("x").data(), stage.problem().sizes.at("n"), result.data(), problem);
+    if (launch)
+        contest.add("CUB", "DeviceReduce::Sum", launch, result, {1.00, 1.02});
+    else
+        bench.missing(suite, "cub", problem);
+}
+
+/// CUB's histogram of the same bytes. It counts in 32 bits and from zero; so its counts are compared with those of
+/// Kiln's first launch, which were compared with the reference.
+void add_histogram(Workbench& bench, BenchSuite& suite, CubFunction& cub, Contest& contest, Buffer& counts) {
+    constexpr std::size_t kBins = 256;
+    Stage& stage = contest.stage();
+    std::vector<std::uint64_t> ours(kBins);
+    stage.tensor("counts").read(0, std::as_writable_bytes(std::span(ours)));
+    counts = bench.service().device().allocate(kBins * sizeof(std::uint32_t));
+    counts.fill(0xa5a5a5a5);
+    std::string problem;
+    const Launch launch =
+        cub.prepare(stage.tensor("x").data(), stage.problem().sizes.at("n"), counts.data(), problem);
+    if (!launch) {
+        bench.missing(suite, "cub", problem);
+        return;
+    }
+    launch();
+    bench.stream().synchronize();
+    std::vector<std::uint32_t> theirs(kBins);
+    counts.copy_to(std::as_writable_bytes(std::span(theirs)));
+    contest.add_verified("CUB", "DeviceHistogram::HistogramEven", launch,
+                         std::equal(ours.begin(), ours.end(), theirs.begin()), {1.05, 1.3});
+}
+
+}  // namespace
+
+void run_memory(Workbench& bench, BenchSuite& suite) {
+    const std::vector<Work> list = list_of(bench);
+    std::optional<CubFunction> sum, histogram;
+    if (bench.wants("cub")) {
+        sum.emplace(bench, kCubSum, "kiln_cub_sum");
+        histogram.emplace(bench, kCubHistogram, "kiln_cub_histogram");
+    }
+    std::vector<Variant> variants;
+    std::vector<std::string> lines;
+    for (const Work& work : list) {
+        variants.push_back(bench.choose(work.templates, work.values, work.sizes).variant);
+        if (!work.torch.empty()) lines.push_back(work.torch);
+    }
+    bench.begin(suite, "building");
+    bench.prepare(variants);
+    const TorchFigures torch = measure_torch(bench, suite, lines);
+    for (const Work& work : list) {
+        bench.row(suite, work.text, [&](BenchRow& row) {
+            Buffer counts;
+            Contest contest(bench, row, bench.choose(work.templates, work.values, work.sizes), work.sizes,
+                            [&](Problem& problem) {
+                                if (!work.all_equal) return;
+                                Tensor& x = problem.tensors.front();
+                                x.fill = Fill::range;
+                                x.low = x.high = 7;
+                            });
+            const std::string& name = contest.stage().variant().template_name();
+            if (sum && name == "sum_shuffle") add_sum(bench, suite, *sum, contest);
+            if (histogram && name == "histogram") add_histogram(bench, suite, *histogram, contest, counts);
+            contest.time();
+            const Problem& problem = contest.stage().problem();
+            set_bytes_rate(row, problem);
+            if (!work.torch.empty())
+                add_torch(row, torch, work.torch, "torch", work.torch_aim.must, work.torch_aim.aim);
+            if (const double rate = bench.ceilings().copy_bytes_per_us; rate > 0)
+                row.comparisons.push_back(share_of(row, "copy", static_cast<double>(problem.bytes) / rate,
+                                                   work.copy_aim.must, work.copy_aim.aim));
+        });
+    }
+    for (const char* with : {"CUB", "torch", "copy"}) add_mean(suite, with);
+}
+
+}  // namespace kiln::bench

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Timing, ceilings, choosing variants, and what becomes of errors.
+#include "bench/workbench.h"
+
+#include <kiln/error.h>
+#include <kiln/occupancy.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/stopwatch.h"
+#include "bench/bare_cuda.h"
+#include "bench/cublas.h"
+#include "bench/stage.h"
+
+namespace kiln::bench {
+namespace {
+
+constexpr std::size_t kQueued = 48;  // timed launches that are queued before they are waited for
+constexpr double kFlopsPerUs = 1e6;  // of one TFLOP/s
+
+struct Effort {
+    double warm_up_us, budget_us;
+    int least, most;
+};
+constexpr Effort kFull = {60e3, 400e3, 11, 51}, kQuick = {10e3, 60e3, 5, 11}, kHost = {0, 0, 3, 3};
+
+class Stopped : public Error {
+  public:
+    Stopped() : Error("stopped") {}
+};
+
+class MissingComparator : public UsageError {
+  public:
+    using UsageError::UsageError;
+};
+
+}  // namespace
+
+Workbench::Workbench(const BenchOptions& options) : options_(options), service_(options.service) {
+    static_cast<void>(service_.device());
+}
+Workbench::~Workbench() = default;
+
+Service& Workbench::host() {
+    if (!on_gpu()) return service_;
+    if (!host_) {
+        ServiceOptions options = service_.options();
+        options.backend = Backend::host;
+        options.device = 0;
+        options.arch.clear();
+        host_ = std::make_unique<Service>(std::move(options));
+    }
+    return *host_;
+}
+
+std::vector<std::vector<double>> Workbench::in_turns(const std::vector<Launch>& contenders, int rounds) {
+    if (!flusher_) flusher_.emplace(service_);
+    const Effort effort = !on_gpu() ? kHost : quick() ? kQuick : kFull;
+    const Device& device = service_.device();
+    for (const Stopwatch watch; on_gpu() && watch.elapsed_us() < effort.warm_up_us; stream().synchronize())
+        for (const Launch& launch : contenders) launch();
+
+    if (rounds == 0) rounds = options_.rounds.value_or(0);
+    if (rounds == 0 && effort.least == effort.most) rounds = effort.least;
+    if (rounds == 0) {
+        const Stopwatch watch;
+        for (const Launch& launch : contenders) {
+            flusher_->flush(stream());
+            launch();
+        }
+        stream().synchronize();
+        rounds =
+            static_cast<int>(std::clamp(effort.budget_us / watch.elapsed_us(),
+                                        static_cast<double>(effort.least), static_cast<double>(effort.most)));
+    }
+
+    struct Timed {
+        std::size_t contender;
+        Event start, end;
+    };
+    std::vector<std::vector<double>> times_us(contenders.size());
+    std::vector<Timed> queued;
+    const auto collect = [&] {
+        stream().synchronize();
+        for (const Timed& one : queued)
+            times_us[one.contender].push_back(one.end.elapsed_ms_since(one.start) * 1000);
+        queued.clear();
+    };
+    for (int round = 0; round < rounds; ++round) {
+        for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
+            // Who goes first changes, so that nobody gains by a place.
+            const std::size_t which = (turn + static_cast<std::size_t>(round)) % contenders.size();
+            queued.push_back({which, device.event(), device.event()});
+            flusher_->flush(stream());
+            queued.back().start.record(stream());
+            contenders[which]();
+            queued.back().end.record(stream());
+            if (queued.size() == kQueued) collect();
+        }
+    }
+    collect();
+    return times_us;
+}
+
+const Ceilings& Workbench::ceilings() {
+    if (ceilings_) return *ceilings_;
+    ceilings_.emplace();
+    const Chip* const chip = find_chip(service_.target().arch, service_.device().info().name);
+    const bool is_this = chip != nullptr && chip->name == service_.device().info().name;
+    if (is_this) ceilings_->fma_flops_per_us = chip->fma_f32_tflops.value_or(0) * kFlopsPerUs;
+    if (!on_gpu()) return *ceilings_;
+    measure_copy();
+    try {
+        measure_matrix();
+    } catch (const DeviceError&) {
+        // The rows with cublasLt tell; the data sheet's rate remains.
+    }
+    if (ceilings_->matrix_flops_per_us == 0 && is_this && chip->matrix_f16_tflops) {
+        ceilings_->matrix_flops_per_us = *chip->matrix_f16_tflops * kFlopsPerUs;
+        ceilings_->matrix_source = "data sheet";
+    }
+    return *ceilings_;
+}
+
+void Workbench::measure_copy() {
+    Stage copy(*this, service_.find("copy").variant(), {{"n", quick() ? 1 << 26 : 1 << 28}});
+    std::vector<Launch> contenders = {[&] { copy.launch(); }};
+    std::vector<std::string> names = {"Kiln's copy"};
+    std::optional<BareCuda> driver;
+    if (on_cuda()) {
+        driver.emplace(service_.device().info().ordinal);
+        names.emplace_back("the driver's copy");
+        contenders.emplace_back([&] {
+            driver->copy(copy.tensor("y").data(), copy.tensor("x").data(),
+                         copy.tensor("x").tensor().size_bytes(), stream().handle());
+        });
+    }
+    const auto times = in_turns(contenders);
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        const double rate = static_cast<double>(copy.problem().bytes) / spread_of(times[i]).median;
+        if (rate <= ceilings_->copy_bytes_per_us) continue;
+        ceilings_->copy_bytes_per_us = rate;
+        ceilings_->copy_source = names[i];
+    }
+}
+
+void Workbench::measure_matrix() {
+    BenchSuite unheard;
+    Cublas* const library = cublas(unheard);
+    if (library == nullptr) return;
+    std::vector<std::array<std::int64_t, 3>> shapes = {{4096, 4096, 4096}};
+    if (!quick()) shapes.push_back({8192, 8192, 4096});
+    for (const auto& [m, n, k] : shapes) {
+        const Sizes sizes = {{"m", m}, {"n", n}, {"k", k}};
+        Stage stage(*this, choose({"gemm_wgmma", "gemm_mma"}, {{"T", "half"}}, sizes).variant, sizes);
+        const LibraryProduct best = library->best(product_plan(stage), stage.tensor("a").data(),
+                                                  stage.tensor("b").data(), stage.tensor("c").data());
+        const double rate =
+            static_cast<double>(stage.problem().flops) / spread_of(in_turns({best.launch}).front()).median;
+        if (rate <= ceilings_->matrix_flops_per_us) continue;
+        ceilings_->matrix_flops_per_us = rate;
+        ceilings_->matrix_source = "cublasLt at " + product_text(m, n, k);
+    }
+}
+
+bool Workbench::wants(std::string_view comparator) const {
+    return !options_.compare || std::ranges::find(*options_.compare, comparator) != options_.compare->end();
+}
+
+void Workbench::missing(BenchSuite& suite, const std::string& comparator, const std::string& why) const {
+    const std::string note = comparator + " is not compared with: " + why;
+    if (options_.compare && wants(comparator))
+        throw MissingComparator("--compare " + comparator + ": " + why);
+    if (std::ranges::find(suite.notes, note) == suite.notes.end()) suite.notes.push_back(note);
+}
+
+Cublas* Workbench::cublas(BenchSuite& suite) {
+    if (!wants("cublas")) return nullptr;
+    if (!cublas_tried_) {
+        cublas_tried_ = true;
+        if (!on_cuda())
+            cublas_problem_ = "it needs a CUDA device";
+        else
+            cublas_ = Cublas::open(*this, cublas_problem_);
+    }
+    if (!cublas_) missing(suite, "cublas", cublas_problem_);
+    return cublas_.get();
+}
+
+Chosen Workbench::choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes) {
+    if (!chooser_) chooser_.emplace(service_);
+    std::vector<Template> found;
+    std::string why;
+    for (const std::string& name : templates) {
+        try {
+            found.push_back(service_.find(name));
+        } catch (const UsageError& error) {
+            why = error.what();
+        }
+    }
+    if (found.empty()) throw UsageError(why);
+    Choice choice = chooser_->choose(found, fixed, sizes);
+    if (choice.origin != ChoiceOrigin::model) return {choice.variant, std::string(name(choice.origin))};
+    // The model orders the variants of a template; which template is best is better known here.
+    for (const Template& preferred : found) {
+        try {
+            choice = chooser_->choose(preferred, fixed, sizes);
+            break;
+        } catch (const VariantError&) {
+            // The next one, then; at least one can.
+        }
+    }
+    return {choice.variant, std::string(name(choice.origin))};
+}
+
+void Workbench::prepare(const std::vector<Variant>& variants) {
+    if (service_.cache_directory().empty() || !service_.cache_problem().empty()) return;
+    std::vector<std::future<Compiled>> builds;
+    std::vector<Variant> references;
+    for (const Variant& variant : variants) {
+        builds.push_back(service_.compile_async(variant));
+        for (const TensorArgument& tensor : variant.origin().tensors()) {
+            try {
+                const auto reference = reference_variant(host(), variant, tensor.reference);
+                if (reference && std::ranges::find(references, *reference) == references.end())
+                    references.push_back(*reference);
+            } catch (const Error&) {
+                // The row that needs it tells.
+            }
+        }
+    }
+    for (const Variant& reference : references) builds.push_back(host().compile_async(reference));
+    for (std::future<Compiled>& build : builds) {
+        try {
+            build.get();
+        } catch (const Error&) {
+            // The same.
+        }
+    }
+}
+
+void Workbench::begin(const BenchSuite& suite, const std::string& what) const {
+    if (options_.stop.stop_requested()) throw Stopped();
+    if (options_.on_phase) options_.on_phase(suite.name, what);
+}
+
+void Workbench::row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure) {
+    begin(suite, problem);
+    BenchRow row;
+    row.problem = std::move(problem);
+    row.unit = "us";
+    try {
+        measure(row);
+    } catch (const Stopped&) {
+        throw;
+    } catch (const MissingComparator&) {
+        throw;
+    } catch (const std::exception& error) {
+        row.failures.emplace_back(error.what());
+    }
+    suite.rows.push_back(std::move(row));
+    if (options_.on_row) options_.on_row(suite, suite.rows.back());
+}
+
+BenchComparison compared(const BenchRow& row, std::string with, std::string detail,
+                         std::vector<double> samples, std::optional<double> must, std::optional<double> aim) {
+    BenchComparison result;
+    result.with = std::move(with);
+    result.detail = std::move(detail);
+    result.time = spread_of(std::move(samples));
+    result.ratio = result.time->median / row.kiln->median;
+    result.must = must;
+    result.aim = aim;
+    return result;
+}
+
+BenchComparison share_of(const BenchRow& row, std::string with, double least_us, std::optional<double> must,
+                         std::optional<double> aim) {
+    BenchComparison result;
+    result.with = std::move(with);
+    result.is_ceiling = true;
+    result.ratio = least_us / row.kiln->median;
+    result.must = must;
+    result.aim = aim;
+    return result;
+}
+
+std::optional<BenchComparison> roof_share(const BenchRow& row, const Ceilings& ceilings,
+                                          const Problem& problem, bool matrix) {
+    const double flops_per_us = matrix ? ceilings.matrix_flops_per_us : ceilings.fma_flops_per_us;
+    const double copy_us =
+        ceilings.copy_bytes_per_us > 0 ? static_cast<double>(problem.bytes) / ceilings.copy_bytes_per_us : 0;
+    const double compute_us = flops_per_us > 0 ? static_cast<double>(problem.flops) / flops_per_us : 0;
+    if (copy_us <= 0 && compute_us <= 0) return std::nullopt;
+    if (copy_us >= compute_us) return share_of(row, "copy", copy_us);
+    return share_of(row, matrix ? "matrix" : "FP32", compute_us);
+}
+
+std::string product_text(std::int64_t m, std::int64_t n, std::int64_t k) {
+    return std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
+}
+
+}  // namespace kiln::bench

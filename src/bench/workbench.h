@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all suites measure with: the service, launches in turns behind an overwritten L2 cache, the ceilings of
+// the device, and where variants come from.
+#pragma once
+
+#include <kiln/bench.h>
+#include <kiln/run.h>
+#include <kiln/timing.h>
+#include <kiln/wisdom.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln::bench {
+
+class Cublas;
+
+/// One way of doing the work: it queues its launches in the workbench's stream.
+using Launch = std::function<void()>;
+
+/// A variant and where it comes from.
+struct Chosen {
+    Variant variant;
+    std::string origin;
+};
+
+/// Ceilings, in operations or bytes per microsecond; 0: not known.
+struct Ceilings {
+    double copy_bytes_per_us = 0;
+    std::string copy_source;
+    double matrix_flops_per_us = 0;
+    std::string matrix_source;
+    double fma_flops_per_us = 0;
+};
+
+/// One thread at a time.
+class Workbench {
+  public:
+    /// options must outlive it.
+    explicit Workbench(const BenchOptions& options);
+    ~Workbench();
+    Workbench(const Workbench&) = delete;
+    Workbench& operator=(const Workbench&) = delete;
+
+    const BenchOptions& options() const { return options_; }
+    bool quick() const { return options_.quick; }
+    Service& service() { return service_; }
+    const Stream& stream() const { return service_.stream(); }
+    bool on_gpu() const { return service_.backend() != Backend::host; }
+    bool on_cuda() const { return service_.backend() == Backend::cuda; }
+    /// The host's service: of the references.
+    Service& host();
+
+    /// The microseconds of each launch, a list per contender. Untimed launches first, until clocks are up; then the
+    /// contenders take turns, each launch behind an overwritten cache and between two events, all of it queued before
+    /// it is waited for. rounds: 0: as many as take a fraction of a second.
+    std::vector<std::vector<double>> in_turns(const std::vector<Launch>& contenders, int rounds = 0);
+
+    /// Measured at the first call.
+    const Ceilings& ceilings();
+    /// nullptr: nobody asked for them.
+    const Ceilings* measured_ceilings() const { return ceilings_ ? &*ceilings_ : nullptr; }
+
+    /// cuBLAS on this device; nullptr where it is not there or not wanted, with the note that says so.
+    Cublas* cublas(BenchSuite& suite);
+    /// Whether this comparator is to be measured, where it can be.
+    bool wants(std::string_view comparator) const;
+    /// Notes that a wanted comparator is missing. Throws UsageError where it was asked for by name.
+    void missing(BenchSuite& suite, const std::string& comparator, const std::string& why) const;
+
+    /// Of these templates, as far as they are there, the variant for this problem by wisdom; where there is none, of
+    /// the first that can compute it, by the model. Throws VariantError when none can.
+    Chosen choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes);
+
+    /// Builds these and the references of their outputs in the background, into the disk cache.
+    void prepare(const std::vector<Variant>& variants);
+
+    /// Tells what begins. Throws Error when a stop was requested.
+    void begin(const BenchSuite& suite, const std::string& what) const;
+    /// Adds the row that `measure` fills; what it throws becomes the row's failure, but for a stop.
+    void row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure);
+
+  private:
+    void measure_copy();
+    void measure_matrix();
+
+    const BenchOptions& options_;
+    Service service_;
+    std::unique_ptr<Service> host_;
+    std::optional<CacheFlusher> flusher_;
+    std::optional<Ceilings> ceilings_;
+    std::unique_ptr<Cublas> cublas_;
+    bool cublas_tried_ = false;
+    std::string cublas_problem_;
+    std::optional<Chooser> chooser_;
+};
+
+/// A comparison with a time: the ratio is made of it.
+BenchComparison compared(const BenchRow& row, std::string with, std::string detail,
+                         std::vector<double> samples, std::optional<double> must, std::optional<double> aim);
+/// The share of a ceiling: `least_us` is the least time that it allows.
+BenchComparison share_of(const BenchRow& row, std::string with, double least_us,
+                         std::optional<double> must = {}, std::optional<double> aim = {});
+/// The share of whichever of bytes and operations takes longer at the ceilings; nullopt: they are not known.
+/// matrix: operations on the matrix cores, else FP32 multiply-adds.
+std::optional<BenchComparison> roof_share(const BenchRow& row, const Ceilings& ceilings,
+                                          const Problem& problem, bool matrix);
+
+/// "4096 x 7168 x 2048"
+std::string product_text(std::int64_t m, std::int64_t n, std::int64_t k);
+
+}  // namespace kiln::bench

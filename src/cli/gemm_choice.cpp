@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From jit-gemm's options to the library's Chooser and tuner.
+#include "cli/gemm_choice.h"
+
+#include <kiln/error.h>
+#include <kiln/tune.h>
+
+#include <algorithm>
+
+#include "cli/gemm.h"
+#include "cli/parameter_options.h"
+#include "cli/progress_bar.h"
+
+namespace kiln::cli {
+namespace {
+
+/// The type of A and B, for templates whose defaults differ, and that both are stored row by row.
+Values fixed_values(const Template& anchor, const Options& options) {
+    Values values;
+    if (!options.kernel_given) values = {{"TRANS_A", false}, {"TRANS_B", false}};
+    const Parameter* const type = anchor.parameter(kTypeParameter);
+    if (type == nullptr || type->kind != ParameterKind::type) return values;
+    values.emplace(kTypeParameter,
+                   options.dtype ? Value(std::string(type_name(*options.dtype))) : type->default_value);
+    return values;
+}
+
+std::vector<Template> contenders(const Service& service, const Chooser& chooser, const Options& options) {
+    const Template anchor = service.find(options.kernel);
+    if (options.kernel_given || service.backend() == Backend::host) return {anchor};
+    std::vector<Template> templates = chooser.alternatives(anchor, fixed_values(anchor, options));
+    std::erase_if(templates, [](const Template& of) { return gemm_form(of) == GemmForm::none; });
+    return templates;
+}
+
+/// Of the template; sizes that it lacks are an error that choose_variant() words.
+Sizes wanted_sizes(const Service& service, const Options& options) {
+    return product_sizes(options, service.backend());
+}
+
+Wisdom wisdom_of(const Options& options, const Terminal& terminal) {
+    if (!options.wisdom.empty()) return Wisdom::load(options.wisdom);
+    std::string problem;
+    Wisdom wisdom = Wisdom::usual(&problem);
+    if (!problem.empty()) terminal.note(problem);
+    return wisdom;
+}
+
+}  // namespace
+
+GemmChoice choose_gemm(const Service& service, const Options& options, const Terminal& terminal) {
+    if (!options.values.empty()) return {choose_variant(service, options), std::nullopt};
+    const Template anchor = service.find(options.kernel);
+    // What is wrong with the kernel or the type is said before anything is chosen.
+    if (options.kernel_given || service.backend() == Backend::host)
+        static_cast<void>(choose_variant(service, options));
+    if (!anchor.is_runnable()) return {choose_variant(service, options), std::nullopt};
+    const Chooser chooser(service, wisdom_of(options, terminal));
+    const std::vector<Template> templates = contenders(service, chooser, options);
+    try {
+        Choice choice = chooser.choose(templates, fixed_values(anchor, options), wanted_sizes(service, options));
+        for (const std::string& reason : choice.unusable) terminal.note(reason);
+        Variant variant = choice.variant;
+        return {std::move(variant), std::move(choice)};
+    } catch (const VariantError&) {
+        // What no template can do is worded in the terms of the command line where the problem is made.
+        return {choose_variant(service, options), std::nullopt};
+    }
+}
+
+void tune_gemm(Service& service, const Options& options, const Terminal& terminal, std::stop_token stop) {
+    const Template anchor = service.find(options.kernel);
+    const std::filesystem::path file = options.wisdom.empty() ? Wisdom::user_file() : options.wisdom;
+    if (file.empty())
+        throw UsageError(
+            "--tune has no place for what it finds: neither HOME nor KILN_WISDOM is set; add --wisdom "
+            "FILE.");
+    Wisdom::store(file, Wisdom());
+    const Chooser chooser(service, Wisdom());
+    TuneOptions tuning;
+    tuning.fixed = fixed_values(anchor, options);
+    tuning.shapes = {wanted_sizes(service, options)};
+    if (options.budget_seconds) tuning.budget_seconds = *options.budget_seconds;
+    tuning.stop = std::move(stop);
+    tuning.seed = options.seed;
+    ProgressBar bar(terminal, "tune");
+    tuning.on_progress = [&](const TuneProgress& progress) {
+        bar.update(progress.done, progress.total, progress.failed);
+    };
+    const TuneReport report = tune(service, contenders(service, chooser, options), tuning);
+    Wisdom::store(file, report.wisdom);
+}
+
+}  // namespace kiln::cli

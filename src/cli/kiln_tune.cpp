@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln tune: templates and shapes to a tuning run on each device, progress, and what was found into a wisdom file.
+#include <kiln/error.h>
+#include <kiln/tune.h>
+#include <kiln/wisdom.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "cli/command_line.h"
+#include "cli/figures.h"
+#include "cli/kiln_command.h"
+#include "cli/parameter_options.h"
+#include "cli/progress_bar.h"
+#include "cli/tune_report.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+/// What the words of the command line mean.
+struct Wanted {
+    std::vector<std::string> templates;
+    std::vector<std::string> values;  ///< NAME=VALUE
+    std::vector<Sizes> shapes;
+};
+
+bool is_size(const Catalogue& catalogue, const std::vector<std::string>& templates, const std::string& name) {
+    return std::ranges::any_of(templates, [&](const std::string& one) {
+        const Template of = catalogue.find(one);
+        return std::ranges::any_of(of.sizes(), [&](const SizeArgument& size) { return size.name == name; });
+    });
+}
+
+Wanted wanted(const Call& call) {
+    const Catalogue catalogue(call.options.template_directories);
+    Wanted result;
+    for (const std::string& word : call.words)
+        if (word.find('=') == std::string::npos) result.templates.push_back(word);
+    if (result.templates.empty())
+        throw UsageError(
+            "which template is to be tuned? kiln tune TEMPLATE...; 'kiln list' shows what there is.");
+    if (call.has("shapes"))
+        for (const std::string& text : call.given["shapes"].as<std::vector<std::string>>())
+            result.shapes.push_back(parse_sizes({text}));
+    // Shapes behind the first one of --shapes are words.
+    for (const std::string& word : call.words) {
+        const std::size_t equals = word.find('=');
+        if (equals == std::string::npos) continue;
+        if (is_size(catalogue, result.templates, word.substr(0, equals)))
+            result.shapes.push_back(parse_sizes({word}));
+        else
+            result.values.push_back(word);
+    }
+    return result;
+}
+
+std::pair<std::uint64_t, std::uint64_t> shard(const Call& call) {
+    if (!call.has("shard")) return {0, 1};
+    const std::string& text = call.value("shard");
+    const std::size_t slash = text.find('/');
+    if (slash == std::string::npos)
+        throw UsageError("--shard " + text + ": this is I/N, the I-th of N, as in 0/8 to 7/8.");
+    const std::uint64_t of = parse_whole("--shard I/N: N", text.substr(slash + 1), 1, 1'000'000);
+    return {parse_whole("--shard I/N: I", text.substr(0, slash), 0, of - 1), of};
+}
+
+/// "all", "0,1", or that of --device.
+std::vector<int> devices(const Call& call, Backend backend) {
+    if (!call.has("devices")) return {call.options.device};
+    if (call.has("device")) throw UsageError("--device and --devices both say where to run; leave one out.");
+    const std::string& text = call.value("devices");
+    std::vector<int> ordinals;
+    if (text == "all") {
+        for (const DeviceInfo& info : Device::list(backend)) ordinals.push_back(info.ordinal);
+        return ordinals.empty() ? std::vector<int>{0} : ordinals;
+    }
+    for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+        end = std::min(text.find(',', begin), text.size());
+        const int ordinal =
+            static_cast<int>(parse_whole("--devices", text.substr(begin, end - begin), 0, 1'000'000));
+        if (std::ranges::find(ordinals, ordinal) != ordinals.end())
+            throw UsageError("--devices " + text + ": " + std::to_string(ordinal) + " is there twice.");
+        ordinals.push_back(ordinal);
+    }
+    return ordinals;
+}
+
+/// One progress line for all devices.
+class Board {
+  public:
+    Board(const Terminal& terminal, std::size_t devices) : terminal_(terminal), states_(devices) {}
+
+    void update(std::size_t device, const TuneProgress& progress) {
+        const std::lock_guard lock(mutex_);
+        states_[device] = progress;
+        const std::size_t shape = std::ranges::min(states_, {}, &TuneProgress::shape).shape;
+        if (!bar_ || shape != shape_) {
+            bar_.reset();
+            shape_ = shape;
+            bar_ = std::make_unique<ProgressBar>(
+                terminal_, progress.shapes < 2 ? std::string("tune")
+                                               : format("tune %zu/%zu", shape + 1, progress.shapes));
+        }
+        std::uint64_t done = 0, total = 0, failed = 0;
+        for (const TuneProgress& state : states_) {
+            if (state.shape != shape) continue;
+            done += state.done;
+            total += state.total;
+            failed += state.failed;
+        }
+        bar_->update(done, total, failed, progress.seconds_left);
+    }
+    void close() {
+        const std::lock_guard lock(mutex_);
+        bar_.reset();
+    }
+
+  private:
+    const Terminal& terminal_;
+    std::mutex mutex_;
+    std::vector<TuneProgress> states_;
+    std::size_t shape_ = 0;
+    std::unique_ptr<ProgressBar> bar_;
+};
+
+std::vector<Template> templates_of(const Service& service, const std::vector<std::string>& names) {
+    std::vector<Template> templates;
+    for (const std::string& name : names) {
+        if (std::ranges::any_of(templates, [&](const Template& one) { return one.name() == name; })) continue;
+        templates.push_back(service.find(name));
+    }
+    return templates;
+}
+
+}  // namespace
+
+int tune_templates(const Call& call) {
+    const Wanted what = wanted(call);
+    TuneOptions options;
+    options.shapes = what.shapes;
+    if (call.has("budget")) options.budget_seconds = parse_seconds("--budget", call.value("budget"));
+    const auto [part, parts] = shard(call);
+    options.resume = call.flag("resume");
+    options.stop = call.interrupts.token();
+    const std::filesystem::path output =
+        call.has("output") ? std::filesystem::path(call.value("output")) : Wisdom::user_file();
+    if (output.empty())
+        throw UsageError(
+            "there is no place for what is found: neither HOME nor KILN_WISDOM is set; add --output FILE.");
+    // A file that could not take the results should not cost the time to find them.
+    Wisdom::store(output, Wisdom());
+
+    Warnings warnings(call.terminal);
+    ServiceOptions setup = service_options(call.options, warnings, call.interrupts.token());
+    setup.cache = cache_options(call.options);
+    if (call.has("workers"))
+        setup.workers = static_cast<int>(parse_whole("--workers", call.value("workers"), 1, 1024));
+    std::vector<std::unique_ptr<Service>> services;
+    services.push_back(std::make_unique<Service>(setup));
+    check_cache_directory(*services.front(), call.options);
+    warnings.release();
+    say_why_host(*services.front(), call.options, call.terminal);
+    const Backend backend = services.front()->backend();
+    const std::vector<int> ordinals = devices(call, backend);
+    if (ordinals.size() > 1 || ordinals.front() != setup.device) {
+        services.clear();
+        setup.backend = backend;
+        const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+        if (setup.workers == 0) setup.workers = std::max(1, cores / static_cast<int>(ordinals.size()));
+        for (const int ordinal : ordinals) {
+            setup.device = ordinal;
+            services.push_back(std::make_unique<Service>(setup));
+        }
+    }
+    options.test_sizes = call.flag("test-sizes") || backend == Backend::host;
+
+    const std::vector<Template> all = templates_of(*services.front(), what.templates);
+    for (const std::string& word : what.values) {
+        const std::size_t equals = word.find('=');
+        for (const Template& of : all) {
+            const Parameter* const parameter = of.parameter(word.substr(0, equals));
+            if (parameter == nullptr) {
+                static_cast<void>(chosen_variant(of, std::span(&word, 1)));  // throws, with all that there is
+                continue;
+            }
+            options.fixed.insert_or_assign(parameter->name, parameter->parse(word.substr(equals + 1)));
+        }
+    }
+
+    std::vector<TuneReport> reports(services.size());
+    std::vector<std::exception_ptr> errors(services.size());
+    Board board(call.terminal, services.size());
+    std::vector<std::thread> threads;
+    const auto work = [&, shard_part = part, shard_parts = parts](std::size_t i) {
+        try {
+            TuneOptions mine = options;
+            mine.shard = shard_part * services.size() + i;
+            mine.shards = shard_parts * services.size();
+            mine.journal = output.string() + ".journal";
+            if (mine.shards > 1) mine.journal += format("-%d-of-%d", int(mine.shard), int(mine.shards));
+            mine.on_progress = [&, i](const TuneProgress& progress) { board.update(i, progress); };
+            // At once: whatever happens to a later shape.
+            mine.on_shape = [&](const TunedShape& shape) {
+                Wisdom found;
+                found.merge(shape.best);
+                if (!found.empty()) Wisdom::store(output, found);
+            };
+            reports[i] = tune(*services[i], templates_of(*services[i], what.templates), mine);
+        } catch (...) {
+            errors[i] = std::current_exception();
+        }
+    };
+    for (std::size_t i = 1; i < services.size(); ++i) threads.emplace_back(work, i);
+    work(0);
+    for (std::thread& thread : threads) thread.join();
+    board.close();
+    for (const std::exception_ptr& error : errors)
+        if (error) std::rethrow_exception(error);
+
+    TuneSummary summary{output,
+                        services.front()->device().info().name,
+                        services.front()->target().arch,
+                        what.templates,
+                        options.budget_seconds,
+                        std::move(reports)};
+    const bool stopped = call.interrupts.signal() != 0;
+    if (stopped)
+        call.terminal.note("interrupted; what was found is kept. The same command with --resume goes on.");
+    call.print(to_json(summary), to_text(summary));
+    if (stopped) return 128 + call.interrupts.signal();
+    return summary.found_all() ? kPassed : kNegative;
+}
+
+}  // namespace kiln::cli

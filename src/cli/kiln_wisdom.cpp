@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln wisdom show, merge, export.
+#include <kiln/error.h>
+#include <kiln/wisdom.h>
+
+#include <algorithm>
+
+#include "cli/command_line.h"
+#include "cli/figures.h"
+#include "cli/kiln_command.h"
+#include "cli/output_file.h"
+#include "cli/tune_report.h"
+
+namespace kiln::cli {
+namespace {
+
+/// Of files, or of what there is: the user's and what was shipped.
+Wisdom wisdom_of(std::span<const std::string> files) {
+    if (files.empty()) {
+        std::string problem;
+        Wisdom wisdom = Wisdom::usual(&problem);
+        if (!problem.empty()) throw UsageError(problem);
+        return wisdom;
+    }
+    std::vector<WisdomEntry> entries;
+    for (const std::string& file : files) {
+        const Wisdom wisdom = Wisdom::load(file);
+        entries.insert(entries.end(), wisdom.entries().begin(), wisdom.entries().end());
+    }
+    Wisdom all;
+    all.merge(entries);
+    return all;
+}
+
+Wisdom selected(const Call& call, const Wisdom& all) {
+    const auto is_wanted = [&](const char* option, const std::string& value) {
+        return !call.has(option) || call.value(option) == value;
+    };
+    std::vector<WisdomEntry> entries;
+    for (const WisdomEntry& entry : all.entries())
+        if (is_wanted("template", entry.template_name) && is_wanted("for-device", entry.device) &&
+            is_wanted("for-arch", entry.arch))
+            entries.push_back(entry);
+    Wisdom wisdom;
+    wisdom.merge(entries);
+    return wisdom;
+}
+
+Json entries_json(const Wisdom& wisdom) {
+    Json entries = Json::array();
+    for (const WisdomEntry& entry : wisdom.entries()) entries.push_back(to_json(entry));
+    return {{"entries", entries}};
+}
+
+std::string entries_text(const Wisdom& wisdom) {
+    if (wisdom.empty()) return "no wisdom; 'kiln tune' finds some\n";
+    std::vector<std::vector<std::string>> rows = {
+        {"template", "sizes", "time", "tried", "device", "date", "values"}};
+    for (const WisdomEntry& entry : wisdom.entries()) {
+        std::string values;
+        for (const auto& [name, value] : entry.values)
+            values += (values.empty() ? "" : " ") + name + "=" + value.text();
+        rows.push_back({entry.template_name, wisdom_sizes_text(entry.sizes), duration(entry.median_ms),
+                        std::to_string(entry.tried), entry.device, entry.date.substr(0, 10), values});
+    }
+    return table(rows, {2, 3});
+}
+
+}  // namespace
+
+int wisdom_show(const Call& call) {
+    const Wisdom wisdom = selected(call, wisdom_of(call.words));
+    call.print(entries_json(wisdom), entries_text(wisdom));
+    return kPassed;
+}
+
+int wisdom_merge(const Call& call) {
+    const Wisdom wisdom = wisdom_of(call.words);
+    const std::filesystem::path output =
+        call.has("output") ? std::filesystem::path(call.value("output")) : Wisdom::user_file();
+    if (output.empty()) throw UsageError("neither HOME nor KILN_WISDOM is set; add --output FILE.");
+    Wisdom::store(output, wisdom);
+    const std::size_t entries = Wisdom::load(output).entries().size();
+    call.print({{"wisdom", output.string()}, {"read", wisdom.entries().size()}, {"entries", entries}},
+               line("wisdom", output.string() + ": " + std::to_string(entries) + " entries"));
+    return kPassed;
+}
+
+int wisdom_export(const Call& call) {
+    const Wisdom wisdom = selected(call, wisdom_of(call.words));
+    if (!call.has("output")) {
+        call.print(entries_json(wisdom), wisdom.text());
+        return kPassed;
+    }
+    write_output(call.value("output"), wisdom.text());
+    call.print(
+        {{"wisdom", call.value("output")}, {"entries", wisdom.entries().size()}},
+        line("wisdom", call.value("output") + ": " + std::to_string(wisdom.entries().size()) + " entries"));
+    return kPassed;
+}
+
+}  // namespace kiln::cli

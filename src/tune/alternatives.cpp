@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which templates compute the same: those that measure themselves by the same naive one, and whose tensors agree
+// for sizes none of which is equal to another.
+#include <kiln/error.h>
+#include <kiln/wisdom.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tune/problem_space.h"
+
+namespace kiln {
+namespace {
+
+/// Sizes by which extents can be told apart; multiples of 128, which every template should take.
+constexpr std::int64_t kTelling[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37};
+constexpr std::int64_t kMultiple = 128;
+
+std::string root_of(const Service& service, Template of) {
+    std::set<std::string> seen;
+    while (!of.naive().empty() && seen.insert(of.name()).second) of = service.find(of.naive());
+    return of.name();
+}
+
+/// What is computed, as text: the tensors but scratch; empty: it can't be told.
+std::string signature(const Service& service, const Template& of, const Values& fixed) {
+    if (!of.is_runnable() || !has_parameters(of, fixed)) return {};
+    Sizes sizes;
+    for (const SizeArgument& size : of.sizes()) sizes.emplace(size.name, 0);
+    if (sizes.size() > std::size(kTelling)) return {};
+    std::size_t i = 0;
+    for (auto& [name, value] : sizes) value = kMultiple * kTelling[i++];
+    try {
+        const Values values = problem_values(service, of, fixed);
+        const Problem problem = [&] {
+            try {
+                return of.variant(values).problem(sizes);
+            } catch (const VariantError&) {
+                const std::vector<Variant> legal = of.variants(values);
+                if (legal.empty()) throw;
+                return legal.front().problem(sizes);
+            }
+        }();
+        std::set<std::string> tensors;
+        for (const Tensor& tensor : problem.tensors) {
+            if (tensor.role == TensorRole::scratch) continue;
+            std::string text =
+                tensor.name + " " + tensor.type + " " + std::to_string(static_cast<int>(tensor.role));
+            for (const std::int64_t extent : tensor.extents) text += " " + std::to_string(extent);
+            tensors.insert(text);
+        }
+        std::string text;
+        for (const auto& [name, value] : sizes) text += name + " ";
+        for (const std::string& tensor : tensors) text += "; " + tensor;
+        return text;
+    } catch (const Error&) {
+        return {};  // it has no variant here, or a reference that is not there
+    }
+}
+
+}  // namespace
+
+std::vector<Template> Chooser::alternatives(const Template& of, const Values& fixed) const {
+    const Service& service = this->service();
+    const Template mine = of.for_target(service.target());
+    const std::string wanted = signature(service, mine, fixed);
+    const std::string root = root_of(service, mine);
+    std::vector<Template> found;
+    for (const Template& candidate : service.templates()) {
+        if (candidate.name() == mine.name()) {
+            found.push_back(mine);
+            continue;
+        }
+        if (wanted.empty() || candidate.is_reference() || candidate.name() == root ||
+            !candidate.runs_on(service.backend(), service.target().arch) || candidate.naive().empty())
+            continue;
+        if (root_of(service, candidate) == root && signature(service, candidate, fixed) == wanted)
+            found.push_back(candidate);
+    }
+    if (std::ranges::none_of(found, [&](const Template& one) { return one.name() == mine.name(); }))
+        found.push_back(mine);
+    return found;
+}
+
+}  // namespace kiln

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Expected values are computed once, for runs of elements scattered over the output, so that checking a candidate
+// costs the device a few small copies.
+#include "tune/arena.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "run/check.h"
+#include "run/inputs.h"
+#include "run/launch_arguments.h"
+#include "run/sample.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kAllElements = 16384;  // outputs up to this are checked as a whole
+constexpr std::size_t kRuns = 128;
+constexpr std::int64_t kRunElements = 64;
+
+bool is_result(const Tensor& tensor) {
+    return tensor.role == TensorRole::output || tensor.role == TensorRole::inout;
+}
+
+/// Tensors of equal names are one, unless they differ otherwise.
+std::string identity(const Tensor& tensor) {
+    std::string text = tensor.name + " " + tensor.type + " " + std::to_string(static_cast<int>(tensor.role)) +
+                       " " + std::to_string(static_cast<int>(tensor.fill)) + " " +
+                       std::to_string(tensor.low) + " " + std::to_string(tensor.high);
+    for (const std::int64_t extent : tensor.extents) text += " " + std::to_string(extent);
+    return text;
+}
+
+}  // namespace
+
+/// Of one output, by one reference.
+struct Arena::Expected {
+    std::vector<std::pair<std::int64_t, std::int64_t>> runs;  ///< first element, count; in order
+    std::vector<double> values, bounds;
+};
+
+Arena::Arena(Service& service, Service& host, bool cold_l2, std::uint64_t seed)
+    : service_(service),
+      host_(host),
+      seed_(seed),
+      start_(service.device().event()),
+      end_(service.device().event()) {
+    if (cold_l2) flusher_.emplace(service);
+}
+Arena::~Arena() = default;
+
+void Arena::clear() {
+    service_.stream().synchronize();
+    tensors_.clear();
+    expected_.clear();
+}
+
+GuardedTensor& Arena::tensor(const Tensor& tensor, bool fresh) {
+    std::unique_ptr<GuardedTensor>& place = tensors_[identity(tensor)];
+    if (fresh && tensor.role != TensorRole::input) place.reset();
+    if (!place) place = std::make_unique<GuardedTensor>(service_.device(), tensor, Data::random, seed_);
+    return *place;
+}
+
+void Arena::launch(const AnyKernel& kernel, const Problem& problem, bool fresh) {
+    std::vector<std::uint64_t> words;
+    for (const KernelArgument& argument : kernel.variant().arguments()) {
+        if (const auto size = problem.sizes.find(argument.name); size != problem.sizes.end()) {
+            words.push_back(packed_integer(argument.type, size->second));
+            continue;
+        }
+        // What is neither is a tensor map, made at the launch.
+        const auto found = std::ranges::find(problem.tensors, argument.name, &Tensor::name);
+        if (found != problem.tensors.end())
+            words.push_back(reinterpret_cast<std::uintptr_t>(tensor(*found, fresh).data()));
+    }
+    std::vector<void*> pointers;
+    for (std::uint64_t& word : words) pointers.push_back(&word);
+    if (flusher_ && !fresh) flusher_->flush(service_.stream());
+    start_.record(service_.stream());
+    kernel.launch(service_.stream(), pointers.data());
+    end_.record(service_.stream());
+}
+
+double Arena::time_ms(const AnyKernel& kernel, const Problem& problem) {
+    launch(kernel, problem, false);
+    end_.synchronize();
+    return end_.elapsed_ms_since(start_);
+}
+
+const Arena::Expected& Arena::expected(const Variant& variant, const Problem& problem, const Tensor& output) {
+    std::unique_ptr<Expected>& place = expected_[variant.template_name() + " " + identity(output)];
+    if (place) return *place;
+    auto made = std::make_unique<Expected>();
+    const std::int64_t count = output.count();
+    if (count <= kAllElements) {
+        made->runs.emplace_back(0, count);
+    } else {
+        std::vector<std::int64_t> starts = sample_elements(output.extents, kRuns, random_word(seed_, 1));
+        std::ranges::sort(starts);
+        std::int64_t next = 0;
+        for (const std::int64_t start : starts) {
+            // Half of a run lies in front of the element, which may be the last of a tile or a row.
+            const std::int64_t first = std::max(next, start - kRunElements / 2);
+            const std::int64_t last = std::min(count, first + kRunElements);
+            if (first < last) made->runs.emplace_back(first, last - first);
+            next = std::max(next, last);
+        }
+    }
+    std::vector<std::int64_t> which;
+    for (const auto& [first, elements] : made->runs)
+        for (std::int64_t i = 0; i < elements; ++i) which.push_back(first + i);
+
+    Reference reference(host_, variant, problem, output);
+    HostTensors inputs;
+    for (const Tensor& input : problem.tensors)
+        if (std::ranges::find(reference.inputs(), input.name) != reference.inputs().end())
+            inputs.emplace(input.name, tensor(input, false).initial());
+    reference.bind(inputs);
+    made->values.assign(which.size(), std::numeric_limits<double>::quiet_NaN());
+    made->bounds = made->values;
+    reference.evaluate(which, made->values.data(), made->bounds.data());
+    place = std::move(made);
+    return *place;
+}
+
+std::string Arena::check(const AnyKernel& kernel, const Problem& problem) {
+    launch(kernel, problem, true);
+    service_.stream().synchronize();
+    for (const Tensor& one : problem.tensors) {
+        const GuardedTensor& memory = tensor(one, false);
+        if (one.role != TensorRole::input && !memory.guard_is_whole())
+            return "the kernel wrote behind the end of " + one.name;
+        if (!is_result(one) || one.reference.empty()) continue;
+        const Expected& expect = expected(kernel.variant(), problem, one);
+        std::vector<std::byte> found(expect.values.size() * one.element_bytes);
+        std::size_t at = 0;
+        for (const auto& [first, elements] : expect.runs) {
+            const std::size_t bytes = static_cast<std::size_t>(elements) * one.element_bytes;
+            memory.read(first, std::span(found).subspan(at, bytes));
+            at += bytes;
+        }
+        const std::uint64_t wrong = count_wrong(one.type, found, expect.values, expect.bounds);
+        if (wrong > 0)
+            return std::to_string(wrong) + " of " + std::to_string(expect.values.size()) + " elements of " +
+                   one.name + " are wrong";
+    }
+    return {};
+}
+
+}  // namespace kiln

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory of one problem, in which candidates are launched one after the other: checked once, timed as often
+// as is asked.
+#pragma once
+
+#include <kiln/run.h>
+#include <kiln/service.h>
+#include <kiln/timing.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/guarded_tensor.h"
+#include "run/reference.h"
+
+namespace kiln {
+
+/// Not thread-safe.
+class Arena {
+  public:
+    /// host: the service that builds references.
+    Arena(Service& service, Service& host, bool cold_l2, std::uint64_t seed);
+    ~Arena();
+
+    /// Launches the kernel once on fresh outputs; what is wrong with the result, in a sentence; empty: nothing.
+    /// Throws what building and launching throw.
+    std::string check(const AnyKernel& kernel, const Problem& problem);
+    /// One launch, between events.
+    double time_ms(const AnyKernel& kernel, const Problem& problem);
+    /// Gives the memory back.
+    void clear();
+
+  private:
+    struct Expected;
+
+    GuardedTensor& tensor(const Tensor& tensor, bool fresh);
+    void launch(const AnyKernel& kernel, const Problem& problem, bool fresh);
+    const Expected& expected(const Variant& variant, const Problem& problem, const Tensor& output);
+
+    Service& service_;
+    Service& host_;
+    const std::uint64_t seed_;
+    std::map<std::string, std::unique_ptr<GuardedTensor>> tensors_;
+    std::map<std::string, std::unique_ptr<Expected>> expected_;
+    std::optional<CacheFlusher> flusher_;
+    Event start_, end_;
+};
+
+}  // namespace kiln

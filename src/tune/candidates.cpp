@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Among variants that the model can't tell apart, those near the defaults come first, and each further one counts as
+// a little slower, so that the beginning of the order is spread over the tiles that promise most.
+#include "tune/candidates.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "tune/model.h"
+#include "tune/problem_space.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kRepeatPenalty = 0.06;
+constexpr double kMostCombinations = 150'000;  // of values, legal or not: seconds
+constexpr std::size_t kKept = 5;               // of the fastest, whose neighbours are tried
+
+/// What the model reads of a variant.
+constexpr std::string_view kModelled[] = {"BM",      "BN",      "BK",        "TM",    "TN",
+                                          "WM",      "WN",      "STAGES",    "VEC",   "ITEMS",
+                                          "THREADS", "CLUSTER", "CLUSTER_N", "SPLIT", "PINGPONG"};
+
+double choices(const Parameter& parameter) {
+    return parameter.allowed.empty() ? static_cast<double>(parameter.max - parameter.min) + 1
+                                     : static_cast<double>(parameter.allowed.size());
+}
+
+/// All legal variants. Where the combinations are too many to list, parameters that the model does not read have their
+/// defaults, the last one first, since authors begin with what matters; then those with the longest lists.
+std::vector<Variant> legal_variants(const Template& of, Values fixed) {
+    const auto is_free = [&](const Parameter& parameter) {
+        return !fixed.contains(parameter.name) && choices(parameter) > 1;
+    };
+    const auto keep = [&](const Parameter& parameter) {
+        fixed.insert_or_assign(parameter.name, parameter.default_value);
+    };
+    const auto combinations = [&] {
+        double product = 1;
+        for (const Parameter& parameter : of.parameters())
+            if (is_free(parameter)) product *= choices(parameter);
+        return product;
+    };
+    for (std::size_t i = of.parameters().size(); i-- > 0 && combinations() > kMostCombinations;) {
+        const Parameter& parameter = of.parameters()[i];
+        if (is_free(parameter) && std::ranges::find(kModelled, parameter.name) == std::end(kModelled))
+            keep(parameter);
+    }
+    while (combinations() > kMostCombinations) {
+        const Parameter* widest = nullptr;
+        for (const Parameter& parameter : of.parameters())
+            if (is_free(parameter) && (widest == nullptr || choices(parameter) > choices(*widest)))
+                widest = &parameter;
+        keep(*widest);
+    }
+    return of.variants(fixed);
+}
+
+std::string text_of(const std::string& template_name, const Values& values) {
+    std::string text = template_name;
+    for (const auto& [name, value] : values) text += " " + name + "=" + value.text();
+    return text;
+}
+
+}  // namespace
+
+std::vector<Candidate> ordered_candidates(const Service& service, std::span<const Template> templates,
+                                          const TuneOptions& options, const Sizes& sizes,
+                                          std::uint64_t& legal) {
+    const Machine machine(service.target(), service.has_device() ? service.device().info().name : "");
+    std::vector<Candidate> candidates;
+    legal = 0;
+    for (const Template& of : templates) {
+        const Model model(machine, of);
+        const std::vector<Variant> variants = legal_variants(of, problem_values(service, of, options.fixed));
+        // The defaults tell best what is not allowed.
+        if (variants.empty()) static_cast<void>(of.variant(problem_values(service, of, options.fixed)));
+        if (variants.empty())
+            throw VariantError(of.name() + " has no legal variant with the values that are given");
+        legal += variants.size();
+        // Whether sizes are right does not depend on the variant, but for a few templates; the first says why not.
+        std::string why;
+        std::size_t accepted = 0;
+        for (const Variant& variant : variants) {
+            try {
+                Problem problem = variant.problem(sizes, options.test_sizes);
+                ++accepted;
+                const std::optional<double> ms = model.ms(variant, problem);
+                if (ms) candidates.push_back({variant, std::move(problem), *ms});
+            } catch (const VariantError& error) {
+                if (why.empty()) why = error.what();
+            }
+        }
+        if (accepted == 0) throw VariantError(why);
+    }
+    struct Place {
+        double score;
+        int distance;
+        std::size_t index;
+    };
+    std::vector<Place> places;
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+        places.push_back({candidates[i].model_ms, distance_from_default(candidates[i].variant), i});
+    const auto by_text = [&](const Place& a, const Place& b) {
+        return candidates[a.index].variant.text() < candidates[b.index].variant.text();
+    };
+    std::ranges::sort(places, [&](const Place& a, const Place& b) {
+        if (a.score != b.score) return a.score < b.score;
+        if (a.distance != b.distance) return a.distance < b.distance;
+        return by_text(a, b);
+    });
+    std::size_t alike = 0;
+    double group = -1;
+    for (Place& place : places) {
+        alike = place.score == group ? alike + 1 : 0;
+        group = place.score;
+        place.score *= 1 + kRepeatPenalty * std::log2(1 + static_cast<double>(alike));
+    }
+    std::ranges::sort(places, [&](const Place& a, const Place& b) {
+        return a.score != b.score ? a.score < b.score : by_text(a, b);
+    });
+    std::vector<Candidate> ordered;
+    ordered.reserve(candidates.size());
+    for (const Place& place : places) ordered.push_back(std::move(candidates[place.index]));
+    return ordered;
+}
+
+std::vector<Candidate> dealt(std::vector<Candidate> candidates, std::uint64_t shard, std::uint64_t shards) {
+    if (shards <= 1) return candidates;
+    std::vector<Candidate> mine;
+    for (std::size_t i = shard; i < candidates.size(); i += shards) mine.push_back(std::move(candidates[i]));
+    return mine;
+}
+
+Search::Search(const std::vector<Candidate>& candidates)
+    : candidates_(candidates), out_(candidates.size()), expanded_(candidates.size()) {
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+        by_text_.emplace(text_of(candidates[i].variant.template_name(), candidates[i].variant.values()), i);
+    // Each template's defaults go first: authors know something.
+    std::map<std::string, std::pair<int, std::size_t>> nearest;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        const std::pair<int, std::size_t> place(distance_from_default(candidates[i].variant), i);
+        const auto [found, is_new] = nearest.try_emplace(candidates[i].variant.template_name(), place);
+        if (!is_new) found->second = std::min(found->second, place);
+    }
+    for (const auto& [name, place] : nearest) neighbours_.push_back(place.second);
+}
+
+std::optional<std::size_t> Search::next() {
+    // Two neighbours of what is known to be good, then one of the order.
+    std::optional<std::size_t> found;
+    if (turn_++ % 3 != 2) found = next_neighbour();
+    while (!found && ranked_ < candidates_.size()) {
+        const std::size_t candidate = ranked_++;
+        if (!out_[candidate]) found = candidate;
+    }
+    if (!found) found = next_neighbour();
+    if (found) out_[*found] = true;
+    return found;
+}
+
+std::optional<std::size_t> Search::next_neighbour() {
+    if (neighbours_.empty())
+        for (const auto& [ms, candidate] : best_)
+            if (!expanded_[candidate]) {
+                add_neighbours(candidate);
+                if (!neighbours_.empty()) break;
+            }
+    while (!neighbours_.empty()) {
+        const std::size_t candidate = neighbours_.front();
+        neighbours_.pop_front();
+        if (!out_[candidate]) return candidate;
+    }
+    return std::nullopt;
+}
+
+void Search::timed(std::size_t candidate, double ms) {
+    out_[candidate] = true;
+    const std::pair<double, std::size_t> entry(ms, candidate);
+    best_.insert(std::ranges::lower_bound(best_, entry), entry);
+    if (best_.size() > kKept) best_.pop_back();
+    // A new best: its neighbours go before those of the former.
+    if (best_.front().second == candidate && !expanded_[candidate]) {
+        std::deque<std::size_t> before = std::move(neighbours_);
+        neighbours_.clear();
+        add_neighbours(candidate);
+        neighbours_.insert(neighbours_.end(), before.begin(), before.end());
+    }
+}
+
+void Search::add_neighbours(std::size_t candidate) {
+    expanded_[candidate] = true;
+    const Variant& variant = candidates_[candidate].variant;
+    const Template origin = variant.origin();
+    for (const Parameter& parameter : origin.parameters()) {
+        const Value& value = variant.value(parameter.name);
+        std::vector<Value> beside;
+        if (value.is_bool()) {
+            beside = {!value.as_bool()};
+        } else if (parameter.allowed.empty() && value.is_int()) {
+            beside = {value.as_int() - 1, value.as_int() + 1};
+        } else {
+            const auto at = std::ranges::find(parameter.allowed, value);
+            if (at == parameter.allowed.end()) continue;
+            if (at != parameter.allowed.begin()) beside.push_back(*(at - 1));
+            if (at + 1 != parameter.allowed.end()) beside.push_back(*(at + 1));
+        }
+        for (const Value& other : beside) {
+            Values values = variant.values();
+            values.insert_or_assign(parameter.name, other);
+            const auto found = by_text_.find(text_of(variant.template_name(), values));
+            if (found != by_text_.end() && !out_[found->second]) neighbours_.push_back(found->second);
+        }
+    }
+}
+
+}  // namespace kiln

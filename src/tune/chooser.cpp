@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exact entries first; then near ones, scaled to the sizes asked for by the model; then the model alone, which
+// climbs from the defaults, so that it changes nothing that it knows nothing of.
+#include <kiln/error.h>
+#include <kiln/wisdom.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "tune/model.h"
+#include "tune/problem_space.h"
+#include "tune/wisdom_line.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kFarthest = 3;  // a size eight times as large, or an eighth: wisdom of it is of no use
+constexpr double kAlike = 1;     // entries this much farther than the nearest one compete with it
+constexpr double kMisaligned = 1;
+constexpr std::int64_t kAlignment = 16;  // elements; more makes no difference
+constexpr double kWorthwhile = 0.98;     // of the time: what the model must promise for a change
+constexpr double kHopeless = 2.5;        // times the best: more than moving from the defaults gains
+constexpr double kUnfit = 1e30;          // of a variant of which no block fits
+constexpr int kMostSteps = 8;
+/// What the model looks at, alone or together: those that limit each other have to change together.
+const std::vector<std::vector<std::string>> kMoves = {{"BM", "BN"},
+                                                      {"BM", "WM"},
+                                                      {"BN", "WN"},
+                                                      {"BM", "TM"},
+                                                      {"BN", "TN"},
+                                                      {"BK", "STAGES"},
+                                                      {"BM", "BN", "STAGES"},
+                                                      {"SPLIT"},
+                                                      {"PINGPONG"},
+                                                      {"CLUSTER"},
+                                                      {"CLUSTER_N"},
+                                                      {"VEC"},
+                                                      {"UNROLL"},
+                                                      {"ITEMS"},
+                                                      {"THREADS"}};
+
+std::int64_t alignment(std::int64_t size) {
+    std::int64_t power = 1;
+    while (power < kAlignment && size % (2 * power) == 0) power *= 2;
+    return power;
+}
+
+/// The sum of the doublings between them, and more where one is less aligned; nullopt: too far.
+std::optional<double> distance(const Sizes& a, const Sizes& b) {
+    if (a.size() != b.size()) return std::nullopt;
+    double sum = 0;
+    for (auto one = a.begin(), other = b.begin(); one != a.end(); ++one, ++other) {
+        if (one->first != other->first) return std::nullopt;
+        const double doublings =
+            std::abs(std::log2(static_cast<double>(one->second) / static_cast<double>(other->second)));
+        if (doublings > kFarthest) return std::nullopt;
+        sum += doublings;
+        if (alignment(one->second) != alignment(other->second)) sum += kMisaligned;
+    }
+    return sum;
+}
+
+/// The entry has all of these values.
+bool agrees(const WisdomEntry& entry, const Values& values) {
+    return std::ranges::all_of(values, [&](const auto& one) {
+        const auto found = entry.values.find(one.first);
+        return found != entry.values.end() && found->second.text() == one.second.text();
+    });
+}
+
+/// The variant that an entry names. Throws VariantError.
+Variant variant_of(const Template& of, const WisdomEntry& entry) {
+    Values values;
+    for (const auto& [name, value] : entry.values) {
+        const Parameter* const parameter = of.parameter(name);
+        if (parameter == nullptr) throw VariantError(of.name() + " has no parameter " + name + " any more");
+        values.emplace(name, parameter->parse(value.text()));
+    }
+    return of.variant(values);
+}
+
+/// One template of a request.
+struct Contender {
+    Template of;
+    Values values;    ///< that are asked for, and the defaults of what says what is computed
+    Variant start;    ///< the defaults, or what is legal
+    Problem problem;  ///< of it
+};
+
+struct Match {
+    Variant variant;
+    const WisdomEntry* entry;
+    bool stale;
+    double distance;
+    double ms;  ///< the entry's, or scaled to the sizes asked for
+};
+
+}  // namespace
+
+std::string_view name(ChoiceOrigin origin) {
+    constexpr std::string_view kNames[] = {"wisdom", "nearest", "model"};
+    return kNames[static_cast<int>(origin)];
+}
+
+std::string Choice::text() const {
+    if (!entry) return "by the analytic model: there is no wisdom for this problem";
+    std::string text = "by wisdom of " + entry->date.substr(0, entry->date.find('T'));
+    text += origin == ChoiceOrigin::wisdom ? " for this shape"
+                                           : " for the near shape " + sizes_text(entry->sizes);
+    text += ", the best of " + std::to_string(entry->tried) + " variants";
+    if (stale) text += "; stale: " + entry->template_name + " has changed since, tune it again";
+    return text;
+}
+
+struct Chooser::State {
+    const Service& service;
+    const Wisdom wisdom;
+    const std::string device;
+    const Machine machine;
+
+    State(const Service& of, Wisdom given)
+        : service(of),
+          wisdom(std::move(given)),
+          device(of.has_device() ? as_field(of.device().info().name) : std::string()),
+          machine(of.target(), device) {}
+
+    std::optional<Contender> contender(const Template& given, const Values& fixed, const Sizes& sizes,
+                                       std::string& why) const {
+        const Template of = given.for_target(service.target());
+        if (!has_parameters(of, fixed)) {
+            why = of.name() + " lacks a parameter or a value that is asked for";
+            return std::nullopt;
+        }
+        try {
+            const Values values = problem_values(service, of, fixed);
+            Variant start = [&] {
+                try {
+                    return of.variant(values);
+                } catch (const VariantError&) {
+                    const std::vector<Variant> legal = of.variants(values);
+                    if (legal.empty()) throw;
+                    return legal.front();
+                }
+            }();
+            Problem problem = start.problem(sizes);
+            return Contender{of, values, std::move(start), std::move(problem)};
+        } catch (const VariantError& error) {
+            why = error.what();
+            return std::nullopt;
+        }
+    }
+
+    void find_matches(const Contender& one, std::vector<Match>& exact, std::vector<Match>& near,
+                      std::vector<std::string>& unusable) const {
+        std::string digest;
+        std::optional<Model> model;
+        for (const WisdomEntry& entry : wisdom.entries()) {
+            if (entry.template_name != one.of.name() || entry.arch != service.target().arch ||
+                (!device.empty() && entry.device != device))
+                continue;
+            const bool is_exact = entry.sizes == one.problem.sizes;
+            const std::optional<double> far = distance(entry.sizes, one.problem.sizes);
+            if (!far || !agrees(entry, one.values)) continue;
+            try {
+                const Variant variant = variant_of(one.of, entry);
+                const Problem problem = variant.problem(one.problem.sizes);
+                if (digest.empty()) digest = template_digest(one.of);
+                Match match{variant, &entry, entry.digest != digest, *far, entry.median_ms};
+                if (!is_exact) {
+                    if (!model) model.emplace(machine, one.of);
+                    match.ms *= scale(*model, variant, problem, entry);
+                }
+                (is_exact ? exact : near).push_back(std::move(match));
+            } catch (const VariantError& error) {
+                // Near sizes may well allow what these do not.
+                if (is_exact)
+                    unusable.push_back("wisdom of " + entry.date.substr(0, entry.date.find('T')) +
+                                       " can't be used: " + error.what());
+            }
+        }
+    }
+
+    double scale(const Model& model, const Variant& variant, const Problem& problem,
+                 const WisdomEntry& entry) const {
+        const Problem known = variant.problem(entry.sizes);
+        if (service.backend() != Backend::host) {
+            const auto there = model.ms(variant, problem), here = model.ms(variant, known);
+            if (there && here && *here > 0) return *there / *here;
+        }
+        const double work = known.flops > 0 ? double(problem.flops) / double(known.flops)
+                                            : double(problem.bytes) / std::max(1.0, double(known.bytes));
+        return work;
+    }
+
+    double start_ms(const Contender& one) const {
+        return Model(machine, one.of).ms(one.start, one.problem).value_or(kUnfit);
+    }
+
+    /// The best that the model sees from the defaults, and its time.
+    std::pair<Variant, double> climbed(const Contender& one, const Sizes& sizes) const {
+        const Model model(machine, one.of);
+        Variant best = one.start;
+        double best_ms = model.ms(best, one.problem).value_or(kUnfit);
+        if (service.backend() == Backend::host) return {best, best_ms};
+        for (int step = 0; step < kMostSteps; ++step) {
+            std::optional<Variant> better;
+            double better_ms = best_ms * kWorthwhile;
+            for (const std::vector<std::string>& move : kMoves) {
+                Values fixed = best.values();
+                bool moves = false;
+                for (const std::string& name : move)
+                    if (!one.values.contains(name)) moves = fixed.erase(name) > 0 || moves;
+                if (!moves) continue;
+                for (const Variant& variant : one.of.variants(fixed)) {
+                    const auto ms = model.ms(variant, one.problem);
+                    if (!ms || *ms >= better_ms) continue;
+                    try {
+                        static_cast<void>(variant.problem(sizes));
+                    } catch (const VariantError&) {
+                        continue;
+                    }
+                    better = variant;
+                    better_ms = *ms;
+                }
+            }
+            if (!better) break;
+            best = *better;
+            best_ms = better_ms;
+        }
+        return {best, best_ms};
+    }
+};
+
+Chooser::Chooser(const Service& service, Wisdom wisdom)
+    : state_(std::make_unique<State>(service, std::move(wisdom))) {}
+Chooser::~Chooser() = default;
+
+const Wisdom& Chooser::wisdom() const { return state_->wisdom; }
+const Service& Chooser::service() const { return state_->service; }
+
+Choice Chooser::choose(const Template& of, const Values& fixed, const Sizes& sizes) const {
+    return choose(std::span(&of, 1), fixed, sizes);
+}
+
+Choice Chooser::choose(std::span<const Template> templates, const Values& fixed, const Sizes& sizes) const {
+    if (templates.empty()) throw UsageError("there is no template to choose from.");
+    std::vector<Contender> contenders;
+    std::string why;
+    for (const Template& of : templates)
+        if (auto contender = state_->contender(of, fixed, sizes, why))
+            contenders.push_back(std::move(*contender));
+    if (contenders.empty()) throw VariantError(why);
+
+    std::vector<Match> exact, near;
+    std::vector<std::string> unusable;
+    for (const Contender& contender : contenders) state_->find_matches(contender, exact, near, unusable);
+    const auto is_better = [](const Match& a, const Match& b) {
+        if (a.stale != b.stale) return b.stale;
+        return a.ms != b.ms ? a.ms < b.ms : a.entry->text() < b.entry->text();
+    };
+    const auto chosen = [&](const Match& match, ChoiceOrigin origin) {
+        return Choice{match.variant, origin, *match.entry, match.stale, unusable};
+    };
+    if (!exact.empty()) return chosen(*std::ranges::min_element(exact, is_better), ChoiceOrigin::wisdom);
+    if (!near.empty()) {
+        const double nearest = std::ranges::min(near, {}, &Match::distance).distance;
+        std::erase_if(near, [&](const Match& match) { return match.distance > nearest + kAlike; });
+        return chosen(*std::ranges::min_element(near, is_better), ChoiceOrigin::nearest);
+    }
+    // The most promising first: those whose defaults are far behind its best are not looked into.
+    std::vector<std::pair<double, const Contender*>> order;
+    for (const Contender& contender : contenders) order.emplace_back(state_->start_ms(contender), &contender);
+    std::ranges::stable_sort(order, {}, [](const auto& one) { return one.first; });
+    std::optional<std::pair<Variant, double>> best;
+    for (const auto& [ms, contender] : order) {
+        if (best && ms > kHopeless * best->second) break;
+        auto found = state_->climbed(*contender, sizes);
+        if (!best || found.second < best->second) best = std::move(found);
+    }
+    return Choice{best->first, ChoiceOrigin::model, std::nullopt, false, unusable};
+}
+
+}  // namespace kiln

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The analytic model: about how long a variant takes for a problem, from what is known before it is compiled: the
+// launch, the tile that a block computes, the architecture's peaks. It orders variants; it is no prediction.
+#pragma once
+
+#include <kiln/occupancy.h>
+#include <kiln/service.h>
+#include <kiln/template.h>
+
+#include <optional>
+#include <string>
+
+namespace kiln {
+
+/// What multiplies in a template.
+enum class Engine {
+    fma,
+    mma,   ///< matrix instructions of a warp or wave
+    wgmma  ///< of a warpgroup
+};
+
+/// A device, or what is known of an architecture.
+struct Machine {
+    Target target;
+    double memory_gbps = 0;
+    double fma_tflops = 0, matrix_tflops = 0;
+    std::int64_t multiprocessors = 1;
+
+    /// device_name: empty where there is none.
+    Machine(const Target& target, const std::string& device_name);
+};
+
+/// Estimates for the variants of one template.
+class Model {
+  public:
+    Model(const Machine& machine, const Template& of);
+
+    /// Milliseconds for a problem of this variant; nullopt: no block of it fits a multiprocessor. On the host all
+    /// variants are alike, and the figure says only how far their values are from the defaults.
+    std::optional<double> ms(const Variant& variant, const Problem& problem) const;
+
+  private:
+    struct Launch;
+    double tile_ms(const Variant& variant, const Problem& problem, const Launch& launch) const;
+    double plain_ms(const Variant& variant, const Problem& problem, const Launch& launch) const;
+    int blocks_at_once(const Variant& variant, int registers) const;
+
+    const Machine& machine_;
+    Engine engine_ = Engine::fma;
+    bool has_tiles_ = false;
+};
+
+}  // namespace kiln

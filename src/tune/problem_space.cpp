@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Problem parameters are found, not declared: by the references that share them and the extents that need them.
+#include "tune/problem_space.h"
+
+#include <kiln/error.h>
+#include <kiln/wisdom.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/digest.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kDigestDigits = 16;
+
+bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+bool is_off(const Value& value) { return value.is_bool() && !value.as_bool(); }
+
+bool mentions(std::string_view text, std::string_view name) {
+    for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+        const std::size_t end = at + name.size();
+        if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::string template_digest(const Template& of) {
+    // Any variant will do: the values stand in front of the template's own text.
+    const Variant variant = [&] {
+        try {
+            return of.variant();
+        } catch (const VariantError&) {
+            const std::vector<Variant> legal = of.variants();
+            if (legal.empty()) throw;
+            return legal.front();
+        }
+    }();
+    const Backend backend = of.target() ? of.target()->backend : Backend::host;
+    const Source source = variant.source(backend);
+    const std::size_t line = source.text.find("#line 1 ");
+    std::string text = source.text.substr(line == std::string::npos ? 0 : line);
+    for (const Header& header : source.headers)
+        text += header.name + " " + std::to_string(header.text.size()) + "\n" + header.text;
+    return digest_hex(text).substr(0, kDigestDigits);
+}
+
+std::vector<std::string> problem_parameters(const Service& service, const Template& of) {
+    std::vector<std::string> names;
+    std::vector<Template> references;
+    for (const TensorArgument& tensor : of.tensors())
+        if (!tensor.reference.empty()) references.push_back(service.find(tensor.reference));
+    for (const Parameter& parameter : of.parameters()) {
+        const bool shared = std::ranges::any_of(references, [&](const Template& reference) {
+            return reference.parameter(parameter.name) != nullptr;
+        });
+        const bool shapes = std::ranges::any_of(of.tensors(), [&](const TensorArgument& tensor) {
+            return tensor.role != TensorRole::scratch && (mentions(tensor.extents_text, parameter.name) ||
+                                                          mentions(tensor.fill_text, parameter.name));
+        });
+        if (parameter.kind == ParameterKind::type || shared || shapes) names.push_back(parameter.name);
+    }
+    std::ranges::sort(names);
+    return names;
+}
+
+Values problem_values(const Service& service, const Template& of, const Values& fixed) {
+    Values values = fixed;
+    std::erase_if(values,
+                  [&](const auto& one) { return of.parameter(one.first) == nullptr && is_off(one.second); });
+    for (const std::string& name : problem_parameters(service, of))
+        values.try_emplace(name, of.parameter(name)->default_value);
+    return values;
+}
+
+bool has_parameters(const Template& of, const Values& values) {
+    return std::ranges::all_of(values, [&](const auto& one) {
+        const Parameter* const parameter = of.parameter(one.first);
+        return parameter != nullptr ? parameter->allows(one.second) : is_off(one.second);
+    });
+}
+
+Dim3 grid_of(const Variant& variant, const Sizes& sizes) {
+    // The low bytes come first on every host that Kiln runs on, so that a 64-bit word also holds each narrower
+    // integer where a pointer to it points. Pointers do not matter to a grid.
+    std::vector<std::int64_t> words;
+    for (const KernelArgument& argument : variant.arguments()) {
+        const auto size = sizes.find(argument.name);
+        words.push_back(size == sizes.end() ? 0 : size->second);
+    }
+    std::vector<void*> pointers;
+    for (std::int64_t& word : words) pointers.push_back(&word);
+    return variant.grid(pointers.data());
+}
+
+int distance_from_default(const Variant& variant) {
+    int distance = 0;
+    const Template origin = variant.origin();
+    for (const Parameter& parameter : origin.parameters())
+        if (!(variant.value(parameter.name) == parameter.default_value)) ++distance;
+    return distance;
+}
+
+}  // namespace kiln

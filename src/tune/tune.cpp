@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shape after shape, each with an equal part of what is left of the budget.
+#include <kiln/error.h>
+#include <kiln/tune.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tune/arena.h"
+#include "tune/journal.h"
+#include "tune/problem_space.h"
+#include "tune/tournament.h"
+
+namespace kiln {
+namespace {
+
+void check_templates(std::span<const Template> templates, const TuneOptions& options) {
+    if (templates.empty()) throw UsageError("there is no template to tune.");
+    if (options.shards == 0 || options.shard >= options.shards)
+        throw UsageError("shard " + std::to_string(options.shard) + " of " + std::to_string(options.shards) +
+                         " is not there: shards count from 0.");
+    for (const Template& of : templates) {
+        // The message of an unknown parameter is that of the template.
+        for (const auto& [name, value] : options.fixed)
+            if (!has_parameters(of, {{name, value}})) static_cast<void>(of.variant({{name, value}}));
+        if (!of.is_runnable())
+            throw UsageError(of.name() +
+                             " can't be tuned: it does not declare all of its arguments, so that it "
+                             "can't be run.");
+        const bool is_checked = std::ranges::any_of(
+            of.tensors(), [](const TensorArgument& tensor) { return !tensor.reference.empty(); });
+        if (!is_checked)
+            throw UsageError(of.name() +
+                             " can't be tuned: none of its outputs names a reference ('//@ output c "
+                             "[m, n] by gemm_reference'), and a variant whose results nobody checks must "
+                             "not win.");
+    }
+}
+
+/// For references.
+std::unique_ptr<Service> host_service(const Service& service) {
+    ServiceOptions options = service.options();
+    options.backend = Backend::host;
+    options.observer = nullptr;
+    options.device = 0;
+    options.arch.clear();
+    options.compile_only = false;
+    return std::make_unique<Service>(std::move(options));
+}
+
+std::string work_text(const Service& service, const TuneOptions& options) {
+    std::string text = service.device().info().name + ", " + service.target().arch;
+    if (options.shards > 1)
+        text += ", shard " + std::to_string(options.shard) + " of " + std::to_string(options.shards);
+    return text;
+}
+
+}  // namespace
+
+TuneReport tune(Service& service, std::span<const Template> templates, const TuneOptions& options) {
+    check_templates(templates, options);
+    const auto start = Tournament::Clock::now();
+    const auto budget = std::chrono::duration_cast<Tournament::Clock::duration>(
+        std::chrono::duration<double>(std::max(options.budget_seconds, 0.0)));
+    std::map<std::string, std::string> digests;
+    for (const Template& of : templates) digests.emplace(of.name(), template_digest(of));
+
+    const bool on_host = service.backend() == Backend::host;
+    std::unique_ptr<Service> host = on_host ? nullptr : host_service(service);
+    Arena arena(service, host ? *host : service, options.cold_l2.value_or(!on_host), options.seed);
+    Runner runner(service);
+    Journal journal;
+    if (!options.journal.empty())
+        journal = Journal(options.journal, work_text(service, options), options.resume);
+
+    std::vector<Sizes> shapes = options.shapes;
+    if (shapes.empty()) shapes.emplace_back();
+    TuneReport report;
+    for (std::size_t i = 0; i < shapes.size() && !options.stop.stop_requested(); ++i) {
+        const auto now = Tournament::Clock::now();
+        const auto left = std::max(start + budget - now, Tournament::Clock::duration::zero());
+        TuneProgress progress;
+        progress.shape = i;
+        progress.shapes = shapes.size();
+        Tournament tournament(service, arena, runner, journal, options, digests, progress);
+        report.shapes.push_back(
+            tournament.run(templates, shapes[i], now + left / static_cast<long>(shapes.size() - i)));
+        report.wisdom.merge(report.shapes.back().best);
+        if (options.on_shape) options.on_shape(report.shapes.back());
+    }
+    report.stopped = options.stop.stop_requested();
+    // With candidates left, another run may go on.
+    const bool all_tried = std::ranges::all_of(report.shapes, [](const TunedShape& shape) {
+        return shape.timed + shape.failures.size() >= shape.fitting;
+    });
+    if (!report.stopped && all_tried) journal.finish();
+    report.seconds = std::chrono::duration<double>(Tournament::Clock::now() - start).count();
+    return report;
+}
+
+}  // namespace kiln

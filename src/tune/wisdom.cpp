@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of wisdom, and how entries are merged.
+#include <kiln/error.h>
+#include <kiln/wisdom.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <system_error>
+#include <thread>
+
+#include "base/config.h"
+#include "base/file.h"
+#include "base/file_lock.h"
+#include "tune/shipped_wisdom.h"
+#include "tune/wisdom_line.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::chrono::milliseconds kLockNap{20};
+constexpr std::chrono::seconds kLockPatience{10};
+
+bool is_better(const WisdomEntry& a, const WisdomEntry& b) {
+    return a.median_ms != b.median_ms ? a.median_ms < b.median_ms : a.text() < b.text();
+}
+
+/// Of one slot, what stays.
+WisdomEntry settled(const std::vector<const WisdomEntry*>& entries) {
+    const auto newest = *std::ranges::max_element(entries, [](const WisdomEntry* a, const WisdomEntry* b) {
+        return a->date != b->date ? a->date < b->date : is_better(*b, *a);
+    });
+    const WisdomEntry* best = newest;
+    for (const WisdomEntry* const entry : entries)
+        if (entry->digest == newest->digest && is_better(*entry, *best)) best = entry;
+    WisdomEntry result = *best;
+    result.date = newest->date;
+    return result;
+}
+
+std::string read_file(const std::filesystem::path& file) {
+    std::optional<std::string> text;
+    try {
+        text = read_text_if_exists(file);
+    } catch (const std::system_error& error) {
+        throw UsageError("the wisdom file can't be read: " + std::string(error.what()));
+    }
+    if (!text) throw UsageError(file.string() + ": there is no such wisdom file; `kiln tune` makes one.");
+    return *text;
+}
+
+/// A lock beside the file, waited for.
+FileLock locked(const std::filesystem::path& file) {
+    const std::filesystem::path place = file.string() + ".lock";
+    const auto until = std::chrono::steady_clock::now() + kLockPatience;
+    while (true) {
+        if (auto lock = FileLock::try_acquire(place)) return std::move(*lock);
+        if (std::chrono::steady_clock::now() > until)
+            throw UsageError(place.string() +
+                             " has been held for ten seconds by another process that writes wisdom; end that "
+                             "process, or write to another file with --output.");
+        std::this_thread::sleep_for(kLockNap);
+    }
+}
+
+}  // namespace
+
+Wisdom Wisdom::parse(std::string_view text, const std::string& file) {
+    std::vector<WisdomEntry> entries;
+    int number = 0;
+    bool headed = false;
+    while (!text.empty()) {
+        const std::size_t end = text.find('\n');
+        std::string_view line = text.substr(0, end);
+        text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+        ++number;
+        const auto where = [&] { return file + ":" + std::to_string(number) + ": "; };
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
+        if (!headed && line != kWisdomHead)
+            throw UsageError(where() + "a wisdom file begins with the line '" + std::string(kWisdomHead) +
+                             "', and this one with '" + std::string(line.substr(0, 60)) + "'.");
+        headed = true;
+        if (line.front() == '#') continue;
+        try {
+            entries.push_back(parse_wisdom_line(line));
+        } catch (const UsageError& error) {
+            throw UsageError(where() + error.what());
+        }
+    }
+    Wisdom wisdom;
+    wisdom.merge(entries);
+    return wisdom;
+}
+
+Wisdom Wisdom::load(const std::filesystem::path& file) { return parse(read_file(file), file.string()); }
+
+const Wisdom& Wisdom::shipped() {
+    static const Wisdom wisdom = [] {
+        Wisdom all;
+        for (const ShippedWisdom& file : shipped_wisdom())
+            all.merge(parse(file.text, "cache/wisdom/" + std::string(file.name)));
+        return all;
+    }();
+    return wisdom;
+}
+
+std::filesystem::path Wisdom::user_file() { return config::wisdom_file().value_or(std::filesystem::path()); }
+
+Wisdom Wisdom::usual(std::string* problem) {
+    Wisdom wisdom = shipped();
+    const std::filesystem::path file = user_file();
+    try {
+        std::optional<std::string> text;
+        if (!file.empty()) text = read_text_if_exists(file);
+        if (text) wisdom.prefer(parse(*text, file.string()));
+    } catch (const std::exception& error) {
+        if (problem != nullptr) *problem = "the wisdom of " + file.string() + " is left out: " + error.what();
+    }
+    return wisdom;
+}
+
+void Wisdom::store(const std::filesystem::path& file, const Wisdom& found) {
+    try {
+        if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+        const FileLock lock = locked(file);
+        Wisdom all;
+        if (const auto text = read_text_if_exists(file)) all = parse(*text, file.string());
+        all.merge(found);
+        const std::string text = all.text();
+        write_atomically(file, std::as_bytes(std::span(text)));
+    } catch (const std::system_error& error) {
+        throw UsageError("wisdom can't be written to " + file.string() + ": " + error.what());
+    }
+}
+
+void Wisdom::merge(const std::vector<WisdomEntry>& entries) {
+    std::map<std::string, std::vector<const WisdomEntry*>> slots;
+    for (const WisdomEntry& entry : entries_) slots[entry.slot()].push_back(&entry);
+    for (const WisdomEntry& entry : entries) slots[entry.slot()].push_back(&entry);
+    std::vector<WisdomEntry> merged;
+    for (const auto& [slot, of_slot] : slots) merged.push_back(settled(of_slot));
+    entries_ = std::move(merged);
+}
+
+void Wisdom::prefer(const Wisdom& other) {
+    std::map<std::string, WisdomEntry> slots;
+    for (const WisdomEntry& entry : entries_) slots.insert_or_assign(entry.slot(), entry);
+    for (const WisdomEntry& entry : other.entries_) slots.insert_or_assign(entry.slot(), entry);
+    entries_.clear();
+    for (auto& [slot, entry] : slots) entries_.push_back(std::move(entry));
+}
+
+std::string Wisdom::text() const {
+    std::string text(kWisdomHead);
+    text += '\n';
+    for (const WisdomEntry& entry : entries_) text += entry.text() + "\n";
+    return text;
+}
+
+}  // namespace kiln

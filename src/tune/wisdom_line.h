@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A line of a wisdom file: to an entry and back. Fields are separated by " | ":
+//   template and problem values | sizes | other values | device | architecture | time | variants tried |
+//   digest of the template | compiler | date
+#pragma once
+
+#include <kiln/wisdom.h>
+
+#include <string>
+#include <string_view>
+
+namespace kiln {
+
+/// The first line of a file.
+constexpr std::string_view kWisdomHead = "# kiln wisdom 1";
+
+/// Throws UsageError saying what is not right with the line; file and line are the caller's to add.
+WisdomEntry parse_wisdom_line(std::string_view line);
+
+/// Free text (a device's name, a compiler's) as it can stand in a field.
+std::string as_field(std::string_view text);
+
+/// Now, in UTC: "2026-11-22T03:05:00Z".
+std::string utc_now();
+
+/// "m=4096 n=4096 k=4096": in the order of their names.
+std::string sizes_text(const Sizes& sizes);
+
+}  // namespace kiln

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a benchmark's report is written: table, Markdown and JSON of a report that is made by hand; and kiln bench
+// itself on the host, where it is only tried.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/kiln_bench_report.h"
+#include "kiln_program.h"
+
+namespace kiln::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+BenchReport made_report() {
+    BenchReport report;
+    report.backend = Backend::cuda;
+    report.device = "NVIDIA H200";
+    report.arch = "sm_90a";
+    report.driver = "CUDA 13.0";
+    report.copy_gbps = 4200;
+    report.copy_source = "the driver's copy";
+    BenchSuite suite;
+    suite.name = "skinny";
+    suite.title = "products of few rows";
+    BenchRow row;
+    row.problem = "half 1 x 4096 x 4096";
+    row.variant = "gemm_skinny ROWS=8";
+    row.origin = "wisdom";
+    row.unit = "us";
+    row.kiln = BenchSpread{9.5, 10, 11, 21};
+    row.rate = 3355.5;
+    row.rate_unit = "GB/s";
+    row.verified = true;
+    BenchComparison library;
+    library.with = "cublasLt";
+    library.detail = "heuristic 3 of 8";
+    library.time = BenchSpread{15, 15.5, 17, 21};
+    library.ratio = 1.55;
+    library.must = 1.2;
+    library.aim = 1.9;
+    library.verified = true;
+    BenchComparison copy;
+    copy.with = "copy";
+    copy.is_ceiling = true;
+    copy.ratio = 0.8;
+    copy.must = 0.85;
+    copy.aim = 0.95;
+    row.comparisons = {library, copy};
+    suite.rows.push_back(row);
+    BenchRow broken;
+    broken.problem = "half 2 x 8 x 8";
+    broken.unit = "us";
+    broken.failures = {"out of memory"};
+    suite.rows.push_back(broken);
+    suite.means = {{"cublasLt", 1.55, 1.55, 1, {}, {}}};
+    suite.notes = {"torch is not compared with: it is not there"};
+    suite.seconds = 1.25;
+    report.suites = {suite};
+    return report;
+}
+
+TEST(BenchText, IsATableOfProblemsAndWhatTheyAreBeside) {
+    const Terminal terminal("kiln");
+    EXPECT_EQ(to_text(made_report(), terminal), R"(NVIDIA H200 (sm_90a)
+  ceilings   copy 4200 GB/s (the driver's copy)
+
+skinny: products of few rows
+  problem                   Kiln    min to max       rate  beside      median    min to max  ratio     must / aim             result
+  half 1 x 4096 x 4096  10.00 us  9.50 to 11.0  3356 GB/s                                                                     right   gemm_skinny (wisdom)
+                                                           cublasLt  15.50 us  15.0 to 17.0   1.55    1.20 / 1.90  below aim  right   heuristic 3 of 8
+                                                           of copy                           0.800  0.850 / 0.950  MISSED
+  half 2 x 8 x 8
+  FAILED  half 2 x 8 x 8: out of memory
+  variant    gemm_skinny ROWS=8: half 1 x 4096 x 4096
+  mean       geometric mean 1.55 of cublasLt, the least 1.55, of 1 row
+  note       torch is not compared with: it is not there
+  took       1.2 s
+
+  missed     skinny: half 1 x 4096 x 4096: 0.8 of copy, and it must be 0.85
+)");
+}
+
+TEST(BenchMarkdown, HasARowPerComparison) {
+    const std::string text = to_markdown(made_report());
+    for (const char* part :
+         {"NVIDIA H200 (sm_90a, CUDA 13.0). Ceilings: copy 4200 GB/s (the driver's copy).\n",
+          "\n### skinny\n",
+          "| half 1 x 4096 x 4096 | 10.00 us | 9.50 to 11.0 | 3356 GB/s | cublasLt | 15.50 us | 1.55 | 1.20 "
+          "/ 1.90 | "
+          "below aim |\n",
+          "|  |  |  |  | of copy |  | 0.800 | 0.850 / 0.950 | MISSED |\n",
+          "- failed: half 2 x 8 x 8: out of memory\n", "- torch is not compared with: it is not there\n",
+          "- `gemm_skinny ROWS=8`: half 1 x 4096 x 4096\n"})
+        EXPECT_THAT(text, HasSubstr(part));
+}
+
+TEST(BenchJson, HasEveryFigure) {
+    const Json json = to_json(made_report());
+    EXPECT_EQ(json["ceilings"]["copy_gbps"], 4200);
+    EXPECT_TRUE(json["ceilings"]["matrix_tflops"].is_null());
+    const Json& row = json["suites"][0]["rows"][0];
+    EXPECT_EQ(row["time"]["median"], 10);
+    EXPECT_EQ(row["comparisons"][0]["ratio"], 1.55);
+    EXPECT_EQ(row["comparisons"][0]["time"]["count"], 21);
+    EXPECT_TRUE(row["comparisons"][1]["time"].is_null());
+    EXPECT_EQ(row["meets_must"], false);
+    EXPECT_EQ(json["suites"][0]["rows"][1]["failures"][0], "out of memory");
+    EXPECT_TRUE(json["suites"][0]["rows"][1]["time"].is_null());
+    EXPECT_EQ(json["missed"].size(), 1U);
+    EXPECT_EQ(json["pass"], false);
+}
+
+class KilnBench : public test::Kiln {
+  protected:
+    test::Outcome bench(std::vector<std::string> words) const {
+        words.insert(words.begin(), "bench");
+        words.insert(words.end(), {"--backend", "host"});
+        return run(std::move(words));
+    }
+};
+
+TEST_F(KilnBench, ListsItsSuites) {
+    const test::Outcome outcome = run({"bench"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    for (const char* suite : {"jit", "gemm-f16", "gemm-f32", "gemm-mma", "skinny", "attention", "decode",
+                              "memory", "graphs", "host"})
+        EXPECT_THAT(outcome.out, HasSubstr(suite));
+    EXPECT_EQ(Json::parse(run({"bench", "--json"}).out)["suites"].size(), 10U);
+}
+
+TEST_F(KilnBench, RefusesASuiteThatThereIsNot) {
+    expect_error(bench({"memmory"}), 2, {"memmory", "did you mean memory"});
+    expect_error(bench({"memory", "--compare", "cubb"}), 2, {"cubb", "did you mean cub"});
+    const test::Outcome outcome = bench({"memory", "--json", "--markdown"});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("--markdown"));
+}
+
+TEST_F(KilnBench, AComparatorThatIsMissingIsANoteAndAskedForByNameAnError) {
+    const test::Outcome outcome = bench({"gemm-f32", "--quick", "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const Json suite = Json::parse(outcome.out)["suites"][0];
+    EXPECT_EQ(suite["rows"][0]["verified"], true);
+    EXPECT_THAT(suite["notes"].dump(), HasSubstr("cublas is not compared with: it needs a CUDA device"));
+    expect_error(bench({"gemm-f32", "--quick", "--compare", "cublas"}), 2,
+                 {"cublas", "it needs a CUDA device"});
+}
+
+TEST_F(KilnBench, DrawsAPictureOfEachSuite) {
+    const test::Outcome outcome = bench({"graphs", "--quick", "--svg", path("plots")});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("one by one"));
+    EXPECT_THAT(outcome.out, Not(HasSubstr("WRONG")));
+    EXPECT_TRUE(std::filesystem::exists(path("plots/graphs.svg")));
+}
+
+}  // namespace
+}  // namespace kiln::cli

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// attention_wgmma and decode_mma on the host: rings, turns and edges at sizes around those of their tiles, with
+// the threads in several orders, and in each kind of variant.
+#include <gtest/gtest.h>
+#include <kiln/kiln.h>
+#include <kiln/run.h>
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "scoped_variable.h"
+
+namespace kiln {
+namespace {
+
+std::unique_ptr<Service> attention_service() {
+    ServiceOptions options;
+    options.backend = Backend::host;
+    static const TemporaryDirectory directory;  // one for all: another order of threads is no other binary
+    options.cache.directory = directory.path();
+    return std::make_unique<Service>(options);
+}
+
+void expect_attention_right(Service& service, const std::string& name, const Values& values,
+                            const Sizes& sizes) {
+    const Variant variant = service.find(name).variant(values);
+    std::string problem = variant.text();
+    for (const auto& [size, value] : sizes) problem += " " + size + "=" + std::to_string(value);
+    SCOPED_TRACE(problem);
+    RunOptions options;
+    options.sizes = sizes;
+    options.test_sizes = true;
+    options.check = Check::full;
+    options.time = false;
+    for (const std::string& failure : Runner(service).run(variant, options).failures())
+        ADD_FAILURE() << failure;
+}
+
+TEST(HostWgmmaAttention, IsRightAtSizesAroundItsTiles) {
+    const auto service = attention_service();
+    for (const bool causal : {false, true}) {
+        const Values values = {{"HEAD", 64}, {"BN", 64}, {"CAUSAL", causal}};
+        for (const auto& [queries, keys] :
+             {std::pair{1, 1}, {1, 300}, {64, 64}, {65, 63}, {129, 129}, {140, 65}, {200, 1}})
+            expect_attention_right(*service, "attention_wgmma", values,
+                                   {{"queries", queries}, {"keys", keys}});
+    }
+}
+
+TEST(HostWgmmaAttention, IsRightInEveryKindOfVariant) {
+    const auto service = attention_service();
+    const Sizes sizes = {{"queries", 200}, {"keys", 270}};
+    expect_attention_right(*service, "attention_wgmma", {{"T", "bfloat16"}, {"CAUSAL", true}}, sizes);
+    expect_attention_right(*service, "attention_wgmma", {{"HEAD", 64}, {"BM", 192}, {"PERSISTENT", true}},
+                           sizes);
+    expect_attention_right(*service, "attention_wgmma",
+                           {{"BM", 192}, {"BN", 64}, {"STAGES", 3}, {"PINGPONG", false}}, sizes);
+}
+
+TEST(HostWgmmaAttention, IsRightInAnyOrderOfItsThreads) {
+    for (int seed = 0; seed < 4; ++seed) {
+        const test::ScopedVariable variable("KILN_HOST_SEED", std::to_string(seed));
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        const auto service = attention_service();
+        for (const bool persistent : {false, true})
+            expect_attention_right(*service, "attention_wgmma",
+                                   {{"HEAD", 64}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", persistent}},
+                                   {{"queries", 150}, {"keys", 280}});
+    }
+}
+
+// Sequences that end within a tile, fewer tiles than blocks, and more sequences than threads.
+TEST(HostDecodeMma, IsRightHoweverTheTilesAreShared) {
+    const auto service = attention_service();
+    for (const auto& [batch, kv_heads, most] :
+         {std::tuple{1, 1, 1}, {1, 3, 17}, {1, 1, 2000}, {5, 2, 300}, {200, 1, 40}}) {
+        for (const int warps : {2, 8})
+            expect_attention_right(*service, "decode_mma", {{"HEAD", 64}, {"WARPS", warps}, {"BLOCKS", 1}},
+                                   {{"batch", batch}, {"kv_heads", kv_heads}, {"max_length", most}});
+    }
+    expect_attention_right(*service, "decode_mma",
+                           {{"T", "bfloat16"}, {"GROUP", 8}, {"PAGE", 64}, {"STAGES", 4}}, {});
+    expect_attention_right(*service, "decode_mma", {{"GROUP", 1}, {"PAGE", 32}, {"WARPS", 2}, {"BLOCKS", 4}},
+                           {});
+}
+
+// A sequence whose values are all the same has them as its result, whatever the weights; one without tokens has
+// zeros, wherever it stands.
+TEST(HostDecodeMma, SequencesWithoutTokensGiveZeros) {
+    using DecodeFn = void(int batch, int kv_heads, int max_length, const half* q, const half* k_cache,
+                          const half* v_cache, const int* page_table, const int* lengths, half* o,
+                          float* partials, float* partial_stats, unsigned* tickets);
+    constexpr int kHead = 64, kGroup = 4, kPage = 16, kKvHeads = 2, kPages = 7, kMost = kPages * kPage;
+    const auto service = attention_service();
+    const auto kernel = service->build<DecodeFn>(service->find("decode_mma").variant({{"HEAD", kHead}}));
+    for (const std::vector<int>& lengths :
+         {std::vector{0, 5, 0, 0, 100, 16, 0}, {0}, {0, 0, 0}, {kMost, 0, 1}, {0, 0, kMost}}) {
+        const auto batch = lengths.size();
+        const std::size_t per_sequence = std::size_t{kPages} * kKvHeads * kPage * kHead;
+        std::vector<half> q(batch * kKvHeads * kGroup * kHead), k(batch * per_sequence), v(k.size());
+        std::vector<half> o(q.size(), half(std::numeric_limits<float>::quiet_NaN()));
+        std::vector<int> pages(batch * kPages);
+        for (std::size_t i = 0; i < q.size(); ++i) q[i] = half(static_cast<float>(i % 7) - 3);
+        for (std::size_t i = 0; i < k.size(); ++i) {
+            k[i] = half(static_cast<float>(i % 11) / 16);
+            v[i] = half(static_cast<float>(i / per_sequence + 1));
+        }
+        for (std::size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int>(i);
+        std::vector<float> partials(std::size_t{1} << 20, std::numeric_limits<float>::quiet_NaN());
+        std::vector<float> stats(partials);
+        std::vector<unsigned> tickets(batch * kKvHeads);
+        kernel(service->stream(), static_cast<int>(batch), kKvHeads, kMost, q.data(), k.data(), v.data(),
+               pages.data(), lengths.data(), o.data(), partials.data(), stats.data(), tickets.data());
+        service->stream().synchronize();
+        for (std::size_t i = 0; i < o.size(); ++i) {
+            const std::size_t sequence = i / (kKvHeads * kGroup * kHead);
+            const float wanted = lengths[sequence] > 0 ? static_cast<float>(sequence + 1) : 0.0F;
+            ASSERT_NEAR(static_cast<float>(o[i]), wanted, wanted * 0x1p-8F)
+                << "element " << i << ", sequence " << sequence << " of " << batch;
+        }
+        for (const unsigned ticket : tickets) EXPECT_EQ(ticket, 0u);
+    }
+}
+
+}  // namespace
+}  // namespace kiln

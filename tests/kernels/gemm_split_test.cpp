@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products whose sums are shared out among blocks, and those of few rows: right in every layout, at sizes that leave
+// some of the blocks, warps or lanes without work, and whichever block ends last.
+#include "library.h"
+
+namespace kiln {
+namespace {
+
+void expect_right(test::HostLibrary& library, const Variant& variant, const Sizes& sizes,
+                  Data data = Data::random) {
+    const RunResult result = library.runner().run(variant, test::once(sizes, data));
+    EXPECT_TRUE(result.pass()) << variant.text() << test::sizes_text(result.problem) << "\n"
+                               << test::failures_text(result);
+}
+
+// Fewer steps of k than blocks; parts that do not come out even; rows that start at multiples of 16 bytes or not.
+const Sizes kSplitSizes[] = {
+    {{"m", 3}, {"n", 5}, {"k", 2}},
+    {{"m", 65}, {"n", 68}, {"k", 40}},
+    {{"m", 64}, {"n", 67}, {"k", 129}},
+    {{"m", 130}, {"n", 64}, {"k", 131}},
+};
+
+TEST(GemmFp32, IsRightHoweverManyBlocksShareATile) {
+    test::HostLibrary library(7);
+    const Template of = library.service().find("gemm_fp32");
+    for (const int split : {1, 2, 5, 8}) {
+        const Variant variant = of.variant({{"SPLIT", split}});
+        for (const Sizes& sizes : kSplitSizes) expect_right(library, variant, sizes);
+        expect_right(library, variant, kSplitSizes[2], Data::integers);
+    }
+}
+
+TEST(GemmFp32, IsRightWithEveryDepthOfTiles) {
+    test::HostLibrary library(2);
+    const Template of = library.service().find("gemm_fp32");
+    for (const int depth : {8, 16, 32})
+        for (const int stages : {2, 3, 6})
+            expect_right(library, of.variant({{"BK", depth}, {"STAGES", stages}}),
+                         {{"m", 70}, {"n", 61}, {"k", 7 * depth + 5}});
+}
+
+// The order in which blocks and threads run must not show in the sums.
+TEST(GemmSplit, GivesTheSameBitsInEveryOrderOfThreads) {
+    const std::pair<std::string, Values> variants[] = {
+        {"gemm_fp32", {{"SPLIT", 4}}},
+        {"gemm_skinny", {{"WARPS_K", 4}, {"SPLIT", 3}}},
+    };
+    for (const auto& [name, values] : variants) {
+        std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> first;
+        for (const unsigned seed : {1u, 2u, 3u}) {
+            test::HostLibrary library(seed);
+            const RunResult result = library.runner().run(library.service().find(name).variant(values),
+                                                          test::once({{"m", 9}, {"n", 72}, {"k", 520}}));
+            EXPECT_TRUE(result.pass()) << name << "\n" << test::failures_text(result);
+            if (!first) first = result.outputs;
+            EXPECT_TRUE(result.outputs == *first) << name << " with seed " << seed;
+        }
+    }
+}
+
+// One row to more than a block takes; k and n of whole pieces, of parts of them, and of less than one.
+const Sizes kSkinnySizes[] = {
+    {{"m", 1}, {"n", 128}, {"k", 1024}}, {{"m", 16}, {"n", 64}, {"k", 1032}},
+    {{"m", 4}, {"n", 72}, {"k", 296}},   {{"m", 7}, {"n", 65}, {"k", 331}},
+    {{"m", 21}, {"n", 40}, {"k", 64}},   {{"m", 2}, {"n", 3}, {"k", 1}},
+};
+
+TEST(GemmSkinny, IsRightInEveryLayout) {
+    test::HostLibrary library(3);
+    const Template of = library.service().find("gemm_skinny");
+    for (const bool transposed : {true, false}) {
+        for (const char* type : {"half", "bfloat16"}) {
+            for (const int split : {1, 3}) {
+                const Variant variant = of.variant({{"T", type},
+                                                    {"TRANS_B", transposed},
+                                                    {"WN", transposed ? 32 : 64},
+                                                    {"WARPS_N", 2},
+                                                    {"WARPS_K", 2},
+                                                    {"UNROLL", 1},
+                                                    {"SPLIT", split}});
+                for (const Sizes& sizes : kSkinnySizes) expect_right(library, variant, sizes);
+            }
+        }
+    }
+}
+
+TEST(GemmSkinny, IsExactForSmallIntegers) {
+    test::HostLibrary library;
+    const Template of = library.service().find("gemm_skinny");
+    for (const Values& values : {Values{}, Values{{"ROWS", 8}, {"DEPENDENT", true}, {"UNROLL", 4}}}) {
+        const RunResult result = library.runner().run(
+            of.variant(values), test::once({{"m", 16}, {"n", 48}, {"k", 1024}}, Data::integers));
+        EXPECT_TRUE(result.pass()) << test::failures_text(result);
+        ASSERT_EQ(result.outputs_checked.size(), 1u);
+        EXPECT_EQ(result.outputs_checked[0].max_abs_error, 0);
+    }
+}
+
+}  // namespace
+}  // namespace kiln

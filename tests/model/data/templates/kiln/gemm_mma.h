@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MmaProduct: the main loop of a matrix product on NVIDIA's matrix cores, for one block's tile of C:
+// asynchronous copies into a ring of STAGES tiles, ldmatrix one step of k ahead, mma.sync. And
+// block_place(), which block computes which tile of C. What happens to the sums is the kernel's.
+#pragma once
+
+#include "kiln/async_tile.h"
+#include "kiln/mma.h"
+
+namespace kiln {
+
+struct BlockPlace {
+    int row, col;  ///< of the tile of C, counted in tiles
+};
+
+/// The tiles of C, `rows` x `cols` of them, in an order in which blocks that run together read few different
+/// rows of A and columns of B, so that they find them in the L2 cache: down GROUP rows, then to the right.
+template <int GROUP>
+__device__ __forceinline__ BlockPlace block_place(unsigned block, unsigned rows, unsigned cols) {
+    const unsigned group = block / (GROUP * cols);
+    const unsigned within = block % (GROUP * cols);
+    const unsigned height = kiln::min(rows - group * GROUP, static_cast<unsigned>(GROUP));
+    return {static_cast<int>(group * GROUP + within % height), static_cast<int>(within / height)};
+}
+
+/// A tile of C of BM x BN; BK steps of k per stage; each warp computes WM x WN. A is m x k, or k x m when
+/// TRANS_A; B is k x n, or n x k when TRANS_B; row-major. In shared memory they lie as in global memory, and
+/// ldmatrix transposes where the fragments want it. SWIZZLE: as in AsyncTile; else rows are padded by one
+/// chunk of 16 bytes. Either is free of bank conflicts.
+template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, bool SWIZZLE, bool TRANS_A,
+          bool TRANS_B>
+class MmaProduct {
+    static_assert(sizeof(T) == 2 && STAGES >= 2, "");
+    static_assert(BM % WM == 0 && BN % WN == 0 && WM % 16 == 0 && WN % 16 == 0 && BK % 16 == 0, "");
+
+  public:
+    static constexpr int kThreads = BM / WM * (BN / WN) * 32;
+
+    __device__ __forceinline__ explicit MmaProduct(int thread) : thread_(thread), lane_(thread % 32) {
+        const int warp = thread / 32;
+        warp_row_ = warp / (BN / WN) * WM;
+        warp_col_ = warp % (BN / WN) * WN;
+    }
+
+    /// Computes the block's sums. a, b: the corners of the block's rows of A and columns of B at k = 0;
+    /// a_pitch, b_pitch: elements per row as stored; rows, cols: how much of C is left from the tile's corner
+    /// on. shared: STAGES stages of both tiles, aligned to 16 bytes.
+    __device__ __forceinline__ void run(T* shared, const T* a, i64 a_pitch, const T* b, i64 b_pitch, int rows,
+                                        int cols, int k) {
+        typename TileA::Loader load_a(a, a_pitch, thread_);
+        typename TileB::Loader load_b(b, b_pitch, thread_);
+        AsyncCopies<STAGES*(TileA::kCopies + TileB::kCopies)> copies;
+        int left = k;  // steps of k that no load has taken yet
+        // Past the end of k a load reads nothing and writes zeros, so that no stage is ever uninitialised.
+        const auto load_stage = [&](T* stage) {
+            load_a.load(copies, stage, TRANS_A ? left : rows, TRANS_A ? rows : left);
+            load_b.load(copies, stage + TileA::kElements, TRANS_B ? cols : left, TRANS_B ? left : cols);
+            copies.commit();
+            load_a.advance(TRANS_A ? BK * a_pitch : BK);
+            load_b.advance(TRANS_B ? BK : BK * b_pitch);
+            left = left > BK ? left - BK : 0;
+        };
+
+#pragma unroll 1
+        for (int stage = 0; stage < STAGES - 1; ++stage) load_stage(shared + stage * kStage);
+        copies.template wait<STAGES - 2>();
+        __syncthreads();
+
+        // While one step of k is multiplied the fragments of the next are on their way.
+        constexpr int kSteps = BK / 16;
+        unsigned fragments_a[2][WM / 16][4];
+        unsigned fragments_b[2][WN / 16][4];
+        int read_stage = 0, write_stage = STAGES - 1;
+        load_fragments(fragments_a[0], fragments_b[0], shared, 0);
+        const int tiles = (k - 1) / BK + 1;
+#pragma unroll 1
+        for (int tile = 0; tile < tiles; ++tile) {
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                if (step == 0) {
+                    // Nobody reads this stage since the last barrier.
+                    load_stage(shared + write_stage * kStage);
+                    write_stage = write_stage + 1 == STAGES ? 0 : write_stage + 1;
+                }
+                if (step == kSteps - 1) {
+                    copies.template wait<STAGES - 2>();
+                    __syncthreads();
+                    read_stage = read_stage + 1 == STAGES ? 0 : read_stage + 1;
+                }
+                // With an odd number of steps the two sets change roles from one tile to the next.
+                const int now = kSteps == 1 ? 0 : step % 2, next = kSteps == 1 ? 1 : 1 - now;
+                load_fragments(fragments_a[next], fragments_b[next], shared + read_stage * kStage,
+                               (step + 1) % kSteps * 16);
+                multiply(fragments_a[now], fragments_b[now]);
+                if (kSteps == 1) move(fragments_a, fragments_b);
+            }
+        }
+        copies.template wait<0>();
+    }
+
+    /// Calls use(row, col, first, second) for each two sums that lie side by side, at (row, col) of the tile
+    /// and to the right of it. col is even.
+    template <class Use>
+    __device__ __forceinline__ void for_each_pair(Use use) const {
+#pragma unroll
+        for (int i = 0; i < WM / 16; ++i) {
+#pragma unroll
+            for (int half_tile = 0; half_tile < 2; ++half_tile) {
+#pragma unroll
+                for (int j = 0; j < WN / 8; ++j) {
+                    use(warp_row_ + i * 16 + MmaFragment::c_row(lane_, 2 * half_tile),
+                        warp_col_ + j * 8 + MmaFragment::c_col(lane_, 0), sums_[i][j][2 * half_tile],
+                        sums_[i][j][2 * half_tile + 1]);
+                }
+            }
+        }
+    }
+
+  private:
+    static constexpr int kPad = SWIZZLE ? 0 : 8;
+    using TileA = AsyncTile<T, TRANS_A ? BK : BM, TRANS_A ? BM : BK, 8, kPad, SWIZZLE, kThreads>;
+    using TileB = AsyncTile<T, TRANS_B ? BN : BK, TRANS_B ? BK : BN, 8, kPad, SWIZZLE, kThreads>;
+    static constexpr int kStage = TileA::kElements + TileB::kElements;
+    /// The fragments of step k .. k + 15 of a stage. The four matrices of an ldmatrix are those of A's four
+    /// registers, or of B's two for 16 columns; lane l gives row l % 8 of matrix l / 8.
+    __device__ __forceinline__ void load_fragments(unsigned (&a)[WM / 16][4], unsigned (&b)[WN / 16][4],
+                                                   const T* stage, int k) const {
+        const int row = lane_ % 8, low = lane_ / 8 % 2, high = lane_ / 16;
+#pragma unroll
+        for (int i = 0; i < WM / 16; ++i) {
+            const int first = warp_row_ + i * 16;
+            if constexpr (TRANS_A)
+                ldmatrix_x4_trans(a[i], stage + TileA::at(k + high * 8 + row, first / 8 + low));
+            else
+                ldmatrix_x4(a[i], stage + TileA::at(first + low * 8 + row, k / 8 + high));
+        }
+        stage += TileA::kElements;
+#pragma unroll
+        for (int j = 0; j < WN / 16; ++j) {
+            const int first = warp_col_ + j * 16;
+            if constexpr (TRANS_B)
+                ldmatrix_x4(b[j], stage + TileB::at(first + high * 8 + row, k / 8 + low));
+            else
+                ldmatrix_x4_trans(b[j], stage + TileB::at(k + low * 8 + row, first / 8 + high));
+        }
+    }
+
+    __device__ __forceinline__ void multiply(const unsigned (&a)[WM / 16][4],
+                                             const unsigned (&b)[WN / 16][4]) {
+#pragma unroll
+        for (int i = 0; i < WM / 16; ++i) {
+#pragma unroll
+            for (int j = 0; j < WN / 8; ++j)
+                mma_m16n8k16<T>(sums_[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+        }
+    }
+
+    static __device__ __forceinline__ void move(unsigned (&a)[2][WM / 16][4], unsigned (&b)[2][WN / 16][4]) {
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+#pragma unroll
+            for (int i = 0; i < WM / 16; ++i) a[0][i][r] = a[1][i][r];
+#pragma unroll
+            for (int j = 0; j < WN / 16; ++j) b[0][j][r] = b[1][j][r];
+        }
+    }
+
+    int thread_, lane_;
+    int warp_row_, warp_col_;  // the corner of the warp's part
+    float sums_[WM / 16][WN / 8][4] = {};
+};
+
+/// Whether two floats at an even column of every row of C can be written at once.
+__device__ __forceinline__ bool pairs_aligned(const float* c, i64 pitch) {
+    return pitch % 2 == 0 && reinterpret_cast<u64>(c) % 8 == 0;
+}
+
+}  // namespace kiln

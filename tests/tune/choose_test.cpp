@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Choosing: exact wisdom, near wisdom, stale wisdom, none; which templates compute the same; and how long it takes.
+#include <algorithm>
+#include <ctime>
+
+#include "tune/problem_space.h"
+#include "tune_support.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class Choose : public Tune {
+  protected:
+    Choice chosen(const std::vector<WisdomEntry>& entries, std::int64_t n, const Values& fixed = {}) {
+        return Chooser(service(), wisdom(entries)).choose(service().find("ways"), fixed, {{"n", n}});
+    }
+    static Service& hopper() {
+        static Service service([] {
+            ServiceOptions options;
+            options.backend = Backend::cuda;
+            options.arch = "sm_90a";
+            options.compile_only = true;
+            options.cache.enabled = false;
+            return options;
+        }());
+        return service;
+    }
+    static std::vector<std::string> names(const std::vector<Template>& templates) {
+        std::vector<std::string> names;
+        for (const Template& one : templates) names.push_back(one.name());
+        return names;
+    }
+};
+
+TEST_F(Choose, AnEntryForTheShapeIsTaken) {
+    const Choice choice = chosen({entry(3000, 50, 1), entry(3001, 1, 0.5)}, 3000);
+    EXPECT_EQ(choice.origin, ChoiceOrigin::wisdom);
+    EXPECT_EQ(choice.variant.value("WORK"), Value(50));
+    EXPECT_FALSE(choice.stale);
+    EXPECT_THAT(choice.text(),
+                AllOf(HasSubstr("wisdom of 2026-11-22 for this shape"), HasSubstr("best of 3")));
+}
+
+TEST_F(Choose, ElseTheNearestShape) {
+    const std::vector<WisdomEntry> entries = {entry(1024, 1, 1), entry(4096, 50, 1)};
+    const Choice choice = chosen(entries, 3500);
+    EXPECT_EQ(choice.origin, ChoiceOrigin::nearest);
+    EXPECT_EQ(choice.variant.value("WORK"), Value(50));
+    EXPECT_THAT(choice.text(), HasSubstr("near shape n=4096"));
+    EXPECT_EQ(chosen(entries, 1200).variant.value("WORK"), Value(1));
+    EXPECT_EQ(chosen(entries, 100).origin, ChoiceOrigin::model)
+        << "more than eight times as large is not near";
+    // Of two that are alike far, the one of the same alignment.
+    EXPECT_EQ(chosen({entry(2000, 1, 1), entry(2001, 50, 1)}, 2003).variant.value("WORK"), Value(50));
+}
+
+TEST_F(Choose, OtherDevicesTypesAndArchitecturesDoNotCount) {
+    std::vector<WisdomEntry> entries(3, entry(3000, 50, 1));
+    entries[0].device = "another";
+    entries[1].arch = "x86-64-v9";
+    entries[2].values.insert_or_assign("T", "double");
+    const Choice choice = chosen(entries, 3000);
+    EXPECT_EQ(choice.origin, ChoiceOrigin::model);
+    EXPECT_EQ(choice.variant, service().find("ways").variant());
+    EXPECT_FALSE(choice.entry.has_value());
+    EXPECT_THAT(choice.text(), HasSubstr("no wisdom"));
+    EXPECT_EQ(chosen(entries, 3000, {{"T", "double"}}).origin, ChoiceOrigin::wisdom);
+}
+
+TEST_F(Choose, ValuesThatAreAskedForAreKept) {
+    const std::vector<WisdomEntry> entries = {entry(3000, 50, 1)};
+    EXPECT_EQ(chosen(entries, 3000, {{"WAY", 2}}).origin, ChoiceOrigin::wisdom);
+    const Choice other = chosen(entries, 3000, {{"WAY", 1}});
+    EXPECT_EQ(other.origin, ChoiceOrigin::model);
+    EXPECT_EQ(other.variant.value("WAY"), Value(1));
+    EXPECT_THROW(chosen(entries, 3000, {{"WHY", 1}}), VariantError);
+}
+
+TEST_F(Choose, StaleWisdomIsUsedAndToldOf) {
+    WisdomEntry old = entry(3000, 50, 1);
+    old.digest = "0000000000000000";
+    const Choice choice = chosen({old}, 3000);
+    EXPECT_EQ(choice.origin, ChoiceOrigin::wisdom);
+    EXPECT_TRUE(choice.stale);
+    EXPECT_THAT(choice.text(), HasSubstr("stale: ways has changed"));
+
+    WisdomEntry gone = old;
+    gone.values.emplace("GONE", 1);
+    const Choice other = chosen({gone}, 3000);
+    EXPECT_EQ(other.origin, ChoiceOrigin::model);
+    EXPECT_THAT(other.unusable, ElementsAre(HasSubstr("no parameter GONE")));
+    WisdomEntry illegal = old;
+    illegal.values.insert_or_assign("WORK", 51);
+    EXPECT_THAT(chosen({illegal}, 3000).unusable, SizeIs(1));
+}
+
+TEST_F(Choose, ADigestIsOfTheSourceAndItsHeaders) {
+    const std::string text = ways_template();
+    const Template of = service().parse(text, "ways.cu");
+    EXPECT_EQ(template_digest(of), template_digest(service().find("ways")));
+    EXPECT_NE(template_digest(service().parse(ways_template("int unused = 0; (void)unused;"), "ways.cu")),
+              template_digest(of));
+    const auto with_header = [&](const std::string& header) {
+        std::string included = text;
+        included.insert(included.find("#include"), "#include \"mine.h\"\n");
+        return template_digest(service().parse(included, "ways.cu", {{"mine.h", header}}));
+    };
+    EXPECT_EQ(with_header("// one\n"), with_header("// one\n"));
+    EXPECT_NE(with_header("// one\n"), with_header("// two\n"));
+}
+
+TEST_F(Choose, WhatAParameterIsAboutIsFound) {
+    EXPECT_THAT(problem_parameters(service(), service().find("ways")), ElementsAre("T"));
+    EXPECT_THAT(problem_parameters(hopper(), hopper().find("gemm_mma")),
+                ElementsAre("ACTIVATION", "ALPHA", "T", "TRANS_A", "TRANS_B"));
+    EXPECT_THAT(problem_parameters(hopper(), hopper().find("gemm_tiled")), ElementsAre("T"));
+    EXPECT_THAT(problem_parameters(hopper(), hopper().find("decode_paged")),
+                AllOf(IsSupersetOf({"HEAD", "GROUP", "PAGE", "T"}), Not(Contains("THREADS"))));
+}
+
+TEST_F(Choose, TemplatesOfTheSameProductAreAlternatives) {
+    const Chooser chooser(hopper(), Wisdom());
+    const auto half = names(chooser.alternatives(hopper().find("gemm_tiled"), {{"T", "half"}}));
+    EXPECT_THAT(half, IsSupersetOf({"gemm_tiled", "gemm_wgmma", "gemm_mma", "gemm_buffered", "gemm_async"}));
+    EXPECT_THAT(half, Not(Contains("gemm_naive")));
+    EXPECT_THAT(half, Not(Contains("gemm_batched"))) << "it has a batch";
+    EXPECT_THAT(half, Not(Contains("gemm_mfma"))) << "it is AMD's";
+    EXPECT_THAT(half, Not(Contains("softmax")));
+    const auto floats = names(chooser.alternatives(hopper().find("gemm_tiled"), {{"T", "float"}}));
+    EXPECT_THAT(floats, Contains("gemm_buffered"));
+    EXPECT_THAT(floats, Not(Contains("gemm_wgmma"))) << "it has no float";
+    const auto transposed =
+        names(chooser.alternatives(hopper().find("gemm_mma"), {{"T", "half"}, {"TRANS_B", true}}));
+    EXPECT_THAT(transposed, Not(Contains("gemm_tiled")));
+}
+
+TEST_F(Choose, WithoutWisdomTheModelChoosesQuicklyAndAlwaysTheSame) {
+    const Chooser chooser(hopper(), Wisdom());
+    const auto templates = chooser.alternatives(hopper().find("gemm_tiled"), {{"T", "half"}});
+    const Sizes large = {{"m", 4096}, {"n", 4096}, {"k", 4096}};
+    const Choice first = chooser.choose(templates, {{"T", "half"}}, large);
+    EXPECT_EQ(first.origin, ChoiceOrigin::model);
+    EXPECT_EQ(first.variant.template_name(), "gemm_wgmma");
+    double best_ms = 1e9;
+    for (int i = 0; i < 5; ++i) {
+        // Of the processor: on a busy machine a clock on the wall says little.
+        const std::clock_t start = std::clock();
+        const Choice again = chooser.choose(templates, {{"T", "half"}}, large);
+        best_ms = std::min(best_ms, 1000.0 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+        EXPECT_EQ(again.variant, first.variant);
+    }
+#ifdef NDEBUG
+    EXPECT_LT(best_ms, 10);
+#endif
+    // Odd rows are no TMA's: another template serves.
+    const Choice odd = chooser.choose(templates, {{"T", "half"}}, {{"m", 1000}, {"n", 999}, {"k", 333}});
+    EXPECT_NE(odd.variant.template_name(), "gemm_wgmma");
+    EXPECT_NO_THROW(static_cast<void>(odd.variant.problem({{"m", 1000}, {"n", 999}, {"k", 333}})));
+    // Small products want small tiles: more blocks than a few.
+    const Sizes small = {{"m", 512}, {"n", 512}, {"k", 512}};
+    const Choice tiny = chooser.choose(hopper().find("gemm_buffered"), {{"T", "float"}}, small);
+    EXPECT_GE(grid_of(tiny.variant, small).count(), 64U);
+    EXPECT_THROW(static_cast<void>(chooser.choose(hopper().find("gemm_wgmma"), {}, {{"n", 7}})),
+                 VariantError);
+}
+
+TEST_F(Choose, OfSeveralTemplatesTheFasterEntryWins) {
+    WisdomEntry wgmma;
+    wgmma.template_name = "gemm_wgmma";
+    wgmma.values = hopper().find("gemm_wgmma").variant().values();
+    wgmma.problem_values = {"T"};
+    wgmma.sizes = {{"m", 256}, {"n", 256}, {"k", 256}};
+    wgmma.device = "NVIDIA H200";
+    wgmma.arch = "sm_90a";
+    wgmma.median_ms = 0.010;
+    wgmma.digest = template_digest(hopper().find("gemm_wgmma"));
+    wgmma.date = "2026-11-22T00:00:00Z";
+    WisdomEntry tiled = wgmma;
+    tiled.template_name = "gemm_tiled";
+    tiled.values = hopper().find("gemm_tiled").variant({{"BM", 32}}).values();
+    tiled.digest = template_digest(hopper().find("gemm_tiled"));
+    tiled.median_ms = 0.009;
+    const std::vector<Template> templates = {hopper().find("gemm_wgmma"), hopper().find("gemm_tiled")};
+    const Choice choice = Chooser(hopper(), wisdom({wgmma, tiled})).choose(templates, {}, wgmma.sizes);
+    EXPECT_EQ(choice.variant.template_name(), "gemm_tiled");
+    EXPECT_EQ(choice.variant.value("BM"), Value(32));
+    // One that is known to be what is there now goes before one that is not.
+    tiled.digest = "0000000000000000";
+    EXPECT_EQ(
+        Chooser(hopper(), wisdom({wgmma, tiled})).choose(templates, {}, wgmma.sizes).variant.template_name(),
+        "gemm_wgmma");
+}
+
+}  // namespace
+}  // namespace kiln::test

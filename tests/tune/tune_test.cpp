@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tuner on the host: the fastest right variant wins, wrong ones never, a killed run goes on, shards cover all.
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "base/file.h"
+#include "tune/candidates.h"
+#include "tune/problem_space.h"
+#include "tune_support.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+using TuneHost = Tune;
+
+TEST_F(TuneHost, TheFastestRightVariantWinsAndWrongOnesAreToldOf) {
+    TuneOptions options;
+    options.budget_seconds = 120;
+    const TuneReport report = tuned(options);
+    ASSERT_THAT(report.shapes, SizeIs(1));
+    const TunedShape& shape = report.shapes.front();
+    EXPECT_EQ(shape.legal, 15U) << "T is the problem's: its default alone";
+    EXPECT_EQ(shape.timed, 6U);
+    ASSERT_THAT(shape.best, SizeIs(1));
+    const WisdomEntry& best = shape.best.front();
+    EXPECT_EQ(best.values.at("WORK"), Value(1));
+    EXPECT_LE(best.values.at("WAY").as_int(), 2);
+    EXPECT_EQ(best.sizes, (Sizes{{"n", 3000}}));
+    EXPECT_EQ(best.tried, 6U);
+    EXPECT_EQ(best.problem_values, std::vector<std::string>{"T"});
+    EXPECT_EQ(best.digest, template_digest(service().find("ways")));
+    ASSERT_TRUE(shape.default_ms.has_value());
+    EXPECT_GT(*shape.default_ms, best.median_ms) << "it does four hundred times the work";
+    ASSERT_THAT(shape.failures, SizeIs(9));
+    int wrong = 0;
+    for (const TuneFailure& failure : shape.failures) {
+        if (failure.variant.find("WAY=5") != std::string::npos) {
+            EXPECT_THAT(failure.reason, HasSubstr("five is broken"));
+        }
+        if (failure.variant.find("WAY=4") != std::string::npos) {
+            EXPECT_THAT(failure.reason, HasSubstr("1 of 3000 elements of y are wrong"));
+        }
+        if (failure.variant.find("WAY=3") != std::string::npos) {
+            EXPECT_THAT(failure.reason, HasSubstr("behind the end of y"));
+        }
+        wrong += failure.wrong ? 1 : 0;
+    }
+    EXPECT_EQ(wrong, 6);
+    EXPECT_EQ(report.wisdom.entries().front().text(), best.text());
+    EXPECT_NO_THROW(static_cast<void>(Wisdom::parse(report.wisdom.text(), "w")));
+}
+
+TEST_F(TuneHost, FixedValuesAndShapesAreKept) {
+    TuneOptions options;
+    options.fixed = {{"T", "double"}, {"WAY", 2}};
+    options.shapes = {{{"n", 100}}, {{"n", 33}}};
+    options.budget_seconds = 60;
+    const TuneReport report = tuned(options);
+    ASSERT_THAT(report.wisdom.entries(), SizeIs(2));
+    for (const WisdomEntry& entry : report.wisdom.entries()) {
+        EXPECT_EQ(entry.values.at("T"), Value("double"));
+        EXPECT_EQ(entry.values.at("WAY"), Value(2));
+    }
+    options.shapes = {{{"m", 100}}};
+    EXPECT_THROW(tuned(options), VariantError);
+    options.shapes.clear();
+    options.fixed = {{"WHY", 2}};
+    EXPECT_THROW(tuned(options), VariantError);
+}
+
+TEST_F(TuneHost, AResumedRunTimesNothingTwice) {
+    TuneOptions options;
+    options.fixed = {{"WORK", 1}};
+    options.budget_seconds = 60;
+    options.journal = folder() / "w.journal";
+    options.resume = true;
+    // What a killed run left: one candidate timed, one wrong, and half a line.
+    const Template of = service().find("ways");
+    const std::string digest = template_digest(of);
+    const auto key = [&](int way) {
+        return of.variant({{"WAY", way}, {"WORK", 1}}).text() + " | n=3000 | " + digest;
+    };
+    write_text(options.journal, "# kiln tuning journal 1: " + service().device().info().name + ", " +
+                                    service().target().arch + "\nok 0.0001 | " + key(2) +
+                                    "\nwrong seen before | " + key(4) + "\nok 0.00001 | " +
+                                    key(3).substr(0, 9));
+    const TuneReport report = tuned(options);
+    const TunedShape& shape = report.shapes.front();
+    EXPECT_EQ(shape.resumed, 2U);
+    EXPECT_EQ(shape.timed, 2U);  // 1 now, 2 then
+    EXPECT_THAT(shape.failures, Contains(Field(&TuneFailure::reason, "seen before")));
+    EXPECT_THAT(shape.failures, Contains(Field(&TuneFailure::reason, HasSubstr("behind the end"))));
+    EXPECT_FALSE(std::filesystem::exists(options.journal)) << "all is tried: it is of no more use";
+
+    write_text(options.journal, "# kiln tuning journal 1: another device, sm_80\n");
+    EXPECT_THROW(tuned(options), UsageError);
+}
+
+TEST_F(TuneHost, AStoppedRunKeepsWhatItHasAndGoesOn) {
+    TuneOptions options;
+    options.fixed = {{"WAY", 1}};
+    options.budget_seconds = 60;
+    options.journal = folder() / "w.journal";
+    std::stop_source stop;
+    options.stop = stop.get_token();
+    options.on_progress = [&](const TuneProgress& progress) {
+        if (progress.done > 0) stop.request_stop();
+    };
+    const TuneReport first = tuned(options);
+    EXPECT_TRUE(first.stopped);
+    EXPECT_THAT(first.wisdom.entries(), SizeIs(1));
+    ASSERT_TRUE(std::filesystem::exists(options.journal));
+    const std::uint64_t timed = first.shapes.front().timed;
+    EXPECT_LT(timed, 3U);
+
+    options.stop = {};
+    options.on_progress = nullptr;
+    options.resume = true;
+    const TuneReport second = tuned(options);
+    EXPECT_EQ(second.shapes.front().resumed, timed);
+    EXPECT_EQ(second.shapes.front().timed, 3U);
+}
+
+TEST_F(TuneHost, TheBudgetIsKept) {
+    TuneOptions options;
+    options.fixed = {{"WAY", 1}, {"T", "double"}};  // which no other test has compiled
+    options.budget_seconds = 0.05;
+    const auto start = std::chrono::steady_clock::now();
+    const TuneReport report = tuned(options);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_THAT(report.shapes.front().best, SizeIs(1)) << "one candidate is tried, however small the budget";
+    EXPECT_LT(report.shapes.front().timed, 3U);
+    EXPECT_LT(took.count(), 60);
+    EXPECT_FALSE(report.stopped);
+}
+
+TEST_F(TuneHost, ShardsCoverEveryCandidateOnce) {
+    const Template of = service().find("ways");
+    TuneOptions options;
+    std::uint64_t legal = 0;
+    const auto all = ordered_candidates(service(), std::span(&of, 1), options, {}, legal);
+    EXPECT_EQ(legal, 15U);
+    for (const std::uint64_t shards : {1, 2, 7, 20}) {
+        std::multiset<std::string> covered;
+        for (std::uint64_t shard = 0; shard < shards; ++shard)
+            for (const Candidate& one :
+                 dealt(ordered_candidates(service(), std::span(&of, 1), options, {}, legal), shard, shards))
+                covered.insert(one.variant.text());
+        EXPECT_EQ(covered.size(), all.size());
+        for (const Candidate& one : all) EXPECT_EQ(covered.count(one.variant.text()), 1U);
+    }
+    options.shard = options.shards = 2;
+    EXPECT_THROW(tuned(options), UsageError);
+}
+
+TEST_F(TuneHost, TheSearchGivesEachCandidateOnceAndFollowsTheBest) {
+    const Template of = service().find("ways");
+    std::uint64_t legal = 0;
+    const auto all = ordered_candidates(service(), std::span(&of, 1), {}, {}, legal);
+    EXPECT_EQ(all.front().variant.values(), of.variant().values()) << "the defaults come first";
+    Search search(all);
+    std::set<std::size_t> seen;
+    while (const auto next = search.next()) {
+        EXPECT_TRUE(seen.insert(*next).second);
+        search.timed(*next, static_cast<double>(1 + *next));
+    }
+    EXPECT_EQ(seen.size(), all.size());
+
+    const auto index = [&](int way, int work) {
+        return static_cast<std::size_t>(
+            std::ranges::find(all, of.variant({{"WAY", way}, {"WORK", work}}).text(),
+                              [](const Candidate& one) { return one.variant.text(); }) -
+            all.begin());
+    };
+    Search other(all);
+    static_cast<void>(other.next());
+    other.timed(index(3, 50), 1);
+    const std::set<std::size_t> beside = {index(2, 50), index(4, 50), index(3, 1), index(3, 400)};
+    EXPECT_TRUE(beside.contains(*other.next()));
+    EXPECT_FALSE(beside.empty());
+}
+
+TEST_F(TuneHost, WhatNobodyChecksIsNotTuned) {
+    const Template of = service().parse(line_template("//@ size n = 10\n//@ output y [n]\n",
+                                                      "int n, float* y", "if (i < n) y[i] = 1;", "free"),
+                                        "free.cu");
+    EXPECT_THROW(static_cast<void>(tune(service(), std::span(&of, 1), {})), UsageError);
+    EXPECT_THROW(static_cast<void>(tune(service(), {}, {})), UsageError);
+}
+
+}  // namespace
+}  // namespace kiln::test

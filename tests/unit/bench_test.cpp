@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is made of measurements: spreads, what must hold, geometric means, PyTorch's lines, pictures; names of suites
+// and comparators that there are not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kiln/bench.h>
+#include <kiln/error.h>
+
+#include "bench/suites.h"
+#include "bench/torch.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+BenchRow row_with(double median, const std::vector<BenchComparison>& comparisons) {
+    BenchRow row;
+    row.problem = "a problem";
+    row.unit = "us";
+    row.kiln = BenchSpread{median, median, median, 1};
+    row.comparisons = comparisons;
+    return row;
+}
+
+BenchComparison ratio_to(const std::string& with, double ratio, std::optional<double> must = {},
+                         std::optional<double> aim = {}) {
+    BenchComparison one;
+    one.with = with;
+    one.ratio = ratio;
+    one.must = must;
+    one.aim = aim;
+    return one;
+}
+
+TEST(BenchSpread, HasTheMedianOfAnyNumberOfSamples) {
+    EXPECT_EQ(spread_of({3, 1, 2}).median, 2);
+    EXPECT_EQ(spread_of({4, 1, 2, 10}).median, 3);
+    EXPECT_EQ(spread_of({4, 1, 2, 10}).min, 1);
+    EXPECT_EQ(spread_of({4, 1, 2, 10}).max, 10);
+    EXPECT_EQ(spread_of({7}).count, 1);
+}
+
+TEST(BenchRow, MeetsWhatEachComparisonMust) {
+    EXPECT_EQ(row_with(1, {ratio_to("x", 0.1)}).meets_must(), std::nullopt);
+    EXPECT_EQ(row_with(1, {ratio_to("x", 0.9, 0.9, 1.1)}).meets_must(), true);
+    EXPECT_EQ(row_with(1, {ratio_to("x", 0.9, 0.9, 1.1)}).meets_aim(), false);
+    EXPECT_EQ(row_with(1, {ratio_to("x", 2, 1), ratio_to("y", 0.89, 0.9)}).meets_must(), false);
+}
+
+TEST(BenchRow, StaysWithinAnAbsoluteLimit) {
+    BenchRow row = row_with(1.4, {});
+    row.most_must = 1.5;
+    row.most_aim = 0.8;
+    EXPECT_EQ(row.meets_must(), true);
+    EXPECT_EQ(row.meets_aim(), false);
+    row.most_must = 1.3;
+    EXPECT_EQ(row.meets_must(), false);
+}
+
+TEST(BenchReport, TellsWhatIsMissedAndWhatIsWrong) {
+    BenchReport report;
+    BenchSuite suite;
+    suite.name = "memory";
+    suite.rows = {row_with(1, {ratio_to("CUB", 0.5, 1.0), ratio_to("copy", 0.95, 0.93)})};
+    suite.means = {{"CUB", 0.5, 0.5, 1, 1.0, 1.02}};
+    report.suites = {suite};
+    EXPECT_THAT(report.missed(), ElementsAre("memory: a problem: 0.5 of CUB, and it must be 1",
+                                             "memory: geometric mean 0.5 of CUB, and it must be 1"));
+    EXPECT_TRUE(report.pass()) << "slow is not wrong";
+    report.suites[0].rows[0].comparisons[0].verified = false;
+    EXPECT_FALSE(report.pass()) << "the comparator's result counts too";
+    report.suites[0].rows[0].comparisons[0].verified = true;
+    EXPECT_TRUE(report.pass());
+    report.suites[0].rows[0].failures = {"it failed"};
+    EXPECT_FALSE(report.pass());
+}
+
+TEST(BenchMean, IsGeometricOverTheRowsThatHaveTheComparator) {
+    BenchSuite suite;
+    suite.rows = {row_with(1, {ratio_to("x", 0.5), ratio_to("y", 7)}), row_with(1, {}),
+                  row_with(1, {ratio_to("x", 2)})};
+    bench::add_mean(suite, "x", 0.95, 1.05);
+    bench::add_mean(suite, "nobody");
+    ASSERT_EQ(suite.means.size(), 1U);
+    EXPECT_DOUBLE_EQ(suite.means[0].ratio, 1);
+    EXPECT_EQ(suite.means[0].least, 0.5);
+    EXPECT_EQ(suite.means[0].rows, 2);
+    EXPECT_EQ(suite.means[0].must, 0.95);
+}
+
+TEST(BenchTorch, LinesBecomeFigures) {
+    std::string version, unavailable;
+    const bench::TorchFigures figures = bench::parse_torch(
+        "PyTorch 2.11.0, CUDA 13.0\n"
+        "softmax 3 4\ttorch\t1.5\t2.25\t3.5\t11\tRIGHT\tsoftmax\n"
+        "attention 1 2 3 64 0\tcuDNN\t1\t2\t3\t5\tWRONG\tcuDNN 91000\n"
+        "attention 1 2 3 64 0\tFlashAttention\terror\tno such kernel\n"
+        "cut short\ttorch\t1\t2\n",
+        version, unavailable);
+    EXPECT_EQ(version, "PyTorch 2.11.0, CUDA 13.0");
+    EXPECT_EQ(unavailable, "");
+    const bench::TorchFigure& softmax = figures.by_problem.at("softmax 3 4").at(0);
+    EXPECT_EQ(softmax.us.median, 2.25);
+    EXPECT_EQ(softmax.us.count, 11);
+    EXPECT_TRUE(softmax.right);
+    const std::vector<bench::TorchFigure>& attention = figures.by_problem.at("attention 1 2 3 64 0");
+    ASSERT_EQ(attention.size(), 2U);
+    EXPECT_FALSE(attention[0].right);
+    EXPECT_EQ(attention[1].error, "no such kernel");
+    EXPECT_THAT(figures.by_problem.at("cut short").at(0).error, HasSubstr("cut short"));
+}
+
+TEST(BenchTorch, AFigureOfItsNameIsHeldToTheAimAndAnErrorIsAFailure) {
+    std::string version, unavailable;
+    const bench::TorchFigures figures = bench::parse_torch(
+        "p\tcuDNN\t1\t2\t3\t5\tRIGHT\t\np\tFlashAttention\t1\t4\t5\t5\tRIGHT\t\np\tthird\terror\tout of "
+        "memory\n",
+        version, unavailable);
+    BenchRow row = row_with(2, {});
+    bench::add_torch(row, figures, "p", "cuDNN", 0.75, 1.05);
+    bench::add_torch(row, figures, "another problem", "cuDNN", 0.75, 1.05);
+    ASSERT_EQ(row.comparisons.size(), 2U);
+    EXPECT_EQ(row.comparisons[0].ratio, 1);
+    EXPECT_EQ(row.comparisons[0].must, 0.75);
+    EXPECT_EQ(row.comparisons[1].ratio, 2);
+    EXPECT_EQ(row.comparisons[1].must, std::nullopt);
+    EXPECT_THAT(row.failures, ElementsAre("third failed: out of memory"));
+}
+
+TEST(BenchTorch, SaysWhyItIsNotThere) {
+    std::string version, unavailable;
+    const bench::TorchFigures figures =
+        bench::parse_torch("unavailable\tNo module named 'torch'\n", version, unavailable);
+    EXPECT_EQ(unavailable, "No module named 'torch'");
+    EXPECT_TRUE(figures.by_problem.empty());
+}
+
+TEST(BenchPicture, ShowsRowsComparatorsAndMeans) {
+    BenchReport report;
+    report.device = "NVIDIA <H200>";
+    BenchSuite suite;
+    suite.name = "skinny";
+    suite.rows = {row_with(1, {ratio_to("cublasLt", 1.25, 1.2)}), row_with(1, {ratio_to("copy", 0.5)}),
+                  row_with(1, {})};
+    suite.rows[2].problem = "without a ratio";
+    bench::add_mean(suite, "cublasLt");
+    const std::string picture = bench_picture(report, suite);
+    for (const char* text :
+         {"<svg", "cublasLt", "copy", "1.25", "geometric mean to cublasLt 1.250", "&lt;H200&gt;"})
+        EXPECT_THAT(picture, HasSubstr(text));
+    EXPECT_THAT(picture, Not(HasSubstr("without a ratio")));
+    suite.rows.clear();
+    EXPECT_THAT(bench_picture(report, suite), HasSubstr("</svg>"));
+}
+
+TEST(BenchNames, ThatThereAreNotAreRefusedWithTheNearest) {
+    const auto message = [](const std::vector<std::string>& suites,
+                            const std::optional<std::vector<std::string>>& compare) -> std::string {
+        BenchOptions options;
+        options.service.backend = Backend::host;
+        options.suites = suites;
+        options.compare = compare;
+        try {
+            run_bench(options);
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "no error";
+    };
+    EXPECT_THAT(message({"gemm-f61"}, {}), HasSubstr("did you mean gemm-f16"));
+    EXPECT_THAT(message({}, {}), HasSubstr("name a suite"));
+    EXPECT_THAT(message({"jit"}, {{"cubals"}}), HasSubstr("did you mean cublas"));
+}
+
+}  // namespace
+}  // namespace kiln
