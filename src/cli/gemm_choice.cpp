@@ -86,7 +86,7 @@ void tune_gemm(Service& service, const Options& options, const Terminal& termina
     tuning.seed = options.seed;
     ProgressBar bar(terminal, "tune");
     tuning.on_progress = [&](const TuneProgress& progress) {
-        bar.update(progress.done, progress.total, progress.failed);
+        bar.update(progress.done, progress.total, progress.failed, progress.seconds_left);
     };
     const TuneReport report = tune(service, contenders(service, chooser, options), tuning);
     Wisdom::store(file, report.wisdom);
