@@ -130,6 +130,8 @@ void Tournament::search(Search& search, Clock::time_point until, Clock::time_poi
     const auto window = static_cast<std::size_t>(parallel_compiles(service_)) + 2;
     std::list<Pending> pending;
     bool more = true;
+    // At least one is to be timed, however small the budget.
+    const auto out_of_time = [&] { return Clock::now() > drained && !entrants_.empty(); };
     while (!stopping()) {
         const auto now = Clock::now();
         while (more && now < until && pending.size() < window) {
@@ -142,10 +144,9 @@ void Tournament::search(Search& search, Clock::time_point until, Clock::time_poi
             pending.push_back({*next, service_.compile_async(candidates_[*next].variant)});
         }
         if (pending.empty()) break;
-        // At least one is to be timed, however small the budget.
-        if (now > drained && !entrants_.empty()) break;
+        if (out_of_time()) break;
         bool any = false;
-        for (auto one = pending.begin(); one != pending.end() && !stopping();) {
+        for (auto one = pending.begin(); one != pending.end() && !stopping() && !out_of_time();) {
             if (one->future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
                 ++one;
                 continue;

@@ -140,7 +140,7 @@ TEST_F(TuneHost, TheBudgetIsKept) {
     const TuneReport report = tuned(options);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     EXPECT_THAT(report.shapes.front().best, SizeIs(1)) << "one candidate is tried, however small the budget";
-    EXPECT_LT(report.shapes.front().timed, 3U);
+    EXPECT_EQ(report.shapes.front().timed, 1U) << "more may have been compiled by then: they come too late";
     EXPECT_LT(took.count(), 60);
     EXPECT_FALSE(report.stopped);
 }
