@@ -102,7 +102,7 @@ Sections relocated(const ElfView& elf) {
     return found;
 }
 
-struct Header {
+struct LineHeader {
     unsigned instruction_bytes = 1;
     int line_base = 0;
     unsigned line_range = 1;
@@ -111,7 +111,7 @@ struct Header {
 };
 
 /// Reads the head of a unit and adds its files behind those that are there; false: it makes no sense.
-bool read_header(Reader& unit, Header& header, std::vector<std::string>& files) {
+bool read_header(Reader& unit, LineHeader& header, std::vector<std::string>& files) {
     const auto version = unit.number<std::uint16_t>();
     if (version < 2 || version > 4) return false;
     const auto length = unit.number<std::uint32_t>();
@@ -145,7 +145,7 @@ bool read_header(Reader& unit, Header& header, std::vector<std::string>& files) 
 /// The state of one program, and the rows it emits into a section of code.
 class Program {
   public:
-    Program(const Header& header, const Sections& sections, const ElfSection& text, std::uint32_t first_file,
+    Program(const LineHeader& header, const Sections& sections, const ElfSection& text, std::uint32_t first_file,
             LineTable& table)
         : header_(header), sections_(sections), text_(text), first_file_(first_file), table_(table) {
         reset();
@@ -247,7 +247,7 @@ class Program {
         caller_ = 0;
     }
 
-    const Header& header_;
+    const LineHeader& header_;
     const Sections& sections_;
     const ElfSection& text_;
     std::uint32_t first_file_;
@@ -271,7 +271,7 @@ LineTable line_table(const ElfView& elf, const ElfSection& text) {
         const auto length = all.number<std::uint32_t>();
         const std::uint64_t offset = all.position();
         Reader unit = all.part(length);
-        Header header;
+        LineHeader header;
         const auto first_file = static_cast<std::uint32_t>(table.files.size());
         if (!read_header(unit, header, table.files)) continue;
         Program(header, sections, text, first_file, table).run(unit, offset);

@@ -82,7 +82,7 @@ constexpr Operation kOperations[] = {
 };
 
 // A lane's access in bits 73 to 75.
-constexpr std::string_view kWidths[] = {".U8", ".S8", ".U16", ".S16", "", ".64", ".128", ".U.128"};
+constexpr std::string_view kWidthNames[] = {".U8", ".S8", ".U16", ".S16", "", ".64", ".128", ".U.128"};
 constexpr int kBytes[] = {1, 1, 2, 2, 4, 8, 16, 16};
 // Of an atomic, the type: U32, S32, U64, F32, a pair of F16, S64, F64, a pair of BF16.
 constexpr int kAtomicBytes[] = {4, 4, 8, 4, 4, 8, 8, 4};
@@ -106,7 +106,7 @@ const Operation* find_operation(const Instruction& instruction) {
 
 std::string name_of(const Operation& operation, const Instruction& instruction) {
     std::string name(operation.name);
-    if (operation.width == Width::named) name += kWidths[instruction.width()];
+    if (operation.width == Width::named) name += kWidthNames[instruction.width()];
     return name;
 }
 

@@ -27,7 +27,7 @@ bool stands_for_language(const Frame& frame) {
     return frame.file.starts_with("kiln/host_") || frame.file.starts_with("kiln/device");
 }
 
-struct Unit {
+struct CompileUnit {
     dwarf::Entry entry{};
     std::string directory;
     std::vector<dwarf::Entry> functions;  // with code
@@ -40,7 +40,7 @@ struct SourceLines::Reader {
     std::vector<char> bytes;  // libelf wants memory that it may write to
     dwarf::ElfHandle elf = nullptr;
     dwarf::Handle handle = nullptr;
-    std::vector<Unit> units;
+    std::vector<CompileUnit> units;
 
     Reader(const dwarf::Api& library, const Bytes& file)
         : api(library),
@@ -54,11 +54,11 @@ struct SourceLines::Reader {
     }
 
     bool open();
-    void collect(Unit& unit, dwarf::Entry parent, int depth);
-    std::string relative(const Unit& unit, const char* path) const;
-    Frame call_of(Unit& unit, dwarf::Entry& inlined) const;
+    void collect(CompileUnit& unit, dwarf::Entry parent, int depth);
+    std::string relative(const CompileUnit& unit, const char* path) const;
+    Frame call_of(CompileUnit& unit, dwarf::Entry& inlined) const;
     std::vector<Frame> frames(std::uint64_t address);
-    int line_of_variable(Unit& unit, dwarf::Entry parent, const std::string& name, int depth);
+    int line_of_variable(CompileUnit& unit, dwarf::Entry parent, const std::string& name, int depth);
 };
 
 bool SourceLines::Reader::open() {
@@ -69,7 +69,7 @@ bool SourceLines::Reader::open() {
     dwarf::UnitHandle unit = nullptr, next = nullptr;
     dwarf::Entry entry{};
     while (api.units(handle, unit, &next, nullptr, nullptr, &entry, nullptr) == 0) {
-        Unit& made = units.emplace_back();
+        CompileUnit& made = units.emplace_back();
         made.entry = entry;
         dwarf::Attribute attribute{};
         if (api.attribute(&made.entry, dwarf::kCompilationDirectory, &attribute) != nullptr) {
@@ -87,7 +87,7 @@ bool SourceLines::Reader::open() {
 }
 
 // Functions lie in the unit itself, and in namespaces and classes.
-void SourceLines::Reader::collect(Unit& unit, dwarf::Entry parent, int depth) {
+void SourceLines::Reader::collect(CompileUnit& unit, dwarf::Entry parent, int depth) {
     constexpr int kDeepest = 64;  // of damaged files
     dwarf::Entry entry{};
     if (depth > kDeepest || api.child(&parent, &entry) != 0) return;
@@ -110,7 +110,7 @@ void SourceLines::Reader::collect(Unit& unit, dwarf::Entry parent, int depth) {
 }
 
 // As #line or #include names it: compilers put the directory in which they run before a name.
-std::string SourceLines::Reader::relative(const Unit& unit, const char* path) const {
+std::string SourceLines::Reader::relative(const CompileUnit& unit, const char* path) const {
     if (path == nullptr) return {};
     std::string name = std::filesystem::path(path).lexically_normal().string();
     const std::string directory = std::filesystem::path(unit.directory).lexically_normal().string();
@@ -120,7 +120,7 @@ std::string SourceLines::Reader::relative(const Unit& unit, const char* path) co
     return name;
 }
 
-Frame SourceLines::Reader::call_of(Unit& unit, dwarf::Entry& inlined) const {
+Frame SourceLines::Reader::call_of(CompileUnit& unit, dwarf::Entry& inlined) const {
     Frame frame;
     dwarf::Attribute attribute{};
     std::uint64_t number = 0;
@@ -138,7 +138,7 @@ Frame SourceLines::Reader::call_of(Unit& unit, dwarf::Entry& inlined) const {
 // The innermost first.
 std::vector<Frame> SourceLines::Reader::frames(std::uint64_t address) {
     std::vector<Frame> found;
-    for (Unit& unit : units) {
+    for (CompileUnit& unit : units) {
         const auto function = std::ranges::find_if(
             unit.functions, [&](dwarf::Entry& entry) { return api.has_code(&entry, address) == 1; });
         if (function == unit.functions.end()) continue;
@@ -169,7 +169,7 @@ std::vector<Frame> SourceLines::Reader::frames(std::uint64_t address) {
     return found;
 }
 
-int SourceLines::Reader::line_of_variable(Unit& unit, dwarf::Entry parent, const std::string& name,
+int SourceLines::Reader::line_of_variable(CompileUnit& unit, dwarf::Entry parent, const std::string& name,
                                           int depth) {
     constexpr int kDeepest = 64;
     dwarf::Entry entry{};
@@ -228,7 +228,7 @@ const SourcePlace& SourceLines::place(std::uint32_t code, std::uint32_t caller) 
 int SourceLines::line_of_variable(const std::string& name) {
     const auto [slot, is_new] = variables_.try_emplace(name, 0);
     if (!is_new || reader_ == nullptr) return slot->second;
-    for (Unit& unit : reader_->units) {
+    for (CompileUnit& unit : reader_->units) {
         slot->second = reader_->line_of_variable(unit, unit.entry, name, 0);
         if (slot->second != 0) break;
     }

@@ -17,7 +17,7 @@ namespace kiln::bench {
 namespace {
 
 constexpr int kWarmUpRounds = 2;  // for the files to be in the page cache
-constexpr int kRounds = 15, kQuickRounds = 5;
+constexpr int kProcessRounds = 15, kQuickProcessRounds = 5;
 constexpr int kColdProcesses = 3;
 constexpr double kMustMs = 1.5, kAimMs = 0.8, kJitify2Ms = 60;
 
@@ -128,7 +128,7 @@ void measure_warm_start(Workbench& bench, BenchSuite& suite) {
         row.variant = variant.text();
 
         std::vector<double> bare;
-        const int rounds = bench.options().rounds.value_or(bench.quick() ? kQuickRounds : kRounds);
+        const int rounds = bench.options().rounds.value_or(bench.quick() ? kQuickProcessRounds : kProcessRounds);
         for (int round = -kWarmUpRounds; round < rounds; ++round) {
             const auto ours =
                 times_of(start_child(bench.options(), {"warm-kiln", backend_name, device, cache}));

@@ -12,7 +12,7 @@
 namespace kiln::bench {
 namespace {
 
-constexpr int kRounds = 40, kQuickRounds = 15, kHostRounds = 2, kWarmUp = 5;
+constexpr int kGraphRounds = 40, kQuickGraphRounds = 15, kRoundsOnHost = 2, kWarmUp = 5;
 constexpr Aim kOneByOne = {1.5, 3.0}, kLibrary = {1.0, 1.3};
 
 struct WayTimes {
@@ -22,7 +22,7 @@ struct WayTimes {
 
 /// Each way `repeats` times in a row, the ways in turns; times are those of one repeat.
 std::vector<WayTimes> wall_times(Workbench& bench, const std::vector<Launch>& ways, int repeats) {
-    const int rounds = !bench.on_gpu() ? kHostRounds : bench.quick() ? kQuickRounds : kRounds;
+    const int rounds = !bench.on_gpu() ? kRoundsOnHost : bench.quick() ? kQuickGraphRounds : kGraphRounds;
     std::vector<WayTimes> times(ways.size());
     for (int round = bench.on_gpu() ? -kWarmUp : 0; round < rounds; ++round) {
         for (std::size_t turn = 0; turn < ways.size(); ++turn) {

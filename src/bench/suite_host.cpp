@@ -15,7 +15,7 @@ namespace kiln::bench {
 namespace {
 
 constexpr int kSize = 1024, kQuickSize = 128;
-constexpr int kRounds = 7, kQuickRounds = 3;
+constexpr int kHostRounds = 7, kQuickHostRounds = 3;
 const std::string kNoCache = "none";  // a word is never empty
 constexpr double kMustOfOpenBlas = 0.25;
 constexpr double kMustGflops = 4;  // of the FP16 tile
@@ -157,7 +157,7 @@ void run_host(Workbench& bench, BenchSuite& suite) {
     add_rows(bench, suite,
              start_child(bench.options(),
                          {"host", std::to_string(small ? kQuickSize : kSize),
-                          std::to_string(bench.options().rounds.value_or(small ? kQuickRounds : kRounds)),
+                          std::to_string(bench.options().rounds.value_or(small ? kQuickHostRounds : kHostRounds)),
                           directory.empty() ? kNoCache : directory.string()},
                          {{"KILN_HOST_THREADS", "1"}}));
     add_mean(suite, "OpenBLAS");

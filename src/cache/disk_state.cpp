@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kFirstLine = "kiln-state 1\n";
+constexpr std::string_view kStateLine = "kiln-state 1\n";
 constexpr std::string_view kChecksum = "checksum ";
 constexpr std::size_t kMaxStateBytes = 65536;
 
@@ -47,7 +47,7 @@ bool read_line(std::string_view text, std::string_view name, Number& value) {
 }  // namespace
 
 std::string state_text(const DiskState& state) {
-    std::string text(kFirstLine);
+    std::string text(kStateLine);
     const auto append = [&](std::string_view name, const std::string& value) {
         text.append(name).append(" ").append(value).append("\n");
     };
@@ -63,7 +63,7 @@ DiskState parse_state(std::string_view text, std::string& reason) {
     reason.clear();
     for (const auto& field : counter_fields()) read_line(text, field.name, state.counters.*field.value);
     const auto last = text.rfind(kChecksum);
-    if (!text.starts_with(kFirstLine))
+    if (!text.starts_with(kStateLine))
         reason = "it does not start like the state of a Kiln cache";
     else if (last == std::string_view::npos ||
              text.substr(last + kChecksum.size()) != checksum_hex(text.substr(0, last)) + "\n")

@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kFirstLine = "#include \"kiln/device.h\"";
+constexpr std::string_view kPreludeLine = "#include \"kiln/device.h\"";
 constexpr std::string_view kLastLine = "#line 1 \"";
 
 struct TypeName {
@@ -65,7 +65,7 @@ std::optional<KeyConstant> read_constant(std::string_view line) {
 KeySource split_source(std::string_view text) {
     const KeySource whole{{}, text};
     KeySource source;
-    if (take_line(text) != kFirstLine) return whole;
+    if (take_line(text) != kPreludeLine) return whole;
     for (;;) {
         const auto line = take_line(text);
         if (!line) return whole;

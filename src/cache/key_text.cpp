@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kFirstLine = "kiln-key 1\n";
+constexpr std::string_view kKeyLine = "kiln-key 1\n";
 
 struct Field {
     std::string_view tag;
@@ -49,8 +49,8 @@ std::optional<Backend> backend_of(std::string_view text) {
 }  // namespace
 
 std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text) {
-    if (!text.starts_with(kFirstLine)) return std::nullopt;
-    text.remove_prefix(kFirstLine.size());
+    if (!text.starts_with(kKeyLine)) return std::nullopt;
+    text.remove_prefix(kKeyLine.size());
     std::vector<Ingredient> ingredients;
     for (const Field& field : kFields) {
         auto value = take_field(text, field.tag);

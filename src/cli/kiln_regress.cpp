@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kManifest = "cache/variants.txt";
 constexpr const char* kBaselines = "cache/baselines";
 
-std::string target_text(const ManifestTarget& target) {
+std::string manifest_target_text(const ManifestTarget& target) {
     return std::string(kiln::name(target.backend)) + ":" + target.arch;
 }
 
@@ -77,7 +77,7 @@ std::string moves_text(const RegressReport& report) {
             // A digest says nothing twice.
             const bool digest = move.what == "ingredients" || move.what.starts_with("result");
             const std::vector<std::string> key = {
-                target_text(result.target), kernel, move.what, digest ? "" : move.was, digest ? "" : move.now,
+                manifest_target_text(result.target), kernel, move.what, digest ? "" : move.was, digest ? "" : move.now,
                 move.fails ? "FAILS" : ""};
             auto& group = alike[key];
             if (group.empty()) order.push_back(key);
@@ -106,7 +106,7 @@ std::string report_text(const RegressReport& report, bool updated, const Termina
     std::string text;
     for (const RegressResult& result : report.results) {
         if (result.failures.empty()) continue;
-        text += result.variant + " (" + target_text(result.target) + ")\n";
+        text += result.variant + " (" + manifest_target_text(result.target) + ")\n";
         for (const std::string& failure : result.failures)
             text += "    " + failure + (failure.ends_with('\n') ? "" : "\n");
     }

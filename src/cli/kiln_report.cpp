@@ -80,7 +80,7 @@ class Targets {
     std::map<std::pair<std::optional<ManifestTarget>, std::string>, Service*> by_name_;
 };
 
-struct Wanted {
+struct WantedVariant {
     Variant variant;
     Service* service;
 };
@@ -105,9 +105,9 @@ std::vector<std::vector<std::string>> grouped(const std::vector<std::string>& wo
     return groups;
 }
 
-void add(std::vector<Wanted>& wanted, std::vector<Variant> variants, Service& service) {
+void add(std::vector<WantedVariant>& wanted, std::vector<Variant> variants, Service& service) {
     for (Variant& variant : variants) {
-        const bool known = std::any_of(wanted.begin(), wanted.end(), [&](const Wanted& one) {
+        const bool known = std::any_of(wanted.begin(), wanted.end(), [&](const WantedVariant& one) {
             return one.service == &service && one.variant == variant;
         });
         if (!known) wanted.push_back({std::move(variant), &service});
@@ -117,7 +117,7 @@ void add(std::vector<Wanted>& wanted, std::vector<Variant> variants, Service& se
                          " variants, which nobody reads side by side; name fewer values.");
 }
 
-void add_manifest(std::vector<Wanted>& wanted, const Manifest& manifest, Targets& targets) {
+void add_manifest(std::vector<WantedVariant>& wanted, const Manifest& manifest, Targets& targets) {
     for (const ManifestLine& line : manifest.lines) {
         std::vector<std::optional<ManifestTarget>> of_line(line.targets.begin(), line.targets.end());
         if (of_line.empty()) of_line.emplace_back(std::nullopt);
@@ -132,8 +132,8 @@ void add_manifest(std::vector<Wanted>& wanted, const Manifest& manifest, Targets
     }
 }
 
-std::vector<Wanted> wanted_variants(const Call& call, Targets& targets) {
-    std::vector<Wanted> wanted;
+std::vector<WantedVariant> wanted_variants(const Call& call, Targets& targets) {
+    std::vector<WantedVariant> wanted;
     for (const std::vector<std::string>& group : grouped(call.words)) {
         Service& service = targets.of(group[0], std::nullopt);
         add(wanted, chosen_variants(service.find(group[0]), std::span(group).subspan(1)), service);
@@ -181,13 +181,13 @@ std::string command_of(const Call& call, const Targets& targets, const std::stri
     return command;
 }
 
-std::string machine_text(const std::vector<Wanted>& wanted) {
+std::string machine_text(const std::vector<WantedVariant>& wanted) {
     utsname system{};
     std::string text;
     if (uname(&system) == 0) text = std::string(system.sysname) + " " + system.machine + ", ";
     const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
     text += std::to_string(cores) + (cores == 1 ? " core" : " cores");
-    for (const Wanted& one : wanted) {
+    for (const WantedVariant& one : wanted) {
         if (!one.service->has_device() || one.service->backend() == Backend::host) continue;
         return text + ", " + one.service->device().info().name;
     }
@@ -203,7 +203,7 @@ std::string now_text() {
     return text;
 }
 
-std::optional<double> measured_ms(const Wanted& wanted, const AnalyzeOptions& options) {
+std::optional<double> measured_ms(const WantedVariant& wanted, const AnalyzeOptions& options) {
     RunOptions run;
     run.sizes = options.sizes;
     run.test_sizes = options.test_sizes;
@@ -233,10 +233,10 @@ int report(const Call& call) {
 
     Warnings warnings(call.terminal);
     Targets targets(call, warnings);
-    const std::vector<Wanted> wanted = wanted_variants(call, targets);
+    const std::vector<WantedVariant> wanted = wanted_variants(call, targets);
     std::map<Service*, std::unique_ptr<Analyzer>> analyzers;
     std::vector<ReportItem> items;
-    for (const Wanted& one : wanted) {
+    for (const WantedVariant& one : wanted) {
         auto& analyzer = analyzers[one.service];
         if (!analyzer) analyzer = std::make_unique<Analyzer>(*one.service);
         const Progress progress(call.terminal, "analysing " + std::to_string(items.size() + 1) + " of " +

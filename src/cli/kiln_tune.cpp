@@ -21,7 +21,7 @@ namespace kiln::cli {
 namespace {
 
 /// What the words of the command line mean.
-struct Wanted {
+struct TuneTask {
     std::vector<std::string> templates;
     std::vector<std::string> values;  ///< NAME=VALUE
     std::vector<Sizes> shapes;
@@ -34,9 +34,9 @@ bool is_size(const Catalogue& catalogue, const std::vector<std::string>& templat
     });
 }
 
-Wanted wanted(const Call& call) {
+TuneTask wanted(const Call& call) {
     const Catalogue catalogue(call.options.template_directories);
-    Wanted result;
+    TuneTask result;
     for (const std::string& word : call.words)
         if (word.find('=') == std::string::npos) result.templates.push_back(word);
     if (result.templates.empty())
@@ -138,7 +138,7 @@ std::vector<Template> templates_of(const Service& service, const std::vector<std
 }  // namespace
 
 int tune_templates(const Call& call) {
-    const Wanted what = wanted(call);
+    const TuneTask what = wanted(call);
     TuneOptions options;
     options.shapes = what.shapes;
     if (call.has("budget")) options.budget_seconds = parse_seconds("--budget", call.value("budget"));

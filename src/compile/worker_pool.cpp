@@ -28,7 +28,7 @@ namespace {
 
 // These change what is compiled, past the key. (hipRTC takes the device libraries from within libamd_comgr,
 // unless one of these points to others.)
-constexpr auto kMeddlingVariables = std::to_array<const char*>(
+constexpr auto kVariablesOfHipRtc = std::to_array<const char*>(
     {"HIPRTC_COMPILE_OPTIONS_APPEND", "HIPRTC_LINK_OPTIONS_APPEND", "AMD_COMGR_SAVE_TEMPS",
      "AMD_COMGR_REDIRECT_LOGS", "AMD_COMGR_EMIT_VERBOSE_LOGS", "ROCM_PATH", "HIP_PATH", "HIP_DEVICE_LIB_PATH",
      "LLVM_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"});
@@ -61,7 +61,7 @@ struct WorkerPool::Worker {
         setup.arguments = {program, scratch.string()};
         setup.directory = scratch;
         setup.environment = {{"TMPDIR", scratch.string()}};
-        setup.unset_environment.assign(kMeddlingVariables.begin(), kMeddlingVariables.end());
+        setup.unset_environment.assign(kVariablesOfHipRtc.begin(), kVariablesOfHipRtc.end());
         setup.memory_bytes = memory_bytes;
         return setup;
     }

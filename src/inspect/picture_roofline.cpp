@@ -14,7 +14,7 @@
 namespace kiln::inspect {
 namespace {
 
-constexpr double kWidth = 520, kHeight = 420;
+constexpr double kRooflineWidth = 520, kRooflineHeight = 420;
 constexpr double kLeft = 58, kRight = 508, kTop = 34, kBottom = 366;
 constexpr double kMarker = 9;  // radius
 constexpr Unit kUnits[] = {Unit::fma_f32, Unit::fma_f16, Unit::fma_f64, Unit::matrix_f16};
@@ -309,7 +309,7 @@ std::optional<Picture> roofline_picture(std::span<const ReportItem> items) {
     }
     const Axis x{least_x, most_x, kLeft, kRight, true};
     const Axis y{least_y, most_y, kBottom, kTop, true};
-    Picture picture{Svg(kWidth, kHeight), "Roofline", description_of(items, labels_of(items))};
+    Picture picture{Svg(kRooflineWidth, kRooflineHeight), "Roofline", description_of(items, labels_of(items))};
     draw_axes(picture.svg, x, y, "flops per byte of device memory", "TFLOP/s", x.ticks(), y.ticks());
     // The points have their places, and everything else gives way.
     Taken taken;

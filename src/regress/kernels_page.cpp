@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kResourcesOf = "sm_90a";
 
-std::string shown(double value) {
+std::string cell_text(double value) {
     char text[32];
     std::snprintf(text, sizeof text,
                   value >= 100 || value == 0 ? "%.0f"
@@ -49,7 +49,7 @@ std::string resources_text(const Baseline& of, std::size_t dynamic_shared_bytes)
 }
 
 std::string speed_text(const Speed& speed, bool is_older) {
-    std::string text = speed.times_naive ? shown(*speed.times_naive) + " x naive" : "";
+    std::string text = speed.times_naive ? cell_text(*speed.times_naive) + " x naive" : "";
     if (speed.share) {
         char percent[16];
         std::snprintf(percent, sizeof percent, "%.0f%%", *speed.share * 100);
@@ -105,7 +105,7 @@ std::string row_text(const Template& of, Row row) {
     for (const std::string& target : row.run) row.compiled.erase(target);
     return "| `" + of.name() + "` | " + of.summary() + " | " + joined(row.run) + " | " +
            joined(row.compiled) + " | " + std::to_string(row.variants.size()) + " | " +
-           (row.has_worst ? shown(row.worst) : "-") + " | " + row.resources + " | " + row.speed + " |\n";
+           (row.has_worst ? cell_text(row.worst) : "-") + " | " + row.resources + " | " + row.speed + " |\n";
 }
 
 }  // namespace

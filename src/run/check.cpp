@@ -21,7 +21,7 @@ namespace {
 constexpr double kMostFullMs = 5000;
 constexpr double kMostSampleMs = 10000;
 constexpr std::size_t kLeastSample = 1024;
-constexpr std::int64_t kGrain = 1 << 15;
+constexpr std::int64_t kCheckGrain = 1 << 15;
 
 std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::int64_t>& extents) {
     std::vector<std::int64_t> index(extents.size());
@@ -114,7 +114,7 @@ class Comparison {
         reference_.evaluate(which, expected_.data(), bound_.data());
         std::mutex mutex;
         parallel_for(
-            static_cast<std::int64_t>(which.size()), kGrain, [&](std::int64_t begin, std::int64_t end) {
+            static_cast<std::int64_t>(which.size()), kCheckGrain, [&](std::int64_t begin, std::int64_t end) {
                 Tally tally;
                 for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
                     tally.add(which[i], judged<T>(wide(found[i]), expected_[i], bound_[i], exact_));

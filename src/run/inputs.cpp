@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kGrain = 1 << 16;
+constexpr std::int64_t kInputGrain = 1 << 16;
 
 /// Floats in [-1, 1); of integers and bool every value.
 template <class T>
@@ -65,7 +65,7 @@ void check_holds(const Tensor& tensor, std::int64_t low, std::int64_t high) {
 /// to[i] = element(first + i)
 template <class T, class Element>
 void fill(T* to, std::int64_t first, std::int64_t count, const Element& element) {
-    parallel_for(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(count, kInputGrain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) to[i] = element(static_cast<std::uint64_t>(first + i));
     });
 }

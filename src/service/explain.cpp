@@ -69,9 +69,9 @@ std::size_t count_missing(const std::vector<KeyConstant>& of, const std::vector<
 }
 
 // What was wanted, with its source taken apart once for all comparisons.
-class Wanted {
+class WantedKernel {
   public:
-    explicit Wanted(const std::string& text)
+    explicit WantedKernel(const std::string& text)
         : text_(text),
           parts_(take_apart(text)),
           source_(parts_ ? split_source(parts_->source) : KeySource{}) {}
@@ -105,7 +105,7 @@ class Wanted {
 // The nearest entries seen so far, nearest first; of two that are equally near, the one seen first.
 class Nearest {
   public:
-    explicit Nearest(const Wanted& wanted) : wanted_(wanted) {}
+    explicit Nearest(const WantedKernel& wanted) : wanted_(wanted) {}
 
     void offer(const std::string& digest, std::string_view text) {
         const auto distance = wanted_.distance(text);
@@ -151,7 +151,7 @@ class Nearest {
         return std::pair(one.other_backend, one.constants) > std::pair(other.other_backend, other.constants);
     }
 
-    const Wanted& wanted_;
+    const WantedKernel& wanted_;
     std::vector<Candidate> kept_;
 };
 
@@ -210,7 +210,7 @@ Explanation explain_key(const BuildKey& key, const CacheSetup& setup) {
         if (look(explanation, Origin::remote, std::move(lookup), setup.remote->problem())) return explanation;
     }
 
-    const Wanted wanted(key.text);
+    const WantedKernel wanted(key.text);
     Nearest nearest(wanted);
     if (setup.disk) search_disk(*setup.disk, nearest);
     for (const auto& pack : setup.seeds) search_pack(pack, nearest);

@@ -19,7 +19,7 @@ namespace {
 constexpr double kSearchShare = 0.7, kDrainShare = 0.8, kCompareShare = 0.92;
 constexpr std::chrono::milliseconds kPoll{2};
 constexpr int kFirstLaunches = 3;
-constexpr double kHopeless = 2.5;  // times the best: one launch has told enough
+constexpr double kHopelessTimes = 2.5;  // times the best: one launch has told enough
 constexpr int kRoundLaunches = 4;  // of the first round; twice as many in each further one
 constexpr int kFinalLaunches = 30;
 
@@ -192,7 +192,7 @@ void Tournament::enter(Search& search, std::size_t index, std::future<Compiled> 
         best = best == 0 ? other.median_ms : std::min(best, other.median_ms);
     for (int i = 0; i < kFirstLaunches; ++i) {
         entrant.times_ms.push_back(arena_.time_ms(entrant.kernel, candidate.problem));
-        if (best > 0 && entrant.times_ms.back() > kHopeless * best) break;
+        if (best > 0 && entrant.times_ms.back() > kHopelessTimes * best) break;
     }
     entrant.median_ms = std::max(median(entrant.times_ms), 1e-6);
     progress_.best_ms = best == 0 ? entrant.median_ms : std::min(best, entrant.median_ms);

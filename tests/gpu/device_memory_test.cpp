@@ -103,7 +103,7 @@ constexpr long long kSlowCycles = 200'000'000;  // about a tenth of a second
 TEST_F(DeviceMemoryTest, CopiesAndFillsWaitForLaunchesOnAnyStream) {
     const auto module = load("slow", kSlow);
     Array<int> out(driver_, std::vector<int>{-1});
-    const Stream other(driver_);
+    const OwnedStream other(driver_);
     for (int i = 0; i < 3; ++i) {
         launch(*module, {}, i % 2 == 0 ? *stream_ : other, kSlowCycles, out.data(), i);
         EXPECT_EQ(out.values()[0], i);

@@ -144,7 +144,7 @@ TEST_F(DeviceModuleTest, ManyThreadsRaiseTheMarkAndLaunchAtOnce) {
         threads.emplace_back([&, t] {
             try {
                 const std::size_t bytes = sizes[t % 2];
-                const Stream stream(driver_);
+                const OwnedStream stream(driver_);
                 Array<unsigned long long> out(driver_, std::vector<unsigned long long>{0});
                 constexpr unsigned kLaunches = 200;
                 for (unsigned i = 0; i < kLaunches; ++i) {

@@ -46,13 +46,13 @@ class Array {
     T* data_;
 };
 
-class Stream {
+class OwnedStream {
   public:
-    explicit Stream(std::shared_ptr<Driver> driver)
+    explicit OwnedStream(std::shared_ptr<Driver> driver)
         : driver_(std::move(driver)), handle_(driver_->create_stream()) {}
-    ~Stream() { driver_->destroy_stream(handle_); }
-    Stream(const Stream&) = delete;
-    Stream& operator=(const Stream&) = delete;
+    ~OwnedStream() { driver_->destroy_stream(handle_); }
+    OwnedStream(const OwnedStream&) = delete;
+    OwnedStream& operator=(const OwnedStream&) = delete;
 
     void* handle() const { return handle_; }
     void synchronize() const { driver_->synchronize(handle_); }
@@ -64,7 +64,7 @@ class Stream {
 
 /// launch(module, shape, stream, a, b, c): the arguments as the kernel declares them.
 template <class... Arguments>
-void launch(const Module& module, const LaunchShape& shape, const Stream& stream, Arguments... arguments) {
+void launch(const Module& module, const LaunchShape& shape, const OwnedStream& stream, Arguments... arguments) {
     void* pointers[] = {static_cast<void*>(&arguments)...};
     module.launch(shape, pointers, stream.handle());
 }
@@ -76,7 +76,7 @@ class DeviceTest : public ::testing::Test {
         const bool found = !list_cuda_devices(&reason).empty();
         KILN_REQUIRE_OR_SKIP("gpu", found, reason);
         driver_ = open_cuda_device(0);
-        stream_ = std::make_unique<Stream>(driver_);
+        stream_ = std::make_unique<OwnedStream>(driver_);
     }
 
     Binary compile(const std::string& entry, const std::string& body, std::string arch = {}) {
@@ -93,7 +93,7 @@ class DeviceTest : public ::testing::Test {
     int major() const { return std::stoi(driver_->info().arch.substr(3)) / 10; }
 
     std::shared_ptr<Driver> driver_;
-    std::unique_ptr<Stream> stream_;
+    std::unique_ptr<OwnedStream> stream_;
 
   private:
     Target target(std::string arch) const { return {Backend::cuda, std::move(arch), driver_->info().limits}; }
