@@ -25,11 +25,24 @@ constexpr double kBlockMs = 0.0012;
 // What all multiprocessors together read of the L2 cache, over what they read of memory. 700 TFLOP/s with tiles of 128
 // x 256 need 8.2 TB/s on an H200, whose memory has 4.8.
 constexpr double kL2OverMemory = 1.8;
-constexpr double kRingBytes = 160 * 1024;  // under way, that cover the latency of a multiprocessor's copies
 constexpr double kSpareRegisters = 40;     // addresses, operands
-constexpr double kFmaShare = 0.92, kMmaShare = 0.80, kWgmmaShare = 0.85;  // of the peak, at best
+constexpr double kFmaShare = 0.92, kMmaShare = 0.80;  // of the peak, at best
 // mma.sync reaches this part of the warpgroup instructions' peak on the architectures that have those.
 constexpr double kMmaOfWgmma = 0.64;
+// Of warpgroup instructions fed by TMA; fitted to the times of 2233 variants for nine shapes on an H200. Of each
+// shape's variants the one that they put first is 3 % slower than the best (geometric mean; 10 % at most).
+constexpr double kWgmmaShare = 0.84;      // of the peak, for wide tiles
+constexpr double kWgmmaColumns = 5.6;     // a step takes as long as one with that many columns more
+constexpr double kOneWarpgroup = 0.875;   // of that rate, where nobody multiplies while it waits
+constexpr double kShortTurns = 0.8;       // likewise, where two take turns of 64 rows
+constexpr double kCopyMs = 0.0007;        // from the start of a stage's copies until they have landed
+constexpr double kClusterCopies = 0.38;   // more of that for each further block that shares them
+constexpr double kTmaOverMemory = 5.5;    // what all multiprocessors read of the L2 cache by TMA
+constexpr double kSplitLines = 2.6;       // times as long, where a tile's rows of 128 bytes lie in two lines each
+constexpr double kStores = 4;             // times as long as reading as many bytes
+constexpr double kWgmmaLaunchMs = 0.0039, kWgmmaTileMs = 0.00007;
+// Clusters of 4 leave multiprocessors of a group idle: of a grid that fills the device, some wait for others.
+constexpr double kWideClusters = 1.25;
 constexpr double kBytesInFlight = 48 * 1024;  // that keep an H200's memory busy, per multiprocessor
 
 std::int64_t whole(const Variant& variant, std::string_view name, std::int64_t otherwise) {
@@ -45,6 +58,9 @@ bool flag(const Variant& variant, std::string_view name) {
 bool includes(const Source& source, std::string_view header) {
     return std::ranges::any_of(source.headers, [&](const Header& one) { return one.name == header; });
 }
+
+constexpr double kOperandBytes = 2;
+constexpr std::int64_t kLineElements = 64;  // of a line of the L2 cache
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
@@ -64,6 +80,14 @@ struct Model::Launch {
     double blocks = 0;
     double threads = 0;
     double element_bytes = 0;  ///< of the first input
+};
+
+/// How a product is shared out to blocks.
+struct Model::Tiling {
+    double bm = 0, bn = 0;
+    double tiles = 0;
+    double parts = 1;  ///< of the sums of a tile, each computed by another block
+    double depth = 0;  ///< steps of k of a part
 };
 
 Model::Model(const Machine& machine, const Template& of) : machine_(machine) {
@@ -141,9 +165,8 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
     const double depth = ceil_div(ceil_div(size("k"), bk), parts) * bk;
     const double pieces = tiles * parts;
 
-    const double multiplying =
-        engine_ == Engine::wgmma && launch.threads > 128 ? launch.threads - 128 : launch.threads;
-    const double sums = bm * bn / multiplying;
+    if (engine_ == Engine::wgmma) return wgmma_ms(variant, problem, {bm, bn, tiles, parts, depth});
+    const double sums = bm * bn / launch.threads;
     int at_once = blocks_at_once(
         variant, static_cast<int>(std::min(
                      {255.0, sums + kSpareRegisters,
@@ -159,41 +182,68 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
         share *= tm * tn / (tm * tn + (tm + tn) / std::max(width, 1.0) + 1.5);
     } else {
         tflops = machine_.matrix_tflops;
-        if (engine_ == Engine::wgmma) {
-            share = kWgmmaShare * bn / (bn + 16);
-        } else {
-            const double wm = value("WM", whole(variant, "ROWS", 32)), wn = value("WN", 32);
-            const bool is_half_speed =
-                machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
-            share = (is_half_speed ? kMmaOfWgmma : kMmaShare) * wm * wn / (wm * wn + 16 * (wm + wn) / 2);
-        }
+        const double wm = value("WM", whole(variant, "ROWS", 32)), wn = value("WN", 32);
+        const bool is_half_speed =
+            machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
+        share = (is_half_speed ? kMmaOfWgmma : kMmaShare) * wm * wn / (wm * wn + 16 * (wm + wn) / 2);
     }
     // Few warps leave latencies uncovered.
     const double warps =
         most_resident * launch.threads / static_cast<double>(machine_.target.limits.warp_size);
-    if (engine_ != Engine::wgmma) share *= std::min(1.0, std::pow(warps / 8, 0.5));
+    share *= std::min(1.0, std::pow(warps / 8, 0.5));
     if (engine_ == Engine::mma)
         share *= std::min(1.0, 0.55 + 0.15 * value("STAGES", 1) * std::min(most_resident, 2.0));
-    if (engine_ == Engine::wgmma) {
-        const double ring = most_resident * static_cast<double>(variant.dynamic_shared_bytes());
-        share *= std::min(1.0, 0.6 + 0.4 * ring / kRingBytes);
-    }
-    const bool alternates = flag(variant, "PINGPONG");  // one warpgroup stores while another multiplies
 
     const double flops_per_ms = tflops * 1e9 / multiprocessors * share;
     const double l2_bytes_per_ms = machine_.memory_gbps * 1e6 * kL2OverMemory / multiprocessors;
     const double compute = 2 * bm * bn * depth / flops_per_ms;
-    const double cluster_m = value("CLUSTER", 1), cluster_n = value("CLUSTER_N", 1);
-    const double traffic = (bm / cluster_n + bn / cluster_m) * depth * launch.element_bytes / l2_bytes_per_ms;
+    const double traffic = (bm + bn) * depth * launch.element_bytes / l2_bytes_per_ms;
     // Both at once, and each in the other's way where they take about as long.
-    const double product = std::pow(std::pow(compute, 4) + std::pow(traffic, 4), 0.25) *
-                           (1 + 0.05 * (cluster_m * cluster_n - 1));
-    const double store = bm * bn * 4 / l2_bytes_per_ms * (parts > 1 ? 3 : 1) * (alternates ? 0.3 : 1);
+    const double product = std::pow(std::pow(compute, 4) + std::pow(traffic, 4), 0.25);
+    const double store = bm * bn * 4 / l2_bytes_per_ms * (parts > 1 ? 3 : 1);
     const double rounds = ceil_div(pieces, multiprocessors);  // of pieces on the busiest multiprocessor
-    const double busy =
-        rounds * product + ceil_div(rounds, most_resident) * (store + (alternates ? 0.3 : 1) * kBlockMs);
+    const double busy = rounds * product + ceil_div(rounds, most_resident) * (store + kBlockMs);
     const double memory = static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87);
     return std::max(busy, memory) + kLaunchMs;
+}
+
+// A ring of tiles that TMA fills and warpgroups empty; blocks stay for several tiles.
+double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Tiling& tiling) const {
+    const auto value = [&](const char* name, std::int64_t otherwise) {
+        return static_cast<double>(whole(variant, name, otherwise));
+    };
+    const double multiprocessors = static_cast<double>(machine_.multiprocessors);
+    const double down = value("CLUSTER", 1), right = value("CLUSTER_N", 1), sharers = down * right;
+    const double stages = value("STAGES", 4), step = value("BK", 64);
+    const double blocks = std::min(value("BLOCKS", 1), static_cast<double>(blocks_at_once(variant, 0)));
+    const bool alternates = flag(variant, "PINGPONG");  // one warpgroup stores while another multiplies
+
+    const double places = std::max(std::floor(multiprocessors / sharers), 1.0) * sharers * blocks;
+    const double pieces = ceil_div(tiling.tiles, sharers) * sharers * tiling.parts;
+    const double rounds = ceil_div(pieces, places);
+    const double beside = std::clamp(pieces / multiprocessors, 1.0, blocks);  // on one multiprocessor
+
+    double share = kWgmmaShare * tiling.bn / (tiling.bn + kWgmmaColumns);
+    if (tiling.bm <= 64) share *= alternates ? kShortTurns : blocks == 1 ? kOneWarpgroup : 1;
+    const double compute =
+        2 * tiling.bm * tiling.bn * step / (machine_.matrix_tflops * 1e9 / multiprocessors * share) * beside;
+    const double l2_bytes_per_ms = machine_.memory_gbps * 1e6 * kTmaOverMemory / multiprocessors;
+    const auto lines = [&](const char* row) {
+        const auto size = problem.sizes.find(row);
+        return size == problem.sizes.end() || size->second % kLineElements == 0 ? 1 : kSplitLines;
+    };
+    const double traffic = (tiling.bm / right * lines("k") + tiling.bn / down * lines("n")) * step *
+                           kOperandBytes / l2_bytes_per_ms * beside;
+    // While one stage is multiplied the copies of the others are under way.
+    const double copies = kCopyMs * (1 + kClusterCopies * (sharers - 1)) / std::max(stages - 1, 1.0);
+    const double product =
+        std::pow(std::pow(compute, 4) + std::pow(traffic, 4) + std::pow(copies, 4), 0.25) * tiling.depth / step;
+    const double store =
+        tiling.bm * tiling.bn * 4 / l2_bytes_per_ms * kStores * (tiling.parts > 1 ? 3 : 1) + kWgmmaTileMs;
+    double busy = alternates ? rounds * product + store : rounds * (product + store);
+    if (sharers > 2 && pieces > 0.9 * places) busy *= kWideClusters;
+    const double memory = static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87);
+    return std::max(busy, memory) + kWgmmaLaunchMs + kCopyMs;
 }
 
 double Model::plain_ms(const Variant& variant, const Problem& problem, const Launch& launch) const {

@@ -42,7 +42,9 @@ class Model {
 
   private:
     struct Launch;
+    struct Tiling;
     double tile_ms(const Variant& variant, const Problem& problem, const Launch& launch) const;
+    double wgmma_ms(const Variant& variant, const Problem& problem, const Tiling& tiling) const;
     double plain_ms(const Variant& variant, const Problem& problem, const Launch& launch) const;
     int blocks_at_once(const Variant& variant, int registers) const;
 

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The analytic model beside times that were measured.
+#include "tune/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "tune_support.h"
+
+namespace kiln::test {
+namespace {
+
+struct Timed {
+    Variant variant;
+    Problem problem;
+    double measured_ms;
+    double model_ms;
+};
+
+Service& h200() {
+    static Service service([] {
+        ServiceOptions options;
+        options.backend = Backend::cuda;
+        options.arch = "sm_90a";
+        options.compile_only = true;
+        options.cache.enabled = false;
+        return options;
+    }());
+    return service;
+}
+
+/// By shape.
+std::map<std::string, std::vector<Timed>> measured_products() {
+    const Template of = h200().find("gemm_wgmma");
+    const Machine machine(h200().target(), "NVIDIA H200");
+    const Model model(machine, of);
+    std::ifstream file(std::string(std::getenv("KILN_TEST_SOURCE_DIR")) + "/tests/tune/data/h200_gemm_wgmma.txt");
+    std::map<std::string, std::vector<Timed>> products;
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with('#')) continue;
+        std::istringstream words(line);
+        std::int64_t m = 0, n = 0, k = 0, bm = 0, bn = 0, stages = 0, down = 0, right = 0, blocks = 0, group = 0;
+        double ms = 0;
+        bool alternates = false;
+        words >> m >> n >> k >> ms >> bm >> bn >> stages >> down >> right >> alternates >> blocks >> group;
+        EXPECT_TRUE(words) << line;
+        const Variant variant = of.variant({{"BM", bm},
+                                            {"BN", bn},
+                                            {"STAGES", stages},
+                                            {"CLUSTER", down},
+                                            {"CLUSTER_N", right},
+                                            {"PINGPONG", alternates},
+                                            {"BLOCKS", blocks},
+                                            {"GROUP", group}});
+        const Problem problem = variant.problem({{"m", m}, {"n", n}, {"k", k}});
+        products[std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k)].push_back(
+            {variant, problem, ms, model.ms(variant, problem).value_or(1e9)});
+    }
+    return products;
+}
+
+double best_ms(const std::vector<Timed>& variants) {
+    return std::ranges::min(variants, {}, &Timed::measured_ms).measured_ms;
+}
+
+/// Spearman's: 1 where both put all in the same order, about 0 where they have nothing in common.
+double rank_correlation(std::vector<Timed> variants) {
+    const auto count = static_cast<double>(variants.size());
+    std::ranges::sort(variants, {}, &Timed::measured_ms);
+    std::vector<std::size_t> order(variants.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return variants[i].model_ms; });
+    double squares = 0;
+    for (std::size_t i = 0; i < order.size(); ++i)
+        squares += std::pow(static_cast<double>(i) - static_cast<double>(order[i]), 2);
+    return 1 - 6 * squares / (count * (count * count - 1));
+}
+
+TEST(TuneModel, PutsMeasuredProductsInTheirOrder) {
+    const auto products = measured_products();
+    ASSERT_EQ(products.size(), 9U);
+    double slower = 0;
+    for (const auto& [shape, variants] : products) {
+        const Timed& first = std::ranges::min(variants, {}, &Timed::model_ms);
+        const double ratio = first.measured_ms / best_ms(variants);
+        EXPECT_LT(ratio, 1.1) << shape << ": " << first.variant.text();
+        EXPECT_GT(rank_correlation(variants), 0.7) << shape;
+        EXPECT_NEAR(first.model_ms / first.measured_ms, 1, 0.15) << shape;
+        slower += std::log(ratio);
+    }
+    EXPECT_LT(std::exp(slower / static_cast<double>(products.size())), 1.04);
+}
+
+TEST(TuneModel, WhatIsChosenWithoutWisdomIsAmongTheFastest) {
+    const Template of = h200().find("gemm_wgmma");
+    const Chooser chooser(h200(), Wisdom{});
+    int known = 0;
+    for (const auto& [shape, variants] : measured_products()) {
+        const Choice choice = chooser.choose(of, {}, variants.front().problem.sizes);
+        ASSERT_EQ(choice.origin, ChoiceOrigin::model);
+        const auto found = std::ranges::find(variants, choice.variant, &Timed::variant);
+        if (found == variants.end()) continue;  // nobody timed it
+        ++known;
+        EXPECT_LT(found->measured_ms / best_ms(variants), 1.1) << shape << ": " << choice.variant.text();
+    }
+    EXPECT_GE(known, 4);
+}
+
+}  // namespace
+}  // namespace kiln::test
