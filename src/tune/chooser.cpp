@@ -44,6 +44,9 @@ const std::vector<std::vector<std::string>> kMoves = {{"BM", "BN"},
                                                       {"ITEMS"},
                                                       {"THREADS"}};
 
+const std::vector<std::vector<std::string>> kHostMoves = {
+    {"BM", "BN"}, {"BK"}, {"BK", "BUFFERS"}, {"TM", "TN", "VEC", "PAD"}};
+
 std::int64_t alignment(std::int64_t size) {
     std::int64_t power = 1;
     while (power < kAlignment && size % (2 * power) == 0) power *= 2;
@@ -206,11 +209,11 @@ struct Chooser::State {
         const Model model(machine, one.of);
         Variant best = one.start;
         double best_ms = model.ms(best, one.problem).value_or(kUnfit);
-        if (service.backend() == Backend::host) return {best, best_ms};
+        const bool on_host = service.backend() == Backend::host;
         for (int step = 0; step < kMostSteps; ++step) {
             std::optional<Variant> better;
             double better_ms = best_ms * kWorthwhile;
-            for (const std::vector<std::string>& move : kMoves) {
+            for (const std::vector<std::string>& move : on_host ? kHostMoves : kMoves) {
                 Values fixed = best.values();
                 bool moves = false;
                 for (const std::string& name : move)

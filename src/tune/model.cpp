@@ -59,6 +59,15 @@ bool includes(const Source& source, std::string_view header) {
     return std::ranges::any_of(source.headers, [&](const Header& one) { return one.name == header; });
 }
 
+// Of the host, in cycles: about what gemm_tiled for float takes on x86-64 with GCC.
+constexpr double kHostVector = 4;       // elements of a vector; two of them per cycle where they lie side by side
+constexpr double kHostLatency = 4;      // of a multiply-add
+constexpr double kHostConversion = 2;   // of an element to float
+constexpr double kHostBarriers = 200;   // two of them, with two changes of threads
+constexpr double kHostAsync = 4, kHostMatrix = 40;  // what is emulated takes so much longer
+constexpr double kHostCyclesPerMs = 2.5e6;
+constexpr double kAsDefault = 0.001;    // of alike variants the one nearest to the defaults
+
 constexpr double kOperandBytes = 2;
 constexpr std::int64_t kLineElements = 64;  // of a line of the L2 cache
 
@@ -95,12 +104,12 @@ Model::Model(const Machine& machine, const Template& of) : machine_(machine) {
         return std::ranges::any_of(of.sizes(), [&](const SizeArgument& size) { return size.name == name; });
     };
     has_tiles_ = has_size("m") && has_size("n") && has_size("k");
-    if (machine_.target.backend == Backend::host) return;
     try {
         const Source source = of.variant().source(machine_.target.backend);
         engine_ = includes(source, "kiln/wgmma.h")                                    ? Engine::wgmma
                   : includes(source, "kiln/mma.h") || includes(source, "kiln/mfma.h") ? Engine::mma
                                                                                       : Engine::fma;
+        copies_alone_ = includes(source, "kiln/async.h");
     } catch (const VariantError&) {
         // Its defaults are not for this target; some of its variants may be.
     }
@@ -108,7 +117,8 @@ Model::Model(const Machine& machine, const Template& of) : machine_(machine) {
 
 std::optional<double> Model::ms(const Variant& variant, const Problem& problem) const {
     const int distance = distance_from_default(variant);
-    if (machine_.target.backend == Backend::host) return 1 + distance;
+    const bool on_host = machine_.target.backend == Backend::host;
+    if (on_host && !has_tiles_) return 1 + distance;
     Launch launch;
     try {
         launch.blocks = static_cast<double>(grid_of(variant, problem.sizes).count());
@@ -122,6 +132,7 @@ std::optional<double> Model::ms(const Variant& variant, const Problem& problem) 
         launch.element_bytes = static_cast<double>(tensor.element_bytes);
         break;
     }
+    if (on_host) return tile_ms(variant, problem, launch) * (1 + kAsDefault * distance);
     if (blocks_at_once(variant, 0) == 0) return std::nullopt;
     return has_tiles_ ? tile_ms(variant, problem, launch) : plain_ms(variant, problem, launch);
 }
@@ -165,6 +176,7 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
     const double depth = ceil_div(ceil_div(size("k"), bk), parts) * bk;
     const double pieces = tiles * parts;
 
+    if (machine_.target.backend == Backend::host) return host_ms(variant, launch, {bm, bn, tiles, parts, depth});
     if (engine_ == Engine::wgmma) return wgmma_ms(variant, problem, {bm, bn, tiles, parts, depth});
     const double sums = bm * bn / launch.threads;
     int at_once = blocks_at_once(
@@ -244,6 +256,25 @@ double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Til
     if (sharers > 2 && pieces > 0.9 * places) busy *= kWideClusters;
     const double memory = static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87);
     return std::max(busy, memory) + kWgmmaLaunchMs + kCopyMs;
+}
+
+// A thread after the other: what it computes between two barriers, and what it takes to change threads there.
+double Model::host_ms(const Variant& variant, const Launch& launch, const Tiling& tiling) const {
+    const auto value = [&](const char* name, std::int64_t otherwise) {
+        return static_cast<double>(whole(variant, name, otherwise));
+    };
+    const double tm = value("TM", 1), tn = value("TN", 1), bk = value("BK", value("TILE", 16));
+    const double sums = tiling.bm * tiling.bn / launch.threads;
+    const double lanes = value("VEC", 1) >= kHostVector ? 2 * kHostVector : kHostVector;
+    double step = std::max(kHostLatency, sums / lanes) + 1;
+    if (launch.element_bytes < 4) step += (tm + tn) * kHostConversion;
+    const double elements = (tiling.bm + tiling.bn) * bk / launch.threads;
+    double cycles = bk * step + kHostBarriers + elements;
+    if (copies_alone_) cycles *= kHostAsync;
+    if (engine_ != Engine::fma) cycles *= kHostMatrix;
+    const double thread = ceil_div(tiling.depth, bk) * cycles + 2 * sums + kHostBarriers;
+    const double pieces = ceil_div(tiling.tiles * tiling.parts, static_cast<double>(machine_.multiprocessors));
+    return pieces * launch.threads * thread / kHostCyclesPerMs;
 }
 
 double Model::plain_ms(const Variant& variant, const Problem& problem, const Launch& launch) const {

@@ -37,7 +37,7 @@ class Model {
     Model(const Machine& machine, const Template& of);
 
     /// Milliseconds for a problem of this variant; nullopt: no block of it fits a multiprocessor. On the host all
-    /// variants are alike, and the figure says only how far their values are from the defaults.
+    /// variants but those of products are alike, and the figure says only how far their values are from the defaults.
     std::optional<double> ms(const Variant& variant, const Problem& problem) const;
 
   private:
@@ -45,12 +45,14 @@ class Model {
     struct Tiling;
     double tile_ms(const Variant& variant, const Problem& problem, const Launch& launch) const;
     double wgmma_ms(const Variant& variant, const Problem& problem, const Tiling& tiling) const;
+    double host_ms(const Variant& variant, const Launch& launch, const Tiling& tiling) const;
     double plain_ms(const Variant& variant, const Problem& problem, const Launch& launch) const;
     int blocks_at_once(const Variant& variant, int registers) const;
 
     const Machine& machine_;
     Engine engine_ = Engine::fma;
     bool has_tiles_ = false;
+    bool copies_alone_ = false;  ///< by cp.async
 };
 
 }  // namespace kiln
