@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,7 +43,7 @@ struct WisdomEntry {
     std::string slot() const;
 };
 
-/// A set of entries, one per slot, sorted. Plain data.
+/// A set of entries, sorted: one per slot, and after prefer() one per slot and digest. Plain data.
 class Wisdom {
   public:
     /// Throws UsageError naming file and line for what is not right; nothing is skipped. file: for messages.
@@ -53,19 +54,21 @@ class Wisdom {
     static const Wisdom& shipped();
     /// KILN_WISDOM, else kiln/wisdom.txt in $XDG_CONFIG_HOME or $HOME/.config; empty when none is set.
     static std::filesystem::path user_file();
-    /// What was shipped, with the entries of the user's file in place of it where both have some. A file that
-    /// can't be used is left out, and `problem` says why.
+    /// What was shipped, and what prefers to it: the user's file. One that can't be used is left out, and `problem` says
+    /// why.
     static Wisdom usual(std::string* problem = nullptr);
     /// Merges `found` into a file, which need not exist: under a lock, and so that readers see the old file or the
-    /// new one. Throws UsageError for a file that is damaged or can't be written.
+    /// new one. Comments in the file are lost. Throws UsageError for a file that is damaged or can't be written.
     static void store(const std::filesystem::path& file, const Wisdom& found);
 
-    /// Of entries of one slot, that of the newest source stays (the digest of the entry with the newest date),
-    /// and of those the best time, with the newest date. The order of the entries does not matter.
+    /// Of entries of one slot, that of the newest source stays (digest and compiler of the entry with the newest
+    /// date), and of those the best time, with the newest date. The order of the entries does not matter.
     void merge(const std::vector<WisdomEntry>& entries);
     void merge(const Wisdom& other) { merge(other.entries()); }
-    /// The entries of `other` replace those of their slots.
+    /// The entries of `other` replace those of their slots that have the same digest. Those with another one stay beside
+    /// them, since which of the two is the template's own only a Chooser knows.
     void prefer(const Wisdom& other);
+    void keep_if(const std::function<bool(const WisdomEntry&)>& is_wanted);
 
     const std::vector<WisdomEntry>& entries() const { return entries_; }
     bool empty() const { return entries_.empty(); }
@@ -102,7 +105,7 @@ struct Choice {
     /// Entries that are for this problem, and can't be used with the templates as they are: why, a sentence each.
     std::vector<std::string> unusable;
 
-    /// One line: "wisdom of 2026-11-22 for this shape (312 variants tried)".
+    /// One line: "by wisdom of 2026-11-22 for this shape, the best of 312 variants".
     std::string text() const;
 };
 

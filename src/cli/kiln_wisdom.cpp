@@ -33,17 +33,14 @@ Wisdom wisdom_of(std::span<const std::string> files) {
     return all;
 }
 
-Wisdom selected(const Call& call, const Wisdom& all) {
+Wisdom selected(const Call& call, Wisdom wisdom) {
     const auto is_wanted = [&](const char* option, const std::string& value) {
         return !call.has(option) || call.value(option) == value;
     };
-    std::vector<WisdomEntry> entries;
-    for (const WisdomEntry& entry : all.entries())
-        if (is_wanted("template", entry.template_name) && is_wanted("for-device", entry.device) &&
-            is_wanted("for-arch", entry.arch))
-            entries.push_back(entry);
-    Wisdom wisdom;
-    wisdom.merge(entries);
+    wisdom.keep_if([&](const WisdomEntry& entry) {
+        return is_wanted("template", entry.template_name) && is_wanted("for-device", entry.device) &&
+               is_wanted("for-arch", entry.arch);
+    });
     return wisdom;
 }
 

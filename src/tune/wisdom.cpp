@@ -26,6 +26,11 @@ bool is_better(const WisdomEntry& a, const WisdomEntry& b) {
     return a.median_ms != b.median_ms ? a.median_ms < b.median_ms : a.text() < b.text();
 }
 
+/// Times compare only where the same compiler made code of the same text.
+bool is_same_source(const WisdomEntry& a, const WisdomEntry& b) {
+    return a.digest == b.digest && a.compiler == b.compiler;
+}
+
 /// Of one slot, what stays.
 WisdomEntry settled(const std::vector<const WisdomEntry*>& entries) {
     const auto newest = *std::ranges::max_element(entries, [](const WisdomEntry* a, const WisdomEntry* b) {
@@ -33,7 +38,7 @@ WisdomEntry settled(const std::vector<const WisdomEntry*>& entries) {
     });
     const WisdomEntry* best = newest;
     for (const WisdomEntry* const entry : entries)
-        if (entry->digest == newest->digest && is_better(*entry, *best)) best = entry;
+        if (is_same_source(*entry, *newest) && is_better(*entry, *best)) best = entry;
     WisdomEntry result = *best;
     result.date = newest->date;
     return result;
@@ -129,6 +134,7 @@ void Wisdom::store(const std::filesystem::path& file, const Wisdom& found) {
         if (const auto text = read_text_if_exists(file)) all = parse(*text, file.string());
         all.merge(found);
         const std::string text = all.text();
+        static_cast<void>(parse(text, file.string()));  // a file that can't be read back is worse than none
         write_atomically(file, std::as_bytes(std::span(text)));
     } catch (const std::system_error& error) {
         throw UsageError("wisdom can't be written to " + file.string() + ": " + error.what());
@@ -145,11 +151,16 @@ void Wisdom::merge(const std::vector<WisdomEntry>& entries) {
 }
 
 void Wisdom::prefer(const Wisdom& other) {
-    std::map<std::string, WisdomEntry> slots;
-    for (const WisdomEntry& entry : entries_) slots.insert_or_assign(entry.slot(), entry);
-    for (const WisdomEntry& entry : other.entries_) slots.insert_or_assign(entry.slot(), entry);
+    const auto key = [](const WisdomEntry& entry) { return std::pair(entry.slot(), entry.digest); };
+    std::map<std::pair<std::string, std::string>, WisdomEntry> kept;
+    for (const WisdomEntry& entry : entries_) kept.insert_or_assign(key(entry), entry);
+    for (const WisdomEntry& entry : other.entries_) kept.insert_or_assign(key(entry), entry);
     entries_.clear();
-    for (auto& [slot, entry] : slots) entries_.push_back(std::move(entry));
+    for (auto& [place, entry] : kept) entries_.push_back(std::move(entry));
+}
+
+void Wisdom::keep_if(const std::function<bool(const WisdomEntry&)>& is_wanted) {
+    std::erase_if(entries_, [&](const WisdomEntry& entry) { return !is_wanted(entry); });
 }
 
 std::string Wisdom::text() const {

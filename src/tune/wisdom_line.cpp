@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kSeparator = " | ";
+constexpr std::string_view kSeparator = " | ", kNone = "-";
 constexpr std::size_t kDigestDigits = 16;
 constexpr std::string_view kDateShape = "0000-00-00T00:00:00Z";
 constexpr std::string_view kFieldNames[] = {
@@ -44,6 +44,12 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
         text.remove_prefix(at + separator.size());
     }
 }
+
+/// Of a field that may have none.
+std::vector<std::string_view> words_of(std::string_view field) {
+    return field == kNone ? std::vector<std::string_view>() : split(field, " ");
+}
+std::string or_none(const std::string& field) { return field.empty() ? std::string(kNone) : field; }
 
 template <class T>
 bool parse_whole(std::string_view text, T& number) {
@@ -112,7 +118,7 @@ std::string as_field(std::string_view text) {
     std::string field(text);
     for (char& c : field)
         if (c == '|' || static_cast<unsigned char>(c) < 0x20) c = '_';
-    return field.empty() ? "-" : field;
+    return or_none(field);
 }
 
 std::string utc_now() {
@@ -143,13 +149,13 @@ WisdomEntry parse_wisdom_line(std::string_view line) {
     parse_values(0, std::span(words).subspan(1), entry.values, &entry.problem_values);
     std::ranges::sort(entry.problem_values);
 
-    for (const std::string_view word : split(fields[1], " ")) {
+    for (const std::string_view word : words_of(fields[1])) {
         const auto [name, text] = assignment(1, word);
         std::int64_t size = 0;
         if (!parse_whole(text, size) || size <= 0) refuse(1, word, "a size is a positive whole number");
         if (!entry.sizes.emplace(std::string(name), size).second) refuse(1, word, "it is given twice");
     }
-    if (fields[2] != "-") parse_values(2, split(fields[2], " "), entry.values, nullptr);
+    parse_values(2, words_of(fields[2]), entry.values, nullptr);
     for (const std::size_t field : {3, 4, 8})
         if (fields[field].empty()) refuse(field, fields[field], "it is empty");
     entry.device = fields[3];
@@ -178,13 +184,12 @@ std::string WisdomEntry::slot() const {
 }
 
 std::string WisdomEntry::text() const {
-    const std::string others = values_text(values, problem_values, false);
     char time[64];
     std::snprintf(time, sizeof time, "%.6f ms", std::max(median_ms, 1e-6));
     std::string text = problem_text(*this);
     for (const std::string& field :
-         {sizes_text(sizes), others.empty() ? std::string("-") : others, as_field(device), as_field(arch),
-          std::string(time), std::to_string(tried), digest, as_field(compiler), date})
+         {or_none(sizes_text(sizes)), or_none(values_text(values, problem_values, false)), as_field(device),
+          as_field(arch), std::string(time), std::to_string(tried), digest, as_field(compiler), date})
         text += std::string(kSeparator) + field;
     return text;
 }

@@ -94,6 +94,11 @@ TEST_F(Choose, StaleWisdomIsUsedAndToldOf) {
     EXPECT_TRUE(choice.stale);
     EXPECT_THAT(choice.text(), HasSubstr("stale: ways has changed"));
 
+    Wisdom both = wisdom({entry(3000, 50, 2)});
+    both.prefer(wisdom({old}));
+    const Choice fresh = Chooser(service(), both).choose(service().find("ways"), {}, {{"n", 3000}});
+    EXPECT_FALSE(fresh.stale) << "a faster time of another source counts for nothing";
+
     WisdomEntry gone = old;
     gone.values.emplace("GONE", 1);
     const Choice other = chosen({gone}, 3000);

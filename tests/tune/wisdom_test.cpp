@@ -84,6 +84,8 @@ TEST(Wisdom, ATemplateWithoutValuesAndAnEmptyFileAreFine) {
     entry.values.clear();
     entry.problem_values.clear();
     EXPECT_EQ(Wisdom::parse(as_file({entry.text()}), "w").entries().front().text(), entry.text());
+    entry.sizes.clear();
+    EXPECT_EQ(Wisdom::parse(as_file({entry.text()}), "w").entries().front().text(), entry.text());
     EXPECT_TRUE(Wisdom::parse("", "w").empty());
     EXPECT_TRUE(Wisdom::parse(as_file({}), "w").empty());
 }
@@ -152,6 +154,15 @@ TEST(Wisdom, TheNewestSourceWins) {
     }
 }
 
+TEST(Wisdom, AnotherCompilerIsAnotherSource) {
+    WisdomEntry old = sample_entry(), renewed = sample_entry();
+    old.median_ms = 0.01;  // which the compiler of today does not reach
+    renewed.compiler = "NVRTC 13.1, build 12345678";
+    renewed.date = "2026-11-23T00:00:00Z";
+    EXPECT_EQ(merged({old, renewed}).text(), merged({renewed}).text());
+    EXPECT_EQ(merged({renewed, old}).text(), merged({renewed}).text());
+}
+
 TEST(Wisdom, OtherProblemsStayApart) {
     std::vector<WisdomEntry> entries(6, sample_entry());
     entries[1].device = "NVIDIA H100 PCIe";
@@ -172,6 +183,28 @@ TEST(Wisdom, TheUsersEntryReplacesTheShippedOne) {
     wisdom.prefer(merged({own}));
     ASSERT_THAT(wisdom.entries(), SizeIs(1));
     EXPECT_DOUBLE_EQ(wisdom.entries().front().median_ms, 9);
+}
+
+TEST(Wisdom, TheUsersEntryOfAnotherSourceHidesNothing) {
+    WisdomEntry own = sample_entry();
+    own.digest = "fedcba9876543210";
+    own.date = "2027-01-01T00:00:00Z";  // tuned with an older Kiln after the newer one's wisdom was found
+    Wisdom wisdom = merged({sample_entry()});
+    wisdom.prefer(merged({own}));
+    EXPECT_THAT(wisdom.entries(), SizeIs(2));
+    wisdom.keep_if([&](const WisdomEntry& entry) { return entry.digest == own.digest; });
+    EXPECT_EQ(wisdom.text(), merged({own}).text());
+}
+
+TEST(Wisdom, WhatCouldNotBeReadBackIsNotWritten) {
+    const TemporaryDirectory folder;
+    const auto file = folder.path() / "w.txt";
+    Wisdom::store(file, merged({sample_entry()}));
+    const std::string before = *read_text_if_exists(file);
+    WisdomEntry broken = sample_entry();
+    broken.sizes["m"] = 0;
+    EXPECT_THROW(Wisdom::store(file, merged({broken})), UsageError);
+    EXPECT_EQ(*read_text_if_exists(file), before);
 }
 
 TEST(Wisdom, StoringMergesIntoTheFile) {
