@@ -22,6 +22,9 @@ namespace {
 constexpr std::int64_t kAllElements = 16384;  // outputs up to this are checked as a whole
 constexpr std::size_t kRuns = 128;
 constexpr std::int64_t kRunElements = 64;
+constexpr std::uint64_t kMostSpareBytes = std::uint64_t{256} << 20;
+
+bool is_scratch(const Tensor& tensor) { return tensor.role == TensorRole::scratch; }
 
 bool is_result(const Tensor& tensor) {
     return tensor.role == TensorRole::output || tensor.role == TensorRole::inout;
@@ -60,6 +63,32 @@ void Arena::clear() {
     expected_.clear();
 }
 
+void Arena::drop_scratch() {
+    service_.stream().synchronize();
+    std::erase_if(tensors_, [](const auto& one) { return is_scratch(one.second->tensor()); });
+}
+
+std::uint64_t Arena::held_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& [name, memory] : tensors_) bytes += memory->tensor().size_bytes();
+    return bytes;
+}
+
+/// Scratch is as large as its candidate likes: that of others is kept, for launches in turn, where it is small.
+void Arena::drop_spare_scratch(const Problem& problem) {
+    const auto is_spare = [&](const Tensor& tensor) {
+        return is_scratch(tensor) && std::ranges::none_of(problem.tensors, [&](const Tensor& needed) {
+                   return identity(needed) == identity(tensor);
+               });
+    };
+    std::uint64_t bytes = 0;
+    for (const auto& [name, memory] : tensors_)
+        if (is_spare(memory->tensor())) bytes += memory->tensor().size_bytes();
+    if (bytes <= kMostSpareBytes) return;
+    service_.stream().synchronize();
+    std::erase_if(tensors_, [&](const auto& one) { return is_spare(one.second->tensor()); });
+}
+
 GuardedTensor& Arena::tensor(const Tensor& tensor, bool fresh) {
     std::unique_ptr<GuardedTensor>& place = tensors_[identity(tensor)];
     if (fresh && tensor.role != TensorRole::input) place.reset();
@@ -68,6 +97,7 @@ GuardedTensor& Arena::tensor(const Tensor& tensor, bool fresh) {
 }
 
 void Arena::launch(const AnyKernel& kernel, const Problem& problem, bool fresh) {
+    drop_spare_scratch(problem);
     std::vector<std::uint64_t> words;
     for (const KernelArgument& argument : kernel.variant().arguments()) {
         if (const auto size = problem.sizes.find(argument.name); size != problem.sizes.end()) {

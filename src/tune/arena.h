@@ -8,6 +8,7 @@
 #include <kiln/service.h>
 #include <kiln/timing.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,14 +32,19 @@ class Arena {
     std::string check(const AnyKernel& kernel, const Problem& problem);
     /// One launch, between events.
     double time_ms(const AnyKernel& kernel, const Problem& problem);
+    /// What scratch memory holds may no longer be what a launch may expect: the next gets it anew.
+    void drop_scratch();
     /// Gives the memory back.
     void clear();
+    /// Device memory of the tensors.
+    std::uint64_t held_bytes() const;
 
   private:
     struct Expected;
 
     GuardedTensor& tensor(const Tensor& tensor, bool fresh);
     void launch(const AnyKernel& kernel, const Problem& problem, bool fresh);
+    void drop_spare_scratch(const Problem& problem);
     const Expected& expected(const Variant& variant, const Problem& problem, const Tensor& output);
 
     Service& service_;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "tune/arena.h"
 #include "tune/candidates.h"
 #include "tune/problem_space.h"
 #include "tune_support.h"
@@ -189,6 +190,27 @@ TEST_F(TuneHost, TheSearchGivesEachCandidateOnceAndFollowsTheBest) {
     const std::set<std::size_t> beside = {index(2, 50), index(4, 50), index(3, 1), index(3, 400)};
     EXPECT_TRUE(beside.contains(*other.next()));
     EXPECT_FALSE(beside.empty());
+}
+
+TEST_F(TuneHost, ScratchOfOthersIsNotKeptWhenItIsLarge) {
+    constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
+    const std::string text = line_template(
+        "//@ param SIZE int in 20, 21, 22, 23, 24, 25 = 20\n//@ size n = 100\n//@ input x [n]\n"
+        "//@ output y [n]\n//@ scratch s [SIZE, 1048576]\n",
+        "int n, const float* x, float* y, float* s", kRight, "roomy");
+    const Template of = service().parse(text, "roomy.cu");
+    Arena arena(service(), service(), false, 1);
+    std::uint64_t most = 0;
+    for (const Variant& variant : of.variants()) {
+        const AnyKernel kernel = service().build(variant);
+        EXPECT_EQ(arena.check(kernel, variant.problem()), "");
+        EXPECT_GT(arena.time_ms(kernel, variant.problem()), 0);
+        most = std::max(most, arena.held_bytes());
+    }
+    EXPECT_GT(most, 100 * kMebibyte);
+    EXPECT_LT(most, 400 * kMebibyte) << "of 540 in all";
+    arena.drop_scratch();
+    EXPECT_LT(arena.held_bytes(), kMebibyte);
 }
 
 TEST_F(TuneHost, WhatNobodyChecksIsNotTuned) {
