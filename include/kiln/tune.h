@@ -42,8 +42,9 @@ struct TuneOptions {
     double budget_seconds = 60;
     /// Candidates are dealt out to `shards` tuners; each works on every shards-th of the order of the model.
     std::uint64_t shard = 0, shards = 1;
-    std::optional<bool> cold_l2;  ///< push the inputs out of the cache before each timed launch; not set: on a GPU
-    int finalists = 6;            ///< candidates that are compared at length at the end
+    std::optional<bool>
+        cold_l2;        ///< push the inputs out of the cache before each timed launch; not set: on a GPU
+    int finalists = 6;  ///< candidates that are compared at length at the end
     /// Where what is measured is noted as it comes; empty: nowhere.
     std::filesystem::path journal;
     /// Candidates in the journal are not compiled and timed again, but for those that are among the best. Without
@@ -57,7 +58,7 @@ struct TuneOptions {
     std::function<void(const TunedShape&)> on_shape;
 };
 
-/// A variant that was not timed, and why.
+/// A variant that can't win, and why.
 struct TuneFailure {
     std::string variant;
     std::string reason;
@@ -66,11 +67,13 @@ struct TuneFailure {
 
 struct TunedShape {
     Sizes sizes;
-    std::vector<WisdomEntry> best;  ///< the fastest first, one per template
-    std::uint64_t legal = 0;        ///< variants of the templates that the rules allow for this problem
-    std::uint64_t fitting = 0;      ///< of them, those of which a block fits a multiprocessor; of this shard
-    std::uint64_t timed = 0;        ///< now or, as the journal says, before
-    std::uint64_t resumed = 0;      ///< of those, before
+    std::vector<WisdomEntry> best;      ///< the fastest first, one per template
+    std::vector<std::string> left_out;  ///< templates that can't take these sizes: why, a sentence each
+    std::uint64_t legal = 0;            ///< variants of the other templates that the rules allow
+    std::uint64_t fitting = 0;  ///< of them, those of which a block fits a multiprocessor; of this shard
+    std::uint64_t timed = 0;    ///< now or, as the journal says, before
+    std::uint64_t resumed = 0;  ///< of those, before
+    bool complete = false;      ///< all that are fitting were tried; another run finds no more
     std::vector<TuneFailure> failures;
     std::optional<double> default_ms;  ///< of the first template's defaults, where they were timed
     double seconds = 0;
@@ -87,9 +90,11 @@ struct TuneReport {
 /// template's best is kept. The service needs a device; compiling is in its worker processes and goes into its
 /// cache, which should be enabled. Every candidate's results are compared with the template's reference at about ten
 /// thousand elements, and those of the winners once more by Runner::run; what is wrong can't win.
-/// A kernel that the device faults on takes all work with it: the journal has its name, so that a resumed run leaves it out.
-/// Throws UsageError for templates that can't be run or have no reference, VariantError for values or sizes that no
-/// variant allows, DeviceError, and UsageError for a journal of other work.
+/// A kernel that hangs, ends the process or makes the device fault takes all work with it: the journal has its name,
+/// so that a resumed run leaves it out. A template that can't take a shape is left out of that shape.
+/// Throws UsageError for templates that can't be run or have no reference, VariantError for values that a template
+/// does not allow or sizes that none does, DeviceError after a fault, and UsageError for a journal that is of other
+/// work or that another run writes.
 TuneReport tune(Service& service, std::span<const Template> templates, const TuneOptions& options);
 
 }  // namespace kiln

@@ -20,6 +20,9 @@ constexpr double kRepeatPenalty = 0.06;
 constexpr double kMostCombinations = 150'000;  // of values, legal or not: seconds
 constexpr std::size_t kKept = 5;               // of the fastest, whose neighbours are tried
 
+/// By this name templates let a launch begin while the one before it still runs (their `dependent` line).
+constexpr std::string_view kOverlap = "DEPENDENT";
+
 /// What the model reads of a variant.
 constexpr std::string_view kModelled[] = {"BM",      "BN",      "BK",        "TM",    "TN",
                                           "WM",      "WN",      "STAGES",    "VEC",   "ITEMS",
@@ -66,36 +69,65 @@ std::string text_of(const std::string& template_name, const Values& values) {
     return text;
 }
 
+/// nullopt: it can't take these sizes, and `why` says so where nothing did before.
+std::optional<Problem> problem_of(const Variant& variant, const Sizes& sizes, bool test_sizes,
+                                  std::string& why) {
+    try {
+        return variant.problem(sizes, test_sizes);
+    } catch (const VariantError& error) {
+        if (why.empty()) why = error.what();
+        return std::nullopt;
+    }
+}
+
 }  // namespace
 
-std::vector<Candidate> ordered_candidates(const Service& service, std::span<const Template> templates,
-                                          const TuneOptions& options, const Sizes& sizes,
-                                          std::uint64_t& legal) {
-    const Machine machine(service.target(), service.has_device() ? service.device().info().name : "");
-    std::vector<Candidate> candidates;
-    legal = 0;
+std::vector<Space> legal_spaces(const Service& service, std::span<const Template> templates,
+                                const Values& fixed) {
+    std::vector<Space> spaces;
     for (const Template& of : templates) {
-        const Model model(machine, of);
-        const std::vector<Variant> variants = legal_variants(of, problem_values(service, of, options.fixed));
+        Values values = problem_values(service, of, fixed);
+        if (const Parameter* const overlap = of.parameter(kOverlap))
+            values.try_emplace(overlap->name, overlap->default_value);
+        std::vector<Variant> variants = legal_variants(of, values);
         // The defaults tell best what is not allowed.
-        if (variants.empty()) static_cast<void>(of.variant(problem_values(service, of, options.fixed)));
+        if (variants.empty()) static_cast<void>(of.variant(values));
         if (variants.empty())
             throw VariantError(of.name() + " has no legal variant with the values that are given");
-        legal += variants.size();
+        spaces.push_back({of, std::move(variants)});
+    }
+    return spaces;
+}
+
+void check_sizes(std::span<const Space> spaces, const Sizes& sizes, bool test_sizes) {
+    std::string why;
+    for (const Space& space : spaces)
+        for (const Variant& variant : space.variants)
+            if (problem_of(variant, sizes, test_sizes, why)) return;
+    throw VariantError(why);
+}
+
+Candidates ordered_candidates(const Service& service, std::span<const Space> spaces, const Sizes& sizes,
+                              bool test_sizes) {
+    const Machine machine(service.target(), service.has_device() ? service.device().info().name : "");
+    Candidates result;
+    std::vector<Candidate> candidates;
+    for (const Space& space : spaces) {
+        const Model model(machine, space.of);
         // Whether sizes are right does not depend on the variant, but for a few templates; the first says why not.
         std::string why;
-        std::size_t accepted = 0;
-        for (const Variant& variant : variants) {
-            try {
-                Problem problem = variant.problem(sizes, options.test_sizes);
-                ++accepted;
-                const std::optional<double> ms = model.ms(variant, problem);
-                if (ms) candidates.push_back({variant, std::move(problem), *ms});
-            } catch (const VariantError& error) {
-                if (why.empty()) why = error.what();
-            }
+        bool is_taken = false;
+        for (const Variant& variant : space.variants) {
+            std::optional<Problem> problem = problem_of(variant, sizes, test_sizes, why);
+            if (!problem) continue;
+            is_taken = true;
+            const std::optional<double> ms = model.ms(variant, *problem);
+            if (ms) candidates.push_back({variant, std::move(*problem), *ms});
         }
-        if (accepted == 0) throw VariantError(why);
+        if (is_taken)
+            result.legal += space.variants.size();
+        else
+            result.left_out.push_back(why);
     }
     struct Place {
         double score;
@@ -123,10 +155,9 @@ std::vector<Candidate> ordered_candidates(const Service& service, std::span<cons
     std::ranges::sort(places, [&](const Place& a, const Place& b) {
         return a.score != b.score ? a.score < b.score : by_text(a, b);
     });
-    std::vector<Candidate> ordered;
-    ordered.reserve(candidates.size());
-    for (const Place& place : places) ordered.push_back(std::move(candidates[place.index]));
-    return ordered;
+    result.ordered.reserve(candidates.size());
+    for (const Place& place : places) result.ordered.push_back(std::move(candidates[place.index]));
+    return result;
 }
 
 std::vector<Candidate> dealt(std::vector<Candidate> candidates, std::uint64_t shard, std::uint64_t shards) {

@@ -23,12 +23,30 @@ struct Candidate {
     double model_ms = 0;
 };
 
-/// Legal variants of the templates for these sizes whose blocks fit, the most promising first. Equal requests give
-/// equal lists, on every machine with that device. `legal` counts those that the rules allow. Throws
-/// VariantError when a template has none at all.
-std::vector<Candidate> ordered_candidates(const Service& service, std::span<const Template> templates,
-                                          const TuneOptions& options, const Sizes& sizes,
-                                          std::uint64_t& legal);
+/// The legal variants of one template: what does not depend on the sizes, and takes up to seconds to list.
+struct Space {
+    Template of;
+    std::vector<Variant> variants;
+};
+
+/// One per template. Unless they are fixed, parameters that say what is computed have their defaults, and so has
+/// DEPENDENT: what an overlap with the launch before gains does not show where launches are timed one by one. Throws
+/// VariantError for a template without a legal variant.
+std::vector<Space> legal_spaces(const Service& service, std::span<const Template> templates,
+                                const Values& fixed);
+
+/// Throws VariantError, with the reason of the first, when no variant can take these sizes.
+void check_sizes(std::span<const Space> spaces, const Sizes& sizes, bool test_sizes);
+
+struct Candidates {
+    std::vector<Candidate> ordered;     ///< those whose blocks fit, the most promising first
+    std::uint64_t legal = 0;            ///< variants of the templates that can take the sizes
+    std::vector<std::string> left_out;  ///< why the others can't, a sentence each
+};
+
+/// Equal requests give equal lists, on every machine with that device.
+Candidates ordered_candidates(const Service& service, std::span<const Space> spaces, const Sizes& sizes,
+                              bool test_sizes);
 
 /// The candidates of one shard.
 std::vector<Candidate> dealt(std::vector<Candidate> candidates, std::uint64_t shard, std::uint64_t shards);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines are "ok MS | KEY", "failed REASON | KEY" or "wrong REASON | KEY".
+// Lines are "trying | KEY", "ok MS COMPILER | KEY", "failed REASON | KEY", "wrong REASON | KEY" or "untried | KEY"; of a
+// candidate the last one counts.
 #include "tune/journal.h"
 
 #include <fcntl.h>
@@ -21,23 +22,37 @@ namespace {
 
 constexpr std::string_view kHead = "# kiln tuning journal 1: ";
 constexpr std::string_view kSeparator = " | ";
+constexpr std::string_view kTrying = "trying", kOk = "ok", kFailed = "failed", kWrong = "wrong",
+                           kUntried = "untried";
 
-std::optional<Journal::Record> parse(std::string_view text) {
+/// "0.187 NVRTC 13.0, build 65be0db3"
+std::optional<Journal::Record> parse_time(std::string_view text) {
     Journal::Record record;
-    const std::size_t space = text.find(' ');
-    if (space == std::string_view::npos) return std::nullopt;
-    const std::string_view kind = text.substr(0, space), rest = text.substr(space + 1);
-    if (kind == "ok") {
-        const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), record.median_ms);
-        if (error != std::errc() || stop != rest.data() + rest.size() || !std::isfinite(record.median_ms) ||
-            record.median_ms <= 0)
-            return std::nullopt;
-        return record;
-    }
-    if (kind != "failed" && kind != "wrong") return std::nullopt;
-    record.wrong = kind == "wrong";
-    record.reason = rest;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, record.median_ms);
+    if (error != std::errc() || !std::isfinite(record.median_ms) || record.median_ms <= 0)
+        return std::nullopt;
+    if (stop == end) return record;
+    if (*stop != ' ') return std::nullopt;
+    record.text.assign(stop + 1, end);
     return record;
+}
+
+/// What a line says of the candidate `key`; a line that says nothing changes nothing.
+void note(std::map<std::string, Journal::Record>& records, std::string_view what, const std::string& key) {
+    const std::size_t space = what.find(' ');
+    const std::string_view kind = what.substr(0, space);
+    const std::string_view rest =
+        space == std::string_view::npos ? std::string_view() : what.substr(space + 1);
+    if (kind == kTrying) {
+        records.insert_or_assign(key, Journal::Record{0, false, "an earlier run ended while it was tried"});
+    } else if (kind == kUntried) {
+        records.erase(key);
+    } else if (kind == kOk) {
+        if (auto record = parse_time(rest)) records.insert_or_assign(key, std::move(*record));
+    } else if (kind == kFailed || kind == kWrong) {
+        records.insert_or_assign(key, Journal::Record{0, kind == kWrong, std::string(rest)});
+    }
 }
 
 }  // namespace
@@ -49,6 +64,9 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
     };
     bool is_new = true;
     try {
+        if (file_.has_parent_path()) std::filesystem::create_directories(file_.parent_path());
+        lock_ = FileLock::try_acquire(file_.string() + ".lock");
+        if (!lock_) fail("is being written by another tuning run; wait for it, or name another --output.");
         const std::optional<std::string> text = resume ? read_text_if_exists(file_) : std::nullopt;
         if (text && !text->empty()) {
             is_new = false;
@@ -62,11 +80,9 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
                 const std::size_t at = line.find(kSeparator);
                 if (at == std::string::npos || lines.eof())
                     continue;  // without its newline it may be cut short
-                if (const auto record = parse(std::string_view(line).substr(0, at)))
-                    records_.insert_or_assign(line.substr(at + kSeparator.size()), *record);
+                note(records_, std::string_view(line).substr(0, at), line.substr(at + kSeparator.size()));
             }
         }
-        if (file_.has_parent_path()) std::filesystem::create_directories(file_.parent_path());
     } catch (const std::system_error& error) {
         fail("can't be used: " + std::string(error.what()));
     }
@@ -84,17 +100,25 @@ std::optional<Journal::Record> Journal::find(const std::string& key) const {
     return found == records_.end() ? std::nullopt : std::optional(found->second);
 }
 
+void Journal::begin(const std::string& key) { write(std::string(kTrying), key); }
+
+void Journal::withdraw(const std::string& key) { write(std::string(kUntried), key); }
+
 void Journal::add(const std::string& key, const Record& record) {
-    if (!descriptor_) return;
-    std::ostringstream line;
-    line.precision(9);
+    std::ostringstream what;
+    what.precision(9);
     if (record.median_ms > 0)
-        line << "ok " << record.median_ms;
+        what << kOk << ' ' << record.median_ms << ' ';
     else
-        line << (record.wrong ? "wrong " : "failed ") << as_field(record.reason);
-    line << kSeparator << key << "\n";
-    const std::string text = line.str();
-    if (!write_all(descriptor_.value(), std::as_bytes(std::span(text))))
+        what << (record.wrong ? kWrong : kFailed) << ' ';
+    what << as_field(record.text);
+    write(what.str(), key);
+}
+
+void Journal::write(const std::string& what, const std::string& key) {
+    if (!descriptor_) return;
+    const std::string line = what + std::string(kSeparator) + key + "\n";
+    if (!write_all(descriptor_.value(), std::as_bytes(std::span(line))))
         throw UsageError("the tuning journal " + file_.string() +
                          " can't be written: " + std::strerror(errno));
 }

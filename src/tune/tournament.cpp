@@ -18,9 +18,10 @@ namespace {
 
 constexpr double kSearchShare = 0.7, kDrainShare = 0.8, kCompareShare = 0.92;
 constexpr std::chrono::milliseconds kPoll{2};
-constexpr int kFirstLaunches = 3;
+constexpr std::size_t kFirstLaunches = 3;
+constexpr double kLeastMs = 1e-6;       // what a time that the clock can't tell from none counts as
 constexpr double kHopelessTimes = 2.5;  // times the best: one launch has told enough
-constexpr int kRoundLaunches = 4;  // of the first round; twice as many in each further one
+constexpr int kRoundLaunches = 4;       // of the first round; twice as many in each further one
 constexpr int kFinalLaunches = 30;
 
 int parallel_compiles(const Service& service) {
@@ -53,20 +54,21 @@ Tournament::Tournament(Service& service, Arena& arena, Runner& runner, Journal& 
       digests_(digests),
       progress_(progress) {}
 
-TunedShape Tournament::run(std::span<const Template> templates, const Sizes& sizes,
-                           Clock::time_point deadline) {
+TunedShape Tournament::run(std::span<const Space> spaces, const Sizes& sizes, Clock::time_point deadline) {
     start_ = Clock::now();
     deadline_ = deadline;
     const auto share = [&](double part) {
         return start_ + std::chrono::duration_cast<Clock::duration>((deadline - start_) * part);
     };
-    candidates_ = dealt(ordered_candidates(service_, templates, options_, sizes, result_.legal),
-                        options_.shard, options_.shards);
+    Candidates all = ordered_candidates(service_, spaces, sizes, options_.test_sizes);
+    result_.legal = all.legal;
+    result_.left_out = std::move(all.left_out);
+    candidates_ = dealt(std::move(all.ordered), options_.shard, options_.shards);
     result_.fitting = candidates_.size();
+    const Template& first = spaces.front().of;
     for (const Candidate& candidate : candidates_)
-        if (candidate.variant.template_name() == templates.front().name() &&
-            candidate.variant.values() ==
-                default_values(templates.front(), candidate.variant, options_.fixed))
+        if (candidate.variant.template_name() == first.name() &&
+            candidate.variant.values() == default_values(first, candidate.variant, options_.fixed))
             default_text_ = candidate.variant.text();
     if (!candidates_.empty()) result_.sizes = candidates_.front().problem.sizes;
     {
@@ -74,7 +76,6 @@ TunedShape Tournament::run(std::span<const Template> templates, const Sizes& siz
         resume(search_order);
         search(search_order, share(kSearchShare), share(kDrainShare));
     }
-    result_.timed = entrants_.size();
     compare(share(kCompareShare));
     verify();
     result_.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
@@ -90,22 +91,24 @@ void Tournament::tell(std::string_view phase) {
     if (!options_.on_progress) return;
     const auto now = Clock::now();
     progress_.phase = phase;
-    progress_.done = entrants_.size() + result_.failures.size();
+    progress_.done = tried_;
     progress_.failed = result_.failures.size();
     progress_.seconds_left = std::max(0.0, std::chrono::duration<double>(deadline_ - now).count());
     // What the time left will do for, going by the rate so far.
     const double elapsed = std::chrono::duration<double>(now - start_).count();
     const double whole = std::chrono::duration<double>(deadline_ - start_).count() * kSearchShare;
-    const double fresh =
-        static_cast<double>(progress_.done - std::min<std::size_t>(progress_.done, result_.resumed));
+    const auto fresh = static_cast<double>(tried_ - known_);
     double total = static_cast<double>(candidates_.size());
     if (elapsed > 0.5 && fresh > 0 && elapsed < whole)
-        total = std::min(total, static_cast<double>(result_.resumed) + fresh / elapsed * whole);
+        total = std::min(total, static_cast<double>(known_) + fresh / elapsed * whole);
     progress_.total = std::max(progress_.done, static_cast<std::size_t>(total));
     options_.on_progress(progress_);
 }
 
-void Tournament::fail(const Candidate& candidate, const std::string& reason, bool wrong) {
+void Tournament::fail(Entrant& entrant, const std::string& reason, bool wrong) {
+    const Candidate& candidate = candidates_[entrant.candidate];
+    entrant.failed = true;
+    journal_.add(key(candidate), {0, wrong, reason});
     result_.failures.push_back({candidate.variant.text(), reason, wrong});
 }
 
@@ -114,33 +117,40 @@ void Tournament::resume(Search& search) {
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
         const auto record = journal_.find(key(candidates_[i]));
         if (!record) continue;
-        ++result_.resumed;
+        ++known_;
         if (record->median_ms > 0) {
-            entrants_.push_back({i, {}, {}, record->median_ms});
+            entrants_.push_back({i, {}, {}, record->median_ms, record->text, false});
             if (candidates_[i].variant.text() == default_text_) result_.default_ms = record->median_ms;
             search.timed(i, record->median_ms);
         } else {
             search.skip(i);
-            fail(candidates_[i], record->reason, record->wrong);
+            result_.failures.push_back({candidates_[i].variant.text(), record->text, record->wrong});
         }
     }
+    tried_ = known_;
+    result_.timed = result_.resumed = entrants_.size();
 }
 
 void Tournament::search(Search& search, Clock::time_point until, Clock::time_point drained) {
     const auto window = static_cast<std::size_t>(parallel_compiles(service_)) + 2;
     std::list<Pending> pending;
+    std::size_t started = 0;
     bool more = true;
-    // At least one is to be timed, however small the budget.
+    // At least one is to be timed, however small the budget: for that the first few may be tried, one by one.
+    const auto may_start = [&] {
+        if (Clock::now() < until) return pending.size() < window;
+        return entrants_.empty() && pending.empty() && started < window;
+    };
     const auto out_of_time = [&] { return Clock::now() > drained && !entrants_.empty(); };
     while (!stopping()) {
-        const auto now = Clock::now();
-        while (more && now < until && pending.size() < window) {
+        while (more && may_start()) {
             const auto next = search.next();
             // While compiles are under way their results may show others the way, but all that is left is out.
             if (!next) {
                 more = false;
                 break;
             }
+            ++started;
             pending.push_back({*next, service_.compile_async(candidates_[*next].variant)});
         }
         if (pending.empty()) break;
@@ -159,62 +169,96 @@ void Tournament::search(Search& search, Clock::time_point until, Clock::time_poi
         if (!any) pending.front().future.wait_for(kPoll);
         tell("compiling and timing");
     }
+    result_.complete = !more && pending.empty() && !stopping();
 }
 
 void Tournament::enter(Search& search, std::size_t index, std::future<Compiled> future) {
-    const Candidate& candidate = candidates_[index];
-    Entrant entrant{index, {}, {}, 0};
-    const auto give_up = [&](const std::string& reason, bool wrong) {
-        if (stopping()) return;  // a compiler that was ended did not fail
-        journal_.add(key(candidate), {0, wrong, reason});
-        fail(candidate, reason, wrong);
-    };
-    try {
-        static_cast<void>(future.get());
-        entrant.kernel = service_.build(candidate.variant);
-        const std::string problem = arena_.check(entrant.kernel, candidate.problem);
-        if (!problem.empty()) return give_up(problem, true);
-    } catch (const BuildError& error) {
-        return give_up(error.what(), false);
-    } catch (const VariantError& error) {
-        return give_up(error.what(), false);
-    } catch (const UsageError& error) {
-        return give_up(error.what(), false);
-    } catch (const DeviceError& error) {
-        give_up(error.what(), false);
-        throw DeviceError(candidate.variant.text() +
-                              " failed on the device, which takes no more work of this process: " +
-                              error.what() + ". With --resume the next run leaves it out.",
-                          error.call(), error.code());
-    }
+    Entrant entrant{index, {}, {}, 0, {}, false};
     double best = 0;
     for (const Entrant& other : entrants_)
         best = best == 0 ? other.median_ms : std::min(best, other.median_ms);
-    for (int i = 0; i < kFirstLaunches; ++i) {
-        entrant.times_ms.push_back(arena_.time_ms(entrant.kernel, candidate.problem));
-        if (best > 0 && entrant.times_ms.back() > kHopelessTimes * best) break;
-    }
-    entrant.median_ms = std::max(median(entrant.times_ms), 1e-6);
+    ++tried_;
+    attempt(entrant, [&] {
+        static_cast<void>(future.get());
+        std::string problem = make_ready(entrant);
+        if (problem.empty()) time_first(entrant, best);
+        return problem;
+    });
+    if (entrant.failed || entrant.times_ms.empty()) return;
     progress_.best_ms = best == 0 ? entrant.median_ms : std::min(best, entrant.median_ms);
-    journal_.add(key(candidate), {entrant.median_ms, false, {}});
-    if (candidate.variant.text() == default_text_) result_.default_ms = entrant.median_ms;
+    if (candidates_[index].variant.text() == default_text_) result_.default_ms = entrant.median_ms;
     search.timed(index, entrant.median_ms);
+    ++result_.timed;
     entrants_.push_back(std::move(entrant));
 }
 
-/// Those that are known from the journal are built when they matter.
-bool Tournament::make_ready(Entrant& entrant) {
-    if (entrant.kernel) return true;
-    const Candidate& candidate = candidates_[entrant.candidate];
+/// The journal knows of it before it begins, so that what hangs or ends the process is known too.
+void Tournament::attempt(Entrant& entrant, const Work& work) {
+    const std::string name = key(candidates_[entrant.candidate]);
+    journal_.begin(name);
     try {
-        entrant.kernel = service_.build(candidate.variant);
-        const std::string problem = arena_.check(entrant.kernel, candidate.problem);
-        if (problem.empty()) return true;
-        fail(candidate, problem, true);
-    } catch (const BuildError& error) {
-        fail(candidate, error.what(), false);
+        watch(entrant, work);
+    } catch (const TemplateError&) {
+        journal_.withdraw(name);
+        throw;
     }
-    return false;
+    if (entrant.failed) return;
+    if (entrant.median_ms > 0)
+        journal_.add(name, {entrant.median_ms, false, entrant.compiler});
+    else
+        journal_.withdraw(name);
+}
+
+/// What a candidate does wrong is its failure and nobody else's, as long as the device goes on working.
+void Tournament::watch(Entrant& entrant, const Work& work) {
+    try {
+        const std::string problem = work();
+        if (problem.empty()) return;
+        fail(entrant, problem, true);
+    } catch (const TemplateError&) {
+        throw;  // of the reference, which all candidates share
+    } catch (const DeviceError& error) {
+        fail(entrant, error.what(), false);
+        if (!device_works())
+            throw DeviceError(candidates_[entrant.candidate].variant.text() +
+                                  " failed on the device, which takes no more work of this process: " +
+                                  error.what() + ". With --resume the next run leaves it out.",
+                              error.call(), error.code());
+    } catch (const Error& error) {
+        if (stopping()) return;  // a compiler that was ended did not fail
+        fail(entrant, error.what(), false);
+    }
+    arena_.drop_scratch();
+}
+
+/// After a fault every call of the process fails; after a launch that was refused, none.
+bool Tournament::device_works() const {
+    try {
+        service_.stream().synchronize();
+        return true;
+    } catch (const DeviceError&) {
+        return false;
+    }
+}
+
+/// Built, and right.
+std::string Tournament::make_ready(Entrant& entrant) {
+    const Candidate& candidate = candidates_[entrant.candidate];
+    const AnyKernel kernel = service_.build(candidate.variant);
+    std::string problem = arena_.check(kernel, candidate.problem);
+    if (!problem.empty()) return problem;
+    entrant.kernel = kernel;
+    entrant.compiler = as_field(kernel.info().compiler);
+    return {};
+}
+
+void Tournament::time_first(Entrant& entrant, double best_ms) {
+    const Candidate& candidate = candidates_[entrant.candidate];
+    do {
+        entrant.times_ms.push_back(arena_.time_ms(entrant.kernel, candidate.problem));
+        if (best_ms > 0 && entrant.times_ms.back() > kHopelessTimes * best_ms) break;
+    } while (entrant.times_ms.size() < kFirstLaunches && !stopping());
+    entrant.median_ms = std::max(median(entrant.times_ms), kLeastMs);
 }
 
 /// The fastest `most`, the fastest of each template, and the defaults, which all are told beside.
@@ -247,56 +291,73 @@ void Tournament::compare(Clock::time_point until) {
 }
 
 void Tournament::launch_in_turn(int launches, Clock::time_point until) {
-    std::erase_if(entrants_, [&](Entrant& entrant) { return !make_ready(entrant); });
+    // Those that are known from the journal are built when they matter, while there is time; else what it says counts.
+    for (Entrant& entrant : entrants_) {
+        if (entrant.kernel) continue;
+        if (stopping() || Clock::now() > until) break;
+        attempt(entrant, [&] { return make_ready(entrant); });
+        tell("comparing");
+    }
+    const auto is_ready = [](const Entrant& entrant) { return entrant.kernel && !entrant.failed; };
     std::vector<std::vector<double>> times_ms(entrants_.size());
     for (int i = 0; i < launches && !stopping(); ++i) {
         // Forwards and back, so that nobody always follows the same neighbour.
         for (std::size_t k = 0; k < entrants_.size(); ++k) {
             const std::size_t which = i % 2 == 0 ? k : entrants_.size() - 1 - k;
-            const Entrant& entrant = entrants_[which];
-            times_ms[which].push_back(arena_.time_ms(entrant.kernel, candidates_[entrant.candidate].problem));
+            Entrant& entrant = entrants_[which];
+            if (!is_ready(entrant)) continue;
+            watch(entrant, [&] {
+                times_ms[which].push_back(
+                    arena_.time_ms(entrant.kernel, candidates_[entrant.candidate].problem));
+                return std::string();
+            });
         }
         tell("comparing");
         if (Clock::now() > until) break;
     }
     for (std::size_t k = 0; k < entrants_.size(); ++k) {
         Entrant& entrant = entrants_[k];
+        if (!is_ready(entrant)) continue;
         // A round that was cut short adds to what is known; a whole one replaces it.
         if (times_ms[k].size() >= static_cast<std::size_t>(kRoundLaunches)) entrant.times_ms.clear();
         entrant.times_ms.insert(entrant.times_ms.end(), times_ms[k].begin(), times_ms[k].end());
-        if (!entrant.times_ms.empty()) entrant.median_ms = std::max(median(entrant.times_ms), 1e-6);
+        if (!entrant.times_ms.empty()) entrant.median_ms = std::max(median(entrant.times_ms), kLeastMs);
         if (candidates_[entrant.candidate].variant.text() == default_text_)
             result_.default_ms = entrant.median_ms;
     }
+    std::erase_if(entrants_, [](const Entrant& entrant) { return entrant.failed; });
 }
 
 void Tournament::verify() {
     arena_.clear();
     std::set<std::string> found;
-    for (const Entrant& entrant : entrants_) {  // the fastest first
-        const Candidate& candidate = candidates_[entrant.candidate];
-        if (found.contains(candidate.variant.template_name())) continue;
+    for (Entrant& entrant : entrants_) {  // the fastest first
+        const std::string& name = candidates_[entrant.candidate].variant.template_name();
+        if (found.contains(name)) continue;
         if (!stopping()) {
             tell("verifying");
-            RunOptions options;
-            options.sizes = candidate.problem.sizes;
-            options.check = Check::sample;
-            options.seed = options_.seed + 1;
-            options.warm_up = 0;
-            options.iterations = 2;
-            const RunResult run = runner_.run(candidate.variant, options);
-            if (!run.pass()) {
-                std::string reason;
-                for (const std::string& failure : run.failures())
-                    reason += (reason.empty() ? "" : " ") + failure;
-                journal_.add(key(candidate), {0, true, reason});
-                fail(candidate, reason, true);
-                continue;
-            }
+            attempt(entrant, [&] { return verified(entrant); });
         }
-        found.insert(candidate.variant.template_name());
+        if (entrant.failed) continue;
+        found.insert(name);
         result_.best.push_back(entry(entrant));
     }
+}
+
+/// With other inputs than before.
+std::string Tournament::verified(Entrant& entrant) {
+    const Candidate& candidate = candidates_[entrant.candidate];
+    RunOptions options;
+    options.sizes = candidate.problem.sizes;
+    options.check = Check::sample;
+    options.seed = options_.seed + 1;
+    options.warm_up = 0;
+    options.iterations = 2;
+    const RunResult run = runner_.run(candidate.variant, options);
+    entrant.compiler = as_field(run.build.compiler);
+    std::string problems;
+    for (const std::string& problem : run.failures()) problems += (problems.empty() ? "" : " ") + problem;
+    return problems;
 }
 
 WisdomEntry Tournament::entry(const Entrant& entrant) const {
@@ -311,7 +372,7 @@ WisdomEntry Tournament::entry(const Entrant& entrant) const {
     entry.median_ms = entrant.median_ms;
     entry.tried = result_.timed;
     entry.digest = digests_.at(entry.template_name);
-    entry.compiler = entrant.kernel ? as_field(entrant.kernel.info().compiler) : "-";
+    entry.compiler = entrant.compiler.empty() ? "-" : entrant.compiler;
     entry.date = utc_now();
     return entry;
 }

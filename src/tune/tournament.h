@@ -8,6 +8,7 @@
 #include <kiln/tune.h>
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <list>
 #include <map>
@@ -28,7 +29,7 @@ class Tournament {
                const std::map<std::string, std::string>& digests, TuneProgress progress);
 
     /// Ends at about `deadline`.
-    TunedShape run(std::span<const Template> templates, const Sizes& sizes, Clock::time_point deadline);
+    TunedShape run(std::span<const Space> spaces, const Sizes& sizes, Clock::time_point deadline);
 
   private:
     struct Entrant {
@@ -36,6 +37,8 @@ class Tournament {
         AnyKernel kernel;  ///< empty: known from the journal alone
         std::vector<double> times_ms;
         double median_ms = 0;
+        std::string compiler;
+        bool failed = false;
     };
     struct Pending {
         std::size_t candidate;
@@ -47,8 +50,15 @@ class Tournament {
     void resume(Search& search);
     void search(Search& search, Clock::time_point from, Clock::time_point until);
     void enter(Search& search, std::size_t candidate, std::future<Compiled> future);
-    bool make_ready(Entrant& entrant);
-    void fail(const Candidate& candidate, const std::string& reason, bool wrong);
+    /// What is done with a candidate; says what is wrong with its results, if anything.
+    using Work = std::function<std::string()>;
+    void attempt(Entrant& entrant, const Work& work);
+    void watch(Entrant& entrant, const Work& work);
+    bool device_works() const;
+    std::string make_ready(Entrant& entrant);
+    void time_first(Entrant& entrant, double best_ms);
+    std::string verified(Entrant& entrant);
+    void fail(Entrant& entrant, const std::string& reason, bool wrong);
     void compare(Clock::time_point until);
     void keep_best(std::size_t most);
     void launch_in_turn(int launches, Clock::time_point until);
@@ -66,6 +76,8 @@ class Tournament {
     std::vector<Candidate> candidates_;
     std::vector<Entrant> entrants_;
     TunedShape result_;
+    std::size_t known_ = 0;     ///< candidates that the journal has
+    std::size_t tried_ = 0;     ///< they, and those that were tried since
     std::string default_text_;  ///< of the first template's defaults for this problem
     Clock::time_point start_, deadline_;
 };

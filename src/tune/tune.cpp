@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tune/arena.h"
+#include "tune/candidates.h"
 #include "tune/journal.h"
 #include "tune/problem_space.h"
 #include "tune/tournament.h"
@@ -49,8 +50,9 @@ std::unique_ptr<Service> host_service(const Service& service) {
     return std::make_unique<Service>(std::move(options));
 }
 
-std::string work_text(const Service& service, const TuneOptions& options) {
-    std::string text = service.device().info().name + ", " + service.target().arch;
+std::string work_text(const Service& service, const TuneOptions& options, bool cold_l2) {
+    std::string text =
+        service.device().info().name + ", " + service.target().arch + (cold_l2 ? ", cold L2" : ", warm L2");
     if (options.shards > 1)
         text += ", shard " + std::to_string(options.shard) + " of " + std::to_string(options.shards);
     return text;
@@ -60,7 +62,12 @@ std::string work_text(const Service& service, const TuneOptions& options) {
 
 TuneReport tune(Service& service, std::span<const Template> templates, const TuneOptions& options) {
     check_templates(templates, options);
+    std::vector<Sizes> shapes = options.shapes;
+    if (shapes.empty()) shapes.emplace_back();
     const auto start = Tournament::Clock::now();
+    const std::vector<Space> spaces = legal_spaces(service, templates, options.fixed);
+    // What is wrong is said before the first shape takes its time.
+    for (const Sizes& sizes : shapes) check_sizes(spaces, sizes, options.test_sizes);
     const auto budget = std::chrono::duration_cast<Tournament::Clock::duration>(
         std::chrono::duration<double>(std::max(options.budget_seconds, 0.0)));
     std::map<std::string, std::string> digests;
@@ -68,14 +75,13 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
 
     const bool on_host = service.backend() == Backend::host;
     std::unique_ptr<Service> host = on_host ? nullptr : host_service(service);
-    Arena arena(service, host ? *host : service, options.cold_l2.value_or(!on_host), options.seed);
+    const bool cold_l2 = options.cold_l2.value_or(!on_host);
+    Arena arena(service, host ? *host : service, cold_l2, options.seed);
     Runner runner(service);
     Journal journal;
     if (!options.journal.empty())
-        journal = Journal(options.journal, work_text(service, options), options.resume);
+        journal = Journal(options.journal, work_text(service, options, cold_l2), options.resume);
 
-    std::vector<Sizes> shapes = options.shapes;
-    if (shapes.empty()) shapes.emplace_back();
     TuneReport report;
     for (std::size_t i = 0; i < shapes.size() && !options.stop.stop_requested(); ++i) {
         const auto now = Tournament::Clock::now();
@@ -85,16 +91,13 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
         progress.shapes = shapes.size();
         Tournament tournament(service, arena, runner, journal, options, digests, progress);
         report.shapes.push_back(
-            tournament.run(templates, shapes[i], now + left / static_cast<long>(shapes.size() - i)));
+            tournament.run(spaces, shapes[i], now + left / static_cast<long>(shapes.size() - i)));
         report.wisdom.merge(report.shapes.back().best);
         if (options.on_shape) options.on_shape(report.shapes.back());
     }
     report.stopped = options.stop.stop_requested();
     // With candidates left, another run may go on.
-    const bool all_tried = std::ranges::all_of(report.shapes, [](const TunedShape& shape) {
-        return shape.timed + shape.failures.size() >= shape.fitting;
-    });
-    if (!report.stopped && all_tried) journal.finish();
+    if (!report.stopped && std::ranges::all_of(report.shapes, &TunedShape::complete)) journal.finish();
     report.seconds = std::chrono::duration<double>(Tournament::Clock::now() - start).count();
     return report;
 }

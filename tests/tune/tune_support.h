@@ -62,6 +62,11 @@ class Tune : public ::testing::Test {
         const Template of = service().find("ways");
         return tune(service(), std::span(&of, 1), options);
     }
+    /// The first line of a journal on this machine.
+    std::string journal_head() {
+        return "# kiln tuning journal 1: " + service().device().info().name + ", " + service().target().arch +
+               ", warm L2\n";
+    }
     /// An entry for `ways` as it is, on this machine.
     WisdomEntry entry(std::int64_t n, int work, double ms) {
         WisdomEntry entry;

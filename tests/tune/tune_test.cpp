@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tuner on the host: the fastest right variant wins, wrong ones never, a killed run goes on, shards cover all.
+#include <kiln/cache.h>
+
 #include <algorithm>
 #include <chrono>
 #include <set>
@@ -8,6 +10,7 @@
 #include "base/file.h"
 #include "tune/arena.h"
 #include "tune/candidates.h"
+#include "tune/journal.h"
 #include "tune/problem_space.h"
 #include "tune_support.h"
 
@@ -17,11 +20,13 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 using TuneHost = Tune;
 
@@ -92,20 +97,84 @@ TEST_F(TuneHost, AResumedRunTimesNothingTwice) {
     const auto key = [&](int way) {
         return of.variant({{"WAY", way}, {"WORK", 1}}).text() + " | n=3000 | " + digest;
     };
-    write_text(options.journal, "# kiln tuning journal 1: " + service().device().info().name + ", " +
-                                    service().target().arch + "\nok 0.0001 | " + key(2) +
-                                    "\nwrong seen before | " + key(4) + "\nok 0.00001 | " +
-                                    key(3).substr(0, 9));
+    write_text(options.journal, journal_head() + "ok 0.0001 | " + key(2) + "\nwrong seen before | " + key(4) +
+                                    "\nok 0.00001 | " + key(3).substr(0, 9));
     const TuneReport report = tuned(options);
     const TunedShape& shape = report.shapes.front();
-    EXPECT_EQ(shape.resumed, 2U);
     EXPECT_EQ(shape.timed, 2U);  // 1 now, 2 then
+    EXPECT_EQ(shape.resumed, 1U);
+    EXPECT_TRUE(shape.complete);
     EXPECT_THAT(shape.failures, Contains(Field(&TuneFailure::reason, "seen before")));
     EXPECT_THAT(shape.failures, Contains(Field(&TuneFailure::reason, HasSubstr("behind the end"))));
     EXPECT_FALSE(std::filesystem::exists(options.journal)) << "all is tried: it is of no more use";
 
     write_text(options.journal, "# kiln tuning journal 1: another device, sm_80\n");
     EXPECT_THROW(tuned(options), UsageError);
+}
+
+TEST_F(TuneHost, WhatARunEndedInIsNotTriedAgain) {
+    TuneOptions options;
+    options.fixed = {{"WORK", 1}, {"WAY", 1}};
+    options.journal = folder() / "w.journal";
+    const Template of = service().find("ways");
+    const std::string key = of.variant(options.fixed).text() + " | n=3000 | " + template_digest(of);
+    std::string seen;
+    options.on_progress = [&](const TuneProgress&) {
+        if (seen.empty()) seen = *read_text_if_exists(options.journal);
+        if (seen == journal_head()) seen.clear();
+    };
+    EXPECT_THAT(tuned(options).wisdom.entries(), SizeIs(1));
+    EXPECT_THAT(seen, StartsWith(journal_head() + "trying | " + key + "\n"));
+
+    options.on_progress = nullptr;
+    options.resume = true;
+    write_text(options.journal, journal_head() + "ok 0.1 g++ | " + key + "\ntrying | " + key + "\n");
+    const TuneReport report = tuned(options);
+    EXPECT_THAT(report.wisdom.entries(), IsEmpty());
+    EXPECT_THAT(report.shapes.front().failures, ElementsAre(Field(&TuneFailure::reason, HasSubstr("ended"))));
+
+    write_text(options.journal, journal_head() + "trying | " + key + "\nuntried | " + key + "\n");
+    EXPECT_THAT(tuned(options).wisdom.entries(), SizeIs(1));
+}
+
+TEST_F(TuneHost, AJournalIsOfOneRunAtATime) {
+    TuneOptions options;
+    options.fixed = {{"WORK", 1}, {"WAY", 1}};
+    options.journal = folder() / "w.journal";
+    {
+        const Journal other(options.journal, "other work", false);
+        try {
+            tuned(options);
+            FAIL() << "two runs write the same journal";
+        } catch (const UsageError& error) {
+            EXPECT_THAT(error.what(), AllOf(HasSubstr("another tuning run"), HasSubstr("--output")));
+        }
+        EXPECT_THAT(*read_text_if_exists(options.journal), HasSubstr("other work")) << "it is as it was";
+    }
+    EXPECT_THAT(tuned(options).wisdom.entries(), SizeIs(1));
+}
+
+TEST_F(TuneHost, ResumingKeepsTheBudget) {
+    const TemporaryDirectory cache;
+    ServiceOptions setup = this->options();
+    setup.cache.directory = cache.path();
+    Service fresh(setup);
+    const Template of = fresh.find("ways");
+    TuneOptions options;
+    options.fixed = {{"WAY", 2}};
+    options.budget_seconds = 0;
+    options.journal = folder() / "w.journal";
+    options.resume = true;
+    std::string lines;
+    for (const int work : {1, 50, 400})
+        lines += "ok 0." + std::to_string(work) + " g++ | " +
+                 of.variant({{"WAY", 2}, {"WORK", work}}).text() + " | n=3000 | " + template_digest(of) +
+                 "\n";
+    write_text(options.journal, journal_head() + lines);
+    const TuneReport report = tune(fresh, std::span(&of, 1), options);
+    ASSERT_THAT(report.wisdom.entries(), SizeIs(1));
+    EXPECT_EQ(report.wisdom.entries().front().values.at("WORK"), Value(1));
+    EXPECT_EQ(Cache(setup.cache).entries().size(), 2U) << "the winner and the reference";
 }
 
 TEST_F(TuneHost, AStoppedRunKeepsWhatItHasAndGoesOn) {
@@ -142,54 +211,101 @@ TEST_F(TuneHost, TheBudgetIsKept) {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     EXPECT_THAT(report.shapes.front().best, SizeIs(1)) << "one candidate is tried, however small the budget";
     EXPECT_EQ(report.shapes.front().timed, 1U) << "more may have been compiled by then: they come too late";
-    EXPECT_LT(took.count(), 60);
+    EXPECT_LT(took.count(), 30);
     EXPECT_FALSE(report.stopped);
+    EXPECT_FALSE(report.shapes.front().complete);
+
+    options.budget_seconds = 0;
+    options.shapes = {{{"n", 10}}, {{"n", 20}}};
+    for (const TunedShape& shape : tuned(options).shapes) EXPECT_EQ(shape.timed, 1U);
 }
 
-TEST_F(TuneHost, ShardsCoverEveryCandidateOnce) {
-    const Template of = service().find("ways");
+TEST_F(TuneHost, ATemplateThatCantTakeAShapeIsLeftOutOfIt) {
+    const std::string text = line_template(
+        "//@ size n = 3000 multiple 8\n//@ input x [n]\n//@ output y [n] by ways_reference\n"
+        "//@ param T type in float = float\n",
+        "int n, const T* x, T* y", kRight, "eights");
+    const std::vector<Template> both = {service().parse(text, "eights.cu"), service().find("ways")};
     TuneOptions options;
-    std::uint64_t legal = 0;
-    const auto all = ordered_candidates(service(), std::span(&of, 1), options, {}, legal);
-    EXPECT_EQ(legal, 15U);
-    for (const std::uint64_t shards : {1, 2, 7, 20}) {
-        std::multiset<std::string> covered;
-        for (std::uint64_t shard = 0; shard < shards; ++shard)
-            for (const Candidate& one :
-                 dealt(ordered_candidates(service(), std::span(&of, 1), options, {}, legal), shard, shards))
-                covered.insert(one.variant.text());
-        EXPECT_EQ(covered.size(), all.size());
-        for (const Candidate& one : all) EXPECT_EQ(covered.count(one.variant.text()), 1U);
-    }
-    options.shard = options.shards = 2;
-    EXPECT_THROW(tuned(options), UsageError);
+    options.shapes = {{{"n", 33}}, {{"n", 40}}};
+    options.budget_seconds = 0.5;
+    const TuneReport report = tune(service(), both, options);
+    ASSERT_THAT(report.shapes, SizeIs(2));
+    EXPECT_THAT(report.shapes[0].left_out,
+                ElementsAre(AllOf(HasSubstr("eights"), HasSubstr("n = 33 must be a multiple of 8"))));
+    EXPECT_EQ(report.shapes[0].legal, 15U);
+    EXPECT_THAT(report.shapes[0].best, Each(Field(&WisdomEntry::template_name, "ways")));
+    EXPECT_THAT(report.shapes[1].left_out, IsEmpty());
+    EXPECT_EQ(report.shapes[1].legal, 16U);
+
+    bool begun = false;
+    options.on_progress = [&](const TuneProgress&) { begun = true; };
+    EXPECT_THROW(static_cast<void>(tune(service(), std::span(both).first(1), options)), VariantError);
+    EXPECT_FALSE(begun) << "before anything is timed";
 }
 
-TEST_F(TuneHost, TheSearchGivesEachCandidateOnceAndFollowsTheBest) {
-    const Template of = service().find("ways");
-    std::uint64_t legal = 0;
-    const auto all = ordered_candidates(service(), std::span(&of, 1), {}, {}, legal);
-    EXPECT_EQ(all.front().variant.values(), of.variant().values()) << "the defaults come first";
-    Search search(all);
-    std::set<std::size_t> seen;
-    while (const auto next = search.next()) {
-        EXPECT_TRUE(seen.insert(*next).second);
-        search.timed(*next, static_cast<double>(1 + *next));
-    }
-    EXPECT_EQ(seen.size(), all.size());
-
-    const auto index = [&](int way, int work) {
-        return static_cast<std::size_t>(
-            std::ranges::find(all, of.variant({{"WAY", way}, {"WORK", work}}).text(),
-                              [](const Candidate& one) { return one.variant.text(); }) -
-            all.begin());
+TEST_F(TuneHost, AnOverlapOfLaunchesIsNotTuned) {
+    const std::string text = line_template(
+        "//@ param DEPENDENT bool = true\n//@ dependent DEPENDENT\n"
+        "//@ size n = 100\n//@ input x [n]\n//@ output y [n] by ways_reference\n"
+        "//@ param T type in float = float\n#include \"kiln/launch.h\"\n",
+        "int n, const T* x, T* y", "kiln::wait_for_previous_grid();\n    " + std::string(kRight), "late");
+    const Template of = service().parse(text, "late.cu");
+    const auto variants = [&](const Values& fixed) {
+        return legal_spaces(service(), std::span(&of, 1), fixed).front().variants;
     };
-    Search other(all);
-    static_cast<void>(other.next());
-    other.timed(index(3, 50), 1);
-    const std::set<std::size_t> beside = {index(2, 50), index(4, 50), index(3, 1), index(3, 400)};
-    EXPECT_TRUE(beside.contains(*other.next()));
-    EXPECT_FALSE(beside.empty());
+    ASSERT_THAT(variants({}), SizeIs(1));
+    EXPECT_EQ(variants({}).front().value("DEPENDENT"), Value(true)) << "its default";
+    EXPECT_EQ(variants({{"DEPENDENT", false}}).front().value("DEPENDENT"), Value(false));
+}
+
+TEST_F(TuneHost, ATemplateWithoutSizesIsTuned) {
+    std::string text =
+        line_template("//@ output y [32] by three_reference\n", "float* y", "if (i < 32) y[i] = 3;", "three");
+    text.replace(text.find("ceil_div(n + 1, 32)"), 19, "1");
+    write_text(folder() / "three.cu", text);
+    write_text(folder() / "three_reference.cu",
+               reference_template("three_reference", "", "expected[i] = 3; bound[i] = 0;"));
+    const Template of = service().find("three");
+    const TuneReport report = tune(service(), std::span(&of, 1), {});
+    const auto file = folder() / "wisdom.txt";
+    Wisdom::store(file, report.wisdom);
+    ASSERT_THAT(Wisdom::load(file).entries(), SizeIs(1));
+    const Choice choice = Chooser(service(), Wisdom::load(file)).choose(of, {}, {});
+    EXPECT_EQ(choice.origin, ChoiceOrigin::wisdom);
+}
+
+/// Launches after the LAST end in a trap; the more of them there are, the longer each takes.
+class TuneLate : public Tune {
+  protected:
+    TuneLate()
+        : Tune(
+              line_template("//@ param T type in float = float\n//@ param LAST int in 0, 4, 34, 1000 = 1000\n"
+                            "//@ size n = 3000\n//@ input x [n]\n//@ output y [n] by ways_reference\n",
+                            "int n, const T* x, T* y",
+                            "static int launches = 0;\n"
+                            "    if (i == 0 && ++launches > LAST) kiln_host::trap(\"worn out\");\n"
+                            "    volatile int sum = 0;\n"
+                            "    for (int w = 0; w < LAST; ++w) sum = sum + 1;\n    " +
+                                std::string(kRight),
+                            "ways")) {}
+};
+
+// 0: the check; 4: the first comparison, after a check and three launches; 34: what is verified, after thirty more.
+TEST_F(TuneLate, WhatFailsOnTheDeviceIsItsOwnFailureWhereverItDoes) {
+    TuneOptions options;
+    options.journal = folder() / "w.journal";
+    const TuneReport report = tuned(options);
+    const TunedShape& shape = report.shapes.front();
+    ASSERT_THAT(shape.best, SizeIs(1));
+    EXPECT_EQ(shape.best.front().values.at("LAST"), Value(1000));
+    EXPECT_EQ(shape.timed, 3U);
+    EXPECT_TRUE(shape.complete);
+    ASSERT_THAT(shape.failures, SizeIs(3));
+    for (const TuneFailure& failure : shape.failures) {
+        EXPECT_THAT(failure.reason, HasSubstr("worn out")) << failure.variant;
+        EXPECT_FALSE(failure.wrong);
+    }
 }
 
 TEST_F(TuneHost, ScratchOfOthersIsNotKeptWhenItIsLarge) {
@@ -211,6 +327,50 @@ TEST_F(TuneHost, ScratchOfOthersIsNotKeptWhenItIsLarge) {
     EXPECT_LT(most, 400 * kMebibyte) << "of 540 in all";
     arena.drop_scratch();
     EXPECT_LT(arena.held_bytes(), kMebibyte);
+}
+
+TEST_F(TuneHost, ShardsCoverEveryCandidateOnce) {
+    const Template of = service().find("ways");
+    TuneOptions options;
+    const std::vector<Space> spaces = legal_spaces(service(), std::span(&of, 1), {});
+    const Candidates found = ordered_candidates(service(), spaces, {}, false);
+    const std::vector<Candidate>& all = found.ordered;
+    EXPECT_EQ(found.legal, 15U);
+    for (const std::uint64_t shards : {1, 2, 7, 20}) {
+        std::multiset<std::string> covered;
+        for (std::uint64_t shard = 0; shard < shards; ++shard)
+            for (const Candidate& one : dealt(all, shard, shards)) covered.insert(one.variant.text());
+        EXPECT_EQ(covered.size(), all.size());
+        for (const Candidate& one : all) EXPECT_EQ(covered.count(one.variant.text()), 1U);
+    }
+    options.shard = options.shards = 2;
+    EXPECT_THROW(tuned(options), UsageError);
+}
+
+TEST_F(TuneHost, TheSearchGivesEachCandidateOnceAndFollowsTheBest) {
+    const Template of = service().find("ways");
+    const auto all =
+        ordered_candidates(service(), legal_spaces(service(), std::span(&of, 1), {}), {}, false).ordered;
+    EXPECT_EQ(all.front().variant.values(), of.variant().values()) << "the defaults come first";
+    Search search(all);
+    std::set<std::size_t> seen;
+    while (const auto next = search.next()) {
+        EXPECT_TRUE(seen.insert(*next).second);
+        search.timed(*next, static_cast<double>(1 + *next));
+    }
+    EXPECT_EQ(seen.size(), all.size());
+
+    const auto index = [&](int way, int work) {
+        return static_cast<std::size_t>(
+            std::ranges::find(all, of.variant({{"WAY", way}, {"WORK", work}}).text(),
+                              [](const Candidate& one) { return one.variant.text(); }) -
+            all.begin());
+    };
+    Search other(all);
+    static_cast<void>(other.next());
+    other.timed(index(3, 50), 1);
+    const std::set<std::size_t> beside = {index(2, 50), index(4, 50), index(3, 1), index(3, 400)};
+    EXPECT_TRUE(beside.contains(*other.next()));
 }
 
 TEST_F(TuneHost, WhatNobodyChecksIsNotTuned) {
