@@ -11,6 +11,7 @@
 #include "cli/gemm.h"
 #include "cli/parameter_options.h"
 #include "cli/progress_bar.h"
+#include "cli/tune_report.h"
 
 namespace kiln::cli {
 namespace {
@@ -69,7 +70,8 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
     }
 }
 
-void tune_gemm(Service& service, const Options& options, const Terminal& terminal, std::stop_token stop) {
+void tune_gemm(Service& service, const Options& options, const Terminal& terminal,
+               const Interrupts& interrupts) {
     const Template anchor = service.find(options.kernel);
     const std::filesystem::path file = options.wisdom.empty() ? Wisdom::user_file() : options.wisdom;
     if (file.empty())
@@ -82,14 +84,17 @@ void tune_gemm(Service& service, const Options& options, const Terminal& termina
     tuning.fixed = fixed_values(anchor, options);
     tuning.shapes = {wanted_sizes(service, options)};
     if (options.budget_seconds) tuning.budget_seconds = *options.budget_seconds;
-    tuning.stop = std::move(stop);
+    tuning.stop = interrupts.token();
     tuning.seed = options.seed;
     ProgressBar bar(terminal, "tune");
     tuning.on_progress = [&](const TuneProgress& progress) {
         bar.update(progress.done, progress.total, progress.failed, progress.seconds_left);
     };
+    const Interrupts::Patience patience(interrupts, kTuningEnds);
     const TuneReport report = tune(service, contenders(service, chooser, options), tuning);
     Wisdom::store(file, report.wisdom);
+    if (report.wisdom.empty() && !report.stopped)
+        terminal.note("--tune found nothing: " + nothing_text(report.shapes.front()));
 }
 
 }  // namespace kiln::cli

@@ -8,8 +8,8 @@
 #include <kiln/wisdom.h>
 
 #include <optional>
-#include <stop_token>
 
+#include "cli/interrupts.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 
@@ -27,7 +27,8 @@ struct GemmChoice {
 GemmChoice choose_gemm(const Service& service, const Options& options, const Terminal& terminal);
 
 /// --tune: times variants of those templates for the shape and merges the best into the wisdom file: that of
-/// --wisdom, else the user's. Throws what kiln::tune throws.
-void tune_gemm(Service& service, const Options& options, const Terminal& terminal, std::stop_token stop);
+/// --wisdom, else the user's. Notes on the terminal when it finds nothing, and why. Throws what kiln::tune throws.
+void tune_gemm(Service& service, const Options& options, const Terminal& terminal,
+               const Interrupts& interrupts);
 
 }  // namespace kiln::cli

@@ -7,13 +7,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
-
 namespace kiln::cli {
 namespace {
-
-// How long the work has to notice. Ending a compiler takes a tenth of a second at most.
-constexpr std::chrono::milliseconds kPatience{500};
 
 sigset_t interrupts() {
     sigset_t set;
@@ -52,10 +47,20 @@ void Interrupts::wait() {
     }
     signal_ = number;
     source_.request_stop();
-    for (auto waited = std::chrono::milliseconds(0); !over_; waited += std::chrono::milliseconds(10)) {
-        if (waited >= kPatience) ::_exit(128 + number);
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    // What comes at once is the same Ctrl-C: the terminal sends it, and so may a program in between.
+    const auto start = std::chrono::steady_clock::now();
+    while (!over_) {
+        const bool is_again = ::sigtimedwait(&set, nullptr, &kNap) > 0;
+        const auto waited = std::chrono::steady_clock::now() - start;
+        if (waited >= patience_.load() || (is_again && waited >= kPatience)) ::_exit(128 + number);
     }
 }
+
+Interrupts::Patience::Patience(const Interrupts& interrupts, std::chrono::milliseconds patience)
+    : interrupts_(interrupts) {
+    interrupts_.patience_ = patience;
+}
+
+Interrupts::Patience::~Patience() { interrupts_.patience_ = kPatience; }
 
 }  // namespace kiln::cli

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <stop_token>
 #include <thread>
 
@@ -23,12 +24,29 @@ class Interrupts {
     /// The signal that came; 0: none. A program that it ended has the exit status 128 + signal.
     int signal() const { return signal_; }
 
+    /// Work that can't stop at once, and loses something when it is left behind, gets this long while such an object
+    /// lives. A second signal, half a second after the first or later, ends the program all the same.
+    class Patience {
+      public:
+        Patience(const Interrupts& interrupts, std::chrono::milliseconds patience);
+        Patience(const Patience&) = delete;
+        Patience& operator=(const Patience&) = delete;
+        ~Patience();
+
+      private:
+        const Interrupts& interrupts_;
+    };
+
   private:
+    // How long the work has to notice. Ending a compiler takes a tenth of a second at most.
+    static constexpr std::chrono::milliseconds kPatience{500};
+
     void wait();
 
     std::stop_source source_;
     std::atomic<int> signal_{0};
     std::atomic<bool> over_{false};
+    mutable std::atomic<std::chrono::milliseconds> patience_{kPatience};
     std::thread thread_;
 };
 

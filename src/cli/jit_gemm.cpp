@@ -56,9 +56,9 @@ void analyze(Service& service, const Variant& variant, const Options& options, c
                                 : to_text(analysis, variant, service.target(), terminal));
 }
 
-Status multiply(const Options& options, const Terminal& terminal, const std::stop_token& stop) {
+int multiply(const Options& options, const Terminal& terminal, const Interrupts& interrupts) {
     Warnings warnings(terminal);
-    ServiceOptions setup = service_options(options, warnings, stop);
+    ServiceOptions setup = service_options(options, warnings, interrupts.token());
     setup.compile_only = options.compile_only || options.emit.has_value();
     const std::string note = options.analyze ? choose_target(setup, options, options.kernel) : std::string();
     Service service(std::move(setup));
@@ -68,7 +68,8 @@ Status multiply(const Options& options, const Terminal& terminal, const std::sto
         say_why_host(service, options, terminal);
     else
         terminal.note(note);
-    if (options.tune) tune_gemm(service, options, terminal, stop);
+    if (options.tune) tune_gemm(service, options, terminal, interrupts);
+    if (interrupts.signal() != 0) return 128 + interrupts.signal();
     const auto [variant, choice] = choose_gemm(service, options, terminal);
     if (options.analyze) {
         analyze(service, variant, options, terminal);
@@ -90,7 +91,7 @@ Status multiply(const Options& options, const Terminal& terminal, const std::sto
     return kNegative;
 }
 
-Status act(const ProgramContext& context) {
+int act(const ProgramContext& context) {
     const Terminal& terminal = context.terminal;
     const Options options = parse_options(context.arguments);
     const bool json = context.json = options.json;
@@ -110,7 +111,7 @@ Status act(const ProgramContext& context) {
             terminal.print(list_devices(options));
             break;
         case Action::multiply:
-            return multiply(options, terminal, context.interrupts.token());
+            return multiply(options, terminal, context.interrupts);
     }
     return kPassed;
 }

@@ -259,7 +259,8 @@ constexpr std::array kCommands = {
             "template's\n"
             "reference before it may win. Several templates compete. docs/tuning.md tells how, and how to "
             "spread it over\n"
-            "a cluster. Ctrl-C keeps what was found. Exit status 1: for a shape nothing was found.\n",
+            "a cluster. Ctrl-C keeps what was found; a second one does not wait for it. Exit status 1: for a "
+            "shape\nnothing was found.\n",
             "  kiln tune gemm_wgmma gemm_mma T=half --shapes m=4096,n=4096,k=4096 m=128,n=7168,k=2048\n"
             "  kiln tune softmax --budget 20 --output found.txt\n"
             "  kiln tune gemm_buffered --shard 3/8 --output part3.txt && kiln wisdom merge part*.txt\n",

@@ -190,6 +190,7 @@ int tune_templates(const Call& call) {
         }
     }
 
+    const Interrupts::Patience patience(call.interrupts, kTuningEnds);
     std::vector<TuneReport> reports(services.size());
     std::vector<std::exception_ptr> errors(services.size());
     Board board(call.terminal, services.size());

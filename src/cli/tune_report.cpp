@@ -17,6 +17,7 @@ constexpr std::size_t kFailuresShown = 5;
 struct Merged {
     Sizes sizes;
     std::vector<WisdomEntry> best;
+    std::vector<std::string> left_out;
     std::uint64_t legal = 0, fitting = 0, timed = 0, resumed = 0;
     std::vector<TuneFailure> failures;
     std::optional<double> default_ms;
@@ -32,6 +33,7 @@ std::vector<Merged> merged(const TuneSummary& summary) {
             Merged& all = shapes[i];
             if (!one.sizes.empty()) all.sizes = one.sizes;
             all.best.insert(all.best.end(), one.best.begin(), one.best.end());
+            all.left_out = one.left_out;
             all.legal = std::max(all.legal, one.legal);
             all.fitting += one.fitting;
             all.timed += one.timed;
@@ -55,6 +57,11 @@ std::string values_text(const WisdomEntry& entry) {
     return text;
 }
 
+/// Of the reason the first line.
+std::string failure_text(const TuneFailure& failure) {
+    return failure.variant + ": " + failure.reason.substr(0, failure.reason.find('\n'));
+}
+
 std::uint64_t wrong(const Merged& shape) {
     return static_cast<std::uint64_t>(std::ranges::count_if(shape.failures, &TuneFailure::wrong));
 }
@@ -74,6 +81,12 @@ std::string wisdom_sizes_text(const Sizes& sizes) {
     return text;
 }
 
+std::string nothing_text(const TunedShape& shape) {
+    if (shape.failures.empty()) return "no variant was tried.";
+    return std::to_string(shape.failures.size()) + " variants were tried, and failed; the first, " +
+           failure_text(shape.failures.front());
+}
+
 std::string to_text(const TuneSummary& summary) {
     std::string text;
     for (const Merged& shape : merged(summary)) {
@@ -81,7 +94,10 @@ std::string to_text(const TuneSummary& summary) {
         for (const WisdomEntry& entry : shape.best) {
             text += line("best", duration(entry.median_ms) + "  " + values_text(entry));
         }
-        if (shape.best.empty()) text += line("best", "none: no variant was found that builds and is right");
+        if (shape.best.empty())
+            text +=
+                line("best", shape.failures.empty() ? "none: no variant was tried"
+                                                    : "none: no variant was found that builds and is right");
         if (shape.default_ms && !shape.best.empty())
             text += line("defaults", duration(*shape.default_ms) +
                                          format(", %.2f times the best",
@@ -91,13 +107,12 @@ std::string to_text(const TuneSummary& summary) {
                  std::to_string(shape.timed) + " of " + std::to_string(shape.fitting) + " variants in " +
                      duration(shape.seconds * 1000) +
                      (shape.resumed == 0 ? "" : ", " + std::to_string(shape.resumed) + " of them before"));
+        for (const std::string& reason : shape.left_out) text += line("left out", reason);
         if (!shape.failures.empty()) {
             text += line("failed", std::to_string(shape.failures.size()) + ", " +
                                        std::to_string(wrong(shape)) + " of them with wrong results");
             for (std::size_t i = 0; i < std::min(shape.failures.size(), kFailuresShown); ++i) {
-                const std::string& reason = shape.failures[i].reason;
-                text +=
-                    "    " + shape.failures[i].variant + ": " + reason.substr(0, reason.find('\n')) + "\n";
+                text += "    " + failure_text(shape.failures[i]) + "\n";
             }
             if (shape.failures.size() > kFailuresShown)
                 text += "    and " + std::to_string(shape.failures.size() - kFailuresShown) + " more\n";
@@ -138,6 +153,7 @@ Json to_json(const TuneSummary& summary) {
         json["sizes"] = sizes;
         json["best"] = best;
         json["default_ms"] = or_null(shape.default_ms);
+        json["left_out"] = shape.left_out;
         json["legal"] = shape.legal;
         json["fitting"] = shape.fitting;
         json["timed"] = shape.timed;

@@ -5,6 +5,7 @@
 
 #include <kiln/tune.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -20,14 +21,19 @@ struct TuneSummary {
     double budget_seconds = 0;
     std::vector<TuneReport> reports;  ///< one per device
 
-    /// For every shape and template there is a best variant.
+    /// For every shape there is a best variant.
     bool found_all() const;
 };
+
+/// How long a tuning run that was interrupted may take to end: a launch, a check, a reference.
+constexpr std::chrono::seconds kTuningEnds{30};
 
 std::string to_text(const TuneSummary& summary);
 Json to_json(const TuneSummary& summary);
 /// An entry of wisdom.
 Json to_json(const WisdomEntry& entry);
+/// Why there is no best one: "5 variants were tried, and failed; the first, fill WAY=2: ..."
+std::string nothing_text(const TunedShape& shape);
 /// "m=4096 k=64"
 std::string wisdom_sizes_text(const Sizes& sizes);
 

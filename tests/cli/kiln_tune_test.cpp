@@ -3,6 +3,8 @@
 // kiln tune and kiln wisdom as a person uses them; jit-gemm with wisdom, with --tune, and with neither.
 #include <kiln/wisdom.h>
 
+#include <csignal>
+
 #include "kiln_program.h"
 
 namespace kiln::test {
@@ -94,6 +96,52 @@ TEST_F(KilnTune, ShapesWithoutARightVariantAreANo) {
     EXPECT_TRUE(Wisdom::load(file()).empty());
 }
 
+/// Two templates for `fill_reference`, one that takes its time and one that ends the process.
+class KilnTuneHard : public KilnTune {
+  protected:
+    void add(const std::string& name, const std::string& lines, const std::string& body) const {
+        static_cast<void>(with_template(
+            name, "// " + name + ": for tests.\n//\n//@ kernel " + name + "\n" + lines +
+                      "//@ block 32\n//@ grid 1\n//@ output y [32] by fill_reference\n"
+                      "#include \"kiln/device.h\"\n\nextern \"C\" __global__ void " +
+                      name + "(float* y) {\n    const int i = threadIdx.x;\n" + body + "    y[i] = i;\n}\n"));
+    }
+};
+
+// A launch takes most of a second, so that the run can't end at once.
+TEST_F(KilnTuneHard, CtrlCKeepsWhatWasFound) {
+    add("slow", "//@ param WORK int in 400000000, 500000000 = 400000000\n",
+        "    volatile int sum = 0;\n    if (i == 0) for (int w = 0; w < WORK; ++w) sum = sum + 1;\n");
+    const Outcome stopped =
+        run_in_shell("env --default-signal=INT \"$0\" tune slow --budget 100 --output " + file() +
+                         " --backend host --template-dir " + templates() +
+                         " --json & job=$!\n"
+                         "tries=0; while ! grep -q ^ok " +
+                         file() + ".journal && [ $((tries += 1)) -lt 600 ]; do sleep 0.05; done 2> " +
+                         path("grep.txt").string() + "\nkill -INT $job; wait $job; exit $?",
+                     {{"KILN_CACHE_DIR", path("cache").string()}});
+    EXPECT_EQ(stopped.status, 130) << stopped.err;
+    EXPECT_TRUE(stopped.json()["interrupted"]) << stopped.err;
+    EXPECT_THAT(stopped.err, HasSubstr("--resume goes on"));
+    EXPECT_EQ(Wisdom::load(file()).entries().size(), 1U);
+}
+
+TEST_F(KilnTuneHard, AVariantThatEndsTheProcessIsLeftOutByTheNextRun) {
+    add("deadly", "//@ param WAY int in 1, 2 = 2\n",
+        "    if (WAY == 2) *reinterpret_cast<volatile int*>(8 * WAY) = i;\n");
+    const std::string tune = "\"$0\" tune deadly --backend host --template-dir " + templates() +
+                             " --output " + file() + " --workers 1 --json";
+    EXPECT_EQ(run_in_shell(tune + "; exit $?").status, 128 + SIGSEGV) << "the defaults go first";
+    EXPECT_THAT(*read_text_if_exists(file() + ".journal"), HasSubstr("trying | deadly WAY=2"));
+    const Outcome next = run_in_shell(tune + " --resume");
+    ASSERT_EQ(next.status, 0) << next.err;
+    const auto shape = next.json()["shapes"][0];
+    EXPECT_EQ(shape["best"][0]["values"]["WAY"], 1);
+    EXPECT_THAT(std::string(shape["failed"][0]["reason"]), HasSubstr("ended while it was tried"));
+    EXPECT_EQ(shape["timed"], 1);
+    EXPECT_EQ(shape["resumed"], 0);
+}
+
 TEST_F(KilnTune, WrongCommandLinesAreRefused) {
     expect_error(on_host({"tune", "fell", "--output", file()}), 2, {"fell", "fill"});
     expect_error(tuned({"WEY=1"}), 2, {"WEY", "WAY"});
@@ -144,6 +192,17 @@ TEST_F(JitGemmChoice, TuningFindsWisdomWhichIsThenUsed) {
         EXPECT_EQ(refused.status, 2);
         expect_clean_error(refused);
     }
+}
+
+TEST_F(JitGemmChoice, TuningThatFindsNothingSaysSo) {
+    const std::string compiler =
+        write("no_cxx", "#!/bin/sh\n[ \"$*\" = -v ] && exec g++ -v\necho broken >&2; exit 1\n");
+    std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+    const Outcome none = multiply({"--tune", "--budget", "1", "--wisdom", path("wisdom.txt").string()},
+                                  {{"KILN_HOST_CXX", compiler}, {"KILN_CACHE_DIR", path("cache").string()}});
+    EXPECT_EQ(none.status, 3);
+    EXPECT_THAT(none.err, AllOf(HasSubstr("--tune found nothing"), HasSubstr("tried, and failed"),
+                                HasSubstr("gemm_naive")));
 }
 
 TEST_F(JitGemmChoice, AGpuGetsTheBestTemplateForTheShape) {
