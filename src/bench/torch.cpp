@@ -78,7 +78,8 @@ TorchFigures measure_torch(Workbench& bench, BenchSuite& suite, std::vector<std:
     ProcessRequest request;
     request.arguments = {"python3", "-c", std::string(kTorchBench),
                          std::to_string(bench.service().device().info().ordinal),
-                         bench.quick() ? "quick" : "full"};
+                         bench.quick() ? "quick" : "full",
+                         std::to_string(CacheFlusher::buffer_bytes(bench.service().device().info()))};
     request.input = copy + "\n";
     for (const std::string& problem : problems) request.input += problem + "\n";
     request.timeout = kLimit;

@@ -7,8 +7,11 @@
 #include <kiln/bench.h>
 #include <kiln/error.h>
 
+#include "base/process.h"
+#include "bench/helper/sources.h"
 #include "bench/suites.h"
 #include "bench/torch.h"
+#include "require.h"
 
 namespace kiln {
 namespace {
@@ -137,6 +140,81 @@ TEST(BenchTorch, SaysWhyItIsNotThere) {
         bench::parse_torch("unavailable\tNo module named 'torch'\n", version, unavailable);
     EXPECT_EQ(unavailable, "No module named 'torch'");
     EXPECT_TRUE(figures.by_problem.empty());
+}
+
+/// A stand-in for PyTorch, which tells on standard error what is asked of the device, in order.
+constexpr const char* kFakeTorch = R"(
+import sys, types
+
+def tell(*words):
+    print(*words, file=sys.stderr)
+
+class Tensor:
+    def __init__(self, name):
+        self.name = name
+    def copy_(self, other):
+        tell("copy")
+        return self
+    def __getattr__(self, what):  # any other call writes, for all that is known
+        return lambda *_, **__: tell("unknown", what)
+
+class Event:
+    def __init__(self, **_):
+        pass
+    def record(self):
+        tell("event")
+    def elapsed_time(self, end):
+        return 0.5
+
+class Generator:
+    def __init__(self, **_):
+        pass
+    def manual_seed(self, seed):
+        pass
+
+class no_grad:
+    def __enter__(self):
+        pass
+    def __exit__(self, *_):
+        pass
+
+def zeros(*shape, **_):
+    tell("zeros", *shape)
+    return Tensor("zeros")
+
+def sum(tensor, dim, out):
+    tell("read", tensor.name)
+
+float32, int32, float16 = "float32", "int32", "float16"
+__version__ = "0"
+version = types.SimpleNamespace(cuda="0")
+device = lambda *_: None
+randint = lambda *_, **__: Tensor("x")
+empty_like = lambda _: Tensor("y")
+equal = lambda *_: True
+cuda = types.SimpleNamespace(is_available=lambda: True, set_device=lambda _: None, synchronize=lambda: None,
+                             empty_cache=lambda: None, Event=Event,
+                             get_device_properties=lambda _: types.SimpleNamespace(L2_cache_size=1 << 20))
+)";
+
+TEST(BenchTorch, IsTimedBehindACacheThatWasReadAndNotWritten) {
+    const TemporaryDirectory directory;
+    const auto torch = directory.path() / "torch";
+    std::filesystem::create_directories(torch / "nn");
+    write_text(torch / "__init__.py", kFakeTorch);
+    write_text(torch / "nn/__init__.py", "");
+    write_text(torch / "nn/functional.py", "");
+    ProcessRequest request;
+    request.arguments = {"python3", "-c", std::string(bench::kTorchBench), "0", "quick", "4096"};
+    request.environment = {{"PYTHONPATH", directory.path().string()}};
+    request.input = "copy 16\n";
+    const ProcessResult result = run_process(request);
+    KILN_REQUIRE_OR_SKIP("python3", result.started, result.start_error);
+    ASSERT_TRUE(result.succeeded()) << result.error;
+    EXPECT_THAT(result.output, HasSubstr("copy 16\ttorch copy\t500.0000\t500.0000\t500.0000\t"));
+    EXPECT_THAT(result.error, HasSubstr("zeros 1024\n")) << "the bytes that Kiln reads";
+    EXPECT_THAT(result.error, HasSubstr("read zeros\nevent\ncopy\nevent\nread zeros\nevent\ncopy\nevent\n"));
+    EXPECT_THAT(result.error, Not(HasSubstr("unknown")));
 }
 
 TEST(BenchPicture, ShowsRowsComparatorsAndMeans) {
