@@ -74,6 +74,8 @@ struct BenchSuite {
     std::vector<BenchRow> rows;
     std::vector<BenchMean> means;
     std::vector<std::string> notes;  ///< comparators that are missing, and why
+    /// What ended it before its last row, and what was asked for by name and is missing.
+    std::vector<std::string> failures;
     double seconds = 0;
 };
 
@@ -87,6 +89,7 @@ struct BenchReport {
     std::string matrix_source;  ///< "cublasLt at 8192 x 8192 x 4096" or "data sheet"
     double fma_tflops = 0;      ///< FP32; of the data sheet
     std::vector<BenchSuite> suites;
+    bool interrupted = false;  ///< a stop was requested before the last row
 
     /// Nothing failed and every result is right.
     bool pass() const;
@@ -101,14 +104,14 @@ struct BenchOptions {
     std::optional<std::vector<std::string>> compare;
     bool quick = false;         ///< fewer and smaller problems, fewer launches; what it measures is a hint
     std::optional<int> rounds;  ///< timed launches of each contender
-    std::stop_token stop;       ///< ends it between two rows
+    std::stop_token stop;       ///< ends it between two rows; those before are in the report
     /// The program that runs run_bench_child() with what follows its arguments; empty: suites that need processes of
     /// their own give a note.
     std::vector<std::string> child;
     /// Told what begins ("gemm-f16", "half 1024 x 1024 x 1024").
     std::function<void(std::string_view suite, std::string_view what)> on_phase;
-    /// Called after each row.
-    std::function<void(const BenchSuite& suite, const BenchRow& row)> on_row;
+    /// Called after each row with all that was measured until then.
+    std::function<void(const BenchReport& so_far)> on_row;
 };
 
 /// A suite's name and title.
@@ -118,7 +121,8 @@ struct BenchSuiteName {
 std::span<const BenchSuiteName> bench_suites();
 
 /// Throws UsageError for a suite or comparator that there is not (naming the nearest), and for a comparator that
-/// was asked for by name and is not installed; what Service throws. What goes wrong with one row is in it.
+/// was asked for by name and that one of the suites lacks, before anything is measured; what Service's constructor
+/// throws. What goes wrong with a row or a suite is in it, and the others go on.
 BenchReport run_bench(const BenchOptions& options);
 
 /// What the processes do that run_bench() starts. Prints its figures; returns the exit status. Throws UsageError.

@@ -19,27 +19,39 @@ namespace {
 struct Suite {
     BenchSuiteName name;
     void (*run)(bench::Workbench&, BenchSuite&);
+    std::array<std::string_view, 2> comparators;  ///< of kComparators
 };
 
 constexpr std::array kSuites = {
-    Suite{{"jit", "building at run time: cold, from a warm disk, from memory; launching"}, bench::run_jit},
+    Suite{
+        {"jit", "building at run time: cold, from a warm disk, from memory; launching"}, bench::run_jit, {}},
     Suite{{"gemm-f16", "FP16 and BF16 products with FP32 sums, against cublasLt's best of 8 heuristics"},
-          bench::run_gemm_half},
+          bench::run_gemm_half,
+          {"cublas"}},
     Suite{{"gemm-f32", "FP32 products without TF32, against cublasSgemm in pedantic mode"},
-          bench::run_gemm_float},
+          bench::run_gemm_float,
+          {"cublas"}},
     Suite{{"gemm-mma", "FP16 products by mma.sync, the instructions of sm_80, against cublasLt"},
-          bench::run_gemm_mma},
+          bench::run_gemm_mma,
+          {"cublas"}},
     Suite{{"skinny", "FP16 products of 1 to 16 rows with large weights, against cublasLt"},
-          bench::run_skinny},
+          bench::run_skinny,
+          {"cublas"}},
     Suite{{"attention", "FP16 attention of whole sequences, against cuDNN and FlashAttention in PyTorch"},
-          bench::run_attention},
+          bench::run_attention,
+          {"torch"}},
     Suite{{"decode", "attention of one new token per sequence over a paged cache, against a copy"},
-          bench::run_decode},
+          bench::run_decode,
+          {}},
     Suite{{"memory", "transpose, sums, histogram, layer norm, softmax, against a copy, CUB and PyTorch"},
-          bench::run_memory},
+          bench::run_memory,
+          {"cub", "torch"}},
     Suite{{"graphs", "small products and the kernels of a decode layer, as one graph and one by one"},
-          bench::run_graphs},
-    Suite{{"host", "products on one thread of the host backend, against OpenBLAS"}, bench::run_host},
+          bench::run_graphs,
+          {"cublas"}},
+    Suite{{"host", "products on one thread of the host backend, against OpenBLAS"},
+          bench::run_host,
+          {"openblas"}},
 };
 
 constexpr auto kNames = [] {
@@ -64,6 +76,27 @@ std::string figure(double value) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3g", value);
     return text;
+}
+
+/// Throws UsageError for a comparator that was asked for by name and that a suite would miss, before hours are spent.
+void check_comparators(bench::Workbench& workbench, const std::vector<const Suite*>& suites) {
+    const std::optional<std::vector<std::string>>& named = workbench.options().compare;
+    if (!named) return;
+    for (const std::string& name : *named) {
+        const bool used = std::ranges::any_of(suites, [&](const Suite* suite) {
+            return std::ranges::find(suite->comparators, name) != suite->comparators.end();
+        });
+        const std::string problem = used ? workbench.problem_of(name) : "";
+        if (!problem.empty()) throw UsageError("--compare " + name + ": " + problem);
+    }
+}
+
+void set_ceilings(BenchReport& report, const bench::Ceilings& ceilings) {
+    report.copy_gbps = ceilings.copy_bytes_per_us / 1000;
+    report.copy_source = ceilings.copy_source;
+    report.matrix_tflops = ceilings.matrix_flops_per_us / 1e6;
+    report.matrix_source = ceilings.matrix_source;
+    report.fma_tflops = ceilings.fma_flops_per_us / 1e6;
 }
 
 bool below(double ratio, const std::optional<double>& least) { return least && ratio < *least; }
@@ -95,11 +128,11 @@ std::optional<bool> BenchRow::meets_aim() const {
 
 bool BenchReport::pass() const {
     return std::ranges::all_of(suites, [](const BenchSuite& suite) {
-        return std::ranges::all_of(suite.rows, [](const BenchRow& row) {
-            const bool others_right = std::ranges::none_of(
-                row.comparisons, [](const BenchComparison& one) { return one.verified == false; });
-            return row.failures.empty() && row.verified != false && others_right;
-        });
+        return suite.failures.empty() && std::ranges::all_of(suite.rows, [](const BenchRow& row) {
+                   const bool others_right = std::ranges::none_of(
+                       row.comparisons, [](const BenchComparison& one) { return one.verified == false; });
+                   return row.failures.empty() && row.verified != false && others_right;
+               });
     });
 }
 
@@ -161,29 +194,42 @@ BenchReport run_bench(const BenchOptions& options) {
     if (options.compare)
         for (const std::string& name : *options.compare) check_name(name, kComparators, "comparator");
 
-    bench::Workbench workbench(options);
-    const DeviceInfo& device = workbench.service().device().info();
     BenchReport report;
+    Stopwatch watch;
+    const auto bring_up_to_date = [&](const bench::Workbench& workbench) {
+        report.suites.back().seconds = watch.elapsed_ms() / 1000;
+        if (workbench.measured_ceilings() != nullptr) set_ceilings(report, *workbench.measured_ceilings());
+    };
+    bench::Workbench workbench(options, [&] {
+        bring_up_to_date(workbench);
+        if (options.on_row) options.on_row(report);
+    });
+    const DeviceInfo& device = workbench.service().device().info();
     report.backend = device.backend;
     report.device = device.name;
     report.arch = workbench.service().target().arch;
     report.driver = device.driver;
-    for (const Suite* const suite : chosen) {
-        const Stopwatch watch;
-        BenchSuite result;
-        result.name = suite->name.name;
-        result.title = suite->name.title;
-        suite->run(workbench, result);
-        result.seconds = watch.elapsed_ms() / 1000;
-        report.suites.push_back(std::move(result));
-    }
-    const bench::Ceilings* const ceilings = workbench.measured_ceilings();
-    if (ceilings != nullptr) {
-        report.copy_gbps = ceilings->copy_bytes_per_us / 1000;
-        report.copy_source = ceilings->copy_source;
-        report.matrix_tflops = ceilings->matrix_flops_per_us / 1e6;
-        report.matrix_source = ceilings->matrix_source;
-        report.fma_tflops = ceilings->fma_flops_per_us / 1e6;
+    try {
+        check_comparators(workbench, chosen);
+        for (const Suite* const suite : chosen) {
+            if (options.stop.stop_requested()) throw bench::Stopped();
+            watch = Stopwatch();
+            BenchSuite& result = report.suites.emplace_back();
+            result.name = suite->name.name;
+            result.title = suite->name.title;
+            try {
+                suite->run(workbench, result);
+            } catch (const bench::Stopped&) {
+                throw;
+            } catch (const std::exception& error) {
+                if (options.stop.stop_requested()) throw bench::Stopped();
+                result.failures.emplace_back(error.what());
+            }
+            bring_up_to_date(workbench);
+        }
+    } catch (const bench::Stopped&) {
+        report.interrupted = true;
+        if (!report.suites.empty()) bring_up_to_date(workbench);
     }
     return report;
 }

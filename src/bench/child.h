@@ -19,6 +19,9 @@ using ChildLines = std::vector<std::vector<std::string>>;
 ChildLines start_child(const BenchOptions& options, const std::vector<std::string>& words,
                        std::vector<std::pair<std::string, std::string>> environment = {});
 
+/// Why a process of its own can't open OpenBLAS; empty: it can.
+std::string openblas_problem(const BenchOptions& options);
+
 /// A line on standard output.
 void tell(const std::vector<std::string>& words);
 /// Digits that give the number back.
@@ -29,5 +32,6 @@ int child_warm_kiln(Backend backend, int device, const std::string& cache_direct
 int child_warm_bare(Backend backend, int device, const std::string& binary_file, const std::string& entry);
 int child_cold(Backend backend, int device);
 int child_host(int size, int rounds, const std::string& cache_directory);
+int child_openblas();
 
 }  // namespace kiln::bench

@@ -42,17 +42,18 @@ std::string compile(const std::filesystem::path& nvcc, const std::string& arch,
 
 }  // namespace
 
+std::string nvcc_problem() {
+    return find_nvcc().empty() ? "there is no nvcc in CUDA_HOME, PATH or /usr/local/cuda to compile it with"
+                               : "";
+}
+
 CubFunction::CubFunction(Workbench& bench, std::string_view source, const char* symbol)
     : bench_(bench), symbol_(symbol) {
-    const std::filesystem::path nvcc = find_nvcc();
-    if (!bench.on_cuda()) {
-        problem_ = "it needs a CUDA device";
-    } else if (nvcc.empty()) {
-        problem_ = "there is no nvcc in CUDA_HOME, PATH or /usr/local/cuda to compile it with";
-    } else {
+    problem_ = bench.problem_of("cub");
+    if (problem_.empty()) {
         const std::filesystem::path file = directory_.path() / "helper.cu";
         write_text(file, source);
-        compiled_ = std::async(std::launch::async, compile, nvcc, bench.service().target().arch, file,
+        compiled_ = std::async(std::launch::async, compile, find_nvcc(), bench.service().target().arch, file,
                                directory_.path() / "helper.so", bench.options().stop);
     }
 }

@@ -13,6 +13,9 @@
 
 namespace kiln::bench {
 
+/// Why there is no nvcc to compile helpers with; empty: there is.
+std::string nvcc_problem();
+
 /// One function of a helper, compiled in the background from when this was made.
 class CubFunction {
   public:

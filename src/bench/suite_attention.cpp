@@ -74,22 +74,21 @@ void fill_lengths(Problem& problem) {
 
 void run_attention(Workbench& bench, BenchSuite& suite) {
     const std::vector<Forward> problems = forward_problems(bench);
-    std::vector<Variant> variants;
+    std::vector<Workbench::Wanted> wanted;
     std::vector<std::string> lines;
     for (const Forward& one : problems) {
-        variants.push_back(bench.choose(kForward, one.values(), one.sizes()).variant);
+        wanted.push_back({kForward, one.values(), one.sizes()});
         lines.push_back(one.line());
     }
     const TorchFigures torch = measure_torch(bench, suite, lines);
-    bench.begin(suite, "building");
-    bench.prepare(variants);
+    bench.prepare(suite, wanted);
     for (const Forward& one : problems) {
         bench.row(suite, one.text(), [&](BenchRow& row) {
             Contest contest(bench, row, bench.choose(kForward, one.values(), one.sizes()), one.sizes());
             contest.time();
             set_flops_rate(row, contest.stage().problem());
             add_torch(row, torch, one.line(), "cuDNN", 0.75, 1.05);
-            if (const auto share = roof_share(row, bench.ceilings(), contest.stage().problem(), true))
+            if (const auto share = roof_share(row, bench.ceilings(suite), contest.stage().problem(), true))
                 row.comparisons.push_back(*share);
         });
     }
@@ -106,10 +105,9 @@ void run_decode(Workbench& bench, BenchSuite& suite) {
     else
         steps = {{16, 1024}, {16, 8192},  {16, 32768}, {64, 1024},
                  {64, 8192}, {64, 32768}, {128, 1024}, {128, 8192}};
-    std::vector<Variant> variants;
-    for (const Step& step : steps) variants.push_back(bench.choose(kDecode, {}, step.sizes()).variant);
-    bench.begin(suite, "building");
-    bench.prepare(variants);
+    std::vector<Workbench::Wanted> wanted;
+    for (const Step& step : steps) wanted.push_back({kDecode, {}, step.sizes()});
+    bench.prepare(suite, wanted);
     for (const Step& step : steps) {
         const std::string text =
             "batch " + std::to_string(step.batch) + ", " + std::to_string(step.length) + " tokens each";
@@ -118,7 +116,7 @@ void run_decode(Workbench& bench, BenchSuite& suite) {
             contest.time();
             const Problem& problem = contest.stage().problem();
             set_bytes_rate(row, problem);
-            if (const double rate = bench.ceilings().copy_bytes_per_us; rate > 0)
+            if (const double rate = bench.ceilings(suite).copy_bytes_per_us; rate > 0)
                 row.comparisons.push_back(
                     share_of(row, "copy", static_cast<double>(problem.bytes) / rate, 0.75, 0.90));
         });

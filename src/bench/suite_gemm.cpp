@@ -50,28 +50,23 @@ void add_library(Workbench& bench, BenchSuite& suite, const Products& products, 
 }
 
 void measure(Workbench& bench, BenchSuite& suite, const Products& products) {
-    struct Wanted {
+    struct Asked {
         std::string type;
         Shape shape;
         Values values;
     };
-    std::vector<Wanted> wanted;
-    std::vector<Variant> variants;
+    std::vector<Asked> asked;
+    std::vector<Workbench::Wanted> wanted;
     for (const std::string& type : products.types) {
         for (const Shape& shape : products.shapes) {
-            wanted.push_back({type, shape, products.values});
-            wanted.back().values.emplace("T", type);
-            try {
-                variants.push_back(
-                    bench.choose(products.templates, wanted.back().values, shape.sizes()).variant);
-            } catch (const std::exception&) {
-                // Its row tells.
-            }
+            Values values = products.values;
+            values.emplace("T", type);
+            wanted.push_back({products.templates, values, shape.sizes()});
+            asked.push_back({type, shape, std::move(values)});
         }
     }
-    bench.begin(suite, "building");
-    bench.prepare(variants);
-    for (const Wanted& one : wanted) {
+    bench.prepare(suite, wanted);
+    for (const Asked& one : asked) {
         const Shape& shape = one.shape;
         bench.row(suite, one.type + " " + product_text(shape.m, shape.n, shape.k), [&](BenchRow& row) {
             Contest contest(bench, row, bench.choose(products.templates, one.values, shape.sizes()),
@@ -83,7 +78,7 @@ void measure(Workbench& bench, BenchSuite& suite, const Products& products) {
                 set_bytes_rate(row, problem);
             else
                 set_flops_rate(row, problem);
-            auto share = roof_share(row, bench.ceilings(), problem, products.matrix);
+            auto share = roof_share(row, bench.ceilings(suite), problem, products.matrix);
             if (share && share->with == "copy" && shape.m == 1 && shape.n * shape.k > kLargeWeights) {
                 share->must = products.copy.must;
                 share->aim = products.copy.aim;

@@ -17,6 +17,7 @@ namespace {
 constexpr int kSize = 1024, kQuickSize = 128;
 constexpr int kHostRounds = 7, kQuickHostRounds = 3;
 const std::string kNoCache = "none";  // a word is never empty
+constexpr const char* kNoOpenBlas = "libopenblas.so.0 could not be opened, or lacks cblas_sgemm";
 constexpr double kMustOfOpenBlas = 0.25;
 constexpr double kMustGflops = 4;  // of the FP16 tile
 
@@ -101,6 +102,17 @@ void add_rows(Workbench& bench, BenchSuite& suite, const ChildLines& lines) {
 
 }  // namespace
 
+int child_openblas() {
+    if (OpenBlas().sgemm == nullptr) tell({"missing", kNoOpenBlas});
+    return 0;
+}
+
+std::string openblas_problem(const BenchOptions& options) {
+    if (options.child.empty()) return "no program to start was named";
+    const ChildLines lines = start_child(options, {"openblas"});
+    return lines.empty() ? "" : kNoOpenBlas;
+}
+
 int child_host(int size, int rounds, const std::string& cache_directory) {
     BenchOptions options;
     options.service.backend = Backend::host;
@@ -113,8 +125,7 @@ int child_host(int size, int rounds, const std::string& cache_directory) {
     Workbench bench(options);
     const Sizes sizes = {{"m", size}, {"n", size}, {"k", size}};
     const OpenBlas blas;
-    if (blas.sgemm == nullptr)
-        tell({"missing", "libopenblas.so.0 could not be opened, or lacks cblas_sgemm"});
+    if (blas.sgemm == nullptr) tell({"missing", kNoOpenBlas});
     struct Wanted {
         const char *name, *type;
         Values values;
@@ -154,12 +165,13 @@ void run_host(Workbench& bench, BenchSuite& suite) {
     bench.begin(suite, "one thread of the host");
     const bool small = bench.quick();
     const std::filesystem::path directory = bench.service().cache_directory();
-    add_rows(bench, suite,
-             start_child(bench.options(),
-                         {"host", std::to_string(small ? kQuickSize : kSize),
-                          std::to_string(bench.options().rounds.value_or(small ? kQuickHostRounds : kHostRounds)),
-                          directory.empty() ? kNoCache : directory.string()},
-                         {{"KILN_HOST_THREADS", "1"}}));
+    add_rows(
+        bench, suite,
+        start_child(bench.options(),
+                    {"host", std::to_string(small ? kQuickSize : kSize),
+                     std::to_string(bench.options().rounds.value_or(small ? kQuickHostRounds : kHostRounds)),
+                     directory.empty() ? kNoCache : directory.string()},
+                    {{"KILN_HOST_THREADS", "1"}}));
     add_mean(suite, "OpenBLAS");
 }
 

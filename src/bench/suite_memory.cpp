@@ -115,14 +115,13 @@ void run_memory(Workbench& bench, BenchSuite& suite) {
         sum.emplace(bench, kCubSum, "kiln_cub_sum");
         histogram.emplace(bench, kCubHistogram, "kiln_cub_histogram");
     }
-    std::vector<Variant> variants;
+    std::vector<Workbench::Wanted> wanted;
     std::vector<std::string> lines;
     for (const Work& work : list) {
-        variants.push_back(bench.choose(work.templates, work.values, work.sizes).variant);
+        wanted.push_back({work.templates, work.values, work.sizes});
         if (!work.torch.empty()) lines.push_back(work.torch);
     }
-    bench.begin(suite, "building");
-    bench.prepare(variants);
+    bench.prepare(suite, wanted);
     const TorchFigures torch = measure_torch(bench, suite, lines);
     for (const Work& work : list) {
         bench.row(suite, work.text, [&](BenchRow& row) {
@@ -142,7 +141,7 @@ void run_memory(Workbench& bench, BenchSuite& suite) {
             set_bytes_rate(row, problem);
             if (!work.torch.empty())
                 add_torch(row, torch, work.torch, "torch", work.torch_aim.must, work.torch_aim.aim);
-            if (const double rate = bench.ceilings().copy_bytes_per_us; rate > 0)
+            if (const double rate = bench.ceilings(suite).copy_bytes_per_us; rate > 0)
                 row.comparisons.push_back(share_of(row, "copy", static_cast<double>(problem.bytes) / rate,
                                                    work.copy_aim.must, work.copy_aim.aim));
         });

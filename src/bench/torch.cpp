@@ -66,6 +66,44 @@ TorchFigures parse_torch(const std::string& output, std::string& version, std::s
     return figures;
 }
 
+namespace {
+
+struct TorchAnswer {
+    TorchFigures figures;
+    std::string version;
+    std::string problem;  ///< not empty: there are no figures
+    std::string end;      ///< how its process ended, where that was before its time
+};
+
+TorchAnswer ask_torch(Workbench& bench, const std::vector<std::string>& problems) {
+    const DeviceInfo& device = bench.service().device().info();
+    ProcessRequest request;
+    request.arguments = {"python3",
+                         "-c",
+                         std::string(kTorchBench),
+                         std::to_string(device.ordinal),
+                         bench.quick() ? "quick" : "full",
+                         std::to_string(CacheFlusher::buffer_bytes(device))};
+    for (const std::string& problem : problems) request.input += problem + "\n";
+    request.timeout = kLimit;
+    request.stop = bench.options().stop;
+    const ProcessResult result = run_process(request);
+    if (result.stopped) throw Stopped();
+    TorchAnswer answer;
+    answer.figures = parse_torch(result.output, answer.version, answer.problem);
+    if (!result.succeeded() && result.started)
+        answer.end = "its process " + result.how_it_ended(request.timeout) + ": " + last_line(result.error);
+    if (!result.started)
+        answer.problem = "python3 did not start: " + result.start_error;
+    else if (answer.problem.empty() && answer.version.empty())
+        answer.problem = answer.end.empty() ? "its process said nothing" : answer.end;
+    return answer;
+}
+
+}  // namespace
+
+std::string torch_problem(Workbench& bench) { return ask_torch(bench, {}).problem; }
+
 TorchFigures measure_torch(Workbench& bench, BenchSuite& suite, std::vector<std::string> problems) {
     if (!bench.wants("torch") || problems.empty()) return {};
     if (!bench.on_cuda()) {
@@ -75,28 +113,15 @@ TorchFigures measure_torch(Workbench& bench, BenchSuite& suite, std::vector<std:
     bench.begin(suite, "PyTorch");
     const long long copied_words = bench.quick() ? 1 << 26 : 1 << 28;
     const std::string copy = "copy " + std::to_string(copied_words);
-    ProcessRequest request;
-    request.arguments = {"python3", "-c", std::string(kTorchBench),
-                         std::to_string(bench.service().device().info().ordinal),
-                         bench.quick() ? "quick" : "full",
-                         std::to_string(CacheFlusher::buffer_bytes(bench.service().device().info()))};
-    request.input = copy + "\n";
-    for (const std::string& problem : problems) request.input += problem + "\n";
-    request.timeout = kLimit;
-    request.stop = bench.options().stop;
-    const ProcessResult result = run_process(request);
-    std::string version, unavailable;
-    TorchFigures figures = parse_torch(result.output, version, unavailable);
-    if (!result.started) unavailable = "python3 did not start: " + result.start_error;
-    if (unavailable.empty() && version.empty())
-        unavailable = "its process " + result.how_it_ended(request.timeout) + ": " + last_line(result.error);
-    if (!unavailable.empty()) {
-        bench.missing(suite, "torch", unavailable);
+    problems.insert(problems.begin(), copy);
+    TorchAnswer answer = ask_torch(bench, problems);
+    if (!answer.problem.empty()) {
+        bench.missing(suite, "torch", answer.problem);
         return {};
     }
-    std::string note = version;
-    const double rate = copy_rate(figures, copy, 8.0 * static_cast<double>(copied_words));
-    const double ours = bench.ceilings().copy_bytes_per_us;
+    std::string note = answer.version;
+    const double rate = copy_rate(answer.figures, copy, 8.0 * static_cast<double>(copied_words));
+    const double ours = bench.ceilings(suite).copy_bytes_per_us;
     char text[160];
     if (rate > 0) {
         std::snprintf(text, sizeof text,
@@ -104,10 +129,9 @@ TorchFigures measure_torch(Workbench& bench, BenchSuite& suite, std::vector<std:
                       rate / 1000, ours / 1000);
         note += text;
     }
-    if (!result.succeeded())
-        note += "; its process " + result.how_it_ended(request.timeout) + ": " + last_line(result.error);
+    if (!answer.end.empty()) note += "; " + answer.end;
     suite.notes.push_back(note);
-    return figures;
+    return std::move(answer.figures);
 }
 
 void add_torch(BenchRow& row, const TorchFigures& figures, const std::string& problem, std::string_view name,

@@ -28,6 +28,9 @@ struct TorchFigures {
 /// suite; its copy beside ours is a note too.
 TorchFigures measure_torch(Workbench& bench, BenchSuite& suite, std::vector<std::string> problems);
 
+/// Why PyTorch can't be measured on this device; empty: it can.
+std::string torch_problem(Workbench& bench);
+
 /// Adds what PyTorch has of a problem to a row that has Kiln's times. must, aim: for the figure of that name; the
 /// others are only told.
 void add_torch(BenchRow& row, const TorchFigures& figures, const std::string& problem, std::string_view name,

@@ -12,8 +12,11 @@
 
 #include "base/stopwatch.h"
 #include "bench/bare_cuda.h"
+#include "bench/child.h"
+#include "bench/cub.h"
 #include "bench/cublas.h"
 #include "bench/stage.h"
+#include "bench/torch.h"
 
 namespace kiln::bench {
 namespace {
@@ -27,19 +30,10 @@ struct Effort {
 };
 constexpr Effort kFull = {60e3, 400e3, 11, 51}, kQuick = {10e3, 60e3, 5, 11}, kHost = {0, 0, 3, 3};
 
-class Stopped : public Error {
-  public:
-    Stopped() : Error("stopped") {}
-};
-
-class MissingComparator : public UsageError {
-  public:
-    using UsageError::UsageError;
-};
-
 }  // namespace
 
-Workbench::Workbench(const BenchOptions& options) : options_(options), service_(options.service) {
+Workbench::Workbench(const BenchOptions& options, std::function<void()> after_row)
+    : options_(options), after_row_(std::move(after_row)), service_(options.service) {
     static_cast<void>(service_.device());
 }
 Workbench::~Workbench() = default;
@@ -105,18 +99,24 @@ std::vector<std::vector<double>> Workbench::in_turns(const std::vector<Launch>& 
     return times_us;
 }
 
-const Ceilings& Workbench::ceilings() {
+const Ceilings& Workbench::ceilings(BenchSuite& suite) {
     if (ceilings_) return *ceilings_;
     ceilings_.emplace();
     const Chip* const chip = find_chip(service_.target().arch, service_.device().info().name);
     const bool is_this = chip != nullptr && chip->name == service_.device().info().name;
     if (is_this) ceilings_->fma_flops_per_us = chip->fma_f32_tflops.value_or(0) * kFlopsPerUs;
     if (!on_gpu()) return *ceilings_;
-    measure_copy();
+    try {
+        measure_copy();
+    } catch (const std::exception& error) {
+        if (options_.stop.stop_requested()) throw Stopped();
+        suite.failures.push_back(std::string("there is no ceiling of copies: ") + error.what());
+    }
     try {
         measure_matrix();
-    } catch (const DeviceError&) {
-        // The rows with cublasLt tell; the data sheet's rate remains.
+    } catch (const std::exception& error) {
+        if (options_.stop.stop_requested()) throw Stopped();
+        suite.notes.push_back(std::string("the ceiling of products is not measured: ") + error.what());
     }
     if (ceilings_->matrix_flops_per_us == 0 && is_this && chip->matrix_f16_tflops) {
         ceilings_->matrix_flops_per_us = *chip->matrix_f16_tflops * kFlopsPerUs;
@@ -148,15 +148,13 @@ void Workbench::measure_copy() {
 }
 
 void Workbench::measure_matrix() {
-    BenchSuite unheard;
-    Cublas* const library = cublas(unheard);
-    if (library == nullptr) return;
+    if (!wants("cublas") || !problem_of("cublas").empty()) return;
     std::vector<std::array<std::int64_t, 3>> shapes = {{4096, 4096, 4096}};
     if (!quick()) shapes.push_back({8192, 8192, 4096});
     for (const auto& [m, n, k] : shapes) {
         const Sizes sizes = {{"m", m}, {"n", n}, {"k", k}};
         Stage stage(*this, choose({"gemm_wgmma", "gemm_mma"}, {{"T", "half"}}, sizes).variant, sizes);
-        const LibraryProduct best = library->best(product_plan(stage), stage.tensor("a").data(),
+        const LibraryProduct best = cublas_->best(product_plan(stage), stage.tensor("a").data(),
                                                   stage.tensor("b").data(), stage.tensor("c").data());
         const double rate =
             static_cast<double>(stage.problem().flops) / spread_of(in_turns({best.launch}).front()).median;
@@ -172,22 +170,33 @@ bool Workbench::wants(std::string_view comparator) const {
 
 void Workbench::missing(BenchSuite& suite, const std::string& comparator, const std::string& why) const {
     const std::string note = comparator + " is not compared with: " + why;
-    if (options_.compare && wants(comparator))
-        throw MissingComparator("--compare " + comparator + ": " + why);
-    if (std::ranges::find(suite.notes, note) == suite.notes.end()) suite.notes.push_back(note);
+    std::vector<std::string>& list = options_.compare ? suite.failures : suite.notes;
+    if (std::ranges::find(list, note) == list.end()) list.push_back(note);
+}
+
+void Workbench::open_cublas() {
+    if (cublas_tried_) return;
+    cublas_tried_ = true;
+    if (!on_cuda())
+        cublas_problem_ = "it needs a CUDA device";
+    else
+        cublas_ = Cublas::open(*this, cublas_problem_);
 }
 
 Cublas* Workbench::cublas(BenchSuite& suite) {
     if (!wants("cublas")) return nullptr;
-    if (!cublas_tried_) {
-        cublas_tried_ = true;
-        if (!on_cuda())
-            cublas_problem_ = "it needs a CUDA device";
-        else
-            cublas_ = Cublas::open(*this, cublas_problem_);
-    }
+    open_cublas();
     if (!cublas_) missing(suite, "cublas", cublas_problem_);
     return cublas_.get();
+}
+
+std::string Workbench::problem_of(std::string_view comparator) {
+    if (comparator == "openblas") return openblas_problem(options_);
+    if (!on_cuda()) return "it needs a CUDA device";
+    if (comparator == "cub") return nvcc_problem();
+    if (comparator == "torch") return torch_problem(*this);
+    open_cublas();
+    return cublas_problem_;
 }
 
 Chosen Workbench::choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes) {
@@ -216,8 +225,17 @@ Chosen Workbench::choose(const std::vector<std::string>& templates, const Values
     return {choice.variant, std::string(name(choice.origin))};
 }
 
-void Workbench::prepare(const std::vector<Variant>& variants) {
+void Workbench::prepare(const BenchSuite& suite, const std::vector<Wanted>& list) {
+    begin(suite, "building");
     if (service_.cache_directory().empty() || !service_.cache_problem().empty()) return;
+    std::vector<Variant> variants;
+    for (const Wanted& one : list) {
+        try {
+            variants.push_back(choose(one.templates, one.fixed, one.sizes).variant);
+        } catch (const std::exception&) {
+            // Its row tells.
+        }
+    }
     std::vector<std::future<Compiled>> builds;
     std::vector<Variant> references;
     for (const Variant& variant : variants) {
@@ -254,15 +272,13 @@ void Workbench::row(BenchSuite& suite, std::string problem, const std::function<
     row.unit = "us";
     try {
         measure(row);
-    } catch (const Stopped&) {
-        throw;
-    } catch (const MissingComparator&) {
-        throw;
     } catch (const std::exception& error) {
+        // What fails now may fail because compilers and processes were told to end.
+        if (options_.stop.stop_requested()) throw Stopped();
         row.failures.emplace_back(error.what());
     }
     suite.rows.push_back(std::move(row));
-    if (options_.on_row) options_.on_row(suite, suite.rows.back());
+    if (after_row_) after_row_();
 }
 
 BenchComparison compared(const BenchRow& row, std::string with, std::string detail,

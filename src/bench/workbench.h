@@ -5,6 +5,7 @@
 #pragma once
 
 #include <kiln/bench.h>
+#include <kiln/error.h>
 #include <kiln/run.h>
 #include <kiln/timing.h>
 #include <kiln/wisdom.h>
@@ -37,11 +38,17 @@ struct Ceilings {
     double fma_flops_per_us = 0;
 };
 
+/// A stop was requested: nothing that follows is measured.
+class Stopped : public Error {
+  public:
+    Stopped() : Error("stopped") {}
+};
+
 /// One thread at a time.
 class Workbench {
   public:
-    /// options must outlive it.
-    explicit Workbench(const BenchOptions& options);
+    /// options must outlive it. after_row: called when a suite has one more row.
+    explicit Workbench(const BenchOptions& options, std::function<void()> after_row = {});
     ~Workbench();
     Workbench(const Workbench&) = delete;
     Workbench& operator=(const Workbench&) = delete;
@@ -60,8 +67,8 @@ class Workbench {
     /// it is waited for. rounds: 0: as many as take a fraction of a second.
     std::vector<std::vector<double>> in_turns(const std::vector<Launch>& contenders, int rounds = 0);
 
-    /// Measured at the first call.
-    const Ceilings& ceilings();
+    /// Measured at the first call; what goes wrong then is a failure of this suite.
+    const Ceilings& ceilings(BenchSuite& suite);
     /// nullptr: nobody asked for them.
     const Ceilings* measured_ceilings() const { return ceilings_ ? &*ceilings_ : nullptr; }
 
@@ -69,17 +76,24 @@ class Workbench {
     Cublas* cublas(BenchSuite& suite);
     /// Whether this comparator is to be measured, where it can be.
     bool wants(std::string_view comparator) const;
-    /// Notes that a wanted comparator is missing. Throws UsageError where it was asked for by name.
+    /// Notes that a wanted comparator is missing; where it was asked for by name, that is a failure.
     void missing(BenchSuite& suite, const std::string& comparator, const std::string& why) const;
+    /// Why a comparator can't be measured, as far as can be known before it is; empty: it can.
+    std::string problem_of(std::string_view comparator);
 
     /// Of these templates, as far as they are there, the variant for this problem by wisdom; where there is none, of
     /// the first that can compute it, by the model. Throws VariantError when none can.
     Chosen choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes);
 
-    /// Builds these and the references of their outputs in the background, into the disk cache.
-    void prepare(const std::vector<Variant>& variants);
+    struct Wanted {
+        std::vector<std::string> templates;
+        Values fixed;
+        Sizes sizes;
+    };
+    /// Builds what is chosen for these, and the references of their outputs, in the background, into the disk cache.
+    void prepare(const BenchSuite& suite, const std::vector<Wanted>& list);
 
-    /// Tells what begins. Throws Error when a stop was requested.
+    /// Tells what begins. Throws Stopped when a stop was requested.
     void begin(const BenchSuite& suite, const std::string& what) const;
     /// Adds the row that `measure` fills; what it throws becomes the row's failure, but for a stop.
     void row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure);
@@ -87,8 +101,10 @@ class Workbench {
   private:
     void measure_copy();
     void measure_matrix();
+    void open_cublas();
 
     const BenchOptions& options_;
+    std::function<void()> after_row_;
     Service service_;
     std::unique_ptr<Service> host_;
     std::optional<CacheFlusher> flusher_;

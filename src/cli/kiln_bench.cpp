@@ -5,7 +5,9 @@
 #include <kiln/error.h>
 
 #include <filesystem>
+#include <mutex>
 #include <optional>
+#include <stop_token>
 
 #include "cli/command_line.h"
 #include "cli/figures.h"
@@ -51,6 +53,57 @@ std::vector<std::string> chosen_suites(const std::vector<std::string>& words) {
     return all;
 }
 
+/// Prints the report and draws its pictures, once: at the end; or, when a signal comes, what was measured until then,
+/// from the thread that hears of it, for the row that is being measured may take longer than the program has to end.
+class Results {
+  public:
+    explicit Results(const Call& call) : call_(call) {}
+
+    void keep(const BenchReport& so_far) {
+        const std::lock_guard lock(mutex_);
+        kept_ = so_far;
+    }
+    /// Throws nothing.
+    void interrupted() {
+        const std::lock_guard lock(mutex_);
+        if (printed_ || kept_.suites.empty()) return;
+        kept_.interrupted = true;
+        call_.terminal.status({});
+        try {
+            print(kept_);
+        } catch (const std::exception& error) {
+            call_.terminal.complain(error.what());
+        }
+    }
+    void ended(const BenchReport& report) {
+        const std::lock_guard lock(mutex_);
+        if (!printed_) print(report);
+    }
+
+  private:
+    void print(const BenchReport& report) {
+        printed_ = true;
+        call_.print(to_json(report),
+                    call_.flag("markdown") ? to_markdown(report) : to_text(report, call_.terminal));
+        if (!call_.has("svg")) return;
+        for (const BenchSuite& suite : report.suites)
+            write_output(std::filesystem::path(call_.value("svg")) / (suite.name + ".svg"),
+                         bench_picture(report, suite));
+    }
+
+    const Call& call_;
+    std::mutex mutex_;
+    BenchReport kept_;
+    bool printed_ = false;
+};
+
+/// Before anything is measured, so that a folder that can't be had costs nothing.
+void make_directory(const std::filesystem::path& directory) {
+    std::error_code error;
+    std::filesystem::create_directories(directory, error);
+    if (error) throw UsageError("--svg " + directory.string() + ": " + error.message() + ".");
+}
+
 }  // namespace
 
 int bench(const Call& call) {
@@ -74,18 +127,15 @@ int bench(const Call& call) {
     options.on_phase = [&](std::string_view suite, std::string_view what) {
         progress.emplace(call.terminal, std::string(suite) + ": " + std::string(what));
     };
+    if (call.has("svg")) make_directory(call.value("svg"));
     warnings.release();
+    Results results(call);
+    options.on_row = [&](const BenchReport& so_far) { results.keep(so_far); };
+    const std::stop_callback on_signal(options.stop, [&] { results.interrupted(); });
     const BenchReport report = run_bench(options);
     progress.reset();
-    if (call.has("svg")) {
-        const std::filesystem::path directory = call.value("svg");
-        std::error_code error;
-        std::filesystem::create_directories(directory, error);
-        if (error) throw UsageError("--svg " + directory.string() + ": " + error.message() + ".");
-        for (const BenchSuite& suite : report.suites)
-            write_output(directory / (suite.name + ".svg"), bench_picture(report, suite));
-    }
-    call.print(to_json(report), call.flag("markdown") ? to_markdown(report) : to_text(report, call.terminal));
+    results.ended(report);
+    if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
     return !report.pass() || (call.flag("check") && !report.missed().empty()) ? kNegative : kPassed;
 }
 

@@ -12,6 +12,7 @@ namespace kiln::cli {
 namespace {
 
 constexpr int kDigits = 4;
+constexpr const char* kInterrupted = "Interrupted: what follows was not measured.";
 
 /// "12.34", "0.8821", "12340": so many digits, no exponent.
 std::string rounded(double value, int digits = kDigits) {
@@ -204,6 +205,7 @@ Json to_json(const BenchReport& report) {
                           {"rows", rows},
                           {"means", means},
                           {"notes", suite.notes},
+                          {"failures", suite.failures},
                           {"seconds", suite.seconds}});
     }
     const auto known = [](double value) { return value > 0 ? Json(value) : Json(); };
@@ -218,6 +220,7 @@ Json to_json(const BenchReport& report) {
                         {"matrix_source", report.matrix_source},
                         {"fma_tflops", known(report.fma_tflops)}};
     json["suites"] = suites;
+    json["interrupted"] = report.interrupted;
     json["missed"] = report.missed();
     json["pass"] = report.pass();
     return json;
@@ -237,12 +240,15 @@ std::string to_text(const BenchReport& report, const Terminal& terminal) {
             for (const std::string& failure : row.failures)
                 text += "  " + terminal.painted(Colour::red, "FAILED") + "  " + row.problem + ": " + failure +
                         "\n";
+        for (const std::string& failure : suite.failures)
+            text += "  " + terminal.painted(Colour::red, "FAILED") + "  " + failure + "\n";
         for (const auto& [variant, problems] : variants_of(suite))
             text += line("variant", variant + ": " + problems);
         for (const BenchMean& mean : suite.means) text += line("mean", mean_text(mean));
         for (const std::string& note : suite.notes) text += line("note", note);
         text += line("took", format("%.1f s", suite.seconds));
     }
+    if (report.interrupted) text += std::string("\n") + kInterrupted + "\n";
     const std::vector<std::string> missed = report.missed();
     for (const std::string& one : missed) text += (&one == &missed.front() ? "\n" : "") + line("missed", one);
     return text;
@@ -282,11 +288,13 @@ std::string to_markdown(const BenchReport& report) {
         for (const BenchRow& row : suite.rows)
             for (const std::string& failure : row.failures)
                 text += "- failed: " + row.problem + ": " + failure + "\n";
+        for (const std::string& failure : suite.failures) text += "- failed: " + failure + "\n";
         for (const BenchMean& mean : suite.means) text += "- " + mean_text(mean) + "\n";
         for (const std::string& note : suite.notes) text += "- " + note + "\n";
         for (const auto& [variant, problems] : variants_of(suite))
             text += "- `" + variant + "`: " + problems + "\n";
     }
+    if (report.interrupted) text += std::string("\n") + kInterrupted + "\n";
     return text;
 }
 

@@ -60,6 +60,7 @@ BenchReport made_report() {
     suite.rows.push_back(broken);
     suite.means = {{"cublasLt", 1.55, 1.55, 1, {}, {}}};
     suite.notes = {"torch is not compared with: it is not there"};
+    suite.failures = {"the measuring process 'host' failed"};
     suite.seconds = 1.25;
     report.suites = {suite};
     return report;
@@ -77,6 +78,7 @@ skinny: products of few rows
                                                            of copy                           0.800  0.850 / 0.950  MISSED
   half 2 x 8 x 8
   FAILED  half 2 x 8 x 8: out of memory
+  FAILED  the measuring process 'host' failed
   variant    gemm_skinny ROWS=8: half 1 x 4096 x 4096
   mean       geometric mean 1.55 of cublasLt, the least 1.55, of 1 row
   note       torch is not compared with: it is not there
@@ -84,6 +86,14 @@ skinny: products of few rows
 
   missed     skinny: half 1 x 4096 x 4096: 0.8 of copy, and it must be 0.85
 )");
+}
+
+TEST(BenchText, SaysThatItWasInterrupted) {
+    BenchReport report = made_report();
+    report.interrupted = true;
+    for (const std::string& text : {to_text(report, Terminal("kiln")), to_markdown(report)})
+        EXPECT_THAT(text, HasSubstr("\nInterrupted: what follows was not measured.\n"));
+    EXPECT_EQ(to_json(report)["interrupted"], true);
 }
 
 TEST(BenchMarkdown, HasARowPerComparison) {
@@ -95,7 +105,8 @@ TEST(BenchMarkdown, HasARowPerComparison) {
           "/ 1.90 | "
           "below aim |\n",
           "|  |  |  |  | of copy |  | 0.800 | 0.850 / 0.950 | MISSED |\n",
-          "- failed: half 2 x 8 x 8: out of memory\n", "- torch is not compared with: it is not there\n",
+          "- failed: half 2 x 8 x 8: out of memory\n", "- failed: the measuring process 'host' failed\n",
+          "- torch is not compared with: it is not there\n",
           "- `gemm_skinny ROWS=8`: half 1 x 4096 x 4096\n"})
         EXPECT_THAT(text, HasSubstr(part));
 }
@@ -112,6 +123,8 @@ TEST(BenchJson, HasEveryFigure) {
     EXPECT_EQ(row["meets_must"], false);
     EXPECT_EQ(json["suites"][0]["rows"][1]["failures"][0], "out of memory");
     EXPECT_TRUE(json["suites"][0]["rows"][1]["time"].is_null());
+    EXPECT_EQ(json["suites"][0]["failures"][0], "the measuring process 'host' failed");
+    EXPECT_EQ(json["interrupted"], false);
     EXPECT_EQ(json["missed"].size(), 1U);
     EXPECT_EQ(json["pass"], false);
 }
@@ -150,6 +163,27 @@ TEST_F(KilnBench, AComparatorThatIsMissingIsANoteAndAskedForByNameAnError) {
     EXPECT_THAT(suite["notes"].dump(), HasSubstr("cublas is not compared with: it needs a CUDA device"));
     expect_error(bench({"gemm-f32", "--quick", "--compare", "cublas"}), 2,
                  {"cublas", "it needs a CUDA device"});
+}
+
+// The second suite compiles for many seconds, one compile after the other, and its row takes longer than a program
+// has to end.
+TEST_F(KilnBench, CtrlCLosesNoRow) {
+    const std::string compiler = write(
+        "slow_cxx", "#!/bin/sh\n[ \"$*\" = -v ] || { echo >>\"$COMPILES\"; sleep 0.3; }\nexec g++ \"$@\"\n");
+    std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+    const test::Outcome outcome = run_in_shell(
+        "env --default-signal=INT \"$0\" bench skinny jit --backend host --json & job=$!\n"
+        "tries=0; while [ \"$(cat \"$COMPILES\" | wc -l)\" -lt 4 ] && [ $((tries += 1)) -lt 600 ]; do sleep "
+        "0.05; "
+        "done\nkill -INT $job; wait $job; exit $?",
+        {{"KILN_CACHE_DIR", path("cache").string()},
+         {"KILN_HOST_CXX", compiler},
+         {"COMPILES", write("compiles", "")}});
+    EXPECT_EQ(outcome.status, 130) << outcome.err;
+    const Json json = outcome.json();
+    EXPECT_EQ(json["interrupted"], true);
+    EXPECT_EQ(json["suites"][0]["rows"][0]["verified"], true);
+    EXPECT_EQ(json["suites"][0]["rows"][0]["problem"], "half 1 x 40 x 72");
 }
 
 TEST_F(KilnBench, DrawsAPictureOfEachSuite) {

@@ -254,5 +254,87 @@ TEST(BenchNames, ThatThereAreNotAreRefusedWithTheNearest) {
     EXPECT_THAT(message({"jit"}, {{"cubals"}}), HasSubstr("did you mean cublas"));
 }
 
+/// On the host, with a cache of its own.
+class BenchRun : public ::testing::Test {
+  protected:
+    BenchRun() {
+        options_.service.backend = Backend::host;
+        options_.service.cache.directory = folder_.path() / "cache";
+        options_.service.template_directories = {folder_.path()};
+        options_.quick = true;
+    }
+    /// In place of the one that is shipped.
+    void add_template(const std::string& name, const std::string& text) const {
+        write_text(folder_.path() / (name + ".cu"), text);
+    }
+
+    TemporaryDirectory folder_;
+    BenchOptions options_;
+};
+
+TEST_F(BenchRun, AStopKeepsTheRowsBeforeIt) {
+    std::stop_source source;
+    options_.suites = {"skinny", "gemm-f32"};
+    options_.stop = source.get_token();
+    options_.on_row = [&](const BenchReport& so_far) {
+        EXPECT_EQ(so_far.suites.at(0).rows.size(), 1U);
+        source.request_stop();
+    };
+    const BenchReport report = run_bench(options_);
+    EXPECT_TRUE(report.interrupted);
+    ASSERT_EQ(report.suites.size(), 1U);
+    ASSERT_EQ(report.suites[0].rows.size(), 1U);
+    EXPECT_EQ(report.suites[0].rows[0].verified, true);
+    EXPECT_GT(report.suites[0].seconds, 0);
+}
+
+TEST_F(BenchRun, ASuiteThatFailsLeavesTheOthers) {
+    options_.suites = {"host", "skinny"};
+    options_.child = {"/bin/false"};
+    const BenchReport report = run_bench(options_);
+    ASSERT_EQ(report.suites.size(), 2U);
+    EXPECT_THAT(report.suites[0].failures, ElementsAre(HasSubstr("the measuring process 'host'")));
+    EXPECT_EQ(report.suites[1].rows.at(0).verified, true);
+    EXPECT_FALSE(report.pass());
+    EXPECT_FALSE(report.interrupted);
+}
+
+TEST_F(BenchRun, AProblemThatNoTemplateTakesIsAFailureOfItsRow) {
+    for (const std::string name : {"decode_mma", "decode_persistent", "decode_paged"})
+        add_template(name, "// " + name + ": for tests.\n//\n//@ kernel " + name +
+                               "\n//@ param N int in 1, 2 = 1\n//@ require N == 3 \"never\"\n//@ block 32\n"
+                               "//@ grid 1\n#include \"kiln/device.h\"\n\nextern \"C\" __global__ void " +
+                               name + "(int batch, int kv_heads, int max_length, float* o) {}\n");
+    options_.suites = {"decode"};
+    const BenchReport report = run_bench(options_);
+    EXPECT_THAT(report.suites.at(0).failures, ::testing::IsEmpty());
+    ASSERT_EQ(report.suites[0].rows.size(), 1U);
+    EXPECT_EQ(report.suites[0].rows[0].failures.size(), 1U);
+}
+
+TEST_F(BenchRun, ANamedComparatorThatALateSuiteLacksIsToldBeforeAnythingIsMeasured) {
+    options_.suites = {"skinny", "memory"};
+    options_.compare = {{"cub"}};
+    int phases = 0;
+    options_.on_phase = [&](std::string_view, std::string_view) { ++phases; };
+    try {
+        run_bench(options_);
+        FAIL() << "nothing was thrown";
+    } catch (const UsageError& error) {
+        EXPECT_STREQ(error.what(), "--compare cub: it needs a CUDA device");
+    }
+    EXPECT_EQ(phases, 0);
+}
+
+TEST_F(BenchRun, AComparatorThatTurnsOutToBeMissingIsANoteOrWhereItWasNamedAFailure) {
+    BenchSuite suite;
+    bench::Workbench(options_).missing(suite, "cub", "nvcc failed");
+    EXPECT_THAT(suite.notes, ElementsAre("cub is not compared with: nvcc failed"));
+    EXPECT_THAT(suite.failures, ::testing::IsEmpty());
+    options_.compare = {{"cub"}};
+    bench::Workbench(options_).missing(suite, "cub", "nvcc failed");
+    EXPECT_THAT(suite.failures, ElementsAre("cub is not compared with: nvcc failed"));
+}
+
 }  // namespace
 }  // namespace kiln
