@@ -53,6 +53,7 @@ struct BenchRow {
     std::optional<double> most_must, most_aim;  ///< what Kiln's median is to stay within, in `unit`
     std::vector<BenchComparison> comparisons;
     std::vector<std::string> failures;  ///< wrong results, errors; sentences
+    std::vector<std::string> notes;     ///< comparators that could not do this problem, and why
 
     /// Everything is within its `must`; nullopt: there is none.
     std::optional<bool> meets_must() const;

@@ -22,15 +22,13 @@ GuardedTensor& Contest::result_like(std::string_view output) {
 }
 
 void Contest::add(std::string with, std::string detail, Launch launch, const GuardedTensor& result, Aim aim) {
-    try {
+    attempt(row_, with, [&] {
         launch();
         bench_.stream().synchronize();
         const std::vector<std::string> wrong = stage_.verify(result, with);
         row_.failures.insert(row_.failures.end(), wrong.begin(), wrong.end());
         add_verified(with, std::move(detail), std::move(launch), wrong.empty(), aim);
-    } catch (const DeviceError& error) {
-        row_.failures.push_back(with + ": " + error.what());
-    }
+    });
 }
 
 void Contest::add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim) {

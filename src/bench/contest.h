@@ -29,8 +29,8 @@ class Contest {
     /// Memory for another library's result: like that of this output, poisoned.
     GuardedTensor& result_like(std::string_view output);
 
-    /// Another way, whose result is in that memory after a launch. It is launched once and verified; what it throws
-    /// is the row's failure.
+    /// Another way, whose result is in that memory after a launch. It is launched once and verified; a wrong
+    /// result is the row's failure, what it throws a note.
     void add(std::string with, std::string detail, Launch launch, const GuardedTensor& result, Aim aim);
     /// The same, verified by the caller.
     void add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim);

@@ -33,20 +33,24 @@ struct Products {
 
 constexpr std::int64_t kLargeWeights = 100'000'000;  // elements
 
-void add_library(Workbench& bench, BenchSuite& suite, const Products& products, Contest& contest) {
+void add_library(Workbench& bench, BenchSuite& suite, BenchRow& row, const Products& products,
+                 Contest& contest) {
     Cublas* const library = bench.cublas(suite);
     if (library == nullptr) return;
-    Stage& stage = contest.stage();
-    const ProductPlan plan = product_plan(stage);
-    const void* const a = stage.tensor("a").data();
-    const void* const b = stage.tensor("b").data();
-    const GuardedTensor& result = contest.result_like("c");
-    const LibraryProduct product = products.pedantic ? library->pedantic(plan, static_cast<const float*>(a),
-                                                                         static_cast<const float*>(b),
-                                                                         static_cast<float*>(result.data()))
-                                                     : library->best(plan, a, b, result.data());
-    contest.add(products.pedantic ? "cublasSgemm" : "cublasLt", product.detail, product.launch, result,
-                products.row);
+    const char* const name = products.pedantic ? "cublasSgemm" : "cublasLt";
+    attempt(row, name, [&] {
+        Stage& stage = contest.stage();
+        const ProductPlan plan = product_plan(stage);
+        const void* const a = stage.tensor("a").data();
+        const void* const b = stage.tensor("b").data();
+        const GuardedTensor& result = contest.result_like("c");
+        const LibraryProduct product =
+            products.pedantic
+                ? library->pedantic(plan, static_cast<const float*>(a), static_cast<const float*>(b),
+                                    static_cast<float*>(result.data()))
+                : library->best(plan, a, b, result.data());
+        contest.add(name, product.detail, product.launch, result, products.row);
+    });
 }
 
 void measure(Workbench& bench, BenchSuite& suite, const Products& products) {
@@ -71,7 +75,7 @@ void measure(Workbench& bench, BenchSuite& suite, const Products& products) {
         bench.row(suite, one.type + " " + product_text(shape.m, shape.n, shape.k), [&](BenchRow& row) {
             Contest contest(bench, row, bench.choose(products.templates, one.values, shape.sizes()),
                             shape.sizes());
-            add_library(bench, suite, products, contest);
+            add_library(bench, suite, row, products, contest);
             contest.time();
             const Problem& problem = contest.stage().problem();
             if (products.in_gbps)

@@ -134,8 +134,11 @@ void run_memory(Workbench& bench, BenchSuite& suite) {
                                 x.low = x.high = 7;
                             });
             const std::string& name = contest.stage().variant().template_name();
-            if (sum && name == "sum_shuffle") add_sum(bench, suite, *sum, contest);
-            if (histogram && name == "histogram") add_histogram(bench, suite, *histogram, contest, counts);
+            attempt(row, "CUB", [&] {
+                if (sum && name == "sum_shuffle") add_sum(bench, suite, *sum, contest);
+                if (histogram && name == "histogram")
+                    add_histogram(bench, suite, *histogram, contest, counts);
+            });
             contest.time();
             const Problem& problem = contest.stage().problem();
             set_bytes_rate(row, problem);

@@ -140,7 +140,7 @@ void add_torch(BenchRow& row, const TorchFigures& figures, const std::string& pr
     if (found == figures.by_problem.end()) return;
     for (const TorchFigure& figure : found->second) {
         if (!figure.error.empty()) {
-            row.failures.push_back(figure.name + " failed: " + figure.error);
+            row.notes.push_back(figure.name + " failed: " + figure.error);
             continue;
         }
         BenchComparison comparison;

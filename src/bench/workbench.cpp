@@ -281,6 +281,16 @@ void Workbench::row(BenchSuite& suite, std::string problem, const std::function<
     if (after_row_) after_row_();
 }
 
+bool attempt(BenchRow& row, const std::string& with, const std::function<void()>& body) {
+    try {
+        body();
+        return true;
+    } catch (const std::exception& error) {
+        row.notes.push_back(with + " failed: " + error.what());
+        return false;
+    }
+}
+
 BenchComparison compared(const BenchRow& row, std::string with, std::string detail,
                          std::vector<double> samples, std::optional<double> must, std::optional<double> aim) {
     BenchComparison result;

@@ -115,6 +115,9 @@ class Workbench {
     std::optional<Chooser> chooser_;
 };
 
+/// Something with a comparator: what it throws is a note in the row, for it is not Kiln that fails. Whether it went well.
+bool attempt(BenchRow& row, const std::string& with, const std::function<void()>& body);
+
 /// A comparison with a time: the ratio is made of it.
 BenchComparison compared(const BenchRow& row, std::string with, std::string detail,
                          std::vector<double> samples, std::optional<double> must, std::optional<double> aim);

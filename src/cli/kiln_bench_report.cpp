@@ -170,6 +170,7 @@ Json to_json(const BenchRow& row) {
     json["meets_must"] = or_null(row.meets_must());
     json["meets_aim"] = or_null(row.meets_aim());
     json["failures"] = row.failures;
+    json["notes"] = row.notes;
     return json;
 }
 
@@ -245,6 +246,8 @@ std::string to_text(const BenchReport& report, const Terminal& terminal) {
         for (const auto& [variant, problems] : variants_of(suite))
             text += line("variant", variant + ": " + problems);
         for (const BenchMean& mean : suite.means) text += line("mean", mean_text(mean));
+        for (const BenchRow& row : suite.rows)
+            for (const std::string& note : row.notes) text += line("note", row.problem + ": " + note);
         for (const std::string& note : suite.notes) text += line("note", note);
         text += line("took", format("%.1f s", suite.seconds));
     }
@@ -290,6 +293,8 @@ std::string to_markdown(const BenchReport& report) {
                 text += "- failed: " + row.problem + ": " + failure + "\n";
         for (const std::string& failure : suite.failures) text += "- failed: " + failure + "\n";
         for (const BenchMean& mean : suite.means) text += "- " + mean_text(mean) + "\n";
+        for (const BenchRow& row : suite.rows)
+            for (const std::string& note : row.notes) text += "- " + row.problem + ": " + note + "\n";
         for (const std::string& note : suite.notes) text += "- " + note + "\n";
         for (const auto& [variant, problems] : variants_of(suite))
             text += "- `" + variant + "`: " + problems + "\n";

@@ -57,6 +57,7 @@ BenchReport made_report() {
     broken.problem = "half 2 x 8 x 8";
     broken.unit = "us";
     broken.failures = {"out of memory"};
+    broken.notes = {"cublasLt failed: not supported"};
     suite.rows.push_back(broken);
     suite.means = {{"cublasLt", 1.55, 1.55, 1, {}, {}}};
     suite.notes = {"torch is not compared with: it is not there"};
@@ -81,6 +82,7 @@ skinny: products of few rows
   FAILED  the measuring process 'host' failed
   variant    gemm_skinny ROWS=8: half 1 x 4096 x 4096
   mean       geometric mean 1.55 of cublasLt, the least 1.55, of 1 row
+  note       half 2 x 8 x 8: cublasLt failed: not supported
   note       torch is not compared with: it is not there
   took       1.2 s
 
@@ -106,6 +108,7 @@ TEST(BenchMarkdown, HasARowPerComparison) {
           "below aim |\n",
           "|  |  |  |  | of copy |  | 0.800 | 0.850 / 0.950 | MISSED |\n",
           "- failed: half 2 x 8 x 8: out of memory\n", "- failed: the measuring process 'host' failed\n",
+          "- half 2 x 8 x 8: cublasLt failed: not supported\n",
           "- torch is not compared with: it is not there\n",
           "- `gemm_skinny ROWS=8`: half 1 x 4096 x 4096\n"})
         EXPECT_THAT(text, HasSubstr(part));
@@ -122,6 +125,7 @@ TEST(BenchJson, HasEveryFigure) {
     EXPECT_TRUE(row["comparisons"][1]["time"].is_null());
     EXPECT_EQ(row["meets_must"], false);
     EXPECT_EQ(json["suites"][0]["rows"][1]["failures"][0], "out of memory");
+    EXPECT_EQ(json["suites"][0]["rows"][1]["notes"][0], "cublasLt failed: not supported");
     EXPECT_TRUE(json["suites"][0]["rows"][1]["time"].is_null());
     EXPECT_EQ(json["suites"][0]["failures"][0], "the measuring process 'host' failed");
     EXPECT_EQ(json["interrupted"], false);

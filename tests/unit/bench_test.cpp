@@ -8,6 +8,7 @@
 #include <kiln/error.h>
 
 #include "base/process.h"
+#include "bench/contest.h"
 #include "bench/helper/sources.h"
 #include "bench/suites.h"
 #include "bench/torch.h"
@@ -117,7 +118,7 @@ TEST(BenchTorch, LinesBecomeFigures) {
     EXPECT_THAT(figures.by_problem.at("cut short").at(0).error, HasSubstr("cut short"));
 }
 
-TEST(BenchTorch, AFigureOfItsNameIsHeldToTheAimAndAnErrorIsAFailure) {
+TEST(BenchTorch, AFigureOfItsNameIsHeldToTheAimAndAnErrorIsANote) {
     std::string version, unavailable;
     const bench::TorchFigures figures = bench::parse_torch(
         "p\tcuDNN\t1\t2\t3\t5\tRIGHT\t\np\tFlashAttention\t1\t4\t5\t5\tRIGHT\t\np\tthird\terror\tout of "
@@ -131,7 +132,8 @@ TEST(BenchTorch, AFigureOfItsNameIsHeldToTheAimAndAnErrorIsAFailure) {
     EXPECT_EQ(row.comparisons[0].must, 0.75);
     EXPECT_EQ(row.comparisons[1].ratio, 2);
     EXPECT_EQ(row.comparisons[1].must, std::nullopt);
-    EXPECT_THAT(row.failures, ElementsAre("third failed: out of memory"));
+    EXPECT_THAT(row.notes, ElementsAre("third failed: out of memory"));
+    EXPECT_THAT(row.failures, ::testing::IsEmpty()) << "it is not Kiln that failed";
 }
 
 TEST(BenchTorch, SaysWhyItIsNotThere) {
@@ -324,6 +326,22 @@ TEST_F(BenchRun, ANamedComparatorThatALateSuiteLacksIsToldBeforeAnythingIsMeasur
         EXPECT_STREQ(error.what(), "--compare cub: it needs a CUDA device");
     }
     EXPECT_EQ(phases, 0);
+}
+
+TEST_F(BenchRun, AComparatorThatFailsLeavesKilnsFigures) {
+    bench::Workbench workbench(options_);
+    BenchRow row = row_with(1, {});
+    const Sizes sizes = {{"rows", 3}, {"cols", 32}};
+    bench::Contest contest(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
+    const GuardedTensor& result = contest.result_like("out");
+    contest.add("a library", "", [] { throw DeviceError("it can't do that", "call", 1); }, result, {});
+    contest.add("nothing", "", [] {}, result, {});
+    contest.time();
+    EXPECT_THAT(row.notes, ElementsAre(HasSubstr("a library failed: it can't do that")));
+    EXPECT_EQ(row.verified, true);
+    ASSERT_EQ(row.comparisons.size(), 1U);
+    EXPECT_EQ(row.comparisons[0].verified, false);
+    EXPECT_THAT(row.failures, ElementsAre(HasSubstr("nothing's out is wrong")));
 }
 
 TEST_F(BenchRun, AComparatorThatTurnsOutToBeMissingIsANoteOrWhereItWasNamedAFailure) {
