@@ -34,6 +34,10 @@ class Stage {
 
     /// Launches once and checks all outputs; to be called before any other launch. What is wrong, a sentence each.
     std::vector<std::string> verify();
+    /// Poisons all outputs. Nothing may run meanwhile.
+    void poison();
+    /// Checks all outputs as they are, when nothing runs.
+    std::vector<std::string> check();
     /// Poisoned memory like that of an output, for another library's result.
     GuardedTensor like(std::string_view output) const;
     /// The same check of such a result, made from the same inputs.

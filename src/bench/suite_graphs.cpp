@@ -40,10 +40,16 @@ std::vector<WayTimes> wall_times(Workbench& bench, const std::vector<Launch>& wa
     return times;
 }
 
-/// A chain of Kiln's kernels, and the same with the library's products.
+/// The library's result of a stage that is a product.
+struct Product {
+    Stage* stage;
+    GuardedTensor result;
+};
+
+/// A chain of Kiln's kernels, none of which works in place, and the same with the library's products.
 struct Chain {
     std::list<Stage> stages;
-    std::list<GuardedTensor> results;  ///< of the library
+    std::list<Product> products;
     Launch one_by_one;
     Launch library;  ///< empty: it is not there
 };
@@ -63,40 +69,64 @@ Stage& add_stage(Workbench& bench, BenchRow& row, Chain& chain, const Chosen& ch
     Stage& stage = chain.stages.emplace_back(bench, chosen.variant, sizes);
     const std::vector<std::string> wrong = stage.verify();
     row.failures.insert(row.failures.end(), wrong.begin(), wrong.end());
-    row.verified = row.failures.empty();
+    row.verified = row.verified.value_or(true) && wrong.empty();
     return stage;
 }
 
-/// The library's launch of a stage that is a product, verified.
-Launch library_launch(Workbench& bench, BenchRow& row, Chain& chain, Stage& stage, Cublas& library,
-                      const LibraryProduct* like) {
+/// The library's launch of a stage that is a product. best: what was chosen for products of this shape; empty: not yet.
+Launch library_launch(Chain& chain, Stage& stage, Cublas& library, std::optional<LibraryProduct>& best) {
     const void* const a = stage.tensor("a").data();
     const void* const b = stage.tensor("b").data();
-    const GuardedTensor& result = chain.results.emplace_back(stage.like("c"));
-    const Launch launch = like != nullptr ? like->on(a, b, result.data())
-                                          : library.best(product_plan(stage), a, b, result.data()).launch;
-    launch();
+    chain.products.push_back({&stage, stage.like("c")});
+    void* const c = chain.products.back().result.data();
+    if (!best) best = library.best(product_plan(stage), a, b, c);
+    return best->on(a, b, c);
+}
+
+/// Runs a way as often in a row as it is timed, and verifies all results: what overlaps, is captured or follows itself
+/// can be wrong where a launch alone is right. Gives whether they are right.
+bool verify_as_timed(Workbench& bench, BenchRow& row, Chain& chain, const std::string& how, const Launch& way,
+                     int repeats, bool is_library) {
+    for (Stage& stage : chain.stages) stage.poison();
+    for (Product& product : chain.products) product.result.refill();
+    for (int i = 0; i < repeats; ++i) way();
     bench.stream().synchronize();
-    const std::vector<std::string> wrong = stage.verify(result, "cublasLt");
+    std::vector<std::string> wrong;
+    const auto add = [&](const std::vector<std::string>& sentences) {
+        for (const std::string& sentence : sentences) wrong.push_back(how + ": " + sentence);
+    };
+    if (is_library)
+        for (const Product& product : chain.products) add(product.stage->verify(product.result, "cublasLt"));
+    else
+        for (Stage& stage : chain.stages) add(stage.check());
     row.failures.insert(row.failures.end(), wrong.begin(), wrong.end());
-    return launch;
+    return wrong.empty();
 }
 
 /// Times the chain as a graph, one by one, and the library's way as a graph.
 void time_chain(Workbench& bench, BenchRow& row, Chain& chain, int repeats, Aim one_by_one) {
-    for (Stage& stage : chain.stages) stage.done_verifying();
-    // What is loaded at its first launch must be loaded before the capture.
-    chain.one_by_one();
-    if (chain.library) chain.library();
-    bench.stream().synchronize();
+    // One by one comes first, since what is loaded at its first launch must be loaded before the capture.
+    bool right = verify_as_timed(bench, row, chain, "one by one", chain.one_by_one, repeats, false);
     const Graph graph = Graph::capture(bench.stream(), chain.one_by_one);
     std::vector<Launch> ways = {[&] { graph.launch(bench.stream()); }, chain.one_by_one};
+    right = verify_as_timed(bench, row, chain, "as a graph", ways.front(), repeats, false) && right;
+    row.verified = row.verified.value_or(true) && right;
     Graph library;
+    bool has_library = false, library_is_right = true;
     if (chain.library) {
-        library = Graph::capture(bench.stream(), chain.library);
+        has_library = attempt(row, "cublasLt", [&] {
+            library_is_right = verify_as_timed(bench, row, chain, "one by one", chain.library, repeats, true);
+            library = Graph::capture(bench.stream(), chain.library);
+            const Launch launch = [&] { library.launch(bench.stream()); };
+            library_is_right =
+                verify_as_timed(bench, row, chain, "as a graph", launch, repeats, true) && library_is_right;
+        });
+    }
+    if (has_library) {
         ways.emplace_back([&] { library.launch(bench.stream()); });
         ways.push_back(chain.library);
     }
+    for (Stage& stage : chain.stages) stage.done_verifying();
     const std::vector<WayTimes> times = wall_times(bench, ways, repeats);
     row.kiln = spread_of(times[0].whole_us);
     const auto add = [&](const char* with, const char* detail, std::size_t which, Aim aim) {
@@ -104,9 +134,9 @@ void time_chain(Workbench& bench, BenchRow& row, Chain& chain, int repeats, Aim 
         row.comparisons.push_back(compared(row, with, detail, times[which].whole_us, aim.must, aim.aim));
     };
     add("one by one", "the same kernels launched one by one", 1, one_by_one);
-    if (chain.library) {
+    if (has_library) {
         add("cublasLt graph", "its products in a graph", 2, kLibrary);
-        row.comparisons.back().verified = row.failures.empty();
+        row.comparisons.back().verified = library_is_right;
         add("cublasLt one by one", "its products launched one by one", 3, {});
     }
     char text[120];
@@ -132,7 +162,7 @@ void measure_products(Workbench& bench, BenchSuite& suite, int count, std::int64
         const Chosen chosen = overlapping(bench, bench.choose(kProducts, {{"T", "half"}}, sizes));
         row.variant = chosen.variant.text();
         row.origin = chosen.origin;
-        Cublas* const library = bench.cublas(suite);
+        Cublas* library = bench.cublas(suite);
         Chain chain;
         std::vector<Launch> ours, theirs;
         std::optional<LibraryProduct> best;
@@ -140,10 +170,8 @@ void measure_products(Workbench& bench, BenchSuite& suite, int count, std::int64
             Stage& stage = add_stage(bench, row, chain, chosen, sizes);
             ours.emplace_back([&stage] { stage.launch(); });
             if (library == nullptr) continue;
-            if (!best)
-                best = library->best(product_plan(stage), stage.tensor("a").data(), stage.tensor("b").data(),
-                                     chain.results.emplace_back(stage.like("c")).data());
-            theirs.push_back(library_launch(bench, row, chain, stage, *library, &*best));
+            const auto add = [&] { theirs.push_back(library_launch(chain, stage, *library, best)); };
+            if (!attempt(row, "cublasLt", add)) library = nullptr;
         }
         chain.one_by_one = all_of(std::move(ours));
         if (library != nullptr) chain.library = all_of(std::move(theirs));
@@ -161,7 +189,7 @@ constexpr std::int64_t kGroup = 4, kHead = 128;
 
 void measure_layer(Workbench& bench, BenchSuite& suite, const Layer& layer) {
     bench.row(suite, layer.text, [&](BenchRow& row) {
-        Cublas* const library = bench.cublas(suite);
+        Cublas* library = bench.cublas(suite);
         Chain chain;
         std::vector<Launch> ours, theirs;
         const auto add = [&](const std::vector<std::string>& templates, const Values& values,
@@ -170,10 +198,13 @@ void measure_layer(Workbench& bench, BenchSuite& suite, const Layer& layer) {
             Stage& stage = add_stage(bench, row, chain, chosen, sizes);
             row.variant += (row.variant.empty() ? "" : "; ") + chosen.variant.template_name();
             ours.emplace_back([&stage] { stage.launch(); });
+            if (library == nullptr) return;
             const bool is_product = sizes.contains("k");
-            if (library != nullptr)
-                theirs.push_back(is_product ? library_launch(bench, row, chain, stage, *library, nullptr)
-                                            : ours.back());
+            const auto add_theirs = [&] {
+                std::optional<LibraryProduct> best;
+                theirs.push_back(is_product ? library_launch(chain, stage, *library, best) : ours.back());
+            };
+            if (!attempt(row, "cublasLt", add_theirs)) library = nullptr;
         };
         const std::int64_t queries = kGroup * layer.kv_heads * kHead;
         const auto product = [&](std::int64_t n, std::int64_t k) {

@@ -37,6 +37,10 @@ void HostBytes::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
 GuardedTensor::GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed)
     : tensor_(tensor), data_(data), seed_(seed), buffer_(device.allocate(tensor.size_bytes() + kGuardBytes)) {
+    refill();
+}
+
+void GuardedTensor::refill() {
     if (is_filled()) {
         const std::int64_t count = tensor_.count(), step = std::min(piece_elements(), count);
         const HostBytes piece(static_cast<std::size_t>(step) * tensor_.element_bytes);

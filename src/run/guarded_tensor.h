@@ -43,6 +43,9 @@ class GuardedTensor {
     /// that is declared), the guard with a pattern. Throws DeviceError, VariantError.
     GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed);
 
+    /// Fills it again, as it was before the launch. Nothing may use it meanwhile.
+    void refill();
+
     const Tensor& tensor() const { return tensor_; }
     void* data() const { return buffer_.data(); }
     bool is_filled() const;  ///< with data that can be made again, rather than with poison

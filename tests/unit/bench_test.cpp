@@ -270,6 +270,22 @@ class BenchRun : public ::testing::Test {
         write_text(folder_.path() / (name + ".cu"), text);
     }
 
+    /// In its place one that has no variant.
+    void refuse(const std::string& name) const {
+        add_template(name, "// " + name + ": for tests.\n//\n//@ kernel " + name +
+                               "\n//@ param N int in 1, 2 = 1\n//@ require N == 3 \"never\"\n//@ block 32\n"
+                               "//@ grid 1\n#include \"kiln/device.h\"\n\nextern \"C\" __global__ void " +
+                               name + "(int n) {}\n");
+    }
+    /// The text of a template that is shipped, with one thing changed.
+    static std::string changed(const std::string& name, const std::string& old, const std::string& by) {
+        const std::filesystem::path root = std::getenv("KILN_TEST_SOURCE_DIR");
+        std::string text = read_text_if_exists(root / "kernels_src" / (name + ".cu")).value_or("");
+        const std::size_t at = text.find(old);
+        EXPECT_NE(at, std::string::npos) << name << " has changed";
+        return at == std::string::npos ? text : text.replace(at, old.size(), by);
+    }
+
     TemporaryDirectory folder_;
     BenchOptions options_;
 };
@@ -302,16 +318,33 @@ TEST_F(BenchRun, ASuiteThatFailsLeavesTheOthers) {
 }
 
 TEST_F(BenchRun, AProblemThatNoTemplateTakesIsAFailureOfItsRow) {
-    for (const std::string name : {"decode_mma", "decode_persistent", "decode_paged"})
-        add_template(name, "// " + name + ": for tests.\n//\n//@ kernel " + name +
-                               "\n//@ param N int in 1, 2 = 1\n//@ require N == 3 \"never\"\n//@ block 32\n"
-                               "//@ grid 1\n#include \"kiln/device.h\"\n\nextern \"C\" __global__ void " +
-                               name + "(int batch, int kv_heads, int max_length, float* o) {}\n");
+    for (const char* name : {"decode_mma", "decode_persistent", "decode_paged"}) refuse(name);
     options_.suites = {"decode"};
     const BenchReport report = run_bench(options_);
     EXPECT_THAT(report.suites.at(0).failures, ::testing::IsEmpty());
     ASSERT_EQ(report.suites[0].rows.size(), 1U);
     EXPECT_EQ(report.suites[0].rows[0].failures.size(), 1U);
+}
+
+// A kernel that is right where nobody has written its output, and wrong when it follows itself.
+TEST_F(BenchRun, ChainsAreVerifiedAsTheyAreTimed) {
+    for (const char* name : {"gemm_wgmma", "gemm_wgmma_any", "gemm_mma", "gemm_tiled", "layer_norm"})
+        refuse(name);
+    add_template(
+        "decode_paged",
+        changed("decode_paged",
+                "    const int length = lengths[sequence];\n    T* const out = o + item * (GROUP * HEAD);\n",
+                "    T* const out = o + item * (GROUP * HEAD);\n"
+                "    const bool again = float(out[0]) == float(out[0]);\n"
+                "    const int length = again ? lengths[sequence] / 2 : lengths[sequence];\n"));
+    options_.suites = {"graphs"};
+    const BenchReport report = run_bench(options_);
+    const BenchRow& row = report.suites.at(0).rows.back();
+    ASSERT_THAT(row.problem, HasSubstr("launches of decode_paged"));
+    EXPECT_EQ(row.verified, false);
+    EXPECT_THAT(row.failures, ElementsAre(HasSubstr("one by one: Kiln's o is wrong"),
+                                          HasSubstr("as a graph: Kiln's o is wrong")));
+    EXPECT_TRUE(row.kiln) << "it is timed nevertheless";
 }
 
 TEST_F(BenchRun, ANamedComparatorThatALateSuiteLacksIsToldBeforeAnythingIsMeasured) {
