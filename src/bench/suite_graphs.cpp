@@ -56,11 +56,7 @@ struct Chain {
 
 /// The same variant, which may begin while the kernel before it still runs, where its template can do that.
 Chosen overlapping(Workbench& bench, Chosen chosen) {
-    const std::string early = "DEPENDENT";
-    if (!bench.on_cuda() || chosen.variant.origin().parameter(early) == nullptr) return chosen;
-    Values values = chosen.variant.values();
-    values.insert_or_assign(early, true);
-    chosen.variant = chosen.variant.origin().variant(values);
+    if (bench.on_cuda()) chosen.variant = with_overlap(chosen.variant, true);
     return chosen;
 }
 

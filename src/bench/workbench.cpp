@@ -212,7 +212,8 @@ Chosen Workbench::choose(const std::vector<std::string>& templates, const Values
     }
     if (found.empty()) throw UsageError(why);
     Choice choice = chooser_->choose(found, fixed, sizes);
-    if (choice.origin != ChoiceOrigin::model) return {choice.variant, std::string(name(choice.origin))};
+    if (choice.origin != ChoiceOrigin::model)
+        return {with_overlap(choice.variant, false), std::string(name(choice.origin))};
     // The model orders the variants of a template; which template is best is better known here.
     for (const Template& preferred : found) {
         try {
@@ -222,7 +223,7 @@ Chosen Workbench::choose(const std::vector<std::string>& templates, const Values
             // The next one, then; at least one can.
         }
     }
-    return {choice.variant, std::string(name(choice.origin))};
+    return {with_overlap(choice.variant, false), std::string(name(choice.origin))};
 }
 
 void Workbench::prepare(const BenchSuite& suite, const std::vector<Wanted>& list) {
@@ -279,6 +280,14 @@ void Workbench::row(BenchSuite& suite, std::string problem, const std::function<
     }
     suite.rows.push_back(std::move(row));
     if (after_row_) after_row_();
+}
+
+Variant with_overlap(const Variant& variant, bool overlap) {
+    const std::string parameter = "DEPENDENT";
+    if (variant.origin().parameter(parameter) == nullptr) return variant;
+    Values values = variant.values();
+    values.insert_or_assign(parameter, overlap);
+    return variant.origin().variant(values);
 }
 
 bool attempt(BenchRow& row, const std::string& with, const std::function<void()>& body) {

@@ -82,7 +82,7 @@ class Workbench {
     std::string problem_of(std::string_view comparator);
 
     /// Of these templates, as far as they are there, the variant for this problem by wisdom; where there is none, of
-    /// the first that can compute it, by the model. Throws VariantError when none can.
+    /// the first that can compute it, by the model. Without overlap. Throws VariantError when none can.
     Chosen choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes);
 
     struct Wanted {
@@ -114,6 +114,10 @@ class Workbench {
     std::string cublas_problem_;
     std::optional<Chooser> chooser_;
 };
+
+/// The variant that may, or may not, begin while the launch before it still runs; itself where that is not its choice.
+/// Timed behind other work that is queued first, one that may would have a head start over the comparators.
+Variant with_overlap(const Variant& variant, bool overlap);
 
 /// Something with a comparator: what it throws is a note in the row, for it is not Kiln that fails. Whether it went well.
 bool attempt(BenchRow& row, const std::string& with, const std::function<void()>& body);

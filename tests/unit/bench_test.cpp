@@ -347,6 +347,16 @@ TEST_F(BenchRun, ChainsAreVerifiedAsTheyAreTimed) {
     EXPECT_TRUE(row.kiln) << "it is timed nevertheless";
 }
 
+// Behind the kernel that makes caches cold it would have a head start.
+TEST_F(BenchRun, NoVariantThatBeginsEarlyIsTimedAlone) {
+    add_template("layer_norm", changed("layer_norm", "DEPENDENT bool = false", "DEPENDENT bool = true"));
+    bench::Workbench workbench(options_);
+    const Variant variant = workbench.choose({"layer_norm"}, {}, {{"rows", 3}, {"cols", 64}}).variant;
+    ASSERT_THAT(workbench.service().find("layer_norm").variant().text(), HasSubstr("DEPENDENT=true"));
+    EXPECT_THAT(variant.text(), HasSubstr("DEPENDENT=false"));
+    EXPECT_THAT(bench::with_overlap(variant, true).text(), HasSubstr("DEPENDENT=true"));
+}
+
 TEST_F(BenchRun, ANamedComparatorThatALateSuiteLacksIsToldBeforeAnythingIsMeasured) {
     options_.suites = {"skinny", "memory"};
     options_.compare = {{"cub"}};
