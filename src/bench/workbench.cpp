@@ -200,7 +200,13 @@ std::string Workbench::problem_of(std::string_view comparator) {
 }
 
 Chosen Workbench::choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes) {
-    if (!chooser_) chooser_.emplace(service_);
+    if (!chooser_) {
+        std::string problem;
+        Wisdom wisdom = Wisdom::usual(&problem);
+        // Else other variants than usual would be measured without a word.
+        if (!problem.empty() && options_.service.on_warning) options_.service.on_warning(problem);
+        chooser_.emplace(service_, std::move(wisdom));
+    }
     std::vector<Template> found;
     std::string why;
     for (const std::string& name : templates) {

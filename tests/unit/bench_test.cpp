@@ -13,6 +13,7 @@
 #include "bench/suites.h"
 #include "bench/torch.h"
 #include "require.h"
+#include "scoped_variable.h"
 
 namespace kiln {
 namespace {
@@ -355,6 +356,16 @@ TEST_F(BenchRun, NoVariantThatBeginsEarlyIsTimedAlone) {
     ASSERT_THAT(workbench.service().find("layer_norm").variant().text(), HasSubstr("DEPENDENT=true"));
     EXPECT_THAT(variant.text(), HasSubstr("DEPENDENT=false"));
     EXPECT_THAT(bench::with_overlap(variant, true).text(), HasSubstr("DEPENDENT=true"));
+}
+
+TEST_F(BenchRun, AWisdomFileThatCantBeUsedIsTold) {
+    const std::filesystem::path file = folder_.path() / "wisdom.txt";
+    write_text(file, "no wisdom at all\n");
+    const test::ScopedVariable wisdom("KILN_WISDOM", file.string());
+    std::string told;
+    options_.service.on_warning = [&](std::string_view text) { told += text; };
+    bench::Workbench(options_).choose({"layer_norm"}, {}, {{"rows", 3}, {"cols", 64}});
+    EXPECT_THAT(told, HasSubstr("wisdom.txt"));
 }
 
 TEST_F(BenchRun, ANamedComparatorThatALateSuiteLacksIsToldBeforeAnythingIsMeasured) {
