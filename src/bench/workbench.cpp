@@ -30,6 +30,11 @@ struct Effort {
 };
 constexpr Effort kFull = {60e3, 400e3, 11, 51}, kQuick = {10e3, 60e3, 5, 11}, kHost = {0, 0, 3, 3};
 
+/// Shares of what is wrong would say nothing.
+void expect_right(const std::vector<std::string>& wrong) {
+    if (!wrong.empty()) throw Error(wrong.front());
+}
+
 }  // namespace
 
 Workbench::Workbench(const BenchOptions& options, std::function<void()> after_row)
@@ -127,6 +132,7 @@ const Ceilings& Workbench::ceilings(BenchSuite& suite) {
 
 void Workbench::measure_copy() {
     Stage copy(*this, service_.find("copy").variant(), {{"n", quick() ? 1 << 26 : 1 << 28}});
+    expect_right(copy.verify());
     std::vector<Launch> contenders = {[&] { copy.launch(); }};
     std::vector<std::string> names = {"Kiln's copy"};
     std::optional<BareCuda> driver;
@@ -138,6 +144,13 @@ void Workbench::measure_copy() {
                          copy.tensor("x").tensor().size_bytes(), stream().handle());
         });
     }
+    if (driver) {
+        copy.poison();
+        contenders.back()();
+        stream().synchronize();
+        expect_right(copy.verify(copy.tensor("y"), "the driver"));
+    }
+    copy.done_verifying();
     const auto times = in_turns(contenders);
     for (std::size_t i = 0; i < times.size(); ++i) {
         const double rate = static_cast<double>(copy.problem().bytes) / spread_of(times[i]).median;
@@ -156,6 +169,10 @@ void Workbench::measure_matrix() {
         Stage stage(*this, choose({"gemm_wgmma", "gemm_mma"}, {{"T", "half"}}, sizes).variant, sizes);
         const LibraryProduct best = cublas_->best(product_plan(stage), stage.tensor("a").data(),
                                                   stage.tensor("b").data(), stage.tensor("c").data());
+        best.launch();
+        stream().synchronize();
+        expect_right(stage.verify(stage.tensor("c"), "cublasLt"));
+        stage.done_verifying();
         const double rate =
             static_cast<double>(stage.problem().flops) / spread_of(in_turns({best.launch}).front()).median;
         if (rate <= ceilings_->matrix_flops_per_us) continue;
