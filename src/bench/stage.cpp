@@ -37,15 +37,6 @@ std::string told(const OutputCheck& check, const std::string& whose) {
 
 }  // namespace
 
-std::optional<Variant> reference_variant(Service& host, const Variant& tested, const std::string& reference) {
-    if (reference.empty()) return std::nullopt;
-    const Template of = host.find(reference);
-    Values values;
-    for (const auto& [name, value] : tested.values())
-        if (of.parameter(name) != nullptr) values.emplace(name, value);
-    return of.variant(values);
-}
-
 Stage::Stage(Workbench& bench, const Variant& variant, const Sizes& sizes,
              const std::function<void(Problem&)>& adjust)
     : bench_(bench), kernel_(bench.service().build(variant)), problem_(variant.problem(sizes)) {

@@ -57,7 +57,4 @@ class Stage {
     HostTensors host_inputs_;
 };
 
-/// The reference of a variant's output; nullopt: it has none.
-std::optional<Variant> reference_variant(Service& host, const Variant& tested, const std::string& reference);
-
 }  // namespace kiln::bench

@@ -38,22 +38,10 @@ void expect_right(const std::vector<std::string>& wrong) {
 }  // namespace
 
 Workbench::Workbench(const BenchOptions& options, std::function<void()> after_row)
-    : options_(options), after_row_(std::move(after_row)), service_(options.service) {
+    : options_(options), after_row_(std::move(after_row)), service_(options.service), references_(service_) {
     static_cast<void>(service_.device());
 }
 Workbench::~Workbench() = default;
-
-Service& Workbench::host() {
-    if (!on_gpu()) return service_;
-    if (!host_) {
-        ServiceOptions options = service_.options();
-        options.backend = Backend::host;
-        options.device = 0;
-        options.arch.clear();
-        host_ = std::make_unique<Service>(std::move(options));
-    }
-    return *host_;
-}
 
 std::vector<std::vector<double>> Workbench::in_turns(const std::vector<Launch>& contenders, int rounds) {
     if (!flusher_) flusher_.emplace(service_);
@@ -266,9 +254,10 @@ void Workbench::prepare(const BenchSuite& suite, const std::vector<Wanted>& list
         builds.push_back(service_.compile_async(variant));
         for (const TensorArgument& tensor : variant.origin().tensors()) {
             try {
-                const auto reference = reference_variant(host(), variant, tensor.reference);
-                if (reference && std::ranges::find(references, *reference) == references.end())
-                    references.push_back(*reference);
+                if (tensor.reference.empty()) continue;
+                const Variant reference = reference_variant(host(), variant, tensor.name, tensor.reference);
+                if (std::ranges::find(references, reference) == references.end())
+                    references.push_back(reference);
             } catch (const Error&) {
                 // The row that needs it tells.
             }

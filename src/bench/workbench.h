@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "run/reference.h"
+
 namespace kiln::bench {
 
 class Cublas;
@@ -59,8 +61,8 @@ class Workbench {
     const Stream& stream() const { return service_.stream(); }
     bool on_gpu() const { return service_.backend() != Backend::host; }
     bool on_cuda() const { return service_.backend() == Backend::cuda; }
-    /// The host's service: of the references.
-    Service& host();
+    /// The service of the references.
+    Service& host() { return references_.get(); }
 
     /// The microseconds of each launch, a list per contender. Untimed launches first, until clocks are up; then the
     /// contenders take turns, each launch behind an overwritten cache and between two events, all of it queued before
@@ -106,7 +108,7 @@ class Workbench {
     const BenchOptions& options_;
     std::function<void()> after_row_;
     Service service_;
-    std::unique_ptr<Service> host_;
+    ReferenceService references_;
     std::optional<CacheFlusher> flusher_;
     std::optional<Ceilings> ceilings_;
     std::unique_ptr<Cublas> cublas_;

@@ -21,35 +21,22 @@ constexpr std::size_t kFixedArguments = 4;  // count, which, expected, bound
                         reference.name() + " can't be the reference of " + tested + ": " + why);
 }
 
-Template found(Service& host, const Variant& tested, const Tensor& output) {
+Template found(Service& host, const Variant& tested, const std::string& output, const std::string& name) {
     const Template origin = tested.origin();
-    const auto declared =
-        std::find_if(origin.tensors().begin(), origin.tensors().end(),
-                     [&](const TensorArgument& tensor) { return tensor.name == output.name; });
+    const auto declared = std::find_if(origin.tensors().begin(), origin.tensors().end(),
+                                       [&](const TensorArgument& tensor) { return tensor.name == output; });
     std::optional<Template> reference;
     try {
-        reference = host.find(output.reference);
+        reference = host.find(name);
     } catch (const UsageError& error) {
         throw TemplateError(origin.file(), declared == origin.tensors().end() ? 0 : declared->line, 1,
-                            "the reference of the output " + output.name + " is not there: " + error.what());
+                            "the reference of the output " + output + " is not there: " + error.what());
     }
     if (!reference->is_reference())
         refuse(*reference, tested.template_name(),
                "the arguments of a reference begin with (long long count, const long long* which, double* "
                "expected, double* bound)");
     return *reference;
-}
-
-/// The reference with the tested variant's values where it has such parameters.
-Variant bound_variant(const Template& reference, const Variant& tested) {
-    Values values;
-    for (const auto& [name, value] : tested.values())
-        if (reference.parameter(name) != nullptr) values.emplace(name, value);
-    try {
-        return reference.variant(values);
-    } catch (const VariantError& error) {
-        refuse(reference, tested.text(), error.what());
-    }
 }
 
 std::string pointee(const std::string& type) {
@@ -60,8 +47,39 @@ std::string pointee(const std::string& type) {
 
 }  // namespace
 
+Service& ReferenceService::get() {
+    const ServiceOptions& tested = tested_.options();
+    const bool observed = tested.observer != nullptr;  // of references nobody wants to hear
+    if (tested_.backend() == Backend::host && !observed) return tested_;
+    if (!host_) {
+        ServiceOptions options = tested;
+        options.cached_only = false;  // that is for what is tested
+        options.backend = Backend::host;
+        options.observer = nullptr;
+        options.device = 0;
+        options.arch.clear();
+        options.compile_only = false;
+        host_ = std::make_unique<Service>(std::move(options));
+    }
+    return *host_;
+}
+
+/// With the tested variant's values where it has such parameters.
+Variant reference_variant(Service& host, const Variant& tested, const std::string& output,
+                          const std::string& reference) {
+    const Template of = found(host, tested, output, reference);
+    Values values;
+    for (const auto& [name, value] : tested.values())
+        if (of.parameter(name) != nullptr) values.emplace(name, value);
+    try {
+        return of.variant(values);
+    } catch (const VariantError& error) {
+        refuse(of, tested.text(), error.what());
+    }
+}
+
 Reference::Reference(Service& host, const Variant& tested, const Problem& problem, const Tensor& output)
-    : host_(host), variant_(bound_variant(found(host, tested, output), tested)) {
+    : host_(host), variant_(reference_variant(host, tested, output.name, output.reference)) {
     const Template reference = variant_.origin();
     const std::string& tested_name = tested.template_name();
     for (std::size_t i = kFixedArguments; i < variant_.arguments().size(); ++i) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,24 @@ namespace kiln {
 
 /// The inputs and inouts of a launch as they were before it, in host memory, by name.
 using HostTensors = std::map<std::string, HostBytes, std::less<>>;
+
+/// The service that builds references: the tested one itself, where that is the host's and nobody observes it, else
+/// one of the host that is made when it is first asked for. Not thread-safe.
+class ReferenceService {
+  public:
+    /// tested must outlive it.
+    explicit ReferenceService(Service& tested) : tested_(tested) {}
+    Service& get();
+
+  private:
+    Service& tested_;
+    std::unique_ptr<Service> host_;
+};
+
+/// The variant of `reference` that checks this output. Throws TemplateError when it is not there, is no reference, or
+/// can't have the tested variant's values.
+Variant reference_variant(Service& host, const Variant& tested, const std::string& output,
+                          const std::string& reference);
 
 /// Not thread-safe.
 class Reference {

@@ -139,23 +139,7 @@ void time(Service& service, const Launcher& launcher, const RunOptions& options,
 
 struct Runner::State {
     Service& service;
-    std::unique_ptr<Service> host;  ///< of the references, where the service is not the host's or observed
-
-    Service& references() {
-        const bool observed = service.options().observer != nullptr;  // of references nobody wants to hear
-        if (service.backend() == Backend::host && !observed) return service;
-        if (!host) {
-            ServiceOptions options = service.options();
-            options.cached_only = false;  // that is for what is tested
-            options.backend = Backend::host;
-            options.observer = nullptr;
-            options.device = 0;
-            options.arch.clear();
-            options.compile_only = false;
-            host = std::make_unique<Service>(std::move(options));
-        }
-        return *host;
-    }
+    ReferenceService references{service};
 
     Plan plan(const Variant& variant, const RunOptions& options) {
         Plan plan{variant.problem(options.sizes, options.test_sizes), {}, {}};
@@ -163,7 +147,7 @@ struct Runner::State {
         for (const Tensor& tensor : plan.problem.tensors) {
             if (!checking || !is_result(tensor) || tensor.reference.empty()) continue;
             const auto& reference =
-                plan.references.try_emplace(tensor.name, references(), variant, plan.problem, tensor)
+                plan.references.try_emplace(tensor.name, references.get(), variant, plan.problem, tensor)
                     .first->second;
             plan.copied.insert(reference.inputs().begin(), reference.inputs().end());
         }
@@ -201,7 +185,7 @@ struct Runner::State {
     }
 };
 
-Runner::Runner(Service& service) : state_(std::make_unique<State>(State{service, nullptr})) {
+Runner::Runner(Service& service) : state_(std::make_unique<State>(State{service})) {
     static_cast<void>(service.device());
 }
 Runner::~Runner() = default;
