@@ -58,8 +58,10 @@ CubFunction::CubFunction(Workbench& bench, std::string_view source, const char* 
     }
 }
 
-CubFunction::~CubFunction() {
-    if (compiled_.valid()) compiled_.wait();  // it writes into the directory
+CubFunction::~CubFunction() { wait(); }  // it writes into the directory
+
+void CubFunction::wait() const {
+    if (compiled_.valid()) compiled_.wait();
 }
 
 Launch CubFunction::prepare(const void* input, long long count, void* output, std::string& problem) {

@@ -23,7 +23,9 @@ class CubFunction {
     CubFunction(Workbench& bench, std::string_view source, const char* symbol);
     ~CubFunction();
 
-    /// Waits for nvcc. A launch on this input and output, with its temporary memory allocated; empty where there is
+    /// Waits for nvcc, which would take processors from what is measured meanwhile.
+    void wait() const;
+    /// The same. A launch on this input and output, with its temporary memory allocated; empty where there is
     /// none, and `problem` says why. count: elements of the input.
     Launch prepare(const void* input, long long count, void* output, std::string& problem);
 

@@ -122,6 +122,8 @@ void run_memory(Workbench& bench, BenchSuite& suite) {
         if (!work.torch.empty()) lines.push_back(work.torch);
     }
     bench.prepare(suite, wanted);
+    for (const std::optional<CubFunction>* const cub : {&sum, &histogram})
+        if (*cub) (*cub)->wait();
     const TorchFigures torch = measure_torch(bench, suite, lines);
     for (const Work& work : list) {
         bench.row(suite, work.text, [&](BenchRow& row) {
