@@ -27,11 +27,11 @@ struct Products {
     bool pedantic = false;  ///< cublasSgemm instead of cublasLt
     bool matrix = true;     ///< the ceiling is that of the matrix cores
     Aim row, mean;
-    Aim copy;  ///< of single rows with weights of 100 MB and more: the share of a copy
+    Aim copy;  ///< of single rows with weights of more than 100 MB: the share of a copy
     bool in_gbps = false;
 };
 
-constexpr std::int64_t kLargeWeights = 100'000'000;  // elements
+constexpr std::uint64_t kLargeWeightsBytes = 100'000'000;
 
 void add_library(Workbench& bench, BenchSuite& suite, BenchRow& row, const Products& products,
                  Contest& contest) {
@@ -83,7 +83,8 @@ void measure(Workbench& bench, BenchSuite& suite, const Products& products) {
             else
                 set_flops_rate(row, problem);
             auto share = roof_share(row, bench.ceilings(suite), problem, products.matrix);
-            if (share && share->with == "copy" && shape.m == 1 && shape.n * shape.k > kLargeWeights) {
+            if (share && share->with == "copy" && shape.m == 1 &&
+                contest.stage().tensor("b").tensor().size_bytes() > kLargeWeightsBytes) {
                 share->must = products.copy.must;
                 share->aim = products.copy.aim;
             }
