@@ -66,7 +66,7 @@ int run_bench_child(std::span<const std::string> arguments) {
     };
     const std::string& what = word(0);
     if (what == "openblas") return bench::child_openblas();
-    if (what == "host") return bench::child_host(number(1), number(2), word(3));
+    if (what == "host") return bench::child_host(number(1), number(2), word(3), number(4) != 0);
     if (what != "warm-kiln" && what != "warm-bare" && what != "cold")
         throw UsageError("unknown kind of measuring process: " + what);
     const Backend backend = parse_backend(word(1));

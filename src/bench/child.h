@@ -31,7 +31,7 @@ std::string number_text(double value);
 int child_warm_kiln(Backend backend, int device, const std::string& cache_directory);
 int child_warm_bare(Backend backend, int device, const std::string& binary_file, const std::string& entry);
 int child_cold(Backend backend, int device);
-int child_host(int size, int rounds, const std::string& cache_directory);
+int child_host(int size, int rounds, const std::string& cache_directory, bool with_openblas);
 int child_openblas();
 
 }  // namespace kiln::bench

@@ -5,6 +5,7 @@
 #include <kiln/error.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "base/dynamic_library.h"
 #include "bench/child.h"
@@ -113,7 +114,7 @@ std::string openblas_problem(const BenchOptions& options) {
     return lines.empty() ? "" : kNoOpenBlas;
 }
 
-int child_host(int size, int rounds, const std::string& cache_directory) {
+int child_host(int size, int rounds, const std::string& cache_directory, bool with_openblas) {
     BenchOptions options;
     options.service.backend = Backend::host;
     options.quick = true;  // a small sample is checked
@@ -124,8 +125,10 @@ int child_host(int size, int rounds, const std::string& cache_directory) {
         options.service.cache.directory = cache_directory;
     Workbench bench(options);
     const Sizes sizes = {{"m", size}, {"n", size}, {"k", size}};
-    const OpenBlas blas;
-    if (blas.sgemm == nullptr) tell({"missing", kNoOpenBlas});
+    std::optional<OpenBlas> opened;
+    if (with_openblas) opened.emplace();
+    Sgemm* const sgemm = opened ? opened->sgemm : nullptr;
+    if (opened && sgemm == nullptr) tell({"missing", kNoOpenBlas});
     struct Wanted {
         const char *name, *type;
         Values values;
@@ -138,15 +141,15 @@ int child_host(int size, int rounds, const std::string& cache_directory) {
         row.problem = std::string(wanted.type) + " " + product_text(size, size, size);
         Contest contest(bench, row, {bench.service().find(wanted.name).variant(values), "default"}, sizes);
         Stage& stage = contest.stage();
-        if (blas.sgemm != nullptr && std::string_view(wanted.type) == "float") {
+        if (sgemm != nullptr && std::string_view(wanted.type) == "float") {
             const auto* const a = static_cast<const float*>(stage.tensor("a").data());
             const auto* const b = static_cast<const float*>(stage.tensor("b").data());
             const GuardedTensor& result = contest.result_like("c");
             auto* const c = static_cast<float*>(result.data());
             contest.add("OpenBLAS", "one thread",
-                        [=, &blas] {
-                            blas.sgemm(kRowMajor, kNoTranspose, kNoTranspose, size, size, size, 1, a, size, b,
-                                       size, 0, c, size);
+                        [=] {
+                            sgemm(kRowMajor, kNoTranspose, kNoTranspose, size, size, size, 1, a, size, b,
+                                  size, 0, c, size);
                         },
                         result, {});
         }
@@ -170,7 +173,7 @@ void run_host(Workbench& bench, BenchSuite& suite) {
         start_child(bench.options(),
                     {"host", std::to_string(small ? kQuickSize : kSize),
                      std::to_string(bench.options().rounds.value_or(small ? kQuickHostRounds : kHostRounds)),
-                     directory.empty() ? kNoCache : directory.string()},
+                     directory.empty() ? kNoCache : directory.string(), bench.wants("openblas") ? "1" : "0"},
                     {{"KILN_HOST_THREADS", "1"}}));
     add_mean(suite, "OpenBLAS");
 }

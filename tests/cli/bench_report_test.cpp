@@ -190,6 +190,14 @@ TEST_F(KilnBench, CtrlCLosesNoRow) {
     EXPECT_EQ(json["suites"][0]["rows"][0]["problem"], "half 1 x 40 x 72");
 }
 
+TEST_F(KilnBench, ComparesWithOpenBlasOnlyWhereThatIsWanted) {
+    const test::Outcome outcome =
+        bench({"host", "--quick", "--json", "--rounds", "1", "--compare", "cublas"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, Not(HasSubstr("openblas")));
+    EXPECT_THAT(outcome.out, Not(HasSubstr("\"with\": \"OpenBLAS\"")));
+}
+
 TEST_F(KilnBench, DrawsAPictureOfEachSuite) {
     const test::Outcome outcome = bench({"graphs", "--quick", "--svg", path("plots")});
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
