@@ -198,6 +198,30 @@ TEST_F(KilnBench, ComparesWithOpenBlasOnlyWhereThatIsWanted) {
     EXPECT_THAT(outcome.out, Not(HasSubstr("\"with\": \"OpenBLAS\"")));
 }
 
+// gemm-f32 and graphs are run above and below.
+class KilnBenchSuite : public KilnBench, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(KilnBenchSuite, IsRightOnTheHost) {
+    const test::Outcome outcome = bench({GetParam(), "--quick", "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    const Json suite = outcome.json()["suites"][0];
+    EXPECT_TRUE(suite["failures"].empty());
+    EXPECT_FALSE(suite["rows"].empty());
+    for (const Json& row : suite["rows"]) {
+        EXPECT_TRUE(row["time"].is_object()) << row;
+        EXPECT_NE(row["verified"], false) << row;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KilnBenchSuite,
+                         ::testing::Values("jit", "gemm-f16", "gemm-mma", "skinny", "attention", "decode",
+                                           "memory", "host"),
+                         [](const auto& suite) {
+                             std::string name = suite.param;
+                             std::erase(name, '-');
+                             return name;
+                         });
+
 TEST_F(KilnBench, DrawsAPictureOfEachSuite) {
     const test::Outcome outcome = bench({"graphs", "--quick", "--svg", path("plots")});
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
