@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all suites measure with: the service, launches in turns behind an overwritten L2 cache, the ceilings of
+// What all suites measure with: the service, launches in turns behind a cold L2 cache, the ceilings of
 // the device, and where variants come from.
 #pragma once
 
@@ -65,7 +65,7 @@ class Workbench {
     Service& host() { return references_.get(); }
 
     /// The microseconds of each launch, a list per contender. Untimed launches first, until clocks are up; then the
-    /// contenders take turns, each launch behind an overwritten cache and between two events, all of it queued before
+    /// contenders take turns, each launch behind a cold cache and between two events, all of it queued before
     /// it is waited for. rounds: 0: as many as take a fraction of a second.
     std::vector<std::vector<double>> in_turns(const std::vector<Launch>& contenders, int rounds = 0);
 
@@ -121,7 +121,8 @@ class Workbench {
 /// Timed behind other work that is queued first, one that may would have a head start over the comparators.
 Variant with_overlap(const Variant& variant, bool overlap);
 
-/// Something with a comparator: what it throws is a note in the row, for it is not Kiln that fails. Whether it went well.
+/// Something with a comparator: what it throws is a note in the row, for it is not Kiln that fails. Gives whether it
+/// went well.
 bool attempt(BenchRow& row, const std::string& with, const std::function<void()>& body);
 
 /// A comparison with a time: the ratio is made of it.
