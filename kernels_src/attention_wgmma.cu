@@ -340,7 +340,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
             const int row = first_row + side * 8;
             const i64 place = static_cast<i64>(work.head) * work.queries + row;
             const float sum = kiln::warp_reduce<4>(rows.sums[side], kiln::Sum{});
-            const float scale = sum > 0.0f ? 1.0f / sum : 0.0f;
+            const float scale = 1.0f / sum;
             if (lane % 4 == 0 && row < work.queries) lse[place] = rows.softmax[side].log_sum_exp(sum);
 #pragma unroll
             for (int part = 0; part < HEAD; part += 32) {
@@ -348,9 +348,9 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
                     const int i = part / 2 + j * 4 + side * 2;
-                    // Without keys there is nothing in `out`, not even zeros.
+                    // Without keys there is nothing in `out`, not even zeros. A sum that is not a number stays so.
                     words[j] =
-                        sum > 0.0f ? kiln::pack2<T>(out.values[i] * scale, out.values[i + 1] * scale) : 0u;
+                        sum == 0.0f ? 0u : kiln::pack2<T>(out.values[i] * scale, out.values[i + 1] * scale);
                 }
                 transpose_words(words, lane);
                 const kiln::Vec<unsigned, 4> piece = {{words[0], words[1], words[2], words[3]}};

@@ -44,9 +44,10 @@ struct OnlineSoftmax {
     }
     /// The weight of a score that is no larger than max.
     __device__ __forceinline__ float weight(float score) const { return fast_exp2(score - base); }
-    /// ln(sum of e^score), `sum` being that of all weights; -infinity for none.
+    /// ln(sum of e^score), `sum` being that of all weights; -infinity for none. Scores that are no numbers leave max
+    /// as it was, but not the sum.
     __device__ __forceinline__ float log_sum_exp(float sum) const {
-        return max == kMinusInfinity ? kMinusInfinity : (max + log2f(sum)) * kLn2;
+        return sum == 0.0f ? kMinusInfinity : (max + log2f(sum)) * kLn2;
     }
 };
 

@@ -6,6 +6,7 @@
 #include <kiln/kiln.h>
 #include <kiln/run.h>
 
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <string>
@@ -72,6 +73,33 @@ TEST(HostWgmmaAttention, IsRightInAnyOrderOfItsThreads) {
             expect_attention_right(*service, "attention_wgmma",
                                    {{"HEAD", 64}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", persistent}},
                                    {{"queries", 150}, {"keys", 280}});
+    }
+}
+
+// A query or a key that holds a NaN makes its results NaNs, and no zeros, which would look healthy.
+TEST(HostAttention, WhatIsNotANumberStaysSo) {
+    constexpr int kHead = 64, kQueries = 3, kKeys = 70;
+    const half nan(std::numeric_limits<float>::quiet_NaN());
+    const auto service = attention_service();
+    for (const char* name : {"attention_naive", "attention", "attention_mma", "attention_wgmma"}) {
+        const AnyKernel kernel = service->build(service->find(name).variant({{"HEAD", kHead}}));
+        for (const bool in_key : {false, true}) {
+            SCOPED_TRACE(std::string(name) + (in_key ? ", a key" : ", a query"));
+            std::vector<half> q(kQueries * kHead, half(0.5F)), k(kKeys * kHead, half(0.25F)), v(k), o(q);
+            std::vector<float> lse(kQueries);
+            std::vector<unsigned> counters(2);
+            (in_key ? k[(kKeys - 1) * kHead] : q[kHead]) = nan;
+            int batch = 1, kv_heads = 1, group = 1, queries = kQueries, keys = kKeys;
+            const void *q_at = q.data(), *k_at = k.data(), *v_at = v.data();
+            void *o_at = o.data(), *lse_at = lse.data(), *counters_at = counters.data();
+            void* arguments[] = {&batch, &kv_heads, &group, &queries, &keys,       &q_at,
+                                 &k_at,  &v_at,     &o_at,  &lse_at,  &counters_at};
+            kernel.launch(service->stream(), arguments);
+            service->stream().synchronize();
+            for (int i = 0; i < kQueries * kHead; ++i)
+                EXPECT_EQ(std::isnan(static_cast<float>(o[i])), in_key || i / kHead == 1) << "element " << i;
+            for (int i = 0; i < kQueries; ++i) EXPECT_EQ(std::isnan(lse[i]), in_key || i == 1) << "lse " << i;
+        }
     }
 }
 
