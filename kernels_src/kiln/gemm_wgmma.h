@@ -198,8 +198,13 @@ __device__ __forceinline__ void store_shared_sums(const Vec<float, 4>* shared, u
                                                   unsigned first_column, unsigned lane) {
     constexpr int kPieces = N / SPLIT / 8;
     const i64 row = static_cast<i64>(first_row) + lane / 4;
+    // Who stores nothing reads nothing: it would not wait for the values, and the block that they come from could end
+    // before they are read.
+    if (row >= m) return;
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
+        const i64 column = static_cast<i64>(first_column) + (part * kPieces + i) * 8 + lane % 4 * 2;
+        if (column >= n) continue;
         const Vec<float, 4>* const from = shared + (part * kPieces + i) * THREADS + thread;
         Vec<float, 4> parts[SPLIT];
 #pragma unroll
@@ -210,9 +215,7 @@ __device__ __forceinline__ void store_shared_sums(const Vec<float, 4>* shared, u
 #pragma unroll
             for (int j = 0; j < 4; ++j) total[j] += parts[rank][j];
         }
-        const i64 column = static_cast<i64>(first_column) + (part * kPieces + i) * 8 + lane % 4 * 2;
-        if (column >= n) continue;
-        if (row < m) store(c + row * n + column, Vec<float, 2>{{total[0], total[1]}});
+        store(c + row * n + column, Vec<float, 2>{{total[0], total[1]}});
         if (row + 8 < m) store(c + (row + 8) * n + column, Vec<float, 2>{{total[2], total[3]}});
     }
 }
