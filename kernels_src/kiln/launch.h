@@ -8,10 +8,14 @@
 //   kiln::wait_for_previous_grid();
 //   x = kiln::after_previous_grid(x);
 //
-// The template says so by a line `//@ dependent CONDITION`. Every thread that touches global memory waits first,
-// every block has a thread that waits, and each argument that is read through goes by after_previous_grid: a
-// compiler may otherwise read early through const __restrict__, since nothing in this kernel writes there. Before
-// the wait a kernel may do what depends on no memory: its indices, its barriers, clearing its shared memory.
+// The template says so by a line `//@ dependent CONDITION`. Every block has a thread that waits, and a thread waits
+// before it writes to global memory or reads what the grid before may write. Each argument that it then reads through
+// goes by after_previous_grid: a compiler may otherwise read early through const __restrict__, since nothing in this
+// kernel writes there. Before the wait a kernel may do what depends on no memory: its indices, its barriers, clearing
+// its shared memory.
+// Let the next grid start behind the wait, never before it. So when a grid begins, all but the one right before it have
+// ended, and what that one does not write can be read without waiting, as gemm_skinny reads its weights. Were the next
+// grid let go first, the one after it could still read old values there.
 // Letting the next grid start costs nothing where that one does not wait itself: it is then started in turn.
 // From sm_90 on. Elsewhere, on HIP and on the host, grids follow each other, and all of these do nothing.
 #pragma once

@@ -28,8 +28,8 @@ constexpr const char* kStep = R"(// step: y = 3 x + 1, modulo 2^32, slowly
 #include "kiln/launch.h"
 extern "C" __global__ void step(int n, const unsigned* __restrict__ x, unsigned* __restrict__ y) {
     const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
-    kiln::let_next_grid_start();
     kiln::wait_for_previous_grid();
+    kiln::let_next_grid_start();
     x = kiln::after_previous_grid(x);
     if (i >= n) return;
     const unsigned value = x[i];
