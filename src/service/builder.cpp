@@ -132,7 +132,8 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
         function.static_shared_bytes != 0 ? function.static_shared_bytes : variant.static_shared_bytes();
     info.dynamic_shared_bytes = shape.dynamic_shared_bytes;
     info.blocks_per_multiprocessor = module->blocks_per_multiprocessor(shape);
-    return {std::make_shared<LoadedKernel>(variant, driver, std::move(module), std::move(info)),
+    return {std::make_shared<LoadedKernel>(variant, driver, std::move(module), built.binary.kind,
+                                           std::move(info)),
             built.origin};
 }
 

@@ -78,15 +78,6 @@ std::string declaration(const Variant& variant) {
     return variant.template_name() + "(" + text + ")";
 }
 
-// The instruction that waits begins with sm_90. Compiled for less, the kernel has to be started in turn, on a
-// newer device too.
-bool waits_itself(const Variant& variant) {
-    if (!may_overlap(variant) || !variant.target() || variant.target()->backend != Backend::cuda)
-        return false;
-    const CudaArch* const arch = find_cuda_arch(variant.target()->arch);
-    return arch != nullptr && arch->number >= 90;
-}
-
 // Of each argument that callers pass; empty where one of them is not known.
 std::vector<std::size_t> passed_bytes(const Variant& variant, const FunctionInfo& info) {
     std::vector<std::size_t> bytes;
@@ -103,8 +94,17 @@ std::vector<std::size_t> passed_bytes(const Variant& variant, const FunctionInfo
 
 }  // namespace
 
+bool waits_itself(const Variant& variant, BinaryKind kind) {
+    // PTX comes from an NVRTC older than the device, and may be made for less than sm_90.
+    if (!may_overlap(variant) || kind != BinaryKind::cubin || !variant.target() ||
+        variant.target()->backend != Backend::cuda)
+        return false;
+    const CudaArch* const arch = find_cuda_arch(variant.target()->arch);
+    return arch != nullptr && arch->number >= 90;
+}
+
 LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
-                           BuildInfo info)
+                           BinaryKind kind, BuildInfo info)
     : variant_(std::move(variant)),
       driver_(std::move(driver)),
       module_(std::move(module)),
@@ -113,7 +113,7 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
     shape_.block = variant_.block();
     shape_.cluster = variant_.cluster();
     shape_.dynamic_shared_bytes = variant_.dynamic_shared_bytes();
-    shape_.dependent = waits_itself(variant_);
+    shape_.dependent = waits_itself(variant_, kind);
 }
 
 void LoadedKernel::launch(const Stream& stream, void* const* arguments) const {

@@ -21,7 +21,7 @@ namespace kiln {
 class LoadedKernel {
   public:
     LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
-                 BuildInfo info);
+                 BinaryKind kind, BuildInfo info);
 
     /// arguments: those that the variant declares; tensor maps are added here.
     void launch(const Stream& stream, void* const* arguments) const;
@@ -44,6 +44,10 @@ class LoadedKernel {
     LaunchShape shape_;  ///< all but the grid
     mutable std::atomic<const ArgumentType*> checked_{nullptr};
 };
+
+/// Whether a binary of this kind waits for the kernel before it, so that its launches may overlap that one: the
+/// instruction begins with sm_90. Compiled for less, it has to be started in turn, on a newer device too.
+bool waits_itself(const Variant& variant, BinaryKind kind);
 
 /// Throws BuildError when the binary's argument count or sizes, where the driver can tell, are not
 /// those of the declaration that launches will be checked against, followed by the tensor maps.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The `dependent` line: a condition on parameters, and a kernel that waits.
+#include "service/loaded_kernel.h"
 #include "template/tensor_maps.h"
 #include "template_support.h"
 
@@ -22,6 +23,17 @@ TEST(TemplateDependent, IsWhatTheConditionSays) {
     EXPECT_FALSE(may_overlap(chosen.variant({{"N", 3}})));
     EXPECT_TRUE(may_overlap(chosen.variant({{"EARLY", true}, {"N", 3}})));
     EXPECT_FALSE(may_overlap(make("").variant()));
+}
+
+// PTX is what an NVRTC makes for a device that is newer than it, from code for an older one, which does not wait.
+TEST(TemplateDependent, CodeForAnOlderDeviceDoesNotWait) {
+    const auto early = make("//@ dependent true\n", "int m, int n, float* c",
+                            std::string("//@ block 32\n//@ grid n\n") + kWaits);
+    const auto on = [&](const char* arch) { return early.for_target(test::cuda_target(arch)).variant(); };
+    EXPECT_TRUE(waits_itself(on("sm_90a"), BinaryKind::cubin));
+    EXPECT_FALSE(waits_itself(on("sm_90a"), BinaryKind::ptx));
+    EXPECT_FALSE(waits_itself(on("sm_80"), BinaryKind::cubin));
+    EXPECT_FALSE(waits_itself(make("").for_target(test::cuda_target("sm_90a")).variant(), BinaryKind::cubin));
 }
 
 TEST(TemplateDependent, MustWait) {
