@@ -16,10 +16,10 @@
 //@ param   STASH    int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that are held in shared memory besides"
 //@ param   DEPENDENT bool = false                             "may begin while the kernel before it still runs"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require threads * (VEC * ITEMS * sizeof(T) / 4 + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
+//@ require (STASH > 0 && threads <= 512 ? 2 : 1) * threads * (VEC * ITEMS * sizeof(T) / 4 + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with STASH those of two blocks: use fewer ITEMS, or fewer threads"
 //@ require STASH == 0 || VEC * sizeof(T) >= 4  "a part of the row in shared memory takes accesses of 4 bytes or more"
 //@ size    rows = 16384 test 19
-//@ size    cols = 4096 test 1009
+//@ size    cols = 4096 test 1000
 //@ input   x [rows, cols]
 //@ input   weight [cols]
 //@ input   bias [cols]

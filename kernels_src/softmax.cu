@@ -17,10 +17,10 @@
 //@ param   AGAIN    bool = false                           "compute exponentials twice instead of keeping them"
 //@ param   DEPENDENT bool = false                          "may begin while the kernel before it still runs"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require threads * ((AGAIN ? VEC * ITEMS * sizeof(T) / 4 : VEC * ITEMS) + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, fewer threads, or AGAIN=true"
+//@ require (STASH > 0 && threads <= 512 ? 2 : 1) * threads * ((AGAIN ? VEC * ITEMS * sizeof(T) / 4 : VEC * ITEMS) + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with STASH those of two blocks: use fewer ITEMS, fewer threads, or AGAIN=true"
 //@ require STASH == 0 || (AGAIN && VEC * sizeof(T) >= 4)  "with a part of the row in shared memory AGAIN is true, and an access has 4 bytes or more"
 //@ size    rows = 16384 test 19
-//@ size    cols = 4096 test 1009
+//@ size    cols = 4096 test 1000
 //@ input   x [rows, cols]
 //@ output  y [rows, cols] by softmax_reference
 //@ flops   5 * rows * cols
@@ -92,16 +92,19 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, kResident) void softmax(
         softmax_held(parts, is_there, cols, x, y);
         return;
     }
-    auto seen = kiln::OnlineSoftmax::none();
-    float sum = 0.0f;
+    // Differences are scaled, not elements: rounding the products of large ones would lose what sets them apart.
+    float largest = kiln::kMinusInfinity, base = 0.0f, sum = 0.0f;
     for (int col = threadIdx.x; col < cols; col += THREADS) {
-        const float value = static_cast<float>(x[col]) * kiln::kLog2E;
-        if (value > seen.max) sum *= seen.raise(value);
-        sum += seen.weight(value);
+        const float value = static_cast<float>(x[col]);
+        if (value > largest) {
+            sum *= kiln::fast_exp2((largest - value) * kiln::kLog2E);
+            largest = base = value;
+        }
+        sum += kiln::fast_exp2((value - base) * kiln::kLog2E);
     }
-    const auto all = kiln::row_reduce<THREADS, ROWS>(kiln::MaxAndSum{seen.max, sum}, kiln::MaxSum{}, parts.both);
+    const auto all = kiln::row_reduce<THREADS, ROWS>(kiln::MaxAndSum{largest, sum}, kiln::MaxSum{kiln::kLog2E}, parts.both);
     const float factor = 1.0f / all.sum;
     if (!is_there) return;
     for (int col = threadIdx.x; col < cols; col += THREADS)
-        y[col] = T(exp2f(static_cast<float>(x[col]) * kiln::kLog2E - all.max) * factor);
+        y[col] = T(exp2f((static_cast<float>(x[col]) - all.max) * kiln::kLog2E) * factor);
 }

@@ -84,14 +84,16 @@ struct MaxAndSum {
     float sum;
 };
 /// Joins two of them. The larger one's sum is not rescaled, which costs no rounding and makes both orders
-/// give the same bits.
+/// give the same bits. `unit`: log2(e) where the sums are of e^(x - max).
 struct MaxSum {
+    float unit = 1.0f;
+
     __device__ __forceinline__ MaxAndSum operator()(MaxAndSum a, MaxAndSum b) const {
         const bool a_larger = b.max < a.max;
         const float large = a_larger ? a.max : b.max;
         const float small = a_larger ? b.max : a.max;
         // Equal maxima take the same way: also two of -infinity, whose difference is a NaN.
-        const float scale = small == large ? 1.0f : exp2f(small - large);
+        const float scale = small == large ? 1.0f : exp2f((small - large) * unit);
         return {large, (a_larger ? a.sum : b.sum) + (a_larger ? b.sum : a.sum) * scale};
     }
 };
