@@ -35,6 +35,7 @@ struct RunOptions {
     bool test_sizes = false;  ///< the defaults of tests, which are small and odd
     Data data = Data::random;
     std::uint64_t seed = 1;  ///< equal seeds give equal inputs, on every backend
+    int skew = 0;            ///< elements that inputs, outputs and inouts begin behind an aligned address
     /// Not set: for each output full, or a sample of 65536 elements, the first and last among them, where
     /// checking all would take more than about five seconds. A sample is smaller, but not below 1024, where
     /// it would take more than about ten seconds.
@@ -75,7 +76,7 @@ struct RunResult {
     Problem problem;
     Check check = Check::none;
     std::vector<OutputCheck> outputs_checked;
-    std::vector<std::string> overrun;     ///< tensors behind whose end the kernel wrote
+    std::vector<std::string> overrun;     ///< tensors behind whose end the kernel wrote; with a skew also before
     std::vector<std::string> changed;     ///< inputs that the kernel wrote to
     std::vector<std::string> not_zeroed;  ///< scratch that must be left zeroed, and is not
     /// Outputs that differ, in any bit, between the first launch and the last one; unknown, and so empty,

@@ -3,6 +3,8 @@
 // Everything goes in pieces, so that a tensor larger than half of the host's memory can be filled and read.
 #include "run/guarded_tensor.h"
 
+#include <kiln/error.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -18,6 +20,14 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+
+std::size_t skew_bytes(const Tensor& tensor, int skew) {
+    const auto elements = static_cast<std::size_t>(skew);
+    if (skew < 0 || elements > GuardedTensor::kGuardBytes / tensor.element_bytes)
+        throw UsageError("tensors can begin up to " + std::to_string(GuardedTensor::kGuardBytes) +
+                         " bytes behind an aligned address, not " + std::to_string(skew) + " elements");
+    return tensor.role == TensorRole::scratch ? 0 : elements * tensor.element_bytes;
+}
 
 std::array<std::byte, GuardedTensor::kGuardBytes> guard_pattern() {
     std::array<std::byte, GuardedTensor::kGuardBytes> pattern;
@@ -35,8 +45,13 @@ HostBytes::HostBytes(std::size_t bytes) : bytes_(bytes) {
 
 void HostBytes::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
-GuardedTensor::GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed)
-    : tensor_(tensor), data_(data), seed_(seed), buffer_(device.allocate(tensor.size_bytes() + kGuardBytes)) {
+GuardedTensor::GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed,
+                             int skew)
+    : tensor_(tensor),
+      data_(data),
+      seed_(seed),
+      skew_bytes_(skew_bytes(tensor, skew)),
+      buffer_(device.allocate(skew_bytes_ + tensor.size_bytes() + kGuardBytes)) {
     refill();
 }
 
@@ -48,14 +63,16 @@ void GuardedTensor::refill() {
             const std::int64_t elements = std::min(step, count - first);
             const auto bytes = piece.span().first(static_cast<std::size_t>(elements) * tensor_.element_bytes);
             make_elements(tensor_, data_, seed_, first, bytes);
-            buffer_.copy_from(bytes, static_cast<std::size_t>(first) * tensor_.element_bytes);
+            buffer_.copy_from(bytes, skew_bytes_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
         }
     } else {
         buffer_.fill(tensor_.fill == Fill::zero ? 0U : with_element(tensor_.type, []<class T>(T) {
             return kPoison<T>;
         }));
     }
-    buffer_.copy_from(guard_pattern(), tensor_.size_bytes());
+    const auto pattern = guard_pattern();
+    buffer_.copy_from(std::span(pattern).first(skew_bytes_));
+    buffer_.copy_from(pattern, skew_bytes_ + tensor_.size_bytes());
 }
 
 bool GuardedTensor::is_filled() const {
@@ -73,7 +90,7 @@ HostBytes GuardedTensor::initial() const {
 }
 
 void GuardedTensor::read(std::int64_t first, std::span<std::byte> out) const {
-    buffer_.copy_to(out, static_cast<std::size_t>(first) * tensor_.element_bytes);
+    buffer_.copy_to(out, skew_bytes_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
 }
 
 void GuardedTensor::read_all(const std::function<void(std::int64_t, std::span<const std::byte>)>& use) const {
@@ -88,9 +105,13 @@ void GuardedTensor::read_all(const std::function<void(std::int64_t, std::span<co
 }
 
 bool GuardedTensor::guard_is_whole() const {
+    const auto pattern = guard_pattern();
     std::array<std::byte, kGuardBytes> found;
-    buffer_.copy_to(found, tensor_.size_bytes());
-    return found == guard_pattern();
+    buffer_.copy_to(std::span(found).first(skew_bytes_));
+    if (!std::equal(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(skew_bytes_), pattern.begin()))
+        return false;
+    buffer_.copy_to(found, skew_bytes_ + tensor_.size_bytes());
+    return found == pattern;
 }
 
 bool GuardedTensor::is_unchanged() const {

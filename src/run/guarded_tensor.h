@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of one tensor on a device, with guard bytes behind it: how it is filled before a launch, and
+// The memory of one tensor on a device, with guard bytes around it: how it is filled before a launch, and
 // what can be told of it afterwards.
 #pragma once
 
@@ -40,14 +40,15 @@ class GuardedTensor {
     static constexpr std::size_t kPieceBytes = std::size_t{32} << 20;
 
     /// Allocates, and fills: inputs and inouts with their data, outputs and scratch with poison (zero where
-    /// that is declared), the guard with a pattern. Throws DeviceError, VariantError.
-    GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed);
+    /// that is declared), the guard with a pattern. skew: elements in front of it, which are guarded too; none
+    /// of scratch, whose address is the kernel's own affair. Throws DeviceError, VariantError, UsageError.
+    GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed, int skew = 0);
 
     /// Fills it again, as it was before the launch. Nothing may use it meanwhile.
     void refill();
 
     const Tensor& tensor() const { return tensor_; }
-    void* data() const { return buffer_.data(); }
+    void* data() const { return static_cast<std::byte*>(buffer_.data()) + skew_bytes_; }
     bool is_filled() const;  ///< with data that can be made again, rather than with poison
 
     /// The data as it was before the launch.
@@ -70,6 +71,7 @@ class GuardedTensor {
     Tensor tensor_;
     Data data_;
     std::uint64_t seed_;
+    std::size_t skew_bytes_;
     Buffer buffer_;
 };
 

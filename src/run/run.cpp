@@ -44,7 +44,7 @@ class Launcher {
         : service_(service), kernel_(kernel) {
         tensors_.reserve(problem.tensors.size());
         for (const Tensor& tensor : problem.tensors)
-            tensors_.emplace_back(service.device(), tensor, options.data, options.seed);
+            tensors_.emplace_back(service.device(), tensor, options.data, options.seed, options.skew);
         arguments_.emplace(kernel.variant(), problem, tensors_);
     }
 

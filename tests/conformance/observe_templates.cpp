@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-class Nobody final : public AccessObserver {
+class Nobody : public AccessObserver {
   public:
     void begin_launch(const ObservedLaunch&) override {}
     bool begin_block(Dim3) override { return true; }
@@ -31,6 +31,44 @@ class Nobody final : public AccessObserver {
     void end_block() override {}
     void end_launch() override {}
 };
+
+// The host takes a vector from any address; a GPU ends the kernel.
+class OfAlignment final : public Nobody {
+  public:
+    void accesses(unsigned thread, std::span<const ObservedAccess> some) override {
+        for (const ObservedAccess& one : some) {
+            if (one.unaligned_type || one.bytes == 0 || one.address % one.bytes == 0) continue;
+            if (++count == 1)
+                first = "thread " + std::to_string(thread) + ", " + std::to_string(one.bytes) + " bytes";
+        }
+    }
+    std::uint64_t count = 0;
+    std::string first;
+};
+
+// Rows whose lengths vectors divide, at addresses that they do not, for those templates that take any.
+TEST(ObservedAddresses, NoAccessIsMisaligned) {
+    const auto observer = std::make_shared<OfAlignment>();
+    test::ObservedService observed(observer);
+    Service& service = observed.service();
+    Runner runner(service);
+    for (const char* name : {"column_sum", "copy", "gemm_async", "gemm_batched", "gemm_buffered", "gemm_fp32",
+                             "gemm_mma", "gemm_mma_batched", "gemm_skinny", "gemm_tiled", "gemm_wgmma_any",
+                             "histogram", "layer_norm", "softmax", "sum_shuffle", "transpose_tiled"}) {
+        const Variant variant = service.find(name).variant();
+        for (const int skew : {1, 2, 4}) {
+            RunOptions options;
+            for (const SizeArgument& size : variant.origin().sizes()) options.sizes[size.name] = 64;
+            options.skew = skew;
+            options.check = Check::full;
+            options.time = false;
+            for (const std::string& failure : runner.run(variant, options).failures())
+                ADD_FAILURE() << name << ": " << failure;
+            EXPECT_EQ(observer->count, 0u) << name << " with skew " << skew << ": " << observer->first;
+            observer->count = 0;
+        }
+    }
+}
 
 class ObservedTemplates : public testing::TestWithParam<std::string> {};
 

@@ -84,8 +84,36 @@ TEST_P(Library, IsRightAsRandomVariants) {
     }
 }
 
+// Those that take matrices at any address. Others want multiples of 16 bytes, for TMA or for vectors.
+constexpr const char* kAnyAddress[] = {"column_sum",    "copy",       "gemm_async",     "gemm_batched",
+                                       "gemm_buffered", "gemm_fp32",  "gemm_mma",       "gemm_mma_batched",
+                                       "gemm_skinny",   "gemm_tiled", "gemm_wgmma_any", "histogram",
+                                       "layer_norm",    "softmax",    "sum_shuffle",    "transpose_tiled"};
+
+class AnyAddress : public testing::TestWithParam<const char*> {};
+
+TEST_P(AnyAddress, IsRight) {
+    test::HostLibrary library;
+    const Variant variant = library.service().find(GetParam()).variant();
+    // Rows whose lengths any vector divides, so that only addresses tell.
+    Sizes even;
+    for (const SizeArgument& size : variant.origin().sizes()) even[size.name] = 64;
+    for (const int skew : {1, 2, 3, 4, 8}) {
+        RunOptions options = test::once(even);
+        options.skew = skew;
+        SCOPED_TRACE("skew " + std::to_string(skew));
+        expect_right(library, variant, options);
+        options = test::once();
+        options.skew = skew;
+        expect_right(library, variant, options);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, AnyAddress, testing::ValuesIn(kAnyAddress),
+                         [](const auto& item) { return std::string(item.param); });
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Library, testing::ValuesIn(test::runnable_templates()),
-                         [](const auto& item) { return item.param; });
+                         [](const auto& item) { return std::string(item.param); });
 
 }  // namespace
 }  // namespace kiln

@@ -115,6 +115,21 @@ TEST_F(RunCheck, ANanIsWrongWhereNoneIsExpected) {
     EXPECT_TRUE(std::isinf(y.worst));
 }
 
+TEST_F(RunCheck, TensorsThatAreNotAlignedAreGuardedOnBothSides) {
+    RunOptions skewed = once();
+    skewed.skew = 3;
+    EXPECT_TRUE(run_doubling(kRight, skewed).pass());
+    const auto is_skewed =
+        "if (i < n) y[i] = reinterpret_cast<unsigned long long>(y) % 16 == 12 ? 2 * x[i] : 0;";
+    EXPECT_TRUE(run_doubling(is_skewed, skewed).pass());
+    EXPECT_FALSE(run_doubling(is_skewed, once()).pass());
+    EXPECT_THAT(run_doubling("if (i < n) y[i] = 2 * x[i]; if (i == 0) y[-3] = 1;", skewed).overrun,
+                ElementsAre("y"));
+    EXPECT_THAT(run_doubling("if (i <= n) y[i] = i < n ? 2 * x[i] : 1;", skewed).overrun, ElementsAre("y"));
+    skewed.skew = 65;
+    EXPECT_THAT(message_of<UsageError>([&] { run_doubling(kRight, skewed); }), HasSubstr("65 elements"));
+}
+
 TEST_F(RunCheck, NansAndInfinitiesAreRightWhereTheyAreExpected) {
     add_template("odd_reference",
                  reference_template("odd_reference", "",
