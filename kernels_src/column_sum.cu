@@ -16,7 +16,7 @@
 //@ param   STREAM     bool = true                             "loads leave nothing in L1"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ size    rows = 8192 test 67
-//@ size    cols = 8192 test 131
+//@ size    cols = 8192 test THREADS_X * VEC + VEC
 //@ input   x [rows, cols]
 //@ scratch partial [SLICES, cols]
 //@ scratch tickets [ceil_div(cols, THREADS_X * VEC)] = 0

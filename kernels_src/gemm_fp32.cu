@@ -25,15 +25,15 @@
 //@ param   MIN_BLOCKS  int in 1..8 = 4              "blocks per multiprocessor that its registers must do for"
 //@ require BM % (8 * TM) == 0   "a warp is 8 rows of threads, so BM must be a multiple of 8 * TM"
 //@ require BN % (4 * TN) == 0   "a warp is 4 columns of threads, so BN must be a multiple of 4 * TN"
-//@ require threads % BK == 0 && threads % min(BN, threads) == 0 && threads >= BN / 4  "the threads of a block copy whole rows at a time: use more of them"
+//@ require threads >= BN / 4  "the threads of a block copy whole rows at a time: use more of them"
 //@ require TM * TN + 4 * TM + 2 * TN + 48 <= 255  "the results and operands of a thread must fit its 255 registers"
 //@ require MIN_BLOCKS * threads * (TM * TN + 4 * TM + 2 * TN + 48) <= device.registers_per_multiprocessor  "the results and operands of MIN_BLOCKS blocks must fit the registers"
 //@ block   (BM / TM) * (BN / TN)
 //@ grid    ceil_div(n, BN) * ceil_div(m, BM) * SPLIT
 //@ shared  max(STAGES * BK * (BM + BN), threads * TN) * sizeof(float)
 //@ size    m = 4096 test BM + 1      "rows of A and C"
-//@ size    n = 4096 test BN + 9      "columns of B and C"
-//@ size    k = 4096 test 3 * BK + 3  "columns of A, rows of B"
+//@ size    n = 4096 test BN + 12     "columns of B and C"
+//@ size    k = 4096 test 3 * BK + 4  "columns of A, rows of B"
 //@ input   a [m, k]
 //@ input   b [k, n]
 //@ output  c [m, n] by gemm_reference exact

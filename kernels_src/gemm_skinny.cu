@@ -7,8 +7,9 @@
 // many blocks, so that small matrices fill the device too; a warp has two runs under way. Sums are joined in the
 // order of the warps and of the blocks, by the last block to end. With DEPENDENT the first weights are under way
 // before the kernel before this one has ended.
-// Rows of A or B that do not start at multiples of 16 bytes are read element by element. More rows of A than
-// ROWS take further blocks, which find B in the L2 cache at best.
+// Rows of A or B that do not start at multiples of 16 bytes are read element by element, and neither then has two
+// runs under way; nor have the last columns of a B that is stored k x n where they are less than 64. More rows of A
+// than ROWS take further blocks, which find B in the L2 cache at best.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_skinny
@@ -22,15 +23,14 @@
 //@ param   TRANS_B  bool = true                     "B is stored n x k"
 //@ param   DEPENDENT bool = false                "may begin while the kernel before it still runs, which must not write B"
 //@ require TRANS_B || WN == 64  "a warp takes 64 columns of a B that is stored k x n, or its rows of C would not be whole pieces of 128 bytes"
-//@ require threads <= 1024      "a block has 1024 threads at most; choose fewer warps"
 //@ require UNROLL * (WN + ROWS) + WN * ROWS / 32 + 48 <= min(255, device.registers_per_block / threads)  "two runs of B and A and the sums of a thread must fit its registers; choose a smaller UNROLL or WN"
 //@ dependent DEPENDENT
 //@ block   WARPS_N * WARPS_K * 32
 //@ grid    ceil_div(n, WN * WARPS_N) * ceil_div(m, ROWS) * SPLIT
 //@ shared  WARPS_K * ROWS * (WN * WARPS_N + 4) * sizeof(float)
 //@ size    m = 4 test ROWS + 3               "rows of A and C"
-//@ size    n = 4096 test WN * WARPS_N + 9    "columns of C"
-//@ size    k = 4096 test 64 * WARPS_K + 19   "columns of A"
+//@ size    n = 4096 test WN * WARPS_N + 8    "columns of C"
+//@ size    k = 4096 test 64 * WARPS_K * UNROLL + 40  "columns of A"
 //@ input   a [m, k]
 //@ input   b [TRANS_B ? n : k, TRANS_B ? k : n]
 //@ output  c [m, n] by gemm_layout_reference

@@ -26,7 +26,7 @@
 //@ param   BLOCKS     int in 1, 2 = 1                    "blocks per multiprocessor"
 //@ param   GROUP      int in 1, 2, 4, 8, 16, 32 = 8      "rows of tiles of C, counted in clusters, that are worked through column by column"
 //@ param   TMA_STORE  bool = true                        "C leaves through shared memory and TMA; else straight from registers"
-//@ require BM * BN <= (PINGPONG || BM == 192 ? 192 * 192 : 128 * 256)   "a thread has registers for 128 x 256 results per block, or 192 x 192 with 3 warpgroups"
+//@ require BM * BN <= (BM == 192 ? 192 * 192 : 128 * 256)   "a thread has registers for 128 x 256 results per block, or 192 x 192 with 3 warpgroups"
 //@ require !PINGPONG || BM * BN <= 128 * 192   "a thread has registers for 128 x 192 results per warpgroup"
 //@ require !PINGPONG || BM <= 128 && SPLIT == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
 //@ require BLOCKS == 1 || !PINGPONG && (BM == 64 && BN <= 192 || BM == 128 && BN == 64)   "two blocks have registers for 64 x 192 or 128 x 64 results each"

@@ -1,7 +1,7 @@
 // gemm_wgmma_any: C = A * B on Hopper's tensor cores, for rows of any length and any addresses
 //
 // A is m x k, B is k x n, C is m x n, all row-major. gemm_wgmma is the faster one where n and k are multiples of
-// 8; TMA takes no other rows. Here two warpgroups, the producers, fill every other stage of the ring each, by
+// 8; TMA takes no other rows. Here two warpgroups, the producers, take every other step of k each, by
 // plain loads that they shift into place (kiln/any_tile.h), and the others multiply as gemm_wgmma's do.
 // Blocks stay: each takes one tile of C after the other, in an order that keeps those which run at the same
 // time in a compact part of C. `full` says that a stage has been written, `empty` that nobody reads it any more.
@@ -23,7 +23,7 @@
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
 //@ block   256 + (BM == 64 ? 128 : 256)
-//@ grid    min(ceil_div(m, BM) * ceil_div(n, BN), device.multiprocessors)
+//@ grid    min(ceil_div(m, BM) * ceil_div(n, BN), max(device.multiprocessors, 1))
 //@ shared  STAGES * (BM + BN) * 128 + BM / 16 * 2048 + STAGES * 16
 //@ backend cuda, host
 //@ arch    sm_90a

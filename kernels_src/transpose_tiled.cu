@@ -27,8 +27,8 @@
 //@ block   THREADS
 //@ grid    ceil_div(cols, TILE) * ceil_div(rows, TILE)
 //@ shared  static TILE * (TILE + PAD) * sizeof(T)
-//@ size    rows = 8192 test TILE + 5
-//@ size    cols = 8192 test 2 * TILE - 1
+//@ size    rows = 8192 test TILE + 8
+//@ size    cols = 8192 test 2 * TILE - 8
 //@ input   in [rows, cols]
 //@ output  out [cols, rows] by transpose_reference exact
 //@ naive   transpose_naive

@@ -36,9 +36,39 @@ TEST(GemmFp32, IsRightWithEveryDepthOfTiles) {
     test::HostLibrary library(2);
     const Template of = library.service().find("gemm_fp32");
     for (const int depth : {8, 16, 32})
-        for (const int stages : {2, 3, 6})
-            expect_right(library, of.variant({{"BK", depth}, {"STAGES", stages}}),
-                         {{"m", 70}, {"n", 61}, {"k", 7 * depth + 5}});
+        for (const int stages : {2, 3, 6}) {
+            const Variant variant = of.variant({{"BK", depth}, {"STAGES", stages}});
+            expect_right(library, variant, {{"m", 70}, {"n", 61}, {"k", 7 * depth + 5}});
+            expect_right(library, variant, {{"m", 70}, {"n", 68}, {"k", 7 * depth + 4}});
+        }
+}
+
+// Copies of 16 bytes into tiles of every shape, and results that leave in vectors.
+TEST(GemmFp32, IsRightWithEveryShapeOfTiles) {
+    test::HostLibrary library(4);
+    const Template of = library.service().find("gemm_fp32");
+    for (const Values& values :
+         {Values{{"BM", 128}, {"BN", 32}, {"TM", 8}, {"TN", 4}, {"BK", 32}, {"MIN_BLOCKS", 2}},
+          Values{{"BM", 64}, {"BN", 256}, {"TM", 4}, {"TN", 16}, {"BK", 8}, {"MIN_BLOCKS", 1}},
+          Values{{"BM", 128}, {"BN", 128}, {"TM", 16}, {"TN", 4}, {"MIN_BLOCKS", 1}}}) {
+        const Variant variant = of.variant(values);
+        expect_right(library, variant, {{"m", 130}, {"n", 264}, {"k", 68}});
+        expect_right(library, variant, {{"m", 128}, {"n", 263}, {"k", 67}});
+    }
+}
+
+// More rows of tiles than a group has, and a last group of fewer.
+TEST(GemmGroups, AreWorkedThroughToTheLast) {
+    test::HostLibrary library;
+    const Sizes high = {{"m", 6 * 64 - 3}, {"n", 130}, {"k", 24}},
+                wide = {{"m", 130}, {"n", 6 * 64 - 3}, {"k", 24}};
+    expect_right(library, library.service().find("gemm_fp32").variant({{"GROUP", 4}}), high);
+    expect_right(library, library.service().find("gemm_fp32").variant({{"GROUP", 4}, {"SPLIT", 2}}), high);
+    const Values tiles = {{"BM", 64}, {"BN", 64}, {"WM", 32}, {"WN", 32}, {"GROUP", 4}};
+    expect_right(library, library.service().find("gemm_mma").variant(tiles), high);
+    Values across = tiles;
+    across.insert_or_assign("ACROSS", true);
+    expect_right(library, library.service().find("gemm_mma").variant(across), wide);
 }
 
 // The order in which blocks and threads run must not show in the sums.
@@ -83,6 +113,20 @@ TEST(GemmSkinny, IsRightInEveryLayout) {
                 for (const Sizes& sizes : kSkinnySizes) expect_right(library, variant, sizes);
             }
         }
+    }
+}
+
+// Rows that start at multiples of 16 bytes and are long enough for each place of a run to be filled again.
+TEST(GemmSkinny, IsRightWithManyRunsUnderWay) {
+    test::HostLibrary library(6);
+    const Template of = library.service().find("gemm_skinny");
+    for (const Values& values :
+         {Values{{"WARPS_K", 1}, {"UNROLL", 1}}, Values{{"WARPS_K", 16}, {"UNROLL", 1}},
+          Values{{"WARPS_K", 2}, {"UNROLL", 8}, {"ROWS", 8}, {"SPLIT", 2}},
+          Values{{"WARPS_K", 2}, {"UNROLL", 2}, {"WARPS_N", 4}},
+          Values{{"WARPS_K", 1}, {"UNROLL", 2}, {"TRANS_B", false}, {"WN", 64}, {"SPLIT", 3}}}) {
+        expect_right(library, of.variant(values), {{"m", 17}, {"n", 136}, {"k", 2312}});
+        expect_right(library, of.variant(values), {{"m", 3}, {"n", 64}, {"k", 1024}});
     }
 }
 

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Column sums and transpositions at sizes whose rows vectors divide and at sizes whose rows they do not, with all
+// that a variant has under way, and over several strips of tiles.
+#include "library.h"
+
+namespace kiln {
+namespace {
+
+void expect_right(test::HostLibrary& library, const Variant& variant, const Sizes& sizes) {
+    const RunResult result = library.runner().run(variant, test::once(sizes));
+    EXPECT_TRUE(result.pass()) << variant.text() << test::sizes_text(result.problem) << "\n"
+                               << test::failures_text(result);
+}
+
+TEST(ColumnSum, IsRightWithVectorsAndWithout) {
+    test::HostLibrary library(3);
+    const Template of = library.service().find("column_sum");
+    for (const Values& values :
+         {Values{{"SLICES", 1}}, Values{{"SLICES", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
+          Values{{"T", "half"}, {"VEC", 8}, {"SLICES", 4}, {"UNROLL", 16}, {"THREADS_X", 16}},
+          Values{{"T", "bfloat16"}, {"VEC", 2}, {"SLICES", 1}, {"STREAM", false}}}) {
+        const Variant variant = of.variant(values);
+        for (const int cols : {128, 264, 263, 8})
+            for (const int rows : {1, 67, 600})
+                expect_right(library, variant, {{"rows", rows}, {"cols", cols}});
+    }
+}
+
+TEST(TransposeTiled, IsRightWithVectorsOnEitherSide) {
+    test::HostLibrary library(8);
+    const Template of = library.service().find("transpose_tiled");
+    for (const Values& values :
+         {Values{{"T", "half"}, {"VEC", 8}}, Values{{"T", "half"}, {"VEC", 8}, {"PAIRS", false}},
+          Values{{"T", "bfloat16"}, {"VEC", 2}, {"PAD", 2}, {"SWIZZLE", false}},
+          Values{{"T", "half"}, {"VEC", 4}, {"TILE", 32}, {"THREADS", 64}},
+          Values{{"T", "half"}, {"VEC", 8}, {"TILE", 128}, {"PAD", 1}, {"SWIZZLE", false}},
+          Values{{"T", "float"}, {"VEC", 4}, {"PAD", 4}, {"SWIZZLE", false}},
+          Values{{"T", "double"}, {"VEC", 2}}}) {
+        const Variant variant = of.variant(values);
+        for (const int rows : {72, 120, 71})
+            for (const int cols : {72, 120, 121, 1})
+                expect_right(library, variant, {{"rows", rows}, {"cols", cols}});
+    }
+}
+
+TEST(TransposeTiled, IsRightInSeveralStrips) {
+    test::HostLibrary library;
+    const Template of = library.service().find("transpose_tiled");
+    for (const Values& values :
+         {Values{{"TILE", 32}, {"GROUP", 8}}, Values{{"TILE", 32}, {"GROUP", 8}, {"T", "half"}}}) {
+        for (const int rows : {11 * 32, 11 * 32 - 3, 8 * 32, 16 * 32})
+            expect_right(library, of.variant(values), {{"rows", rows}, {"cols", 100}});
+    }
+}
+
+}  // namespace
+}  // namespace kiln
