@@ -54,6 +54,19 @@ TEST(HostWgmmaAttention, IsRightAtSizesAroundItsTiles) {
     }
 }
 
+// Blocks take several tiles of queries, and some of those see no keys: it must not matter which tile comes behind.
+TEST(HostWgmmaAttention, TilesThatSeeNoKeysAreFollowedByOthers) {
+    const auto service = attention_service();
+    for (const int bm : {128, 192})
+        expect_attention_right(
+            *service, "attention_wgmma",
+            {{"HEAD", 64}, {"BM", bm}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", true}, {"STAGES", 4}},
+            {{"queries", 300}, {"keys", 65}});
+    expect_attention_right(*service, "attention_wgmma",
+                           {{"HEAD", 64}, {"BN", 144}, {"CAUSAL", true}, {"PERSISTENT", true}},
+                           {{"batch", 3}, {"queries", 500}, {"keys", 200}});
+}
+
 TEST(HostWgmmaAttention, IsRightInEveryKindOfVariant) {
     const auto service = attention_service();
     const Sizes sizes = {{"queries", 200}, {"keys", 270}};

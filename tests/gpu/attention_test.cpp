@@ -79,6 +79,44 @@ TEST_F(AttentionOnGpu, AnyForwardVariantIsRight) {
     }
 }
 
+// What the matrix instructions are given differs with each of these.
+TEST_F(AttentionOnGpu, WgmmaIsRightWithEveryTile) {
+    const Template item = service->find("attention_wgmma");
+    if (!item.runs_on(service->backend(), service->target().arch)) GTEST_SKIP() << "not on this device";
+    for (const int head : {64, 128}) {
+        for (const int bm : {128, 192}) {
+            for (const int bn : {64, 96, 128, 144, 160, 176, 192}) {
+                const auto legal = item.variants({{"T", "half"},
+                                                  {"HEAD", head},
+                                                  {"BM", bm},
+                                                  {"BN", bn},
+                                                  {"CAUSAL", true},
+                                                  {"PERSISTENT", false}});
+                if (legal.empty()) continue;
+                // Those with the fewest and the most stages, in turns and not.
+                for (const Variant& variant : {legal.front(), legal.back()})
+                    expect_right(variant, {{"queries", 150}, {"keys", 333}});
+            }
+        }
+    }
+}
+
+// More tiles of queries than multiprocessors, of which with CAUSAL some see no keys.
+TEST_F(AttentionOnGpu, PersistentBlocksTakeManyTiles) {
+    const Template item = service->find("attention_wgmma");
+    if (!item.runs_on(service->backend(), service->target().arch)) GTEST_SKIP() << "not on this device";
+    for (const Values& values : {Values{}, Values{{"HEAD", 64}, {"BM", 192}, {"STAGES", 4}},
+                                 Values{{"BN", 176}, {"PINGPONG", false}, {"T", "bfloat16"}}}) {
+        for (const bool causal : {false, true}) {
+            Values chosen = values;
+            chosen.insert({{"PERSISTENT", true}, {"CAUSAL", causal}});
+            for (const auto& [queries, keys] : {std::pair{500, 200}, {257, 1031}})
+                expect_right(item.variant(chosen),
+                             {{"batch", 40}, {"kv_heads", 4}, {"queries", queries}, {"keys", keys}});
+        }
+    }
+}
+
 TEST_F(AttentionOnGpu, DecodeIsRightAtEveryLength) {
     for (const int head : {64, 128}) {
         const Values values = {{"HEAD", head}};
@@ -96,6 +134,19 @@ TEST_F(AttentionOnGpu, AnyDecodeVariantIsRight) {
     for (const char* name : {"decode_paged", "decode_persistent", "decode_mma"})
         for (const Variant& variant : some(service->find(name), 10))
             expect_right(variant, {{"max_length", 1500}, {"batch", 7}});
+}
+
+// The counters from which blocks take their tiles must be zero again after each launch.
+TEST_F(AttentionOnGpu, PersistentBlocksCanBeReplayed) {
+    const Template item = service->find("attention_wgmma");
+    if (!item.runs_on(service->backend(), service->target().arch)) GTEST_SKIP() << "not on this device";
+    RunOptions options;
+    options.sizes = {{"batch", 8}, {"kv_heads", 8}, {"queries", 700}, {"keys", 700}};
+    options.graph = true;
+    options.iterations = 40;
+    const RunResult result = runner->run(item.variant({{"PERSISTENT", true}, {"CAUSAL", true}}), options);
+    EXPECT_THAT(result.failures(), IsEmpty());
+    EXPECT_TRUE(result.graph_time.has_value());
 }
 
 // Many more work items than blocks; the tickets must be zero again after each launch.

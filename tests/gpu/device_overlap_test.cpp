@@ -133,5 +133,77 @@ TEST_F(OverlapOnGpu, AChainGivesTheRightResult) {
     }
 }
 
+// Lets the next kernel begin at once and writes a long time after that.
+constexpr const char* kLate = R"(// late: a = small integers, after a while
+//@ kernel late
+//@ param  EARLY bool = true
+//@ dependent EARLY
+//@ block  128
+//@ grid   ceil_div(n, 128)
+#include "kiln/launch.h"
+extern "C" __global__ void late(int n, half* a) {
+    kiln::wait_for_previous_grid();
+    kiln::let_next_grid_start();
+    const long long start = clock64();
+    while (clock64() - start < 200000) {}
+    const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < n) a[i] = half(float(i % 7 - 3));
+}
+)";
+using LateFn = void(int n, half* a);
+using SoftmaxFn = void(long long rows, int cols, const half* x, half* y);
+using NormFn = void(long long rows, int cols, const half* x, const half* weight, const half* bias, half* y);
+using SumFn = void(long long n, const half* x, float* partial, unsigned* ticket, float* sum);
+using SkinnyFn = void(int m, int n, int k, const half* a, const half* b, float* c, float* partial,
+                      unsigned* tickets);
+
+// The library's own, each behind one whose results it reads: the bits are those of launches in turn.
+TEST_F(OverlapOnGpu, TheLibrarysKernelsWaitForWhatTheyRead) {
+    constexpr int kRows = 700;
+    constexpr int kRowsA = 4, kColumns = 512, kDepth = 2048;
+    if (std::stoi(service_->target().arch.substr(3)) < 80) GTEST_SKIP() << "gemm_skinny wants sm_80";
+    const Stream& stream = service_->stream();
+    const auto words = [&](std::size_t bytes) {
+        Buffer buffer = service_->device().allocate((bytes + 3) / 4 * 4);
+        buffer.fill(0);
+        return buffer;
+    };
+    const auto late = service_->build<LateFn>(service_->parse(kLate, "late.cu").variant());
+    for (const int cols : {1000, 1001}) {
+        const int count = kRows * cols;
+        std::vector<std::vector<unsigned>> found[2];
+        for (const bool dependent : {false, true}) {
+            const Values chosen = {{"DEPENDENT", dependent}};
+            const auto softmax = service_->build<SoftmaxFn>(service_->find("softmax").variant(chosen));
+            const auto norm = service_->build<NormFn>(service_->find("layer_norm").variant(chosen));
+            const auto sum = service_->build<SumFn>(
+                service_->find("sum_shuffle").variant({{"T", "half"}, {"VEC", 8}, {"DEPENDENT", dependent}}));
+            const auto skinny = service_->build<SkinnyFn>(service_->find("gemm_skinny").variant(chosen));
+            const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(half);
+            Buffer x = words(bytes), y = words(bytes), z = words(bytes), weight = words(bytes),
+                   bias = words(bytes);
+            Buffer partial = words(20000 * 4), ticket = words(4), total = words(4);
+            Buffer a = words(kRowsA * kDepth * 2), b = words(kColumns * kDepth * 2),
+                   c = words(kRowsA * kColumns * 4);
+            late(stream, cols, weight.as<half>());
+            late(stream, cols, bias.as<half>());
+            late(stream, kColumns * kDepth, b.as<half>());
+            stream.synchronize();
+            late(stream, count, x.as<half>());
+            softmax(stream, kRows, cols, x.as<half>(), y.as<half>());
+            norm(stream, kRows, cols, y.as<half>(), weight.as<half>(), bias.as<half>(), z.as<half>());
+            softmax(stream, kRows, cols, z.as<half>(), y.as<half>());
+            sum(stream, count, y.as<half>(), partial.as<float>(), ticket.as<unsigned>(), total.as<float>());
+            late(stream, kRowsA * kDepth, a.as<half>());
+            skinny(stream, kRowsA, kColumns, kDepth, a.as<half>(), b.as<half>(), c.as<float>(),
+                   partial.as<float>(), ticket.as<unsigned>());
+            stream.synchronize();
+            found[dependent] = {values(z), values(y), values(total), values(c)};
+        }
+        EXPECT_TRUE(found[0] == found[1]) << "cols=" << cols;
+        EXPECT_NE(found[0].back(), std::vector<unsigned>(found[0].back().size())) << "only zeros";
+    }
+}
+
 }  // namespace
 }  // namespace kiln

@@ -34,7 +34,9 @@ TEST_P(LargeOnGpu, IsRightPast32BitIndices) {
     run.sizes = GetParam().sizes;
     run.check = Check::sample;
     run.time = false;
-    const Variant variant = service.find(GetParam().kernel).variant(GetParam().values);
+    const Template of = service.find(GetParam().kernel);
+    if (!of.runs_on(service.backend(), service.target().arch)) GTEST_SKIP() << "not on this device";
+    const Variant variant = of.variant(GetParam().values);
     const Problem problem = variant.problem(run.sizes);
     std::int64_t largest = 0;
     for (const Tensor& tensor : problem.tensors) largest = std::max(largest, tensor.count());
@@ -45,18 +47,21 @@ TEST_P(LargeOnGpu, IsRightPast32BitIndices) {
     for (const std::string& failure : result.failures()) ADD_FAILURE() << failure;
 }
 
-// 46349 and 46351 are prime, and their product is above 2^31.
+// 46349 and 46351 are prime, and their product is above 2^31; multiples of 8 are read in vectors.
 INSTANTIATE_TEST_SUITE_P(
     Kernels, LargeOnGpu,
     testing::Values(Large{"copy", {}, {{"n", kLarge}}},
                     Large{"sum_shuffle", {{"T", "half"}, {"VEC", 8}}, {{"n", kLarge}}},
                     Large{"sum_tree", {{"T", "half"}}, {{"n", kLarge}}},
                     Large{"histogram", {}, {{"n", 2 * kLarge + 1}}},
-                    Large{"column_sum", {{"T", "half"}, {"VEC", 8}}, {{"rows", 46349}, {"cols", 46351}}},
+                    Large{"column_sum", {{"T", "half"}, {"VEC", 8}}, {{"rows", 46349}, {"cols", 46352}}},
                     Large{"softmax", {}, {{"rows", kLarge / 4096 + 1}, {"cols", 4096}}},
                     Large{"layer_norm", {}, {{"rows", kLarge / 4096 + 1}, {"cols", 4096}}},
-                    Large{"transpose_tiled", {{"T", "half"}}, {{"rows", 46349}, {"cols", 46351}}},
-                    Large{"gemm_tiled", {}, {{"m", 46349}, {"n", 46351}, {"k", 5}}}),
+                    Large{"transpose_tiled", {{"T", "half"}, {"VEC", 8}}, {{"rows", 46352}, {"cols", 46360}}},
+                    Large{"gemm_tiled", {}, {{"m", 46349}, {"n", 46351}, {"k", 5}}},
+                    Large{"gemm_fp32", {}, {{"m", 46349}, {"n", 46351}, {"k", 5}}},
+                    Large{"gemm_wgmma", {}, {{"m", 46349}, {"n", 46352}, {"k", 8}}},
+                    Large{"gemm_wgmma_any", {}, {{"m", 46349}, {"n", 46351}, {"k", 5}}}),
     [](const auto& item) { return item.param.kernel; });
 
 }  // namespace

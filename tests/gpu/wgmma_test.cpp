@@ -60,7 +60,11 @@ struct WgmmaOnGpu : testing::Test {
                 {{"BM", 192}, {"BN", 192}, {"STAGES", 3}},
                 {{"BN", 128}, {"STAGES", 6}, {"SPLIT", 2}, {"TMA_STORE", false}},
                 {{"SPLIT", 4}, {"TMA_STORE", false}},
-                {{"BM", 64}, {"BN", 64}, {"SPLIT", 8}, {"TMA_STORE", false}}};
+                {{"BM", 64}, {"BN", 64}, {"SPLIT", 8}, {"TMA_STORE", false}},
+                {{"BM", 256}, {"BN", 64}, {"SPLIT", 2}, {"TMA_STORE", false}},
+                {{"BM", 192}, {"BN", 64}, {"SPLIT", 4}, {"TMA_STORE", false}},
+                {{"BM", 64}, {"BN", 192}, {"SPLIT", 8}, {"TMA_STORE", false}, {"T", "bfloat16"}},
+                {{"BN", 128}, {"STAGES", 6}, {"PINGPONG", true}, {"CLUSTER_N", 2}, {"T", "bfloat16"}}};
     }
 
     TemporaryDirectory directory;

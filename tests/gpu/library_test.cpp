@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Templates whose way through a problem depends on whether vectors divide its rows and addresses, on a GPU: products
+// in FP32 and of few rows, rows in registers, column sums, transpositions; at sizes of both kinds, and at addresses
+// that are not aligned.
+#include <gtest/gtest.h>
+#include <kiln/kiln.h>
+#include <kiln/run.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "gemm_fixture.h"
+
+namespace kiln::test {
+namespace {
+
+struct LibraryOnGpu : testing::Test {
+    void SetUp() override {
+        KILN_NEEDS_GPU();
+        service = gpu_service(directory.path() / "cache");
+        runner = std::make_unique<Runner>(*service);
+    }
+
+    void expect_right(const char* name, const std::vector<Values>& variants,
+                      const std::vector<Sizes>& problems, int skew = 0) {
+        const Template of = service->find(name);
+        if (!of.runs_on(service->backend(), service->target().arch)) return;
+        for (const Values& values : variants) {
+            const Variant variant = of.variant(values);
+            for (const Sizes& sizes : problems) {
+                for (const Data data : {Data::random, Data::integers}) {
+                    RunOptions options;
+                    options.sizes = sizes;
+                    options.test_sizes = true;
+                    options.data = data;
+                    options.skew = skew;
+                    options.warm_up = 0;
+                    options.iterations = 2;  // the last one's bits are compared with the first one's
+                    std::string problem = variant.text() + " skew=" + std::to_string(skew);
+                    for (const auto& [size, value] : sizes)
+                        problem += " " + size + "=" + std::to_string(value);
+                    for (const std::string& failure : runner->run(variant, options).failures())
+                        ADD_FAILURE() << problem << ": " << failure;
+                }
+            }
+        }
+    }
+
+    TemporaryDirectory directory;
+    std::unique_ptr<Service> service;
+    std::unique_ptr<Runner> runner;
+};
+
+const std::vector<Sizes> kProducts = {
+    {{"m", 1}, {"n", 1}, {"k", 1}},        {{"m", 127}, {"n", 129}, {"k", 31}},
+    {{"m", 257}, {"n", 256}, {"k", 512}},  {{"m", 130}, {"n", 264}, {"k", 1032}},
+    {{"m", 64}, {"n", 4096}, {"k", 4096}}, {{"m", 1500}, {"n", 700}, {"k", 36}}};
+
+TEST_F(LibraryOnGpu, GemmFp32) {
+    expect_right("gemm_fp32",
+                 {{},
+                  {{"SPLIT", 4}},
+                  {{"BM", 128}, {"MIN_BLOCKS", 2}, {"BK", 32}, {"STAGES", 2}},
+                  {{"BM", 128}, {"BN", 128}, {"TN", 16}, {"BK", 32}, {"STAGES", 2}, {"MIN_BLOCKS", 2}},
+                  {{"BN", 256}, {"TM", 4}, {"TN", 16}, {"BK", 8}, {"MIN_BLOCKS", 1}, {"GROUP", 4}},
+                  {{"BM", 128}, {"BN", 128}, {"TM", 16}, {"TN", 4}, {"MIN_BLOCKS", 1}, {"SPLIT", 7}}},
+                 kProducts);
+}
+
+TEST_F(LibraryOnGpu, GemmSkinny) {
+    expect_right("gemm_skinny",
+                 {{},
+                  {{"T", "bfloat16"}, {"WARPS_K", 16}, {"UNROLL", 1}},
+                  {{"WARPS_K", 2}, {"UNROLL", 8}, {"ROWS", 8}, {"SPLIT", 2}},
+                  {{"WARPS_K", 2}, {"WARPS_N", 4}},
+                  {{"WN", 32}, {"WARPS_K", 4}, {"UNROLL", 1}, {"SPLIT", 5}, {"DEPENDENT", true}},
+                  {{"TRANS_B", false}, {"WN", 64}, {"UNROLL", 1}, {"SPLIT", 4}},
+                  {{"TRANS_B", false}, {"WN", 64}, {"UNROLL", 2}, {"WARPS_K", 2}, {"WARPS_N", 2}}},
+                 kProducts);
+}
+
+TEST_F(LibraryOnGpu, RowsInRegistersAndBehind) {
+    std::vector<Sizes> lengths;
+    for (const int cols : {8, 256, 504, 512, 520, 1000, 1001, 1024, 1032})
+        lengths.push_back({{"cols", cols}});
+    expect_right("softmax",
+                 {{},
+                  {{"THREADS", 32}, {"ITEMS", 2}, {"STASH", 2}, {"ROWS", 2}, {"AGAIN", true}},
+                  {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"STASH", 2}, {"AGAIN", true}},
+                  {{"T", "bfloat16"}, {"THREADS", 32}, {"ITEMS", 4}, {"ROWS", 4}, {"DEPENDENT", true}}},
+                 lengths);
+    expect_right("layer_norm",
+                 {{},
+                  {{"THREADS", 32}, {"ITEMS", 2}, {"STASH", 2}, {"ROWS", 2}},
+                  {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"STASH", 2}},
+                  {{"T", "bfloat16"}, {"THREADS", 32}, {"ITEMS", 4}, {"ROWS", 4}, {"DEPENDENT", true}}},
+                 lengths);
+}
+
+TEST_F(LibraryOnGpu, ColumnSum) {
+    std::vector<Sizes> problems;
+    for (const int cols : {128, 264, 263, 8})
+        for (const int rows : {1, 67, 3000}) problems.push_back({{"rows", rows}, {"cols", cols}});
+    expect_right("column_sum",
+                 {{},
+                  {{"SLICES", 1}},
+                  {{"SLICES", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
+                  {{"T", "half"}, {"VEC", 8}, {"SLICES", 4}, {"UNROLL", 16}, {"THREADS_X", 16}},
+                  {{"VEC", 1}, {"UNROLL", 16}, {"STREAM", true}},
+                  {{"T", "bfloat16"}, {"VEC", 2}, {"SLICES", 1}, {"STREAM", false}}},
+                 problems);
+}
+
+TEST_F(LibraryOnGpu, TransposeTiled) {
+    std::vector<Sizes> problems;
+    for (const int rows : {72, 360, 71, 1499})
+        for (const int cols : {120, 1064, 121, 1}) problems.push_back({{"rows", rows}, {"cols", cols}});
+    expect_right("transpose_tiled",
+                 {{},
+                  {{"T", "half"}, {"VEC", 8}},
+                  {{"T", "half"}, {"VEC", 8}, {"PAIRS", false}},
+                  {{"T", "bfloat16"}, {"VEC", 2}, {"PAD", 2}, {"SWIZZLE", false}},
+                  {{"T", "half"}, {"VEC", 4}, {"TILE", 32}, {"THREADS", 64}, {"GROUP", 8}},
+                  {{"T", "half"},
+                   {"VEC", 8},
+                   {"TILE", 128},
+                   {"THREADS", 512},
+                   {"PAD", 2},
+                   {"SWIZZLE", false},
+                   {"GROUP", 32}},
+                  {{"VEC", 4}, {"PAD", 1}, {"SWIZZLE", false}, {"TILE", 32}, {"GROUP", 8}},
+                  {{"T", "double"}, {"VEC", 2}}},
+                 problems);
+}
+
+// Rows whose lengths vectors divide, from addresses that they do not.
+TEST_F(LibraryOnGpu, AddressesThatAreNotAligned) {
+    for (const int skew : {1, 2, 4, 8}) {
+        for (const char* name : {"gemm_async", "gemm_batched", "gemm_buffered", "gemm_fp32", "gemm_mma",
+                                 "gemm_mma_batched", "gemm_skinny", "gemm_tiled", "gemm_wgmma_any"})
+            expect_right(name, {{}}, {{{"m", 256}, {"n", 256}, {"k", 128}}, {}}, skew);
+        for (const char* name : {"softmax", "layer_norm", "column_sum", "transpose_tiled"})
+            expect_right(name, {{}}, {{{"rows", 256}, {"cols", 256}}, {}}, skew);
+        for (const char* name : {"copy", "sum_shuffle", "histogram"})
+            expect_right(name, {{}}, {{{"n", 1 << 20}}, {}}, skew);
+    }
+}
+
+}  // namespace
+}  // namespace kiln::test
