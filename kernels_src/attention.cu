@@ -45,7 +45,7 @@ constexpr int kPitchP = BN + kVec;
 constexpr int kRows = BM / kLanes;               // of q, per thread
 constexpr int kKeys = BN / kLanes;               // per thread
 constexpr int kGroups = HEAD / (kLanes * kVec);  // of kVec columns of o, per thread
-constexpr float kScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kiln::kLog2E;
+constexpr float kScale = kiln::kScoreScale<HEAD>;
 
 // Copies `rows` rows of a tile, and zeros for those up to ROWS.
 template <int ROWS>

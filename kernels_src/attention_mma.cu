@@ -48,7 +48,7 @@ constexpr int kTilesM = WM / 16;    // of 16 queries, per warp
 constexpr int kStepsD = HEAD / 16;  // of a dot product
 constexpr int kTilesD = HEAD / 8;   // of o's columns
 constexpr int kTilesN = BN / 8;     // of scores
-constexpr float kScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kiln::kLog2E;
+constexpr float kScale = kiln::kScoreScale<HEAD>;
 
 using Tile = kiln::AsyncTile<T, BN, HEAD, kVec, 0, true, kThreads>;
 using Accumulator = float[4];

@@ -26,7 +26,7 @@
 using kiln::i64;
 
 constexpr int kThreads = 64;
-constexpr float kScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kiln::kLog2E;
+constexpr float kScale = kiln::kScoreScale<HEAD>;
 
 __device__ __forceinline__ float score_of(const T* __restrict__ query, const T* __restrict__ key) {
     float sum = 0.0f;

@@ -63,11 +63,12 @@ constexpr int kTileBytes = kSlices * kSliceBytes;
 constexpr int kSteps = BN / 16;  // of the product with V
 constexpr int kGroupThreads = 128;
 constexpr int kFirstBarrier = 1;  // of the named ones, one per consumer
-constexpr float kScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kiln::kLog2E;
+constexpr float kScale = kiln::kScoreScale<HEAD>;
 
 using Scores = kiln::WgmmaSums<BN>;
 using Weights = kiln::WgmmaFragments<kSteps>;
 using Out = kiln::WgmmaSums<HEAD>;
+using Turn = kiln::RingTurn<STAGES>;
 
 // A ring in shared memory. `full`: a stage has landed; `empty`: nobody reads it any more.
 struct Ring {
@@ -81,18 +82,6 @@ struct Shared {
     kiln::Barrier* q_full;
     kiln::Barrier* q_empty;
     Ring k, v;
-};
-
-// Where in a ring a thread is; parity tells even rounds from odd ones.
-struct Turn {
-    unsigned stage = 0;
-    unsigned parity = 0;
-
-    __device__ __forceinline__ void advance() {
-        if (++stage < STAGES) return;
-        stage = 0;
-        parity ^= 1u;
-    }
 };
 
 // A tile of queries. The last queries of a head see the most keys and go first.

@@ -61,7 +61,7 @@ constexpr int kStage = 2 * kTile;  // keys, values
 constexpr int kStepsD = HEAD / 16;
 constexpr int kResults = GROUP * HEAD;
 constexpr int kPitch = HEAD + 4;  // of a warp's results, so that 4 rows at once lie in different banks
-constexpr float kScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kiln::kLog2E;
+constexpr float kScale = kiln::kScoreScale<HEAD>;
 
 using Accumulator = float[4];
 

@@ -27,7 +27,7 @@
 using kiln::i64;
 
 constexpr int kThreads = 64;
-constexpr float kScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kiln::kLog2E;
+constexpr float kScale = kiln::kScoreScale<HEAD>;
 
 extern "C" __global__ __launch_bounds__(kThreads) void decode_naive(
     int batch, int kv_heads, int max_length, const T* __restrict__ q, const T* __restrict__ k_cache,

@@ -55,7 +55,7 @@ class Decode {
     /// rows of HEAD.
     __device__ __forceinline__ void attend(const T* query, const PagedCache<T>& cache, int begin, int end) {
         __syncthreads();  // an earlier range's shared memory has been read
-        constexpr float kScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kLog2E;
+        constexpr float kScale = kScoreScale<HEAD>;
         for (int i = thread_; i < GROUP * HEAD; i += THREADS)
             query_[i] = static_cast<float>(query[i]) * kScale;
         __syncthreads();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Parts of a matrix product on Hopper's tensor cores that know nothing of how its operands arrive:
-//   kiln::RingTurn       where in a ring of stages a thread is
 //   kiln::ClusterTiles   which tiles of C a block computes, one after the other
 //   kiln::multiply_stage what a warpgroup does with a stage
 //   kiln::store_sums, store_sums_by_tma, share_sums, store_shared_sums    the sums' way out of the registers
@@ -12,24 +11,6 @@
 #include "kiln/wgmma.h"
 
 namespace kiln {
-
-/// Where in the ring a thread is; parity tells even rounds from odd ones.
-template <unsigned STAGES>
-struct RingTurn {
-    unsigned stage = 0;
-    unsigned parity = 0;
-
-    __device__ __forceinline__ void advance() {
-        if (++stage < STAGES) return;
-        stage = 0;
-        parity ^= 1u;
-    }
-    __device__ __forceinline__ void skip(unsigned steps) {
-        stage += steps;
-        parity ^= stage / STAGES & 1u;
-        stage %= STAGES;
-    }
-};
 
 /// The tiles of C, BM x BN, of a block in a grid of clusters that stays. A cluster has DOWN x RIGHT tiles at a
 /// time, the ranks of its blocks running down first; all of them take the same steps. With SPLIT > 1 it has

@@ -2,6 +2,7 @@
 //
 // The online softmax: one pass over scores that come in tiles, in powers of two.
 //   kiln::kMinusInfinity             the score of what is masked
+//   kiln::kScoreScale<HEAD>          what attention's scores are multiplied with
 //   kiln::fast_exp2(x)               2^x, relative error at most 2^-22; below 2^-126 it may be 0
 //   kiln::OnlineSoftmax              a row's maximum so far, and how to move on to a larger one
 // Scores are to be multiplied with log2(e) beforehand, which folds into their scale: 2^(x log2 e) is e^x.
@@ -14,6 +15,9 @@ namespace kiln {
 
 constexpr float kLog2E = 1.44269504088896341f;
 constexpr float kLn2 = 0.693147180559945309f;
+/// 1 / sqrt(HEAD), of 64 or 128, for scores in powers of two.
+template <int HEAD>
+constexpr float kScoreScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kLog2E;
 constexpr float kMinusInfinity = __builtin_bit_cast(float, 0xff800000u);
 
 /// 2^x; 0 for -infinity, exactly 1 for 0.

@@ -4,6 +4,7 @@
 // arrivals and bytes, and the tensor memory accelerator moves boxes of tensors between global and shared
 // memory. Offered:
 //   kiln::Barrier, barrier_init, _arrive, _expect, _wait  the mbarrier, waited for by the parity of its phase
+//   kiln::RingTurn                                        where in a ring of stages with barriers a thread is
 //   kiln::tma_load, tma_load_multicast, tma_prefetch      box -> shared memory, announced at a Barrier
 //   kiln::TmaStores                                       shared memory -> box, in groups of one thread
 //   kiln::fence_async_proxy                               before TMA or wgmma read what threads wrote
@@ -22,6 +23,24 @@ namespace kiln {
 /// for have come and all bytes announced with them have landed.
 struct Barrier {
     unsigned long long word;
+};
+
+/// Where in a ring of stages, each with its barriers, a thread is; parity tells even rounds from odd ones.
+template <unsigned STAGES>
+struct RingTurn {
+    unsigned stage = 0;
+    unsigned parity = 0;
+
+    __device__ __forceinline__ void advance() {
+        if (++stage < STAGES) return;
+        stage = 0;
+        parity ^= 1u;
+    }
+    __device__ __forceinline__ void skip(unsigned steps) {
+        stage += steps;
+        parity ^= stage / STAGES & 1u;
+        stage %= STAGES;
+    }
 };
 
 /// The place of a byte in a tile of rows of 128 bytes that starts at a multiple of 1024 bytes and was
