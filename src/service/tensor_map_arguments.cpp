@@ -52,9 +52,9 @@ class Memory {
         std::size_t oldest = 0;
     };
 
-    Set& set_of(std::uint64_t id, const std::vector<std::uint64_t>& words) {
+    Set& set_of(std::uint64_t id, const std::vector<std::uint64_t>& of_launch) {
         std::uint64_t hash = id;
-        for (const std::uint64_t word : words) {
+        for (const std::uint64_t word : of_launch) {
             hash = (hash ^ word) * 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio
             hash ^= hash >> 32;
         }

@@ -64,6 +64,9 @@ constexpr double kHostVector = 4;       // elements of a vector; two of them per
 constexpr double kHostLatency = 4;      // of a multiply-add
 constexpr double kHostConversion = 2;   // of an element to float
 constexpr double kHostBarriers = 200;   // two of them, with two changes of threads
+constexpr double kHostSets = 256, kHostConflicts = 1.1;  // rows that far apart meet in few sets of the L1 cache
+constexpr double kHostL1 = 48 * 1024, kHostMisses = 0.1;  // bytes; a block's tiles and stacks should fit
+constexpr double kHostStack = 512;                        // bytes of a thread's stack and state that are in use
 constexpr double kHostAsync = 4, kHostMatrix = 40;  // what is emulated takes so much longer
 constexpr double kHostCyclesPerMs = 2.5e6;
 constexpr double kAsDefault = 0.001;    // of alike variants the one nearest to the defaults
@@ -270,6 +273,10 @@ double Model::host_ms(const Variant& variant, const Launch& launch, const Tiling
     if (launch.element_bytes < 4) step += (tm + tn) * kHostConversion;
     const double elements = (tiling.bm + tiling.bn) * bk / launch.threads;
     double cycles = bk * step + kHostBarriers + elements;
+    const double row_bytes = (tiling.bn + value("PAD", 0)) * launch.element_bytes;
+    if (std::fmod(row_bytes, kHostSets) == 0) cycles *= kHostConflicts;
+    const double held = static_cast<double>(variant.dynamic_shared_bytes()) + launch.threads * kHostStack;
+    cycles *= std::max(1.0, 1 + kHostMisses * (held / kHostL1 - 1));
     if (copies_alone_) cycles *= kHostAsync;
     if (engine_ != Engine::fma) cycles *= kHostMatrix;
     const double thread = ceil_div(tiling.depth, bk) * cycles + 2 * sums + kHostBarriers;

@@ -16,10 +16,10 @@ namespace {
 
 using namespace test::disk;
 
-constexpr std::uint64_t kLimit = 600000;
+constexpr std::uint64_t kKilledLimit = 600000;
 
 [[noreturn]] void store_for_ever(const std::filesystem::path& directory, unsigned seed) {
-    DiskCache cache({directory, kLimit});
+    DiskCache cache({directory, kKilledLimit});
     std::mt19937 random(seed);
     Counters counters;
     counters.compiles = 1;
@@ -42,7 +42,7 @@ TEST(DiskKilled, TwoThousandWriters) {
     std::mt19937 random(20);
     std::uint64_t served = 0;
     std::uint64_t temporaries_seen = 0;
-    const DiskCache reader({directory.path(), kLimit});
+    const DiskCache reader({directory.path(), kKilledLimit});
     for (unsigned started = 0; started < writers;) {
         std::vector<pid_t> children;
         for (; children.size() < kAtATime && started < writers; ++started) {
@@ -68,17 +68,17 @@ TEST(DiskKilled, TwoThousandWriters) {
         if (state.counted_at > 0) {
             EXPECT_GE(state.entry_bytes, reader.usage().bytes);
         }
-        EXPECT_LE(reader.usage().bytes, kLimit);
+        EXPECT_LE(reader.usage().bytes, kKilledLimit);
     }
     EXPECT_GT(served, writers / 4);
     EXPECT_GT(temporaries_seen, 0u) << "nobody was killed in the middle";
 
-    DiskCache cache({directory.path(), kLimit});
+    DiskCache cache({directory.path(), kKilledLimit});
     for (const auto& damage : cache.verify(false).damaged)
         EXPECT_EQ(damage.file.parent_path().filename(), "tmp") << damage.file << ": " << damage.reason;
     EXPECT_TRUE(store(cache, "last").stored) << cache.problem();
     EXPECT_EQ(count_temporaries(cache), 0u) << "a first store sweeps";
-    cache.prune(kLimit);
+    cache.prune(kKilledLimit);
     std::string reason;
     const auto state = state_of(directory.path(), reason);
     const auto usage = cache.usage();

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-void expect_right(test::HostLibrary& library, const Variant& variant, const Sizes& sizes) {
+void expect_memory_right(test::HostLibrary& library, const Variant& variant, const Sizes& sizes) {
     const RunResult result = library.runner().run(variant, test::once(sizes));
     EXPECT_TRUE(result.pass()) << variant.text() << test::sizes_text(result.problem) << "\n"
                                << test::failures_text(result);
@@ -23,7 +23,7 @@ TEST(ColumnSum, IsRightWithVectorsAndWithout) {
         const Variant variant = of.variant(values);
         for (const int cols : {128, 264, 263, 8})
             for (const int rows : {1, 67, 600})
-                expect_right(library, variant, {{"rows", rows}, {"cols", cols}});
+                expect_memory_right(library, variant, {{"rows", rows}, {"cols", cols}});
     }
 }
 
@@ -40,7 +40,7 @@ TEST(TransposeTiled, IsRightWithVectorsOnEitherSide) {
         const Variant variant = of.variant(values);
         for (const int rows : {72, 120, 71})
             for (const int cols : {72, 120, 121, 1})
-                expect_right(library, variant, {{"rows", rows}, {"cols", cols}});
+                expect_memory_right(library, variant, {{"rows", rows}, {"cols", cols}});
     }
 }
 
@@ -50,7 +50,7 @@ TEST(TransposeTiled, IsRightInSeveralStrips) {
     for (const Values& values :
          {Values{{"TILE", 32}, {"GROUP", 8}}, Values{{"TILE", 32}, {"GROUP", 8}, {"T", "half"}}}) {
         for (const int rows : {11 * 32, 11 * 32 - 3, 8 * 32, 16 * 32})
-            expect_right(library, of.variant(values), {{"rows", rows}, {"cols", 100}});
+            expect_memory_right(library, of.variant(values), {{"rows", rows}, {"cols", 100}});
     }
 }
 
