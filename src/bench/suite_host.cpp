@@ -19,6 +19,7 @@ constexpr int kSize = 1024, kQuickSize = 128;
 constexpr int kHostRounds = 7, kQuickHostRounds = 3;
 const std::string kNoCache = "none";  // a word is never empty
 constexpr const char* kNoOpenBlas = "libopenblas.so.0 could not be opened, or lacks cblas_sgemm";
+const std::string kDefault = "default";  // the origin of a variant that is not chosen
 constexpr double kMustOfOpenBlas = 0.25;
 constexpr double kMustGflops = 4;  // of the FP16 tile
 
@@ -49,6 +50,7 @@ void tell_row(const BenchRow& row, const Problem& problem) {
     };
     std::vector<std::string> words = {"row", row.problem, row.variant, std::to_string(problem.flops)};
     for (const std::string& word : spread(*row.kiln)) words.push_back(word);
+    words.push_back(row.origin);
     tell(words);
     for (const BenchComparison& one : row.comparisons) {
         words = {"other", one.with, one.verified == false ? "WRONG" : "RIGHT"};
@@ -72,8 +74,8 @@ void add_rows(Workbench& bench, BenchSuite& suite, const ChildLines& lines) {
             row.problem = words.at(1);
             row.variant = words.at(2);
             row.unit = "us";
-            row.origin = "default";
             row.kiln = read_spread(words, 4);
+            row.origin = words.at(8);
             row.verified = true;
             row.rate = std::atof(words.at(3).c_str()) / row.kiln->median / 1e3;
             row.rate_unit = "GFLOP/s";
@@ -83,7 +85,7 @@ void add_rows(Workbench& bench, BenchSuite& suite, const ChildLines& lines) {
             comparison.verified = words.at(2) == "RIGHT";
             comparison.time = read_spread(words, 3);
             comparison.ratio = comparison.time->median / rows.back().kiln->median;
-            if (!bench.quick()) comparison.must = kMustOfOpenBlas;
+            if (!bench.quick() && rows.back().origin != kDefault) comparison.must = kMustOfOpenBlas;
             rows.back().comparisons.push_back(std::move(comparison));
         } else if (words[0] == "failure" && !rows.empty()) {
             rows.back().failures.push_back(words.at(1));
@@ -129,19 +131,18 @@ int child_host(int size, int rounds, const std::string& cache_directory, bool wi
     if (with_openblas) opened.emplace();
     Sgemm* const sgemm = opened ? opened->sgemm : nullptr;
     if (opened && sgemm == nullptr) tell({"missing", kNoOpenBlas});
-    struct Wanted {
-        const char *name, *type;
-        Values values;
-    };
-    for (const Wanted& wanted : {Wanted{"gemm_tiled", "half", {{"PAD", 1}}},
-                                 Wanted{"gemm_tiled", "float", {}}, Wanted{"gemm_buffered", "float", {}}}) {
-        Values values = wanted.values;
-        values.emplace("T", wanted.type);
+    // The tile of a GPU, which says how fast fibers are; what is chosen for the host; and the template's defaults.
+    const Template tiled = bench.service().find("gemm_tiled");
+    const Chosen contestants[] = {{tiled.variant({{"T", "half"}, {"PAD", 1}}), kDefault},
+                                  bench.choose({"gemm_tiled"}, {{"T", "float"}}, sizes),
+                                  {tiled.variant({{"T", "float"}}), kDefault}};
+    for (const Chosen& chosen : contestants) {
+        const std::string type = chosen.variant.value("T").text();
         BenchRow row;
-        row.problem = std::string(wanted.type) + " " + product_text(size, size, size);
-        Contest contest(bench, row, {bench.service().find(wanted.name).variant(values), "default"}, sizes);
+        row.problem = type + " " + product_text(size, size, size);
+        Contest contest(bench, row, chosen, sizes);
         Stage& stage = contest.stage();
-        if (sgemm != nullptr && std::string_view(wanted.type) == "float") {
+        if (sgemm != nullptr && type == "float") {
             const auto* const a = static_cast<const float*>(stage.tensor("a").data());
             const auto* const b = static_cast<const float*>(stage.tensor("b").data());
             const GuardedTensor& result = contest.result_like("c");

@@ -110,7 +110,7 @@ TEST_F(KilnCheck, WhatNobodyWroteIsAWarning) {
 TEST_F(KilnCheck, ABuiltInTemplate) {
     const Outcome result = run({"check", "transpose_tiled", "TILE=32", "THREADS=64"});
     EXPECT_EQ(result.status, 0) << result.out;
-    EXPECT_THAT(result.out, HasSubstr("at rows=37 cols=63"));
+    EXPECT_THAT(result.out, HasSubstr("at rows=40 cols=56"));
 }
 
 TEST_F(KilnCheck, Refused) {

@@ -120,7 +120,7 @@ TEST_P(AttentionMistake, IsBeyondTheBound) {
 INSTANTIATE_TEST_SUITE_P(
     Attention, AttentionMistake,
     testing::Values(
-        Mistake{"the scale is 1% off", "attention", "attention.cu", "? 0.125f", "? 0.12625f"},
+        Mistake{"the scale is 1% off", "attention", "kiln/softmax.h", "? 0.125f", "? 0.12625f"},
         Mistake{"the last key is missing", "attention", "attention.cu", "if (!CAUSAL) return keys;",
                 "if (!CAUSAL) return keys - 1;"},
         Mistake{"a query sees the key behind it",
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"sums are not rescaled", "attention", "attention.cu", "sums[i] *= rescale;", ""},
         Mistake{"the other head's keys", "attention", "attention.cu", "k += head / group",
                 "k += head % group"},
-        Mistake{"the scale is 1% off", "attention_mma", "attention_mma.cu", "? 0.125f", "? 0.12625f"},
+        Mistake{"the scale is 1% off", "attention_mma", "kiln/softmax.h", "? 0.125f", "? 0.12625f"},
         Mistake{"the last key is missing", "attention_mma", "attention_mma.cu", "if (!CAUSAL) return keys;",
                 "if (!CAUSAL) return keys - 1;"},
         Mistake{"results are not rescaled", "attention_mma", "attention_mma.cu",
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Decode, AttentionMistake,
     testing::Values(
-        Mistake{"the scale is 1% off", "decode_paged", "kiln/decode.h", ": 0.0883883", ": 0.0892722"},
+        Mistake{"the scale is 1% off", "decode_paged", "kiln/softmax.h", ": 0.0883883", ": 0.0892722"},
         Mistake{"the last token is missing", "decode_paged", "decode_paged.cu",
                 "const int length = lengths[sequence];", "const int length = lengths[sequence] - 1;"},
         Mistake{"pages in the order of the pool", "decode_paged", "kiln/decode.h",
