@@ -24,17 +24,6 @@ class Choose : public Tune {
     Choice chosen(const std::vector<WisdomEntry>& entries, std::int64_t n, const Values& fixed = {}) {
         return Chooser(service(), wisdom(entries)).choose(service().find("ways"), fixed, {{"n", n}});
     }
-    static Service& hopper() {
-        static Service service([] {
-            ServiceOptions options;
-            options.backend = Backend::cuda;
-            options.arch = "sm_90a";
-            options.compile_only = true;
-            options.cache.enabled = false;
-            return options;
-        }());
-        return service;
-    }
     static std::vector<std::string> names(const std::vector<Template>& templates) {
         std::vector<std::string> names;
         for (const Template& one : templates) names.push_back(one.name());

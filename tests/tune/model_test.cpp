@@ -22,22 +22,10 @@ struct Timed {
     double model_ms;
 };
 
-Service& h200() {
-    static Service service([] {
-        ServiceOptions options;
-        options.backend = Backend::cuda;
-        options.arch = "sm_90a";
-        options.compile_only = true;
-        options.cache.enabled = false;
-        return options;
-    }());
-    return service;
-}
-
 /// By shape.
 std::map<std::string, std::vector<Timed>> measured_products() {
-    const Template of = h200().find("gemm_wgmma");
-    const Machine machine(h200().target(), "NVIDIA H200");
+    const Template of = hopper().find("gemm_wgmma");
+    const Machine machine(hopper().target(), "NVIDIA H200");
     const Model model(machine, of);
     std::ifstream file(std::string(std::getenv("KILN_TEST_SOURCE_DIR")) + "/tests/tune/data/h200_gemm_wgmma.txt");
     std::map<std::string, std::vector<Timed>> products;
@@ -97,8 +85,8 @@ TEST(TuneModel, PutsMeasuredProductsInTheirOrder) {
 }
 
 TEST(TuneModel, WhatIsChosenWithoutWisdomIsAmongTheFastest) {
-    const Template of = h200().find("gemm_wgmma");
-    const Chooser chooser(h200(), Wisdom{});
+    const Template of = hopper().find("gemm_wgmma");
+    const Chooser chooser(hopper(), Wisdom{});
     int known = 0;
     for (const auto& [shape, variants] : measured_products()) {
         const Choice choice = chooser.choose(of, {}, variants.front().problem.sizes);

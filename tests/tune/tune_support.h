@@ -101,4 +101,17 @@ class Tune : public ::testing::Test {
     std::unique_ptr<Service> service_;
 };
 
+/// For sm_90a, without a device: it chooses, and compiles.
+inline Service& hopper() {
+    static Service service([] {
+        ServiceOptions options;
+        options.backend = Backend::cuda;
+        options.arch = "sm_90a";
+        options.compile_only = true;
+        options.cache.enabled = false;
+        return options;
+    }());
+    return service;
+}
+
 }  // namespace kiln::test
