@@ -39,6 +39,7 @@ constexpr double kCopyMs = 0.0007;        // from the start of a stage's copies 
 constexpr double kClusterCopies = 0.38;   // more of that for each further block that shares them
 constexpr double kTmaOverMemory = 5.5;    // what all multiprocessors read of the L2 cache by TMA
 constexpr double kSplitLines = 2.6;       // times as long, where a tile's rows of 128 bytes lie in two lines each
+constexpr double kAnyRows = 2.5;          // times as long, where threads copy what TMA does not take
 constexpr double kStores = 4;             // times as long as reading as many bytes
 constexpr double kWgmmaLaunchMs = 0.0039, kWgmmaTileMs = 0.00007;
 // Clusters of 4 leave multiprocessors of a group idle: of a grid that fills the device, some wait for others.
@@ -113,6 +114,7 @@ Model::Model(const Machine& machine, const Template& of) : machine_(machine) {
                   : includes(source, "kiln/mma.h") || includes(source, "kiln/mfma.h") ? Engine::mma
                                                                                       : Engine::fma;
         copies_alone_ = includes(source, "kiln/async.h");
+        takes_any_rows_ = includes(source, "kiln/any_tile.h");
     } catch (const VariantError&) {
         // Its defaults are not for this target; some of its variants may be.
     }
@@ -251,8 +253,9 @@ double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Til
                            kOperandBytes / l2_bytes_per_ms * beside;
     // While one stage is multiplied the copies of the others are under way.
     const double copies = kCopyMs * (1 + kClusterCopies * (sharers - 1)) / std::max(stages - 1, 1.0);
-    const double product =
+    double product =
         std::pow(std::pow(compute, 4) + std::pow(traffic, 4) + std::pow(copies, 4), 0.25) * tiling.depth / step;
+    if (takes_any_rows_) product *= kAnyRows;
     const double store =
         tiling.bm * tiling.bn * 4 / l2_bytes_per_ms * kStores * (tiling.parts > 1 ? 3 : 1) + kWgmmaTileMs;
     double busy = alternates ? rounds * product + store : rounds * (product + store);

@@ -52,7 +52,8 @@ class Model {
     const Machine& machine_;
     Engine engine_ = Engine::fma;
     bool has_tiles_ = false;
-    bool copies_alone_ = false;  ///< by cp.async
+    bool copies_alone_ = false;    ///< by cp.async
+    bool takes_any_rows_ = false;  ///< aligned or not
 };
 
 }  // namespace kiln
