@@ -2,6 +2,8 @@
 //
 // A is m x k, B is k x n, C is m x n, all row-major. A block computes BM x BN results out of STAGES tiles that
 // cp.async brings to shared memory; a warp 8 TM x 4 TN of them, 8 x 4 threads with TM rows and TN columns each.
+// Neighbouring lanes share a row of A, and lanes two apart columns of B: each is then what lets shared memory
+// serve half a warp's 16-byte reads at once.
 // A thread's operands of the next step are read while it multiplies: B's row into a second set of registers,
 // A's next four steps of a row as soon as the last of the present four is used. What limits a multiply-add is
 // the reading of its registers, from two banks: the order of a step's products and the way in which results
@@ -60,16 +62,27 @@ constexpr int kUnrolled = 8;  // and written out; with more of them ptxas runs o
 struct PlacesA {
     static constexpr int kRows = BM;
     static constexpr int kCols = BK;
+    static constexpr bool kStepsAreRows = false;  // of k
+    static constexpr unsigned kRowsPerLine = 32 / BK;
+    static constexpr unsigned kOrders = 8 / kRowsPerLine;  // of the chunks in a row
     static __device__ __forceinline__ constexpr unsigned at(unsigned row, unsigned col) {
-        constexpr unsigned kRowsPerLine = 32 / BK;
-        return row * BK + (col / kDepth ^ (row / kRowsPerLine) % (8 / kRowsPerLine)) * kDepth + col % kDepth;
+        return row * BK + (col / kDepth ^ row / kRowsPerLine % kOrders) * kDepth + col % kDepth;
+    }
+    // Element (row + down, col), from the place of (row, col); down is a multiple of a power of two that is larger
+    // than row.
+    static __device__ __forceinline__ float* below(float* tile, unsigned place, unsigned down, unsigned) {
+        return tile + static_cast<int>(place ^ down / kRowsPerLine % kOrders * kDepth) + down * BK;
     }
 };
 struct PlacesB {
     static constexpr int kRows = BK;
     static constexpr int kCols = BN;
+    static constexpr bool kStepsAreRows = true;
     static __device__ __forceinline__ constexpr unsigned at(unsigned row, unsigned col) {
         return row * BN + col;
+    }
+    static __device__ __forceinline__ float* below(float* tile, unsigned place, unsigned down, unsigned right) {
+        return tile + static_cast<int>(place) + (down * BN + right);
     }
 };
 
@@ -83,14 +96,53 @@ struct Copier {
     static constexpr int kCopies = kRowSteps * kColSteps;
     static constexpr bool kIsWhole = Places::kRows % kRowsPerStep == 0;
 
-    // rows, cols: how much of the matrix is left; with WHOLE as much as the tile takes.
-    template <bool WHOLE, class Copies>
+    // A tile of which all steps of k are there. What lies behind the last row of A or the last column of B is
+    // another one instead, since its results are not stored; rows, cols: how much of the matrix is left.
+    template <class Copies>
     static __device__ __forceinline__ void copy(Copies& copies, float* tile, const float* corner, int pitch,
                                                 int rows, int cols, int thread) {
+        if (Places::kStepsAreRows || rows >= Places::kRows)
+            copy_rows<true>(copies, tile, corner, pitch, rows, cols, thread);
+        else
+            copy_rows<false>(copies, tile, corner, pitch, rows, cols, thread);
+    }
+
+    template <bool HAS_ROWS, class Copies>
+    static __device__ __forceinline__ void copy_rows(Copies& copies, float* tile, const float* corner,
+                                                     int pitch, int rows, int cols, int thread) {
+        int row = static_cast<int>(static_cast<unsigned>(thread) / kChunks);
+        const int first_col = static_cast<int>(static_cast<unsigned>(thread) % kChunks) * WIDTH;
+        const unsigned place = Places::at(row, first_col);
+        const i64 stride = static_cast<i64>(kRowsPerStep) * pitch;
+        const float* from[kColSteps];
+#pragma unroll
+        for (int j = 0; j < kColSteps; ++j) {
+            const int col = first_col + j * kChunks * WIDTH;
+            from[j] = corner + static_cast<i64>(HAS_ROWS ? row : kiln::min(row, rows - 1)) * pitch +
+                      (Places::kStepsAreRows ? kiln::min(col, cols - WIDTH) : col);
+        }
+        // More of them at once take registers from the sums.
+        constexpr int kRowsAtOnce = kiln::max((HAS_ROWS ? 8 : 2) / kColSteps, 1);
+#pragma unroll kRowsAtOnce
+        for (int i = 0; i < kRowSteps; ++i) {
+            if (!kIsWhole && row >= Places::kRows) break;
+            row += kRowsPerStep;
+#pragma unroll
+            for (int j = 0; j < kColSteps; ++j) {
+                copies.template copy<WIDTH>(
+                    Places::below(tile, place, i * kRowsPerStep, j * kChunks * WIDTH), from[j]);
+                if (HAS_ROWS || row < rows) from[j] += stride;
+            }
+        }
+    }
+
+    // The last tile: zeros where nothing is left.
+    template <class Copies>
+    static __device__ __forceinline__ void copy_rest(Copies& copies, float* tile, const float* corner,
+                                                     int pitch, int rows, int cols, int thread) {
         const int first_row = static_cast<int>(static_cast<unsigned>(thread) / kChunks);
         const int first_col = static_cast<int>(static_cast<unsigned>(thread) % kChunks) * WIDTH;
-        const float* from = corner + static_cast<i64>(first_row) * pitch + first_col;
-        constexpr int kRowsAtOnce = WIDTH == 1 ? 4 : 64;
+        constexpr int kRowsAtOnce = 2;
 #pragma unroll kRowsAtOnce
         for (int i = 0; i < kRowSteps; ++i) {
             const int row = first_row + i * kRowsPerStep;
@@ -98,34 +150,28 @@ struct Copier {
 #pragma unroll
             for (int j = 0; j < kColSteps; ++j) {
                 const int col = first_col + j * kChunks * WIDTH;
-                float* const to = tile + Places::at(row, col);
-                if constexpr (WHOLE) {
-                    copies.template copy<WIDTH>(to, from + j * kChunks * WIDTH);
-                } else {
-                    const int left = row < rows ? cols - col : 0;
-                    copies.template copy<WIDTH>(to, from + j * kChunks * WIDTH,
-                                                kiln::max(kiln::min(left, WIDTH), 0));
-                }
+                const int left = row < rows ? cols - col : 0;
+                copies.template copy<WIDTH>(tile + Places::at(row, col),
+                                            corner + static_cast<i64>(row) * pitch + col,
+                                            kiln::max(kiln::min(left, WIDTH), 0));
             }
-            from += static_cast<i64>(kRowsPerStep) * pitch;
         }
     }
 };
 
 template <class Places, class Copies>
 __device__ __forceinline__ void copy_tile(Copies& copies, float* tile, const float* corner, int pitch,
-                                          bool aligned, int rows, int cols, int thread) {
-    const bool whole = rows >= Places::kRows && cols >= Places::kCols;
+                                          bool aligned, bool whole, int rows, int cols, int thread) {
     if (aligned) {
         if (whole)
-            Copier<Places, 4>::template copy<true>(copies, tile, corner, pitch, rows, cols, thread);
+            Copier<Places, 4>::copy(copies, tile, corner, pitch, rows, cols, thread);
         else
-            Copier<Places, 4>::template copy<false>(copies, tile, corner, pitch, rows, cols, thread);
+            Copier<Places, 4>::copy_rest(copies, tile, corner, pitch, rows, cols, thread);
     } else {
         if (whole)
-            Copier<Places, 1>::template copy<true>(copies, tile, corner, pitch, rows, cols, thread);
+            Copier<Places, 1>::copy(copies, tile, corner, pitch, rows, cols, thread);
         else
-            Copier<Places, 1>::template copy<false>(copies, tile, corner, pitch, rows, cols, thread);
+            Copier<Places, 1>::copy_rest(copies, tile, corner, pitch, rows, cols, thread);
     }
 }
 
@@ -161,6 +207,12 @@ struct Work {
         return {{sums[i][j + 1], sums[i][j], sums[i][j + 3], sums[i][j + 2]}};
     }
 };
+
+// Where four neighbouring results of a warp's row lie in shared memory, in fours: they are exchanged within the row,
+// so that the four rows that are written at once lie in different banks.
+__device__ __forceinline__ int quad_in_staging(int row, int quad) {
+    return row * TN + (quad ^ row / (TN < 8 ? 2 : 1) * 2 % TN);
+}
 
 // Adds the results of all blocks that share a tile, in the order of k, in the last of them.
 __device__ __forceinline__ bool join(Work& work, float* partial, unsigned* tickets, unsigned tile,
@@ -227,8 +279,9 @@ extern "C" __global__ __launch_bounds__(kThreads, MIN_BLOCKS) void gemm_fp32(
     kiln::AsyncCopies<STAGES*(Copier<PlacesA, 1>::kCopies + Copier<PlacesB, 1>::kCopies)> copies;
     const auto copy_stage = [&](int stage) {
         float* const to = tiles + stage * kStage;
-        copy_tile<PlacesA>(copies, to, next_a, k, aligned_a, rows, left, thread);
-        copy_tile<PlacesB>(copies, to + kElementsA, next_b, n, aligned_b, left, cols, thread);
+        const bool whole = left >= BK;
+        copy_tile<PlacesA>(copies, to, next_a, k, aligned_a, whole, rows, left, thread);
+        copy_tile<PlacesB>(copies, to + kElementsA, next_b, n, aligned_b, whole, left, cols, thread);
         copies.commit();
         next_a += BK;
         next_b += static_cast<i64>(BK) * n;
@@ -236,8 +289,10 @@ extern "C" __global__ __launch_bounds__(kThreads, MIN_BLOCKS) void gemm_fp32(
     };
 
     const unsigned warp = threadIdx.x / 32;
-    const int y = static_cast<int>(warp / kAcross * (8 * TM) + threadIdx.x % 32 / 4);
-    const int x = static_cast<int>(warp % kAcross * (4 * TN) + threadIdx.x % 4 * 4);
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const int lane_y = lane / 2 % 8, lane_x = lane / 16 * 2 + lane % 2;
+    const int y = static_cast<int>(warp / kAcross * (8 * TM)) + lane_y;
+    const int x = static_cast<int>(warp % kAcross * (4 * TN)) + lane_x * 4;
     const int from_a = static_cast<int>(PlacesA::at(y, 0));
     const int from_b = kElementsA + x;
 
@@ -301,7 +356,6 @@ extern "C" __global__ __launch_bounds__(kThreads, MIN_BLOCKS) void gemm_fp32(
     // multiply-add is held up by a result that lies in the same register bank as its operand from B, as it would
     // if both were vectors of the same columns.
     __syncthreads();  // nobody reads tiles any more, and no copy is under way
-    const int lane = static_cast<int>(threadIdx.x % 32);
     float* const staging = tiles + warp * (32 * TN);
     const int warp_col = static_cast<int>(warp % kAcross) * (4 * TN);
     c += static_cast<i64>(first_row) * n + first_col;
@@ -311,12 +365,12 @@ extern "C" __global__ __launch_bounds__(kThreads, MIN_BLOCKS) void gemm_fp32(
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < TN; j += 4)
-            kiln::store(staging + lane / 4 * (4 * TN) + lane % 4 * 4 + j * 4, work.swapped(i, j));
+            kiln::store(staging + quad_in_staging(lane_y, lane_x + j) * 4, work.swapped(i, j));
         __syncwarp();
 #pragma unroll
         for (int part = 0; part < TN / 4; ++part) {
             const int quad = part * 32 + lane;
-            const auto pairs = kiln::load<4>(staging + quad * 4);
+            const auto pairs = kiln::load<4>(staging + quad_in_staging(quad / TN, quad % TN) * 4);
             const kiln::Vec<float, 4> values = {{pairs[1], pairs[0], pairs[3], pairs[2]}};
             const int row = static_cast<int>(warp / kAcross) * (8 * TM) + i * 8 + quad / TN;
             const int col = warp_col + quad % TN * 4;
