@@ -6,30 +6,33 @@
 // serve half a warp's 16-byte reads at once.
 // A thread's operands of the next step are read while it multiplies: B's row into a second set of registers,
 // A's next four steps of a row as soon as the last of the present four is used. What limits a multiply-add is
-// the reading of its registers, from two banks: the order of a step's products and the way in which results
-// are stored are chosen so that operands seldom meet in one bank. It takes registers to spare, so that 8 x 8
-// results per thread and few threads do better than more of either.
+// the reading of its registers: a register file has two banks, and two operands out of one take a cycle more. So
+// the order of a step's products lets each share one operand with the one before it, and results are stored in
+// a way that keeps them out of the bank of their operand from B. OPT = 1 makes ptxas keep that order; by its own
+// it makes every fourth product wait.
 // Where rows start at multiples of 16 bytes copies take 16 bytes, else 4: every m, n and k runs at speed.
 // With SPLIT > 1 that many blocks share a tile of C, each for a part of k; the last to end adds their results
 // in the order of k. This fills the device when C is small.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_fp32
-//@ param   T           type in float = float        "element type of A, B and C"
-//@ param   BM          int in 64, 128, 256 = 64     "rows of C per block"
-//@ param   BN          int in 32, 64, 128, 256 = 64 "columns of C per block"
-//@ param   BK          int in 8, 16, 32 = 16        "steps of k per tile"
-//@ param   TM          int in 4, 8, 16 = 8          "rows of C per thread"
-//@ param   TN          int in 4, 8, 16 = 8          "columns of C per thread"
-//@ param   STAGES      int in 2..6 = 3              "tiles in shared memory"
-//@ param   GROUP       int in 1, 4, 8, 16 = 8       "rows of blocks that are worked through column by column, for the L2 cache"
-//@ param   SPLIT       int in 1..8 = 1              "parts of k, each with a block of its own"
-//@ param   MIN_BLOCKS  int in 1..8 = 4              "blocks per multiprocessor that its registers must do for"
+//@ param   T           type in float = float     "element type of A, B and C"
+//@ param   BM          int in 64, 128, 256 = 64  "rows of C per block"
+//@ param   BN          int in 32, 64, 128, 256 = 128 "columns of C per block"
+//@ param   BK          int in 8, 16, 32 = 32     "steps of k per tile"
+//@ param   TM          int in 4, 8, 16 = 8       "rows of C per thread"
+//@ param   TN          int in 4, 8, 16 = 16      "columns of C per thread"
+//@ param   STAGES      int in 2..6 = 2           "tiles in shared memory"
+//@ param   GROUP       int in 1, 4, 8, 16 = 8    "rows of blocks that are worked through column by column, for the L2 cache"
+//@ param   SPLIT       int in 1..8 = 1           "parts of k, each with a block of its own"
+//@ param   MIN_BLOCKS  int in 1..8 = 4           "blocks per multiprocessor that its registers must do for"
+//@ param   OPT         int in 1, 3 = 1           "optimization level of ptxas; with 1 it keeps the order of the products"
 //@ require BM % (8 * TM) == 0   "a warp is 8 rows of threads, so BM must be a multiple of 8 * TM"
 //@ require BN % (4 * TN) == 0   "a warp is 4 columns of threads, so BN must be a multiple of 4 * TN"
 //@ require threads >= BN / 4  "the threads of a block copy whole rows at a time: use more of them"
 //@ require TM * TN + 4 * TM + 2 * TN + 48 <= 255  "the results and operands of a thread must fit its 255 registers"
 //@ require MIN_BLOCKS * threads * (TM * TN + 4 * TM + 2 * TN + 48) <= device.registers_per_multiprocessor  "the results and operands of MIN_BLOCKS blocks must fit the registers"
+//@ opt_level OPT
 //@ block   (BM / TM) * (BN / TN)
 //@ grid    ceil_div(n, BN) * ceil_div(m, BM) * SPLIT
 //@ shared  max(STAGES * BK * (BM + BN), threads * TN) * sizeof(float)

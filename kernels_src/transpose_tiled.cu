@@ -14,19 +14,19 @@
 //@ kernel  transpose_tiled
 //@ param   T        type in half, bfloat16, float, double = float  "element type"
 //@ param   TILE     int in 32, 64, 128 = 64         "rows and columns of a tile"
-//@ param   THREADS  int in 64, 128, 256, 512 = 256  "threads per block"
+//@ param   THREADS  int in 64, 128, 256, 512, 1024 = 256  "threads per block"
 //@ param   VEC      int in 1, 2, 4, 8 = 4           "elements per access to global memory"
 //@ param   PAD      int in 0, 1, 2, 4, 8 = 0        "extra elements per row of the tile"
 //@ param   SWIZZLE  bool = true                     "exchange groups of elements within the rows of the tile, instead of PAD"
 //@ param   PAIRS    bool = true                     "elements of 16 bits leave the tile two columns at a time"
-//@ param   GROUP    int in 1, 8, 32 = 1             "rows of tiles that blocks walk down before they go on to the next column of tiles"
+//@ param   GROUP    int in 1, 8, 32, 128 = 1        "rows of tiles that blocks walk down before they go on to the next column of tiles"
 //@ require VEC * sizeof(T) <= 16           "one access moves 16 bytes at most"
 //@ require TILE * TILE >= THREADS * VEC    "each thread needs a vector of the tile to move"
 //@ require !(SWIZZLE && PAD != 0)          "PAD and SWIZZLE serve the same purpose; choose PAD = 0 or SWIZZLE = false"
 //@ require PAIRS || sizeof(T) == 2         "only elements of 16 bits can leave the tile in pairs or not; for others leave PAIRS = true"
 //@ block   THREADS
 //@ grid    ceil_div(cols, TILE) * ceil_div(rows, TILE)
-//@ shared  static TILE * (TILE + PAD) * sizeof(T)
+//@ shared  TILE * (TILE + PAD) * sizeof(T)
 //@ size    rows = 8192 test TILE + 8
 //@ size    cols = 8192 test 2 * TILE - 8
 //@ input   in [rows, cols]
@@ -152,7 +152,7 @@ __device__ __forceinline__ bool is_aligned(const T* matrix, int pitch) {
 extern "C" __global__ __launch_bounds__(THREADS, kResident) void transpose_tiled(int rows, int cols,
                                                                                  const T* __restrict__ in,
                                                                                  T* __restrict__ out) {
-    alignas(16) __shared__ T tile[TILE * kPitch];
+    T* const tile = kiln::dynamic_shared<T>();
 
     // The grid is a line, since its y and z extents could not hold every size.
     const unsigned blocks_per_row = (static_cast<unsigned>(cols) + TILE - 1) / TILE;

@@ -23,12 +23,16 @@ struct Header {
     std::string text;
 };
 
+/// What ptxas does where nothing else is asked for.
+inline constexpr int kUsualOptLevel = 3;
+
 /// A specialised template: everything a compiler is given except options.
 struct Source {
-    std::string file_name;        ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
-    std::string entry;            ///< the extern "C" name of the kernel
-    std::string text;             ///< typed constants, #line, then the template's bytes untouched
-    std::vector<Header> headers;  ///< every header it may include, in a fixed order
+    std::string file_name;           ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
+    std::string entry;               ///< the extern "C" name of the kernel
+    std::string text;                ///< typed constants, #line, then the template's bytes untouched
+    std::vector<Header> headers;     ///< every header it may include, in a fixed order
+    int opt_level = kUsualOptLevel;  ///< how hard ptxas optimizes, 0 to 3; other backends have no such thing
 };
 
 /// The identity of a build: `text` is the canonical list of ingredients, `digest` the BLAKE2b-256 of

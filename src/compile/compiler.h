@@ -31,8 +31,8 @@ class Compiler {
     /// The compiler's true identity for the key: product and build, never a path.
     /// Throws BuildError when the compiler is not there (saying where it was looked for).
     virtual std::string identity() = 0;
-    /// The options for this target, all of which reach the key.
-    virtual std::vector<std::string> options(const Target& target) = 0;
+    /// The options for this target and source, all of which reach the key.
+    virtual std::vector<std::string> options(const Target& target, const Source& source) = 0;
     /// Throws BuildError; a returned binary is complete.
     virtual Binary compile(const Source& source, const Target& target,
                            Isolation isolation = Isolation::here) = 0;

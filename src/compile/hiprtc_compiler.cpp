@@ -78,7 +78,7 @@ class Hiprtc final : public Compiler {
     explicit Hiprtc(std::shared_ptr<WorkerPool> workers) : workers_(std::move(workers)) {}
 
     std::string identity() override { return located().identity; }
-    std::vector<std::string> options(const Target& target) override {
+    std::vector<std::string> options(const Target& target, const Source&) override {
         return {"--offload-arch=" + target.arch, "-std=c++17", "-O3"};
     }
     Binary compile(const Source& source, const Target& target, Isolation isolation) override;
@@ -152,7 +152,7 @@ Binary Hiprtc::compile(const Source& source, const Target& target, Isolation) {
     CompileRequest request;
     request.wanted = Wanted::binary;
     request.arch = target.arch;
-    request.options = options(target);
+    request.options = options(target, source);
     request.source = source;
     const std::string what = library.product + " compiling " + source.file_name + " for " + target.arch;
     auto response = ask(library, std::move(request), what);

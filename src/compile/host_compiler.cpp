@@ -144,7 +144,7 @@ class HostCompiler final : public Compiler {
     HostCompiler(const WorkerLimits& limits, HostBuild build) : limits_(limits), build_(build) {}
 
     std::string identity() override { return located().identity; }
-    std::vector<std::string> options(const Target& target) override {
+    std::vector<std::string> options(const Target& target, const Source&) override {
         if (build_ == HostBuild::recorded) return recorded_options(target);
         std::vector<std::string> options(kOptions.begin(), kOptions.end());
         if (kX86) {
@@ -153,7 +153,8 @@ class HostCompiler final : public Compiler {
             // (the FP16 tile with 8 x 8 results per thread: 15 against 8 GFLOP/s).
             options.push_back("-mprefer-vector-width=128");
         }
-        if (!located().is_clang) options.insert(options.end(), kLateStoreMotion.begin(), kLateStoreMotion.end());
+        if (!located().is_clang)
+            options.insert(options.end(), kLateStoreMotion.begin(), kLateStoreMotion.end());
         return options;
     }
     Binary compile(const Source& source, const Target& target, Isolation isolation) override;
@@ -289,7 +290,7 @@ Binary HostCompiler::compile(const Source& source, const Target& target, Isolati
 
     constexpr const char* kOutput = "kiln-kernel.so";
     std::vector<std::string> arguments = {compiler.file.string()};
-    const auto options = this->options(target);
+    const auto options = this->options(target, source);
     arguments.insert(arguments.end(), options.begin(), options.end());
     if (build_ == HostBuild::recorded) {
         // The directory's name is in no byte of the result.

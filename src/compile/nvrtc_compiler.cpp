@@ -88,7 +88,7 @@ class Nvrtc final : public NvrtcCompiler {
     explicit Nvrtc(std::shared_ptr<WorkerPool> workers) : workers_(std::move(workers)) {}
 
     std::string identity() override { return located().identity; }
-    std::vector<std::string> options(const Target& target) override;
+    std::vector<std::string> options(const Target& target, const Source& source) override;
     Binary compile(const Source& source, const Target& target, Isolation isolation) override;
     std::string ptx(const Source& source, const Target& target) override;
     std::string description() override;
@@ -192,11 +192,15 @@ std::string Nvrtc::description() {
            located().file.string();
 }
 
-std::vector<std::string> Nvrtc::options(const Target& target) {
-    return {"--gpu-architecture=" + target.arch, "--std=c++17", "--generate-line-info",
-            // Else a header that is missing in memory would be taken from the current directory,
-            // past the key.
-            "--no-source-include", "--ptxas-options=-v"};
+std::vector<std::string> Nvrtc::options(const Target& target, const Source& source) {
+    std::vector<std::string> options = {"--gpu-architecture=" + target.arch, "--std=c++17",
+                                        "--generate-line-info",
+                                        // Else a header that is missing in memory would be taken from the
+                                        // current directory, past the key.
+                                        "--no-source-include", "--ptxas-options=-v"};
+    if (source.opt_level != kUsualOptLevel)
+        options.push_back("--ptxas-options=-O" + std::to_string(source.opt_level));
+    return options;
 }
 
 Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
@@ -233,7 +237,7 @@ CompileResponse Nvrtc::run(const Source& source, const Plan& plan, const Facts& 
     CompileRequest request;
     request.wanted = plan.to_ptx ? Wanted::ptx : Wanted::binary;
     request.arch = plan.arch;
-    request.options = options({Backend::cuda, plan.arch, {}});
+    request.options = options({Backend::cuda, plan.arch, {}}, source);
     if (plan.to_ptx) request.options.pop_back();  // no ptxas runs
     request.source = source;
     auto response = ask(isolation, std::move(request),

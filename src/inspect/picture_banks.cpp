@@ -4,9 +4,11 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
+#include <vector>
 
 #include "base/words.h"
 #include "inspect/picture.h"
@@ -169,18 +171,15 @@ Picture access_picture(const BankRequest& request, const SharedSite& site, const
     const auto banks = static_cast<std::size_t>(model.banks);
     const Load load = worst_phase(request.addresses, static_cast<std::uint32_t>(site.as_written.bytes), model,
                                   shared_access(site.kind));
-    std::set<std::uint32_t> rows;
+    std::set<std::uint32_t> all_rows;
     for (const auto& [word, lanes] : load.lanes_of_word)
-        rows.insert(word / static_cast<std::uint32_t>(banks));
-    const std::size_t shown = std::min(rows.size(), kMostRows);
+        all_rows.insert(word / static_cast<std::uint32_t>(banks));
+    const std::size_t shown = std::min(all_rows.size(), kMostRows);
+    const std::vector<std::uint32_t> rows(all_rows.begin(),
+                                          std::next(all_rows.begin(), static_cast<std::ptrdiff_t>(shown)));
+    const auto follows_a_gap = [&](std::size_t i) { return i > 0 && rows[i] != rows[i - 1] + 1; };
     double gaps = 0;
-    std::optional<std::uint32_t> before;
-    std::size_t counted_rows = 0;
-    for (const std::uint32_t row : rows) {
-        if (counted_rows++ == shown) break;
-        if (before && row != *before + 1) gaps += kGap;
-        before = row;
-    }
+    for (std::size_t i = 0; i < shown; ++i) gaps += follows_a_gap(i) ? kGap : 0;
 
     constexpr double kLoads = 34;
     const double bottom = kTop + static_cast<double>(shown) * kHigh + gaps;
@@ -196,16 +195,12 @@ Picture access_picture(const BankRequest& request, const SharedSite& site, const
     svg.text(kLeft - 8, kTop - 5, "bank", "tiny", Anchor::end);
 
     double y = kTop;
-    before.reset();
-    counted_rows = 0;
-    for (const std::uint32_t row : rows) {
-        if (counted_rows++ == shown) break;
-        if (before && row != *before + 1) {
+    for (std::size_t i = 0; i < shown; ++i) {
+        if (follows_a_gap(i)) {
             svg.text(kLeft - 12, y + kGap - 2, "⋮", "tiny", Anchor::middle);
             y += kGap;
         }
-        before = row;
-        const std::uint32_t first = row * static_cast<std::uint32_t>(banks);
+        const std::uint32_t first = rows[i] * static_cast<std::uint32_t>(banks);
         svg.text(kLeft - 8, y + kHigh - 2.5, grouped(first * static_cast<double>(model.bank_bytes)), "tiny",
                  Anchor::end);
         svg.rectangle(kLeft, y, static_cast<double>(banks) * kCell - 1, kHigh - 1, "cell");
@@ -220,8 +215,8 @@ Picture access_picture(const BankRequest& request, const SharedSite& site, const
         }
         y += kHigh;
     }
-    if (rows.size() > shown)
-        svg.text(kLeft, y + 11, "and " + std::to_string(rows.size() - shown) + " lines more", "tiny");
+    if (all_rows.size() > shown)
+        svg.text(kLeft, y + 11, "and " + std::to_string(all_rows.size() - shown) + " lines more", "tiny");
     // Below, how many words each bank has to serve, where that is more than one.
     for (std::size_t bank = 0; bank < banks; ++bank) {
         const std::size_t words = load.words_of_bank.empty() ? 0 : load.words_of_bank[bank].size();

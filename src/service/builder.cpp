@@ -63,8 +63,8 @@ Source Builder::source(const Variant& variant) const { return variant.source(sel
 
 BuildKey Builder::key(const Source& build_source) const {
     auto& compiler = *selection_.compiler;
-    return make_build_key(selection_.target, compiler.identity(), compiler.options(selection_.target),
-                          build_source);
+    return make_build_key(selection_.target, compiler.identity(),
+                          compiler.options(selection_.target, build_source), build_source);
 }
 
 Builder::Found Builder::kernel(const Variant& variant, Isolation isolation) {

@@ -30,10 +30,10 @@ struct DirectiveRule {
 };
 
 constexpr DirectiveRule kDirectives[] = {
-    {"kernel", false}, {"param", true},    {"require", true},   {"block", false},  {"grid", false},
-    {"shared", true},  {"cluster", false}, {"backend", false},  {"arch", false},   {"size", true},
-    {"input", true},   {"output", true},   {"inout", true},     {"scratch", true}, {"flops", false},
-    {"bytes", false},  {"naive", false},   {"tensormap", true}, {"dependent", false},
+    {"kernel", false}, {"param", true},    {"require", true},   {"block", false},     {"grid", false},
+    {"shared", true},  {"cluster", false}, {"backend", false},  {"arch", false},      {"size", true},
+    {"input", true},   {"output", true},   {"inout", true},     {"scratch", true},    {"flops", false},
+    {"bytes", false},  {"naive", false},   {"tensormap", true}, {"dependent", false}, {"opt_level", false},
 };
 
 /// What a kernel calls that may begin while the one before it still runs.
@@ -67,6 +67,7 @@ class FrontMatterParser {
         parse_block();
         parse_cluster();
         parse_dependent();
+        parse_opt_level();
         parse_shared();
         parse_rules();
         parse_grid();
@@ -268,6 +269,13 @@ class FrontMatterParser {
                              "a kernel that may begin while the one before it still runs must call "
                              "kiln::wait_for_previous_grid() (kiln/launch.h), and there is no such call in "
                              "this file");
+    }
+
+    void parse_opt_level() {
+        Directive* const line = single("opt_level");
+        if (!line) return;
+        result_.opt_level = parse_number(line->lexer);
+        line->lexer.expect_end("the level");
     }
 
     void parse_shared() {

@@ -49,6 +49,7 @@ Rule at_most(const ExpressionPtr& left, const std::string& right, const std::str
 std::vector<Rule> implicit_rules(const FrontMatter& front_matter, const ExpressionPtr& threads,
                                  const ExpressionPtr& shared_bytes) {
     constexpr const char* kLargestExtent = "4294967295";
+    constexpr const char* kLevels = "ptxas has optimization levels from 0 to 3";
     std::vector<Rule> rules;
     for (const ExpressionPtr& extent : front_matter.block) {
         rules.push_back(at_least(extent, "1", "a block needs at least one thread in each direction"));
@@ -60,6 +61,10 @@ std::vector<Rule> implicit_rules(const FrontMatter& front_matter, const Expressi
     }
     for (const ExpressionPtr& bytes : {front_matter.dynamic_shared, front_matter.static_shared})
         if (bytes) rules.push_back(at_least(bytes, "0", "the bytes of shared memory can't be negative"));
+    if (front_matter.opt_level) {
+        rules.push_back(at_least(front_matter.opt_level, "0", kLevels));
+        rules.push_back(at_most(front_matter.opt_level, "3", kLevels));
+    }
     rules.push_back(at_most(threads, "device.threads_per_block",
                             "a block may not have more threads than the device allows"));
     rules.push_back(at_most(shared_bytes, "device.shared_bytes_per_block_optin",

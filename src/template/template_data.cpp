@@ -150,6 +150,7 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
     if (front_matter.static_shared)
         made->static_shared_bytes = static_cast<std::size_t>(number(front_matter.static_shared));
     if (front_matter.dependent) made->dependent = number(front_matter.dependent) != 0;
+    if (front_matter.opt_level) made->opt_level = static_cast<int>(number(front_matter.opt_level));
     for (const ExpressionPtr& extent : front_matter.grid) made->grid.emplace_back(*extent, environment);
     made->tensor_maps = tensor_map_programs(front_matter, *made->arguments, environment);
     made->largest_grid = {kLargestUnsigned, kLargestUnsigned, kLargestUnsigned};

@@ -62,7 +62,8 @@ struct VariantData {
     Dim3 block, cluster;
     std::size_t dynamic_shared_bytes = 0;
     std::size_t static_shared_bytes = 0;
-    bool dependent = false;  ///< a launch may begin before the one before it in the stream has ended
+    bool dependent = false;          ///< a launch may begin before the one before it in the stream has ended
+    int opt_level = kUsualOptLevel;  ///< of ptxas
     std::shared_ptr<const std::vector<KernelArgument>> arguments;
     std::vector<LaunchProgram> grid;
     std::array<std::int64_t, 3> largest_grid{};

@@ -69,7 +69,7 @@ const Value& Variant::value(std::string_view name) const {
 Source Variant::source(Backend backend) const {
     const TemplateContent& content = *data_->origin->content;
     return {content.file_name, content.front_matter.kernel, specialised_text(content, data_->codes),
-            content.includes.headers(backend)};
+            content.includes.headers(backend), backend == Backend::cuda ? data_->opt_level : kUsualOptLevel};
 }
 
 Dim3 Variant::grid(void* const* arguments) const {

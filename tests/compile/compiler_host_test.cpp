@@ -190,7 +190,7 @@ TEST_F(HostCompilerTest, TheArchitectureReachesTheOptionsAndTheCode) {
     EXPECT_THAT(build_error([&] { compiler_->compile(answer_source(), host("sm_90")); }),
                 AllOf(HasSubstr("\"sm_90\""), HasSubstr(host_arch())));
 #ifdef __x86_64__
-    EXPECT_THAT(compiler_->options(host("x86-64-v2")), Contains("-march=x86-64-v2"));
+    EXPECT_THAT(compiler_->options(host("x86-64-v2"), answer_source()), Contains("-march=x86-64-v2"));
     const Source source = answer_source("\n#ifdef __AVX2__\n#warning has avx2\n#endif\nreturn 0;");
     EXPECT_THAT(compiler_->compile(source, host("x86-64-v3")).log, HasSubstr("has avx2"));
     EXPECT_THAT(compiler_->compile(source, host("x86-64-v2")).log, Not(HasSubstr("has avx2")));

@@ -171,8 +171,21 @@ TEST_F(NvrtcTest, MakesPtx) {
 }
 
 TEST_F(NvrtcTest, OptionsTellTheWholeArchitecture) {
-    EXPECT_THAT(compiler_->options(cuda("sm_90a")), Contains("--gpu-architecture=sm_90a"));
-    EXPECT_NE(compiler_->options(cuda("sm_90a")), compiler_->options(cuda("sm_90")));
+    const Source source = scale_source();
+    EXPECT_THAT(compiler_->options(cuda("sm_90a"), source), Contains("--gpu-architecture=sm_90a"));
+    EXPECT_NE(compiler_->options(cuda("sm_90a"), source), compiler_->options(cuda("sm_90"), source));
+}
+
+TEST_F(NvrtcTest, AnOptimizationLevelIsAnOptionAndChangesTheCode) {
+    Source source = scale_source();
+    const auto usual = compiler_->options(cuda("sm_80"), source);
+    const Bytes usual_code = compiler_->compile(source, cuda("sm_80")).bytes;
+    source.opt_level = 0;
+    EXPECT_THAT(compiler_->options(cuda("sm_80"), source), Contains("--ptxas-options=-O0"));
+    EXPECT_THAT(usual, Not(Contains(HasSubstr("-O"))));
+    const Bytes code = compiler_->compile(source, cuda("sm_80")).bytes;
+    EXPECT_FALSE(std::ranges::equal(std::span(code.begin(), code.end()),
+                                    std::span(usual_code.begin(), usual_code.end())));
 }
 
 TEST_F(NvrtcTest, TheIdentityIsTheBuildAndNotThePlace) {
