@@ -18,11 +18,14 @@ class CppLexer {
     explicit CppLexer(std::string_view text) : text_(text) {}
 
     std::vector<CppToken> tokens() {
+        tokens_.reserve(text_.size() / kCharactersPerToken);
         while (position_ < text_.size()) step();
         return std::move(tokens_);
     }
 
   private:
+    static constexpr std::size_t kCharactersPerToken = 4;  // about: blanks and comments are none
+
     void step() {
         const char c = text_[position_];
         if (c == '\n') {
@@ -30,9 +33,9 @@ class CppLexer {
             ++position_;
         } else if (c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f') {
             ++position_;
-        } else if (starts("//")) {
+        } else if (c == '/' && next() == '/') {
             skip_line();
-        } else if (starts("/*")) {
+        } else if (c == '/' && next() == '*') {
             skip_past("*/", position_ + 2);
         } else if (c == '#' && at_line_start_) {
             skip_line();
@@ -47,7 +50,7 @@ class CppLexer {
         if (is_identifier_start(c)) {
             take_word();
             const std::string_view word = text_.substr(begin, position_ - begin);
-            if (starts("\"") && word.back() == 'R' && word.size() <= 3) return raw_string(begin);
+            if (at() == '"' && word.back() == 'R' && word.size() <= 3) return raw_string(begin);
             add(CppToken::Kind::identifier, begin);
         } else if (is_digit(c)) {
             while (position_ < text_.size() && (is_identifier_part(text_[position_]) ||
@@ -57,7 +60,7 @@ class CppLexer {
         } else if (c == '"' || c == '\'') {
             quoted(c, begin);
         } else {
-            position_ += starts("::") || starts("->") ? 2 : 1;
+            position_ += (c == ':' && next() == ':') || (c == '-' && next() == '>') ? 2 : 1;
             add(CppToken::Kind::other, begin);
         }
     }
@@ -71,7 +74,7 @@ class CppLexer {
         while (position_ < text_.size() && text_[position_] != quote && text_[position_] != '\n')
             position_ += text_[position_] == '\\' ? 2 : 1;
         position_ = std::min(position_, text_.size());
-        if (starts(std::string_view(&quote, 1))) ++position_;
+        if (at() == quote) ++position_;
         add(CppToken::Kind::string, begin);
     }
 
@@ -90,6 +93,11 @@ class CppLexer {
 
     /// To the end of a line, over the ends that a backslash escapes.
     void skip_line() {
+        const std::size_t end = std::min(text_.find('\n', position_), text_.size());
+        if (text_.substr(position_, end - position_).find('\\') == npos) {
+            position_ = end;
+            return;
+        }
         while (position_ < text_.size() && text_[position_] != '\n')
             position_ += text_[position_] == '\\' ? 2 : 1;
         position_ = std::min(position_, text_.size());
@@ -100,7 +108,9 @@ class CppLexer {
         position_ = found == npos ? text_.size() : found + end.size();
     }
 
-    bool starts(std::string_view prefix) const { return text_.substr(position_).starts_with(prefix); }
+    /// The character here and the one after it; behind the end 0.
+    char at() const { return position_ < text_.size() ? text_[position_] : '\0'; }
+    char next() const { return position_ + 1 < text_.size() ? text_[position_ + 1] : '\0'; }
     void add(CppToken::Kind kind, std::size_t begin) {
         tokens_.push_back({kind, text_.substr(begin, position_ - begin), begin});
     }

@@ -37,12 +37,12 @@ bool stays_inside(const std::filesystem::path& name) {
     return name.is_relative() && std::ranges::find(name, "..") == name.end();
 }
 
-std::optional<std::string> prelude_text(std::string_view name) {
+std::optional<std::string_view> prelude_text(std::string_view name) {
     if (!name.starts_with("kiln/")) return std::nullopt;
     const auto files = embedded_files();
     const auto found = std::ranges::find(files, name, &EmbeddedFile::name);
     if (found == files.end()) return std::nullopt;
-    return std::string(found->text);
+    return found->text;
 }
 
 }  // namespace
@@ -52,13 +52,13 @@ std::vector<std::string> included_names(std::string_view text) {
     const auto take_blanks = [](std::string_view& line) {
         line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
     };
-    for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        std::string_view line = text.substr(begin, end - begin);
-        begin = end + 1;
-        take_blanks(line);
-        if (!line.starts_with('#')) continue;
-        line.remove_prefix(1);
+    // From one # to the next, of which there are few: every start of a process reads all headers.
+    for (std::size_t at = text.find('#'); at != std::string_view::npos; at = text.find('#', at)) {
+        const std::size_t before = text.substr(0, at).find_last_not_of(" \t");
+        const std::size_t end = std::min(text.find('\n', at), text.size());
+        std::string_view line = text.substr(at + 1, end - at - 1);
+        at = at + 1;
+        if (before != std::string_view::npos && text[before] != '\n') continue;
         take_blanks(line);
         if (!line.starts_with("include")) continue;
         line.remove_prefix(std::string_view("include").size());
@@ -77,12 +77,13 @@ Includes::Includes(std::string_view text, const HeaderFinder& find) : roots_(inc
         const std::string name = std::move(pending.back());
         pending.pop_back();
         if (!stays_inside(name) || entries_.contains(name)) continue;
-        std::optional<std::string> found = find(name);
-        const bool is_own = found.has_value();
-        if (!is_own) found = prelude_text(name);
-        if (!found) continue;
-        Entry entry{std::move(*found), is_own, {}};
-        entry.includes = included_names(entry.text);
+        Entry entry{find(name), {}, {}};
+        if (!entry.own) {
+            const std::optional<std::string_view> prelude = prelude_text(name);
+            if (!prelude) continue;
+            entry.prelude = *prelude;
+        }
+        entry.includes = included_names(entry.text());
         pending.insert(pending.end(), entry.includes.begin(), entry.includes.end());
         entries_.emplace(name, std::move(entry));
     }
@@ -100,14 +101,14 @@ std::vector<Header> Includes::headers(Backend backend) const {
     }
     std::vector<Header> headers;
     for (std::string_view name : reached)
-        headers.push_back({std::string(name), entries_.find(name)->second.text});
+        headers.push_back({std::string(name), std::string(entries_.find(name)->second.text())});
     return headers;
 }
 
 std::vector<Header> Includes::own_headers() const {
     std::vector<Header> headers;
     for (const auto& [name, entry] : entries_)
-        if (entry.is_own) headers.push_back({name, entry.text});
+        if (entry.own) headers.push_back({name, *entry.own});
     return headers;
 }
 

@@ -35,9 +35,11 @@ class Includes {
 
   private:
     struct Entry {
-        std::string text;
-        bool is_own = false;
+        std::optional<std::string> own;  // else it is the prelude's, which is part of the library
+        std::string_view prelude;
         std::vector<std::string> includes;
+
+        std::string_view text() const { return own ? *own : prelude; }
     };
 
     std::vector<std::string> roots_;

@@ -39,10 +39,6 @@ std::optional<float> read_float(std::string_view text, std::size_t& length) {
     return value;
 }
 
-bool is_identifier_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_identifier_part(char c) { return is_identifier_start(c) || is_digit(c); }
-
 Lexer::Lexer(std::string_view line, std::size_t begin, const std::string& file, int line_number)
     : line_(line), file_(file), line_number_(line_number), position_(begin) {
     read();

@@ -76,8 +76,10 @@ class Lexer {
 /// 0 when there is none. nullopt also for one that is too large for a float, or too small and not 0.
 std::optional<float> read_float(std::string_view text, std::size_t& length);
 
-bool is_identifier_start(char c);
-bool is_identifier_part(char c);
-bool is_digit(char c);
+constexpr bool is_identifier_start(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_identifier_part(char c) { return is_identifier_start(c) || is_digit(c); }
 
 }  // namespace kiln

@@ -179,6 +179,8 @@ std::optional<Signature> find_kernel(std::string_view text, std::string_view nam
     bool statement_is_extern_c = false;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         const std::string_view token = tokens[i].text;
+        // Most tokens are none of those that matter here.
+        if (std::string_view("e{};_").find(token.front()) == std::string_view::npos) continue;
         if (token == "extern" && i + 1 < tokens.size() && tokens[i + 1].text == "\"C\"")
             statement_is_extern_c = true;
         if (token == "{") braces.push_back(statement_is_extern_c && tokens[i - 1].text == "\"C\"");
