@@ -76,10 +76,7 @@ LocalLocks::LocalLocks(const fs::path& cache, Trust trust, const std::vector<fs:
         directory_ = place / folder;
         const std::string reason =
             is_safe_place(place) ? make_directory() : place.string() + " is no directory for temporary files";
-        if (reason.empty()) {
-            sweep();
-            return;
-        }
+        if (reason.empty()) return;
         reasons += (reasons.empty() ? "" : "; ") + reason;
     }
     note_problem(std::move(reasons));
@@ -149,6 +146,8 @@ std::optional<FileLock> LocalLocks::try_acquire(const std::string& name) {
                 note_problem(std::move(reason));
                 return std::nullopt;
             }
+            // Not before: who finds everything in the cache needs no lock, and shall start fast.
+            if (!swept_.exchange(true)) sweep();
             try {
                 auto lock = FileLock::try_acquire(file(name), trust_.group);
                 note_problem({});

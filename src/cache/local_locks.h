@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -48,6 +49,7 @@ class LocalLocks {
     gid_t group_;  ///< of the cache directory
     std::filesystem::path directory_;
     std::string prefix_;  ///< of names: a digest of the cache directory
+    std::atomic<bool> swept_{false};
     mutable std::mutex mutex_;
     std::string problem_;
 };

@@ -191,7 +191,9 @@ TEST_F(LockDirectory, WhatKilledHoldersLeftGoesAfterADay) {
         const std::array<timespec, 2> times = {time, time};
         ASSERT_EQ(::utimensat(AT_FDCWD, some.file(name).c_str(), times.data(), 0), 0);
     }
-    locks();
+    LocalLocks next = locks();
+    EXPECT_TRUE(fs::exists(some.file("old"))) << "who asks for no lock shall not wait for this";
+    next.try_acquire("new");
     EXPECT_FALSE(fs::exists(some.file("old")));
     EXPECT_TRUE(fs::exists(some.file("young")));
     EXPECT_TRUE(fs::exists(some.file("held")));
