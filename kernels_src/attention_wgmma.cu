@@ -312,6 +312,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
                 for (int i = 0; i < HEAD / 2; ++i) out.values[i] *= rescale[i % 4 / 2];
                 kiln::wgmma_pack<T>(weights, scores);
             }
+            if (PERSISTENT) __syncwarp();  // all lanes know the tile's number
             release(shared.q_empty);
             kiln::barrier_wait(&shared.v.full[turn_v.stage], turn_v.parity);
             kiln::wgmma_fence();

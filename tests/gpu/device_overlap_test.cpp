@@ -141,13 +141,13 @@ constexpr const char* kLate = R"(// late: a = small integers, after a while
 //@ block  128
 //@ grid   ceil_div(n, 128)
 #include "kiln/launch.h"
-extern "C" __global__ void late(int n, half* a) {
+extern "C" __global__ void late(int n, kiln::half* a) {
     kiln::wait_for_previous_grid();
     kiln::let_next_grid_start();
     const long long start = clock64();
     while (clock64() - start < 200000) {}
     const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
-    if (i < n) a[i] = half(float(i % 7 - 3));
+    if (i < n) a[i] = kiln::half(float(i % 7 - 3));
 }
 )";
 using LateFn = void(int n, half* a);
