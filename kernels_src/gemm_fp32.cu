@@ -1,16 +1,16 @@
-// gemm_fp32: C = A * B in FP32, made so that fused multiply-adds take nearly every issue slot
+// gemm_fp32: C = A * B in FP32, made so that fused multiply-adds take most issue slots
 //
 // A is m x k, B is k x n, C is m x n, all row-major. A block computes BM x BN results out of STAGES tiles that
 // cp.async brings to shared memory; a warp 8 TM x 4 TN of them, 8 x 4 threads with TM rows and TN columns each.
-// Neighbouring lanes share a row of A, and lanes two apart columns of B: each is then what lets shared memory
-// serve half a warp's 16-byte reads at once.
+// Neighbouring lanes share a row of A, and lanes two apart columns of B; with either, shared memory serves the 16-byte
+// reads of half a warp at once, and not of a quarter.
 // A thread's operands of the next step are read while it multiplies: B's row into a second set of registers,
 // A's next four steps of a row as soon as the last of the present four is used. What limits a multiply-add is
 // the reading of its registers: a register file has two banks, and two operands out of one take a cycle more. So
 // the order of a step's products lets each share one operand with the one before it, and results are stored in
-// a way that keeps them out of the bank of their operand from B. OPT = 1 makes ptxas keep that order; by its own
-// it makes every fourth product wait.
-// Where rows start at multiples of 16 bytes copies take 16 bytes, else 4: every m, n and k runs at speed.
+// a way that keeps them out of the bank of their operand from B. OPT = 1 makes ptxas keep that order; else it makes
+// three of ten products wait.
+// Where rows start at multiples of 16 bytes copies take 16 bytes, else 4, and every m, n and k runs well.
 // With SPLIT > 1 that many blocks share a tile of C, each for a part of k; the last to end adds their results
 // in the order of k. This fills the device when C is small.
 // SPDX-License-Identifier: Apache-2.0

@@ -23,7 +23,7 @@ struct Header {
     std::string text;
 };
 
-/// What ptxas does where nothing else is asked for.
+/// The optimization level of ptxas where a template has no `opt_level` line.
 inline constexpr int kUsualOptLevel = 3;
 
 /// A specialised template: everything a compiler is given except options.
@@ -32,7 +32,7 @@ struct Source {
     std::string entry;               ///< the extern "C" name of the kernel
     std::string text;                ///< typed constants, #line, then the template's bytes untouched
     std::vector<Header> headers;     ///< every header it may include, in a fixed order
-    int opt_level = kUsualOptLevel;  ///< how hard ptxas optimizes, 0 to 3; other backends have no such thing
+    int opt_level = kUsualOptLevel;  ///< of ptxas, 0 to 3; PTX that a driver compiles, and other backends, have none
 };
 
 /// The identity of a build: `text` is the canonical list of ingredients, `digest` the BLAKE2b-256 of

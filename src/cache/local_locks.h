@@ -34,7 +34,8 @@ class LocalLocks {
     std::filesystem::path directory() const { return directory_; }
 
     /// The lock of that name (letters, digits, dots), tried once. nullopt when somebody holds it, or when
-    /// there are no locks (problem() then says why).
+    /// there are no locks (problem() then says why). The first call also removes what killed holders left in the
+    /// directory more than a day ago.
     std::optional<FileLock> try_acquire(const std::string& name);
 
     /// The file of a lock.

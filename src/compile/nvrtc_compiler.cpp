@@ -238,7 +238,9 @@ CompileResponse Nvrtc::run(const Source& source, const Plan& plan, const Facts& 
     request.wanted = plan.to_ptx ? Wanted::ptx : Wanted::binary;
     request.arch = plan.arch;
     request.options = options({Backend::cuda, plan.arch, {}}, source);
-    if (plan.to_ptx) request.options.pop_back();  // no ptxas runs
+    if (plan.to_ptx)  // no ptxas runs
+        std::erase_if(request.options,
+                      [](const std::string& one) { return one.starts_with("--ptxas-options"); });
     request.source = source;
     auto response = ask(isolation, std::move(request),
                         facts.product + " compiling " + source.file_name + " for " + plan.arch);

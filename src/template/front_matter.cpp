@@ -274,7 +274,11 @@ class FrontMatterParser {
     void parse_opt_level() {
         Directive* const line = single("opt_level");
         if (!line) return;
+        const Token first = line->lexer.peek();
         result_.opt_level = parse_number(line->lexer);
+        if (result_.opt_level->kind() == ExpressionKind::truth)
+            line->lexer.fail(
+                first, "the level must be a number; " + result_.opt_level->text() + " is true or false");
         line->lexer.expect_end("the level");
     }
 

@@ -118,22 +118,32 @@ TEST_F(LibraryOnGpu, TransposeTiled) {
     std::vector<Sizes> problems;
     for (const int rows : {72, 360, 71, 1499})
         for (const int cols : {120, 1064, 121, 1}) problems.push_back({{"rows", rows}, {"cols", cols}});
-    expect_right("transpose_tiled",
-                 {{},
-                  {{"T", "half"}, {"VEC", 8}},
-                  {{"T", "half"}, {"VEC", 8}, {"PAIRS", false}},
-                  {{"T", "bfloat16"}, {"VEC", 2}, {"PAD", 2}, {"SWIZZLE", false}},
-                  {{"T", "half"}, {"VEC", 4}, {"TILE", 32}, {"THREADS", 64}, {"GROUP", 8}},
-                  {{"T", "half"},
-                   {"VEC", 8},
-                   {"TILE", 128},
-                   {"THREADS", 512},
-                   {"PAD", 2},
-                   {"SWIZZLE", false},
-                   {"GROUP", 32}},
-                  {{"VEC", 4}, {"PAD", 1}, {"SWIZZLE", false}, {"TILE", 32}, {"GROUP", 8}},
-                  {{"T", "double"}, {"VEC", 2}}},
-                 problems);
+    expect_right(
+        "transpose_tiled",
+        {{},
+         {{"T", "half"}, {"VEC", 8}},
+         {{"T", "half"}, {"VEC", 8}, {"PAIRS", false}},
+         {{"T", "bfloat16"}, {"VEC", 2}, {"PAD", 2}, {"SWIZZLE", false}},
+         {{"T", "half"}, {"VEC", 4}, {"TILE", 32}, {"THREADS", 64}, {"GROUP", 8}},
+         {{"T", "half"},
+          {"VEC", 8},
+          {"TILE", 128},
+          {"THREADS", 512},
+          {"PAD", 2},
+          {"SWIZZLE", false},
+          {"GROUP", 32}},
+         {{"T", "half"},
+          {"VEC", 8},
+          {"TILE", 128},
+          {"THREADS", 512},
+          {"PAD", 1},
+          {"SWIZZLE", false},
+          {"GROUP", 128}},
+         {{"VEC", 4}, {"PAD", 1}, {"SWIZZLE", false}, {"TILE", 32}, {"GROUP", 8}},
+         {{"VEC", 4}, {"PAD", 1}, {"SWIZZLE", false}, {"TILE", 128}, {"THREADS", 1024}, {"GROUP", 128}},
+         {{"T", "double"}, {"VEC", 2}},
+         {{"T", "double"}, {"VEC", 2}, {"TILE", 128}}},
+        problems);
 }
 
 // Rows whose lengths vectors divide, from addresses that they do not.

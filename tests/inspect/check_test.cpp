@@ -65,11 +65,11 @@ TEST_F(Check, ARemovedBarrier) {
     const std::set<int> found = {race.place.line, race.other.line};
     EXPECT_EQ(found.count(line_of(text, "values[v] = tile[place(")), 1U) << texts(recording);
     EXPECT_NE(race.thread, race.other_thread);
-    EXPECT_EQ(race.variable, "tile");
+    EXPECT_EQ(race.variable, "dynamic shared memory");
 }
 
 TEST_F(Check, AnOffByOneInATile) {
-    const std::string text = changed("transpose_tiled", "alignas(16) __shared__ T tile[TILE * kPitch];",
+    const std::string text = changed("transpose_tiled", "T* const tile = kiln::dynamic_shared<T>();",
                                      "alignas(16) __shared__ T tile[TILE * kPitch - 1];");
     const Values values = {{"T", "float"}, {"TILE", 32}, {"VEC", 1}, {"SWIZZLE", false}, {"PAD", 0}};
     const Recording recording = check_text("transpose_tiled", text, values);
@@ -82,6 +82,18 @@ TEST_F(Check, AnOffByOneInATile) {
     const std::set<int> lines = {line_of(text, "kiln::store(tile + place("),
                                  line_of(text, "values[v] = tile[place(")};
     EXPECT_EQ(lines.count(beyond.place.line), 1U) << texts(recording);
+}
+
+TEST_F(Check, AnOffByOneInDynamicSharedMemory) {
+    const std::string text = changed("transpose_tiled", "//@ shared  TILE * (TILE + PAD) * sizeof(T)",
+                                     "//@ shared  TILE * (TILE + PAD) * sizeof(T) - sizeof(T)");
+    const Values values = {{"T", "float"}, {"TILE", 32}, {"VEC", 1}, {"SWIZZLE", false}, {"PAD", 0}};
+    const Recording recording = check_text("transpose_tiled", text, values);
+    ASSERT_FALSE(recording.problems.empty());
+    const AccessProblem& beyond = recording.problems.front();
+    EXPECT_EQ(beyond.kind, ProblemKind::out_of_bounds) << texts(recording);
+    EXPECT_EQ(beyond.variable, "dynamic shared memory");
+    EXPECT_EQ(beyond.offset, (32 * 32 - 1) * 4);
 }
 
 // A pitch of 33 halves leaves the odd rows at addresses that are no multiples of 4 bytes.

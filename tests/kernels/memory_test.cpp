@@ -36,6 +36,8 @@ TEST(TransposeTiled, IsRightWithVectorsOnEitherSide) {
           Values{{"T", "half"}, {"VEC", 4}, {"TILE", 32}, {"THREADS", 64}},
           Values{{"T", "half"}, {"VEC", 8}, {"TILE", 128}, {"PAD", 1}, {"SWIZZLE", false}},
           Values{{"T", "float"}, {"VEC", 4}, {"PAD", 4}, {"SWIZZLE", false}},
+          Values{
+              {"VEC", 4}, {"PAD", 1}, {"SWIZZLE", false}, {"TILE", 128}, {"THREADS", 1024}, {"GROUP", 128}},
           Values{{"T", "double"}, {"VEC", 2}}}) {
         const Variant variant = of.variant(values);
         for (const int rows : {72, 120, 71})

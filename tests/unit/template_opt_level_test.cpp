@@ -36,6 +36,8 @@ TEST(TemplateOptLevel, IsOneThatThereIs) {
 }
 
 TEST(TemplateOptLevel, IsANumberAndThereIsOne) {
+    expect_template_error(template_text("//@ opt_level 1 > 0\n"), 2, 15,
+                          "must be a number; 1 > 0 is true or false");
     expect_template_error(template_text("//@ opt_level 1, 2\n"), 2, 16, "the level");
     expect_template_error(template_text("//@ opt_level 1\n//@ opt_level 1\n"), 3, 5,
                           "a second opt_level line");
