@@ -57,7 +57,7 @@ std::vector<std::string> included_names(std::string_view text) {
         const std::size_t before = text.substr(0, at).find_last_not_of(" \t");
         const std::size_t end = std::min(text.find('\n', at), text.size());
         std::string_view line = text.substr(at + 1, end - at - 1);
-        at = at + 1;
+        ++at;
         if (before != std::string_view::npos && text[before] != '\n') continue;
         take_blanks(line);
         if (!line.starts_with("include")) continue;

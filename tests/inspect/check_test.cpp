@@ -31,6 +31,21 @@ class Check : public Analyzing {
     Recording check_text(const std::string& name, const std::string& text, const Values& values = {}) {
         return check(target().parse(text, name + ".cu").variant(values));
     }
+    /// Of a transpose whose tile is an element too small: what is told first.
+    void expect_beyond(const std::string& text, const std::string& variable) {
+        constexpr std::size_t kBytes = (32 * 32 - 1) * 4;
+        const Values values = {{"T", "float"}, {"TILE", 32}, {"VEC", 1}, {"SWIZZLE", false}, {"PAD", 0}};
+        const Recording recording = check_text("transpose_tiled", text, values);
+        ASSERT_FALSE(recording.problems.empty());
+        const AccessProblem& beyond = recording.problems.front();
+        EXPECT_EQ(beyond.kind, ProblemKind::out_of_bounds) << texts(recording);
+        EXPECT_EQ(beyond.variable, variable);
+        EXPECT_EQ(beyond.offset, kBytes);
+        EXPECT_EQ(beyond.variable_bytes, kBytes);
+        const std::set<int> lines = {line_of(text, "kiln::store(tile + place("),
+                                     line_of(text, "values[v] = tile[place(")};
+        EXPECT_EQ(lines.count(beyond.place.line), 1U) << texts(recording);
+    }
     static std::string texts(const Recording& recording) {
         std::string all;
         for (const AccessProblem& problem : recording.problems)
@@ -71,29 +86,13 @@ TEST_F(Check, ARemovedBarrier) {
 TEST_F(Check, AnOffByOneInATile) {
     const std::string text = changed("transpose_tiled", "T* const tile = kiln::dynamic_shared<T>();",
                                      "alignas(16) __shared__ T tile[TILE * kPitch - 1];");
-    const Values values = {{"T", "float"}, {"TILE", 32}, {"VEC", 1}, {"SWIZZLE", false}, {"PAD", 0}};
-    const Recording recording = check_text("transpose_tiled", text, values);
-    ASSERT_FALSE(recording.problems.empty());
-    const AccessProblem& beyond = recording.problems.front();
-    EXPECT_EQ(beyond.kind, ProblemKind::out_of_bounds) << texts(recording);
-    EXPECT_EQ(beyond.variable, "tile");
-    EXPECT_EQ(beyond.offset, (32 * 32 - 1) * 4);
-    EXPECT_EQ(beyond.variable_bytes, (32U * 32 - 1) * 4);
-    const std::set<int> lines = {line_of(text, "kiln::store(tile + place("),
-                                 line_of(text, "values[v] = tile[place(")};
-    EXPECT_EQ(lines.count(beyond.place.line), 1U) << texts(recording);
+    expect_beyond(text, "tile");
 }
 
 TEST_F(Check, AnOffByOneInDynamicSharedMemory) {
     const std::string text = changed("transpose_tiled", "//@ shared  TILE * (TILE + PAD) * sizeof(T)",
                                      "//@ shared  TILE * (TILE + PAD) * sizeof(T) - sizeof(T)");
-    const Values values = {{"T", "float"}, {"TILE", 32}, {"VEC", 1}, {"SWIZZLE", false}, {"PAD", 0}};
-    const Recording recording = check_text("transpose_tiled", text, values);
-    ASSERT_FALSE(recording.problems.empty());
-    const AccessProblem& beyond = recording.problems.front();
-    EXPECT_EQ(beyond.kind, ProblemKind::out_of_bounds) << texts(recording);
-    EXPECT_EQ(beyond.variable, "dynamic shared memory");
-    EXPECT_EQ(beyond.offset, (32 * 32 - 1) * 4);
+    expect_beyond(text, "dynamic shared memory");
 }
 
 // A pitch of 33 halves leaves the odd rows at addresses that are no multiples of 4 bytes.
