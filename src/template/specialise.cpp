@@ -3,8 +3,8 @@
 // The prologue is the same for every backend: what differs lies in the prelude.
 #include "template/specialise.h"
 
-#include <charconv>
-#include <cmath>
+#include <bit>
+#include <cstdint>
 #include <limits>
 
 #include "template/element_type.h"
@@ -22,12 +22,18 @@ std::string integer_constant(const std::string& name, std::int64_t value) {
     return type + std::to_string(value);
 }
 
-/// Exactly, in hexadecimal: "0x1.8p-1f".
+/// Exactly, in hexadecimal: "0x1.8p-1f". Written out of the bits, since what printf and to_chars give for a denormal
+/// differs from one C library to the next, and this text is part of the key.
 std::string float_literal(float value) {
-    char digits[32];
-    const auto end =
-        std::to_chars(std::begin(digits), std::end(digits), std::abs(value), std::chars_format::hex).ptr;
-    return std::string(value < 0 ? "-0x" : "0x").append(digits, end) + "f";
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const int exponent = static_cast<int>(bits >> 23 & 0xff);
+    std::uint32_t fraction = (bits & 0x7fffff) << 1;  // six hexadecimal digits behind the point
+    std::string text = bits >> 31 ? "-0x" : "0x";
+    text += exponent == 0 ? '0' : '1';
+    if (fraction != 0) text += '.';
+    for (; fraction != 0; fraction = fraction << 4 & 0xffffff) text += "0123456789abcdef"[fraction >> 20];
+    const int power = exponent != 0 ? exponent - 127 : (bits & 0x7fffff) != 0 ? -126 : 0;
+    return text + 'p' + (power < 0 ? "" : "+") + std::to_string(power) + 'f';
 }
 
 std::string declaration(const Parameter& parameter, std::int64_t code) {

@@ -158,6 +158,15 @@ TEST(FloatParameter, ConstantsAreExact) {
     EXPECT_EQ(text(0.75f), "constexpr float ALPHA = 0x1.8p-1f");
     EXPECT_EQ(text(-1), "constexpr float ALPHA = -0x1p+0f");
     EXPECT_EQ(text(0), "constexpr float ALPHA = 0x0p+0f");
+    EXPECT_EQ(text(1), "constexpr float ALPHA = 0x1p+0f");
+    EXPECT_EQ(text(0.1f), "constexpr float ALPHA = 0x1.99999ap-4f");
+    EXPECT_EQ(text(std::numeric_limits<float>::max()), "constexpr float ALPHA = 0x1.fffffep+127f");
+    EXPECT_EQ(text(std::numeric_limits<float>::min()), "constexpr float ALPHA = 0x1p-126f");
+    // C libraries do not agree on these.
+    EXPECT_EQ(text(std::numeric_limits<float>::denorm_min()), "constexpr float ALPHA = 0x0.000002p-126f");
+    EXPECT_EQ(text(-1e-40f), "constexpr float ALPHA = -0x0.022d84p-126f");
+    EXPECT_EQ(text(std::nextafter(std::numeric_limits<float>::min(), 0.0f)),
+              "constexpr float ALPHA = 0x0.fffffep-126f");
     for (const float value : {0.1f, 1e-45f, 3.4028235e38f, 1 / 3.0f, 1.17549421e-38f}) {
         std::string literal = text(value);
         literal = literal.substr(literal.find("0x"));
