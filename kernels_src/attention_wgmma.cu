@@ -262,7 +262,9 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
     while (true) {
         kiln::barrier_wait(shared.q_full, parity_q);
         parity_q ^= 1u;
-        const unsigned number = *shared.number;
+        // The lane that reads the tile's number is the one that arrives on q_empty, so that its own program order
+        // puts the read before the next write.
+        const unsigned number = __shfl_sync(0xffffffffu, lane == 0 ? *shared.number : 0u, 0);
         if (number >= count) break;
         work.take(number);
         // This thread's rows are first_row and 8 further.
@@ -312,7 +314,6 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
                 for (int i = 0; i < HEAD / 2; ++i) out.values[i] *= rescale[i % 4 / 2];
                 kiln::wgmma_pack<T>(weights, scores);
             }
-            if (PERSISTENT) __syncwarp();  // all lanes know the tile's number
             release(shared.q_empty);
             kiln::barrier_wait(&shared.v.full[turn_v.stage], turn_v.parity);
             kiln::wgmma_fence();
@@ -321,7 +322,6 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
             release(&shared.v.empty[turn_v.stage]);
             turn_v.advance();
         } else {
-            __syncwarp();  // all lanes know the tile's number
             release(shared.q_empty);
         }
 
