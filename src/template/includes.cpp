@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A scan of #include lines, without a preprocessor: one in a comment or a dead branch counts too, which
-// costs a header too many and never one too few.
+// The closure of #include lines, without a preprocessor: one in a dead branch counts too, which costs a header
+// too many and never one too few.
 #include "template/includes.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <set>
 
 #include "template/embedded.h"
+#include "template/include_check.h"
 
 namespace kiln {
 namespace {
@@ -30,11 +31,6 @@ constexpr BackendHeader kBackendHeaders[] = {
 bool is_meant_for(std::string_view name, Backend backend) {
     const auto found = std::ranges::find(kBackendHeaders, name, &BackendHeader::name);
     return found == std::end(kBackendHeaders) || found->backend == backend;
-}
-
-/// Whether the name stays below the directory that it is relative to.
-bool stays_inside(const std::filesystem::path& name) {
-    return name.is_relative() && std::ranges::find(name, "..") == name.end();
 }
 
 std::optional<std::string_view> prelude_text(std::string_view name) {
@@ -70,20 +66,23 @@ std::vector<std::string> included_names(std::string_view text) {
     return names;
 }
 
-Includes::Includes(std::string_view text, const HeaderFinder& find) : roots_(included_names(text)) {
+Includes::Includes(std::string_view text, const std::string& file, const HeaderFinder& find)
+    : roots_(checked_includes(text, file)) {
+    const auto directory = std::filesystem::path(file).parent_path();
     roots_.emplace_back(kDeviceHeader);
     std::vector<std::string> pending = roots_;
     while (!pending.empty()) {
         const std::string name = std::move(pending.back());
         pending.pop_back();
-        if (!stays_inside(name) || entries_.contains(name)) continue;
+        if (entries_.contains(name)) continue;
         Entry entry{find(name), {}, {}};
         if (!entry.own) {
             const std::optional<std::string_view> prelude = prelude_text(name);
             if (!prelude) continue;
             entry.prelude = *prelude;
         }
-        entry.includes = included_names(entry.text());
+        entry.includes = entry.own ? checked_includes(*entry.own, (directory / name).string())
+                                   : included_names(entry.prelude);
         pending.insert(pending.end(), entry.includes.begin(), entry.includes.end());
         entries_.emplace(name, std::move(entry));
     }

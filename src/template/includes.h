@@ -24,9 +24,9 @@ class Includes {
   public:
     Includes() = default;
     /// Everything that `text` includes, transitively, and the prelude's kiln/device.h. A name is sought
-    /// by `find` first, then in the prelude; what neither has is left to the compiler, and so is a name
-    /// that leaves its directory.
-    Includes(std::string_view text, const HeaderFinder& find);
+    /// by `find` first, then in the prelude; what neither has is left to the compiler. `file` is the text's name
+    /// in messages. Throws TemplateError for names that lead past all of that (template/include_check.h).
+    Includes(std::string_view text, const std::string& file, const HeaderFinder& find);
 
     /// The headers for one backend, ordered by name.
     std::vector<Header> headers(Backend backend) const;
@@ -46,7 +46,8 @@ class Includes {
     std::map<std::string, Entry, std::less<>> entries_;
 };
 
-/// The names in the #include "..." lines of a text, in their order.
+/// The names in the #include "..." lines of a text of the prelude, in their order: a quick scan for lines that
+/// begin so.
 std::vector<std::string> included_names(std::string_view text);
 
 }  // namespace kiln

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostTried = 1000;       ///< values of one range
 constexpr std::size_t kMostShown = 8;          ///< values of one parameter
-constexpr std::uint64_t kMostSteps = 300'000;  ///< of the search: a few tens of milliseconds
+constexpr std::uint64_t kMostSearchSteps = 300'000;  ///< of the search: a few tens of milliseconds
 
 std::uint64_t distance(std::int64_t a, std::int64_t b) {
     return a < b ? static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a)
@@ -70,7 +70,7 @@ class NearestSearch {
 
     bool run() {
         if (!rules_.hold_at(0, codes_)) return false;
-        for (std::size_t changes = 2; changes <= codes_.size() && steps_ < kMostSteps; ++changes)
+        for (std::size_t changes = 2; changes <= codes_.size() && steps_ < kMostSearchSteps; ++changes)
             if (descend(0, changes)) return true;
         return false;
     }
@@ -87,13 +87,13 @@ class NearestSearch {
         for (std::int64_t code : others_[level]) {
             codes_[level] = code;
             if (attempt(level, changes - 1)) return true;
-            if (steps_ >= kMostSteps) return false;
+            if (steps_ >= kMostSearchSteps) return false;
         }
         return false;
     }
 
     bool attempt(std::size_t level, std::size_t changes) {
-        return ++steps_ < kMostSteps && rules_.hold_at(level + 1, codes_) && descend(level + 1, changes);
+        return ++steps_ < kMostSearchSteps && rules_.hold_at(level + 1, codes_) && descend(level + 1, changes);
     }
 
     const RuleSet& rules_;

@@ -80,7 +80,7 @@ TemplateContent::TemplateContent(std::string text_bytes, std::string file_in_mes
       file(std::move(file_in_messages)),
       file_name(std::filesystem::path(file).filename().string()),
       front_matter(parse_front_matter(text, file)),
-      includes(text, find_header),
+      includes(text, file, find_header),
       identity(identity_of(*this)),
       identity_hash(std::hash<std::string>()(identity)) {
     for (const Rule& rule : front_matter.rules) constraints.push_back(rule.constraint);

@@ -72,7 +72,7 @@ TEST(Includes, HeadersOfAnotherBackendStayOut) {
         if (name == "kiln/device_host.h") return "#include \"kiln/host_abi.h\"\n#include \"math.h\"\n";
         return "";
     };
-    const Includes includes("", find);
+    const Includes includes("", "k.cu", find);
     EXPECT_EQ(names(includes.headers(Backend::cuda)), (Strings{"kiln/device.h", "kiln/device_cuda.h"}));
     EXPECT_EQ(names(includes.headers(Backend::hip)), (Strings{"kiln/device.h", "kiln/device_hip.h"}));
     EXPECT_EQ(names(includes.headers(Backend::host)),
@@ -83,12 +83,10 @@ TEST(Includes, DirectoryOfALoadedTemplate) {
     const TemporaryDirectory directory;
     const auto root = directory.path() / "root";
     std::filesystem::create_directories(root / "sub");
-    write_text(directory.path() / "secret.h", "int secret;\n");
-    write_text(root / "own.h", "#include \"sub/deep.h\"\n#include \"../secret.h\"\n");
-    write_text(root / "sub" / "deep.h", "#include \"own.h\"\n#include \"sub/../../secret.h\"\n");
+    write_text(root / "own.h", "#include \"sub/deep.h\"\n");
+    write_text(root / "sub" / "deep.h", "#include \"own.h\"\n");
     write_text(root / "unused.h", "");
-    write_text(root / "k.cu", "#include \"own.h\"\n#include \"" + (directory.path() / "secret.h").string() +
-                                  "\"\n" + template_text(""));
+    write_text(root / "k.cu", "#include \"own.h\"\n" + template_text(""));
     EXPECT_EQ(own_names(Template::load(root / "k.cu").variant()), (Strings{"own.h", "sub/deep.h"}));
     const auto before = std::filesystem::current_path();
     std::filesystem::current_path(root);
@@ -96,9 +94,74 @@ TEST(Includes, DirectoryOfALoadedTemplate) {
     std::filesystem::current_path(before);
 }
 
-TEST(Includes, AGivenHeaderMustNotEscapeEither) {
-    const std::string text = "#include \"../x.h\"\n#include \"/x.h\"\n" + template_text("");
-    EXPECT_EQ(own_names(Template::parse(text, "k.cu", {{"../x.h", ""}, {"/x.h", ""}}).variant()), Strings{});
+// What parsing the lines, and the template behind them, says.
+std::string error_of(const std::string& lines, std::vector<Header> headers = {}) {
+    try {
+        (void)Template::parse(lines + template_text(""), "dir/k.cu", std::move(headers));
+    } catch (const TemplateError& error) {
+        return error.what();
+    }
+    return {};
+}
+
+TEST(Includes, NamesThatLeaveTheDirectoryAreRejectedWithTheirLine) {
+    for (const std::string name :
+         {"\"/etc/x.h\"", "\"../x.h\"", "\"sub/../x.h\"", "</etc/x.h>", "<../x.h>", "\"kiln/../../x.h\""}) {
+        SCOPED_TRACE(name);
+        for (const std::string directive : {"#include ", "  #  include", "%:include ", "#inc\\\nlude ",
+                                            "#include \\  \n ", "#/* x */include/**/", "/* x */ #include ",
+                                            "#include_next ", "#import ", "#embed ", "#if 0\n#include "}) {
+            const std::string message = error_of("int a;\n" + directive + name + "\n");
+            EXPECT_THAT(message, testing::HasSubstr("not part of the build's key")) << directive;
+            EXPECT_THAT(message,
+                        testing::StartsWith(directive.starts_with("#if") ? "dir/k.cu:3:" : "dir/k.cu:2:"))
+                << directive;
+        }
+        for (const std::string question :
+             {"#if __has_include(", "#if defined(X) && __has_inc\\\nlude ( ", "#elif __has_include_next(",
+              "#if __has_embed(", "#define HAS __has_include("})
+            EXPECT_THAT(error_of(question + name + ")\n"), testing::StartsWith("dir/k.cu:1:")) << question;
+    }
+    // Also where the header itself was given.
+    EXPECT_THAT(error_of("#include \"../x.h\"\n", {{"../x.h", ""}}), testing::StartsWith("dir/k.cu:1:1: "));
+}
+
+TEST(Includes, ANameFromAMacroIsRejected) {
+    for (const std::string line :
+         {"#include FILE", "#include STR(x.h)", "%:include FILE", "#if __has_include(FILE)",
+          "#define HAS(x) __has_include(x)", "#embed FILE"})
+        EXPECT_THAT(error_of(line + "\n"),
+                    testing::AllOf(testing::StartsWith("dir/k.cu:1:"), testing::HasSubstr("from a macro")))
+            << line;
+}
+
+TEST(Includes, FilesOfTheAssemblerAreRejected) {
+    EXPECT_THAT(error_of("asm(\".incbin \\\"/etc/passwd\\\"\");\n"), testing::StartsWith("dir/k.cu:1:5: "));
+    EXPECT_THAT(error_of("\nasm(R\"(.include \"x.s\")\");\n"), testing::StartsWith("dir/k.cu:2:5: "));
+}
+
+TEST(Includes, AnIncludedFileIsHeldToTheSame) {
+    EXPECT_THAT(error_of("#include \"a.h\"\n",
+                         {{"a.h", "#include \"s/b.h\"\n"}, {"s/b.h", "\n#include \"../c.h\"\n"}}),
+                testing::StartsWith("dir/s/b.h:2:1: #include \"../c.h\": the name leads out of"));
+}
+
+TEST(Includes, WhatOnlyLooksLikeSuchALineIsNone) {
+    EXPECT_EQ(
+        error_of("// #include \"/etc/x.h\"\n/*\n#include \"/etc/x.h\"\n*/\n// joined \\\n#include \"/x.h\"\n"
+                 "constexpr const char* a = \"\\\"\\\n#include \\\"/x.h\\\"\";\n"
+                 "constexpr const char* b = R\"x(\n#include \"/x.h\"\n)\" )x\";\n"
+                 "constexpr int c = 1'000; constexpr char d = '\"';\n#define S(x) #x\n"
+                 "#ifdef __has_include\n#if __has_include(<y.h>) && defined(__has_embed)\n#endif\n#endif\n"
+                 "#if 0\ndon't\n#endif\n#error_include X\n"),
+        "");
+}
+
+TEST(Includes, IncludesAreFoundHoweverTheyAreWritten) {
+    const std::string text =
+        "#inc\\\nlude \"a.h\"\n/* x */ %: include/* */\"b.h\"\n// #include \"c.h\"\n" + template_text("");
+    const Variant variant = Template::parse(text, "k.cu", {{"a.h", ""}, {"b.h", ""}, {"c.h", ""}}).variant();
+    EXPECT_EQ(own_names(variant), (Strings{"a.h", "b.h"}));
 }
 
 TEST(Includes, AUsersHeaderWinsOverThePrelude) {

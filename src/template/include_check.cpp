@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One pass over the text: a reader that joins lines, and above it the few kinds of tokens that matter here.
+#include "template/include_check.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+constexpr auto kFileDirectives =
+    std::to_array<std::string_view>({"include", "include_next", "import", "embed"});
+constexpr auto kFileQuestions =
+    std::to_array<std::string_view>({"__has_include", "__has_include_next", "__has_embed"});
+constexpr auto kRawPrefixes = std::to_array<std::string_view>({"R", "LR", "uR", "UR", "u8R"});
+constexpr auto kAssemblerFiles = std::to_array<std::string_view>({".incbin", ".include"});
+
+template <std::size_t size>
+bool is_one_of(std::string_view word, const std::array<std::string_view, size>& words) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '$' ||
+           (static_cast<unsigned char>(c) & 0x80u) != 0;
+}
+
+class IncludeCheck {
+  public:
+    IncludeCheck(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+    std::vector<std::string> run() {
+        bool line_starts = true;
+        while (at_ < text_.size()) {
+            const std::size_t start = at_;
+            const char c = peek();
+            if (c == '\n') {
+                take();
+                line_starts = true;
+            } else if (is_blank(c) || c == '\0') {
+                take();
+            } else if (take_comment()) {
+            } else if (line_starts && take_hash()) {
+                line_starts = false;
+                directive(start);
+            } else {
+                line_starts = false;
+                token(start, c);
+            }
+        }
+        return std::move(names_);
+    }
+
+  private:
+    // The character behind the lines that end in a backslash; '\0' at the end.
+    char peek() {
+        while (at_ < text_.size() && text_[at_] == '\\') {
+            std::size_t next = at_ + 1;
+            while (next < text_.size() && is_blank(text_[next])) ++next;  // compilers allow blanks there
+            if (next >= text_.size() || text_[next] != '\n') break;
+            at_ = next + 1;
+        }
+        return at_ < text_.size() ? text_[at_] : '\0';
+    }
+    void take() {
+        (void)peek();
+        if (at_ < text_.size()) ++at_;
+    }
+    bool take(std::string_view wanted) {
+        const std::size_t before = at_;
+        for (const char c : wanted) {
+            if (peek() != c || at_ >= text_.size()) {
+                at_ = before;
+                return false;
+            }
+            take();
+        }
+        return true;
+    }
+    bool take_hash() { return take("#") || take("%:"); }
+    bool take_comment() {
+        if (peek() != '/') return false;
+        if (take("//")) {
+            while (at_ < text_.size() && peek() != '\n') take();
+            return true;
+        }
+        if (!take("/*")) return false;
+        while (at_ < text_.size() && !take("*/")) take();
+        return true;
+    }
+    void skip_space() {
+        while (at_ < text_.size() && (is_blank(peek()) || peek() == '/')) {
+            if (is_blank(peek()))
+                take();
+            else if (!take_comment())
+                return;
+        }
+    }
+    std::string word() {
+        std::string result;
+        while (is_word(peek())) {
+            result += peek();
+            take();
+        }
+        return result;
+    }
+    // Up to the closing character, which is taken; nullopt when the line ends before it.
+    std::optional<std::string> enclosed(char close) {
+        std::string result;
+        for (;;) {
+            const char c = peek();
+            if (at_ >= text_.size() || c == '\n') return std::nullopt;
+            take();
+            if (c == close) return result;
+            result += c;
+        }
+    }
+
+    void token(std::size_t start, char c) {
+        if (c == '"') {
+            take();
+            check_string(start, literal('"'));
+        } else if (c == '\'') {
+            take();
+            (void)literal('\'');
+        } else if (is_digit(c)) {
+            while (is_word(peek()) || peek() == '.' || peek() == '\'') take();  // 1'000 holds no character
+        } else if (is_word(c)) {
+            const std::string name = word();
+            if (peek() == '"' && is_one_of(name, kRawPrefixes))
+                raw_string(start);
+            else if (is_one_of(name, kFileQuestions))
+                question(start, name);
+        } else {
+            take();
+        }
+    }
+    // The inside of a string or character, its escapes as they stand.
+    std::string literal(char close) {
+        std::string result;
+        for (;;) {
+            const char c = peek();
+            if (at_ >= text_.size() || c == '\n') return result;
+            take();
+            if (c == close) return result;
+            result += c;
+            if (c == '\\' && peek() != '\n') {
+                result += peek();
+                take();
+            }
+        }
+    }
+    // Lines are not joined in it.
+    void raw_string(std::size_t start) {
+        ++at_;
+        const std::size_t open = std::min(text_.find('(', at_), text_.size());
+        const std::string end = ")" + std::string(text_.substr(at_, open - at_)) + "\"";
+        const std::size_t close = std::min(text_.find(end, open), text_.size());
+        check_string(start, std::string(text_.substr(open, close - open)));
+        at_ = std::min(close + end.size(), text_.size());
+    }
+    void check_string(std::size_t start, const std::string& inside) {
+        for (const std::string_view word : kAssemblerFiles) {
+            if (inside.find(word) != std::string::npos)
+                fail(start, "the assembler's " + std::string(word) +
+                                " reads a file that is not part of the build's key; write its bytes into an "
+                                "array of a header beside the template");
+        }
+    }
+
+    void directive(std::size_t start) {
+        skip_space();
+        const std::string name = word();
+        if (!is_one_of(name, kFileDirectives)) return;
+        skip_space();
+        operand(start, "#" + name + " ");
+    }
+    void question(std::size_t start, const std::string& name) {
+        skip_space();
+        if (!take("(")) return;  // whether the compiler has it
+        skip_space();
+        operand(start, name + "(");
+    }
+    // `before` is what stands before it, for messages.
+    void operand(std::size_t start, const std::string& before) {
+        const char open = peek();
+        const std::string after = before.ends_with('(') ? ")" : "";
+        if (open != '"' && open != '<') {
+            const std::string macro = word();
+            fail(start, before + macro + after +
+                            ": the file's name comes from a macro, so that its content can't be part of the "
+                            "build's key; write the name itself, in quotes");
+        }
+        const char close = open == '<' ? '>' : '"';
+        take();
+        const auto name = enclosed(close);
+        if (!name) return;  // the compiler says what is wrong with that
+        const std::filesystem::path path(*name);
+        const bool climbs = std::find(path.begin(), path.end(), "..") != path.end();
+        if (!path.is_absolute() && !climbs) {
+            if (before == "#include " && open == '"' && !name->empty()) names_.push_back(*name);
+            return;
+        }
+        fail(start, before + open + *name + close + after + ": the name " +
+                        (climbs ? "leads out of the template's directory" : "is absolute") +
+                        ", and such a file is not part of the build's key; put it into the template's "
+                        "directory or below, or pass it as a header, and include it by its name there");
+    }
+    [[noreturn]] void fail(std::size_t offset, const std::string& message) const {
+        const std::string_view before = text_.substr(0, offset);
+        const auto line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
+        const std::size_t line_start = before.rfind('\n') + 1;  // 0 without one
+        throw TemplateError(file_, line, static_cast<int>(offset - line_start) + 1, message);
+    }
+
+    const std::string_view text_;
+    const std::string& file_;
+    std::size_t at_ = 0;
+    std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::vector<std::string> checked_includes(std::string_view text, const std::string& file) {
+    return IncludeCheck(text, file).run();
+}
+
+}  // namespace kiln

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which files a text may reach. A build's key holds the digest of every header that was handed to the compiler in
+// memory; a file that the compiler would open by itself is in no key. So a name must stay below the template's
+// directory and stand in the line itself, where it can be followed.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// The names in the #include "..." lines of a text, in their order. Throws TemplateError, with the line, for a file
+/// that the text names past the key: an absolute name or one with ".." (#include, #include_next, #import, #embed,
+/// __has_include, __has_embed), a name that only a macro gives, and a file that the assembler would read (.incbin,
+/// .include in a string). Reads the text as a preprocessor does: lines joined by a backslash, comments, strings,
+/// digraphs. A dead branch counts too.
+std::vector<std::string> checked_includes(std::string_view text, const std::string& file);
+
+}  // namespace kiln
