@@ -132,7 +132,7 @@ __device__ __forceinline__ void produce(const Shared& shared, Work work, unsigne
         work.take(number);
         kiln::barrier_wait(shared.q_empty, parity_q);
         parity_q ^= 1u;
-        *shared.number = number;
+        if (PERSISTENT) *shared.number = number;
         number = next;
         if (work.tiles_seen == 0) {
             kiln::barrier_arrive(shared.q_full);
@@ -264,7 +264,8 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
         parity_q ^= 1u;
         // The lane that reads the tile's number is the one that arrives on q_empty, so that its own program order
         // puts the read before the next write.
-        const unsigned number = __shfl_sync(0xffffffffu, lane == 0 ? *shared.number : 0u, 0);
+        const unsigned number =
+            PERSISTENT ? __shfl_sync(0xffffffffu, lane == 0 ? *shared.number : 0u, 0) : blockIdx.x;
         if (number >= count) break;
         work.take(number);
         // This thread's rows are first_row and 8 further.
