@@ -26,7 +26,7 @@ bool AccessTotals::equal(const Remembered& old, const RequestList& list) {
     const auto same = [](const Request& a, const Request& b) {
         return a.instruction == b.instruction && a.lanes == b.lanes && a.anchor == b.anchor;
     };
-    return old.disordered == list.disordered && std::ranges::equal(old.requests, list.requests, same) &&
+    return std::ranges::equal(old.requests, list.requests, same) &&
            std::memcmp(old.relative.data(), list.relative.data(),
                        old.relative.size() * sizeof(std::int32_t)) == 0;
 }
@@ -83,7 +83,6 @@ void AccessTotals::remember(const RequestList& list, std::vector<std::pair<std::
     memory.next = (memory.next + 1) % kRemembered;
     place.requests = list.requests;
     place.relative = list.relative;
-    place.disordered = list.disordered;
     place.sound = false;
     for (auto& [site, sums] : before) sums = sites_[site].since(sums);
     place.added = std::move(before);

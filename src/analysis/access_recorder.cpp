@@ -69,7 +69,7 @@ struct AccessRecorder::State final : AccessSink {
     std::vector<AccessCode> codes;
     std::vector<SourcePlace> places;
     std::vector<std::uint32_t> sites;                // in totals
-    std::map<std::uint32_t, std::uint32_t> sources;  // by site: accesses in the source, counted
+    std::map<std::pair<std::uint32_t, int>, std::uint32_t> sources;  // by site and variable, counted
     std::uint32_t source_count = 0;
     Dim3 block;
     bool in_block = false;
@@ -203,9 +203,10 @@ std::uint32_t AccessRecorder::State::new_instruction(const AccessCode& code) {
     if (code.variable != kNoVariable)
         site.variable = regions.variables()[static_cast<std::size_t>(code.variable)].name;
     sites.push_back(totals.site(site));
-    // Without a line each instruction is an access of its own.
+    // Without a line each instruction is an access of its own; and variables may have one name, but not one place.
     const bool known = !site.place.file.empty();
-    const auto source = known ? sources.try_emplace(sites.back(), source_count).first->second : source_count;
+    const std::pair key(sites.back(), code.variable);
+    const auto source = known ? sources.try_emplace(key, source_count).first->second : source_count;
     if (source == source_count) ++source_count;
     codes.push_back(code);
     places.push_back(std::move(site.place));

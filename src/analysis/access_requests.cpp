@@ -49,7 +49,7 @@ void AccessRequests::begin_launch(const Regions& regions) {
     region_ = nullptr;
     codes_.clear();
     sources_.clear();
-    source_count_ = 0;
+    copies_.clear();
     code_table_.assign(256, 0);
     lanes_.clear();
     warps_.clear();
@@ -187,6 +187,7 @@ void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
     Lane& lane = lanes_[thread];
     RequestList& list = *lane.list;
     const unsigned number = thread % warp_size_;
+    const std::uint64_t bit = std::uint64_t{1} << number;
     const bool at_end = lane.next >= list.requests.size();
     const bool is_new = list.executions.size() <= instruction || list.executions[instruction] == 0;
     // In step: with something new at the end, or with a copy of what the first lane executed.
@@ -196,36 +197,61 @@ void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
     if (!lane.in_step) {
         if (lane.executions.size() < codes_.size()) lane.executions.resize(codes_.size(), 0);
         const bool expected = !at_end && list.requests[lane.next].instruction == instruction &&
-                              list.requests[lane.next].execution == lane.executions[instruction];
+                              list.requests[lane.next].execution == lane.executions[instruction] &&
+                              (list.requests[lane.next].lanes & bit) == 0;
         if (!expected) place = find_other(list, lane, number, access.address, instruction);
     }
     if (place >= list.requests.size()) place = append(list, access, region, instruction);
-    if (!lane.in_step) ++lane.executions[list.requests[place].instruction];
-    const std::uint64_t bit = std::uint64_t{1} << number;
+    const std::uint32_t next = std::max(lane.next, place + 1);
     auto relative = static_cast<std::int64_t>(access.address - list.requests[place].anchor);
-    if (!is_near(relative)) {
+    const bool near = is_near(relative);
+    if (!near && lane.in_step) leave_step(lane);
+    if (!lane.in_step) ++lane.executions[list.requests[place].instruction];
+    if (!near) {
         // Too far from the others to be kept beside them; it shares no sector with them either.
         place = append(list, access, region, instruction);
         relative = 0;
     }
+    if (!lane.in_step) {
+        if ((list.disordered & bit) != 0 || place < lane.top) note_order(list, number, place);
+        lane.top = std::max(lane.top, place + 1);
+    }
     list.relative[place * std::size_t{warp_size_} + number] = static_cast<std::int32_t>(relative);
     list.requests[place].lanes |= bit;
-    if (place < lane.next) list.disordered |= bit;
-    lane.next = std::max(lane.next, place + 1);
+    lane.next = next;
+}
+
+// The lane's next access is at `place`, and not behind all of its own before, or they were not in order.
+void AccessRequests::note_order(RequestList& list, unsigned number, std::uint32_t place) {
+    const std::uint64_t bit = std::uint64_t{1} << number;
+    if (list.orders.size() <= number) list.orders.resize(number + 1);
+    std::vector<std::uint32_t>& order = list.orders[number];
+    if ((list.disordered & bit) == 0) {
+        list.disordered |= bit;
+        order.clear();
+        for (std::uint32_t i = 0; i < list.requests.size(); ++i) {
+            if ((list.requests[i].lanes & bit) != 0) order.push_back(i);
+        }
+    }
+    order.push_back(place);
 }
 
 // The request of a lane that is not in step: by its number of executions, or the next copy of the access that a
 // compiler put into another branch. If there are both, the one where the next lane's address is nearer. As many
-// as there are requests: none.
-std::uint32_t AccessRequests::find_other(RequestList& list, const Lane& lane, unsigned number,
+// as there are requests: none. Never one that the lane has taken already: a copy may have brought it there.
+std::uint32_t AccessRequests::find_other(RequestList& list, Lane& lane, unsigned number,
                                          std::uint64_t address, std::uint32_t instruction) const {
     index(list);
     const auto none = static_cast<std::uint32_t>(list.requests.size());
+    const std::uint64_t bit = std::uint64_t{1} << number;
     const auto& places = list.places[instruction];
-    const std::uint32_t execution = lane.executions[instruction];
+    std::uint32_t& execution = lane.executions[instruction];
+    while (execution < places.size() && (list.requests[places[execution]].lanes & bit) != 0) ++execution;
     const std::uint32_t own = execution < places.size() ? places[execution] : none;
+    if (copies_[sources_[instruction]] == 1) return own;
+    // Those behind all of its own are free.
     const auto& copies = list.source_places[sources_[instruction]];
-    const auto next = std::lower_bound(copies.begin(), copies.end(), lane.next);
+    const auto next = std::lower_bound(copies.begin(), copies.end(), std::max(lane.next, lane.top));
     const std::uint32_t copy = next != copies.end() ? *next : none;
     if (own == none || copy == none) return std::min(own, copy);
     return distance(list, copy, number, address) <= distance(list, own, number, address) ? copy : own;
@@ -245,6 +271,7 @@ std::uint64_t AccessRequests::distance(const RequestList& list, std::uint32_t pl
 
 void AccessRequests::leave_step(Lane& lane) {
     lane.in_step = false;
+    lane.top = lane.next;
     lane.executions.assign(codes_.size(), 0);
     for (std::uint32_t i = 0; i < lane.next; ++i) ++lane.executions[lane.list->requests[i].instruction];
 }
@@ -253,7 +280,7 @@ void AccessRequests::leave_step(Lane& lane) {
 void AccessRequests::index(RequestList& list) const {
     const bool is_new = list.places.empty();
     list.places.resize(codes_.size());
-    list.source_places.resize(source_count_);
+    list.source_places.resize(copies_.size());
     if (!is_new) return;
     for (std::uint32_t i = 0; i < list.requests.size(); ++i) {
         list.places[list.requests[i].instruction].push_back(i);
@@ -297,7 +324,8 @@ std::uint32_t AccessRequests::instruction_of(const AccessCode& code) {
     code_table_[at] = static_cast<std::uint32_t>(codes_.size());
     if (codes_.size() * 2 > code_table_.size()) grow_codes();
     sources_.push_back(sink_.new_instruction(code));
-    source_count_ = std::max<std::size_t>(source_count_, sources_.back() + 1);
+    if (copies_.size() <= sources_.back()) copies_.resize(sources_.back() + 1, 0);
+    ++copies_[sources_.back()];
     return static_cast<std::uint32_t>(codes_.size() - 1);
 }
 

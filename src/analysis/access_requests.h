@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Puts the accesses of single threads together to what warps execute: the k-th execution of one instruction by
-// each lane since the lane's last meeting is one request. Not here: what a request costs.
+// each lane since the lane's last meeting is one request. A request has at most one access of each lane: what a
+// lane does again is another request. Not here: what a request costs.
 #pragma once
 
 #include <kiln/observe.h>
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -53,13 +55,28 @@ struct RequestList {
     std::vector<std::vector<std::uint32_t>> places, source_places;
     /// Not null where an equal list of this warp came before: whether one in this block was sound.
     bool* sound_before = nullptr;
-    /// Lanes whose accesses are not in the order of the requests.
+    /// Lanes whose accesses are not in the order of the requests, and the order in which each of them made its own.
     std::uint64_t disordered = 0;
+    std::vector<std::vector<std::uint32_t>>
+        orders;  ///< by lane, of those that are disordered; else may be short
 
     std::size_t bytes() const {
         return requests.capacity() * sizeof(Request) + relative.capacity() * sizeof(std::int32_t);
     }
 };
+
+/// Calls use(request, lane) for every access of the list, those of each lane in the order in which it made them.
+template <class Use>
+void each_access(const RequestList& list, Use use) {
+    for (std::size_t i = 0; i < list.requests.size(); ++i) {
+        for (std::uint64_t lanes = list.requests[i].lanes & ~list.disordered; lanes != 0; lanes &= lanes - 1)
+            use(i, static_cast<unsigned>(std::countr_zero(lanes)));
+    }
+    for (std::uint64_t lanes = list.disordered; lanes != 0; lanes &= lanes - 1) {
+        const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
+        for (const std::uint32_t i : list.orders[lane]) use(std::size_t{i}, lane);
+    }
+}
 
 /// What the grouping hands over as it goes.
 class AccessSink {
@@ -104,14 +121,16 @@ class AccessRequests {
         unsigned meetings = 0;
         std::uint32_t next = 0;                 // the request that is expected next
         bool in_step = true;                    // has executed what the first lane has, up to `next`
+        std::uint32_t top = 0;                  // behind all of its requests, when not in step
         std::vector<std::uint32_t> executions;  // per instruction, when not in step
     };
     RequestList& list_for(unsigned thread);
     void add_other(unsigned thread, const ObservedAccess& access);
     void leave_step(Lane& lane);
     void index(RequestList& list) const;
-    std::uint32_t find_other(RequestList& list, const Lane& lane, unsigned number, std::uint64_t address,
+    std::uint32_t find_other(RequestList& list, Lane& lane, unsigned number, std::uint64_t address,
                              std::uint32_t instruction) const;
+    static void note_order(RequestList& list, unsigned number, std::uint32_t place);
     std::uint64_t distance(const RequestList& list, std::uint32_t place, unsigned number,
                            std::uint64_t address) const;
     std::uint32_t append(RequestList& list, const ObservedAccess& access, const Region& region,
@@ -128,9 +147,9 @@ class AccessRequests {
     std::vector<std::vector<std::unique_ptr<RequestList>>> warps_;
     std::vector<std::unique_ptr<RequestList>> spare_;
     std::size_t pending_bytes_ = 0;
-    std::vector<AccessCode> codes_;       // by number
-    std::vector<std::uint32_t> sources_;  // of those
-    std::size_t source_count_ = 0;
+    std::vector<AccessCode> codes_;          // by number
+    std::vector<std::uint32_t> sources_;     // of those
+    std::vector<std::uint32_t> copies_;      // by source: instructions that it has
     std::vector<std::uint32_t> code_table_;  // by hash; 0: free, else 1 + number
 };
 

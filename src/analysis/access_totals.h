@@ -95,7 +95,6 @@ class AccessTotals {
     struct Remembered {
         std::vector<Request> requests;
         std::vector<std::int32_t> relative;
-        std::uint64_t disordered = 0;
         std::vector<std::pair<std::uint32_t, Sums>> added;  // by site
         bool sound = false;
     };

@@ -29,7 +29,7 @@ std::optional<RaceOther> RaceCells::access(std::size_t word_index, unsigned mask
                 if (clocks.comes_before(who, cell.time, thread)) continue;
                 before = false;
                 races = conflicts;
-                if (races && !other) other = RaceOther{who, cell.instruction};
+                if (races && !other) other = RaceOther{who, cell.instruction, cell.mask & mask};
                 if (races) break;
             }
             // What comes later is compared with this write; and a race is told of once.

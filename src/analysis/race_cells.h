@@ -23,6 +23,7 @@ constexpr bool conflict(RaceAccess a, RaceAccess b) { return a != b || a == Race
 struct RaceOther {
     unsigned thread = 0;
     std::uint32_t instruction = 0;
+    unsigned mask = 0;  ///< bytes of a word that both touch
 };
 
 /// Not thread-safe.

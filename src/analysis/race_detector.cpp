@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kPartly = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kWord = 4;
 
-// A byte's last writer: interval << 12 | kMany | kAtomic | thread.
+// A byte's last writer: interval << 12 | kMany | kAtomic | thread. Of many, the first.
 constexpr unsigned kThreadBits = 10;  // a block has up to 1024
 constexpr std::uint32_t kAtomic = 1u << kThreadBits;
 constexpr std::uint32_t kMany = 2u << kThreadBits;  // several threads, by atomic operations
@@ -60,20 +60,16 @@ void RaceDetector::next_interval() {
         }
         interval_ = 1;
     }
+    second_.clear();
     one_by_one_ = false;
 }
 
-// use(thread, offset, in_order) for each lane of a request for shared memory.
-template <class Use>
-void RaceDetector::each_lane(const RequestList& list, std::size_t index, const AccessCode& code, Use use) {
-    const Request& request = list.requests[index];
-    const std::int32_t* const relative = list.relative.data() + index * warp_size_;
-    const std::uint64_t offset = regions_.offset(request.anchor, code.variable);
-    for (std::uint64_t lanes = request.lanes; lanes != 0; lanes &= lanes - 1) {
-        const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
-        use(list.warp * warp_size_ + lane, offset + static_cast<std::uint64_t>(std::int64_t{relative[lane]}),
-            (list.disordered >> lane & 1u) == 0);
-    }
+// Of a lane of a request for shared memory.
+std::uint64_t RaceDetector::offset_of(const RequestList& list, std::size_t request, unsigned lane,
+                                      const AccessCode& code) const {
+    const std::int64_t relative = list.relative[request * warp_size_ + lane];
+    return regions_.offset(list.requests[request].anchor, code.variable) +
+           static_cast<std::uint64_t>(relative);
 }
 
 void RaceDetector::meet_all(std::span<RequestList* const> pending, std::span<const AccessCode> codes) {
@@ -86,32 +82,51 @@ void RaceDetector::meet_all(std::span<RequestList* const> pending, std::span<con
                 const RaceAccess access = access_of(code.kind);
                 if (code.variable == kNoVariable || access == RaceAccess::read) continue;
                 written = true;
-                each_lane(*list, i, code, [&](unsigned thread, std::uint64_t offset, bool) {
-                    note_write(thread, offset, code.bytes, access, instruction);
-                });
+                for (std::uint64_t lanes = list->requests[i].lanes; lanes != 0; lanes &= lanes - 1) {
+                    const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
+                    note_write(list->warp * warp_size_ + lane, offset_of(*list, i, lane, code), code.bytes,
+                               access, instruction);
+                }
             }
         }
         for (const RequestList* const list : pending) {
             // What was sound stays so while nobody writes.
             if (!written && list->sound_before != nullptr && *list->sound_before) continue;
-            bool sound = !written;
-            for (std::size_t i = 0; i < list->requests.size(); ++i) {
-                const std::uint32_t instruction = list->requests[i].instruction;
-                const AccessCode& code = codes[instruction];
-                if (code.variable == kNoVariable) continue;
-                const RaceAccess access = access_of(code.kind);
-                if (access == RaceAccess::read && nothing_to_check(*list, i, code)) continue;
-                sound = false;
-                each_lane(*list, i, code, [&](unsigned thread, std::uint64_t offset, bool in_order) {
-                    if (access != RaceAccess::write)
-                        check_read(thread, offset, code.bytes, access, instruction, in_order);
-                    if (access != RaceAccess::read) initialise(offset, code.bytes);
-                });
-            }
+            const bool sound = check_list(*list, codes) && !written;
             if (sound && list->sound_before != nullptr) *list->sound_before = true;
         }
     }
     next_interval();
+}
+
+// Looks at what each lane reads, in its order. True: there was nothing to look at.
+bool RaceDetector::check_list(const RequestList& list, std::span<const AccessCode> codes) {
+    bool sound = true;
+    const auto check = [&](std::size_t i, unsigned lane, const AccessCode& code) {
+        const RaceAccess access = access_of(code.kind);
+        const unsigned thread = list.warp * warp_size_ + lane;
+        const std::uint64_t offset = offset_of(list, i, lane, code);
+        if (access != RaceAccess::write)
+            check_read(thread, offset, code.bytes, access, list.requests[i].instruction);
+        if (access != RaceAccess::read) initialise(offset, code.bytes);
+    };
+    for (std::size_t i = 0; i < list.requests.size(); ++i) {
+        const AccessCode& code = codes[list.requests[i].instruction];
+        if (code.variable == kNoVariable) continue;
+        if (access_of(code.kind) == RaceAccess::read && nothing_to_check(list, i, code)) continue;
+        sound = false;
+        for (std::uint64_t lanes = list.requests[i].lanes & ~list.disordered; lanes != 0; lanes &= lanes - 1)
+            check(i, static_cast<unsigned>(std::countr_zero(lanes)), code);
+    }
+    if (sound) return true;
+    for (std::uint64_t lanes = list.disordered; lanes != 0; lanes &= lanes - 1) {
+        const auto lane = static_cast<unsigned>(std::countr_zero(lanes));
+        for (const std::uint32_t i : list.orders[lane]) {
+            const AccessCode& code = codes[list.requests[i].instruction];
+            if (code.variable != kNoVariable) check(i, lane, code);
+        }
+    }
+    return false;
 }
 
 void RaceDetector::note_write(unsigned thread, std::uint64_t offset, unsigned bytes, RaceAccess access,
@@ -123,11 +138,11 @@ void RaceDetector::note_write(unsigned thread, std::uint64_t offset, unsigned by
         const std::uint32_t before = writers_[at];
         if (before >> kIntervalShift == interval_ && (thread_of(before) != thread || (before & kMany) != 0)) {
             if ((before & writer & kAtomic) != 0) {
-                writers_[at] = writer | kMany;
-                written_by_[at] = instruction;
+                if ((before & kMany) == 0) second_[at] = {thread, instruction, 1};
+                writers_[at] = before | kMany;
                 continue;
             }
-            const RaceOther other{thread_of(before), written_by_[at]};
+            const RaceOther other = writer_other_than(thread, at);
             if (finding.bytes == 0) {
                 finding.thread = thread;
                 finding.instruction = instruction;
@@ -143,6 +158,12 @@ void RaceDetector::note_write(unsigned thread, std::uint64_t offset, unsigned by
         if (last_write_[word] != kPartly) last_write_[word] = interval_;
     }
     if (finding.bytes != 0) report_(finding);
+}
+
+// Somebody who wrote that byte in this interval; there is one besides the thread.
+RaceOther RaceDetector::writer_other_than(unsigned thread, std::uint64_t at) const {
+    const unsigned first = thread_of(writers_[at]);
+    return first != thread ? RaceOther{first, written_by_[at], 1} : second_.at(at);
 }
 
 // Most loads are of words that were written before, all of them, and not in this interval.
@@ -171,7 +192,7 @@ bool RaceDetector::nothing_to_check(const RequestList& list, std::size_t index,
 }
 
 void RaceDetector::check_read(unsigned thread, std::uint64_t offset, unsigned bytes, RaceAccess access,
-                              std::uint32_t instruction, bool in_order) {
+                              std::uint32_t instruction) {
     RaceFinding race, empty;
     race.thread = empty.thread = thread;
     race.instruction = empty.instruction = instruction;
@@ -183,7 +204,7 @@ void RaceDetector::check_read(unsigned thread, std::uint64_t offset, unsigned by
         const bool both_atomic = access == RaceAccess::atomic && (writer & kAtomic) != 0;
         // That two writes race was found when they were noted.
         if (by_others && access == RaceAccess::read) {
-            const RaceOther other{thread_of(writer), written_by_[at]};
+            const RaceOther other = writer_other_than(thread, at);
             if (race.bytes == 0) {
                 race.other = other;
                 race.offset = at;
@@ -192,8 +213,8 @@ void RaceDetector::check_read(unsigned thread, std::uint64_t offset, unsigned by
             continue;
         }
         if ((written_[at / kWord] >> at % kWord & 1u) != 0) continue;
-        // Written in this interval, by this thread: before, unless the order is not known.
-        if (written_now && !both_atomic && (by_others || !in_order)) continue;
+        // That others write it without an order, too, was found when the writes were noted.
+        if (by_others && !both_atomic) continue;
         if (empty.bytes++ == 0) empty.offset = at;
     }
     if (race.bytes != 0) report_(race);
@@ -223,17 +244,12 @@ void RaceDetector::begin_one_by_one(std::span<RequestList* const> pending,
     clocks_.start(threads_);
     one_by_one_ = true;
     for (const RequestList* const list : pending) {
-        for (std::size_t i = 0; i < list->requests.size(); ++i) {
-            const std::uint32_t instruction = list->requests[i].instruction;
-            const AccessCode& code = codes[instruction];
-            if (code.variable == kNoVariable) continue;
-            const std::uint64_t start =
-                regions_.variables()[static_cast<std::size_t>(code.variable)].address -
-                regions_.variables()[static_cast<std::size_t>(code.variable)].offset;
-            each_lane(*list, i, code, [&](unsigned thread, std::uint64_t offset, bool) {
-                access(thread, start + offset, instruction, code);
-            });
-        }
+        each_access(*list, [&](std::size_t i, unsigned lane) {
+            const Request& request = list->requests[i];
+            const std::int64_t relative = list->relative[i * warp_size_ + lane];
+            access(list->warp * warp_size_ + lane, request.anchor + static_cast<std::uint64_t>(relative),
+                   request.instruction, codes[request.instruction]);
+        });
     }
 }
 
@@ -258,7 +274,8 @@ void RaceDetector::access(unsigned thread, std::uint64_t address, std::uint32_t 
         const auto other = cells_->access(word, mask, thread, kind, instruction, clocks_);
         if (other) {
             const bool first = !race;
-            find(race, at, static_cast<unsigned>(end - at));
+            find(race, word * kWord + static_cast<unsigned>(std::countr_zero(other->mask)),
+                 static_cast<unsigned>(std::popcount(other->mask)));
             if (first) race->other = *other;
         } else if (kind != RaceAccess::write && last_write_[word] == kPartly) {
             const unsigned missing = mask & ~unsigned{written_[word]};

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "analysis/access_regions.h"
@@ -49,13 +50,15 @@ class RaceDetector {
     void meet_all(std::span<RequestList* const> pending, std::span<const AccessCode> codes);
 
   private:
-    template <class Use>
-    void each_lane(const RequestList& list, std::size_t request, const AccessCode& code, Use use);
+    std::uint64_t offset_of(const RequestList& list, std::size_t request, unsigned lane,
+                            const AccessCode& code) const;
     void note_write(unsigned thread, std::uint64_t offset, unsigned bytes, RaceAccess access,
                     std::uint32_t instruction);
+    bool check_list(const RequestList& list, std::span<const AccessCode> codes);
     bool nothing_to_check(const RequestList& list, std::size_t request, const AccessCode& code) const;
     void check_read(unsigned thread, std::uint64_t offset, unsigned bytes, RaceAccess access,
-                    std::uint32_t instruction, bool in_order);
+                    std::uint32_t instruction);
+    RaceOther writer_other_than(unsigned thread, std::uint64_t at) const;
     void initialise(std::uint64_t offset, unsigned bytes);
     void next_interval();
 
@@ -66,6 +69,7 @@ class RaceDetector {
     std::uint32_t interval_ = 1;
     // Per byte: who wrote it last (interval, flags and thread; see the .cpp), and with what.
     std::vector<std::uint32_t> writers_, written_by_;
+    std::unordered_map<std::uint64_t, RaceOther> second_;  // by byte, where several wrote by atomic operations
     // Per word: which bytes have been written in this block; and the interval of the last write, or kPartly
     // while there are bytes that nobody wrote.
     std::vector<std::uint8_t> written_;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Copies of one access that a compiler put into several branches: lanes that come by different ones make one
-// request.
+// request. And whatever lanes do, each of their accesses is in one, in their order.
 #include "analysis/access_requests.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <random>
 #include <vector>
 
 namespace kiln {
@@ -85,6 +86,59 @@ TEST(AccessRequests, OtherAccessesStayApart) {
     Fixture f;
     for (unsigned thread = 0; thread < 32; ++thread) f.run(thread, {thread < 16 ? 10u : 30u});
     EXPECT_EQ(f.lanes(), (std::vector{16, 16}));
+}
+
+// What a lane accessed, in order: the sources and addresses.
+using Trace = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
+
+std::vector<Trace> traces(Fixture& f, unsigned threads) {
+    std::vector<Trace> result(threads);
+    for (const RequestList* const list : f.requests.pending()) {
+        each_access(*list, [&](std::size_t i, unsigned lane) {
+            const Request& request = list->requests[i];
+            const std::int64_t relative = list->relative[i * 32 + lane];
+            result[lane].emplace_back(request.source, request.anchor + static_cast<std::uint64_t>(relative));
+        });
+    }
+    return result;
+}
+
+// A lane that was brought to the second execution by a copy comes by the instruction itself again.
+TEST(AccessRequests, ACopyDoesNotTakeWhatComesNext) {
+    Fixture f;
+    f.run(0, {20, 10, 11, 20, 10, 11});
+    f.run(1, {11, 20, 10, 10, 11, 11});
+    f.run(2, {10, 10, 10, 11, 11, 11});
+    for (const Trace& trace : traces(f, 3)) EXPECT_EQ(trace.size(), 6u);
+}
+
+TEST(AccessRequests, NothingIsLostAndTheOrderIsKept) {
+    std::mt19937 random(1);
+    const auto below = [&](unsigned end) { return static_cast<unsigned>(random() % end); };
+    for (int round = 0; round < 2000; ++round) {
+        SCOPED_TRACE(round);
+        Fixture f;
+        const unsigned sources = 1 + below(3), copies = 1 + below(3), longest = 4 + below(20);
+        const bool far = below(8) == 0;
+        std::vector<std::uint32_t> common;
+        for (unsigned i = 0; i < longest; ++i) common.push_back(10 * (1 + below(sources)) + below(copies));
+        std::vector<Trace> expected(32);
+        for (unsigned lane = 0; lane < 32; ++lane) {
+            for (const std::uint32_t step : common) {
+                std::uint32_t code = step;
+                if (below(6) == 0) continue;
+                if (below(6) == 0) code = 10 * (1 + below(sources)) + below(copies);
+                ObservedAccess access;
+                access.address = 0x1000 + 4 * below(512);
+                if (far && below(4) == 0) access.address = std::uint64_t{1 + below(3)} << 40;
+                access.code = code;
+                access.bytes = 4;
+                f.requests.add(lane, {&access, 1});
+                expected[lane].emplace_back(code / 10, access.address);
+            }
+        }
+        ASSERT_EQ(traces(f, 32), expected);
+    }
 }
 
 }  // namespace

@@ -111,5 +111,61 @@ TEST_F(Check, AMisalignedVector) {
     EXPECT_EQ(found->bytes, 4);
 }
 
+// A lane's two stores of one line, one where the picture is and one where it ends, are two requests: none may take
+// the other's place.
+constexpr const char* kConvolution = R"(// conv2d: a square filter over a picture, zero outside of it.
+//@ kernel conv2d
+//@ param T type in half, float = half
+//@ param KERNEL int in 3, 5, 7 = 7
+//@ param TILE int in 8, 16 = 8
+//@ param EARLY bool = false  "threads read what others write before the barrier"
+//@ block TILE, TILE
+//@ grid ceil_div(cols, TILE), ceil_div(rows, TILE)
+//@ size rows = 45
+//@ size cols = 51
+//@ input x [rows, cols]
+//@ input w [KERNEL, KERNEL]
+//@ output y [rows, cols]
+#include "kiln/device.h"
+
+extern "C" __global__ void conv2d(int rows, int cols, const T* x, const T* w, T* y) {
+    constexpr int kHalo = KERNEL / 2, kSide = TILE + 2 * kHalo;
+    __shared__ T tile[kSide * kSide];
+    const int thread = threadIdx.y * TILE + threadIdx.x;
+    const int top = blockIdx.y * TILE - kHalo, left = blockIdx.x * TILE - kHalo;
+    for (int i = thread; i < kSide * kSide; i += TILE * TILE) {
+        const int row = top + i / kSide, col = left + i % kSide;
+        const bool in = row >= 0 && row < rows && col >= 0 && col < cols;
+        tile[i] = in ? x[row * cols + col] : T(0);
+    }
+    float sum = 0;
+    // An element that only the second turn of a thread writes, whose first was outside of the picture.
+    if (EARLY && thread == 0) sum = static_cast<float>(tile[8 * kSide]);
+    __syncthreads();
+    for (int r = 0; r < KERNEL; ++r)
+        for (int c = 0; c < KERNEL; ++c)
+            sum += static_cast<float>(w[r * KERNEL + c]) *
+                   static_cast<float>(tile[(threadIdx.y + r) * kSide + threadIdx.x + c]);
+    const int row = top + kHalo + threadIdx.y, col = left + kHalo + threadIdx.x;
+    if (row < rows && col < cols) y[row * cols + col] = T(sum);
+}
+)";
+
+TEST_F(Check, AConvolutionThatReadsBeforeTheBarrier) {
+    const std::string text = kConvolution;
+    for (const char* type : {"half", "float"}) {
+        SCOPED_TRACE(type);
+        EXPECT_EQ(texts(check_text("conv2d", text, {{"T", type}})), "");
+        const Recording recording = check_text("conv2d", text, {{"T", type}, {"EARLY", true}});
+        ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+        const AccessProblem& race = recording.problems.front();
+        EXPECT_EQ(race.kind, ProblemKind::race);
+        EXPECT_EQ(race.place.line, line_of(text, "if (EARLY && thread"));
+        EXPECT_EQ(race.other.line, line_of(text, "tile[i] = in"));
+        EXPECT_EQ(race.variable, "tile");
+        EXPECT_EQ(race.count, recording.blocks_recorded);
+    }
+}
+
 }  // namespace
 }  // namespace kiln::test
