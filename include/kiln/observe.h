@@ -79,7 +79,7 @@ struct ObservedBadIndex {
 };
 
 /// Told of a launch from one thread, in an order in which it happened. A thread of the block is named by its
-/// linear number, x fastest. Calls must not throw.
+/// linear number, x fastest. Calls must not throw. They come on the OS thread's own stack.
 class AccessObserver {
   public:
     virtual ~AccessObserver() = default;

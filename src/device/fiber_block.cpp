@@ -112,6 +112,11 @@ std::string FiberBlock::run(Dim3 index) {
 
     active_ = &main_;
     continue_with(idle_fiber());
+    while (errand_.run != nullptr) {
+        const Errand errand = std::exchange(errand_, {});
+        errand.run(errand.what);
+        continue_with(errand.from);
+    }
 
     if (failure_.empty() && live_ == 0) return {};
     std::string problem = failure_.empty() ? deadlock() : std::exchange(failure_, {});

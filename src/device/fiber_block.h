@@ -156,6 +156,12 @@ class FiberBlock : private kiln_host::Block {
         return thread.warp * kiln_host::kWarpSize + thread.lane;
     }
     void start_log();
+    // Makes a call from a fiber on the stack of the OS thread: an observer may need more than a fiber's.
+    template <class Call>
+    void on_main_stack(const Call& call) {
+        errand_ = {[](const void* what) { (*static_cast<const Call*>(what))(); }, &call, active_};
+        continue_with(&main_);
+    }
     void tell(const Thread& self) {
         if (log_ != nullptr) [[unlikely]]
             empty_log(self);
@@ -200,6 +206,12 @@ class FiberBlock : private kiln_host::Block {
     std::deque<Meeting> meetings_;
     std::vector<Meeting*> free_meetings_;
 
+    struct Errand {
+        void (*run)(const void* what) = nullptr;  // null: there is none
+        const void* what = nullptr;
+        FiberContext* from = nullptr;
+    };
+    Errand errand_;                         // what the main flow was continued for
     kiln_host::AccessLog* log_ = nullptr;   // null: nobody observes
     std::vector<ObservedAccess> accesses_;  // what the log is a part of
     std::vector<unsigned> met_;

@@ -2,7 +2,8 @@
 //
 // The part of FiberBlock that tells an observer what its threads do. They write their accesses into one log;
 // it is emptied before another thread runs and before anything that orders threads, so all that is in it is
-// by the thread that runs.
+// by the thread that runs. The observer is called on the OS thread's own stack, since it may do more than fits a
+// fiber's: libdw 0.191 and later read a table of lines with 256 KiB of stack.
 #include <cstddef>
 #include <type_traits>
 
@@ -48,7 +49,7 @@ void FiberBlock::empty_log(const Thread& self) {
     const auto count = static_cast<std::size_t>(log_->next - reinterpret_cast<const Told*>(first));
     if (count == 0) return;
     log_->next -= count;
-    plan_.observer->accesses(number_of(self), {first, count});
+    on_main_stack([&] { plan_.observer->accesses(number_of(self), {first, count}); });
 }
 
 void FiberBlock::tell_meeting(const Positions& all) {
@@ -56,7 +57,7 @@ void FiberBlock::tell_meeting(const Positions& all) {
     Positions left = all;
     for (int position = left.take_first(); position >= 0; position = left.take_first())
         met_.push_back(number_of(threads_[static_cast<unsigned>(position)]));
-    plan_.observer->meeting(met_, true);
+    on_main_stack([&] { plan_.observer->meeting(met_, true); });
 }
 
 void FiberBlock::tell_meeting(const Warp& warp, unsigned lanes) {
@@ -67,19 +68,21 @@ void FiberBlock::tell_meeting(const Warp& warp, unsigned lanes) {
         silent = silent && thread.silent;
         met_.push_back(number_of(thread));
     }
-    if (!silent) plan_.observer->meeting(met_, false);
+    if (!silent) on_main_stack([&] { plan_.observer->meeting(met_, false); });
 }
 
 // Who waits learns of all that came before the barrier was full, and of nothing that comes later.
 void FiberBlock::tell_barrier(const Thread& self, const NamedBarrier& barrier, bool completed) {
     const auto object = reinterpret_cast<std::uint64_t>(&barrier);
-    if (!self.silent) plan_.observer->release(number_of(self), object);
-    if (!completed) return;
-    Positions waiting = barrier.waiting;
-    for (int position = waiting.take_first(); position >= 0; position = waiting.take_first()) {
-        const Thread& thread = threads_[static_cast<unsigned>(position)];
-        if (!thread.silent) plan_.observer->acquire(number_of(thread), object);
-    }
+    on_main_stack([&] {
+        if (!self.silent) plan_.observer->release(number_of(self), object);
+        if (!completed) return;
+        Positions waiting = barrier.waiting;
+        for (int position = waiting.take_first(); position >= 0; position = waiting.take_first()) {
+            const Thread& thread = threads_[static_cast<unsigned>(position)];
+            if (!thread.silent) plan_.observer->acquire(number_of(thread), object);
+        }
+    });
 }
 
 void FiberBlock::flush(kiln_host::Thread* self) { of(self).empty_log(static_cast<const Thread&>(*self)); }
@@ -87,13 +90,15 @@ void FiberBlock::flush(kiln_host::Thread* self) { of(self).empty_log(static_cast
 void FiberBlock::release(kiln_host::Thread* self, const void* object) {
     FiberBlock& block = of(self);
     block.empty_log(static_cast<const Thread&>(*self));
-    block.plan_.observer->release(number_of(*self), reinterpret_cast<std::uint64_t>(object));
+    block.on_main_stack(
+        [&] { block.plan_.observer->release(number_of(*self), reinterpret_cast<std::uint64_t>(object)); });
 }
 
 void FiberBlock::acquire(kiln_host::Thread* self, const void* object) {
     FiberBlock& block = of(self);
     block.empty_log(static_cast<const Thread&>(*self));
-    block.plan_.observer->acquire(number_of(*self), reinterpret_cast<std::uint64_t>(object));
+    block.on_main_stack(
+        [&] { block.plan_.observer->acquire(number_of(*self), reinterpret_cast<std::uint64_t>(object)); });
 }
 
 void FiberBlock::bad_index(kiln_host::Thread* self, const kiln_host::BadIndex* what) {
@@ -107,8 +112,8 @@ void FiberBlock::bad_index(kiln_host::Thread* self, const kiln_host::BadIndex* w
     if (const auto extent = spaced.find('[');
         extent != std::string::npos && extent > 0 && spaced[extent - 1] != ' ')
         spaced.insert(extent, " ");
-    block.plan_.observer->bad_index(number_of(*self),
-                                    {std::string(file), what->line, std::move(spaced), what->index});
+    const ObservedBadIndex bad = {std::string(file), what->line, std::move(spaced), what->index};
+    block.on_main_stack([&] { block.plan_.observer->bad_index(number_of(*self), bad); });
 }
 
 }  // namespace kiln

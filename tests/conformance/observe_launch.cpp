@@ -33,6 +33,63 @@ extern "C" __global__ void k(float* a) { a[blockIdx.x] = -1; })",
     EXPECT_THAT(std::vector(values.begin(), values.begin() + 4), ElementsAre(0.0f, -1.0f, 2.0f, -1.0f));
 }
 
+// Far more stack than a fiber has, as libraries that read debug information take.
+class DeepLog : public EventLog {
+  public:
+    void accesses(unsigned thread, std::span<const ObservedAccess> accesses) override {
+        use_stack();
+        EventLog::accesses(thread, accesses);
+    }
+    void bad_index(unsigned thread, const ObservedBadIndex& what) override {
+        use_stack();
+        EventLog::bad_index(thread, what);
+    }
+    void meeting(std::span<const unsigned> threads, bool whole_block) override {
+        use_stack();
+        EventLog::meeting(threads, whole_block);
+    }
+    void release(unsigned thread, std::uint64_t object) override {
+        use_stack();
+        EventLog::release(thread, object);
+    }
+    void acquire(unsigned thread, std::uint64_t object) override {
+        use_stack();
+        EventLog::acquire(thread, object);
+    }
+
+  private:
+    __attribute__((noinline)) static void use_stack() {
+        volatile char bytes[1 << 20];
+        for (std::size_t i = 0; i < sizeof bytes; i += 1024) bytes[sizeof bytes - 1 - i] = 1;
+    }
+};
+
+TEST(ObservedLaunch, CallsTheObserverOnAnOsThreadsStack) {
+    const std::string text = R"(//@ block 64
+//@ grid 1
+#include "kiln/async.h"
+#include "kiln/reduce.h"
+extern "C" __global__ void k(float* a) {
+    __shared__ float tile[64];
+    tile[threadIdx.x] = a[threadIdx.x];
+    __syncthreads();
+    const float next = kiln::shuffle_xor(tile[63 - threadIdx.x], 1);
+    volatile int beyond = 64;
+    if (a[0] == 0) tile[beyond] = 1;
+    kiln::named_barrier_sync(1, 64);
+    a[threadIdx.x] = next;
+})";
+    auto deep = std::make_shared<DeepLog>();
+    auto plain = std::make_shared<EventLog>();
+    const auto values = ObservedService(deep).run(text, *deep);
+    EXPECT_EQ(values, ObservedService(plain).run(text, *plain));
+    EXPECT_EQ(deep->lines, plain->lines);
+    EXPECT_EQ(values[0], 62.0f);
+    EXPECT_THAT(deep->starting("bad"), SizeIs(64));
+    EXPECT_THAT(deep->starting("release"), SizeIs(64));
+    EXPECT_THAT(deep->starting("acquire"), SizeIs(64));
+}
+
 TEST(ObservedLaunch, EndsABlockThatFails) {
     for (const std::string failure : {"__trap();", "__syncwarp(3);"}) {
         auto log = std::make_shared<EventLog>();
