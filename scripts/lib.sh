@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shared by the scripts beside it; sourced with the repository's root as the current directory.
-# Offers: say, missing_packages, find_nvrtc, use_local_nvrtc, configure, build.
+# Offers: say, missing_packages, nvrtc_wheel, has_nvidia_gpu, find_nvrtc, use_local_nvrtc, configure, build.
 
 # Programs that scripts/setup --tests put here since the system has them under another name.
 PATH=$PATH:$PWD/.deps/bin
@@ -19,6 +19,12 @@ missing_packages() {
         [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || printf '%s\n' "$name"
     done
 }
+
+# The wheel that NVRTC is taken from where there is no toolkit: releases that Kiln was tested with (docs/install.md).
+nvrtc_wheel='nvidia-cuda-nvrtc>=13.0,<13.6'
+
+# A driver without a toolkit is what most images of machines with GPUs have.
+has_nvidia_gpu() { [ -e /dev/nvidiactl ] || command -v nvidia-smi >/dev/null; }
 
 # Where a system-wide NVRTC lies: a toolkit, or a library that the loader knows. Empty: nowhere.
 find_nvrtc() {
