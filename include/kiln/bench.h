@@ -7,8 +7,10 @@
 
 #include <kiln/service.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -42,7 +44,11 @@ struct BenchComparison {
 };
 
 struct BenchRow {
-    std::string problem;  ///< "half 4096 x 7168 x 2048"
+    std::string problem;  ///< "half 4096 x 7168 x 2048"; a suite has one row of each
+    std::string part;     ///< of its suite: "large"
+    std::string run;      ///< which of BenchReport::runs measured it
+    Sizes sizes;          ///< of the template that is measured; empty where that is not one
+    double seconds = 0;   ///< what measuring it took, verifying included
     std::string variant;  ///< Variant::text(); empty where no single kernel is measured
     std::string origin;   ///< where the variant comes from: "wisdom", "nearest", "model"; "default"; or empty
     std::string unit;     ///< "us", "ns", "ms"
@@ -80,15 +86,47 @@ struct BenchSuite {
     double seconds = 0;
 };
 
-struct BenchReport {
-    Backend backend = Backend::host;
-    std::string device, arch, driver;
-    /// What shares are taken of, measured in this run; 0: not measured.
+/// Clocks, power and temperature of a GPU at one moment.
+struct ChipState {
+    int sm_mhz = 0, memory_mhz = 0;
+    double watts = 0;
+    int celsius = 0;
+};
+
+/// What shares are taken of; 0: not measured.
+struct BenchCeilings {
     double copy_gbps = 0;
     std::string copy_source;  ///< "kiln's copy" or "the driver's copy"
     double matrix_tflops = 0;
     std::string matrix_source;  ///< "cublasLt at 8192 x 8192 x 4096" or "data sheet"
     double fma_tflops = 0;      ///< FP32; of the data sheet
+};
+
+/// One call of run_bench(), on one machine.
+struct BenchRun {
+    std::string id;       ///< no two runs have the same
+    std::string date;     ///< when it began, in UTC: "2026-11-22T17:03:25Z"
+    std::string machine;  ///< "16 x Intel(R) Xeon(R) Platinum 8481C"
+    std::string device, arch, driver;
+    bool quick = false;
+    std::map<std::string, std::string> versions;  ///< of compiler and comparators, those that were opened
+    BenchCeilings ceilings;
+};
+
+/// A part of a suite, as one run measured it.
+struct BenchPart {
+    std::string name;  ///< "gemm-f16.large"
+    std::string run;
+    double seconds = 0;
+    std::vector<std::string> missing;        ///< problems that were not begun within its time
+    std::optional<ChipState> before, after;  ///< nullopt: could not be read
+};
+
+struct BenchReport {
+    Backend backend = Backend::host;
+    std::string device, arch;
+    std::vector<BenchRun> runs;    ///< the oldest first
+    std::vector<BenchPart> parts;  ///< as they were measured
     std::vector<BenchSuite> suites;
     bool interrupted = false;  ///< a stop was requested before the last row
 
@@ -96,11 +134,23 @@ struct BenchReport {
     bool pass() const;
     /// Rows and means that miss their `must`: "SUITE: PROBLEM: ...".
     std::vector<std::string> missed() const;
+    /// Parts that no run has measured, "gemm-f16.large", and problems that were left out, "gemm-f16.large: PROBLEM".
+    std::vector<std::string> missing() const;
 };
+
+/// One report of several of one device: of a problem that several have measured the row of the latest run, geometric
+/// means over all rows. Throws UsageError for another device, and for quick runs beside others.
+BenchReport merged_bench(const std::vector<BenchReport>& reports);
 
 struct BenchOptions {
     ServiceOptions service;
-    std::vector<std::string> suites;  ///< names; at least one
+    std::vector<std::string> suites;  ///< names of suites and of parts, "gemm-f16.large"; at least one
+    /// Measured before: the report goes on from it, and rows that it has are not measured again, but for those that
+    /// failed.
+    std::optional<BenchReport> before;
+    /// When this has passed no further row of a part is begun; and of the whole run.
+    std::chrono::seconds part_limit{480};
+    std::optional<std::chrono::seconds> limit;
     /// "cublas", "cub", "torch", "openblas"; of these a missing one is an error. Not set: all that there are.
     std::optional<std::vector<std::string>> compare;
     bool quick = false;         ///< fewer and smaller problems, fewer launches; what it measures is a hint
@@ -115,9 +165,10 @@ struct BenchOptions {
     std::function<void(const BenchReport& so_far)> on_row;
 };
 
-/// A suite's name and title.
+/// A suite's name and title, and the names of its parts.
 struct BenchSuiteName {
     std::string_view name, title;
+    std::span<const std::string_view> parts;
 };
 std::span<const BenchSuiteName> bench_suites();
 

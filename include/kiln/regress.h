@@ -111,6 +111,7 @@ struct RegressOptions {
     std::optional<Backend> backend;      ///< only targets of this one
     std::string arch;                    ///< only targets of this one; empty: all
     std::vector<std::string> templates;  ///< only these; empty: all
+    std::uint64_t shard = 0, shards = 1;  ///< only each shards-th variant of a target
     std::filesystem::path baselines;     ///< the directory
     bool update = false;                 ///< rewrite the baselines with what is found
     bool time = false;                   ///< measure speed where there is a GPU

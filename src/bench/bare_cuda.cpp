@@ -14,12 +14,12 @@ void check(cuda::Result result, const char* call) {
 
 BareCuda::BareCuda(int ordinal) {
     std::string error;
-    library_ = DynamicLibrary::open({"libcuda.so.1"}, &error);
-    if (!library_) throw DeviceError("there is no CUDA driver: " + error);
-    library_.keep_forever();
+    DynamicLibrary library = DynamicLibrary::open({"libcuda.so.1"}, &error);
+    if (!library) throw DeviceError("there is no CUDA driver: " + error);
+    library.keep_forever();
 
     const auto resolve = [&](auto& function, const char* symbol) {
-        if (!library_.resolve(function, symbol))
+        if (!library.resolve(function, symbol))
             throw DeviceError(std::string("the CUDA driver has no ") + symbol);
     };
     decltype(cuda::Api::init) init = nullptr;
@@ -34,7 +34,8 @@ BareCuda::BareCuda(int ordinal) {
     resolve(module_get_function_, "cuModuleGetFunction");
     resolve(launch_kernel, "cuLaunchKernel");
     resolve(copy_, "cuMemcpyDtoDAsync_v2");
-    library_.resolve(function_load_, "cuFuncLoad");  // from CUDA 12.4
+    resolve(set_bytes_, "cuMemsetD8Async");
+    library.resolve(function_load_, "cuFuncLoad");  // from CUDA 12.4
 
     cuda::DeviceHandle device = 0;
     cuda::ContextHandle context = nullptr;
@@ -57,6 +58,12 @@ void BareCuda::copy(void* destination, const void* source, std::size_t bytes, vo
         copy_(reinterpret_cast<cuda::DevicePointer>(destination),
               reinterpret_cast<cuda::DevicePointer>(source), bytes, static_cast<cuda::StreamHandle>(stream)),
         "cuMemcpyDtoDAsync");
+}
+
+void BareCuda::set_zero(void* destination, std::size_t bytes, void* stream) const {
+    check(set_bytes_(reinterpret_cast<cuda::DevicePointer>(destination), 0, bytes,
+                     static_cast<cuda::StreamHandle>(stream)),
+          "cuMemsetD8Async");
 }
 
 }  // namespace kiln::bench

@@ -5,13 +5,24 @@
 
 #include <kiln/error.h>
 
+#include <algorithm>
+
 namespace kiln::bench {
+namespace {
+
+// With PyTorch: rounds, and launches of each way in a round.
+constexpr int kRounds = 8, kLaunches = 5, kQuickRounds = 4, kQuickLaunches = 3;
+// Preparing includes compiling.
+constexpr std::chrono::seconds kPrepareLimit{240}, kTimeLimit{60};
+
+}  // namespace
 
 Contest::Contest(Workbench& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
                  const std::function<void(Problem&)>& adjust)
     : bench_(bench), row_(row), stage_(bench, chosen.variant, sizes, adjust) {
     row.variant = chosen.variant.text();
     row.origin = chosen.origin;
+    row.sizes = stage_.problem().sizes;
     row.failures = stage_.verify();
     row.verified = row.failures.empty();
 }
@@ -32,20 +43,95 @@ void Contest::add(std::string with, std::string detail, Launch launch, const Gua
 }
 
 void Contest::add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim) {
-    others_.push_back({std::move(with), std::move(detail), std::move(launch), right, aim});
+    others_.push_back({std::move(with), std::move(detail), std::move(launch), 0, right, aim, {}});
+}
+
+void Contest::add_torch(TorchProcess& torch, const std::string& problem,
+                        const std::vector<std::pair<std::string, Aim>>& aims) {
+    attempt(row_, "PyTorch", [&] {
+        const std::vector<TorchWay> ways = torch.prepare(problem, bench_.at_most(kPrepareLimit));
+        torch_ = &torch;
+        for (std::size_t i = 0; i < ways.size(); ++i) {
+            const TorchWay& way = ways[i];
+            if (!way.error.empty()) {
+                row_.notes.push_back(way.name + " failed: " + way.error);
+                continue;
+            }
+            if (!way.right) row_.failures.push_back("the result of " + way.name + " is wrong");
+            const auto aim = std::ranges::find(aims, way.name, &std::pair<std::string, Aim>::first);
+            others_.push_back(
+                {way.name, way.detail, {}, i, way.right, aim == aims.end() ? Aim{} : aim->second, {}});
+        }
+    });
+}
+
+void Contest::join(std::string name, std::vector<std::string> ways, Aim aim) {
+    groups_.push_back({std::move(name), std::move(ways), aim});
+}
+
+void Contest::time_by_rounds(const std::vector<Launch>& launches,
+                             std::vector<std::vector<double>>& times_us) {
+    int rounds = bench_.quick() ? kQuickRounds : kRounds, count = bench_.quick() ? kQuickLaunches : kLaunches;
+    if (const std::optional<int> asked = bench_.options().rounds) {
+        count = std::min(count, *asked);
+        rounds = std::max(1, *asked / count);
+    }
+    for (int round = 0; round < rounds; ++round) {
+        const std::vector<std::vector<double>> ours = bench_.in_turns(launches, count);
+        for (std::size_t i = 0; i < ours.size(); ++i)
+            times_us[i].insert(times_us[i].end(), ours[i].begin(), ours[i].end());
+        for (Other& other : others_) {
+            if (other.launch || torch_ == nullptr) continue;
+            const auto ask = [&] {
+                const std::vector<double> theirs =
+                    torch_->times_us(other.way, count, bench_.at_most(kTimeLimit));
+                other.times_us.insert(other.times_us.end(), theirs.begin(), theirs.end());
+            };
+            if (!attempt(row_, other.with, ask)) torch_ = nullptr;
+        }
+    }
 }
 
 void Contest::time() {
     stage_.done_verifying();
-    std::vector<Launch> launches = {[this] { stage_.launch(); }};
-    for (const Other& other : others_) launches.push_back(other.launch);
-    std::vector<std::vector<double>> times = bench_.in_turns(launches);
+    std::vector<Launch> launches = {[this] {
+        if (before_each_) before_each_();
+        stage_.launch();
+    }};
+    for (const Other& other : others_)
+        if (other.launch) launches.push_back(other.launch);
+    std::vector<std::vector<double>> times(launches.size());
+    if (torch_ != nullptr)
+        time_by_rounds(launches, times);
+    else
+        times = bench_.in_turns(launches);
     row_.kiln = spread_of(std::move(times[0]));
-    for (std::size_t i = 0; i < others_.size(); ++i) {
-        const Other& other = others_[i];
-        row_.comparisons.push_back(
-            compared(row_, other.with, other.detail, std::move(times[i + 1]), other.aim.must, other.aim.aim));
+    std::size_t next = 1;
+    for (Other& other : others_)
+        if (other.launch) other.times_us = std::move(times[next++]);
+    compare_groups();
+    for (Other& other : others_) {
+        if (other.times_us.empty()) continue;
+        row_.comparisons.push_back(compared(row_, other.with, other.detail, std::move(other.times_us),
+                                            other.aim.must, other.aim.aim));
         row_.comparisons.back().verified = other.right;
+    }
+}
+
+void Contest::compare_groups() {
+    for (const Group& group : groups_) {
+        Other* best = nullptr;
+        const auto median = [](const Other& one) { return spread_of(one.times_us).median; };
+        for (Other& other : others_) {
+            if (other.times_us.empty() || std::ranges::find(group.ways, other.with) == group.ways.end())
+                continue;
+            if (best == nullptr || median(other) < median(*best)) best = &other;
+        }
+        if (best == nullptr) continue;
+        best->detail = best->with + (best->detail.empty() ? "" : ", " + best->detail);
+        best->with = group.name;
+        best->aim = group.aim;
+        std::rotate(others_.data(), best, best + 1);  // it is told first
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A row in the making: Kiln's kernel and other libraries' ways of doing the same, each verified, then timed in
-// turns.
+// turns: launch by launch in this process, by rounds of a few launches with PyTorch's.
 #pragma once
 
 #include <list>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/stage.h"
+#include "bench/torch.h"
 #include "bench/workbench.h"
 
 namespace kiln::bench {
@@ -34,22 +35,44 @@ class Contest {
     void add(std::string with, std::string detail, Launch launch, const GuardedTensor& result, Aim aim);
     /// The same, verified by the caller.
     void add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim);
+    /// PyTorch's ways of doing a problem, as its script reads it. What is asked of each is by its name; a way without an
+    /// entry is only told.
+    void add_torch(TorchProcess& torch, const std::string& problem,
+                   const std::vector<std::pair<std::string, Aim>>& aims);
+    /// Of these ways the fastest is what Kiln is compared with, under this name, and held to the aim; the others are
+    /// only told. To be called before time().
+    void join(std::string name, std::vector<std::string> ways, Aim aim);
+    /// What Kiln's kernel needs before each launch, timed with it.
+    void before_each(Launch launch) { before_each_ = std::move(launch); }
     /// Times all of them and sets the row's times and ratios.
     void time();
 
   private:
     struct Other {
         std::string with, detail;
-        Launch launch;
+        Launch launch;        ///< empty: PyTorch's
+        std::size_t way = 0;  ///< PyTorch's number of it
         bool right = false;
         Aim aim;
+        std::vector<double> times_us;
     };
+    struct Group {
+        std::string name;
+        std::vector<std::string> ways;
+        Aim aim;
+    };
+
+    void time_by_rounds(const std::vector<Launch>& launches, std::vector<std::vector<double>>& times_us);
+    void compare_groups();
 
     Workbench& bench_;
     BenchRow& row_;
     Stage stage_;
     std::list<GuardedTensor> results_;
     std::vector<Other> others_;
+    std::vector<Group> groups_;
+    Launch before_each_;
+    TorchProcess* torch_ = nullptr;
 };
 
 /// The rate of so many operations or bytes.

@@ -25,14 +25,20 @@ std::filesystem::path find_nvcc() {
     return {};
 }
 
+/// CUB_VERSION: 200801 is 2.8.1.
+std::string version_text(int version) {
+    return std::to_string(version / 100000) + "." + std::to_string(version / 100 % 1000) + "." +
+           std::to_string(version % 100);
+}
+
 /// Gives what went wrong.
 std::string compile(const std::filesystem::path& nvcc, const std::string& arch,
                     const std::filesystem::path& source, const std::filesystem::path& library,
-                    const std::stop_token& stop) {
+                    std::chrono::milliseconds limit, const std::stop_token& stop) {
     ProcessRequest request;
     request.arguments = {nvcc.string(), "-O3",   "-std=c++17", "-arch=" + arch,  "-shared",
                          "-Xcompiler",  "-fPIC", "-o",         library.string(), source.string()};
-    request.timeout = kCompileLimit;
+    request.timeout = limit;
     request.stop = stop;
     const ProcessResult result = run_process(request);
     if (result.succeeded()) return {};
@@ -54,7 +60,8 @@ CubFunction::CubFunction(Workbench& bench, std::string_view source, const char* 
         const std::filesystem::path file = directory_.path() / "helper.cu";
         write_text(file, source);
         compiled_ = std::async(std::launch::async, compile, find_nvcc(), bench.service().target().arch, file,
-                               directory_.path() / "helper.so", bench.options().stop);
+                               directory_.path() / "helper.so", bench.at_most(kCompileLimit),
+                               bench.options().stop);
     }
 }
 
@@ -72,6 +79,9 @@ Launch CubFunction::prepare(const void* input, long long count, void* output, st
             library_.keep_forever();  // the CUDA runtime in it is unloaded with the process
             if (library_ && !library_.resolve(function_, symbol_))
                 problem_ = std::string("the helper has no ") + symbol_;
+            int (*version)() = nullptr;
+            if (library_ && library_.resolve(version, "kiln_cub_version"))
+                bench_.add_version("CUB", version_text(version()));
         }
     }
     problem = problem_;

@@ -116,7 +116,7 @@ void Cublas::start() {
     const auto stream = static_cast<cublas::StreamPointer>(bench_.stream().handle());
     api_.check(api_.set_stream(handle_, stream), "cublasSetStream");
     api_.check(api_.set_workspace(handle_, workspace_.data(), kWorkspaceBytes), "cublasSetWorkspace");
-    api_.check(api_.set_math_mode(handle_, cublas::kPedanticMath), "cublasSetMathMode");
+    api_.check(api_.set_math_mode(handle_, cublas::kDefaultMath), "cublasSetMathMode");
 }
 
 Cublas::~Cublas() {
@@ -168,13 +168,13 @@ LibraryProduct Cublas::best(const ProductPlan& plan, const void* a, const void* 
     return candidates[fastest];
 }
 
-LibraryProduct Cublas::pedantic(const ProductPlan& plan, const float* a, const float* b, float* c) {
+LibraryProduct Cublas::single_precision(const ProductPlan& plan, const float* a, const float* b, float* c) {
     const auto operation = [](bool transposed) {
         return transposed ? cublas::kTranspose : cublas::kNoTranspose;
     };
     const int m = static_cast<int>(plan.m), n = static_cast<int>(plan.n), k = static_cast<int>(plan.k);
     LibraryProduct product;
-    product.detail = "pedantic";
+    product.detail = "";
     product.on = [=, this](const void* left, const void* right, void* result) {
         return Launch([=, this] {
             api_.check(api_.sgemm(handle_, operation(plan.b_is_transposed), operation(plan.a_is_transposed),

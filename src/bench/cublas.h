@@ -42,8 +42,8 @@ class Cublas {
 
     /// cublasLt's best of 8 heuristics, each timed with a cold cache. The matrices must stay. Throws DeviceError.
     LibraryProduct best(const ProductPlan& plan, const void* a, const void* b, void* c);
-    /// cublasSgemm in pedantic mode: FP32 without TF32.
-    LibraryProduct pedantic(const ProductPlan& plan, const float* a, const float* b, float* c);
+    /// cublasSgemm in its default mode: FP32 without TF32, which has to be asked for.
+    LibraryProduct single_precision(const ProductPlan& plan, const float* a, const float* b, float* c);
 
     const std::string& version() const { return api_.version; }
 

@@ -25,7 +25,7 @@ enum : Status { kSuccess = 0 };
 enum DataType : int { kFloat32 = 0, kFloat16 = 2, kBfloat16 = 14 };
 enum ComputeType : int { kCompute32F = 68, kCompute32FPedantic = 69 };
 enum Operation : int { kNoTranspose = 0, kTranspose = 1 };
-enum MathMode : int { kPedanticMath = 2 };
+enum MathMode : int { kDefaultMath = 0 };
 enum DescAttribute : int { kDescTransposeA = 3, kDescTransposeB = 4 };
 enum PreferenceAttribute : int { kPreferenceMaxWorkspaceBytes = 1 };
 

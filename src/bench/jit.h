@@ -26,7 +26,5 @@ void measure_launch_call(Workbench& bench, BenchSuite& suite);
 /// A comparison of samples that were taken beside Kiln's.
 void add_bare(BenchRow& row, std::string with, std::string detail, std::vector<double> samples,
               std::optional<double> must = {}, std::optional<double> aim = {});
-/// One with a figure that was measured earlier on the same product, where this is it.
-void add_recorded(Workbench& bench, BenchRow& row, const std::string& with, double value);
 
 }  // namespace kiln::bench

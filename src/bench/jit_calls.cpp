@@ -26,7 +26,7 @@ constexpr int kLaunchBatches =
 constexpr int kQuickLookupBatches = 5, kQuickLaunchBatches = 100;
 constexpr int kLaunchesPerBatch = 100;  // well below what a stream queues before a launch has to wait
 constexpr int kWarmUpBatches = 3;
-constexpr double kLookupMustNs = 60, kLookupAimNs = 30, kJitify2LookupNs = 493;
+constexpr double kLookupMustNs = 60, kLookupAimNs = 30;
 constexpr double kLaunchMust = 1.03;  // times the bare call
 
 // A launch of one small block, so that draining a batch is short.
@@ -86,11 +86,6 @@ void add_bare(BenchRow& row, std::string with, std::string detail, std::vector<d
         compared(row, std::move(with), std::move(detail), std::move(samples), must, aim));
 }
 
-void add_recorded(Workbench& bench, BenchRow& row, const std::string& with, double value) {
-    if (bench.service().device().info().name != "NVIDIA H200") return;
-    add_bare(row, with, "measured on an H200 in November 2026, not in this run", {value});
-}
-
 void measure_hot_lookup(Workbench& bench, BenchSuite& suite) {
     Service& service = bench.service();
     const Variant variant = default_tile(service);
@@ -103,29 +98,30 @@ void measure_hot_lookup(Workbench& bench, BenchSuite& suite) {
 
     for (const int threads : {1, 2, 4}) {
         if (threads > 1 && threads > static_cast<int>(std::thread::hardware_concurrency())) continue;
-        bench.row(suite, "hot look-up, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads"),
-                  [&](BenchRow& row) {
-                      row.unit = "ns";
-                      row.variant = variant.text();
-                      auto [ours, theirs] = lookup_times(
-                          threads, bench.quick() ? kQuickLookupBatches : kLookupBatches,
-                          [&] { keep(service.build<GemmFn>(variant)); },
-                          [&] {
-                              const std::shared_lock lock(mutex);
-                              keep(map.find(variant.text())->second);
-                          });
-                      row.kiln = spread_of(std::move(ours));
-                      add_bare(row, "hash map", "unordered_map<string, int> under a shared_mutex",
-                               std::move(theirs));
-                      if (threads != 1 || !bench.on_cuda()) return;
-                      row.most_must = kLookupMustNs;
-                      row.most_aim = kLookupAimNs;
-                      add_recorded(bench, row, "jitify2", kJitify2LookupNs);
-                  });
+        const std::string text =
+            "hot look-up, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+        if (!bench.measures(suite, "calls", text)) continue;
+        bench.row(suite, text, [&](BenchRow& row) {
+            row.unit = "ns";
+            row.variant = variant.text();
+            auto [ours, theirs] = lookup_times(
+                threads, bench.quick() ? kQuickLookupBatches : kLookupBatches,
+                [&] { keep(service.build<GemmFn>(variant)); },
+                [&] {
+                    const std::shared_lock lock(mutex);
+                    keep(map.find(variant.text())->second);
+                });
+            row.kiln = spread_of(std::move(ours));
+            add_bare(row, "hash map", "unordered_map<string, int> under a shared_mutex", std::move(theirs));
+            if (threads != 1 || !bench.on_cuda()) return;
+            row.most_must = kLookupMustNs;
+            row.most_aim = kLookupAimNs;
+        });
     }
 }
 
 void measure_launch_call(Workbench& bench, BenchSuite& suite) {
+    if (!bench.measures(suite, "calls", "launch call")) return;
     bench.row(suite, "launch call", [&](BenchRow& row) {
         Service& service = bench.service();
         const Kernel<GemmFn> kernel =

@@ -19,7 +19,8 @@ namespace {
 constexpr int kWarmUpRounds = 2;  // for the files to be in the page cache
 constexpr int kProcessRounds = 15, kQuickProcessRounds = 5;
 constexpr int kColdProcesses = 3;
-constexpr double kMustMs = 1.5, kAimMs = 0.8, kJitify2Ms = 60;
+constexpr const char* kWarmStart = "warm start, new process";
+constexpr double kMustMs = 1.5, kAimMs = 0.8;
 
 // One product of 1 x 1 matrices shows that what was measured ends in a kernel that works.
 void expect_it_multiplies(Service& service, const Kernel<GemmFn>& gemm) {
@@ -111,7 +112,8 @@ void measure_warm_start(Workbench& bench, BenchSuite& suite) {
     const std::string backend_name(name(backend));
     const std::string device = std::to_string(bench.service().options().device);
     std::map<std::string, std::vector<double>> parts;
-    bench.row(suite, "warm start, new process", [&](BenchRow& row) {
+    if (!bench.measures(suite, "starts", kWarmStart)) return;
+    bench.row(suite, kWarmStart, [&](BenchRow& row) {
         row.unit = "ms";
         const TemporaryDirectory directory;
         const std::string cache = (directory.path() / "cache").string();
@@ -150,14 +152,14 @@ void measure_warm_start(Workbench& bench, BenchSuite& suite) {
         if (!bench.on_cuda()) return;
         row.most_must = kMustMs;
         row.most_aim = kAimMs;
-        add_recorded(bench, row, "jitify2", kJitify2Ms);
     });
     for (const auto& part : parts) {
         if (part.first == "total") continue;
-        bench.row(suite, "of a warm start: " + part.first, [&](BenchRow& row) {
-            row.unit = "ms";
-            row.kiln = spread_of(part.second);
-        });
+        BenchRow row;
+        row.problem = "of a warm start: " + part.first;
+        row.unit = "ms";
+        row.kiln = spread_of(part.second);
+        bench.add_row(suite, std::move(row));
     }
 }
 
@@ -165,6 +167,7 @@ void measure_cold_compile(Workbench& bench, BenchSuite& suite) {
     std::vector<double> first, first_inside, later, later_inside;
     const auto row_of = [&](const char* what, const std::vector<double>& whole,
                             const std::vector<double>& inside) {
+        if (!bench.measures(suite, "starts", what)) return;
         bench.row(suite, what, [&](BenchRow& row) {
             row.unit = "ms";
             if (whole.empty()) {

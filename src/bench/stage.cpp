@@ -41,6 +41,7 @@ Stage::Stage(Workbench& bench, const Variant& variant, const Sizes& sizes,
              const std::function<void(Problem&)>& adjust)
     : bench_(bench), kernel_(bench.service().build(variant)), problem_(variant.problem(sizes)) {
     if (adjust) adjust(problem_);
+    bench.add_version("compiler", kernel_.info().compiler);
     const Device& device = bench.service().device();
     std::uint64_t needed = 0;
     for (const Tensor& tensor : problem_.tensors) needed += tensor.size_bytes() + GuardedTensor::kGuardBytes;

@@ -23,6 +23,7 @@ struct Forward {
         return "head " + std::to_string(head) + (causal ? " causal " : " full ") + std::to_string(tokens) +
                " tokens, batch " + std::to_string(batch) + ", " + std::to_string(heads) + " heads";
     }
+    std::string part() const { return "head" + std::to_string(head); }
     /// As the PyTorch script reads it.
     std::string line() const {
         return "attention " + std::to_string(batch) + " " + std::to_string(heads) + " " +
@@ -47,6 +48,10 @@ std::vector<Forward> forward_problems(const Workbench& bench) {
 struct Step {
     std::int64_t batch, length;
     Sizes sizes() const { return {{"batch", batch}, {"kv_heads", 8}, {"max_length", length}}; }
+    std::string part() const { return "batch" + std::to_string(batch); }
+    std::string text() const {
+        return "batch " + std::to_string(batch) + ", " + std::to_string(length) + " tokens each";
+    }
 };
 
 const std::vector<std::string> kDecode = {"decode_mma", "decode_persistent", "decode_paged"};
@@ -73,21 +78,21 @@ void fill_lengths(Problem& problem) {
 }  // namespace
 
 void run_attention(Workbench& bench, BenchSuite& suite) {
-    const std::vector<Forward> problems = forward_problems(bench);
+    std::vector<Forward> problems = forward_problems(bench);
+    std::erase_if(problems,
+                  [&](const Forward& one) { return !bench.measures(suite, one.part(), one.text()); });
+    if (problems.empty()) return;
     std::vector<Workbench::Wanted> wanted;
-    std::vector<std::string> lines;
-    for (const Forward& one : problems) {
-        wanted.push_back({kForward, one.values(), one.sizes()});
-        lines.push_back(one.line());
-    }
-    const TorchFigures torch = measure_torch(bench, suite, lines);
+    for (const Forward& one : problems) wanted.push_back({kForward, one.values(), one.sizes()});
     bench.prepare(suite, wanted);
     for (const Forward& one : problems) {
         bench.row(suite, one.text(), [&](BenchRow& row) {
             Contest contest(bench, row, bench.choose(kForward, one.values(), one.sizes()), one.sizes());
+            const Aim aim = one.head == 64 ? Aim{0.95, 1.20} : Aim{0.90, 1.10};
+            if (TorchProcess* const torch = bench.torch(suite))
+                contest.add_torch(*torch, one.line(), {{"cuDNN", aim}});
             contest.time();
             set_flops_rate(row, contest.stage().problem());
-            add_torch(row, torch, one.line(), "cuDNN", 0.75, 1.05);
             if (const auto share = roof_share(row, bench.ceilings(suite), contest.stage().problem(), true))
                 row.comparisons.push_back(*share);
         });
@@ -99,26 +104,26 @@ void run_attention(Workbench& bench, BenchSuite& suite) {
 void run_decode(Workbench& bench, BenchSuite& suite) {
     std::vector<Step> steps;
     if (!bench.on_gpu())
-        steps = {{2, 70}};
+        steps = {{16, 70}};
     else if (bench.quick())
         steps = {{16, 1024}, {64, 4096}};
     else
         steps = {{16, 1024}, {16, 8192},  {16, 32768}, {64, 1024},
                  {64, 8192}, {64, 32768}, {128, 1024}, {128, 8192}};
+    std::erase_if(steps, [&](const Step& step) { return !bench.measures(suite, step.part(), step.text()); });
+    if (steps.empty()) return;
     std::vector<Workbench::Wanted> wanted;
     for (const Step& step : steps) wanted.push_back({kDecode, {}, step.sizes()});
     bench.prepare(suite, wanted);
     for (const Step& step : steps) {
-        const std::string text =
-            "batch " + std::to_string(step.batch) + ", " + std::to_string(step.length) + " tokens each";
-        bench.row(suite, text, [&](BenchRow& row) {
+        bench.row(suite, step.text(), [&](BenchRow& row) {
             Contest contest(bench, row, bench.choose(kDecode, {}, step.sizes()), step.sizes(), fill_lengths);
             contest.time();
             const Problem& problem = contest.stage().problem();
             set_bytes_rate(row, problem);
             if (const double rate = bench.ceilings(suite).copy_bytes_per_us; rate > 0)
                 row.comparisons.push_back(
-                    share_of(row, "copy", static_cast<double>(problem.bytes) / rate, 0.75, 0.90));
+                    share_of(row, "copy", static_cast<double>(problem.bytes) / rate, 0.80, 0.90));
         });
     }
     add_mean(suite, "copy");

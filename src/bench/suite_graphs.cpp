@@ -153,8 +153,10 @@ const std::vector<std::string> kSkinny = {"gemm_skinny", "gemm_mma"};
 
 void measure_products(Workbench& bench, BenchSuite& suite, int count, std::int64_t size) {
     const std::string text = std::to_string(count) + " products half " + product_text(size, size, size);
+    if (!bench.measures(suite, "products", text)) return;
     bench.row(suite, text, [&](BenchRow& row) {
         const Sizes sizes = {{"m", size}, {"n", size}, {"k", size}};
+        row.sizes = sizes;
         const Chosen chosen = overlapping(bench, bench.choose(kProducts, {{"T", "half"}}, sizes));
         row.variant = chosen.variant.text();
         row.origin = chosen.origin;
@@ -184,7 +186,13 @@ struct Layer {
 constexpr std::int64_t kGroup = 4, kHead = 128;
 
 void measure_layer(Workbench& bench, BenchSuite& suite, const Layer& layer) {
+    if (!bench.measures(suite, "layers", layer.text)) return;
     bench.row(suite, layer.text, [&](BenchRow& row) {
+        row.sizes = {{"batch", layer.batch},
+                     {"hidden", layer.hidden},
+                     {"kv_heads", layer.kv_heads},
+                     {"wide", layer.wide},
+                     {"max_length", layer.length}};
         Cublas* library = bench.cublas(suite);
         Chain chain;
         std::vector<Launch> ours, theirs;
@@ -228,8 +236,10 @@ void measure_steps(Workbench& bench, BenchSuite& suite, const std::string& kerne
                    std::int64_t batch, std::int64_t length) {
     const std::string text = std::to_string(count) + " launches of " + kernel + ", batch " +
                              std::to_string(batch) + ", up to " + std::to_string(length) + " tokens";
+    if (!bench.measures(suite, "steps", text)) return;
     bench.row(suite, text, [&](BenchRow& row) {
         const Sizes sizes = {{"batch", batch}, {"max_length", length}};
+        row.sizes = sizes;
         const Chosen chosen = bench.choose({kernel}, {}, sizes);
         row.variant = chosen.variant.text();
         row.origin = chosen.origin;

@@ -42,6 +42,11 @@ struct OpenBlas {
     }
 };
 
+/// "float 1024 x 1024 x 1024, the defaults"
+std::string row_text(const std::string& type, int size, bool is_default) {
+    return type + " " + product_text(size, size, size) + (is_default ? ", the defaults" : "");
+}
+
 /// One row, as the parent reads it.
 void tell_row(const BenchRow& row, const Problem& problem) {
     const auto spread = [](const BenchSpread& of) {
@@ -51,6 +56,7 @@ void tell_row(const BenchRow& row, const Problem& problem) {
     std::vector<std::string> words = {"row", row.problem, row.variant, std::to_string(problem.flops)};
     for (const std::string& word : spread(*row.kiln)) words.push_back(word);
     words.push_back(row.origin);
+    words.push_back(std::to_string(problem.sizes.at("m")));
     tell(words);
     for (const BenchComparison& one : row.comparisons) {
         words = {"other", one.with, one.verified == false ? "WRONG" : "RIGHT"};
@@ -79,6 +85,8 @@ void add_rows(Workbench& bench, BenchSuite& suite, const ChildLines& lines) {
             row.verified = true;
             row.rate = std::atof(words.at(3).c_str()) / row.kiln->median / 1e3;
             row.rate_unit = "GFLOP/s";
+            const std::int64_t size = std::atoll(words.at(9).c_str());
+            row.sizes = {{"m", size}, {"n", size}, {"k", size}};
         } else if (words[0] == "other" && !rows.empty()) {
             BenchComparison comparison;
             comparison.with = words.at(1);
@@ -99,7 +107,7 @@ void add_rows(Workbench& bench, BenchSuite& suite, const ChildLines& lines) {
         if (!bench.quick() && row.problem.starts_with("half"))
             row.comparisons.push_back(
                 share_of(row, "4 GFLOP/s", row.kiln->median * *row.rate / kMustGflops, 1.0));
-        bench.row(suite, row.problem, [&](BenchRow& made) { made = row; });
+        bench.add_row(suite, row);
     }
 }
 
@@ -139,7 +147,7 @@ int child_host(int size, int rounds, const std::string& cache_directory, bool wi
     for (const Chosen& chosen : contestants) {
         const std::string type = chosen.variant.value("T").text();
         BenchRow row;
-        row.problem = type + " " + product_text(size, size, size);
+        row.problem = row_text(type, size, chosen.origin == kDefault);
         Contest contest(bench, row, chosen, sizes);
         Stage& stage = contest.stage();
         if (sgemm != nullptr && type == "float") {
@@ -166,13 +174,18 @@ void run_host(Workbench& bench, BenchSuite& suite) {
             "not measured: it needs a process of its own, and no program to start was named");
         return;
     }
-    bench.begin(suite, "one thread of the host");
     const bool small = bench.quick();
+    const int size = small ? kQuickSize : kSize;
+    std::vector<std::string> problems = {row_text("half", size, true), row_text("float", size, false),
+                                         row_text("float", size, true)};
+    std::erase_if(problems, [&](const std::string& one) { return !bench.measures(suite, "gemm", one); });
+    if (problems.empty()) return;
+    bench.begin(suite, "one thread of the host");
     const std::filesystem::path directory = bench.service().cache_directory();
     add_rows(
         bench, suite,
         start_child(bench.options(),
-                    {"host", std::to_string(small ? kQuickSize : kSize),
+                    {"host", std::to_string(size),
                      std::to_string(bench.options().rounds.value_or(small ? kQuickHostRounds : kHostRounds)),
                      directory.empty() ? kNoCache : directory.string(), bench.wants("openblas") ? "1" : "0"},
                     {{"KILN_HOST_THREADS", "1"}}));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The suites. Each adds its rows to `suite`, whose name is set.
+// The suites. Each adds to `suite`, whose name is set, its rows of the part that is being measured.
 #pragma once
 
+#include "bench/results.h"
 #include "bench/workbench.h"
 
 namespace kiln::bench {
@@ -17,9 +18,5 @@ void run_memory(Workbench& bench, BenchSuite& suite);
 void run_graphs(Workbench& bench, BenchSuite& suite);
 void run_jit(Workbench& bench, BenchSuite& suite);
 void run_host(Workbench& bench, BenchSuite& suite);
-
-/// Adds the geometric mean of the ratios to one comparator; nothing where no row has it.
-void add_mean(BenchSuite& suite, const std::string& with, std::optional<double> must = {},
-              std::optional<double> aim = {});
 
 }  // namespace kiln::bench

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The script is an argument (python3 -c), so that standard input is free for the problems.
+// The script is an argument (python3 -c), so that standard input is free for the questions.
 #include "bench/torch.h"
 
 #include <kiln/error.h>
 
-#include <cstdio>
 #include <cstdlib>
+#include <system_error>
 
-#include "base/process.h"
 #include "bench/helper/sources.h"
+#include "bench/workbench.h"
 
 namespace kiln::bench {
 namespace {
 
-constexpr std::chrono::minutes kLimit{5};
+constexpr std::string_view kEnd = "end\n";
+
+bool is_whole(const std::string& output) {
+    return output == kEnd || output.ends_with("\n" + std::string(kEnd));
+}
 
 std::vector<std::string> split(const std::string& text, char separator) {
     std::vector<std::string> parts;
@@ -31,130 +35,88 @@ std::string last_line(std::string text) {
     return text.substr(text.rfind('\n') + 1);
 }
 
-/// Bytes read and written per microsecond by PyTorch's copy; 0: not measured.
-double copy_rate(const TorchFigures& figures, const std::string& problem, double bytes) {
-    const auto found = figures.by_problem.find(problem);
-    if (found == figures.by_problem.end() || found->second.front().us.median <= 0) return 0;
-    return bytes / found->second.front().us.median;
-}
-
 }  // namespace
 
-TorchFigures parse_torch(const std::string& output, std::string& version, std::string& unavailable) {
-    TorchFigures figures;
-    for (const std::string& line : split(output, '\n')) {
-        const std::vector<std::string> words = split(line, '\t');
-        if (words.size() == 2 && words[0] == "unavailable")
-            unavailable = words[1];
-        else if (words.size() == 1 && words[0].starts_with("PyTorch "))
-            version = words[0];
-        if (words.size() < 4) continue;
-        TorchFigure figure;
-        figure.name = words[1];
-        if (words[2] == "error") {
-            figure.error = words[3];
-        } else if (words.size() == 8) {
-            figure.us = {std::atof(words[2].c_str()), std::atof(words[3].c_str()),
-                         std::atof(words[4].c_str()), std::atoi(words[5].c_str())};
-            figure.right = words[6] == "RIGHT";
-            figure.detail = words[7];
-        } else {
-            figure.error = "its line can't be understood: " + line;
-        }
-        figures.by_problem[words[0]].push_back(std::move(figure));
+TorchProcess::TorchProcess(TorchSetup setup, Limit limit) : setup_(std::move(setup)) {
+    try {
+        start(limit);
+    } catch (const Stopped&) {
+        throw;
+    } catch (const Error& error) {
+        problem_ = error.what();
     }
-    return figures;
 }
 
-namespace {
-
-struct TorchAnswer {
-    TorchFigures figures;
-    std::string version;
-    std::string problem;  ///< not empty: there are no figures
-    std::string end;      ///< how its process ended, where that was before its time
-};
-
-TorchAnswer ask_torch(Workbench& bench, const std::vector<std::string>& problems) {
-    const DeviceInfo& device = bench.service().device().info();
-    ProcessRequest request;
-    request.arguments = {"python3",
+void TorchProcess::start(Limit limit) {
+    ProcessSetup process;
+    process.arguments = {"python3",
                          "-c",
                          std::string(kTorchBench),
-                         std::to_string(device.ordinal),
-                         bench.quick() ? "quick" : "full",
-                         std::to_string(CacheFlusher::buffer_bytes(device))};
-    for (const std::string& problem : problems) request.input += problem + "\n";
-    request.timeout = kLimit;
-    request.stop = bench.options().stop;
-    const ProcessResult result = run_process(request);
-    if (result.stopped) throw Stopped();
-    TorchAnswer answer;
-    answer.figures = parse_torch(result.output, answer.version, answer.problem);
-    if (!result.succeeded() && result.started)
-        answer.end = "its process " + result.how_it_ended(request.timeout) + ": " + last_line(result.error);
-    if (!result.started)
-        answer.problem = "python3 did not start: " + result.start_error;
-    else if (answer.problem.empty() && answer.version.empty())
-        answer.problem = answer.end.empty() ? "its process said nothing" : answer.end;
-    return answer;
+                         std::to_string(setup_.device),
+                         setup_.quick ? "quick" : "full",
+                         std::to_string(setup_.flush_bytes)};
+    process.environment = setup_.environment;
+    try {
+        child_ = std::make_unique<ChildProcess>(process);
+    } catch (const std::system_error& error) {
+        throw Error(error.what());
+    }
+    for (const std::vector<std::string>& words : ask("", limit)) {
+        if (words.size() == 2 && words[0] == "unavailable") problem_ = words[1];
+        if (words.size() == 3 && words[0] == "version") versions_[words[1]] = words[2];
+    }
+    if (problem_.empty() && versions_.empty()) problem_ = "its process told no version";
 }
 
-}  // namespace
-
-std::string torch_problem(Workbench& bench) { return ask_torch(bench, {}).problem; }
-
-TorchFigures measure_torch(Workbench& bench, BenchSuite& suite, std::vector<std::string> problems) {
-    if (!bench.wants("torch") || problems.empty()) return {};
-    if (!bench.on_cuda()) {
-        bench.missing(suite, "torch", "it needs a CUDA device");
-        return {};
+TorchProcess::Lines TorchProcess::ask(const std::string& question, Limit limit) {
+    ProcessResult& result = child_->result();
+    result.output.clear();
+    ChildProcess::Exchange exchange;
+    exchange.input = question;
+    exchange.last = false;
+    exchange.timeout = limit;
+    exchange.stop = setup_.stop;
+    exchange.enough = [](ProcessResult& so_far) { return is_whole(so_far.output); };
+    if (!child_->exchange(exchange) && !is_whole(result.output)) {
+        if (result.stopped) throw Stopped();
+        const std::string how = "its process " + result.how_it_ended(limit);
+        const std::string last = last_line(result.error);
+        child_.reset();
+        throw Error(how + (last.empty() ? "" : ": " + last));
     }
-    bench.begin(suite, "PyTorch");
-    const long long copied_words = bench.quick() ? 1 << 26 : 1 << 28;
-    const std::string copy = "copy " + std::to_string(copied_words);
-    problems.insert(problems.begin(), copy);
-    TorchAnswer answer = ask_torch(bench, problems);
-    if (!answer.problem.empty()) {
-        bench.missing(suite, "torch", answer.problem);
-        return {};
-    }
-    std::string note = answer.version;
-    const double rate = copy_rate(answer.figures, copy, 8.0 * static_cast<double>(copied_words));
-    const double ours = bench.ceilings(suite).copy_bytes_per_us;
-    char text[160];
-    if (rate > 0) {
-        std::snprintf(text, sizeof text,
-                      ", in a process of its own; its copy moves %.0f GB/s, that of this process %.0f",
-                      rate / 1000, ours / 1000);
-        note += text;
-    }
-    if (!answer.end.empty()) note += "; " + answer.end;
-    suite.notes.push_back(note);
-    return std::move(answer.figures);
+    Lines lines;
+    for (const std::string& line : split(result.output, '\n'))
+        if (!line.empty()) lines.push_back(split(line, '\t'));
+    return lines;
 }
 
-void add_torch(BenchRow& row, const TorchFigures& figures, const std::string& problem, std::string_view name,
-               std::optional<double> must, std::optional<double> aim) {
-    const auto found = figures.by_problem.find(problem);
-    if (found == figures.by_problem.end()) return;
-    for (const TorchFigure& figure : found->second) {
-        if (!figure.error.empty()) {
-            row.notes.push_back(figure.name + " failed: " + figure.error);
-            continue;
-        }
-        BenchComparison comparison;
-        comparison.with = figure.name;
-        comparison.detail = figure.detail;
-        comparison.time = figure.us;
-        comparison.ratio = figure.us.median / row.kiln->median;
-        comparison.verified = figure.right;
-        if (figure.name == name) {
-            comparison.must = must;
-            comparison.aim = aim;
-        }
-        row.comparisons.push_back(std::move(comparison));
+std::vector<TorchWay> TorchProcess::prepare(const std::string& problem, Limit limit) {
+    if (!child_ || !child_->running()) start(limit);
+    std::vector<TorchWay> ways;
+    for (const std::vector<std::string>& words : ask("prepare " + problem + "\n", limit)) {
+        if (words.size() == 2 && words[0] == "error") throw Error(words[1]);
+        if (words.size() != 4 || words[0] != "way") continue;
+        TorchWay& way = ways.emplace_back();
+        way.name = words[1];
+        (words[2] == "error" ? way.error : way.detail) = words[3];
+        way.right = words[2] == "RIGHT";
     }
+    return ways;
+}
+
+std::vector<double> TorchProcess::times_us(std::size_t way, int count, Limit limit) {
+    if (!child_) throw Error("its process has ended");
+    std::vector<double> times;
+    for (const std::vector<std::string>& words :
+         ask("time " + std::to_string(way) + " " + std::to_string(count) + "\n", limit)) {
+        if (words.size() == 2 && words[0] == "error") throw Error(words[1]);
+        if (words[0] != "times") continue;
+        for (std::size_t i = 1; i < words.size(); ++i) times.push_back(std::atof(words[i].c_str()));
+    }
+    if (times.size() != static_cast<std::size_t>(count))
+        throw Error("its process told " + std::to_string(times.size()) + " times instead of " +
+                    std::to_string(count));
+    return times;
 }
 
 }  // namespace kiln::bench

@@ -1,42 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PyTorch reaches, measured by a script of ours in a process of its own; a device copy, which both sides
-// measure, says whether the two are comparable.
+// PyTorch, in a process of its own that measures a few launches whenever it is asked to: so its launches and Kiln's
+// alternate by small rounds, and clock and temperature are the same for both.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "bench/workbench.h"
+#include "base/process.h"
 
 namespace kiln::bench {
 
-struct TorchFigure {
-    std::string name;    ///< "cuDNN", "FlashAttention", "torch"
-    std::string detail;  ///< "softmax"
-    BenchSpread us;
-    bool right = false;
-    std::string error;  ///< not empty: there are no times
+/// One way in which PyTorch does a problem.
+struct TorchWay {
+    std::string name;    ///< "cuDNN", "FlashAttention", "eager", "torch.compile"
+    std::string detail;  ///< "cuDNN 91002"; may be empty
+    bool right = false;  ///< its result
+    std::string error;   ///< not empty: it can't be timed
 };
 
-struct TorchFigures {
-    std::map<std::string, std::vector<TorchFigure>> by_problem;  ///< the lines that were asked
+struct TorchSetup {
+    int device = 0;
+    bool quick = false;
+    std::uint64_t flush_bytes = 0;  ///< that push everything else out of the L2 cache
+    std::vector<std::pair<std::string, std::string>> environment;
+    std::stop_token stop;
 };
 
-/// Problems as helper/torch_bench.py reads them. Empty where PyTorch is not there or not wanted, with a note in the
-/// suite; its copy beside ours is a note too.
-TorchFigures measure_torch(Workbench& bench, BenchSuite& suite, std::vector<std::string> problems);
+/// helper/torch_bench.py, which says what problems there are. Not thread-safe.
+class TorchProcess {
+  public:
+    using Limit = std::chrono::milliseconds;
 
-/// Why PyTorch can't be measured on this device; empty: it can.
-std::string torch_problem(Workbench& bench);
+    /// Starts it; problem() says whether it answers.
+    explicit TorchProcess(TorchSetup setup, Limit limit = std::chrono::minutes(2));
 
-/// Adds what PyTorch has of a problem to a row that has Kiln's times. must, aim: for the figure of that name; the
-/// others are only told.
-void add_torch(BenchRow& row, const TorchFigures& figures, const std::string& problem, std::string_view name,
-               std::optional<double> must, std::optional<double> aim);
+    /// Why PyTorch can't be measured; empty: it can.
+    const std::string& problem() const { return problem_; }
+    /// Of PyTorch, its CUDA, cuDNN and Triton.
+    const std::map<std::string, std::string>& versions() const { return versions_; }
 
-/// The lines that the script prints, for tests.
-TorchFigures parse_torch(const std::string& output, std::string& version, std::string& unavailable);
+    /// Makes the inputs of a problem in place of the one before, calls each way once and checks its result. Throws Error
+    /// when the process ends or is too slow for it; the next problem gets a process of its own then.
+    std::vector<TorchWay> prepare(const std::string& problem, Limit limit);
+    /// The microseconds of so many calls of the way of this number. Throws the same, and what PyTorch fails with.
+    std::vector<double> times_us(std::size_t way, int count, Limit limit);
+
+  private:
+    using Lines = std::vector<std::vector<std::string>>;
+
+    void start(Limit limit);
+    Lines ask(const std::string& question, Limit limit);
+
+    TorchSetup setup_;
+    std::unique_ptr<ChildProcess> child_;
+    std::string problem_;
+    std::map<std::string, std::string> versions_;
+};
 
 }  // namespace kiln::bench

@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::size_t kQueued = 48;  // timed launches that are queued before they are waited for
 constexpr double kFlopsPerUs = 1e6;  // of one TFLOP/s
+constexpr std::chrono::seconds kGrace{20}, kTorchStart{120};
 
 struct Effort {
     double warm_up_us, budget_us;
@@ -37,9 +38,20 @@ void expect_right(const std::vector<std::string>& wrong) {
 
 }  // namespace
 
-Workbench::Workbench(const BenchOptions& options, std::function<void()> after_row)
-    : options_(options), after_row_(std::move(after_row)), service_(options.service), references_(service_) {
-    static_cast<void>(service_.device());
+Workbench::Workbench(const BenchOptions& options)
+    : options_(options),
+      service_(options.service),
+      monitor_(service_.backend() == Backend::cuda ? pci_bus_id(service_.device().info().ordinal) : ""),
+      references_(service_) {
+    const DeviceInfo& device = service_.device().info();
+    run_.date = utc_now();
+    run_.id = run_identity(run_.date);
+    run_.machine = machine_text();
+    run_.device = device.name;
+    run_.arch = service_.target().arch;
+    run_.driver = device.driver + (monitor_.driver().empty() ? "" : ", driver " + monitor_.driver());
+    run_.quick = options.quick;
+    run_.versions["Kiln"] = version();
 }
 Workbench::~Workbench() = default;
 
@@ -191,15 +203,46 @@ void Workbench::open_cublas() {
 Cublas* Workbench::cublas(BenchSuite& suite) {
     if (!wants("cublas")) return nullptr;
     open_cublas();
-    if (!cublas_) missing(suite, "cublas", cublas_problem_);
+    if (!cublas_)
+        missing(suite, "cublas", cublas_problem_);
+    else
+        add_version("cuBLAS", cublas_->version());
     return cublas_.get();
+}
+
+TorchProcess* Workbench::torch(BenchSuite& suite) {
+    if (!wants("torch")) return nullptr;
+    if (!on_cuda()) {
+        missing(suite, "torch", "it needs a CUDA device");
+        return nullptr;
+    }
+    open_torch();
+    if (!torch_->problem().empty()) {
+        missing(suite, "torch", torch_->problem());
+        return nullptr;
+    }
+    for (const auto& [of, version] : torch_->versions()) add_version(of, version);
+    return torch_.get();
+}
+
+void Workbench::open_torch() {
+    if (torch_) return;
+    TorchSetup setup;
+    setup.device = service_.device().info().ordinal;
+    setup.quick = quick();
+    setup.flush_bytes = CacheFlusher::buffer_bytes(service_.device().info());
+    setup.stop = options_.stop;
+    torch_ = std::make_unique<TorchProcess>(std::move(setup), at_most(kTorchStart));
 }
 
 std::string Workbench::problem_of(std::string_view comparator) {
     if (comparator == "openblas") return openblas_problem(options_);
     if (!on_cuda()) return "it needs a CUDA device";
     if (comparator == "cub") return nvcc_problem();
-    if (comparator == "torch") return torch_problem(*this);
+    if (comparator == "torch") {
+        open_torch();
+        return torch_->problem();
+    }
     open_cublas();
     return cublas_problem_;
 }
@@ -273,16 +316,42 @@ void Workbench::prepare(const BenchSuite& suite, const std::vector<Wanted>& list
     }
 }
 
+void Workbench::begin_part(std::string name, std::vector<std::string>* missing) {
+    part_ = std::move(name);
+    missing_ = missing;
+    part_ends_ = Clock::now() + options_.part_limit;
+    if (options_.limit) part_ends_ = std::min(part_ends_, began_ + *options_.limit);
+}
+
+bool Workbench::measures(const BenchSuite& suite, std::string_view part, std::string_view problem) const {
+    return part == part_ && std::ranges::find(suite.rows, problem, &BenchRow::problem) == suite.rows.end();
+}
+
+std::chrono::milliseconds Workbench::time_left() const {
+    if (part_ends_ == Clock::time_point::max()) return std::chrono::hours(1);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(part_ends_ - Clock::now());
+    return std::max(left, std::chrono::milliseconds(0));
+}
+
+std::chrono::milliseconds Workbench::at_most(std::chrono::seconds limit) const {
+    return std::min<std::chrono::milliseconds>(limit, time_left() + kGrace);
+}
+
 void Workbench::begin(const BenchSuite& suite, const std::string& what) const {
     if (options_.stop.stop_requested()) throw Stopped();
     if (options_.on_phase) options_.on_phase(suite.name, what);
 }
 
 void Workbench::row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure) {
+    if (time_left().count() == 0) {
+        if (missing_ != nullptr) missing_->push_back(std::move(problem));
+        return;
+    }
     begin(suite, problem);
     BenchRow row;
     row.problem = std::move(problem);
     row.unit = "us";
+    const Stopwatch watch;
     try {
         measure(row);
     } catch (const std::exception& error) {
@@ -290,6 +359,14 @@ void Workbench::row(BenchSuite& suite, std::string problem, const std::function<
         if (options_.stop.stop_requested()) throw Stopped();
         row.failures.emplace_back(error.what());
     }
+    row.seconds = watch.elapsed_ms() / 1000;
+    add_row(suite, std::move(row));
+}
+
+void Workbench::add_row(BenchSuite& suite, BenchRow row) {
+    if (!measures(suite, part_, row.problem)) return;
+    row.part = part_;
+    row.run = run_.id;
     suite.rows.push_back(std::move(row));
     if (after_row_) after_row_();
 }

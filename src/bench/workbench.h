@@ -10,17 +10,20 @@
 #include <kiln/timing.h>
 #include <kiln/wisdom.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/chip_state.h"
 #include "run/reference.h"
 
 namespace kiln::bench {
 
 class Cublas;
+class TorchProcess;
 
 /// One way of doing the work: it queues its launches in the workbench's stream.
 using Launch = std::function<void()>;
@@ -49,13 +52,32 @@ class Stopped : public Error {
 /// One thread at a time.
 class Workbench {
   public:
-    /// options must outlive it. after_row: called when a suite has one more row.
-    explicit Workbench(const BenchOptions& options, std::function<void()> after_row = {});
+    /// options must outlive it.
+    explicit Workbench(const BenchOptions& options);
     ~Workbench();
     Workbench(const Workbench&) = delete;
     Workbench& operator=(const Workbench&) = delete;
 
+    /// Called when a suite has one more row.
+    void after_row(std::function<void()> call) { after_row_ = std::move(call); }
+
     const BenchOptions& options() const { return options_; }
+    /// This run as far as it is known: versions are added when something is opened.
+    const BenchRun& described() const { return run_; }
+    void add_version(const std::string& of, const std::string& version) { run_.versions[of] = version; }
+    /// nullopt: not a GPU whose state can be read.
+    std::optional<ChipState> chip_state() const { return monitor_.read(); }
+
+    /// What follows is of this part of a suite. missing: where to name problems that its time does not suffice for;
+    /// must stay until the next part.
+    void begin_part(std::string name, std::vector<std::string>* missing);
+    /// Whether a problem of this part is to be measured now: the part is the one that was begun, and the suite has no
+    /// row of the problem.
+    bool measures(const BenchSuite& suite, std::string_view part, std::string_view problem) const;
+    /// Until the part has to end; zero when its time is up.
+    std::chrono::milliseconds time_left() const;
+    /// A number of seconds, but no more than is left, and a little, so that what is under way can end.
+    std::chrono::milliseconds at_most(std::chrono::seconds limit) const;
     bool quick() const { return options_.quick; }
     Service& service() { return service_; }
     const Stream& stream() const { return service_.stream(); }
@@ -74,6 +96,9 @@ class Workbench {
     /// nullptr: nobody asked for them.
     const Ceilings* measured_ceilings() const { return ceilings_ ? &*ceilings_ : nullptr; }
 
+    /// PyTorch in a process of its own, started at the first call; nullptr where it is not there or not wanted, with the
+    /// note that says so.
+    TorchProcess* torch(BenchSuite& suite);
     /// cuBLAS on this device; nullptr where it is not there or not wanted, with the note that says so.
     Cublas* cublas(BenchSuite& suite);
     /// Whether this comparator is to be measured, where it can be.
@@ -97,23 +122,35 @@ class Workbench {
 
     /// Tells what begins. Throws Stopped when a stop was requested.
     void begin(const BenchSuite& suite, const std::string& what) const;
-    /// Adds the row that `measure` fills; what it throws becomes the row's failure, but for a stop.
+    /// Adds the row that `measure` fills; what it throws becomes the row's failure, but for a stop. When the part's time
+    /// is up, the problem is missing instead.
     void row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure);
+    /// Adds a row that is measured already, unless the suite has one of its problem.
+    void add_row(BenchSuite& suite, BenchRow row);
 
   private:
     void measure_copy();
     void measure_matrix();
     void open_cublas();
+    void open_torch();
+
+    using Clock = std::chrono::steady_clock;
 
     const BenchOptions& options_;
     std::function<void()> after_row_;
+    Clock::time_point began_ = Clock::now(), part_ends_ = Clock::time_point::max();
+    std::string part_;
+    std::vector<std::string>* missing_ = nullptr;
     Service service_;
+    ChipMonitor monitor_;
+    BenchRun run_;
     ReferenceService references_;
     std::optional<CacheFlusher> flusher_;
     std::optional<Ceilings> ceilings_;
     std::unique_ptr<Cublas> cublas_;
     bool cublas_tried_ = false;
     std::string cublas_problem_;
+    std::unique_ptr<TorchProcess> torch_;
     std::optional<Chooser> chooser_;
 };
 

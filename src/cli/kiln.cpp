@@ -108,6 +108,12 @@ const Command* take_command(std::vector<std::string>& arguments, std::string_vie
     const Command* const command = find_command(group.empty() ? word : std::string(group) + " " + word);
     if (command == nullptr) refuse_command(group, word);
     take();
+    // `kiln bench merge` beside `kiln bench`.
+    if (!arguments.empty())
+        if (const Command* const longer = find_command(std::string(command->name) + " " + arguments.front())) {
+            take();
+            return longer;
+        }
     return command;
 }
 

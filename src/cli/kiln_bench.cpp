@@ -22,7 +22,7 @@ namespace {
 /// The words by which bench() has this program measure in a process of its own.
 constexpr const char* kChild = "measure-here";
 
-constexpr int kMostRounds = 100'000;
+constexpr int kMostRounds = 100'000, kMostSeconds = 1'000'000;
 
 std::vector<std::string> split(const std::string& list) {
     std::vector<std::string> words;
@@ -38,11 +38,19 @@ int list_suites(const Call& call) {
     std::vector<std::vector<std::string>> rows;
     Json suites = Json::array();
     for (const BenchSuiteName& suite : bench_suites()) {
+        std::string parts;
+        Json part_names = Json::array();
+        for (const std::string_view part : suite.parts) {
+            parts += (parts.empty() ? "." : " .") + std::string(part);
+            part_names.push_back(std::string(suite.name) + "." + std::string(part));
+        }
         rows.push_back({std::string(suite.name), std::string(suite.title)});
-        suites.push_back({{"name", suite.name}, {"title", suite.title}});
+        rows.push_back({"", parts});
+        suites.push_back({{"name", suite.name}, {"title", suite.title}, {"parts", part_names}});
     }
     call.print({{"suites", suites}},
-               table(rows) + "\nkiln bench SUITE... runs some, kiln bench all runs all.\n");
+               table(rows) +
+                   "\nkiln bench SUITE... runs some, kiln bench SUITE.PART a part, kiln bench all runs all.\n");
     return kPassed;
 }
 
@@ -51,6 +59,13 @@ std::vector<std::string> chosen_suites(const std::vector<std::string>& words) {
     std::vector<std::string> all;
     for (const BenchSuiteName& suite : bench_suites()) all.emplace_back(suite.name);
     return all;
+}
+
+/// What the file has; nullopt: there is none yet.
+std::optional<BenchReport> resumed(const std::filesystem::path& file) {
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) return std::nullopt;
+    return load_bench_report(file);
 }
 
 /// Prints the report and draws its pictures, once: at the end; or, when a signal comes, what was measured until then,
@@ -62,6 +77,7 @@ class Results {
     void keep(const BenchReport& so_far) {
         const std::lock_guard lock(mutex_);
         kept_ = so_far;
+        if (call_.has("resume")) write_output(call_.value("resume"), bench_record(so_far));
     }
     /// Throws nothing.
     void interrupted() {
@@ -77,6 +93,7 @@ class Results {
     }
     void ended(const BenchReport& report) {
         const std::lock_guard lock(mutex_);
+        if (call_.has("resume")) write_output(call_.value("resume"), bench_record(report));
         if (!printed_) print(report);
     }
 
@@ -109,7 +126,7 @@ void make_directory(const std::filesystem::path& directory) {
 int bench(const Call& call) {
     if (!call.words.empty() && call.words[0] == kChild)
         return run_bench_child(std::span(call.words).subspan(1));
-    if (call.words.empty()) return list_suites(call);
+    if (call.words.empty() || call.flag("list-suites")) return list_suites(call);
     if (call.options.json && call.flag("markdown"))
         throw UsageError("--json and --markdown are two ways of printing; leave one out.");
     Warnings warnings(call.terminal);
@@ -120,6 +137,12 @@ int bench(const Call& call) {
     if (call.has("compare")) options.compare = split(call.value("compare"));
     if (call.has("rounds"))
         options.rounds = static_cast<int>(parse_whole("--rounds", call.value("rounds"), 1, kMostRounds));
+    if (call.has("part-limit"))
+        options.part_limit =
+            std::chrono::seconds(parse_whole("--part-limit", call.value("part-limit"), 1, kMostSeconds));
+    if (call.has("limit"))
+        options.limit = std::chrono::seconds(parse_whole("--limit", call.value("limit"), 1, kMostSeconds));
+    if (call.has("resume")) options.before = resumed(call.value("resume"));
     options.quick = call.flag("quick");
     options.stop = call.interrupts.token();
     options.child = {"/proc/self/exe", "bench", kChild};
@@ -137,6 +160,37 @@ int bench(const Call& call) {
     results.ended(report);
     if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
     return !report.pass() || (call.flag("check") && !report.missed().empty()) ? kNegative : kPassed;
+}
+
+int bench_merge(const Call& call) {
+    if (call.options.json && call.flag("markdown"))
+        throw UsageError("--json and --markdown are two ways of printing; leave one out.");
+    std::vector<BenchReport> reports;
+    for (const std::string& file : call.words) reports.push_back(load_bench_report(file));
+    const BenchReport all = merged_bench(reports);
+    if (call.has("output")) write_output(call.value("output"), bench_record(all));
+    std::string text = call.flag("markdown") ? to_markdown(all) : to_text(all, call.terminal);
+    for (const std::string& one : all.missing()) text += line("missing", one);
+    call.print(to_json(all), text);
+    return all.pass() && (!call.flag("check") || (all.missed().empty() && all.missing().empty())) ? kPassed
+                                                                                                  : kNegative;
+}
+
+int bench_page(const Call& call) {
+    std::string text;
+    Json pages = Json::array();
+    bool same = true;
+    for (const std::string& page : call.words) {
+        const std::string old = file_content(page);
+        const std::string anew = written_anew(old, page);
+        const bool differs = anew != old;
+        same = same && !differs;
+        if (differs && !call.flag("check")) write_output(page, anew);
+        text += page + (!differs ? ": as its records say\n" : call.flag("check") ? ": DIFFERS\n" : ": written\n");
+        pages.push_back({{"page", page}, {"differed", differs}});
+    }
+    call.print({{"pages", pages}}, text);
+    return same || !call.flag("check") ? kPassed : kNegative;
 }
 
 }  // namespace kiln::cli

@@ -29,7 +29,7 @@ int report_removed(const Call& call, const CacheTransfer& gone) {
 }
 
 /// "3 entries (12.5 KiB) sent; 2 were there already". What was refused makes the answer no.
-int report(const Call& call, const CacheTransfer& transfer, const std::string& verb) {
+int report_transfer(const Call& call, const CacheTransfer& transfer, const std::string& verb) {
     Json json;
     json["entries"] = transfer.entries;
     json["bytes"] = transfer.bytes;
@@ -58,7 +58,7 @@ int exchange(const Call& call, const char* what, const std::string& verb, const 
         return run(cache, [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
     }();
     if (call.interrupts.signal() != 0) call.terminal.note("interrupted; what was exchanged stays.");
-    return report(call, transfer, verb);
+    return report_transfer(call, transfer, verb);
 }
 
 }  // namespace
@@ -101,11 +101,11 @@ int cache_clear(const Call& call) {
 
 int cache_pack(const Call& call) {
     const std::vector<std::string> keys(call.words.begin() + 1, call.words.end());
-    return report(call, open_cache(call.options).pack(call.words[0], keys), "packed into " + call.words[0]);
+    return report_transfer(call, open_cache(call.options).pack(call.words[0], keys), "packed into " + call.words[0]);
 }
 
 int cache_unpack(const Call& call) {
-    return report(call, open_cache(call.options).unpack(call.words[0]), "stored");
+    return report_transfer(call, open_cache(call.options).unpack(call.words[0]), "stored");
 }
 
 int cache_push(const Call& call) {

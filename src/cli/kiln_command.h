@@ -120,6 +120,8 @@ int report(const Call& call);
 int profile(const Call& call);
 int lab(const Call& call);
 int bench(const Call& call);
+int bench_merge(const Call& call);
+int bench_page(const Call& call);
 int tune_templates(const Call& call);
 int wisdom_show(const Call& call);
 int wisdom_merge(const Call& call);

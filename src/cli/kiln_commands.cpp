@@ -92,7 +92,9 @@ void regress_options(po::options_description& options) {
         ("update", po::bool_switch(), "record what is found, instead of failing where it differs")
         ("time", po::bool_switch(), "measure speed too, where there is a GPU")
         ("only", texts("TEMPLATE"), "variants of this template only; may be repeated (all)")
-        ("table", po::bool_switch(), "print the table of docs/kernels.md from what is recorded, and run nothing");
+        ("shard", text("I/N"), "only each N-th variant of a target, from the I-th: 0/4 to 3/4 are all of them (0/1)")
+        ("table", po::bool_switch(), "print the table of docs/kernels.md from what is recorded, and run nothing")
+        ("page", text("FILE"), "with --table: put it into FILE, in place of the table there");
 }
 
 void tune_options(po::options_description& options) {
@@ -116,7 +118,9 @@ void wisdom_entries_options(po::options_description& options) {
 
 void wisdom_export_options(po::options_description& options) {
     wisdom_entries_options(options);
-    options.add_options()("output", text("FILE"), "where to write them (standard output)");
+    options.add_options()
+        ("manifest", po::bool_switch(), "as a manifest: each variant once, with its target, for kiln regress and kiln warm")
+        ("output", text("FILE"), "where to write them (standard output)");
 }
 
 void wisdom_merge_options(po::options_description& options) {
@@ -129,8 +133,23 @@ void bench_options(po::options_description& options) {
         ("quick", po::bool_switch(), "fewer and smaller problems, fewer launches: a try, not a measurement")
         ("rounds", text("N"), "timed launches of each contender (11 to 51, as many as take 0.4 seconds)")
         ("check", po::bool_switch(), "exit status 1 also when something is slower than it must be")
+        ("list-suites", po::bool_switch(), "list the suites and their parts, and run none")
+        ("part-limit", text("SECONDS"), "begin no further row of a part after so long (480)")
+        ("limit", text("SECONDS"), "begin no further row of any part after so long")
+        ("resume", text("FILE"), "measure only what FILE does not have, and add it to FILE, row by row; FILE need not exist yet")
         ("svg", text("DIR"), "also draw a picture of each suite into DIR")
         ("markdown", po::bool_switch(), "print tables in Markdown");
+}
+
+void bench_merge_options(po::options_description& options) {
+    options.add_options()
+        ("output", text("FILE"), "also keep the merged report in FILE")
+        ("check", po::bool_switch(), "exit status 1 also when something is slower than it must be, or a part is missing")
+        ("markdown", po::bool_switch(), "print tables in Markdown");
+}
+
+void bench_page_options(po::options_description& options) {
+    options.add_options()("check", po::bool_switch(), "write nothing; exit status 1 when a page is not what its records say");
 }
 
 void stats_options(po::options_description& options) {
@@ -278,20 +297,33 @@ constexpr std::array kCommands = {
             wisdom_merge_options, wisdom_merge},
     Command{"wisdom export", "[FILE]...", 0, kAnyNumber, 0,
             "write wisdom as a file: of these files, or of the user's own and the shipped", "",
-            "  kiln wisdom export --for-device 'NVIDIA H200' --output h200.txt\n", wisdom_export_options,
+            "  kiln wisdom export --for-device 'NVIDIA H200' --output h200.txt\n"
+            "  kiln wisdom export --manifest | kiln warm -\n",
+            wisdom_export_options,
             wisdom_export},
     Command{
-        "bench", "[SUITE]...", 0, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
+        "bench", "[SUITE[.PART]]...", 0, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
         "measure suites of problems beside other libraries, in turns and verified",
-        "Without SUITE it lists them; 'all' runs all. cuBLAS, CUB (by nvcc), PyTorch (by python3) and "
+        "Without SUITE it lists them and their parts; 'all' runs all. cuBLAS, CUB (by nvcc), PyTorch (by python3) and "
         "OpenBLAS are\n"
         "compared with where they are installed. Ratios are times as fast as the other; 'of copy' and the "
         "like are\n"
         "shares of a ceiling measured in the same run. Exit status 1: a result is wrong, or a problem "
         "failed.\n",
         "  kiln bench\n  kiln bench gemm-f16 skinny --svg plots\n"
-        "  kiln bench memory --compare cub --json\n",
+        "  kiln bench memory --compare cub --json\n"
+        "  kiln bench all --resume results.json --limit 540   # again and again, until nothing is left out\n",
         bench_options, bench},
+    Command{"bench merge", "FILE...", 1, kAnyNumber, 0, "one report of several of the same device",
+            "Of a problem that several have measured the latest row counts. Says which parts are missing.\n",
+            "  kiln bench merge monday.json tuesday.json --output docs/data/performance-h200.json\n",
+            bench_merge_options, bench_merge},
+    Command{"bench page", "FILE...", 1, kAnyNumber, 0, "write the tables of documents from recorded measurements",
+            "A table stands between '<!-- kiln bench: RECORD VIEW [SUITE]... -->' and '<!-- end -->', where RECORD is "
+            "a\nfile of 'kiln bench --resume' or 'kiln bench merge --output', relative to the document, and VIEW is "
+            "asked,\ntables or runs.\n",
+            "  kiln bench page docs/performance.md README.md\n  kiln bench page --check docs/performance.md\n",
+            bench_page_options, bench_page},
     Command{"lab", "banks [ROWS COLUMNS]", 1, 3, kTarget | kDirectory | kNoCache,
             "show what shared-memory accesses cost: bank conflicts, predicted and measured",
             "Without a GPU, or with --arch, the table is a prediction; docs/banks.md explains it. Exit "

@@ -99,8 +99,12 @@ std::vector<std::string> chip_names() {
 }
 
 std::vector<std::string> suites() {
-    std::vector<std::string> names = {"all"};
-    for (const BenchSuiteName& suite : bench_suites()) names.emplace_back(suite.name);
+    std::vector<std::string> names = {"all", "merge", "page"};
+    for (const BenchSuiteName& suite : bench_suites()) {
+        names.emplace_back(suite.name);
+        for (const std::string_view part : suite.parts)
+            names.push_back(std::string(suite.name) + "." + std::string(part));
+    }
     return names;
 }
 

@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <sstream>
+#include <tuple>
 
 #include "cli/figures.h"
 #include "cli/kiln_command.h"
+#include "cli/output_file.h"
 #include "cli/progress_bar.h"
 #include "cli/words.h"
 
@@ -153,6 +157,8 @@ RegressOptions regress_options(const Call& call, Warnings& warnings) {
     }
     if (call.has("only")) options.templates = call.given["only"].as<std::vector<std::string>>();
     options.baselines = call.has("baselines") ? call.value("baselines") : kBaselines;
+    std::tie(options.shard, options.shards) =
+        parse_shard(call.has("shard") ? call.value("shard") : "0/1");
     options.update = call.flag("update");
     options.time = call.flag("time");
     return options;
@@ -169,6 +175,23 @@ std::vector<Manifest> manifests(const Call& call) {
     return result;
 }
 
+/// The file's text with this table in place of the one that has the same head.
+std::string with_table(const std::string& file, const std::string& table) {
+    std::ifstream stream(file, std::ios::binary);
+    std::ostringstream content;
+    if (!stream || !(content << stream.rdbuf())) throw UsageError("there is no " + file + " that can be read");
+    std::string text = content.str();
+    const std::size_t begin = text.find(table.substr(0, table.find('\n') + 1));
+    if (begin == std::string::npos)
+        throw UsageError(file + " has no table that begins with '" + table.substr(0, table.find('\n')) + "'");
+    std::size_t end = begin;
+    while (end < text.size() && text[end] == '|') {
+        const std::size_t newline = text.find('\n', end);
+        end = newline == std::string::npos ? text.size() : newline + 1;
+    }
+    return text.replace(begin, end - begin, table);
+}
+
 }  // namespace
 
 int regress(const Call& call) {
@@ -181,7 +204,11 @@ int regress(const Call& call) {
         if (!std::filesystem::is_directory(baselines))
             throw UsageError("there is no directory of baselines " + baselines +
                              "; run this in the root of Kiln's source tree, or name one by --baselines.");
-        call.terminal.print(kernels_page(service, baselines));
+        const std::string table = kernels_page(service, baselines);
+        if (call.has("page"))
+            write_output(call.value("page"), with_table(call.value("page"), table));
+        else
+            call.terminal.print(table);
         return kPassed;
     }
     RegressOptions options = regress_options(call, warnings);

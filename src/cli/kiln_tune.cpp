@@ -57,16 +57,6 @@ TuneTask wanted(const Call& call) {
     return result;
 }
 
-std::pair<std::uint64_t, std::uint64_t> shard(const Call& call) {
-    if (!call.has("shard")) return {0, 1};
-    const std::string& text = call.value("shard");
-    const std::size_t slash = text.find('/');
-    if (slash == std::string::npos)
-        throw UsageError("--shard " + text + ": this is I/N, the I-th of N, as in 0/8 to 7/8.");
-    const std::uint64_t of = parse_whole("--shard I/N: N", text.substr(slash + 1), 1, 1'000'000);
-    return {parse_whole("--shard I/N: I", text.substr(0, slash), 0, of - 1), of};
-}
-
 /// "all", "0,1", or that of --device.
 std::vector<int> devices(const Call& call, Backend backend) {
     if (!call.has("devices")) return {call.options.device};
@@ -142,7 +132,7 @@ int tune_templates(const Call& call) {
     TuneOptions options;
     options.shapes = what.shapes;
     if (call.has("budget")) options.budget_seconds = parse_seconds("--budget", call.value("budget"));
-    const auto [part, parts] = shard(call);
+    const auto [part, parts] = parse_shard(call.has("shard") ? call.value("shard") : "0/1");
     options.resume = call.flag("resume");
     options.stop = call.interrupts.token();
     const std::filesystem::path output =

@@ -44,6 +44,23 @@ Wisdom selected(const Call& call, Wisdom wisdom) {
     return wisdom;
 }
 
+/// "gemm_mma T=half BM=128  @cuda:sm_90a": each variant once, in the order of the entries.
+std::string manifest_text(const Wisdom& wisdom) {
+    std::vector<std::string> lines;
+    for (const WisdomEntry& entry : wisdom.entries()) {
+        std::string line = entry.template_name;
+        for (const auto& [name, value] : entry.values) line += " " + name + "=" + value.text();
+        const char* const backend = entry.arch.starts_with("sm_")   ? "cuda"
+                                    : entry.arch.starts_with("gfx") ? "hip"
+                                                                    : "host";
+        line += std::string(" @") + backend + ":" + entry.arch;
+        if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
+    }
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    return text;
+}
+
 Json entries_json(const Wisdom& wisdom) {
     Json entries = Json::array();
     for (const WisdomEntry& entry : wisdom.entries()) entries.push_back(to_json(entry));
@@ -86,11 +103,12 @@ int wisdom_merge(const Call& call) {
 
 int wisdom_export(const Call& call) {
     const Wisdom wisdom = selected(call, wisdom_of(call.words));
+    const std::string text = call.flag("manifest") ? manifest_text(wisdom) : wisdom.text();
     if (!call.has("output")) {
-        call.print(entries_json(wisdom), wisdom.text());
+        call.print(entries_json(wisdom), text);
         return kPassed;
     }
-    write_output(call.value("output"), wisdom.text());
+    write_output(call.value("output"), text);
     call.print(
         {{"wisdom", call.value("output")}, {"entries", wisdom.entries().size()}},
         line("wisdom", call.value("output") + ": " + std::to_string(wisdom.entries().size()) + " entries"));

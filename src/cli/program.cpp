@@ -33,7 +33,9 @@ int run_program(const std::string& name, const std::vector<std::string>& argumen
     const Terminal terminal(name);
     bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
     try {
-        return body({arguments, terminal, interrupts, json});
+        const int status = body({arguments, terminal, interrupts, json});
+        // What failed may have failed because compilers and other processes were told to end.
+        return status != 0 && interrupts.signal() != 0 ? 128 + interrupts.signal() : status;
     } catch (const std::exception& error) {
         if (interrupts.signal() != 0) return 128 + interrupts.signal();
         const Failure failure = classify(error);

@@ -78,6 +78,14 @@ double parse_seconds(std::string_view option, std::string_view text) {
     return seconds;
 }
 
+std::pair<std::uint64_t, std::uint64_t> parse_shard(const std::string& text) {
+    const std::size_t slash = text.find('/');
+    if (slash == std::string::npos)
+        throw UsageError("--shard " + text + ": this is I/N, the I-th of N, as in 0/8 to 7/8.");
+    const std::uint64_t of = parse_whole("--shard I/N: N", text.substr(slash + 1), 1, 1'000'000);
+    return {parse_whole("--shard I/N: I", text.substr(0, slash), 0, of - 1), of};
+}
+
 std::uint64_t parse_size(std::string_view option, std::string_view text) {
     constexpr double kMost = 0x1p53;  // what a double counts exactly
     double amount = 0;

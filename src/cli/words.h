@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kiln::cli {
@@ -17,6 +18,9 @@ std::uint64_t parse_whole(std::string_view option, std::string_view text, std::u
 
 /// A number of seconds, such as 60 or 2.5, at most a week. Throws UsageError.
 double parse_seconds(std::string_view option, std::string_view text);
+
+/// "3/8": the part and the number of parts. Throws UsageError that names --shard.
+std::pair<std::uint64_t, std::uint64_t> parse_shard(const std::string& text);
 
 /// "500", "64KiB", "1.5 GiB", "2G": bytes, in powers of 1024. Throws UsageError.
 std::uint64_t parse_size(std::string_view option, std::string_view text);

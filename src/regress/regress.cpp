@@ -43,7 +43,10 @@ class Regression {
             for (const ManifestLine& line : manifest.lines) add(manifest, line);
         if (!options_.arch.empty())
             std::erase_if(groups_, [&](const Group& group) { return group.target.arch != options_.arch; });
-        for (const auto& group : groups_) total_ += group.variants.size();
+        for (Group& group : groups_) {
+            keep_shard(group);
+            total_ += group.variants.size();
+        }
         check_templates(manifests);
         if (total_ == 0)
             throw UsageError("there is nothing to test: no line of the manifests is for " + asked());
@@ -72,6 +75,11 @@ class Regression {
                 throw TemplateError(manifest.file, line.line, 1, error.what());
             }
         }
+    }
+
+    void keep_shard(Group& group) const {
+        std::uint64_t place = 0;
+        std::erase_if(group.variants, [&](const Variant&) { return place++ % options_.shards != options_.shard; });
     }
 
     /// Before minutes of work, not after them.
@@ -145,6 +153,7 @@ class Regression {
             try {
                 (void)group.service->key(group.variants.front());
             } catch (const BuildError& error) {  // there is no such compiler
+                if (options_.service.stop.stop_requested()) throw UsageError("stopped; no baseline was changed");
                 report_.skipped.push_back(target_text + ": " + error.what());
                 total_ -= group.variants.size();
                 return;
@@ -172,7 +181,7 @@ class Regression {
             if (options_.service.stop.stop_requested()) throw UsageError("stopped; no baseline was changed");
         }
         // A part of the manifest says nothing of the rest.
-        if (options_.templates.empty())
+        if (options_.templates.empty() && options_.shards == 1)
             for (const auto& [text, baseline] : before.variants)
                 if (!group.texts.contains(text)) {
                     report_.gone.push_back(target_text + " " + text);

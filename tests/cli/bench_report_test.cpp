@@ -4,9 +4,13 @@
 // itself on the host, where it is only tried.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kiln/error.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
+#include "base/file.h"
 #include "cli/kiln_bench_report.h"
 #include "kiln_program.h"
 
@@ -22,9 +26,19 @@ BenchReport made_report() {
     report.backend = Backend::cuda;
     report.device = "NVIDIA H200";
     report.arch = "sm_90a";
-    report.driver = "CUDA 13.0";
-    report.copy_gbps = 4200;
-    report.copy_source = "the driver's copy";
+    report.runs.emplace_back();
+    BenchRun& run = report.runs[0];
+    run.id = "20261122T100000-aaaaaa";
+    run.date = "2026-11-22T10:00:00Z";
+    run.machine = "16 x a processor";
+    run.device = report.device;
+    run.arch = report.arch;
+    run.driver = "CUDA 13.0, driver 580.1";
+    run.versions = {{"cuBLAS", "13.1.0"}, {"PyTorch", "2.11.0"}};
+    run.ceilings.copy_gbps = 4200;
+    run.ceilings.copy_source = "the driver's copy";
+    report.parts.push_back(
+        {"skinny.4096", run.id, 61.25, {"half 4 x 4096 x 4096"}, ChipState{1980, 3201, 123.4, 41}, {}});
     BenchSuite suite;
     suite.name = "skinny";
     suite.title = "products of few rows";
@@ -32,6 +46,9 @@ BenchReport made_report() {
     row.problem = "half 1 x 4096 x 4096";
     row.variant = "gemm_skinny ROWS=8";
     row.origin = "wisdom";
+    row.part = "4096";
+    row.run = run.id;
+    row.sizes = {{"m", 1}, {"n", 4096}, {"k", 4096}};
     row.unit = "us";
     row.kiln = BenchSpread{9.5, 10, 11, 21};
     row.rate = 3355.5;
@@ -85,6 +102,7 @@ skinny: products of few rows
   note       half 2 x 8 x 8: cublasLt failed: not supported
   note       torch is not compared with: it is not there
   took       1.2 s
+  left out   skinny.4096: half 4 x 4096 x 4096: its time was up
 
   missed     skinny: half 1 x 4096 x 4096: 0.8 of copy, and it must be 0.85
 )");
@@ -101,12 +119,12 @@ TEST(BenchText, SaysThatItWasInterrupted) {
 TEST(BenchMarkdown, HasARowPerComparison) {
     const std::string text = to_markdown(made_report());
     for (const char* part :
-         {"NVIDIA H200 (sm_90a, CUDA 13.0). Ceilings: copy 4200 GB/s (the driver's copy).\n",
+         {"NVIDIA H200 (sm_90a), CUDA 13.0, driver 580.1. Ceilings: copy 4200 GB/s (the driver's copy).\n",
           "\n### skinny\n",
-          "| half 1 x 4096 x 4096 | 10.00 us | 9.50 to 11.0 | 3356 GB/s | cublasLt | 15.50 us | 1.55 | 1.20 "
-          "/ 1.90 | "
-          "below aim |\n",
-          "|  |  |  |  | of copy |  | 0.800 | 0.850 / 0.950 | MISSED |\n",
+          "| half 1 x 4096 x 4096 | 10.00 us | 9.50 to 11.0 | 3356 GB/s | cublasLt | 15.50 us | 15.0 to 17.0 "
+          "| 1.55 "
+          "| 1.20 / 1.90 | below aim |\n",
+          "| | | | | of copy | | | 0.800 | 0.850 / 0.950 | MISSED |\n",
           "- failed: half 2 x 8 x 8: out of memory\n", "- failed: the measuring process 'host' failed\n",
           "- half 2 x 8 x 8: cublasLt failed: not supported\n",
           "- torch is not compared with: it is not there\n",
@@ -116,8 +134,8 @@ TEST(BenchMarkdown, HasARowPerComparison) {
 
 TEST(BenchJson, HasEveryFigure) {
     const Json json = to_json(made_report());
-    EXPECT_EQ(json["ceilings"]["copy_gbps"], 4200);
-    EXPECT_TRUE(json["ceilings"]["matrix_tflops"].is_null());
+    EXPECT_EQ(json["runs"][0]["ceilings"]["copy_gbps"], 4200);
+    EXPECT_TRUE(json["runs"][0]["ceilings"]["matrix_tflops"].is_null());
     const Json& row = json["suites"][0]["rows"][0];
     EXPECT_EQ(row["time"]["median"], 10);
     EXPECT_EQ(row["comparisons"][0]["ratio"], 1.55);
@@ -131,6 +149,77 @@ TEST(BenchJson, HasEveryFigure) {
     EXPECT_EQ(json["interrupted"], false);
     EXPECT_EQ(json["missed"].size(), 1U);
     EXPECT_EQ(json["pass"], false);
+}
+
+TEST(BenchJson, ReadAgainIsTheSame) {
+    const Json json = to_json(made_report());
+    EXPECT_EQ(to_json(bench_report(json)), json);
+    EXPECT_EQ(Json::parse(bench_record(made_report())), json);
+    EXPECT_THAT(bench_record(made_report()), HasSubstr("\n    {\"problem\":\"half 2 x 8 x 8\""))
+        << "a row has a line";
+    // What it says in other words.
+    EXPECT_THAT(json["missing"].dump(), HasSubstr("skinny.4096: half 4 x 4096 x 4096"));
+    EXPECT_THAT(json["missing"].dump(), HasSubstr("gemm-f16.large"));
+}
+
+TEST(BenchPage, TablesComeFromTheRecordThatTheMarkerNames) {
+    const TemporaryDirectory directory;
+    const std::filesystem::path page = directory.path() / "page.md";
+    std::ofstream(directory.path() / "record.json") << bench_record(made_report());
+    const std::string old =
+        "# A page\n\n<!-- kiln bench: record.json asked -->\n\nstale\n\n<!-- end -->\nProse 1.5.\n"
+        "<!-- kiln bench: record.json tables skinny -->\n<!-- end -->\n"
+        "<!-- kiln bench: record.json tables memory -->\n<!-- end -->\n"
+        "<!-- kiln bench: record.json runs -->\n<!-- end -->\nThe end.\n";
+    const std::string anew = written_anew(old, page);
+    EXPECT_EQ(written_anew(anew, page), anew);
+    EXPECT_THAT(anew, Not(HasSubstr("stale")));
+    for (const char* part :
+         {"# A page\n\n<!-- kiln bench: record.json asked -->\n\n| suite | beside |", "Prose 1.5.\n",
+          "| skinny | cublasLt | 1.20 / 1.90 | | 1.55 | 1.55 (half 1 x 4096 x 4096) | below aim in 1 of 1 "
+          "rows |\n",
+          "| skinny | copy | 0.850 / 0.950 | | | 0.800 (half 1 x 4096 x 4096) | MISSED in 1 of 1 rows |\n",
+          "### skinny\n\nProducts of few rows.\n",
+          "| 15.50 us | 15.0 to 17.0 | 1.55 | 1.20 / 1.90 | below aim |\n",
+          "tables memory -->\n\nNot measured.\n",
+          "| 20261122T100000-aaaaaa | 16 x a processor | NVIDIA H200 (sm_90a), CUDA 13.0, driver 580.1 | "
+          "PyTorch "
+          "2.11.0, cuBLAS 13.1.0 | copy 4200 GB/s (the driver's copy) |\n",
+          "| skinny.4096 | 20261122T100000-aaaaaa | 61.2 | 1980, 3201 MHz, 123 W, 41 C | not read |\n",
+          "- skinny.4096: half 4 x 4096 x 4096\n", "- memory.softmax\n", "The end.\n"})
+        EXPECT_THAT(anew, HasSubstr(part));
+}
+
+TEST(BenchPage, MistakesAreToldWithTheirLine) {
+    const TemporaryDirectory directory;
+    const std::filesystem::path page = directory.path() / "page.md";
+    std::ofstream(directory.path() / "record.json") << bench_record(made_report());
+    std::ofstream(directory.path() / "broken.json") << "{\"backend\": \"cuda\"}";
+    const auto message = [&](const std::string& marker, const std::string& end = "<!-- end -->\n") {
+        try {
+            written_anew("prose\n<!-- kiln bench: " + marker + " -->\n" + end, page);
+        } catch (const UsageError& error) {
+            return std::string(error.what());
+        }
+        return std::string("no error");
+    };
+    EXPECT_THAT(written_anew("<!-- kiln bench: none.json asked -->\n<!-- end -->\n", page),
+                HasSubstr("Not measured: there is no none.json."));
+    EXPECT_THAT(message("broken.json asked"), HasSubstr("page.md:2: "));
+    EXPECT_THAT(message("record.json askd"), HasSubstr("'askd' is none of the views"));
+    EXPECT_THAT(message("record.json tables memmory"), HasSubstr("there is no suite 'memmory'"));
+    EXPECT_THAT(message("record.json asked", ""), HasSubstr("have no end"));
+}
+
+// The documents hold what was recorded, and nothing else.
+TEST(BenchPage, TheDocumentsAreWhatTheirRecordsSay) {
+    const std::filesystem::path root = std::getenv("KILN_TEST_SOURCE_DIR");
+    for (const char* name : {"docs/performance.md", "README.md"}) {
+        const std::string text = file_content(root / name);
+        EXPECT_THAT(text, HasSubstr("<!-- kiln bench: ")) << name;
+        EXPECT_EQ(written_anew(text, root / name), text)
+            << name << ": write it anew by 'kiln bench page docs/performance.md README.md'";
+    }
 }
 
 class KilnBench : public test::Kiln {
@@ -149,6 +238,42 @@ TEST_F(KilnBench, ListsItsSuites) {
                               "memory", "graphs", "host"})
         EXPECT_THAT(outcome.out, HasSubstr(suite));
     EXPECT_EQ(Json::parse(run({"bench", "--json"}).out)["suites"].size(), 10U);
+}
+
+TEST_F(KilnBench, ListsThePartsOfItsSuites) {
+    const test::Outcome outcome = run({"bench", "--list-suites"});
+    EXPECT_THAT(outcome.out, HasSubstr(".small .large .odd"));
+    const Json suites = Json::parse(run({"bench", "memory", "--list-suites", "--json"}).out)["suites"];
+    EXPECT_EQ(suites[1]["parts"], Json({"gemm-f16.small", "gemm-f16.large", "gemm-f16.odd"}));
+}
+
+TEST_F(KilnBench, GoesOnWithAFileAndMergesFilesAndWritesPages) {
+    const std::string first = path("first.json").string(), second = path("second.json").string();
+    ASSERT_EQ(bench({"skinny.4096", "--quick", "--resume", first}).status, 0);
+    const Json before = Json::parse(file_content(first));
+    const test::Outcome again = bench({"skinny", "gemm-mma.small", "--quick", "--resume", first, "--json"});
+    ASSERT_EQ(again.status, 0) << again.err;
+    EXPECT_EQ(again.json()["suites"][0]["rows"][0], before["suites"][0]["rows"][0]) << "it is there";
+    EXPECT_EQ(again.json()["runs"].size(), 2U);
+    EXPECT_EQ(again.json(), Json::parse(file_content(first)));
+    expect_error(bench({"skinny", "--resume", first}), 2, {"--quick"});
+
+    ASSERT_EQ(bench({"gemm-f32", "--quick", "--resume", second}).status, 0);
+    const test::Outcome merged =
+        run({"bench", "merge", first, second, "--output", path("all.json").string()});
+    ASSERT_EQ(merged.status, 0) << merged.err;
+    EXPECT_THAT(merged.out, HasSubstr("  missing    memory.softmax"));
+    EXPECT_EQ(Json::parse(file_content(path("all.json")))["suites"].size(), 3U);
+    EXPECT_EQ(run({"bench", "merge", first, second, "--check"}).status, 1) << "parts are missing";
+    expect_error(run({"bench", "merge", first, path("none.json").string()}), 2, {"none.json"});
+    write("half.json", "{");
+    expect_error(run({"bench", "merge", path("half.json").string()}), 2, {"half.json is no report"});
+
+    const std::string page = write("page.md", "<!-- kiln bench: all.json asked -->\n<!-- end -->\n");
+    EXPECT_EQ(run({"bench", "page", "--check", page}).status, 1);
+    EXPECT_EQ(run({"bench", "page", page}).status, 0);
+    EXPECT_EQ(run({"bench", "page", "--check", page}).status, 0);
+    EXPECT_THAT(file_content(page), HasSubstr("| suite | beside |"));
 }
 
 TEST_F(KilnBench, RefusesASuiteThatThereIsNot) {

@@ -114,7 +114,10 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
     else
         note("kiln profile", profiled);
     note("kiln bench", run({"bench", "--json"}));
-    note("kiln bench", run({"bench", "graphs", "--backend", "host", "--quick", "--json"}));
+    const std::string record = path("record.json").string();
+    note("kiln bench", run({"bench", "graphs", "--backend", "host", "--quick", "--resume", record, "--json"}));
+    note("kiln bench", run({"bench", "merge", record, "--json"}));
+    note("kiln bench page", run({"bench", "page", write("page.md", "prose\n"), "--json"}));
     const std::string wisdom = path("wisdom.txt").string();
     note("kiln tune", on_host({"tune", "doubling", "--budget", "5", "--output", wisdom, "--json"}));
     note("kiln wisdom show", run({"wisdom", "show", wisdom, "--json"}));

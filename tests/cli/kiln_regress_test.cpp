@@ -46,6 +46,13 @@ TEST_F(KilnRegress, RecordsAndThenPasses) {
     const Outcome table = run({"regress", "--table", "--baselines", path("baselines").string()});
     EXPECT_EQ(table.status, 0) << table.err;
     EXPECT_THAT(table.out, HasSubstr("| `gemm_tiled` |"));
+    const std::string head = table.out.substr(0, table.out.find('\n') + 1);
+    const std::string page = write("page.md", "before\n" + head + "| stale |\nafter\n");
+    const Arguments write_page = {"regress", "--table", "--page", page, "--baselines", path("baselines").string()};
+    EXPECT_EQ(run(write_page).status, 0);
+    EXPECT_EQ(run_in_shell("cat " + page).out, "before\n" + table.out + "after\n");
+    write("page.md", "no table\n");
+    expect_error(run(write_page), 2, {"page.md has no table"});
 }
 
 TEST_F(KilnRegress, AWrongResultIsStatusOneAndChangesNoBaseline) {
@@ -101,6 +108,33 @@ TEST_F(KilnRegress, AnInterruptEndsItAndChangesNoBaseline) {
     const Outcome result = run_in_shell(command);
     EXPECT_EQ(result.status, 130) << result.err;
     EXPECT_FALSE(std::filesystem::exists(path("baselines")));
+}
+
+// Whatever is being done then: here the compiler is asked who it is.
+TEST_F(KilnRegress, AnInterruptBeforeAnythingIsCompiledIsOneToo) {
+    const std::string compiler = write("slow_cxx", "#!/bin/sh\ntouch \"$ASKED\"\nsleep 20\nexec g++ \"$@\"\n");
+    std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+    const Outcome result = run_in_shell(
+        "env --default-signal=INT \"$0\" regress " + path("variants.txt").string() + " --update --baselines " +
+            path("baselines").string() + " --template-dir " + templates() +
+            " & job=$!; tries=0; while [ ! -e \"$ASKED\" ] && [ $((tries += 1)) -lt 200 ]; do sleep 0.05; done\n"
+            "kill -INT $job; wait $job; exit $?",
+        {{"KILN_HOST_CXX", compiler}, {"ASKED", path("asked").string()}});
+    EXPECT_EQ(result.status, 130) << result.out << result.err;
+    EXPECT_FALSE(std::filesystem::exists(path("baselines")));
+}
+
+TEST_F(KilnRegress, ShardsAreAllOfItAndKeepTheOtherOnes) {
+    write("variants.txt", "doubling SCALE=1,2,3 @host\ndoubling_naive @host\n");
+    std::size_t results = 0;
+    for (const char* shard : {"0/2", "1/2"}) {
+        const Outcome part = regress({"--update", "--shard", shard, "--json"});
+        ASSERT_EQ(part.status, 0) << part.out << part.err;
+        results += part.json()["results"].size();
+    }
+    EXPECT_EQ(results, 4U);
+    EXPECT_EQ(regress({}).status, 0);
+    expect_error(regress({"--shard", "2/2"}), 2, {"--shard"});
 }
 
 }  // namespace

@@ -83,6 +83,11 @@ TEST_F(KilnTune, FindsTheRightVariantAndKeepsIt) {
     EXPECT_THAT(run({"wisdom", "export", file(), "--template", "fill"}).out,
                 HasSubstr("fill | n=200 | WAY=1"));
     EXPECT_THAT(run({"wisdom", "export", file(), "--template", "other"}).out, Not(HasSubstr("fill")));
+    const std::string manifest = run({"wisdom", "export", file(), "--manifest"}).out;
+    EXPECT_THAT(manifest, ::testing::MatchesRegex("fill WAY=1 @host:[^\n]*\n")) << "both shapes have this one";
+    const Outcome regressed = on_host({"regress", write("wisdom_variants.txt", manifest), "--update", "--baselines",
+                                       path("baselines").string(), "--template-dir", templates()});
+    EXPECT_EQ(regressed.status, 0) << regressed.out << regressed.err;
     const std::string all = path("all.txt").string();
     const Outcome merged = run({"wisdom", "merge", file(), file(), "--output", all, "--json"});
     EXPECT_EQ(merged.json()["entries"], 2);

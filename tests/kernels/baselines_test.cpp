@@ -93,7 +93,7 @@ TEST(RecordedBaselines, ThePageOfKernelsIsUpToDate) {
     ASSERT_TRUE(page);
     const Service service = library();
     EXPECT_NE(page->find(kernels_page(service, source_directory() / "cache/baselines")), std::string::npos)
-        << "put the output of 'kiln regress --table' into docs/kernels.md";
+        << "write it by 'kiln regress --table --page docs/kernels.md'";
 }
 
 }  // namespace

@@ -7,7 +7,11 @@
 #include <kiln/bench.h>
 #include <kiln/error.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/process.h"
+#include "bench/chip_state.h"
 #include "bench/contest.h"
 #include "bench/helper/sources.h"
 #include "bench/suites.h"
@@ -97,54 +101,6 @@ TEST(BenchMean, IsGeometricOverTheRowsThatHaveTheComparator) {
     EXPECT_EQ(suite.means[0].must, 0.95);
 }
 
-TEST(BenchTorch, LinesBecomeFigures) {
-    std::string version, unavailable;
-    const bench::TorchFigures figures = bench::parse_torch(
-        "PyTorch 2.11.0, CUDA 13.0\n"
-        "softmax 3 4\ttorch\t1.5\t2.25\t3.5\t11\tRIGHT\tsoftmax\n"
-        "attention 1 2 3 64 0\tcuDNN\t1\t2\t3\t5\tWRONG\tcuDNN 91000\n"
-        "attention 1 2 3 64 0\tFlashAttention\terror\tno such kernel\n"
-        "cut short\ttorch\t1\t2\n",
-        version, unavailable);
-    EXPECT_EQ(version, "PyTorch 2.11.0, CUDA 13.0");
-    EXPECT_EQ(unavailable, "");
-    const bench::TorchFigure& softmax = figures.by_problem.at("softmax 3 4").at(0);
-    EXPECT_EQ(softmax.us.median, 2.25);
-    EXPECT_EQ(softmax.us.count, 11);
-    EXPECT_TRUE(softmax.right);
-    const std::vector<bench::TorchFigure>& attention = figures.by_problem.at("attention 1 2 3 64 0");
-    ASSERT_EQ(attention.size(), 2U);
-    EXPECT_FALSE(attention[0].right);
-    EXPECT_EQ(attention[1].error, "no such kernel");
-    EXPECT_THAT(figures.by_problem.at("cut short").at(0).error, HasSubstr("cut short"));
-}
-
-TEST(BenchTorch, AFigureOfItsNameIsHeldToTheAimAndAnErrorIsANote) {
-    std::string version, unavailable;
-    const bench::TorchFigures figures = bench::parse_torch(
-        "p\tcuDNN\t1\t2\t3\t5\tRIGHT\t\np\tFlashAttention\t1\t4\t5\t5\tRIGHT\t\np\tthird\terror\tout of "
-        "memory\n",
-        version, unavailable);
-    BenchRow row = row_with(2, {});
-    bench::add_torch(row, figures, "p", "cuDNN", 0.75, 1.05);
-    bench::add_torch(row, figures, "another problem", "cuDNN", 0.75, 1.05);
-    ASSERT_EQ(row.comparisons.size(), 2U);
-    EXPECT_EQ(row.comparisons[0].ratio, 1);
-    EXPECT_EQ(row.comparisons[0].must, 0.75);
-    EXPECT_EQ(row.comparisons[1].ratio, 2);
-    EXPECT_EQ(row.comparisons[1].must, std::nullopt);
-    EXPECT_THAT(row.notes, ElementsAre("third failed: out of memory"));
-    EXPECT_THAT(row.failures, ::testing::IsEmpty()) << "it is not Kiln that failed";
-}
-
-TEST(BenchTorch, SaysWhyItIsNotThere) {
-    std::string version, unavailable;
-    const bench::TorchFigures figures =
-        bench::parse_torch("unavailable\tNo module named 'torch'\n", version, unavailable);
-    EXPECT_EQ(unavailable, "No module named 'torch'");
-    EXPECT_TRUE(figures.by_problem.empty());
-}
-
 /// A stand-in for PyTorch, which tells on standard error what is asked of the device, in order.
 constexpr const char* kFakeTorch = R"(
 import sys, types
@@ -200,24 +156,139 @@ cuda = types.SimpleNamespace(is_available=lambda: True, set_device=lambda _: Non
                              get_device_properties=lambda _: types.SimpleNamespace(L2_cache_size=1 << 20))
 )";
 
+/// A folder with that PyTorch in it, in place of the one that is installed.
+class FakeTorch {
+  public:
+    explicit FakeTorch(const std::string& more = "") {
+        const auto torch = directory_.path() / "torch";
+        std::filesystem::create_directories(torch / "nn");
+        write_text(torch / "__init__.py", kFakeTorch + more);
+        write_text(torch / "nn/__init__.py", "");
+        write_text(torch / "nn/functional.py", "");
+    }
+    std::pair<std::string, std::string> variable() const {
+        return {"PYTHONPATH", directory_.path().string()};
+    }
+    bench::TorchSetup setup() const {
+        bench::TorchSetup setup;
+        setup.quick = true;
+        setup.flush_bytes = 4096;
+        setup.environment = {variable()};
+        return setup;
+    }
+
+  private:
+    TemporaryDirectory directory_;
+};
+
+constexpr std::chrono::seconds kTorchLimit{60};
+
 TEST(BenchTorch, IsTimedBehindACacheThatWasReadAndNotWritten) {
-    const TemporaryDirectory directory;
-    const auto torch = directory.path() / "torch";
-    std::filesystem::create_directories(torch / "nn");
-    write_text(torch / "__init__.py", kFakeTorch);
-    write_text(torch / "nn/__init__.py", "");
-    write_text(torch / "nn/functional.py", "");
+    const FakeTorch fake;
     ProcessRequest request;
     request.arguments = {"python3", "-c", std::string(bench::kTorchBench), "0", "quick", "4096"};
-    request.environment = {{"PYTHONPATH", directory.path().string()}};
-    request.input = "copy 16\n";
+    request.environment = {fake.variable()};
+    request.input = "prepare copy 16\ntime 0 2\n";
     const ProcessResult result = run_process(request);
     KILN_REQUIRE_OR_SKIP("python3", result.started, result.start_error);
     ASSERT_TRUE(result.succeeded()) << result.error;
-    EXPECT_THAT(result.output, HasSubstr("copy 16\ttorch copy\t500.0000\t500.0000\t500.0000\t"));
+    EXPECT_EQ(result.output,
+              "version\tPyTorch\t0\nversion\tPyTorch's CUDA\t0\nend\nway\ttorch copy\tRIGHT\t\nend\n"
+              "times\t500.0000\t500.0000\nend\n");
     EXPECT_THAT(result.error, HasSubstr("zeros 1024\n")) << "the bytes that Kiln reads";
     EXPECT_THAT(result.error, HasSubstr("read zeros\nevent\ncopy\nevent\nread zeros\nevent\ncopy\nevent\n"));
     EXPECT_THAT(result.error, Not(HasSubstr("unknown")));
+}
+
+TEST(BenchTorch, AnswersWheneverItIsAsked) {
+    const FakeTorch fake;
+    bench::TorchProcess torch(fake.setup(), kTorchLimit);
+    KILN_REQUIRE_OR_SKIP("python3", torch.problem().empty(), torch.problem());
+    EXPECT_EQ(torch.versions().at("PyTorch"), "0");
+    for (int round = 0; round < 2; ++round) {
+        const std::vector<bench::TorchWay> ways = torch.prepare("copy 16", kTorchLimit);
+        ASSERT_EQ(ways.size(), 1U);
+        EXPECT_EQ(ways[0].name, "torch copy");
+        EXPECT_TRUE(ways[0].right);
+        EXPECT_EQ(ways[0].error, "");
+        EXPECT_THAT(torch.times_us(0, 3, kTorchLimit), ElementsAre(500, 500, 500));
+        EXPECT_THAT(torch.times_us(0, 1, kTorchLimit), ElementsAre(500));
+    }
+    EXPECT_THROW(torch.times_us(7, 1, kTorchLimit), Error);
+    EXPECT_THAT(torch.prepare("no_such_problem 1", kTorchLimit).at(0).error, HasSubstr("no_such_problem"));
+}
+
+TEST(BenchTorch, SaysWhyItIsNotThere) {
+    const FakeTorch blind("\ncuda.is_available = lambda: False\n");
+    EXPECT_THAT(bench::TorchProcess(blind.setup(), kTorchLimit).problem(), HasSubstr("sees no CUDA device"));
+    const FakeTorch broken("\nraise ImportError('it is\\nbroken')\n");
+    EXPECT_EQ(bench::TorchProcess(broken.setup(), kTorchLimit).problem(), "it is broken");
+    const FakeTorch ending("\nimport os\nos._exit(3)\n");
+    EXPECT_THAT(bench::TorchProcess(ending.setup(), kTorchLimit).problem(),
+                HasSubstr("exited with status 3"));
+}
+
+TEST(BenchTorch, AProblemThatEndsItLeavesTheOthers) {
+    const FakeTorch fake(
+        "\nimport os\ndef randint(low, high, shape, **_):\n    if shape[0] == 13: os._exit(3)\n    return "
+        "Tensor('x')\n");
+    bench::TorchProcess torch(fake.setup(), kTorchLimit);
+    KILN_REQUIRE_OR_SKIP("python3", torch.problem().empty(), torch.problem());
+    try {
+        torch.prepare("copy 13", kTorchLimit);
+        FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("exited with status 3"));
+    }
+    EXPECT_EQ(torch.prepare("copy 16", kTorchLimit).size(), 1U);
+}
+
+constexpr const char* kFakeNvml = R"(
+static int handle;
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** device) {
+    *device = &handle;
+    return id[5] == '3' ? 0 : 6;
+}
+int nvmlSystemGetDriverVersion(char* text, unsigned size) {
+    const char* version = "580.1";
+    for (unsigned i = 0; i < size && i < 6; ++i) text[i] = version[i];
+    return 0;
+}
+int nvmlDeviceGetClockInfo(void* device, int type, unsigned* mhz) {
+    *mhz = type == 1 ? 1980 : type == 2 ? 3201 : 0;
+    return 0;
+}
+int nvmlDeviceGetTemperature(void* device, int sensor, unsigned* celsius) {
+    *celsius = 41;
+    return 0;
+}
+int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
+    *milliwatts = 123456;
+    return 0;
+}
+)";
+
+TEST(BenchChip, ClocksAndPowerAreThoseOfTheDeviceOfThatBusId) {
+    const TemporaryDirectory directory;
+    write_text(directory.path() / "nvml.c", kFakeNvml);
+    const std::string library = (directory.path() / "libnvml.so").string();
+    ProcessRequest request;
+    request.arguments = {"g++",   "-x", "c",     "-shared",
+                         "-fPIC", "-o", library, (directory.path() / "nvml.c").string()};
+    const ProcessResult built = run_process(request);
+    KILN_REQUIRE_OR_SKIP("host", built.succeeded(), built.error);
+    const bench::ChipMonitor monitor("0000:3b:00.0", {library});
+    EXPECT_EQ(monitor.driver(), "580.1");
+    const std::optional<ChipState> chip = monitor.read();
+    ASSERT_TRUE(chip);
+    EXPECT_EQ(chip->sm_mhz, 1980);
+    EXPECT_EQ(chip->memory_mhz, 3201);
+    EXPECT_DOUBLE_EQ(chip->watts, 123.456);
+    EXPECT_EQ(chip->celsius, 41);
+    EXPECT_FALSE(bench::ChipMonitor("0000:4b:00.0", {library}).read());
+    EXPECT_FALSE(bench::ChipMonitor("0000:3b:00.0", {"/nowhere/libnvml.so"}).read());
+    EXPECT_FALSE(bench::ChipMonitor("", {library}).read());
 }
 
 TEST(BenchPicture, ShowsRowsComparatorsAndMeans) {
@@ -253,6 +324,7 @@ TEST(BenchNames, ThatThereAreNotAreRefusedWithTheNearest) {
         return "no error";
     };
     EXPECT_THAT(message({"gemm-f61"}, {}), HasSubstr("did you mean gemm-f16"));
+    EXPECT_THAT(message({"gemm-f16.larg"}, {}), HasSubstr("did you mean gemm-f16.large"));
     EXPECT_THAT(message({}, {}), HasSubstr("name a suite"));
     EXPECT_THAT(message({"jit"}, {{"cubals"}}), HasSubstr("did you mean cublas"));
 }
@@ -406,6 +478,137 @@ TEST_F(BenchRun, AComparatorThatTurnsOutToBeMissingIsANoteOrWhereItWasNamedAFail
     options_.compare = {{"cub"}};
     bench::Workbench(options_).missing(suite, "cub", "nvcc failed");
     EXPECT_THAT(suite.failures, ElementsAre("cub is not compared with: nvcc failed"));
+}
+
+// The better of several is what Kiln is held to.
+TEST_F(BenchRun, OfSeveralWaysTheFastestIsComparedWith) {
+    bench::Workbench workbench(options_);
+    BenchRow row = row_with(1, {});
+    const Sizes sizes = {{"rows", 3}, {"cols", 32}};
+    bench::Contest contest(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
+    const auto sleeping = [](int ms) {
+        return [ms] { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+    };
+    contest.add_verified("slow", "", sleeping(20), true, {});
+    contest.add_verified("fast", "by luck", sleeping(5), true, {});
+    contest.add_verified("other", "", sleeping(1), true, {});
+    contest.join("both", {"slow", "fast"}, {0.5, 2.0});
+    contest.time();
+    ASSERT_EQ(row.comparisons.size(), 3U);
+    EXPECT_EQ(row.comparisons[0].with, "both");
+    EXPECT_EQ(row.comparisons[0].detail, "fast, by luck");
+    EXPECT_EQ(row.comparisons[0].must, 0.5);
+    EXPECT_EQ(row.comparisons[1].with, "slow");
+    EXPECT_EQ(row.comparisons[1].must, std::nullopt);
+    EXPECT_EQ(row.comparisons[2].with, "other");
+}
+
+TEST_F(BenchRun, PyTorchsLaunchesAlternateWithKilnsByRounds) {
+    const FakeTorch fake;
+    bench::TorchProcess torch(fake.setup(), kTorchLimit);
+    KILN_REQUIRE_OR_SKIP("python3", torch.problem().empty(), torch.problem());
+    bench::Workbench workbench(options_);
+    BenchRow row = row_with(1, {});
+    const Sizes sizes = {{"rows", 3}, {"cols", 32}};
+    bench::Contest contest(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
+    contest.add_torch(torch, "copy 16", {{"torch copy", {0.1, {}}}});
+    contest.time();
+    ASSERT_EQ(row.comparisons.size(), 1U);
+    EXPECT_EQ(row.comparisons[0].with, "torch copy");
+    EXPECT_EQ(row.comparisons[0].must, 0.1);
+    EXPECT_EQ(row.comparisons[0].time->median, 500);
+    EXPECT_EQ(row.comparisons[0].time->count, 12) << "4 rounds of 3";
+    EXPECT_EQ(row.kiln->count, 12);
+    EXPECT_THAT(row.notes, ::testing::IsEmpty());
+}
+
+TEST_F(BenchRun, APartWhoseTimeIsUpTellsWhatItLacksAndALaterRunAddsIt) {
+    options_.suites = {"skinny.4096", "gemm-mma.small", "gemm-mma.large"};
+    options_.part_limit = std::chrono::seconds(0);
+    const BenchReport none = run_bench(options_);
+    ASSERT_EQ(none.parts.size(), 3U);
+    EXPECT_EQ(none.parts[1].name, "gemm-mma.small");
+    EXPECT_THAT(none.parts[1].missing, ElementsAre("half 33 x 40 x 24"));
+    EXPECT_THAT(none.missing(), ::testing::Contains("skinny.4096: half 1 x 40 x 72"));
+    EXPECT_THAT(none.missing(), ::testing::Contains("memory.softmax"));
+    EXPECT_THAT(none.missing(), Not(::testing::Contains("gemm-mma.large"))) << "it has no problem here";
+
+    options_.part_limit = std::chrono::seconds(480);
+    options_.suites = {"skinny"};
+    options_.before = none;
+    const BenchReport some = run_bench(options_);
+    EXPECT_THAT(some.missing(), Not(::testing::Contains("skinny.4096: half 1 x 40 x 72")));
+    EXPECT_THAT(some.missing(), ::testing::Contains("gemm-mma.small: half 33 x 40 x 24"));
+
+    options_.suites = {"skinny", "gemm-mma"};
+    options_.before = some;
+    int rows = 0;
+    options_.on_phase = [&](std::string_view suite, std::string_view what) {
+        EXPECT_EQ(suite, "gemm-mma") << "skinny is there";
+        rows += what == "half 33 x 40 x 24";
+    };
+    const BenchReport all = run_bench(options_);
+    EXPECT_EQ(rows, 1);
+    EXPECT_EQ(all.runs.size(), 3U);
+    const BenchRow& first = all.suites.at(0).rows.at(0);
+    const BenchRow& second = all.suites.at(1).rows.at(0);
+    EXPECT_NE(first.run, second.run);
+    EXPECT_EQ(first.part, "4096");
+    EXPECT_EQ(first.sizes, (Sizes{{"m", 1}, {"n", 40}, {"k", 72}}));
+    for (const auto& run : all.runs) {
+        EXPECT_THAT(run.date, ::testing::MatchesRegex("....-..-..T..:..:..Z"));
+        EXPECT_THAT(run.machine, HasSubstr(" x "));
+    }
+}
+
+BenchReport report_of(const std::string& run, const std::string& date, std::vector<BenchRow> rows) {
+    BenchReport report;
+    report.device = "NVIDIA H200";
+    report.runs.emplace_back();
+    report.runs[0].id = run;
+    report.runs[0].date = date;
+    report.parts.push_back({"memory.sums", run, 1, {}, {}, {}});
+    BenchSuite suite;
+    suite.name = "memory";
+    for (BenchRow& row : rows) row.run = run;
+    suite.rows = std::move(rows);
+    bench::add_mean(suite, "CUB", 1.0);
+    report.suites = {suite};
+    return report;
+}
+
+TEST(BenchMerge, TheLaterRowCountsAndMeansAreMadeAnew) {
+    BenchRow one = row_with(1, {ratio_to("CUB", 0.5)}), two = row_with(1, {ratio_to("CUB", 2)});
+    two.problem = "another problem";
+    BenchRow again = row_with(3, {ratio_to("CUB", 8)}), broken = two;
+    broken.failures = {"no memory"};
+    BenchReport first = report_of("a", "2026-11-22T10:00:00Z", {one, two});
+    first.parts[0].missing = {"a third problem"};
+    const BenchReport later = report_of("b", "2026-11-22T11:00:00Z", {again, broken});
+    for (const auto& order : {std::vector{first, later}, std::vector{later, first}}) {
+        const BenchReport all = merged_bench(order);
+        ASSERT_EQ(all.suites.size(), 1U);
+        ASSERT_EQ(all.suites[0].rows.size(), 2U);
+        for (const BenchRow& row : all.suites[0].rows)
+            EXPECT_EQ(row.run, row.problem == "a problem" ? "b" : "a") << "the later one, unless it failed";
+        ASSERT_EQ(all.suites[0].means.size(), 1U);
+        EXPECT_DOUBLE_EQ(all.suites[0].means[0].ratio, 4);
+        EXPECT_EQ(all.suites[0].means[0].must, 1.0);
+        EXPECT_EQ(all.runs.size(), 2U);
+        EXPECT_EQ(all.runs[0].id, "a");
+        EXPECT_THAT(all.missing(), ::testing::Contains("memory.sums: a third problem"));
+        EXPECT_THAT(all.missing(), ::testing::Contains("gemm-f16.large"));
+        EXPECT_TRUE(all.pass());
+    }
+}
+
+TEST(BenchMerge, WhatCantBeComparedIsRefused) {
+    const BenchReport one = report_of("a", "2026-11-22T10:00:00Z", {});
+    BenchReport other = one, quick = one;
+    other.device = "NVIDIA H100";
+    quick.runs[0].quick = true;
+    EXPECT_THROW(merged_bench({one, other}), UsageError);
+    EXPECT_THROW(merged_bench({one, quick}), UsageError);
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 // CUB's histogram of bytes with 256 bins behind a C function; `kiln bench` compiles this with nvcc and calls it
 // in its process.
 #include <cub/device/device_histogram.cuh>
+#include <cub/version.cuh>
+
+extern "C" int kiln_cub_version() { return CUB_VERSION; }
 
 extern "C" int kiln_cub_histogram(const unsigned char* x, long long count, unsigned* counts, void* temporary,
                                   size_t* temporary_bytes, void* stream) {

@@ -1,25 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What PyTorch reaches, measured as `kiln bench` measures: random data, cold L2 cache, events around each call, all
-# queued before it is waited for; every result checked. Arguments: the device, quick or full, and how many bytes push
-# everything else out of the L2 cache. Reads problems from standard input, a line each:
+# PyTorch's side of `kiln bench`, which asks for a few launches at a time, between its own: random data, cold L2 cache,
+# events around each call, all queued before they are waited for; every result checked. Arguments: the device, quick or
+# full, and how many bytes push everything else out of the L2 cache. Answers questions on standard input, a line each,
+# by lines with tabs between their words and "end" behind them; the first answer comes unasked, and tells the versions:
+#   version NAME TEXT | unavailable REASON
+#   prepare PROBLEM     way NAME RIGHT|WRONG DETAIL, or way NAME error REASON, of each way of doing it
+#   time WAY COUNT      times US...: microseconds of so many calls of the way of this number, or error REASON
+# A problem is one of
 #   copy WORDS | attention BATCH HEADS TOKENS HEAD CAUSAL | layer_norm ROWS COLS | softmax ROWS COLS
 #   transpose ROWS COLS TYPE
-# and prints a line for each way of doing it, with tabs between:
-#   PROBLEM NAME MIN MEDIAN MAX COUNT RIGHT|WRONG DETAIL   (microseconds)
-# or PROBLEM NAME error REASON. The first line tells the versions.
-import statistics
+import os
 import sys
 import time
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # one kernel at a time; a pool takes longer to start
+
+
+def answer(*lines):
+    for line in lines:
+        print("\t".join(str(word).replace("\n", " ").replace("\t", " ")[:300] for word in line))
+    print("end", flush=True)
+
 
 try:
     import torch
     import torch.nn.functional as F
 except Exception as error:  # a broken installation is as good as none
-    print("unavailable\t" + str(error).replace("\n", " ")[:300])
+    answer(["unavailable", error])
     sys.exit(0)
 if not torch.cuda.is_available():
-    print("unavailable\tPyTorch " + torch.__version__ + " sees no CUDA device")
+    answer(["unavailable", "PyTorch " + torch.__version__ + " sees no CUDA device"])
     sys.exit(0)
 
 device = torch.device("cuda", int(sys.argv[1]))
@@ -41,51 +52,25 @@ def flush():
     torch.sum(flusher, dim=0, out=sink)
 
 
-def times_us(call):
-    end_of_warm_up = time.monotonic() + (0.01 if quick else 0.06)
-    while True:
-        call()
-        torch.cuda.synchronize()
-        if time.monotonic() > end_of_warm_up:
-            break
-    begin = time.monotonic()
-    flush()
-    call()
-    torch.cuda.synchronize()
-    budget, least, most = (0.06, 5, 11) if quick else (0.4, 11, 51)
-    rounds = int(min(most, max(least, budget / (time.monotonic() - begin))))
-    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(rounds)]
-    for start, end in events:
-        flush()
-        start.record()
-        call()
-        end.record()
-    torch.cuda.synchronize()
-    return sorted(start.elapsed_time(end) * 1000 for start, end in events)
-
-
-def report(problem, name, detail, call, is_right):
-    try:
-        right = is_right(call())
-        times = times_us(call)
-        print("%s\t%s\t%.4f\t%.4f\t%.4f\t%d\t%s\t%s" % (problem, name, times[0], statistics.median(times), times[-1],
-                                                       len(times), "RIGHT" if right else "WRONG", detail), flush=True)
-    except Exception as error:
-        print("%s\t%s\terror\t%s" % (problem, name, str(error).replace("\n", " ")[:300]), flush=True)
-
-
 def near(found, expected, tolerance):
     found, expected = found.double(), expected.double()
     return bool(torch.isfinite(found).all()) and bool(((found - expected).abs() <= tolerance).all())
 
 
-def copy(problem, words):
+def compiled(function):
+    # For these extents alone, which is what it is best at.
+    torch._dynamo.reset()
+    return torch.compile(function, dynamic=False)
+
+
+# Each way is a name, a detail, what makes the call, and whether a result is right.
+def copy(words):
     x = torch.randint(0, 1 << 30, (int(words),), generator=generator, device=device, dtype=torch.int32)
     y = torch.empty_like(x)
-    report(problem, "torch copy", "", lambda: y.copy_(x), lambda out: torch.equal(out, x))
+    yield "torch copy", "", lambda: lambda: y.copy_(x), lambda out: torch.equal(out, x)
 
 
-def attention(problem, batch, heads, tokens, head, causal):
+def attention(batch, heads, tokens, head, causal):
     from torch.nn.attention import SDPBackend, sdpa_kernel
     batch, heads, tokens, head, causal = int(batch), int(heads), int(tokens), int(head), causal == "1"
     q, k, v = (random(batch, heads, tokens, head, dtype=torch.float16) for _ in range(3))
@@ -98,15 +83,26 @@ def attention(problem, batch, heads, tokens, head, causal):
             scores.masked_fill_(torch.arange(tokens, device=device)[None, :] > rows[:, None], float("-inf"))
         return near(out[0, 0, rows], torch.softmax(scores, -1) @ v[0, 0].double(), 4e-3)
 
-    def call():
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    def by(backend):
+        def call():
+            with sdpa_kernel(backend):
+                return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return call
 
-    for name, backend in (("cuDNN", SDPBackend.CUDNN_ATTENTION), ("FlashAttention", SDPBackend.FLASH_ATTENTION)):
-        with sdpa_kernel(backend):
-            report(problem, name, "cuDNN %s" % torch.backends.cudnn.version() if name == "cuDNN" else "", call, is_right)
+    yield "cuDNN", "cuDNN %s" % torch.backends.cudnn.version(), lambda: by(SDPBackend.CUDNN_ATTENTION), is_right
+    yield "FlashAttention", "", lambda: by(SDPBackend.FLASH_ATTENTION), is_right
 
 
-def layer_norm(problem, rows, cols):
+def eager_and_compiled(function, x, is_right):
+    yield "eager", "", lambda: lambda: function(x), is_right
+
+    def make():
+        faster = compiled(function)
+        return lambda: faster(x)
+    yield "torch.compile", "", make, is_right
+
+
+def layer_norm(rows, cols):
     x = random(int(rows), int(cols), dtype=torch.float16)
     weight, bias = (random(int(cols), dtype=torch.float16) for _ in range(2))
 
@@ -115,30 +111,81 @@ def layer_norm(problem, rows, cols):
         expected = (some - some.mean(1, True)) / (some.var(1, unbiased=False, keepdim=True) + 1e-5).sqrt()
         return near(out[:3], expected * weight.double() + bias.double(), 1e-2)
 
-    report(problem, "torch", "layer_norm", lambda: F.layer_norm(x, (int(cols),), weight, bias, 1e-5), is_right)
+    yield from eager_and_compiled(lambda x: F.layer_norm(x, (int(cols),), weight, bias, 1e-5), x, is_right)
 
 
-def softmax(problem, rows, cols):
+def softmax(rows, cols):
     x = random(int(rows), int(cols), dtype=torch.float16)
 
     def is_right(out):
         expected = torch.softmax(x[:3].double(), 1)
         return near(out[:3], expected, 2e-3 * expected + 1e-7)
 
-    report(problem, "torch", "softmax", lambda: torch.softmax(x, 1), is_right)
+    yield from eager_and_compiled(lambda x: torch.softmax(x, 1), x, is_right)
 
 
-def transpose(problem, rows, cols, element):
+def transpose(rows, cols, element):
     x = random(int(rows), int(cols), dtype={"float": torch.float32, "half": torch.float16}[element])
-    report(problem, "torch", ".t().contiguous()", lambda: x.t().contiguous(),
-           lambda out: out.shape[0] == x.shape[1] and torch.equal(out[:97], x[:, :97].T))
+
+    def is_right(out):
+        return out.shape[0] == x.shape[1] and out.is_contiguous() and torch.equal(out[:97], x[:, :97].T)
+
+    yield from eager_and_compiled(lambda x: x.t().contiguous(), x, is_right)
 
 
-print("PyTorch %s, CUDA %s" % (torch.__version__, torch.version.cuda), flush=True)
-ways = {"copy": copy, "attention": attention, "layer_norm": layer_norm, "softmax": softmax, "transpose": transpose}
+problems = {"copy": copy, "attention": attention, "layer_norm": layer_norm, "softmax": softmax, "transpose": transpose}
+calls = []  # of the problem that was prepared
+
+
+def prepare(words):
+    calls.clear()
+    torch.cuda.empty_cache()
+    lines = []
+    try:
+        for name, detail, make, is_right in problems[words[0]](*words[1:]):
+            call = None
+            try:
+                call = make()
+                lines.append(["way", name, "RIGHT" if is_right(call()) else "WRONG", detail])
+                torch.cuda.synchronize()
+            except Exception as error:
+                lines.append(["way", name, "error", error])
+            calls.append(call)
+    except Exception as error:  # no memory for the inputs
+        lines.append(["way", words[0], "error", error])
+        calls.append(None)
+    return lines
+
+
+def times(way, count):
+    call = calls[int(way)]
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(int(count))]
+    call()
+    torch.cuda.synchronize()
+    for start, end in events:
+        flush()
+        start.record()
+        call()
+        end.record()
+    torch.cuda.synchronize()
+    return ["times"] + ["%.4f" % (start.elapsed_time(end) * 1000) for start, end in events]
+
+
+versions = [["version", "PyTorch", torch.__version__], ["version", "PyTorch's CUDA", torch.version.cuda]]
+try:
+    versions.append(["version", "cuDNN", torch.backends.cudnn.version()])
+    import triton
+    versions.append(["version", "Triton", triton.__version__])
+except Exception:
+    pass
+answer(*versions)
 with torch.no_grad():
     for line in sys.stdin:
         words = line.split()
-        if words:
-            ways[words[0]](line.strip(), *words[1:])
-            torch.cuda.empty_cache()
+        try:
+            if words[0] == "prepare":
+                answer(*prepare(words[1:]))
+            else:
+                answer(times(*words[1:]))
+        except Exception as error:
+            answer(["error", error])

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What rows say: spreads, what must hold, means; and one report of several.
+#include "bench/results.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+namespace kiln {
+namespace {
+
+std::string figure(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", value);
+    return text;
+}
+
+bool below(double ratio, const std::optional<double>& least) { return least && ratio < *least; }
+
+/// Whether the row is right and whole: it is not measured again.
+bool is_good(const BenchRow& row) {
+    return row.failures.empty() && row.verified != false &&
+           std::ranges::none_of(row.comparisons,
+                                [](const BenchComparison& one) { return one.verified == false; });
+}
+
+bool has(const BenchSuite& suite, const std::string& problem) {
+    return std::ranges::find(suite.rows, problem, &BenchRow::problem) != suite.rows.end();
+}
+
+/// "gemm-f16" of "gemm-f16.large"
+std::string suite_of(const std::string& part) { return part.substr(0, part.find('.')); }
+
+template <class T>
+void add_new(std::vector<T>& list, const std::vector<T>& more) {
+    for (const T& one : more)
+        if (std::ranges::find(list, one) == list.end()) list.push_back(one);
+}
+
+const BenchRun* run_of(const BenchReport& report, const std::string& id) {
+    const auto found = std::ranges::find(report.runs, id, &BenchRun::id);
+    return found == report.runs.end() ? nullptr : &*found;
+}
+
+/// Of a problem that both have the row that is good, and else the later one.
+void add_row(BenchReport& all, BenchSuite& suite, const BenchReport& from, const BenchRow& row) {
+    const auto found = std::ranges::find(suite.rows, row.problem, &BenchRow::problem);
+    if (found == suite.rows.end()) {
+        suite.rows.push_back(row);
+        return;
+    }
+    const BenchRun* const was = run_of(all, found->run);
+    const BenchRun* const now = run_of(from, row.run);
+    const bool later = was == nullptr || now == nullptr || was->date <= now->date;
+    if (is_good(*found) != is_good(row) ? is_good(row) : later) *found = row;
+}
+
+void add_suite(BenchReport& all, const BenchReport& from, const BenchSuite& suite) {
+    const auto found = std::ranges::find(all.suites, suite.name, &BenchSuite::name);
+    BenchSuite& to = found != all.suites.end() ? *found : all.suites.emplace_back();
+    to.name = suite.name;
+    to.title = suite.title;
+    to.seconds += suite.seconds;
+    for (const BenchRow& row : suite.rows) add_row(all, to, from, row);
+    add_new(to.notes, suite.notes);
+    add_new(to.failures, suite.failures);
+    for (const BenchMean& mean : suite.means) bench::add_mean(to, mean.with, mean.must, mean.aim);
+}
+
+}  // namespace
+
+BenchSpread spread_of(std::vector<double> samples) {
+    std::sort(samples.begin(), samples.end());
+    const std::size_t count = samples.size();
+    const double median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
+    return {samples.front(), median, samples.back(), static_cast<int>(count)};
+}
+
+std::optional<bool> BenchRow::meets_must() const {
+    std::optional<bool> met;
+    for (const BenchComparison& one : comparisons)
+        if (one.must) met = met.value_or(true) && !below(one.ratio, one.must);
+    if (most_must && kiln) met = met.value_or(true) && kiln->median <= *most_must;
+    return met;
+}
+
+std::optional<bool> BenchRow::meets_aim() const {
+    std::optional<bool> met;
+    for (const BenchComparison& one : comparisons)
+        if (one.aim) met = met.value_or(true) && !below(one.ratio, one.aim);
+    if (most_aim && kiln) met = met.value_or(true) && kiln->median <= *most_aim;
+    return met;
+}
+
+bool BenchReport::pass() const {
+    return std::ranges::all_of(suites, [](const BenchSuite& suite) {
+        return suite.failures.empty() && std::ranges::all_of(suite.rows, is_good);
+    });
+}
+
+std::vector<std::string> BenchReport::missed() const {
+    std::vector<std::string> list;
+    for (const BenchSuite& suite : suites) {
+        for (const BenchRow& row : suite.rows) {
+            const std::string who = suite.name + ": " + row.problem + ": ";
+            for (const BenchComparison& one : row.comparisons)
+                if (below(one.ratio, one.must))
+                    list.push_back(who + figure(one.ratio) + " of " + one.with + ", and it must be " +
+                                   figure(*one.must));
+            if (row.most_must && row.kiln && row.kiln->median > *row.most_must)
+                list.push_back(who + figure(row.kiln->median) + " " + row.unit + ", and it must be " +
+                               figure(*row.most_must) + " or less");
+        }
+        for (const BenchMean& mean : suite.means)
+            if (below(mean.ratio, mean.must))
+                list.push_back(suite.name + ": geometric mean " + figure(mean.ratio) + " of " + mean.with +
+                               ", and it must be " + figure(*mean.must));
+    }
+    return list;
+}
+
+std::vector<std::string> BenchReport::missing() const {
+    std::vector<std::string> list;
+    for (const BenchSuiteName& suite : bench_suites()) {
+        for (const std::string_view part : suite.parts) {
+            const std::string name = std::string(suite.name) + "." + std::string(part);
+            bool is_there = false;
+            for (const BenchPart& one : parts) {
+                if (one.name != name) continue;
+                is_there = true;
+                for (const std::string& problem : one.missing)
+                    if (const std::string text = name + ": " + problem;
+                        std::ranges::find(list, text) == list.end())
+                        list.push_back(text);
+            }
+            if (!is_there) list.push_back(name);
+        }
+    }
+    return list;
+}
+
+BenchReport merged_bench(const std::vector<BenchReport>& reports) {
+    BenchReport all;
+    for (const BenchReport& report : reports) {
+        if (&report == &reports.front()) {
+            all.backend = report.backend;
+            all.device = report.device;
+            all.arch = report.arch;
+        } else if (!report.runs.empty()) {
+            bench::check_same_kind(all, report.device, report.runs.front().quick);
+        }
+        for (const BenchRun& run : report.runs)
+            if (run_of(all, run.id) == nullptr) all.runs.push_back(run);
+        for (const BenchPart& part : report.parts) {
+            const bool known = std::ranges::any_of(all.parts, [&](const BenchPart& one) {
+                return one.name == part.name && one.run == part.run;
+            });
+            if (!known) all.parts.push_back(part);
+        }
+        for (const BenchSuite& suite : report.suites) add_suite(all, report, suite);
+        all.interrupted = all.interrupted || report.interrupted;
+    }
+    std::ranges::stable_sort(all.runs, {}, &BenchRun::date);
+    std::ranges::stable_sort(all.suites, {}, [](const BenchSuite& suite) {
+        return std::ranges::find(bench_suites(), suite.name, &BenchSuiteName::name) - bench_suites().begin();
+    });
+    bench::settle_missing(all);
+    bench::drop_unused_runs(all);
+    return all;
+}
+
+namespace bench {
+
+void add_mean(BenchSuite& suite, const std::string& with, std::optional<double> must,
+              std::optional<double> aim) {
+    BenchMean mean{with, 0, INFINITY, 0, must, aim};
+    double logarithms = 0;
+    for (const BenchRow& row : suite.rows)
+        for (const BenchComparison& one : row.comparisons) {
+            if (one.with != with || !(one.ratio > 0)) continue;
+            logarithms += std::log(one.ratio);
+            mean.least = std::min(mean.least, one.ratio);
+            ++mean.rows;
+        }
+    if (mean.rows == 0) return;
+    mean.ratio = std::exp(logarithms / mean.rows);
+    const auto found = std::ranges::find(suite.means, with, &BenchMean::with);
+    if (found == suite.means.end())
+        suite.means.push_back(std::move(mean));
+    else
+        *found = std::move(mean);
+}
+
+void check_same_kind(const BenchReport& report, const std::string& device, bool quick) {
+    if (report.device != device)
+        throw UsageError("measurements of " + report.device + " and of " + device +
+                         " can't be in one report");
+    if (!report.runs.empty() && report.runs.front().quick != quick)
+        throw UsageError("measurements with --quick and without it can't be in one report");
+}
+
+void drop_failures(BenchReport& report) {
+    for (BenchSuite& suite : report.suites) {
+        std::erase_if(suite.rows, std::not_fn(is_good));
+        suite.failures.clear();
+    }
+}
+
+void settle_missing(BenchReport& report) {
+    for (BenchPart& part : report.parts) {
+        const auto suite = std::ranges::find(report.suites, suite_of(part.name), &BenchSuite::name);
+        if (suite == report.suites.end()) continue;
+        std::erase_if(part.missing, [&](const std::string& problem) { return has(*suite, problem); });
+    }
+}
+
+void drop_unused_runs(BenchReport& report) {
+    std::set<std::string> used;
+    for (const BenchPart& part : report.parts) used.insert(part.run);
+    for (const BenchSuite& suite : report.suites)
+        for (const BenchRow& row : suite.rows) used.insert(row.run);
+    std::erase_if(report.runs, [&](const BenchRun& run) { return !used.contains(run.id); });
+}
+
+}  // namespace bench
+}  // namespace kiln

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a row of a benchmark is in words: the same for tables of text and of Markdown. A line is a comparison: the first
+// of a problem names it, the others stand below.
+#pragma once
+
+#include <kiln/bench.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kiln::cli {
+
+struct BenchLine {
+    std::string problem, median, spread, rate, with, with_median, with_spread, ratio, limits, verdict, result,
+        detail;
+};
+
+std::vector<BenchLine> bench_lines(const BenchRow& row);
+std::string mean_text(const BenchMean& mean);
+/// "copy 4200 GB/s (the driver's copy)"; empty: nothing was measured.
+std::string ceilings_text(const BenchCeilings& ceilings);
+/// "1.20 / 1.90": what must be, and the aim.
+std::string limits_text(const std::optional<double>& must, const std::optional<double>& aim);
+/// "met", "below aim" (and not below what must be), "MISSED"; empty: nothing is asked.
+std::string verdict_text(double ratio, const std::optional<double>& must, const std::optional<double>& aim);
+/// The variants of a suite, each once, with the problems that they were chosen for.
+std::vector<std::pair<std::string, std::string>> variants_of(const BenchSuite& suite);
+/// "12.34", "0.8821", "12340": so many digits, no exponent.
+std::string rounded(double value, int digits = 4);
+
+constexpr const char* kInterrupted = "Interrupted: what follows was not measured.";
+
+}  // namespace kiln::cli
