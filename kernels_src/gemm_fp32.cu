@@ -49,6 +49,7 @@
 //@ backend cuda, host
 #include "kiln/async.h"
 #include "kiln/last_block.h"
+#include "kiln/ptxas.h"
 
 using kiln::i64;
 
@@ -58,7 +59,8 @@ constexpr int kElementsA = BM * BK;
 constexpr int kElementsB = BK * BN;
 constexpr int kStage = kElementsA + kElementsB;
 constexpr int kDepth = 4;     // steps of k that are read of A at once
-constexpr int kUnrolled = 8;  // and written out; with more of them ptxas runs out of registers
+// Steps that are written out; with more of them ptxas runs out of registers.
+constexpr int kUnrolled = kiln::kLaterPtxas && SPLIT > 4 ? 4 : 8;
 
 // Where the elements of a tile lie. A's chunks of 4 are exchanged within their rows, so that 8 rows that are
 // read at the same step lie in different banks: 128 bytes are one row of 32 steps of k, or several of fewer.
@@ -125,7 +127,8 @@ struct Copier {
                       (Places::kStepsAreRows ? kiln::min(col, cols - WIDTH) : col);
         }
         // More of them at once take registers from the sums.
-        constexpr int kRowsAtOnce = kiln::max((HAS_ROWS ? 8 : 2) / kColSteps, 1);
+        constexpr int kCopiesAtOnce = (HAS_ROWS ? 8 : 2) / (kiln::kLaterPtxas ? HAS_ROWS ? 4 : 2 : 1);
+        constexpr int kRowsAtOnce = kiln::max(kCopiesAtOnce / kColSteps, 1);
 #pragma unroll kRowsAtOnce
         for (int i = 0; i < kRowSteps; ++i) {
             if (!kIsWhole && row >= Places::kRows) break;

@@ -66,9 +66,9 @@ struct Move {
     bool fails = false;
 };
 
-/// was -> now. Fails: ingredients that differ, more spills or stack, another or an inexact result of integer
-/// inputs, matrix instructions and asynchronous copies lost; by the same compiler also another result of random
-/// inputs and any other kind of instruction lost. All else that differs is only told. What `now` could not
+/// was -> now. Fails: ingredients that differ, another or an inexact result of integer inputs, matrix instructions
+/// and asynchronous copies lost; by the compiler that the baseline names also more spills or stack, another result
+/// of random inputs and any other kind of instruction lost. All else that differs is only told. What `now` could not
 /// measure is not compared.
 std::vector<Move> compare(const Baseline& was, const Baseline& now);
 

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "kiln/last_block.h"
+#include "kiln/ptxas.h"
 #include "kiln/reduce.h"
 #include "kiln/softmax.h"
 
@@ -37,6 +38,8 @@ class Decode {
     static constexpr int kLanes = HEAD / (2 * kVec);  ///< threads that share a token
     static constexpr int kTokens = THREADS / kLanes;  ///< tokens at once
     static constexpr int kUnroll = 4;                 ///< tokens of a thread under way
+    /// The same while scores are computed, where the sums of 8 heads leave few registers.
+    static constexpr int kUnrollScores = kLaterPtxas && GROUP == 8 ? 2 : kUnroll;
 
     static_assert(sizeof(T) == 2, "half or bfloat16");
     static_assert(THREADS % kWarpSize == 0 && THREADS > kWarpSize, "block_reduce's barriers are counted on");
@@ -174,24 +177,24 @@ class Decode {
 #pragma unroll
         for (int h = 0; h < GROUP; ++h) largest.v[h] = kMinusInfinity;
 #pragma unroll 1
-        for (int first = 0; first < count; first += kTokens * kUnroll) {
-            Halves keys[kUnroll];
+        for (int first = 0; first < count; first += kTokens * kUnrollScores) {
+            Halves keys[kUnrollScores];
 #pragma unroll
-            for (int t = 0; t < kUnroll; ++t) {
+            for (int t = 0; t < kUnrollScores; ++t) {
                 // Behind the end the last token is read again, and its score dropped.
                 const int token = first + t * kTokens + thread_ / kLanes;
                 keys[t] = load_row(cache.k, cache, begin + (token < count ? token : count - 1));
             }
 #pragma unroll
             for (int h = 0; h < GROUP; ++h) {
-                float dots[kUnroll] = {};
+                float dots[kUnrollScores] = {};
 #pragma unroll
                 for (int side = 0; side < 2; ++side) {
 #pragma unroll
                     for (int i = 0; i < kVec; i += 4) {
                         const auto q = load<4>(query_ + h * HEAD + col(side) + i);
 #pragma unroll
-                        for (int t = 0; t < kUnroll; ++t) {
+                        for (int t = 0; t < kUnrollScores; ++t) {
 #pragma unroll
                             for (int e = 0; e < 4; ++e)
                                 dots[t] += q[e] * static_cast<float>(keys[t].part[side][i + e]);
@@ -199,7 +202,7 @@ class Decode {
                     }
                 }
 #pragma unroll
-                for (int t = 0; t < kUnroll; ++t) {
+                for (int t = 0; t < kUnrollScores; ++t) {
                     const float score = warp_reduce<kLanes>(dots[t], Sum{});
                     const int token = first + t * kTokens + thread_ / kLanes;
                     if (token < count) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "kiln/device.h"
+#include "kiln/ptxas.h"
 
 namespace kiln {
 
@@ -51,6 +52,7 @@ template <class T, int DEPTH, int WIDTH, bool ALONG_K, int VEC, int THREADS, int
 class OperandTile {
   public:
     static constexpr int kDepth = DEPTH;
+    static constexpr bool kSwizzled = SWIZZLE && ALONG_K;
     static constexpr int kPitch = WIDTH + PAD;
     static constexpr int kElements = DEPTH * kPitch;  ///< in shared memory
 
@@ -109,7 +111,7 @@ class OperandTile {
     /// apart.
     __device__ __forceinline__ static int place(int k, int x) {
         constexpr int kApart = 32 * VEC / DEPTH > VEC ? 32 * VEC / DEPTH : VEC;
-        return k * kPitch + (SWIZZLE && ALONG_K ? x ^ k / VEC * kApart % WIDTH : x);
+        return k * kPitch + (kSwizzled ? x ^ k / VEC * kApart % WIDTH : x);
     }
 
   private:
@@ -143,8 +145,10 @@ class OperandTile {
 /// sums += a * b, for the results of one thread; a and b are tiles in shared memory.
 template <class TileA, class TileB, int VEC, class T, class Threads, int TM, int TN>
 __device__ __forceinline__ void multiply(const T* a, const T* b, const Threads& mine, float (&sums)[TM][TN]) {
-    // Two steps at once hide each other's reads; with more of them ptxas runs out of registers.
-#pragma unroll 2
+    // Two steps at once hide each other's reads; with more of them ptxas runs out of registers, a later one of those
+    // for exchanged addresses already with two.
+    constexpr int kStepsAtOnce = kLaterPtxas && TileA::kSwizzled ? 1 : 2;
+#pragma unroll kStepsAtOnce
     for (int k = 0; k < TileA::kDepth; ++k) {
         float a_values[TM];
         float b_values[TN];

@@ -179,7 +179,8 @@ void Baselines::save(const std::filesystem::path& directory, const ManifestTarge
     std::string text =
         "; Baselines of " + std::string(name(target.backend)) + " " + target.arch +
         ", written by 'kiln regress --update'. A speed is its median in ms, how many times\n"
-        "; faster than naive, its share of the ceiling, which ceiling, and what was measured.\n";
+        "; faster than naive, its share of the ceiling, which ceiling, and what was measured.\n"
+        "; Each holds strictly for the compiler that it names; what others may move is in docs/kernels.md.\n";
     for (const auto& [variant, baseline] : variants) text += section(variant, baseline);
     try {
         std::filesystem::create_directories(directory);

