@@ -7,6 +7,8 @@
 //@ param   T       type in half, bfloat16, float = half
 //@ param   HEAD    int in 64, 128 = 64
 //@ param   CAUSAL  bool = false
+//@ data    q query keys
+//@ data    k key keys
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)
@@ -23,7 +25,7 @@ extern "C" __global__ void attention_lse_reference(long long count, const long l
     const long long last = CAUSAL ? row % queries + keys - queries : keys - 1;
     const auto result = kiln::attention_row<HEAD>(
         q + row * HEAD, last < 0 ? 0 : last + 1, [=](long long j) { return head_k + j * HEAD; },
-        [](long long) { return 0.0; }, kiln::unit_roundoff<float>, false);
+        [](long long) { return 0.0; }, kiln::unit_roundoff<float>, true, false);
     expected[i] = result.lse;
     bound[i] = result.lse_bound;
 }

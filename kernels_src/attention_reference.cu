@@ -7,6 +7,8 @@
 //@ param   T       type in half, bfloat16, float = half
 //@ param   HEAD    int in 64, 128 = 64
 //@ param   CAUSAL  bool = false
+//@ data    q query keys
+//@ data    k key keys
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)

@@ -8,6 +8,8 @@
 //@ param   HEAD    int in 64, 128 = 128
 //@ param   GROUP   int in 1, 2, 4, 8 = 4
 //@ param   PAGE    int in 16, 32, 64 = 16
+//@ data    q query max_length
+//@ data    k_cache key max_length
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)
@@ -20,5 +22,5 @@ extern "C" __global__ void decode_mma_reference(long long count, const long long
                                                 const int* __restrict__ page_table,
                                                 const int* __restrict__ lengths) {
     kiln::decode_element<HEAD, GROUP, PAGE>(count, which, expected, bound, kv_heads, max_length, q, k_cache,
-                                            v_cache, page_table, lengths, kiln::unit_roundoff<T>);
+                                            v_cache, page_table, lengths, kiln::unit_roundoff<T>, true);
 }

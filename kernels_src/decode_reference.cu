@@ -1,6 +1,7 @@
 // decode_reference: attention of one new token per sequence against a paged cache, in double
 //
-// The bound of each element, and its derivation: kiln/attention_bound.h.
+// The bound of each element, and its derivation: kiln/attention_bound.h. Kernels may scale a query before they multiply
+// it with keys.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  decode_reference
@@ -8,6 +9,8 @@
 //@ param   HEAD    int in 64, 128 = 128
 //@ param   GROUP   int in 1, 2, 4, 8 = 4
 //@ param   PAGE    int in 16, 32, 64 = 16
+//@ data    q query max_length
+//@ data    k_cache key max_length
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)
@@ -20,5 +23,5 @@ extern "C" __global__ void decode_reference(long long count, const long long* __
                                             const int* __restrict__ page_table,
                                             const int* __restrict__ lengths) {
     kiln::decode_element<HEAD, GROUP, PAGE>(count, which, expected, bound, kv_heads, max_length, q, k_cache,
-                                            v_cache, page_table, lengths, kiln::unit_roundoff<float>);
+                                            v_cache, page_table, lengths, kiln::unit_roundoff<float>, false);
 }

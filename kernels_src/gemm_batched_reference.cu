@@ -12,6 +12,8 @@
 //@ param   BETA        float = 0      "factor of what C held before; 0: it is not read"
 //@ param   BIAS        bool = false   "bias[j] is added to column j"
 //@ param   ACTIVATION  int in 0, 1, 2, 3 = 0  "0 none, 1 relu, 2 gelu, 3 silu"
+//@ data    a factor k
+//@ data    b factor k
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)

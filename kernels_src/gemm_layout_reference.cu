@@ -10,6 +10,8 @@
 //@ param   TRANS_B     bool = false   "B is stored n x k"
 //@ param   ALPHA       float = 1      "factor of the product"
 //@ param   ACTIVATION  int in 0, 1, 2, 3 = 0  "0 none, 1 relu, 2 gelu, 3 silu"
+//@ data    a factor k
+//@ data    b factor k
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)

@@ -4,11 +4,14 @@
 // from the exact one by at most gamma(k) * sum |a b| (Higham, section 3.1). Products of floats round once
 // more, or not at all in an FMA. This covers the tensor cores of sm_90a, too: of 16 products and the sum so
 // far each is cut off two bits behind the last place of the largest, then the total is: 17 u / 2 + 2 u of the
-// sum of sizes, where gamma(16) allows 16 u. Other matrix cores need more: kiln/gemm_bound.h.
+// sum of sizes, where gamma(16) allows 16 u. Other matrix cores need more: kiln/gemm_bound.h. Where all products are
+// integers and sum |a b| <= 2^24, no sum in float has an error, and the result must be equal.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_reference
 //@ param   T  type in half, bfloat16, float = half  "element type of A and B"
+//@ data    a factor k
+//@ data    b factor k
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)
@@ -22,12 +25,11 @@ extern "C" __global__ void gemm_reference(long long count, const long long* __re
     const long long element = which ? which[i] : i;
     const T* const row = a + element / n * k;
     const T* const column = b + element % n;
-    double sum = 0, magnitude = 0;
-    for (long long p = 0; p < k; ++p) {
-        const double product = kiln::wide(row[p]) * kiln::wide(column[p * n]);
-        sum += product;
-        magnitude += product < 0 ? -product : product;
-    }
-    expected[i] = sum;
-    bound[i] = kiln::gamma<float>(k + 1.0) * magnitude + kiln::unit_roundoff<float> * (sum < 0 ? -sum : sum);
+    kiln::FloatSum sum;
+    for (long long p = 0; p < k; ++p) sum.add(kiln::wide(row[p]) * kiln::wide(column[p * n]));
+    const double value = sum.value();
+    expected[i] = value;
+    bound[i] = sum.is_exact() ? 0
+                              : kiln::gamma<float>(k + 1.0) * sum.magnitude() +
+                                    kiln::unit_roundoff<float> * (value < 0 ? -value : value);
 }

@@ -1,6 +1,7 @@
 // layer_norm_reference: layer normalisation of a row in double, with the bound of a computation in float
 //
-// u is the unit roundoff of float, g = gamma(cols + 8) bounds a sum in any order and its division by cols.
+// u is the unit roundoff of float, g = gamma(cols / THREADS + 64) bounds a sum of THREADS threads that share a row, by
+// vectors and then by a tree, and its division by cols; a kernel without the parameter adds all columns in one go.
 //   mean:        |dm| <= g mean|x|
 //   difference:  d = x - mean; |dd| <= |dm| + u (|d| + |dm|)
 //   variance:    the mean of (d + dd)^2 differs from that of d^2 by 2 mean|d dd| + mean dd^2, and is off by g more
@@ -12,6 +13,8 @@
 //
 //@ kernel  layer_norm_reference
 //@ param   T  type in half, bfloat16, float = half
+//@ param   THREADS  int in 1..1024 = 1  "threads that share a row"
+//@ data    x peaks 1024
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)
@@ -27,7 +30,7 @@ extern "C" __global__ void layer_norm_reference(long long count, const long long
     constexpr double kEpsilon = 1e-5f;  // the float
     const long long element = which ? which[i] : i;
     const T* const row = x + element / cols * cols;
-    const double g = kiln::gamma<float>(cols + 8.0);
+    const double g = kiln::gamma<float>(cols / THREADS + 64.0);
     double sum = 0, magnitude = 0;
     for (int col = 0; col < cols; ++col) {
         const double value = kiln::wide(row[col]);

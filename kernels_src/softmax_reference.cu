@@ -4,12 +4,15 @@
 // most 4 u |x - m|, scaled by log2(e) or not, which is a relative error of e; exp itself is within 4 u. So each
 // term is relatively off by at most r = 4 u (|x - m| + 1). In an online sum other such exponentials rescale it
 // whenever the maximum rises: some ln(cols) times in rows of random order, and once per level of the tree. 40
-// times are allowed for; their exponents telescope, so that is 40 * 4 u more. The sum adds gamma(cols + 16);
-// division and product 3 u; then the rounding to T.
+// times are allowed for; their exponents telescope, so that is 40 * 4 u more. The sum, of THREADS threads that share a
+// row, by vectors and then by a tree, adds gamma(cols / THREADS + 64); division and product 3 u; then the rounding
+// to T.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  softmax_reference
 //@ param   T  type in half, bfloat16, float = half
+//@ param   THREADS  int in 1..1024 = 1  "threads that share a row"
+//@ data    x peaks 8
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)
@@ -34,7 +37,7 @@ extern "C" __global__ void softmax_reference(long long count, const long long* _
     }
     const double distance = largest - kiln::wide(x[element]);
     const double value = exp(-distance) / sum;
-    const double relative = 4 * u * (distance + 1) + sum_error / sum + kiln::gamma<float>(cols + 16.0) + 3 * u;
+    const double relative = 4 * u * (distance + 1) + sum_error / sum + kiln::gamma<float>(cols / THREADS + 64.0) + 3 * u;
     expected[i] = value;
     bound[i] = value * relative * (1 + kiln::unit_roundoff<T>) + kiln::unit_roundoff<T> * value +
                (sizeof(T) == 2 ? 0x1p-25 : kiln::kFloatTiny);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Running a template that declares its problem (Variant::problem): random inputs, poisoned outputs, guard
-// bytes behind every buffer, a check of the results against the template's reference in FP64, times.
+// bytes behind every buffer, a check of the results against the template's reference in FP64, times, and a second
+// check with inputs that make each contribution to a result visible.
 // A reference is a template too; it runs on the host, so that checking needs a C++ compiler there.
 #pragma once
 
@@ -25,7 +26,10 @@ namespace kiln {
 /// What floating-point inputs hold.
 enum class Data {
     random,   ///< uniform in [-1, 1), rounded to the type
-    integers  ///< -2 to 2: where a tensor is declared `exact`, results must be right to the last bit
+    integers,  ///< -2 to 2: where a tensor is declared `exact`, results must be right to the last bit
+    /// As the reference's `data` lines say, uniform where there are none: whatever a kernel leaves out of a result
+    /// changes it by more than the bound (Pattern)
+    contributions
 };
 
 enum class Check { full, sample, none };
@@ -40,6 +44,9 @@ struct RunOptions {
     /// checking all would take more than about five seconds. A sample is smaller, but not below 1024, where
     /// it would take more than about ten seconds.
     std::optional<Check> check;
+    /// Where the data is random and results are checked: a last launch, not timed, with Data::contributions is
+    /// checked as well, if the references say how.
+    bool check_contributions = true;
 
     bool time = true;               ///< else one launch only
     std::optional<int> warm_up;     ///< launches before those that are timed; 5, on the host 0
@@ -55,6 +62,7 @@ struct RunOptions {
 /// One output against its reference.
 struct OutputCheck {
     std::string tensor;
+    Data data = Data::random;     ///< of the inputs
     std::uint64_t elements = 0;
     std::uint64_t checked = 0;
     std::uint64_t wrong = 0;      ///< of the checked: beyond the bound, not finite where expected is, not
@@ -75,7 +83,8 @@ struct OutputCheck {
 struct RunResult {
     Problem problem;
     Check check = Check::none;
-    std::vector<OutputCheck> outputs_checked;
+    std::vector<OutputCheck> outputs_checked;  ///< of the first launch
+    std::vector<OutputCheck> contributions_checked;  ///< of the one with Data::contributions; empty: there was none
     std::vector<std::string> overrun;     ///< tensors behind whose end the kernel wrote; with a skew also before
     std::vector<std::string> changed;     ///< inputs that the kernel wrote to
     std::vector<std::string> not_zeroed;  ///< scratch that must be left zeroed, and is not

@@ -114,6 +114,25 @@ enum class Fill {
     zero
 };
 
+/// What an input holds with Data::contributions, so that a result tells whether anything that belongs in it is
+/// missing. The reference says it, by a line `//@ data a factor k`, since its bound must be smaller than the least
+/// contribution.
+enum class Pattern {
+    none,    ///< as its Fill says
+    factor,  ///< of sums of `size` products of two: integers so small that every order of additions is exact in float
+    term,    ///< of sums of `size` terms: the same, and positive
+    peaks,   ///< rows of [-1, 1) with 16 to 64 elements that are `size` higher; each column has its turn
+    key,     ///< rows of signs, about 16 rows of each `size` alike
+    query    ///< rows that agree with those 16 keys and with no others
+};
+
+/// A line `//@ data x PATTERN SIZE` of a reference, for given sizes.
+struct InputPattern {
+    std::string tensor;
+    Pattern pattern = Pattern::none;
+    std::int64_t size = 0;
+};
+
 /// The memory behind a pointer argument: `//@ input a [m, k] "the left operand"`. Row-major: the last
 /// extent is contiguous.
 struct TensorArgument {
@@ -140,6 +159,8 @@ struct Tensor {
     TensorRole role = TensorRole::input;
     Fill fill = Fill::uniform;
     std::int64_t low = 0, high = 0;  ///< of Fill::range
+    Pattern pattern = Pattern::none;
+    std::int64_t pattern_size = 0;
     std::string reference;
     bool exact = false;
 
@@ -253,6 +274,9 @@ class Variant {
     /// arguments that lack a declaration), an unknown size, one that is not positive or does not fit the
     /// argument, an extent that is negative or overflows.
     Problem problem(const Sizes& given = {}, bool test = false) const;
+    /// Of a reference: what its inputs hold with Data::contributions. sizes: of the tested template. Throws
+    /// VariantError for a size that it has not, or that is not positive.
+    std::vector<InputPattern> input_patterns(const Sizes& sizes) const;
 
     std::size_t hash() const;  ///< of template identity and values; computed once
     bool operator==(const Variant& other) const;

@@ -14,12 +14,20 @@
 //   u (M - t_j). Each 2^x is off by up to 4 u; there is one per tile of at least 16 keys, one for the weight, and
 //   one where partial results are merged. So a weight is relatively off by at most
 //     h_j = 1.01 (ln 2 (g(2.5 HEAD + 4) c sum |q k_j| + u (M - t_j)) + 4 u (n / 16 + 2)),
-//   the 1.01 being for all terms of second order (h_j is far below 0.01).
+//   the 1.01 being for all terms of second order (h_j is far below 0.01). Where q k_j is a sum of integers whose
+//   magnitudes add up to no more than 2^24, it is exact, if the kernel multiplies with c only then: of g sum |q k_j|
+//   4 u |t_j| is left. The largest of such scores are equal, so that no rise follows them, and the factor of a merge
+//   is 1: the n / 16 goes, and the weight, which is within h_j of 1, is rounded to 1 in another type.
 // - The weights' own errors move o by at most sum w_j h_j (|v_j| + |o|) / W.
 // - The kernel rounds weights to another type before it multiplies: P sum w_j |v_j| / W, P that type's unit
-//   roundoff; below 2^-14 half is spaced by 2^-24, which adds 2^-25 sum |v_j| / W (2^-126 for other types).
+//   roundoff; below 2^-14 half is spaced by 2^-24, which adds 2^-25 sum |v_j| / W (2^-126 for other types), but
+//   no more than w_j each.
 // - Summation, with one rescaling per tile: g(2.6 n + 8) sum w_j |v_j| / W above and g(1.1 n + 20) |o| below;
-//   the division and the multiplication add 4 u |o|.
+//   the division and the multiplication add 4 u |o|. Where most weights are tiny, below 2^-30, that is too much. An
+//   addition to s of tiny terms alone loses no more than these are, or 8 times as much where a matrix core cuts off a
+//   sum in which two bits more than float's are kept; each tiny term is added to something larger once. So with N
+//   weights that are not tiny, each of them in a block of its own, and a rise after each at most:
+//   g(22 N + 8) sum w_j |v_j| and 16 of the tiny terms above; g(2.2 N + 20) W and 4 of the tiny weights below.
 // - Rounding to T: half a unit in the last place of the result, 2^-25 where half is subnormal.
 #pragma once
 
@@ -36,11 +44,12 @@ struct AttentionRow {
 };
 
 /// A query of HEAD elements against `keys` keys. key_at(j): the address of key j's elements; value_at(j): the
-/// value in the wanted column. weight_roundoff: P above. together: all threads of the block,
+/// value in the wanted column. weight_roundoff: P above. scaled_last: the kernel multiplies with c after the dot
+/// product. together: all threads of the block,
 /// kAttentionThreads of them, have the same query and keys and make the call, and so share the scores.
 template <int HEAD, class T, class KeyAt, class ValueAt>
 inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, ValueAt value_at,
-                                  double weight_roundoff, bool together) {
+                                  double weight_roundoff, bool scaled_last, bool together) {
     constexpr double u = unit_roundoff<float>;
     constexpr double kLn2 = 0.693147180559945309417;
     const double c = 1.44269504088896340736 / sqrt(static_cast<double>(HEAD));
@@ -48,18 +57,19 @@ inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, 
 
     double q[HEAD];
     for (int d = 0; d < HEAD; ++d) q[d] = wide(query[d]);
+    constexpr double kTiny = 0x1p-30;
+    const double g_score = gamma<float>(2.5 * HEAD + 4);
     struct Score {
-        double t, size;  // t_j, c sum |q k_j|
+        double t, error;  // t_j, and how far off it may be
+        bool exact;       // but for the multiplication with c
     };
     const auto score_of = [&](long long j) {
         const T* const key = key_at(j);
-        double sum = 0, size = 0;
-        for (int d = 0; d < HEAD; ++d) {
-            const double product = q[d] * wide(key[d]);
-            sum += product;
-            size += product < 0 ? -product : product;
-        }
-        return Score{c * sum, c * size};
+        FloatSum sum;
+        for (int d = 0; d < HEAD; ++d) sum.add(q[d] * wide(key[d]));
+        const double t = c * sum.value();
+        const bool exact = scaled_last && sum.is_exact();
+        return Score{t, exact ? 4 * u * (t < 0 ? -t : t) : g_score * c * sum.magnitude(), exact};
     };
     // Calls visit(j, score) for each key. In two steps, since scores may be shared.
     const auto for_each_key = [&](auto visit) {
@@ -82,31 +92,42 @@ inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, 
     double largest = -__builtin_huge_val();
     for_each_key([&](long long, const Score& score) { largest = fmax(largest, score.t); });
 
-    const double g_score = gamma<float>(2.5 * HEAD + 4);
     const double n = static_cast<double>(keys);
+    const double spacing = weight_roundoff == unit_roundoff<half> ? 0x1p-25 : kFloatTiny;
     double sum = 0, sum_error = 0;                // of w, w h
     double out = 0, out_size = 0, out_error = 0;  // of w v, w |v|, w h |v|
-    double values = 0;                            // of |v|
+    double rounding = 0;                          // of what weights are rounded by, |v|
+    double tiny = 0, tiny_out = 0;                // of w, w |v| where w is tiny
+    double large = 0;                             // weights that are not
     for_each_key([&](long long j, const Score& score) {
         const double distance = largest - score.t;
         const double w = exp2(-distance);
-        const double h = 1.01 * (kLn2 * (g_score * score.size + u * distance) + 4 * u * (n / 16 + 2));
+        const bool is_one = score.exact && distance == 0;
+        const double rises = is_one ? 0 : n / 16;
+        const double h = 1.01 * (kLn2 * (score.error + u * distance) + 4 * u * (rises + 2));
         const double v = value_at(j), v_size = v < 0 ? -v : v;
         sum += w;
         sum_error += w * h;
         out += w * v;
         out_size += w * v_size;
         out_error += w * h * v_size;
-        values += v_size;
+        if (!is_one) rounding += (weight_roundoff * w + (w < spacing ? w : spacing)) * v_size;
+        if (w < kTiny) {
+            tiny += w;
+            tiny_out += w * v_size;
+        } else {
+            ++large;
+        }
     });
 
     const double o = out / sum, size = o < 0 ? -o : o;
-    const double spacing = weight_roundoff == unit_roundoff<half> ? 0x1p-25 : kFloatTiny;
-    const double relative = sum_error / sum + gamma<float>(1.1 * n + 20);
-    double bound = (out_error + size * sum_error + (weight_roundoff + gamma<float>(2.6 * n + 8)) * out_size +
-                    spacing * values) /
-                       sum +
-                   (gamma<float>(1.1 * n + 20) + 4 * u) * size;
+    const double sum_additions =
+        fmin(gamma<float>(1.1 * n + 20), gamma<float>(2.2 * large + 20) + 4 * tiny / sum);
+    const double out_additions =
+        fmin(gamma<float>(2.6 * n + 8) * out_size, gamma<float>(22 * large + 8) * out_size + 16 * tiny_out);
+    const double relative = sum_error / sum + sum_additions;
+    double bound = (out_error + size * sum_error + out_additions + rounding) / sum +
+                   (sum_additions + 4 * u) * size;
     bound *= 1.01;
     bound += unit_roundoff<T> * (size + bound) + (sizeof(T) == 2 ? 0x1p-25 : kFloatTiny);
 
@@ -123,7 +144,8 @@ inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, 
 /// keys(row): how many keys a row sees; key_at, value_at (row, token): where the elements of one lie.
 template <int HEAD, class T, class KeyAt, class ValueAt, class Keys>
 inline void attention_element(long long count, const long long* which, double* expected, double* bound,
-                              const T* q, double weight_roundoff, Keys keys, KeyAt key_at, ValueAt value_at) {
+                              const T* q, double weight_roundoff, bool scaled_last, Keys keys, KeyAt key_at,
+                              ValueAt value_at) {
     const long long first = static_cast<long long>(blockIdx.x) * kAttentionThreads;
     const long long i = first + threadIdx.x;
     const long long place = i < count ? i : count - 1;
@@ -133,7 +155,8 @@ inline void attention_element(long long count, const long long* which, double* e
     const bool together = __syncthreads_and(row == (which ? which[first] : first) / HEAD) != 0;
     const AttentionRow result = attention_row<HEAD>(
         q + row * HEAD, keys(row), [=](long long token) { return key_at(row, token); },
-        [=](long long token) { return wide(value_at(row, token)[column]); }, weight_roundoff, together);
+        [=](long long token) { return wide(value_at(row, token)[column]); }, weight_roundoff, scaled_last,
+        together);
     if (i >= count) return;
     expected[i] = result.value;
     bound[i] = result.bound;
@@ -149,7 +172,7 @@ inline void attention_element(long long count, const long long* which, double* e
         return (row / queries / group * keys + token) * HEAD;
     };
     attention_element<HEAD>(
-        count, which, expected, bound, q, weight_roundoff,
+        count, which, expected, bound, q, weight_roundoff, true,
         [=](long long row) -> long long {
             const long long seen = CAUSAL ? row % queries + keys - queries + 1 : keys;
             return seen < 0 ? 0 : seen;
@@ -162,7 +185,8 @@ inline void attention_element(long long count, const long long* which, double* e
 template <int HEAD, int GROUP, int PAGE, class T>
 inline void decode_element(long long count, const long long* which, double* expected, double* bound,
                            int kv_heads, int max_length, const T* q, const T* k_cache, const T* v_cache,
-                           const int* page_table, const int* lengths, double weight_roundoff) {
+                           const int* page_table, const int* lengths, double weight_roundoff,
+                           bool scaled_last) {
     const auto place_of = [=](long long row, long long token) {
         const long long head = row / GROUP;
         const int* const pages = page_table + head / kv_heads * ceil_div(max_length, PAGE);
@@ -170,7 +194,7 @@ inline void decode_element(long long count, const long long* which, double* expe
         return (page * PAGE + token % PAGE) * HEAD;
     };
     attention_element<HEAD>(
-        count, which, expected, bound, q, weight_roundoff,
+        count, which, expected, bound, q, weight_roundoff, scaled_last,
         [=](long long row) -> long long { return lengths[row / GROUP / kv_heads]; },
         [=](long long row, long long token) { return k_cache + place_of(row, token); },
         [=](long long row, long long token) { return v_cache + place_of(row, token); });

@@ -25,28 +25,22 @@ class ProductSum {
   public:
     void add(T a, T b) {
         const double x = wide(a), y = wide(b), product = x * y;
-        const double size = magnitude(product);
-        value_ += product;
-        magnitude_ += size;
-        if (is_subnormal(x) || is_subnormal(y)) missing_ += size;
-        integers_ =
-            integers_ && size <= kLastInteger && product == static_cast<double>(static_cast<int>(product));
+        sum_.add(product);
+        if (is_subnormal(x) || is_subnormal(y)) missing_ += magnitude(product);
         ++count_;
     }
 
-    double value() const { return value_; }
+    double value() const { return sum_.value(); }
     /// 0: the result must be equal.
     double error() const {
-        if (integers_ && magnitude_ <= kLastInteger) return 0;
+        if (sum_.is_exact()) return 0;
         const auto count = static_cast<double>(count_);
         const auto groups = static_cast<double>((count_ + 7) / 8);
-        return (gamma<float>(20 * groups) + gamma<double>(count + 1)) * magnitude_ + missing_ +
+        return (gamma<float>(20 * groups) + gamma<double>(count + 1)) * sum_.magnitude() + missing_ +
                count * kFloatTiny;
     }
 
   private:
-    static constexpr double kLastInteger = 0x1p24;
-
     static double magnitude(double x) { return x < 0 ? -x : x; }
     static bool is_subnormal(double x) {
         constexpr double kSmallestNormal = sizeof(T) > 2                  ? 0
@@ -55,9 +49,9 @@ class ProductSum {
         return magnitude(x) < kSmallestNormal;
     }
 
-    double value_ = 0, magnitude_ = 0, missing_ = 0;
+    FloatSum sum_;
+    double missing_ = 0;
     long long count_ = 0;
-    bool integers_ = true;
 };
 
 /// Element of C = activation(alpha * sum + beta * c + bias) with its bound; 0 where the sum has no error, no

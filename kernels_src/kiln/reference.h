@@ -57,4 +57,24 @@ inline double wide(T value) {
     return static_cast<double>(value);
 }
 
+/// The sum of terms that a kernel adds up in float in any order. Where they are integers and the sum of their
+/// magnitudes is at most 2^24, every partial sum is an integer that float holds, and so is free of error.
+class FloatSum {
+  public:
+    void add(double term) {
+        const double size = term < 0 ? -term : term;
+        value_ += term;
+        magnitude_ += size;
+        integers_ = integers_ && size <= kLastInteger && term == static_cast<double>(static_cast<int>(term));
+    }
+    double value() const { return value_; }
+    double magnitude() const { return magnitude_; }  ///< the sum of all |term|
+    bool is_exact() const { return integers_ && magnitude_ <= kLastInteger; }
+
+  private:
+    static constexpr double kLastInteger = 0x1p24;
+    double value_ = 0, magnitude_ = 0;
+    bool integers_ = true;
+};
+
 }  // namespace kiln

@@ -39,6 +39,12 @@ Checked checked(const RunResult& result) {
                            std::to_string(output.checked) + " elements of " + output.tensor);
     }
     checked.how = enumerate(compared, " and ");
+    for (const OutputCheck& output : result.contributions_checked) {
+        checked.max_abs_error = std::max(checked.max_abs_error, output.wrong > 0 ? output.max_abs_error : 0);
+        checked.max_error_over_bound =
+            std::max(checked.max_error_over_bound, output.wrong > 0 ? output.worst : 0);
+        checked.exact = output.checked > 0 && output.max_abs_error == 0;
+    }
     for (const std::string& failure : result.failures())
         checked.failure += (checked.failure.empty() ? "wrong result: " : " ") + failure;
     return checked;

@@ -22,7 +22,7 @@ void run_options(po::options_description& options) {
     options.add_options()
         ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)")
         ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given (so on the host)")
-        ("data", text("WHAT"), "random, or integers from -2 to 2 for results without rounding (random)")
+        ("data", text("WHAT"), "random, integers from -2 to 2 for results without rounding, or contributions: what the reference's data lines say (random)")
         ("seed", text("N"), "of the inputs and of the sample (1)")
         ("check", text("HOW"), "full, sample or none (full, or sample where that would take over five seconds)")
         ("no-time", po::bool_switch(), "launch once and check")

@@ -27,7 +27,7 @@ RunOptions run_options(const Call& call) {
     options.sizes = given_sizes(call);
     options.test_sizes = call.flag("test-sizes");
     if (call.has("data"))
-        options.data = static_cast<Data>(parse_choice("--data", call.value("data"), {"random", "integers"}));
+        options.data = static_cast<Data>(parse_choice("--data", call.value("data"), {"random", "integers", "contributions"}));
     if (call.has("seed"))
         options.seed =
             parse_whole("--seed", call.value("seed"), 0, std::numeric_limits<std::uint64_t>::max());

@@ -6,7 +6,9 @@
 #include <kiln/error.h>
 #include <kiln/types.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -34,15 +36,26 @@ void widen_run(const std::byte* from, std::int64_t count, double* out) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = widened(values[i]);
 }
 
-template <class T>
-void fill_random(std::byte* to, std::int64_t count, std::uint64_t seed) {
+/// Element i is what `value` makes of a random word.
+template <class T, class FromWord>
+void fill(std::byte* to, std::int64_t count, std::uint64_t seed, const FromWord& value) {
     T* const values = reinterpret_cast<T*>(to);
     parallel_for(count, kGrain, [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-            const auto bits = static_cast<float>(random_word(seed, static_cast<std::uint64_t>(i)) >> 40);
-            values[i] = static_cast<T>(bits * 0x1p-23F - 1.0F);
-        }
+        for (std::int64_t i = begin; i < end; ++i)
+            values[i] = static_cast<T>(value(random_word(seed, static_cast<std::uint64_t>(i))));
     });
+}
+
+template <class FromWord>
+void fill(Dtype dtype, std::byte* to, std::int64_t count, std::uint64_t seed, const FromWord& value) {
+    switch (dtype) {
+        case Dtype::f16:
+            return fill<half>(to, count, seed, value);
+        case Dtype::bf16:
+            return fill<bfloat16>(to, count, seed, value);
+        case Dtype::f32:
+            return fill<float>(to, count, seed, value);
+    }
 }
 
 }  // namespace
@@ -84,18 +97,21 @@ Matrix::Matrix(Dtype dtype, int rows, int columns)
 
 Matrix Matrix::random(Dtype dtype, int rows, int columns, std::uint64_t seed) {
     Matrix matrix(dtype, rows, columns);
-    const std::int64_t count = std::int64_t{rows} * columns;
-    switch (dtype) {
-        case Dtype::f16:
-            fill_random<half>(matrix.bytes_.get(), count, seed);
-            break;
-        case Dtype::bf16:
-            fill_random<bfloat16>(matrix.bytes_.get(), count, seed);
-            break;
-        case Dtype::f32:
-            fill_random<float>(matrix.bytes_.get(), count, seed);
-            break;
-    }
+    fill(dtype, matrix.bytes_.get(), std::int64_t{rows} * columns, seed,
+         [](std::uint64_t word) { return static_cast<float>(word >> 40) * 0x1p-23F - 1.0F; });
+    return matrix;
+}
+
+Matrix Matrix::integers(Dtype dtype, int rows, int columns, int k, std::uint64_t seed) {
+    constexpr double kMost = 255;  // bfloat16 holds all integers up to 256
+    const auto most = static_cast<std::uint64_t>(
+        std::clamp(std::floor(std::sqrt(double(kExactSum) / double(k))), 1.0, kMost));
+    Matrix matrix(dtype, rows, columns);
+    matrix.integers_ = true;
+    fill(dtype, matrix.bytes_.get(), std::int64_t{rows} * columns, seed, [=](std::uint64_t word) {
+        const auto magnitude = static_cast<float>(1 + (word & 0xffffffff) % most);
+        return word >> 63 != 0 ? -magnitude : magnitude;
+    });
     return matrix;
 }
 

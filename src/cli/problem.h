@@ -22,6 +22,9 @@ struct Shape {
     double flops() const { return 2 * multiply_adds(); }
 };
 
+/// The largest sum of integers that float holds whatever the order of additions.
+constexpr int kExactSum = 1 << 24;
+
 /// Bytes that a product takes. C is always FP32. Sums that do not fit 64 bits stay at the largest
 /// value, which no memory has.
 struct Footprint {
@@ -55,9 +58,13 @@ class Matrix {
   public:
     /// Uniform in [-1, 1), then rounded to the type.
     static Matrix random(Dtype dtype, int rows, int columns, std::uint64_t seed);
+    /// Integers of both signs, none of them zero, as large as leaves sums of k products of two exact in float in any
+    /// order: k times their square is at most 2^24. k: up to that.
+    static Matrix integers(Dtype dtype, int rows, int columns, int k, std::uint64_t seed);
 
     int rows() const { return rows_; }
     int columns() const { return columns_; }
+    bool holds_integers() const { return integers_; }
     std::span<const std::byte> bytes() const { return {bytes_.get(), size_bytes_}; }
 
     /// Elements (row, column) to (row, column + count - 1), exactly.
@@ -74,6 +81,7 @@ class Matrix {
     Dtype dtype_;
     int rows_;
     int columns_;
+    bool integers_ = false;
     std::size_t size_bytes_;
     std::unique_ptr<std::byte[]> bytes_;
 };

@@ -45,7 +45,8 @@ std::string verdict_text(const Report& report, const Terminal& terminal) {
                                 checked.max_error_over_bound)) +
            "  " +
            terminal.painted(checked.pass() ? Colour::green : Colour::red, checked.pass() ? "PASS" : "FAIL") +
-           "       " + checked.how + " against an FP64 reference\n";
+           "       " + checked.how + " against an FP64 reference" +
+           (checked.exact ? ", and integers exactly\n" : "\n");
 }
 
 std::string failure_of(const Verdict& verdict) {
@@ -98,7 +99,15 @@ Checked checked(const Verdict& verdict, Verify how) {
     return {verdict.max_abs_error, verdict.max_error_over_bound,
             how == Verify::full ? format("all %llu elements", elements)
                                 : format("%llu elements and the sums of all rows", elements),
-            failure_of(verdict)};
+            failure_of(verdict), false};
+}
+
+void Checked::add_exact(const Verdict& verdict) {
+    exact = verdict.pass();
+    if (exact) return;
+    max_abs_error = std::max(max_abs_error, verdict.max_abs_error);
+    max_error_over_bound = std::max(max_error_over_bound, verdict.max_error_over_bound);
+    failure = "with integers, whose sums have no rounding error: " + failure_of(verdict);
 }
 
 std::string to_text(const Report& report, const Terminal& terminal) {

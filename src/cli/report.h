@@ -27,7 +27,11 @@ struct Checked {
     std::string how;                  ///< "all 30 elements"
     std::string failure;              ///< what is wrong, in a sentence or more; empty: nothing
 
+    bool exact = false;               ///< integers gave equal results, too
+
     bool pass() const { return failure.empty(); }
+    /// Takes in what a further launch on integers gave, if the first one is right.
+    void add_exact(const Verdict& verdict);
 };
 
 struct Report {

@@ -27,7 +27,8 @@ std::string output_text(const OutputCheck& output) {
             ? "all " + count_text(output.elements) + " elements"
             : count_text(output.checked) + " of " + count_text(output.elements) + " elements";
     return output.tensor + ": " +
-           format("at most %.3g; at most %.3g of the bound; ", output.max_abs_error, output.worst) + how;
+           format("at most %.3g; at most %.3g of the bound; ", output.max_abs_error, output.worst) + how +
+           (output.data == Data::contributions ? ", each contribution visible" : "");
 }
 
 /// Something was compared with a reference.
@@ -56,9 +57,15 @@ Json output_json(const OutputCheck& output) {
                  {"found", output.first_wrong->found},
                  {"expected", output.first_wrong->expected},
                  {"bound", output.first_wrong->bound}};
-    return {{"name", output.tensor}, {"elements", output.elements},   {"checked", output.checked},
-            {"wrong", output.wrong}, {"unwritten", output.unwritten}, {"max_abs_error", output.max_abs_error},
-            {"worst", output.worst}, {"first_wrong", wrong}};
+    return {{"name", output.tensor},
+            {"data", name(output.data)},
+            {"elements", output.elements},
+            {"checked", output.checked},
+            {"wrong", output.wrong},
+            {"unwritten", output.unwritten},
+            {"max_abs_error", output.max_abs_error},
+            {"worst", output.worst},
+            {"first_wrong", wrong}};
 }
 
 std::string_view role_name(TensorRole role) {
@@ -146,7 +153,8 @@ std::string to_text(const RunReport& report, const Terminal& terminal) {
         text += line("naive", report.naive->text() + ": median " +
                                   duration(report.naive_result->time->median_ms) +
                                   format(", %.4g times as long", *speed_up));
-    for (const OutputCheck& output : result.outputs_checked) text += line("error", output_text(output));
+    for (const auto* const checks : {&result.outputs_checked, &result.contributions_checked})
+        for (const OutputCheck& output : *checks) text += line("error", output_text(output));
     return text + verdict_text(report, terminal);
 }
 
@@ -155,7 +163,8 @@ Json to_json(const RunReport& report) {
     const BuildInfo& build = result.build;
     Json sizes = Json::object(), outputs = Json::array();
     for (const auto& [size, value] : result.problem.sizes) sizes[size] = value;
-    for (const OutputCheck& output : result.outputs_checked) outputs.push_back(output_json(output));
+    for (const auto* const checks : {&result.outputs_checked, &result.contributions_checked})
+        for (const OutputCheck& output : *checks) outputs.push_back(output_json(output));
     Json json;
     json["template"] = report.variant.template_name();
     json["values"] = values_json(report.variant.values());

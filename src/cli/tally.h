@@ -14,7 +14,8 @@ class Tally {
   public:
     static constexpr double kUnit = 0x1p-24;  // unit roundoff of FP32
 
-    explicit Tally(std::int64_t k) : k_(k) {}
+    /// exact: elements must be equal to their references.
+    explicit Tally(std::int64_t k, bool exact) : k_(k), exact_(exact) {}
 
     /// magnitude: (|A||B|) of this element.
     void add(std::int64_t row, std::int64_t column, float found, double expected, double magnitude);
@@ -25,6 +26,7 @@ class Tally {
     void keep_first(const Verdict::Wrong& wrong);
 
     std::int64_t k_;
+    bool exact_;
     Verdict verdict_;
 };
 

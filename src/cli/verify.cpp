@@ -15,7 +15,7 @@
 namespace kiln::cli {
 
 void Tally::add(std::int64_t row, std::int64_t column, float found, double expected, double magnitude) {
-    const double bound = kUnit * (double(k_) * magnitude + std::abs(expected));
+    const double bound = exact_ ? 0 : kUnit * (double(k_) * magnitude + std::abs(expected));
     const double difference = std::abs(double(found) - expected);
     const double error = std::isfinite(found) ? difference : INFINITY;
     ++verdict_.checked;
@@ -40,8 +40,13 @@ void Tally::keep_first(const Verdict::Wrong& wrong) {
     if (!first || std::pair(wrong.row, wrong.column) < std::pair(first->row, first->column)) first = wrong;
 }
 
+bool is_exact(const Matrix& a, const Matrix& b) {
+    return a.holds_integers() && b.holds_integers() && a.columns() <= kExactSum;
+}
+
 namespace {
 
+constexpr std::int64_t kExactSums = std::int64_t{1} << 29;  // of elements up to 2^24, in double
 constexpr int kSamples = 4096;
 constexpr std::int64_t kChunk = 4096;  // elements of a row widened at a time
 
@@ -71,10 +76,11 @@ std::int64_t sample_position(std::uint64_t word, std::uint64_t kind, std::int64_
 
 Tally check_elements(const Matrix& a, const Matrix& b, std::span<const float> c, std::uint64_t seed) {
     const std::int64_t m = a.rows(), n = b.columns(), k = a.columns();
-    Tally total(k);
+    const bool exact = is_exact(a, b);
+    Tally total(k, exact);
     std::mutex mutex;
     parallel_for(kSamples, 64, [&](std::int64_t begin, std::int64_t end) {
-        Tally tally(k);
+        Tally tally(k, exact);
         std::vector<double> row(static_cast<std::size_t>(std::min(k, kChunk)));
         for (std::int64_t index = begin; index < end; ++index) {
             const auto counter = static_cast<std::uint64_t>(index);
@@ -154,7 +160,8 @@ void check_whole(const Matrix& a, const Matrix& b, std::span<const float> c, std
     b_norm = std::sqrt(b_norm);
 
     constexpr double kLambda = 4;
-    const double factor = 6 * kLambda * std::sqrt(double(k)) * Tally::kUnit * b_norm;
+    const bool exact = is_exact(a, b) && n <= kExactSums;
+    const double factor = exact ? 0 : 6 * kLambda * std::sqrt(double(k)) * Tally::kUnit * b_norm;
     std::mutex mutex;
     parallel_for(m, 16, [&](std::int64_t begin, std::int64_t end) {
         double worst = 0;

@@ -9,6 +9,9 @@
 // 3.1 (products of FP16 or BF16 values are exact in FP32; those of FP32 values round once, or not at
 // all in an FMA, and the first addition, to zero, is exact). Each element is held to
 //     K u (|A||B|)_ij + u |reference_ij|.
+// That grows with K, and a product that is missing does not: of 8192 it is far below the bound. So results of integers
+// are checked too (Matrix::integers), whose sums have no error in any order, so that elements and row sums must be
+// equal to the reference.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +44,9 @@ struct Verdict {
     bool pass() const { return wrong == 0 && not_finite == 0 && wrong_rows == 0; }
 };
 
+/// Both hold integers, so that a right result is exact.
+bool is_exact(const Matrix& a, const Matrix& b);
+
 /// Compares every element. Takes 2 m n k operations in FP64 on all cores.
 Verdict verify_full(const Matrix& a, const Matrix& b, std::span<const float> c);
 
@@ -53,7 +59,8 @@ Verdict verify_full(const Matrix& a, const Matrix& b, std::span<const float> c);
 /// A New Approach to Probabilistic Rounding Error Analysis, 2019); lambda = 4. For random signs,
 /// Hoeffding's inequality gives |sum_j x_j e_ij| <= 6 sqrt(sum_j e_ij^2) but for a probability of
 /// 2 exp(-18), and by Cauchy and Schwarz (|A||B|)_ij <= |a_i|_2 |b_j|_2. Together, row i is held to
-///     t_i = 6 lambda sqrt(K) u |a_i|_2 |B|_F.
+///     t_i = 6 lambda sqrt(K) u |a_i|_2 |B|_F,
+/// and with integers to 0: one wrong element in a row is always found, several but for their adding up to nothing.
 /// O(m n + n k + m k) operations on all cores.
 Verdict verify_sample(const Matrix& a, const Matrix& b, std::span<const float> c, std::uint64_t seed);
 

@@ -64,14 +64,15 @@ Verdict verify_full(const Matrix& a, const Matrix& b, std::span<const float> c) 
     const std::int64_t m = a.rows(), n = b.columns(), k = a.columns();
     const std::int64_t blocks_across = (n + kColumns - 1) / kColumns;
     const std::int64_t blocks_down = (m + kRows - 1) / kRows;
-    Tally total(k);
+    const bool exact = is_exact(a, b);
+    Tally total(k, exact);
     std::mutex mutex;
     parallel_for(blocks_across * blocks_down, 1, [&](std::int64_t index, std::int64_t) {
         const std::int64_t i = index / blocks_across * kRows, j = index % blocks_across * kColumns;
         const std::int64_t rows = std::min(kRows, m - i), columns = std::min(kColumns, n - j);
         Block block;
         multiply(a, b, i, rows, j, columns, block);
-        Tally tally(k);
+        Tally tally(k, exact);
         for (std::int64_t r = 0; r < rows; ++r)
             for (std::int64_t s = 0; s < columns; ++s) {
                 const auto at = static_cast<std::size_t>(r * kColumns + s);

@@ -93,6 +93,10 @@ void GuardedTensor::read(std::int64_t first, std::span<std::byte> out) const {
     buffer_.copy_to(out, skew_bytes_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
 }
 
+void GuardedTensor::write(std::int64_t first, std::span<const std::byte> elements) {
+    buffer_.copy_from(elements, skew_bytes_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
+}
+
 void GuardedTensor::read_all(const std::function<void(std::int64_t, std::span<const std::byte>)>& use) const {
     const std::int64_t count = tensor_.count(), step = std::min(piece_elements(), count);
     const HostBytes piece(static_cast<std::size_t>(step) * tensor_.element_bytes);

@@ -46,6 +46,11 @@ class GuardedTensor {
 
     /// Fills it again, as it was before the launch. Nothing may use it meanwhile.
     void refill();
+    /// The same with other data.
+    void refill(Data data) {
+        data_ = data;
+        refill();
+    }
 
     const Tensor& tensor() const { return tensor_; }
     void* data() const { return static_cast<std::byte*>(buffer_.data()) + skew_bytes_; }
@@ -55,6 +60,8 @@ class GuardedTensor {
     HostBytes initial() const;
     /// Elements `first` and following, as they are.
     void read(std::int64_t first, std::span<std::byte> out) const;
+    /// Overwrites elements `first` and following. Nothing may use them meanwhile.
+    void write(std::int64_t first, std::span<const std::byte> elements);
     /// Calls use(first, bytes) with all elements, a piece at a time, in their order.
     void read_all(const std::function<void(std::int64_t first, std::span<const std::byte>)>& use) const;
 

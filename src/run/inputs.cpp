@@ -10,6 +10,7 @@
 
 #include "run/element.h"
 #include "run/parallel.h"
+#include "run/patterns.h"
 
 namespace kiln {
 namespace {
@@ -37,16 +38,18 @@ T whole(std::int64_t value) {
         return static_cast<T>(value);
 }
 
+/// The magnitude up to which the type holds every integer.
+template <class T>
+constexpr std::int64_t kExactIntegers = std::int64_t{1} << (std::is_same_v<T, half>       ? 11
+                                                            : std::is_same_v<T, bfloat16> ? 8
+                                                            : std::is_same_v<T, float>    ? 24
+                                                                                          : 53);
+
 /// Whether the type holds every integer from low to high.
 template <class T>
 bool holds(std::int64_t low, std::int64_t high) {
     if constexpr (is_float<T>) {
-        const int digits = std::is_same_v<T, half>       ? 11
-                           : std::is_same_v<T, bfloat16> ? 8
-                           : std::is_same_v<T, float>    ? 24
-                                                         : 53;
-        const std::int64_t limit = std::int64_t{1} << digits;
-        return low >= -limit && high <= limit;
+        return low >= -kExactIntegers<T> && high <= kExactIntegers<T>;
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
         return low >= 0;
     } else {
@@ -135,6 +138,17 @@ void make_elements(const Tensor& tensor, Data data, std::uint64_t seed, std::int
     const std::uint64_t own_seed = tensor_seed(seed, tensor.name);
     const auto count = static_cast<std::int64_t>(out.size() / tensor.element_bytes);
     with_element(tensor.type, [&]<class T>(T) {
+        if constexpr (is_float<T>) {
+            if (data == Data::contributions && tensor.pattern != Pattern::none) {
+                const PatternElements element(tensor, seed, kExactIntegers<T>);
+                return fill(reinterpret_cast<T*>(out.data()), first, count, [&](std::uint64_t i) {
+                    if constexpr (is_small_float<T>)
+                        return T(static_cast<float>(element(i)));
+                    else
+                        return static_cast<T>(element(i));
+                });
+            }
+        }
         fill_as(tensor, data, own_seed, first, count, reinterpret_cast<T*>(out.data()));
     });
 }

@@ -78,6 +78,22 @@ Variant reference_variant(Service& host, const Variant& tested, const std::strin
     }
 }
 
+bool set_patterns(Service& host, const Variant& tested, Problem& problem) {
+    bool any = false;
+    for (const Tensor& output : problem.tensors) {
+        if (output.reference.empty()) continue;
+        const Variant reference = reference_variant(host, tested, output.name, output.reference);
+        for (const InputPattern& one : reference.input_patterns(problem.sizes)) {
+            const auto input = std::ranges::find(problem.tensors, one.tensor, &Tensor::name);
+            if (input == problem.tensors.end() || input->fill != Fill::uniform) continue;
+            input->pattern = one.pattern;
+            input->pattern_size = one.size;
+            any = true;
+        }
+    }
+    return any;
+}
+
 Reference::Reference(Service& host, const Variant& tested, const Problem& problem, const Tensor& output)
     : host_(host), variant_(reference_variant(host, tested, output.name, output.reference)) {
     const Template reference = variant_.origin();

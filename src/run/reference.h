@@ -38,6 +38,10 @@ class ReferenceService {
 Variant reference_variant(Service& host, const Variant& tested, const std::string& output,
                           const std::string& reference);
 
+/// Sets the patterns of the problem's inputs as the references of its outputs ask for (Data::contributions); whether
+/// there is any. Throws what reference_variant throws.
+bool set_patterns(Service& host, const Variant& tested, Problem& problem);
+
 /// Not thread-safe.
 class Reference {
   public:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A run, step by step: what can be refused without work is refused first, memory is checked before any is
-// taken, and results are checked after the first launch, before any other.
+// taken, and results are checked after the first launch, before any other. The launch on inputs that make each
+// contribution visible comes last, so that times are those of random data.
 #include <kiln/error.h>
 #include <kiln/run.h>
 
@@ -34,6 +35,7 @@ struct Plan {
     Problem problem;
     std::map<std::string, Reference> references;  ///< by output
     std::set<std::string> copied;                 ///< tensors that they read
+    bool has_patterns = false;                    ///< of inputs, for Data::contributions
 };
 
 /// One launch's memory and arguments.
@@ -57,6 +59,10 @@ class Launcher {
         return watch.elapsed_ms();
     }
     const std::vector<GuardedTensor>& tensors() const { return tensors_; }
+    /// Everything as before the first launch, but for the data of inputs.
+    void refill(Data data) {
+        for (GuardedTensor& memory : tensors_) memory.refill(data);
+    }
 
   private:
     const Service& service_;
@@ -65,35 +71,41 @@ class Launcher {
     std::optional<LaunchArguments> arguments_;
 };
 
-/// What the first launch did besides its results.
+/// What a launch did besides its results.
 void look_around(const Launcher& launcher, const RunOptions& options, RunResult& result) {
+    const auto add = [](std::vector<std::string>& names, const std::string& name) {
+        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    };
     for (const GuardedTensor& memory : launcher.tensors()) {
         const Tensor& tensor = memory.tensor();
-        if (!memory.guard_is_whole()) result.overrun.push_back(tensor.name);
+        if (!memory.guard_is_whole()) add(result.overrun, tensor.name);
         if (options.check == Check::none) continue;
-        if (tensor.role == TensorRole::input && !memory.is_unchanged()) result.changed.push_back(tensor.name);
+        if (tensor.role == TensorRole::input && !memory.is_unchanged()) add(result.changed, tensor.name);
         if (tensor.role == TensorRole::scratch && tensor.fill == Fill::zero && !memory.is_zero())
-            result.not_zeroed.push_back(tensor.name);
+            add(result.not_zeroed, tensor.name);
     }
 }
 
-void check_results(const Launcher& launcher, Plan& plan, const RunOptions& options, RunResult& result) {
+std::vector<OutputCheck> check_results(const Launcher& launcher, Plan& plan, const RunOptions& options,
+                                       Data data, RunResult& result) {
+    std::vector<OutputCheck> checks;
     HostTensors inputs;
     for (const GuardedTensor& memory : launcher.tensors())
         if (plan.copied.count(memory.tensor().name) != 0)
             inputs.emplace(memory.tensor().name, memory.initial());
-    result.check = Check::full;
     for (const GuardedTensor& memory : launcher.tensors()) {
         const Tensor& tensor = memory.tensor();
         if (!is_result(tensor)) continue;
         const auto reference = plan.references.find(tensor.name);
         if (reference != plan.references.end()) reference->second.bind(inputs);
-        CheckRequest request{options.check, tensor.exact && options.data == Data::integers,
+        CheckRequest request{options.check, tensor.exact && data == Data::integers,
                              random_word(options.seed, 1)};
-        result.outputs_checked.push_back(
+        checks.push_back(
             check_output(memory, reference == plan.references.end() ? nullptr : &reference->second, request));
+        checks.back().data = data;
         if (request.how == Check::sample) result.check = Check::sample;
     }
+    return checks;
 }
 
 void keep_results(const Launcher& launcher, RunResult& result) {
@@ -151,6 +163,9 @@ struct Runner::State {
                     .first->second;
             plan.copied.insert(reference.inputs().begin(), reference.inputs().end());
         }
+        // Data of this kind without a check is for comparing bits; it needs the references as well.
+        if (checking || options.data == Data::contributions)
+            plan.has_patterns = set_patterns(references.get(), variant, plan.problem);
         check_fits(service.device(), plan.problem, options, checking, plan.copied);
         return plan;
     }
@@ -164,24 +179,42 @@ struct Runner::State {
         result.origin = kernel.origin();
         result.build = kernel.info();
         tell("filling");
-        const Launcher launcher(service, kernel, plan.problem, options);
+        Launcher launcher(service, kernel, plan.problem, options);
         tell("running");
         const double one_launch_ms = launcher.launch_and_wait();
         tell("checking");
         look_around(launcher, options, result);
-        if (options.check != Check::none) check_results(launcher, plan, options, result);
+        const bool checking = options.check != Check::none;
+        if (checking) {
+            result.check = Check::full;
+            result.outputs_checked = check_results(launcher, plan, options, options.data, result);
+        }
         if (options.keep_results) keep_results(launcher, result);
-        if (!options.time) return result;
+        if (options.time) time_and_compare(launcher, options, one_launch_ms, tell, result);
+        if (!checking || options.data != Data::random || !plan.has_patterns || !options.check_contributions ||
+            !result.pass())
+            return result;
+        tell("filling");
+        launcher.refill(Data::contributions);
+        tell("running");
+        launcher.launch_and_wait();
+        tell("checking");
+        look_around(launcher, options, result);
+        result.contributions_checked = check_results(launcher, plan, options, Data::contributions, result);
+        return result;
+    }
 
+    /// Later launches give the bits of the first one.
+    void time_and_compare(const Launcher& launcher, const RunOptions& options, double one_launch_ms,
+                          const std::function<void(std::string_view)>& tell, RunResult& result) {
         const bool comparing = options.check != Check::none;
         const auto before = comparing ? fingerprints(launcher) : decltype(fingerprints(launcher)){};
         tell("timing");
         time(service, launcher, options, one_launch_ms, result);
-        if (!comparing) return result;
+        if (!comparing) return;
         const auto after = fingerprints(launcher);
         for (std::size_t i = 0; i < before.size(); ++i)
             if (before[i] != after[i]) result.unstable.push_back(before[i].first);
-        return result;
     }
 };
 

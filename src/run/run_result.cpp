@@ -31,7 +31,9 @@ std::string failure(const OutputCheck& output) {
            (std::isnan(first.bound) ? ", for which the reference gives no bound"
             : first.bound > 0       ? " within " + figure(first.bound)
                                     : " exactly") +
-           ".";
+           (output.data == Data::contributions
+                ? ", on inputs in which each contribution is large enough to be seen."
+                : ".");
 }
 
 std::optional<double> rate(std::int64_t amount, const std::optional<TimeSummary>& time) {
@@ -45,11 +47,14 @@ bool RunResult::pass() const { return failures().empty(); }
 
 std::vector<std::string> RunResult::failures() const {
     std::vector<std::string> sentences;
-    for (const OutputCheck& output : outputs_checked) {
-        if (output.wrong > 0) sentences.push_back(failure(output));
-        if (output.unwritten > 0)
-            sentences.push_back(std::to_string(output.unwritten) + " of " + std::to_string(output.elements) +
-                                " elements of " + output.tensor + " were never written.");
+    for (const auto* const checks : {&outputs_checked, &contributions_checked}) {
+        for (const OutputCheck& output : *checks) {
+            if (output.wrong > 0) sentences.push_back(failure(output));
+            if (output.unwritten > 0)
+                sentences.push_back(std::to_string(output.unwritten) + " of " +
+                                    std::to_string(output.elements) + " elements of " + output.tensor +
+                                    " were never written.");
+        }
     }
     for (const std::string& tensor : overrun)
         sentences.push_back("The kernel wrote behind the end of " + tensor + ".");
@@ -69,6 +74,8 @@ std::optional<double> RunResult::gbps() const { return rate(problem.bytes, time)
 std::string_view name(Check check) {
     return check == Check::full ? "full" : check == Check::sample ? "sample" : "none";
 }
-std::string_view name(Data data) { return data == Data::random ? "random" : "integers"; }
+std::string_view name(Data data) {
+    return data == Data::random ? "random" : data == Data::integers ? "integers" : "contributions";
+}
 
 }  // namespace kiln

@@ -34,6 +34,7 @@ constexpr DirectiveRule kDirectives[] = {
     {"shared", true},  {"cluster", false}, {"backend", false},  {"arch", false},      {"size", true},
     {"input", true},   {"output", true},   {"inout", true},     {"scratch", true},    {"flops", false},
     {"bytes", false},  {"naive", false},   {"tensormap", true}, {"dependent", false}, {"opt_level", false},
+    {"data", true},
 };
 
 /// What a kernel calls that may begin while the one before it still runs.
@@ -41,7 +42,7 @@ constexpr std::string_view kWaitForPrevious = "wait_for_previous_grid(";
 
 /// Those that parse_problem_lines reads.
 constexpr std::string_view kProblemDirectives[] = {"size",  "input", "output", "inout",    "scratch",
-                                                   "flops", "bytes", "naive",  "tensormap"};
+                                                   "flops", "bytes", "naive",  "tensormap", "data"};
 
 /// What a reference's arguments begin with.
 constexpr std::pair<std::string_view, std::string_view> kReferenceArguments[] = {
@@ -333,6 +334,11 @@ class FrontMatterParser {
                                [](const auto& expected, const Scope::Argument& argument) {
                                    return expected.first == argument.type && expected.second == argument.name;
                                });
+        if (Directive* const data = single("data"); data && !result_.is_reference)
+            data->lexer.fail(data->name,
+                             "a data line belongs in the reference, whose bound must fit what it says; the "
+                             "arguments of a reference begin with (long long count, const long long* which, "
+                             "double* expected, double* bound)");
     }
 
     std::string_view text_;

@@ -91,6 +91,24 @@ class ProblemMaker {
         return std::move(problem_);
     }
 
+    /// Of a reference, whose arguments have no lines: what it names of the tested template's sizes is known.
+    std::vector<InputPattern> patterns() {
+        for (std::size_t i = 0; i < slots_.size(); ++i)
+            if (const auto given = given_.find(front_matter_.signature.arguments[i].name);
+                given != given_.end())
+                slots_[i] = given->second;
+        std::vector<InputPattern> made;
+        for (const DataLine& line : lines_.data_lines) {
+            const std::string& name = front_matter_.signature.arguments[line.argument].name;
+            const std::int64_t size = number(*line.size, "the size of the pattern of " + name);
+            if (size < 1)
+                refuse("the size of the pattern of " + name + " must be at least 1, and is " +
+                       std::to_string(size) + described(*line.size));
+            made.push_back({name, line.pattern, size});
+        }
+        return made;
+    }
+
   private:
     [[noreturn]] void refuse(const std::string& message, const std::string& rule = {}) const {
         throw VariantError(front_matter_.kernel + ": " + message, rule);
@@ -269,6 +287,10 @@ std::uint64_t Tensor::size_bytes() const {
 
 Problem Variant::problem(const Sizes& given, bool test) const {
     return ProblemMaker(*data_, given, test).make();
+}
+
+std::vector<InputPattern> Variant::input_patterns(const Sizes& sizes) const {
+    return ProblemMaker(*data_, sizes, false).patterns();
 }
 
 }  // namespace kiln

@@ -35,6 +35,9 @@ std::optional<TensorRole> role_of(std::string_view directive) {
     return std::nullopt;
 }
 
+/// In the order of Pattern, behind none.
+std::vector<std::string> pattern_names() { return {"factor", "term", "peaks", "key", "query"}; }
+
 /// As an operand of any operator.
 std::string in_parentheses(const std::string& expression) {
     return std::ranges::all_of(expression, is_identifier_part) ? expression : "(" + expression + ")";
@@ -62,6 +65,7 @@ class ProblemParser {
             const std::string_view directive = line->name.text;
             if (const auto role = role_of(directive)) parse_tensor(*line, *role);
             if (directive == "tensormap") parse_tensor_map(*line);
+            if (directive == "data") parse_data(*line);
             if (directive == "flops") result_.flops = parse_whole_line(*line, "the operations");
             if (directive == "bytes") result_.bytes = parse_whole_line(*line, "the bytes");
             if (directive == "naive") parse_naive(*line);
@@ -261,6 +265,40 @@ class ProblemParser {
         tensor.exact = lexer.accept("exact");
     }
 
+    /// The scope in which integer arguments are known: what launches pass.
+    Scope launch_scope(std::vector<Scope::Argument>& all) const {
+        all = arguments_;
+        for (Scope::Argument& argument : all) argument.is_known = true;
+        Scope launch = scope_;
+        launch.arguments = &all;
+        return launch;
+    }
+
+    void parse_data(Directive& line) {
+        Lexer& lexer = line.lexer;
+        const Token name = lexer.peek();
+        const std::size_t index = parse_argument(line, "a pointer argument of the kernel", is_pointer);
+        const Scope::Argument& argument = arguments_[index];
+        for (const std::string_view type : element_types_of(lexer, name, argument))
+            if (!is_floating(type))
+                lexer.fail(name, "patterns are of floating-point elements; " + argument.name + " can be " +
+                                     std::string(type));
+        const Token word = lexer.expect_identifier("a pattern (" + join(pattern_names()) + ")");
+        const std::vector<std::string> names = pattern_names();
+        const auto found = std::ranges::find(names, word.text);
+        if (found == names.end())
+            lexer.fail(word, "unknown pattern " + std::string(word.text) +
+                                 (did_you_mean(word.text, names).empty() ? "; there are " + join(names)
+                                                                         : did_you_mean(word.text, names)));
+        std::vector<Scope::Argument> all;
+        Scope launch = launch_scope(all);
+        std::swap(scope_, launch);
+        result_.data_lines.push_back(
+            {index, static_cast<Pattern>(found - names.begin() + 1), parse_number(lexer)});
+        std::swap(scope_, launch);
+        lexer.expect_end("the pattern's size");
+    }
+
     void parse_naive(Directive& line) {
         const Token name =
             line.lexer.expect_identifier("the template whose speed this one's is compared with");
@@ -284,10 +322,8 @@ class ProblemParser {
             element_types_of(lexer, tensor, arguments_[parsed.pointer_argument]);
 
         // A map is made at launch from the arguments themselves, so that any of them will do.
-        Scope launch = scope_;
-        std::vector<Scope::Argument> all = arguments_;
-        for (Scope::Argument& argument : all) argument.is_known = true;
-        launch.arguments = &all;
+        std::vector<Scope::Argument> all;
+        Scope launch = launch_scope(all);
         std::swap(scope_, launch);
         const Token extents = lexer.peek();
         parsed.extents = parse_extents(lexer, "and the extents of " + std::string(tensor.text));

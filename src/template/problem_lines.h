@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The //@ lines that say what a launch works on: size, input, output, inout, scratch, flops, bytes, naive and
-// tensormap, parsed and checked against the kernel's arguments. What they come to for given values is
+// The //@ lines that say what a launch works on: size, input, output, inout, scratch, flops, bytes, naive,
+// tensormap and data, parsed and checked against the kernel's arguments. What they come to for given values is
 // computed in problem.cpp and tensor_maps.cpp.
 #pragma once
 
@@ -53,6 +53,12 @@ struct TensorMapLine {
     ExpressionPtr swizzle;  ///< null: none
 };
 
+struct DataLine {
+    std::size_t argument;
+    Pattern pattern;
+    ExpressionPtr size;
+};
+
 struct ProblemLines {
     std::vector<SizeArgument> sizes;      ///< in the order of the kernel's arguments, as all but size_lines
     std::vector<SizeLine> size_lines;     ///< in the order of the lines, which is that of evaluation
@@ -61,6 +67,7 @@ struct ProblemLines {
     std::vector<TensorMapArgument> tensor_maps;  ///< as above
     std::vector<TensorMapLine> tensor_map_lines;
     std::vector<Rule> tensor_map_rules;
+    std::vector<DataLine> data_lines;  ///< of a reference
     ExpressionPtr flops, bytes;  ///< null when there is no such line
     std::string naive;
     std::vector<std::string> undeclared;  ///< "float alpha": arguments that no line describes

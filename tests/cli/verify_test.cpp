@@ -102,6 +102,19 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Verification,
                                            Case{{3, 4100, 5000}, Dtype::f32}),
                          case_name);
 
+TEST_P(Verification, OfIntegersFindsOneProductThatIsMissing) {
+    const Matrix x = Matrix::integers(GetParam().dtype, shape.m, shape.k, shape.k, 21);
+    const Matrix y = Matrix::integers(GetParam().dtype, shape.k, shape.n, shape.k, 22);
+    c = product(x, y);
+    EXPECT_TRUE(verify_full(x, y, c).pass());
+    EXPECT_TRUE(verify_sample(x, y, c, 5).pass());
+    EXPECT_EQ(verify_full(x, y, c).max_abs_error, 0);
+    const int i = shape.m / 2, j = shape.n - 1;
+    c[std::size_t(i) * std::size_t(shape.n) + std::size_t(j)] -= float(x.at(i, shape.k / 3) * y.at(shape.k / 3, j));
+    EXPECT_EQ(verify_full(x, y, c).wrong, 1U);
+    EXPECT_EQ(verify_sample(x, y, c, 5).wrong_rows, 1U);
+}
+
 class SampleFinds : public Verification {};
 
 TEST_P(SampleFinds, AWrongTile) {

@@ -63,6 +63,36 @@ TEST_F(RunCheck, TheFirstWrongElementIsTold) {
                 ElementsAre(HasSubstr("2 of 1000 checked elements of y are wrong, the first at [41]")));
 }
 
+TEST_F(RunCheck, WhatRandomDataHideIsFoundWithContributions) {
+    // A sum over the first three quarters: of random signs the rest is less than the bound of a sum in float.
+    add_template("some_sum_reference",
+                 reference_template("some_sum_reference", "int n, const float* x",
+                                    "kiln::FloatSum sum;\n    for (int j = 0; j < n; ++j) sum.add(x[j]);\n"
+                                    "    expected[i] = sum.value();\n"
+                                    "    bound[i] = sum.is_exact() ? 0 : kiln::gamma<float>(n) * sum.magnitude();",
+                                    "//@ data x term n\n"));
+    const auto summing = [](const std::string& last) {
+        return line_template("//@ size n = 4000000\n//@ input x [n]\n//@ output y [1] by some_sum_reference\n",
+                             "int n, const float* x, float* y",
+                             "if (i != 0) return; float sum = 0; for (int j = 0; j < " + last +
+                                 "; ++j) sum += x[j]; *y = sum;");
+    };
+    const RunResult right = run(summing("n"), once());
+    EXPECT_TRUE(right.pass());
+    ASSERT_EQ(right.contributions_checked.size(), 1U);
+    EXPECT_EQ(right.contributions_checked[0].data, Data::contributions);
+    EXPECT_EQ(right.contributions_checked[0].max_abs_error, 0);
+
+    RunOptions random_only = once();
+    random_only.check_contributions = false;
+    EXPECT_TRUE(run(summing("n / 4 * 3"), random_only).pass()) << "random data would do here";
+    const RunResult wrong = run(summing("n / 4 * 3"), once());
+    EXPECT_EQ(wrong.outputs_checked[0].wrong, 0U);
+    EXPECT_EQ(wrong.contributions_checked[0].wrong, 1U);
+    EXPECT_THAT(wrong.failures(), ElementsAre(HasSubstr("each contribution is large enough to be seen")));
+    EXPECT_FALSE(run(summing("n - 1"), once()).pass());
+}
+
 TEST_F(RunCheck, AnIndexHasOneNumberPerExtent) {
     add_doubling_reference();
     const RunResult result = run(

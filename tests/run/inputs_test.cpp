@@ -105,6 +105,95 @@ TEST(Inputs, APermutationTakesEachOnce) {
         VariantError);
 }
 
+Tensor patterned(const std::string& type, std::size_t bytes, std::vector<std::int64_t> extents,
+                 Pattern pattern, std::int64_t size) {
+    Tensor tensor = tensor_of(type, bytes, 1, Fill::uniform);
+    tensor.extents = std::move(extents);
+    tensor.pattern = pattern;
+    tensor.pattern_size = size;
+    return tensor;
+}
+
+TEST(Inputs, FactorsAndTermsHaveExactSums) {
+    for (const std::int64_t k : {1, 88, 4096, 8192, 1 << 20}) {
+        const auto factors = made<float>(patterned("float", 4, {100000}, Pattern::factor, k),
+                                         Data::contributions, 1, 0, 100000);
+        const double most = *std::ranges::max_element(factors);
+        EXPECT_LE(most * most * static_cast<double>(k), 0x1p24) << k;
+        EXPECT_GE(most * most * static_cast<double>(4 * k), std::min(0x1p24, 4.0 * k * 200 * 200)) << k;
+        EXPECT_EQ(std::ranges::count(factors, 0.0F), 0) << k;
+        EXPECT_NEAR(std::accumulate(factors.begin(), factors.end(), 0.0) / most, 0, 1500) << k;
+    }
+    for (const std::int64_t n : {std::int64_t{1000}, std::int64_t{100003}, std::int64_t{1} << 24}) {
+        const auto terms = made<float>(patterned("float", 4, {n}, Pattern::term, n), Data::contributions, 1,
+                                       0, static_cast<std::size_t>(n));
+        const double sum = std::accumulate(terms.begin(), terms.end(), 0.0);
+        EXPECT_LE(sum, 0x1p24);
+        EXPECT_GE(sum, std::min(0x1p22, 100.0 * static_cast<double>(n)));
+        if (n < 1 << 22) {
+            EXPECT_EQ(std::ranges::count(terms, 0.0F), 0) << n;
+        }
+        EXPECT_GT(terms.front(), 0);
+        EXPECT_GT(terms.back(), 0);
+        EXPECT_GT(terms[static_cast<std::size_t>(n) - 64], 0);
+    }
+    // As large a sum as float cannot hold; one element in 512 is not zero.
+    const std::int64_t huge = std::int64_t{1} << 31;
+    const Tensor tensor = patterned("half", 2, {huge}, Pattern::term, huge);
+    const auto some = made<half>(tensor, Data::contributions, 1, huge / 2, 1 << 20);
+    double sum = 0;
+    for (const half value : some) sum += static_cast<float>(value);
+    EXPECT_NEAR(sum * 2048, 0x1p23, 0x1p20);
+    EXPECT_GT(static_cast<float>(made<half>(tensor, Data::contributions, 1, huge - 1, 1)[0]), 0);
+}
+
+TEST(Inputs, EveryColumnIsAPeakOfSomeRow) {
+    for (const auto& [rows, cols] : {std::pair{1000, 997}, {19, 1000}, {3, 1}, {64, 4096}}) {
+        const auto all = made<float>(patterned("float", 4, {rows, cols}, Pattern::peaks, 8),
+                                     Data::contributions, 1, 0, static_cast<std::size_t>(rows * cols));
+        for (int col = 0; col < cols; ++col) {
+            int peaks = 0;
+            for (int row = 0; row < rows; ++row) peaks += all[static_cast<std::size_t>(row * cols + col)] > 4;
+            ASSERT_GE(peaks, 1) << rows << " x " << cols << ", column " << col;
+        }
+        for (int row = 0; row < rows; ++row) {
+            const auto first = all.begin() + row * cols;
+            ASSERT_LE(std::count_if(first, first + cols, [](float x) { return x > 4; }), 64);
+        }
+    }
+}
+
+TEST(Inputs, AQueryAgreesWithAFewKeysOnly) {
+    constexpr int kKeys = 1000, kHead = 64;
+    Tensor tensor = patterned("half", 2, {kKeys, kHead}, Pattern::key, kKeys);
+    tensor.name = "k";
+    const auto keys = made<half>(tensor, Data::contributions, 1, 0, kKeys * kHead);
+    tensor.pattern = Pattern::query;
+    tensor.name = "q";
+    const auto queries = made<half>(tensor, Data::contributions, 1, 0, kKeys * kHead);
+    std::vector<int> seen(kKeys);
+    for (int i = 0; i < kKeys; ++i) {
+        std::vector<int> agreeing;
+        for (int j = 0; j < kKeys; ++j) {
+            float score = 0;
+            for (int d = 0; d + 1 < kHead; ++d)
+                score += static_cast<float>(queries[static_cast<std::size_t>(i * kHead + d)]) *
+                         static_cast<float>(keys[static_cast<std::size_t>(j * kHead + d)]);
+            ASSERT_TRUE(score == 6 * 63 || score < 6 * 50) << score;
+            if (score == 6 * 63) agreeing.push_back(j);
+        }
+        for (const int j : agreeing) ++seen[static_cast<std::size_t>(j)];
+        ASSERT_LE(agreeing.size(), 60U);
+        if (i % 4 == 2) {
+            EXPECT_THAT(agreeing, Contains(i));
+        }
+        if (i % 4 == 1 && i + 1 < kKeys) {
+            EXPECT_THAT(agreeing, Contains(i + 1));
+        }
+    }
+    EXPECT_EQ(std::ranges::count(seen, 0), 0) << "keys that no query agrees with";
+}
+
 TEST(Sample, HasTheEndsTheCornersAndThePowersOfTwo) {
     const std::vector<std::int64_t> extents = {1000, 70000, 100};
     const auto sample = sample_elements(extents, 65536, 1);

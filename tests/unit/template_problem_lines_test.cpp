@@ -168,5 +168,42 @@ TEST(ProblemLines, TensorMaps) {
         "launch, behind the arguments that are passed");
 }
 
+constexpr const char* kReferenceArguments =
+    "long long count, const long long* which, double* expected, double* bound, int n, const float* x, "
+    "const int* index";
+
+void expect_data_error(const std::string& line, int column, const std::string& part) {
+    expect_template_error(template_text(line + "\n", kReferenceArguments, "//@ block 1\n//@ grid count\n"), 2,
+                          column, part);
+}
+
+TEST(ProblemLines, Data) {
+    expect_data_error("//@ data", 9, "expected a pointer argument of the kernel");
+    expect_data_error("//@ data y term n", 10, "k has no argument y");
+    expect_data_error("//@ data n term n", 10, "the argument n is int; this line is for a pointer");
+    expect_data_error("//@ data index term n", 10,
+                      "patterns are of floating-point elements; index can be int");
+    expect_data_error("//@ data x", 11, "expected a pattern (factor, term, peaks, key, query)");
+    expect_data_error("//@ data x terms n", 12, "unknown pattern terms; did you mean term?");
+    expect_data_error("//@ data x term", 16, "expected a number, a name or (, found the end of the line");
+    expect_data_error("//@ data x term n 2", 19, "unexpected 2 after the pattern's size");
+    expect_template_error(template_text("//@ data c term n\n"), 2, 5,
+                          "a data line belongs in the reference, whose bound must fit what it says");
+}
+
+TEST(ProblemLines, DataIsOfTheSizesOfATestedTemplate) {
+    const Variant variant =
+        test::make("//@ data x term 2 * n\n", kReferenceArguments, "//@ block 1\n//@ grid count\n").variant();
+    const std::vector<InputPattern> patterns = variant.input_patterns({{"n", 21}, {"m", 3}});
+    ASSERT_EQ(patterns.size(), 1u);
+    EXPECT_EQ(patterns[0].tensor, "x");
+    EXPECT_EQ(patterns[0].pattern, Pattern::term);
+    EXPECT_EQ(patterns[0].size, 42);
+    EXPECT_THAT(test::variant_error([&] {
+                    variant.input_patterns({{"n", 0}});
+                }),
+                testing::HasSubstr("the pattern of x must be at least 1, and is 0"));
+}
+
 }  // namespace
 }  // namespace kiln

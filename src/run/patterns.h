@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What inputs hold with Data::contributions: patterns in which every contribution to a result is larger than what
+// rounding may do to it. Random data hide what is missing: of 16384 keys of about equal weight a tile adds less than
+// a worst-case bound allows for, and a sum of both signs is smaller than the bound on its error.
+//
+//   factor, term  Integers whose sums stay within 2^24 in any order: they have no rounding error at all, and the
+//                 reference's bound is 0. As large as that allows, so that a sum in fewer bits is wrong too. Where
+//                 there are too many for that, most of them are zero, but never the first and last 64.
+//   peaks         16 to 64 elements of a row, the more the fewer rows there are, are `size` above the others, in
+//                 places that move on from one row to the next through a permutation of the columns: each column is a
+//                 peak of some row, and each peak has a large part in what a row's sums come to.
+//   key, query    A key is one of about size / 16 vectors of signs, chosen by its number; a query is six times one of
+//                 them. Different vectors are nearly orthogonal, so that a query's weights are alike on the 16 or so
+//                 keys of its vector, wherever these lie, and next to nothing on all others: each of them is about a
+//                 sixteenth of the result. A quarter of the queries choose the vector of the key of their own number,
+//                 a quarter that of the next one, which a causal mask leaves out. The last element of keys is -1, and
+//                 that of a quarter of the queries 1024: there all scores are far below zero, which is the score of
+//                 keys that are not there, so that a missing mask behind the last key shows.
+#pragma once
+
+#include <kiln/template.h>
+
+#include <cstdint>
+
+namespace kiln {
+
+/// Element number `i` of the tensor, an integer that its type holds, or a number in [-1, 1) with up to 24 bits more.
+/// For tensors with a pattern, of floating-point elements.
+class PatternElements {
+  public:
+    /// seed: of the problem. exact: up to which magnitude the type holds all integers.
+    PatternElements(const Tensor& tensor, std::uint64_t seed, std::int64_t exact);
+
+    double operator()(std::uint64_t i) const;
+
+  private:
+    double integer(std::uint64_t i, bool is_signed) const;
+
+    Pattern pattern_;
+    std::uint64_t shared_seed_;  ///< the same in all tensors
+    std::uint64_t own_seed_;
+    std::uint64_t count_;
+    std::uint64_t row_;    ///< elements of a row
+    std::uint64_t size_;   ///< of the pattern
+    std::uint64_t most_;   ///< factor, term: the largest magnitude
+    std::uint64_t of_;     ///< factor, term: one in so many is not zero, as a fraction of 2^32
+    std::uint64_t peaks_;  ///< of a row
+    std::uint64_t codes_;  ///< vectors that keys are chosen from
+};
+
+}  // namespace kiln
