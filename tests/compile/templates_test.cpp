@@ -35,8 +35,8 @@ void PrintTo(const Case& item, std::ostream* out) { *out << name(item.backend) <
 // Whose register allocation was looked at, and templates adapted to where it mattered. Others may need more of them
 // for the same source, which is worth a note and no failure.
 bool is_strict(const Binary& binary) {
-    constexpr const char* kChecked[] = {"NVRTC 12.4,",        "NVRTC 12.9,",        "NVRTC 13.0,", "NVRTC 13.5,",
-                                        "libamdhip64.so.5.2.", "libamdhip64.so.5.7."};
+    constexpr const char* kChecked[] = {"NVRTC 12.9,", "NVRTC 13.0,", "NVRTC 13.5,", "libamdhip64.so.5.2.",
+                                        "libamdhip64.so.5.7."};
     return std::ranges::any_of(
         kChecked, [&](const char* checked) { return binary.compiler.find(checked) != std::string::npos; });
 }
