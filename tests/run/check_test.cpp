@@ -72,7 +72,7 @@ TEST_F(RunCheck, WhatRandomDataHideIsFoundWithContributions) {
                                     "    bound[i] = sum.is_exact() ? 0 : kiln::gamma<float>(n) * sum.magnitude();",
                                     "//@ data x term n\n"));
     const auto summing = [](const std::string& last) {
-        return line_template("//@ size n = 4000000\n//@ input x [n]\n//@ output y [1] by some_sum_reference\n",
+        return line_template("//@ size n = 300000\n//@ input x [n]\n//@ output y [1] by some_sum_reference\n",
                              "int n, const float* x, float* y",
                              "if (i != 0) return; float sum = 0; for (int j = 0; j < " + last +
                                  "; ++j) sum += x[j]; *y = sum;");

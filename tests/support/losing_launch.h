@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -79,17 +80,19 @@ class LosingLaunch {
     std::uint64_t wrong(const std::vector<Loss>& losses, const Compared& compared = {}) {
         for (GuardedTensor& memory : tensors_)
             if (memory.tensor().role != TensorRole::input) memory.refill();
-        for (const Loss& loss : losses) apply(loss);
+        std::vector<Saved> saved;
+        for (const Loss& loss : losses) saved.push_back(apply(loss));
         kernel_.launch(service_.stream(), arguments_->pointers());
         service_.stream().synchronize();
-        for (const Loss& loss : losses) tensor(loss.tensor).refill();
+        for (const Saved& one : saved) restore(one);
         std::uint64_t wrong = 0;
         for (const Expected& expected : expected_) wrong += wrong_in(expected, compared);
         return wrong;
     }
 
   private:
-    static constexpr std::size_t kCompared = 4096;  // elements of an output
+    static constexpr std::size_t kCompared = 4096;      // elements of an output
+    static constexpr std::int64_t kMostPieces = 16384;  // that are changed one by one
 
     struct Expected {
         std::string output;
@@ -102,13 +105,23 @@ class LosingLaunch {
                                      [&](const GuardedTensor& one) { return one.tensor().name == name; });
     }
 
-    void apply(const Loss& loss) {
+    /// What a change overwrote: pieces of elements at these numbers, one after the other.
+    struct Saved {
+        GuardedTensor* memory;
+        std::vector<std::int64_t> firsts;
+        std::vector<std::byte> bytes;
+    };
+
+    Saved apply(const Loss& loss) {
         GuardedTensor& memory = tensor(loss.tensor);
         const auto& extents = memory.tensor().extents;
         std::int64_t inner = 1, outer = 1;
         for (std::size_t i = 0; i < extents.size(); ++i) (i < loss.axis ? outer : inner) *= extents[i];
         inner /= extents[loss.axis];
         const std::int64_t count = (loss.end - loss.begin) * inner, row = extents.back();
+        Saved saved{&memory, {}, {}};
+        for (std::int64_t o = 0; o < outer; ++o)
+            saved.firsts.push_back((o * extents[loss.axis] + loss.begin) * inner);
         with_element(memory.tensor().type, [&]<class T>(T) {
             const auto made = [](double value) {
                 if constexpr (is_small_float<T>)
@@ -123,9 +136,33 @@ class LosingLaunch {
                 for (std::int64_t i = row - 1; i < count; i += row)
                     slice[static_cast<std::size_t>(i)] = made(loss.last);
             const auto bytes = std::as_bytes(std::span(slice.get(), size));
+            if (outer <= kMostPieces) {
+                saved.bytes.resize(saved.firsts.size() * bytes.size());
+                for (std::size_t o = 0; o < saved.firsts.size(); ++o) {
+                    memory.read(saved.firsts[o],
+                                std::span(saved.bytes).subspan(o * bytes.size(), bytes.size()));
+                    memory.write(saved.firsts[o], bytes);
+                }
+                return;
+            }
+            // Many small pieces: all of it at once is faster.
+            saved.firsts.clear();
+            const HostBytes all = memory.initial();
             for (std::int64_t o = 0; o < outer; ++o)
-                memory.write((o * extents[loss.axis] + loss.begin) * inner, bytes);
+                std::memcpy(
+                    all.data() +
+                        static_cast<std::size_t>((o * extents[loss.axis] + loss.begin) * inner) * sizeof(T),
+                    bytes.data(), bytes.size());
+            memory.write(0, all.span().first(memory.tensor().size_bytes()));
         });
+        return saved;
+    }
+
+    static void restore(const Saved& saved) {
+        if (saved.firsts.empty()) return saved.memory->refill();
+        const std::size_t piece = saved.bytes.size() / saved.firsts.size();
+        for (std::size_t o = 0; o < saved.firsts.size(); ++o)
+            saved.memory->write(saved.firsts[o], std::span(saved.bytes).subspan(o * piece, piece));
     }
 
     std::uint64_t wrong_in(const Expected& expected, const Compared& compared) {
