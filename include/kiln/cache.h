@@ -45,7 +45,8 @@ struct CacheOptions {
     /// their code. Not set: KILN_CACHE_SHARE=group, else no.
     std::optional<bool> share_with_group;
     /// Read-only packs (made by `kiln cache pack`), looked into after the directory, in this order; then
-    /// those of KILN_SEED_PACKS.
+    /// those of KILN_SEED_PACKS. An entry of the packs named here serves whichever compiler made it, and none need be
+    /// on this machine; one of KILN_SEED_PACKS serves its exact key (but see ServiceOptions::cached_only).
     std::vector<std::filesystem::path> seed_packs;
     /// Not set: KILN_REMOTE and its kin. An empty url: none.
     std::optional<RemoteOptions> remote;

@@ -39,7 +39,10 @@ struct ServiceOptions {
     std::string arch;
     /// Do not open a device: compile only.
     bool compile_only = false;
-    /// Never start a compiler: what is in no tier is a BuildError that says so.
+    /// Never start a compiler: what is in no tier is a BuildError that says so. Then entries of any compiler serve,
+    /// and there need not be one here: look-ups match all ingredients but the compiler's own (its identity, what of
+    /// the environment reaches it, options that only it has). First the exact key on disk, then the packs in their
+    /// order, then the directory, then the exact key remotely.
     bool cached_only = false;
 
     /// Directories of *.cu files, searched before the built-in templates, in this order; then those
@@ -88,9 +91,11 @@ struct Explanation {
     /// The tier that would serve it in a new process; not set: it would be compiled.
     std::optional<Origin> tier;
     std::string place;                  ///< the file or server that has it
+    std::string compiler;               ///< on a hit: what made the entry
+    std::string no_compiler;            ///< why there is none here; then `key` is empty
     std::vector<std::string> rejected;  ///< entries of this key, and tiers, that can't be used, and why
     /// On a miss: the entry, on disk or in a pack, whose ingredients are nearest; empty: there is none of
-    /// this kernel.
+    /// this kernel. On a hit: the entry that serves, where another compiler made it, and how that one differs.
     std::string nearest_key;
     std::string nearest_variant;
     std::vector<KeyDifference> differences;

@@ -157,15 +157,22 @@ std::vector<std::string> known_variables() {
             "KILN_WORKERS"};
 }
 
+std::vector<std::pair<std::string, std::string>> environment() {
+    std::vector<std::pair<std::string, std::string>> variables;
+    for (char** item = environ; item != nullptr && *item != nullptr; ++item) {
+        const std::string_view text = *item;
+        const auto equals = std::min(text.find('='), text.size());
+        variables.emplace_back(text.substr(0, equals), text.substr(std::min(equals + 1, text.size())));
+    }
+    return variables;
+}
+
 std::vector<std::string> unknown_variables() {
     const auto known = known_variables();
     std::vector<std::string> unknown;
-    for (char** item = environ; item != nullptr && *item != nullptr; ++item) {
-        const std::string_view text = *item;
-        const auto variable_name = text.substr(0, text.find('='));
-        if (!variable_name.starts_with("KILN_")) continue;
-        if (std::find(known.begin(), known.end(), variable_name) == known.end())
-            unknown.emplace_back(variable_name);
+    for (auto& [name, value] : environment()) {
+        if (name.starts_with("KILN_") && std::find(known.begin(), known.end(), name) == known.end())
+            unknown.push_back(std::move(name));
     }
     std::sort(unknown.begin(), unknown.end());
     return unknown;

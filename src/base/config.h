@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln::config {
@@ -57,6 +58,8 @@ std::vector<std::filesystem::path> library_path();
 std::vector<std::filesystem::path> executable_path();
 /// HOME.
 std::optional<std::filesystem::path> home();
+/// All variables that are set, as they are now: name and value.
+std::vector<std::pair<std::string, std::string>> environment();
 
 /// All of the above that begin with KILN_.
 std::vector<std::string> known_variables();

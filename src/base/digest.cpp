@@ -6,6 +6,8 @@
 #include <sodium.h>
 #include <xxhash.h>
 
+#include <new>
+
 namespace kiln {
 
 std::string digest_hex(std::string_view bytes) {
@@ -17,13 +19,49 @@ std::string digest_hex(std::string_view bytes) {
     return std::string(hex.data(), 64);
 }
 
-Checksum checksum(std::span<const std::byte> bytes) {
-    const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, hash);
+namespace {
+
+Checksum canonical(XXH128_hash_t hash) {
+    XXH128_canonical_t form;
+    XXH128_canonicalFromHash(&form, hash);
     Checksum result;
-    for (std::size_t i = 0; i < result.size(); ++i) result[i] = std::byte{canonical.digest[i]};
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = std::byte{form.digest[i]};
     return result;
 }
+
+std::string hex_of(const Checksum& sum) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string hex;
+    for (const std::byte byte : sum) {
+        hex += kDigits[std::to_integer<std::size_t>(byte >> 4)];
+        hex += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
+    }
+    return hex;
+}
+
+}  // namespace
+
+Checksum checksum(std::span<const std::byte> bytes) {
+    return canonical(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+std::string checksum_hex(std::string_view bytes) { return hex_of(checksum(std::as_bytes(std::span(bytes)))); }
+
+struct ChecksumStream::State {
+    XXH3_state_t* xxh = XXH3_createState();
+    ~State() { XXH3_freeState(xxh); }
+};
+
+ChecksumStream::ChecksumStream() : state_(std::make_unique<State>()) {
+    if (state_->xxh == nullptr) throw std::bad_alloc();
+    XXH3_128bits_reset(state_->xxh);
+}
+ChecksumStream::~ChecksumStream() = default;
+
+void ChecksumStream::add(std::span<const std::byte> bytes) {
+    XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
+}
+
+std::string ChecksumStream::hex() const { return hex_of(canonical(XXH3_128bits_digest(state_->xxh))); }
 
 }  // namespace kiln

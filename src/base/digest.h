@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,5 +19,23 @@ std::string digest_hex(std::string_view bytes);
 using Checksum = std::array<std::byte, 16>;
 /// XXH3-128 of the bytes, in its canonical (big-endian) form.
 Checksum checksum(std::span<const std::byte> bytes);
+/// As 32 hexadecimal digits.
+std::string checksum_hex(std::string_view bytes);
+
+/// The same of bytes that come in parts.
+class ChecksumStream {
+  public:
+    ChecksumStream();
+    ~ChecksumStream();
+    ChecksumStream(const ChecksumStream&) = delete;
+    ChecksumStream& operator=(const ChecksumStream&) = delete;
+
+    void add(std::span<const std::byte> bytes);
+    std::string hex() const;
+
+  private:
+    struct State;
+    const std::unique_ptr<State> state_;
+};
 
 }  // namespace kiln

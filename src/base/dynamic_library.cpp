@@ -10,8 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/digest.h"
@@ -48,6 +54,29 @@ std::string build_id(const std::string& notes) {
         position = next;
     }
     return {};
+}
+
+struct ElfHeaders {
+    std::string sections;  ///< the table, as it stands
+    std::string build_id;
+};
+
+std::optional<ElfHeaders> elf_headers(int fd) {
+    Elf64_Ehdr header;
+    if (!read_at(fd, &header, sizeof(header), 0) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr))
+        return std::nullopt;
+    ElfHeaders headers;
+    headers.sections.resize(std::size_t{header.e_shnum} * sizeof(Elf64_Shdr));
+    if (!read_at(fd, headers.sections.data(), headers.sections.size(), header.e_shoff)) return std::nullopt;
+    for (std::size_t i = 0; i < header.e_shnum && headers.build_id.empty(); ++i) {
+        Elf64_Shdr section;
+        std::memcpy(&section, headers.sections.data() + i * sizeof(section), sizeof(section));
+        if (section.sh_type != SHT_NOTE || section.sh_size > 65536) continue;
+        std::string notes(section.sh_size, '\0');
+        if (read_at(fd, notes.data(), notes.size(), section.sh_offset)) headers.build_id = build_id(notes);
+    }
+    return headers;
 }
 
 }  // namespace
@@ -89,25 +118,85 @@ std::filesystem::path DynamicLibrary::path() const {
 std::optional<std::string> elf_identity(const std::filesystem::path& path) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status;
-    Elf64_Ehdr header;
-    if (!file || ::fstat(file.value(), &status) != 0 || !read_at(file.value(), &header, sizeof(header), 0) ||
-        std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_shentsize != sizeof(Elf64_Shdr)) {
-        return std::nullopt;
-    }
-    std::string sections(std::size_t{header.e_shnum} * sizeof(Elf64_Shdr), '\0');
-    if (!read_at(file.value(), sections.data(), sections.size(), header.e_shoff)) return std::nullopt;
+    const auto headers = file ? elf_headers(file.value()) : std::nullopt;
+    if (!headers || ::fstat(file.value(), &status) != 0) return std::nullopt;
+    return "build " + (headers->build_id.empty() ? "none" : headers->build_id) + " size " +
+           std::to_string(status.st_size) + " sections " + digest_hex(headers->sections).substr(0, 16);
+}
 
-    std::string id;
-    for (std::size_t i = 0; i < header.e_shnum && id.empty(); ++i) {
-        Elf64_Shdr section;
-        std::memcpy(&section, sections.data() + i * sizeof(section), sizeof(section));
-        if (section.sh_type != SHT_NOTE || section.sh_size > 65536) continue;
-        std::string notes(section.sh_size, '\0');
-        if (read_at(file.value(), notes.data(), notes.size(), section.sh_offset)) id = build_id(notes);
+std::optional<std::string> content_identity(const std::filesystem::path& path) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status;
+    if (!file || ::fstat(file.value(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+    ChecksumStream stream;
+    std::vector<std::byte> buffer(std::size_t{1} << 20);
+    for (;;) {
+        const ssize_t count = ::read(file.value(), buffer.data(), buffer.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return std::nullopt;
+        if (count == 0) break;
+        stream.add(std::span(buffer).first(static_cast<std::size_t>(count)));
     }
-    return "build " + (id.empty() ? "none" : id) + " size " + std::to_string(status.st_size) + " sections " +
-           digest_hex(sections).substr(0, 16);
+    const auto headers = elf_headers(file.value());
+    return (headers && !headers->build_id.empty() ? "build " + headers->build_id + " " : "") + "content " +
+           stream.hex();
+}
+
+std::optional<ElfNeeds> elf_needs(const std::filesystem::path& path) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    Elf64_Ehdr header;
+    if (!file || !read_at(file.value(), &header, sizeof(header), 0) ||
+        std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+        header.e_phentsize != sizeof(Elf64_Phdr))
+        return std::nullopt;
+    std::vector<Elf64_Phdr> segments(header.e_phnum);
+    if (!read_at(file.value(), segments.data(), segments.size() * sizeof(Elf64_Phdr), header.e_phoff))
+        return std::nullopt;
+    constexpr std::uint64_t kMostBytes = 1 << 20;
+    const auto part = [&](std::uint64_t offset, std::uint64_t size) {
+        std::string bytes(static_cast<std::size_t>(std::min(size, kMostBytes)), '\0');
+        const ssize_t count = ::pread(file.value(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+        return bytes;
+    };
+    ElfNeeds needs;
+    std::string dynamic;
+    for (const auto& segment : segments) {
+        if (segment.p_type == PT_INTERP) needs.interpreter = part(segment.p_offset, segment.p_filesz).c_str();
+        if (segment.p_type == PT_DYNAMIC) dynamic = part(segment.p_offset, segment.p_filesz);
+    }
+    std::vector<Elf64_Dyn> entries(dynamic.size() / sizeof(Elf64_Dyn));
+    if (!entries.empty()) std::memcpy(entries.data(), dynamic.data(), entries.size() * sizeof(Elf64_Dyn));
+    std::string strings;
+    for (const auto& entry : entries) {
+        if (entry.d_tag != DT_STRTAB) continue;
+        for (const auto& segment : segments) {
+            if (segment.p_type == PT_LOAD && entry.d_un.d_ptr >= segment.p_vaddr &&
+                entry.d_un.d_ptr < segment.p_vaddr + segment.p_filesz)
+                strings = part(entry.d_un.d_ptr - segment.p_vaddr + segment.p_offset, kMostBytes);
+        }
+    }
+    const auto text = [&](std::uint64_t at) {
+        return at < strings.size() ? std::string(strings.c_str() + at) : std::string();
+    };
+    std::error_code error;
+    const std::string origin = std::filesystem::canonical(path, error).parent_path().string();
+    for (const auto& entry : entries) {
+        if (entry.d_tag == DT_NULL) break;
+        if (entry.d_tag == DT_NEEDED) needs.libraries.push_back(text(entry.d_un.d_val));
+        if (entry.d_tag != DT_RPATH && entry.d_tag != DT_RUNPATH) continue;
+        std::string paths = text(entry.d_un.d_val);
+        for (const std::string_view word : {"${ORIGIN}", "$ORIGIN"}) {
+            for (std::size_t at = 0; (at = paths.find(word, at)) != std::string::npos; at += origin.size())
+                paths.replace(at, word.size(), origin);
+        }
+        for (std::size_t begin = 0; begin <= paths.size();) {
+            const std::size_t end = std::min(paths.find(':', begin), paths.size());
+            if (end > begin) needs.run_path.emplace_back(paths.substr(begin, end - begin));
+            begin = end + 1;
+        }
+    }
+    return needs;
 }
 
 std::filesystem::path own_directory() {

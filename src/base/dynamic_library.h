@@ -47,6 +47,20 @@ class DynamicLibrary {
 /// nullopt when it can't be read or is no ELF file. The same bytes at another path give the same.
 std::optional<std::string> elf_identity(const std::filesystem::path& path);
 
+/// The identity of any file by its whole content, with the build ID in front where it has one, which people know
+/// a build by: "build 65be0db3... content 0123...". nullopt when it can't be read. The same bytes at another path
+/// give the same.
+std::optional<std::string> content_identity(const std::filesystem::path& path);
+
+/// What an ELF file tells the loader.
+struct ElfNeeds {
+    std::filesystem::path interpreter;            ///< of a program; empty: it is a library, or linked statically
+    std::vector<std::string> libraries;           ///< DT_NEEDED
+    std::vector<std::filesystem::path> run_path;  ///< DT_RPATH and DT_RUNPATH, with $ORIGIN filled in
+};
+/// nullopt when it is no ELF file of this kind of machine.
+std::optional<ElfNeeds> elf_needs(const std::filesystem::path& path);
+
 /// The directory of the executable or shared library that holds Kiln's code.
 std::filesystem::path own_directory();
 

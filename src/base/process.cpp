@@ -56,8 +56,7 @@ std::vector<std::string> child_environment(const ProcessSetup& setup) {
         const auto name = entry.substr(0, entry.find('='));
         return std::any_of(setup.environment.begin(), setup.environment.end(),
                            [&](const auto& item) { return item.first == name; }) ||
-               std::find(setup.unset_environment.begin(), setup.unset_environment.end(), name) !=
-                   setup.unset_environment.end();
+               (setup.drops && setup.drops(name));
     };
     for (char** entry = environ; *entry != nullptr; ++entry) {
         if (!replaced(*entry)) result.emplace_back(*entry);

@@ -25,7 +25,8 @@ struct ProcessSetup {
     std::vector<std::string> arguments;  ///< arguments[0] is the program: a path, or a name sought in PATH
     std::filesystem::path directory;     ///< its working directory; empty: this process's
     std::vector<std::pair<std::string, std::string>> environment;  ///< set on top of this process's own
-    std::vector<std::string> unset_environment;                    ///< names taken away
+    /// Whether a variable of this process is kept from the child; asked as the child is started.
+    std::function<bool(std::string_view name)> drops;
     /// Address space of the child and of each process below it; 0: no limit but this process's own.
     std::uint64_t memory_bytes = 0;
 };

@@ -19,15 +19,17 @@ void append(std::string& text, std::string_view tag, std::string_view value) {
     text += '\n';
 }
 
-}  // namespace
-
-BuildKey make_build_key(const Target& target, const std::string& compiler_identity,
-                        const std::vector<std::string>& options, const Source& source) {
+BuildKey make_key(const Target& target, const CompilerFields* compiler,
+                  const std::vector<std::string>& options, const Source& source) {
     std::string text = "kiln-key 1\n";
     append(text, "backend", name(target.backend));
     append(text, "arch", target.arch);
-    append(text, "compiler", compiler_identity);
+    if (compiler != nullptr) append(text, "compiler", compiler->identity);
+    if (compiler != nullptr)
+        for (const auto& variable : compiler->environment) append(text, "environment", variable);
     for (const auto& option : options) append(text, "option", option);
+    if (compiler != nullptr)
+        for (const auto& option : compiler->options) append(text, "compiler-option", option);
     append(text, "file", source.file_name);
     append(text, "entry", source.entry);
     for (const auto& header : source.headers)
@@ -35,6 +37,17 @@ BuildKey make_build_key(const Target& target, const std::string& compiler_identi
     append(text, "source", source.text);
     std::string digest = digest_hex(text);
     return {std::move(digest), std::move(text)};
+}
+
+}  // namespace
+
+BuildKey make_build_key(const Target& target, const CompilerFields& compiler,
+                        const std::vector<std::string>& options, const Source& source) {
+    return make_key(target, &compiler, options, source);
+}
+
+BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source) {
+    return make_key(target, nullptr, options, source);
 }
 
 }  // namespace kiln

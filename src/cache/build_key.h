@@ -8,15 +8,35 @@
 #include <kiln/types.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln {
 
+/// What of a key is the compiler's own.
+struct CompilerFields {
+    std::string identity;
+    std::vector<std::string>
+        environment;  ///< "NAME=value" of each variable that reaches it and may change its output
+    std::vector<std::string> options;  ///< that only this compiler has
+
+    CompilerFields(std::string a_identity, std::vector<std::string> an_environment = {},
+                   std::vector<std::string> own_options = {})
+        : identity(std::move(a_identity)),
+          environment(std::move(an_environment)),
+          options(std::move(own_options)) {}
+    CompilerFields(const char* an_identity) : identity(an_identity) {}
+};
+
 /// The text is "kiln-key 1\n" and then fields "tag length\nvalue\n" in a fixed order: backend, arch,
-/// compiler, each option, file (the virtual name, which debug information holds), entry, each header
-/// (its name, a space, the BLAKE2b-256 of its content), source. Lengths are in bytes, so that no value
-/// can pass for a field.
-BuildKey make_build_key(const Target& target, const std::string& compiler_identity,
+/// compiler, each environment, each option, each compiler-option, file (the virtual name, which debug information
+/// holds), entry, each header (its name, a space, the BLAKE2b-256 of its content), source. Lengths are in bytes, so
+/// that no value can pass for a field.
+BuildKey make_build_key(const Target& target, const CompilerFields& compiler,
                         const std::vector<std::string>& options, const Source& source);
+
+/// The same without the fields of a compiler (compiler, environment, compiler-option): what any compiler's entry of
+/// this build has besides its own. No key, but held against the texts of keys (is_made_by_any in cache/key_text.h).
+BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source);
 
 }  // namespace kiln

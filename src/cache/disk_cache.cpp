@@ -12,8 +12,10 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "base/words.h"
@@ -21,6 +23,7 @@
 #include "cache/disk_state.h"
 #include "cache/disk_temporary.h"
 #include "cache/entry.h"
+#include "cache/key_text.h"
 
 namespace kiln {
 namespace {
@@ -275,6 +278,51 @@ void DiskCache::add(const Counters& counters) {
         write_state(version.fd(), state, options_.trust);
     } catch (const std::exception&) {
         // They are lost.
+    }
+}
+
+Lookup DiskCache::find_of_any_compiler(const BuildKey& open_key, bool mark) const {
+    try {
+        auto all = items();
+        std::sort(all.begin(), all.end(), [](const Item& a, const Item& b) {
+            return std::tie(b.last_used, a.digest) < std::tie(a.last_used, b.digest);
+        });
+        for (const auto& item : all) {
+            auto text = key_text(item.digest);
+            if (!text || !is_made_by_any(*text, open_key.text)) continue;
+            BuildKey key{item.digest, std::move(*text)};
+            Lookup lookup = look_up(key, mark);
+            if (!lookup.binary) continue;
+            lookup.key = std::move(key);
+            return lookup;
+        }
+    } catch (const std::exception&) {
+        // Told by problem().
+    }
+    return {};
+}
+
+std::string DiskCache::read_identities() const {
+    try {
+        const Opened version = open_version(Make::nothing);
+        if (!version) return {};
+        const Opened file = open_file(version.fd(), kIdentitiesName, options_.trust, kMaxIdentityBytes);
+        const auto bytes = file ? read_all(file) : std::nullopt;
+        return bytes ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) : std::string();
+    } catch (const std::exception&) {
+        return {};
+    }
+}
+
+void DiskCache::write_identities(const std::string& text) {
+    try {
+        const Opened version = open_version(Make::all);
+        if (!version) return;
+        DiskTemporary temporary(version.fd(), options_.trust);
+        temporary.write(std::as_bytes(std::span(text)));
+        temporary.publish(version.fd(), kIdentitiesName);
+    } catch (const std::exception&) {
+        // They are found out again.
     }
 }
 

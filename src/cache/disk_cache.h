@@ -53,6 +53,9 @@ class DiskCache {
     Lookup find(const BuildKey& key) const;
     /// The same without marking: for those who only look.
     Lookup peek(const BuildKey& key) const;
+    /// The entry of this open key (make_open_key) that was used last, whichever compiler made it. Reads the key of
+    /// every entry.
+    Lookup find_of_any_compiler(const BuildKey& open_key, bool mark) const;
 
     struct Stored {
         bool stored = false;  ///< else problem() or `reason` says why
@@ -67,6 +70,11 @@ class DiskCache {
     /// Adds to the directory's counters, which all processes share. What can't be added is lost. Makes no
     /// cache directory that has vanished.
     void add(const Counters& counters);
+
+    /// The identities of compilers (compile/identity_memory.h), which lie beside the entries; empty when there
+    /// are none, or none that are trusted. Nothing throws; what can't be written is lost.
+    std::string read_identities() const;
+    void write_identities(const std::string& text);
 
     // For operators. These throw CacheError.
     struct Item {

@@ -78,6 +78,8 @@ std::string check_top(int version, const std::string& name, Trust trust) {
     std::string reason;
     if (name == kStateName)
         read_state(version, trust, reason);
+    else if (name == kIdentitiesName)
+        reason = open_file(version, name, trust, kMaxIdentityBytes).refusal;
     else if (name != kTemporaryDirectory && !is_shard_name(name))
         reason = "it is no part of the cache";
     else
@@ -194,7 +196,7 @@ CacheVerification DiskCache::verify(bool remove) {
             return false;
         };
         for (const auto& name : names_in(version)) {
-            if (!check(top, name) || name == kStateName) continue;
+            if (!check(top, name) || name == kStateName || name == kIdentitiesName) continue;
             const bool is_shard = name != kTemporaryDirectory;
             const Place place = is_shard ? shard_place(version, top.path, name, trust)
                                          : temporary_place(version, top.path, trust);
@@ -233,7 +235,7 @@ CacheTransfer DiskCache::clear() {
         const Evicted evicted =
             evict(version, scan_entries(version, options_.trust), std::nullopt, options_.trust);
         sweep_temporaries(version, options_.trust, true);
-        (void)::unlinkat(version, kStateName, 0);
+        for (const char* name : {kStateName, kIdentitiesName}) (void)::unlinkat(version, name, 0);
         for (const auto& name : names_in(version))
             if (is_shard_name(name)) (void)::unlinkat(version, name.c_str(), AT_REMOVEDIR);
         gone.entries = evicted.entries;

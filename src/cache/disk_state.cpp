@@ -19,16 +19,6 @@ constexpr std::string_view kStateLine = "kiln-state 1\n";
 constexpr std::string_view kChecksum = "checksum ";
 constexpr std::size_t kMaxStateBytes = 65536;
 
-std::string checksum_hex(std::string_view text) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string hex;
-    for (const std::byte byte : checksum(std::as_bytes(std::span(text)))) {
-        hex += kDigits[std::to_integer<std::size_t>(byte >> 4)];
-        hex += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
-    }
-    return hex;
-}
-
 // Of the first line with that name; leaves the value alone where there is none or it is no number.
 template <class Number>
 bool read_line(std::string_view text, std::string_view name, Number& value) {

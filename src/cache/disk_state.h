@@ -28,6 +28,9 @@ std::string state_text(const DiskState& state);
 DiskState parse_state(std::string_view text, std::string& reason);
 
 constexpr const char* kStateName = "state";
+/// Of compilers (compile/identity_memory.h).
+constexpr const char* kIdentitiesName = "identities";
+constexpr std::uint64_t kMaxIdentityBytes = 1 << 20;
 /// version: the open directory v1. A file that is missing or can't be read is an empty state. Throws
 /// std::system_error for want of descriptors or memory.
 DiskState read_state(int version, Trust trust, std::string& reason);

@@ -97,25 +97,26 @@ void remove_common(Values& wanted, Values& found) {
 /// "--std" of "--std=c++17".
 std::string_view option_name(std::string_view option) { return option.substr(0, option.find('=')); }
 
-void compare_options(Values wanted, Values found, Differences& differences) {
+/// `what`: "option", "environment".
+void compare_options(const std::string& what, Values wanted, Values found, Differences& differences) {
     if (wanted == found) return;
     const Values all_wanted = wanted, all_found = found;
     remove_common(wanted, found);
     if (wanted.empty() && found.empty()) {
         const auto moved = std::ranges::mismatch(all_wanted, all_found);
-        differences.push_back(differing("order of options", *moved.in1, *moved.in2));
+        differences.push_back(differing("order of " + what + "s", *moved.in1, *moved.in2));
         return;
     }
     for (const std::string_view option : wanted) {
         const auto other = std::ranges::find(found, option_name(option), option_name);
         if (other == found.end()) {
-            differences.push_back({"option", shown(option), {}});
+            differences.push_back({what, shown(option), {}});
         } else {
-            differences.push_back(differing("option", option, *other));
+            differences.push_back(differing(what, option, *other));
             found.erase(other);
         }
     }
-    for (const std::string_view option : found) differences.push_back({"option", {}, shown(option)});
+    for (const std::string_view option : found) differences.push_back({what, {}, shown(option)});
 }
 
 struct NamedDigest {
@@ -234,7 +235,8 @@ std::vector<IngredientDifference> compare_keys(std::string_view wanted, std::str
         if (x != y) differences.push_back(differing(std::string(tag), x, y));
     };
     for (const std::string_view tag : {"backend", "arch", "compiler"}) compare_one(tag);
-    compare_options(values_of(*a, "option"), values_of(*b, "option"), differences);
+    for (const char* tag : {"environment", "option", "compiler-option"})
+        compare_options(tag, values_of(*a, tag), values_of(*b, tag), differences);
     for (const std::string_view tag : {"file", "entry"}) compare_one(tag);
     compare_headers(values_of(*a, "header"), values_of(*b, "header"), differences);
     compare_sources(one(*a, "source"), one(*b, "source"), differences);

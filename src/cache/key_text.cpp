@@ -17,8 +17,13 @@ struct Field {
     std::string_view tag;
     bool repeats;  ///< any number of times, none included; else once
 };
-constexpr Field kFields[] = {{"backend", false}, {"arch", false},  {"compiler", false}, {"option", true},
-                             {"file", false},    {"entry", false}, {"header", true},    {"source", false}};
+constexpr Field kFields[] = {{"backend", false},    {"arch", false},  {"compiler", false},
+                             {"environment", true}, {"option", true}, {"compiler-option", true},
+                             {"file", false},       {"entry", false}, {"header", true},
+                             {"source", false}};
+constexpr bool is_of_compiler(std::string_view tag) {
+    return tag == "compiler" || tag == "environment" || tag == "compiler-option";
+}
 
 /// Takes "tag length\nvalue\n" from the front of the text when it begins with that tag.
 std::optional<std::string_view> take_field(std::string_view& text, std::string_view tag) {
@@ -63,6 +68,26 @@ std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text) {
     }
     if (!text.empty()) return std::nullopt;
     return ingredients;
+}
+
+bool is_made_by_any(std::string_view key_text, std::string_view open_text) {
+    if (!key_text.starts_with(kKeyLine) || !open_text.starts_with(kKeyLine)) return false;
+    key_text.remove_prefix(kKeyLine.size());
+    open_text.remove_prefix(kKeyLine.size());
+    bool has_compiler = false;
+    for (const Field& field : kFields) {
+        if (is_of_compiler(field.tag)) {
+            while (take_field(key_text, field.tag)) has_compiler = true;
+            continue;
+        }
+        // The last fields are most of the text: the first difference ends it.
+        for (;;) {
+            const auto one = take_field(key_text, field.tag), other = take_field(open_text, field.tag);
+            if (one != other) return false;
+            if (!one || !field.repeats) break;
+        }
+    }
+    return has_compiler && key_text.empty() && open_text.empty();
 }
 
 std::optional<KeySummary> summarise_key(std::string_view text) {

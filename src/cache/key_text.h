@@ -21,6 +21,9 @@ struct Ingredient {
 /// nullopt when the text is no key (see build_key.h). Never throws for what the text is.
 std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text);
 
+/// True when this key's text is that of the open key (make_open_key) with the fields of some compiler added.
+bool is_made_by_any(std::string_view key_text, std::string_view open_text);
+
 /// What a person wants to see of a key.
 struct KeySummary {
     Backend backend = Backend::host;

@@ -7,11 +7,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/file.h"
 #include "cache/entry.h"
+#include "cache/key_text.h"
 #include "cache/pack_format.h"
 
 namespace kiln {
@@ -166,9 +168,7 @@ Lookup SeedPack::find(const BuildKey& key) const {
         // Rows of a file that shrank would be gone from memory too.
         if (changed_in_place()) {
             lookup.place = file_.string();
-            lookup.rejected = file_.string() +
-                              " was not used: it was changed in place since it was opened; replace a seed "
-                              "pack by a rename";
+            lookup.rejected = changed_message();
             return lookup;
         }
         const auto place = index_->find(key.digest);
@@ -187,6 +187,53 @@ Lookup SeedPack::find(const BuildKey& key) const {
         } else {
             lookup.rejected =
                 "the entry " + key.digest + " of " + file_.string() + " was not used: " + reason;
+        }
+    } catch (const std::exception& exception) {
+        lookup = {};
+        lookup.rejected = file_.string() + " was not used: " + exception.what();
+    }
+    return lookup;
+}
+
+std::string SeedPack::changed_message() const {
+    return file_.string() +
+           " was not used: it was changed in place since it was opened; replace a seed pack by a rename";
+}
+
+// Of an entry that was not checked; empty when it is none.
+std::string_view SeedPack::key_text(const Bytes& entry) const {
+    const std::span<const std::byte> all(entry.data(), entry.size());
+    const auto place = find_key_text(all.first(std::min(all.size(), kEntryHeadBytes)), all.size());
+    if (!place) return {};
+    return {reinterpret_cast<const char*>(all.data()) + place->offset,
+            static_cast<std::size_t>(place->length)};
+}
+
+// Looks at every entry's key: most differ in the first hundred bytes.
+Lookup SeedPack::find_of_any_compiler(const BuildKey& open_key) const {
+    Lookup lookup;
+    if (!index_) return lookup;
+    try {
+        if (changed_in_place()) {
+            lookup.place = file_.string();
+            lookup.rejected = changed_message();
+            return lookup;
+        }
+        for (std::size_t i = 0; i < size() && !lookup.binary; ++i) {
+            const PackIndex::Place place = index_->place(i);
+            Bytes bytes = mapping_.part(place.offset, place.length);
+            if (!is_made_by_any(key_text(bytes), open_key.text)) continue;
+            lookup.place = file_.string();
+            std::string reason;
+            auto entry = decode_entry_of(digest(i), bytes, reason);
+            if (!entry) {
+                lookup.rejected =
+                    "the entry " + digest(i) + " of " + file_.string() + " was not used: " + reason;
+                continue;
+            }
+            lookup.binary = std::move(entry->binary);
+            lookup.key = {digest(i), std::move(entry->key_text)};
+            lookup.entry = std::move(bytes);
         }
     } catch (const std::exception& exception) {
         lookup = {};

@@ -53,6 +53,8 @@ class SeedPack {
     const std::filesystem::path& file() const { return file_; }
     const std::string& problem() const { return problem_; }
     Lookup find(const BuildKey& key) const;
+    /// The first entry, by digest, of this open key (make_open_key), whichever compiler made it.
+    Lookup find_of_any_compiler(const BuildKey& open_key) const;
 
     std::size_t size() const { return index_ ? index_->size() : 0; }
     std::string digest(std::size_t index) const { return index_->digest(index); }
@@ -62,6 +64,8 @@ class SeedPack {
   private:
     void open(Trust trust);
     bool changed_in_place() const;
+    std::string changed_message() const;
+    std::string_view key_text(const Bytes& entry) const;
 
     std::filesystem::path file_;
     std::string problem_;

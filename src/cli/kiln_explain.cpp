@@ -17,10 +17,12 @@ Json explained_json(const Explanation& why, const Variant& variant, const Target
     json["variant"] = variant.text();
     json["backend"] = name(target.backend);
     json["arch"] = target.arch;
-    json["key"] = why.key.digest;
+    json["key"] = why.key.digest.empty() ? Json() : Json(why.key.digest);
     json["hit"] = why.tier.has_value();
     json["tier"] = why.tier ? Json(name(*why.tier)) : Json();
     json["place"] = why.tier ? Json(why.place) : Json();
+    json["compiler"] = why.tier ? Json(why.compiler) : Json();
+    json["no_compiler"] = why.no_compiler.empty() ? Json() : Json(why.no_compiler);
     json["rejected"] = why.rejected;
     json["nearest"] =
         why.nearest_key.empty() ? Json() : Json{{"key", why.nearest_key}, {"variant", why.nearest_variant}};
@@ -32,17 +34,23 @@ std::string explained_text(const Explanation& why, const Variant& variant, const
                            const Terminal& terminal) {
     std::string text = variant.text() + "\n\n";
     text += line("target", target_text(target));
-    text += line("key", why.key.digest);
+    text += line("key", why.key.digest.empty() ? "not known without a compiler" : why.key.digest);
     text += "  " +
             (why.tier ? terminal.painted(Colour::green, "HIT") + "        " + std::string(name(*why.tier)) +
                             ", " + why.place
-                      : terminal.painted(Colour::red, "MISS") + "       it would be compiled") +
+                      : terminal.painted(Colour::red, "MISS") + "       " +
+                            (why.no_compiler.empty() ? "it would be compiled" : "it can't be compiled here")) +
             "\n";
+    if (why.tier) text += line("made by", why.compiler);
+    if (!why.no_compiler.empty()) text += line("compiler", "none here: " + why.no_compiler);
     for (const std::string& reason : why.rejected) text += line("rejected", reason);
-    if (why.tier) return text;
-    if (why.nearest_key.empty()) return text + line("nearest", "none: no entry of this kernel is there");
-    text += line("nearest", why.nearest_key) + line("", why.nearest_variant);
-    text += "\nThe nearest entry differs in:\n";
+    if (why.nearest_key.empty())
+        return why.tier || !why.no_compiler.empty()
+                   ? text
+                   : text + line("nearest", "none: no entry of this kernel is there");
+    text += line(why.tier ? "its key" : "nearest", why.nearest_key) + line("", why.nearest_variant);
+    if (why.differences.empty()) return text;
+    text += why.tier ? "\nAnother compiler made it; it differs in:\n" : "\nThe nearest entry differs in:\n";
     std::vector<std::vector<std::string>> rows;
     for (const KeyDifference& difference : why.differences) {
         const auto shown = [](const std::string& value) { return value.empty() ? "(not there)" : value; };

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -38,6 +39,8 @@ struct CompileRequest {
     std::string arch;
     std::vector<std::string> options;
     Source source;
+    /// Of the worker process: what of the compiler's variables reaches it. No part of the message.
+    std::vector<std::pair<std::string, std::string>> environment = {};
 };
 
 enum class CompileStatus : char {

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "compile/compiler_environment.h"
+#include "compile/identity_memory.h"
 #include "compile/worker_pool.h"
 
 namespace kiln {
@@ -23,42 +25,67 @@ enum class Isolation {
     worker  ///< in a process of its own
 };
 
+/// What of a key is the compiler's own: another compiler has others for the same variant.
+struct CompilerIngredients {
+    std::string identity;               ///< product and the content of all that it consists of, never a path
+    std::vector<Variable> environment;  ///< variables that reach it and may change its output, sorted
+    std::vector<std::string> options;   ///< that it alone has, behind those of options()
+
+    bool operator==(const CompilerIngredients&) const = default;
+};
+
 /// Thread-safe: any number of threads may compile at once.
 class Compiler {
   public:
     virtual ~Compiler() = default;
 
-    /// The compiler's true identity for the key: product and build, never a path.
-    /// Throws BuildError when the compiler is not there (saying where it was looked for).
-    virtual std::string identity() = 0;
-    /// The options for this target and source, all of which reach the key.
+    /// As they are now. Throws BuildError when the compiler is not there (saying where it was looked for).
+    virtual CompilerIngredients ingredients() = 0;
+    std::string identity() { return ingredients().identity; }
+    /// The options for this target and source, whichever compiler it is. All of them reach the key.
     virtual std::vector<std::string> options(const Target& target, const Source& source) = 0;
-    /// Throws BuildError; a returned binary is complete.
-    virtual Binary compile(const Source& source, const Target& target,
-                           Isolation isolation = Isolation::here) = 0;
+    /// Throws BuildError, also where the compiler, or what of the environment reaches it, is no longer what `as`
+    /// says; a returned binary is complete, and is that of these ingredients.
+    Binary compile(const Source& source, const Target& target, const CompilerIngredients& as,
+                   Isolation isolation = Isolation::here);
+    Binary compile(const Source& source, const Target& target, Isolation isolation = Isolation::here) {
+        return compile(source, target, ingredients(), isolation);
+    }
     /// For people: product, version, build, where it was found.
     virtual std::string description() = 0;
     /// The architectures it can compile for; empty when it can't tell.
     virtual std::vector<std::string> supported_archs() { return {}; }
+
+  private:
+    virtual Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
+                              Isolation isolation) = 0;
 };
 
+/// Where compilers remember their identities. Never nullptr.
+using SharedMemory = std::shared_ptr<IdentityMemory>;
+inline SharedMemory process_memory() { return std::make_shared<IdentityMemory>(); }
+
 /// NVRTC through dlopen. KILN_NVRTC names the library; else the toolkit, the wheels and the loader's
-/// own places are searched.
+/// own places are searched. Where the environment holds something that would reach it, it runs in a worker, with
+/// the environment that its ingredients say.
 class NvrtcCompiler : public Compiler {
   public:
     virtual std::string ptx(const Source& source, const Target& target) = 0;
 };
 /// Without workers everything compiles in this process.
-std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler(std::shared_ptr<WorkerPool> workers = nullptr);
+std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler(std::shared_ptr<WorkerPool> workers = nullptr,
+                                                   SharedMemory memory = process_memory());
 
 /// hipRTC, always in a worker, since it aborts on what it does not know.
-std::unique_ptr<Compiler> make_hiprtc_compiler(std::shared_ptr<WorkerPool> workers);
+std::unique_ptr<Compiler> make_hiprtc_compiler(std::shared_ptr<WorkerPool> workers,
+                                               SharedMemory memory = process_memory());
 
 enum class HostBuild {
     fast,
     recorded  ///< tells of its accesses to memory (kiln/observe.h), and is several times slower
 };
 /// The system's C++ compiler (KILN_HOST_CXX, else c++, g++, clang++), a process anyway, within these limits.
-std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits, HostBuild build = HostBuild::fast);
+std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits, HostBuild build = HostBuild::fast,
+                                             SharedMemory memory = process_memory());
 
 }  // namespace kiln

@@ -5,7 +5,6 @@
 #include <kiln/error.h>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "base/config.h"
@@ -15,13 +14,14 @@
 #include "compile/compile_protocol.h"
 #include "compile/compiler.h"
 #include "compile/library_search.h"
+#include "compile/loaded_objects.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
 namespace {
 
 // How Kiln calls hipRTC, a part of the identity: it changes when the bytes may.
-constexpr std::string_view kInvocation = "kiln-compile-1";
+constexpr std::string_view kInvocation = "kiln-compile-2";
 constexpr const char* kWorkingArchs = "gfx906, gfx908, gfx90a and gfx1030 are known to work.";
 
 LibrarySearch hiprtc_search() {
@@ -44,17 +44,20 @@ LibrarySearch hiprtc_search() {
     return search;
 }
 
-// The libraries beside it that take part in compiling. The device libraries (ockl, ocml and so on) are inside
-// libamd_comgr; those in amdgcn/bitcode are for other compilers and are not read.
-std::string companions_identity(const fs::path& directory) {
-    std::string identity;
+// The libraries that it opens by itself and that take part in compiling: those beside it, and those that the loader
+// takes for their names. The device libraries (ockl, ocml and so on) are inside libamd_comgr; those in amdgcn/bitcode
+// are for other compilers and are not read.
+void add_with_companions(const fs::path& library, CompilerObjects& objects) {
+    std::vector<std::string> names;
+    std::error_code error;
     for (const char* stem : {"libhiprtc-builtins.so", "libamd_comgr.so"}) {
-        for (const char* version : {".7", ".6", ".5", ".3", ".2"}) {
-            if (auto id = elf_identity(directory / (std::string(stem) + version)))
-                identity += std::string(" ") + stem + version + " " + *id;
-        }
+        for (const char* version : {".8", ".7", ".6", ".5", ".4", ".3", ".2"})
+            names.push_back(stem + std::string(version));
     }
-    return identity;
+    objects.add(library, names);
+    for (const auto& name : names)
+        if (fs::is_regular_file(library.parent_path() / name, error))
+            objects.add(library.parent_path() / name);
 }
 
 // "gfx90a", "gfx90a:sramecc+:xnack-".
@@ -75,13 +78,13 @@ bool is_gfx_arch(std::string_view text) {
 
 class Hiprtc final : public Compiler {
   public:
-    explicit Hiprtc(std::shared_ptr<WorkerPool> workers) : workers_(std::move(workers)) {}
+    Hiprtc(std::shared_ptr<WorkerPool> workers, SharedMemory memory)
+        : workers_(std::move(workers)), memory_(std::move(memory)) {}
 
-    std::string identity() override { return located().identity; }
+    CompilerIngredients ingredients() override { return {located().identity, {}, {}}; }
     std::vector<std::string> options(const Target& target, const Source&) override {
         return {"--offload-arch=" + target.arch, "-std=c++17", "-O3"};
     }
-    Binary compile(const Source& source, const Target& target, Isolation isolation) override;
     std::string description() override {
         const Located library = located();
         return library.product + ", " + library.file.string();
@@ -94,37 +97,41 @@ class Hiprtc final : public Compiler {
   private:
     struct Located {
         fs::path file;
-        std::string stamp;
         std::string build;  // its elf_identity()
         std::string identity;
         std::string product;  // "hipRTC (libamdhip64.so.5.2.21153, build 1a2b3c4d)"
     };
 
+    Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
+                      Isolation isolation) override;
     Located located();
     CompileResponse ask(const Located& library, CompileRequest request, const std::string& what);
 
     const std::shared_ptr<WorkerPool> workers_;
-    std::mutex mutex_;
-    std::optional<Located> located_;
+    const SharedMemory memory_;
 };
 
 Hiprtc::Located Hiprtc::located() {
-    const std::lock_guard lock(mutex_);
-    if (located_ && located_->stamp == files_stamp({located_->file})) return *located_;
     const LibrarySearch search = hiprtc_search();
     const auto file = search.find();
     if (!file) throw BuildError(search.not_found_message());
-    const std::string stamp = files_stamp({*file});
-    const auto id = elf_identity(*file);
-    if (!id)
-        throw BuildError("The hipRTC library " + file->string() + " can't be read or is no ELF library.");
+    const auto found = memory_->ask(
+        "hiprtc " + file->string() + " " + search_environment(), [&]() -> IdentityMemory::Answer {
+            const auto build = elf_identity(*file);
+            if (!build)
+                throw BuildError("The hipRTC library " + file->string() +
+                                 " can't be read or is no ELF library.");
+            CompilerObjects objects(CompilerKind::hiprtc);
+            add_with_companions(*file, objects);
+            auto watched = objects.watched();
+            watched.push_back(file->parent_path());  // companions may come, or go
+            return {{*build, "hiprtc " + objects.identity() + " " + std::string(kInvocation)},
+                    std::move(watched)};
+        });
     std::error_code error;
     const auto real_file = fs::canonical(*file, error);
-    located_ =
-        Located{*file, stamp, *id,
-                "hiprtc " + *id + companions_identity(file->parent_path()) + " " + std::string(kInvocation),
-                "hipRTC (" + real_file.filename().string() + ", build " + short_build(*id) + ")"};
-    return *located_;
+    return {*file, found[0], found[1],
+            "hipRTC (" + real_file.filename().string() + ", build " + short_build(found[0]) + ")"};
 }
 
 CompileResponse Hiprtc::ask(const Located& library, CompileRequest request, const std::string& what) {
@@ -141,7 +148,7 @@ CompileResponse Hiprtc::ask(const Located& library, CompileRequest request, cons
 }
 
 // hipRTC never compiles in this process.
-Binary Hiprtc::compile(const Source& source, const Target& target, Isolation) {
+Binary Hiprtc::compile_as(const CompilerIngredients&, const Source& source, const Target& target, Isolation) {
     if (!is_gfx_arch(target.arch))
         throw BuildError("\"" + target.arch +
                          "\" is not the name of an AMD architecture, which looks like gfx90a, gfx1030 or "
@@ -180,8 +187,8 @@ Binary Hiprtc::compile(const Source& source, const Target& target, Isolation) {
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_hiprtc_compiler(std::shared_ptr<WorkerPool> workers) {
-    return std::make_unique<Hiprtc>(std::move(workers));
+std::unique_ptr<Compiler> make_hiprtc_compiler(std::shared_ptr<WorkerPool> workers, SharedMemory memory) {
+    return std::make_unique<Hiprtc>(std::move(workers), std::move(memory));
 }
 
 }  // namespace kiln

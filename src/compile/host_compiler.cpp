@@ -8,20 +8,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <mutex>
 #include <sstream>
 #include <utility>
 
 #include "base/config.h"
-#include "base/digest.h"
-#include "base/dynamic_library.h"
 #include "base/file.h"
 #include "base/host_arch.h"
 #include "base/process.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
 #include "compile/compiler.h"
-#include "compile/library_search.h"
+#include "compile/loaded_objects.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
@@ -66,12 +63,6 @@ constexpr auto kRecordedGccLibraries =
 constexpr const char* kMarginInput = "kiln-margin.s";
 constexpr const char* kMargin =
     "\t.section .tbss,\"awT\",%nobits\n\t.zero 16384\n\t.section .note.GNU-stack,\"\",%progbits\n";
-
-// These change what is compiled, past the key.
-constexpr auto kMeddlingVariables = std::to_array<const char*>(
-    {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX",
-     "CCC_OVERRIDE_OPTIONS", "GNUTARGET", "LDEMULATION", "SOURCE_DATE_EPOCH", "DEPENDENCIES_OUTPUT",
-     "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "LD_RUN_PATH"});
 
 #ifdef __x86_64__
 constexpr bool kX86 = true;
@@ -125,13 +116,29 @@ void write_virtual(const fs::path& directory, const std::string& name, std::stri
     write_text(directory / relative, text);
 }
 
-// The program of a line that -### prints for a command: a space, then the words, in quotes with Clang.
-std::optional<fs::path> program_of_command(std::string_view line) {
-    if (!line.starts_with(' ')) return std::nullopt;
-    line.remove_prefix(1);
-    const bool quoted = line.starts_with('"');
-    if (quoted) line.remove_prefix(1);
-    return find_program(std::string(line.substr(0, line.find(quoted ? '"' : ' '))));
+// The words of a line that -### prints for a command: a space, then the words, some in quotes. None for other lines.
+std::vector<std::string> words_of_command(std::string_view line) {
+    std::vector<std::string> words;
+    if (!line.starts_with(' ')) return words;
+    while (!line.empty()) {
+        line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+        if (line.empty()) break;
+        const bool quoted = line.starts_with('"');
+        if (quoted) line.remove_prefix(1);
+        const auto end = std::min(line.find(quoted ? '"' : ' '), line.size());
+        words.emplace_back(line.substr(0, end));
+        line.remove_prefix(std::min(end + 1, line.size()));
+    }
+    return words;
+}
+
+// "/a:/b" -> /a, /b
+void append_directories(std::string_view list, std::vector<fs::path>& directories) {
+    while (!list.empty()) {
+        const auto end = std::min(list.find(':'), list.size());
+        if (end > 0) directories.emplace_back(list.substr(0, end));
+        list.remove_prefix(std::min(end + 1, list.size()));
+    }
 }
 
 std::string without(std::string text, const std::string& part) {
@@ -141,11 +148,16 @@ std::string without(std::string text, const std::string& part) {
 
 class HostCompiler final : public Compiler {
   public:
-    HostCompiler(const WorkerLimits& limits, HostBuild build) : limits_(limits), build_(build) {}
+    HostCompiler(const WorkerLimits& limits, HostBuild build, SharedMemory memory)
+        : limits_(limits), build_(build), memory_(std::move(memory)) {}
 
-    std::string identity() override { return located().identity; }
+    CompilerIngredients ingredients() override;
     std::vector<std::string> options(const Target& target, const Source&) override {
-        if (build_ == HostBuild::recorded) return recorded_options(target);
+        if (build_ == HostBuild::recorded) {
+            std::vector<std::string> options(kRecordedOptions.begin(), kRecordedOptions.end());
+            if (kX86) options.push_back("-march=" + target.arch);
+            return options;
+        }
         std::vector<std::string> options(kOptions.begin(), kOptions.end());
         if (kX86) {
             options.push_back("-march=" + target.arch);
@@ -153,11 +165,8 @@ class HostCompiler final : public Compiler {
             // (the FP16 tile with 8 x 8 results per thread: 15 against 8 GFLOP/s).
             options.push_back("-mprefer-vector-width=128");
         }
-        if (!located().is_clang)
-            options.insert(options.end(), kLateStoreMotion.begin(), kLateStoreMotion.end());
         return options;
     }
-    Binary compile(const Source& source, const Target& target, Isolation isolation) override;
     std::string description() override {
         const Located compiler = located();
         return compiler.version + ", " + compiler.file.string();
@@ -170,37 +179,44 @@ class HostCompiler final : public Compiler {
   private:
     struct Located {
         fs::path file;
-        std::vector<fs::path> parts;  // the program and those behind it
-        std::string stamp;            // of the parts
         bool is_clang = false;
         std::string version;  // "gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)"
         std::string identity;
     };
 
+    Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
+                      Isolation isolation) override;
     Located located();
-    std::vector<std::string> recorded_options(const Target& target);
-    ProcessRequest request(std::vector<std::string> arguments) const;
-    ProcessResult run(std::vector<std::string> arguments, const fs::path& directory) const;
+    /// Version, target, and the content of every program and library behind the driver.
+    IdentityMemory::Answer examine(const fs::path& file) const;
+    ProcessRequest request(std::vector<std::string> arguments,
+                           const std::vector<Variable>& environment) const;
+    ProcessResult run(std::vector<std::string> arguments, const fs::path& directory,
+                      const std::vector<Variable>& environment) const;
 
     const WorkerLimits limits_;
     const HostBuild build_;
-    std::mutex mutex_;
-    std::optional<Located> located_;
+    const SharedMemory memory_;
 };
 
-ProcessRequest HostCompiler::request(std::vector<std::string> arguments) const {
+ProcessRequest HostCompiler::request(std::vector<std::string> arguments,
+                                     const std::vector<Variable>& environment) const {
     ProcessRequest process;
     process.arguments = std::move(arguments);
     process.timeout = limits_.timeout;
     process.stop = limits_.stop;
-    process.environment = {{"LC_ALL", "C"}};
-    process.unset_environment.assign(kMeddlingVariables.begin(), kMeddlingVariables.end());
+    process.environment = environment;
+    process.environment.emplace_back("LC_ALL", "C");
+    process.drops = [](std::string_view name) {
+        return treatment_of(CompilerKind::host, name) != VariableTreatment::harmless;
+    };
     return process;
 }
 
 // In a directory for this run alone.
-ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::path& directory) const {
-    ProcessRequest process = request(std::move(arguments));
+ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::path& directory,
+                                const std::vector<Variable>& environment) const {
+    ProcessRequest process = request(std::move(arguments), environment);
     process.directory = directory;
     process.memory_bytes = limits_.memory_bytes;
     process.environment.emplace_back("TMPDIR", directory.string());
@@ -221,24 +237,46 @@ ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::pa
 }
 
 HostCompiler::Located HostCompiler::located() {
-    const std::lock_guard lock(mutex_);
-    if (located_ && located_->stamp == files_stamp(located_->parts)) return *located_;
     const fs::path file = find_compiler();
+    const auto environment = compiler_environment(CompilerKind::host).ingredients;
+    std::string question = "host " + file.string() + " " + search_environment();
+    for (const auto& [name, value] : environment) question += name + "=" + value + "\n";
+    const auto found = memory_->ask(question, [&] { return examine(file); });
+    return {file, found[0] == "clang", found[1], found[2]};
+}
+
+IdentityMemory::Answer HostCompiler::examine(const fs::path& file) const {
+    const auto environment = compiler_environment(CompilerKind::host).ingredients;
     // Tells what it would run for this, and runs nothing.
-    const ProcessResult result =
-        run_process(request({file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}));
+    const ProcessResult result = run_process(request(
+        {file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, environment));
     if (!result.succeeded() && !result.status_lost)
-        throw BuildError("The C++ compiler " + file.string() + " does not tell its version: " +
-                             file.filename().string() + " -### " + result.how_it_ended(limits_.timeout) + ".",
+        throw BuildError("The C++ compiler " + file.string() +
+                             " does not tell its version: " + file.filename().string() + " -### " +
+                             result.how_it_ended(limits_.timeout) + "." + environment_note(environment),
                          result.error);
+    CompilerObjects objects(CompilerKind::host);
+    objects.add(file);
     // Of all that it prints only the version with the distribution's build, and the target, hold no path.
     std::string version, target, line;
-    std::vector<fs::path> parts = {file};
+    std::vector<fs::path> watched;  // directories where GCC looks for its programs and its specs
+    std::vector<std::string> programs;
     for (std::istringstream lines(result.error); std::getline(lines, line);) {
         const auto colon = line.find(':'), word = line.find("version ");
         if (line.starts_with("Target: ")) target = line.substr(8);
         if (version.empty() && word != std::string::npos && word < colon) version = line;
-        if (const auto program = program_of_command(line)) parts.push_back(*program);
+        if (line.starts_with("COMPILER_PATH="))
+            append_directories(std::string_view(line).substr(14), watched);
+        for (const std::string_view start : {"Reading specs from ", "Configuration file: "})
+            if (line.starts_with(start)) objects.add_alone(line.substr(start.size()));
+        const auto words = words_of_command(line);
+        for (std::size_t i = 0; i < words.size(); ++i) {
+            std::error_code error;
+            if (i == 0)
+                programs.push_back(words[i]);
+            else if (words[i].starts_with('/') && fs::is_regular_file(words[i], error))
+                objects.add(words[i]);  // what the linker loads, or links
+        }
     }
     while (version.ends_with(' ')) version.pop_back();
     if (version.empty() || target.empty())
@@ -246,33 +284,40 @@ HostCompiler::Located HostCompiler::located() {
             file.string() +
                 " -### tells no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
             result.error);
-    if (const auto linker = find_program("ld")) parts.push_back(*linker);  // GCC's collect2 runs it
-    const std::string stamp = files_stamp(parts);
-    std::string identity = version + " for " + target;
-    for (const auto& part : parts) {
-        // A wrapper script may add options, so its text counts.
-        const auto build = elf_identity(part);
-        identity += " " + (build ? *build : "script " + digest_hex(read_text_if_exists(part).value_or("")));
+    // Programs that run each other: GCC's collect2 runs ld. What of libgcc is needed becomes part of the result.
+    for (const char* question : {"-print-prog-name=as", "-print-prog-name=ld", "-print-libgcc-file-name"}) {
+        const ProcessResult answer = run_process(request({file.string(), question}, environment));
+        programs.emplace_back(trimmed(answer.output));
     }
+    for (const auto& name : programs) {
+        std::error_code error;
+        if (const auto program = find_program(name))
+            objects.add(*program);
+        else if (name.starts_with('/') && fs::is_regular_file(name, error))
+            objects.add_alone(name);
+    }
+    for (const auto& directory : config::executable_path()) watched.push_back(directory);
+    watched.push_back(file.parent_path());
+    for (auto& one : objects.watched()) watched.push_back(std::move(one));
     const bool is_clang = version.find("clang") != std::string::npos;
-    located_ = Located{file, std::move(parts), stamp, is_clang, std::move(version), std::move(identity)};
-    return *located_;
+    return {{is_clang ? "clang" : "gcc", version, version + " for " + target + " " + objects.identity()},
+            std::move(watched)};
 }
 
-std::vector<std::string> HostCompiler::recorded_options(const Target& target) {
-    std::vector<std::string> options(kRecordedOptions.begin(), kRecordedOptions.end());
-    const auto add = [&options](const auto& more) {
-        options.insert(options.end(), more.begin(), more.end());
+CompilerIngredients HostCompiler::ingredients() {
+    const Located compiler = located();
+    CompilerIngredients own{compiler.identity, compiler_environment(CompilerKind::host).ingredients, {}};
+    const auto add = [&own](const auto& options) {
+        own.options.insert(own.options.end(), options.begin(), options.end());
     };
-    if (located().is_clang)
-        add(kRecordedClangOptions);
-    else
-        add(kRecordedGccOptions);
-    if (kX86) options.push_back("-march=" + target.arch);
-    return options;
+    if (build_ == HostBuild::fast && !compiler.is_clang) add(kLateStoreMotion);
+    if (build_ == HostBuild::recorded && compiler.is_clang) add(kRecordedClangOptions);
+    if (build_ == HostBuild::recorded && !compiler.is_clang) add(kRecordedGccOptions);
+    return own;
 }
 
-Binary HostCompiler::compile(const Source& source, const Target& target, Isolation) {
+Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
+                                Isolation) {
     const auto archs = supported_archs();
     if (std::find(archs.begin(), archs.end(), target.arch) == archs.end())
         throw BuildError("\"" + target.arch + "\" is no architecture of this host; " + enumerate(archs) +
@@ -292,6 +337,7 @@ Binary HostCompiler::compile(const Source& source, const Target& target, Isolati
     std::vector<std::string> arguments = {compiler.file.string()};
     const auto options = this->options(target, source);
     arguments.insert(arguments.end(), options.begin(), options.end());
+    arguments.insert(arguments.end(), as.options.begin(), as.options.end());
     if (build_ == HostBuild::recorded) {
         // The directory's name is in no byte of the result.
         arguments.push_back("-ffile-prefix-map=" + directory.path().string() + "=.");
@@ -302,13 +348,14 @@ Binary HostCompiler::compile(const Source& source, const Target& target, Isolati
     } else {
         arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kInput});
     }
-    const ProcessResult result = run(std::move(arguments), directory.path());
+    const ProcessResult result = run(std::move(arguments), directory.path(), as.environment);
     const std::string log = without(result.error + result.output, directory.path().string() + "/");
     const std::string product = compiler.file.filename().string();
     if (!result.succeeded())
         throw BuildError(product + " (" + compiler.version + ") could not compile " + source.file_name +
                              " for " + target.arch + ": it " + result.how_it_ended(limits_.timeout) + "." +
-                             (may_lack_memory(log) ? memory_note(limits_) : ""),
+                             (may_lack_memory(log) ? memory_note(limits_) : "") +
+                             environment_note(as.environment),
                          log);
     auto bytes = read_bytes_if_exists(directory.path() / kOutput);
     if (!bytes || bytes->empty())
@@ -326,8 +373,9 @@ Binary HostCompiler::compile(const Source& source, const Target& target, Isolati
 
 }  // namespace
 
-std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits, HostBuild build) {
-    return std::make_unique<HostCompiler>(limits, build);
+std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits, HostBuild build,
+                                             SharedMemory memory) {
+    return std::make_unique<HostCompiler>(limits, build, std::move(memory));
 }
 
 }  // namespace kiln

@@ -4,7 +4,6 @@
 #include "compile/library_search.h"
 
 #include <kiln/error.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -78,20 +77,6 @@ std::string short_build(std::string_view elf_identity) {
     if (!elf_identity.starts_with(kLabel)) return "unknown";
     elf_identity.remove_prefix(kLabel.size());
     return std::string(elf_identity.substr(0, std::min<std::size_t>(8, elf_identity.find(' '))));
-}
-
-std::string files_stamp(const std::vector<fs::path>& files) {
-    std::string stamp;
-    for (const auto& file : files) {
-        struct stat status {};
-        if (::stat(file.c_str(), &status) != 0) status = {};
-        for (const long long number :
-             {static_cast<long long>(status.st_dev), static_cast<long long>(status.st_ino),
-              static_cast<long long>(status.st_size), static_cast<long long>(status.st_ctim.tv_sec),
-              static_cast<long long>(status.st_ctim.tv_nsec)})
-            stamp += std::to_string(number) + " ";
-    }
-    return stamp;
 }
 
 }  // namespace kiln

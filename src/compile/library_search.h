@@ -33,8 +33,4 @@ std::vector<std::filesystem::path> versioned_directories(const std::filesystem::
 /// The part of elf_identity() that people know a build by: the first 8 digits of the build ID.
 std::string short_build(std::string_view elf_identity);
 
-/// Changes when one of these files is replaced or written to (device, inode, size and time of change of what
-/// the paths lead to): a cheap sign that identities read from them are no longer true.
-std::string files_stamp(const std::vector<std::filesystem::path>& files);
-
 }  // namespace kiln

@@ -15,6 +15,7 @@
 #include "base/words.h"
 #include "compile/compiler.h"
 #include "compile/library_search.h"
+#include "compile/loaded_objects.h"
 #include "compile/nvrtc_api.h"
 #include "compile/nvrtc_program.h"
 
@@ -45,22 +46,35 @@ LibrarySearch nvrtc_search() {
     return search;
 }
 
-// The builtins beside the library: those of its major version, or of any when the file's name has none.
-std::string builtins_identity(const fs::path& library) {
+// The names of builtins that the library may open: those of its major version, or of any when the file's name has
+// none.
+std::vector<std::string> builtins_names(const fs::path& library) {
     constexpr int kNewestMajor = 13, kOldestMajor = 11, kMinors = 10;
     std::error_code error;
     const std::string name = fs::canonical(library, error).filename().string();
     constexpr std::string_view kStem = "libnvrtc.so.";
     const int major = name.starts_with(kStem) ? std::atoi(name.c_str() + kStem.size()) : 0;
-    std::string identity;
+    std::vector<std::string> names;
     for (int m = major > 0 ? major : kNewestMajor; m >= (major > 0 ? major : kOldestMajor); --m) {
-        for (int minor = 0; minor < kMinors; ++minor) {
-            const std::string version = std::to_string(m) + "." + std::to_string(minor);
-            if (auto id = elf_identity(library.parent_path() / ("libnvrtc-builtins.so." + version)))
-                identity += " builtins " + version + " " + *id;
-        }
+        for (int minor = 0; minor < kMinors; ++minor)
+            names.push_back("libnvrtc-builtins.so." + std::to_string(m) + "." + std::to_string(minor));
     }
-    return identity.empty() ? " builtins none" : identity;
+    return names;
+}
+
+// The builtins hold headers and code for the GPU; what they need of the C++ library makes no difference. Those beside
+// the library are opened before any others of that name could be (NvrtcApi::open).
+void add_builtins(const fs::path& library, CompilerObjects& objects) {
+    const auto names = builtins_names(library);
+    bool any = false;
+    std::error_code error;
+    for (const auto& name : names) {
+        const auto file = library.parent_path() / name;
+        if (!fs::is_regular_file(file, error)) continue;
+        objects.add_alone(file);
+        any = true;
+    }
+    if (!any) objects.add_opened_alone(library, names);
 }
 
 // "sm_90a" is the number 90 with the suffix "a".
@@ -85,19 +99,20 @@ std::optional<SmArch> parse_sm_arch(std::string_view text) {
 
 class Nvrtc final : public NvrtcCompiler {
   public:
-    explicit Nvrtc(std::shared_ptr<WorkerPool> workers) : workers_(std::move(workers)) {}
+    Nvrtc(std::shared_ptr<WorkerPool> workers, SharedMemory memory)
+        : workers_(std::move(workers)), memory_(std::move(memory)) {}
 
-    std::string identity() override { return located().identity; }
+    CompilerIngredients ingredients() override {
+        return {located().identity, compiler_environment(CompilerKind::nvrtc).ingredients, {}};
+    }
     std::vector<std::string> options(const Target& target, const Source& source) override;
-    Binary compile(const Source& source, const Target& target, Isolation isolation) override;
     std::string ptx(const Source& source, const Target& target) override;
     std::string description() override;
-    std::vector<std::string> supported_archs() override { return facts(Isolation::here).archs; }
+    std::vector<std::string> supported_archs() override { return facts(usual_place()).archs; }
 
   private:
     struct Located {
         fs::path file;
-        std::string stamp;
         std::string build;  // its elf_identity()
         std::string identity;
     };
@@ -113,15 +128,26 @@ class Nvrtc final : public NvrtcCompiler {
         bool to_ptx = false;
     };
 
+    /// Where a compile runs, and with what of the environment.
+    struct Place {
+        bool in_worker = false;
+        std::vector<Variable> environment;
+    };
+
+    Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
+                      Isolation isolation) override;
     Located located();
+    Place place(const std::vector<Variable>& environment, Isolation isolation) const;
+    Place usual_place() const;
     const NvrtcApi& api();
-    Facts facts(Isolation isolation);
+    Facts facts(const Place& place);
     Plan plan(const Target& target, const Facts& facts);
-    CompileResponse ask(Isolation isolation, CompileRequest request, const std::string& what);
+    CompileResponse ask(const Place& place, CompileRequest request, const std::string& what);
     /// Compiles. Throws BuildError.
-    CompileResponse run(const Source& source, const Plan& plan, const Facts& facts, Isolation isolation);
+    CompileResponse run(const Source& source, const Plan& plan, const Facts& facts, const Place& place);
 
     const std::shared_ptr<WorkerPool> workers_;
+    const SharedMemory memory_;
     std::mutex mutex_;
     std::optional<Located> located_;
     std::optional<NvrtcApi> api_;
@@ -132,7 +158,7 @@ class Nvrtc final : public NvrtcCompiler {
 Nvrtc::Located Nvrtc::located() {
     const std::lock_guard lock(mutex_);
     // What is open in this process stays what it is, whatever becomes of the file.
-    if (located_ && (api_ || located_->stamp == files_stamp({located_->file}))) return *located_;
+    if (located_ && api_) return *located_;
     const LibrarySearch search = nvrtc_search();
     auto file = search.find();
     if (!file) {
@@ -141,12 +167,33 @@ Nvrtc::Located Nvrtc::located() {
         opened_by_name_.keep_forever();
         file = opened_by_name_.path();
     }
-    const std::string stamp = files_stamp({*file});
-    const auto id = elf_identity(*file);
-    if (!id) throw BuildError("The NVRTC library " + file->string() + " can't be read or is no ELF library.");
-    facts_.reset();
-    located_ = Located{*file, stamp, *id, "nvrtc " + *id + builtins_identity(*file)};
+    const auto found =
+        memory_->ask("nvrtc " + file->string() + " " + search_environment(), [&]() -> IdentityMemory::Answer {
+            const auto build = elf_identity(*file);
+            if (!build)
+                throw BuildError("The NVRTC library " + file->string() +
+                                 " can't be read or is no ELF library.");
+            CompilerObjects objects(CompilerKind::nvrtc);
+            objects.add(*file);
+            add_builtins(*file, objects);
+            auto watched = objects.watched();
+            watched.push_back(file->parent_path());  // builtins may come, or go
+            return {{*build, "nvrtc " + objects.identity()}, std::move(watched)};
+        });
+    if (located_ && located_->identity != found[1]) facts_.reset();
+    located_ = Located{*file, found[0], found[1]};
     return *located_;
+}
+
+// A worker's environment can be chosen; that of this process can't be changed without a race.
+Nvrtc::Place Nvrtc::place(const std::vector<Variable>& environment, Isolation isolation) const {
+    if (workers_ == nullptr) return {false, environment};
+    const bool is_clean = environment.empty() && compiler_environment(CompilerKind::nvrtc).empty();
+    return {isolation == Isolation::worker || (!is_clean && has_worker_program()), environment};
+}
+
+Nvrtc::Place Nvrtc::usual_place() const {
+    return place(compiler_environment(CompilerKind::nvrtc).ingredients, Isolation::here);
 }
 
 const NvrtcApi& Nvrtc::api() {
@@ -161,13 +208,20 @@ const NvrtcApi& Nvrtc::api() {
     return *api_;
 }
 
-CompileResponse Nvrtc::ask(Isolation isolation, CompileRequest request, const std::string& what) {
-    if (isolation == Isolation::here || workers_ == nullptr) return answer(api(), request);
+CompileResponse Nvrtc::ask(const Place& place, CompileRequest request, const std::string& what) {
+    if (!place.in_worker) return answer(api(), request);
     const Located library = located();
     request.product = RuntimeProduct::nvrtc;
     request.library = library.file.string();
     request.build = library.build;
-    auto response = workers_->run(request, what);
+    request.environment = place.environment;
+    CompileResponse response;
+    try {
+        response = workers_->run(request, what);
+    } catch (const BuildError& error) {
+        if (place.environment.empty()) throw;
+        throw with_note(error, place.environment);
+    }
     if (response.status == CompileStatus::unusable_library)
         throw BuildError("The NVRTC library " + library.file.string() +
                              " can't be used in a worker process." + memory_note(workers_->limits()),
@@ -175,20 +229,20 @@ CompileResponse Nvrtc::ask(Isolation isolation, CompileRequest request, const st
     return response;
 }
 
-Nvrtc::Facts Nvrtc::facts(Isolation isolation) {
+Nvrtc::Facts Nvrtc::facts(const Place& place) {
     (void)located();
     {
         const std::lock_guard lock(mutex_);
         if (facts_) return *facts_;
     }
-    auto response = ask(isolation, {}, "NVRTC");
+    auto response = ask(place, {}, "NVRTC");
     const std::lock_guard lock(mutex_);
     facts_ = Facts{"NVRTC " + response.version, std::move(response.supported_archs)};
     return *facts_;
 }
 
 std::string Nvrtc::description() {
-    return facts(Isolation::here).product + " (build " + short_build(located().build) + "), " +
+    return facts(usual_place()).product + " (build " + short_build(located().build) + "), " +
            located().file.string();
 }
 
@@ -233,7 +287,7 @@ Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
             true};
 }
 
-CompileResponse Nvrtc::run(const Source& source, const Plan& plan, const Facts& facts, Isolation isolation) {
+CompileResponse Nvrtc::run(const Source& source, const Plan& plan, const Facts& facts, const Place& place) {
     CompileRequest request;
     request.wanted = plan.to_ptx ? Wanted::ptx : Wanted::binary;
     request.arch = plan.arch;
@@ -242,7 +296,7 @@ CompileResponse Nvrtc::run(const Source& source, const Plan& plan, const Facts& 
         std::erase_if(request.options,
                       [](const std::string& one) { return one.starts_with("--ptxas-options"); });
     request.source = source;
-    auto response = ask(isolation, std::move(request),
+    auto response = ask(place, std::move(request),
                         facts.product + " compiling " + source.file_name + " for " + plan.arch);
     response.log.insert(0, plan.note);
     if (response.status == CompileStatus::ok) return response;
@@ -254,17 +308,18 @@ CompileResponse Nvrtc::run(const Source& source, const Plan& plan, const Facts& 
         response.log.find("libnvrtc-builtins") != std::string::npos)
         message += " NVRTC needs libnvrtc-builtins.so." + response.version + ", which belongs beside " +
                    located().file.string() + ": install the whole NVRTC package.";
-    else if (isolation == Isolation::worker && workers_ != nullptr &&
-             (response.code != kNvrtcCompilation || may_lack_memory(response.log)))
+    else if (place.in_worker && (response.code != kNvrtcCompilation || may_lack_memory(response.log)))
         message += memory_note(workers_->limits());
-    throw BuildError(message, response.log);
+    throw BuildError(message + environment_note(place.environment), response.log);
 }
 
-Binary Nvrtc::compile(const Source& source, const Target& target, Isolation isolation) {
-    const Facts facts = this->facts(isolation);
+Binary Nvrtc::compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
+                         Isolation isolation) {
+    const Place place = this->place(as.environment, isolation);
+    const Facts facts = this->facts(place);
     const Plan plan = this->plan(target, facts);
     const Stopwatch watch;
-    auto response = run(source, plan, facts, isolation);
+    auto response = run(source, plan, facts, place);
     // A cubin has a section per kernel.
     const std::string mark = plan.to_ptx ? ".entry " + source.entry + "(" : ".text." + source.entry + '\0';
     if (response.binary.find(mark) == std::string::npos)
@@ -282,16 +337,17 @@ Binary Nvrtc::compile(const Source& source, const Target& target, Isolation isol
 }
 
 std::string Nvrtc::ptx(const Source& source, const Target& target) {
-    const Facts facts = this->facts(Isolation::here);
+    const Place place = usual_place();
+    const Facts facts = this->facts(place);
     Plan plan = this->plan(target, facts);
     if (!plan.to_ptx) plan = {"compute_" + target.arch.substr(3), "", true};
-    return run(source, plan, facts, Isolation::here).binary;
+    return run(source, plan, facts, place).binary;
 }
 
 }  // namespace
 
-std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler(std::shared_ptr<WorkerPool> workers) {
-    return std::make_unique<Nvrtc>(std::move(workers));
+std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler(std::shared_ptr<WorkerPool> workers, SharedMemory memory) {
+    return std::make_unique<Nvrtc>(std::move(workers), std::move(memory));
 }
 
 }  // namespace kiln

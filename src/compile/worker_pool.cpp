@@ -6,7 +6,6 @@
 #include <kiln/error.h>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -21,17 +20,15 @@
 #include "base/fork.h"
 #include "base/process.h"
 #include "base/words.h"
+#include "compile/compiler_environment.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
 namespace {
 
-// These change what is compiled, past the key. (hipRTC takes the device libraries from within libamd_comgr,
-// unless one of these points to others.)
-constexpr auto kVariablesOfHipRtc = std::to_array<const char*>(
-    {"HIPRTC_COMPILE_OPTIONS_APPEND", "HIPRTC_LINK_OPTIONS_APPEND", "AMD_COMGR_SAVE_TEMPS",
-     "AMD_COMGR_REDIRECT_LOGS", "AMD_COMGR_EMIT_VERBOSE_LOGS", "ROCM_PATH", "HIP_PATH", "HIP_DEVICE_LIB_PATH",
-     "LLVM_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"});
+CompilerKind kind_of(RuntimeProduct product) {
+    return product == RuntimeProduct::nvrtc ? CompilerKind::nvrtc : CompilerKind::hiprtc;
+}
 
 constexpr std::chrono::seconds kGrace{2};  // for a worker to end once its input is closed
 
@@ -45,10 +42,11 @@ std::string last_words(std::string text) {
 
 // One process, with a directory for its temporary files that goes when it goes.
 struct WorkerPool::Worker {
-    Worker(std::string serves_, const std::string& program, std::uint64_t memory_bytes)
+    Worker(std::string serves_, const std::string& program, const CompileRequest& request,
+           std::uint64_t memory_bytes)
         : serves(std::move(serves_)),
           scratch(std::make_unique<TemporaryDirectory>()),
-          child(setup(program, scratch->path(), memory_bytes)) {}
+          child(setup(program, scratch->path(), request, memory_bytes)) {}
     ~Worker() {
         if (generation != fork_generation()) (void)scratch.release();  // it is the parent's
     }
@@ -56,12 +54,15 @@ struct WorkerPool::Worker {
     void end() { child.exchange({{}, true, kGrace, {}, {}}); }
 
     static ProcessSetup setup(const std::string& program, const fs::path& scratch,
-                              std::uint64_t memory_bytes) {
+                              const CompileRequest& request, std::uint64_t memory_bytes) {
         ProcessSetup setup;
         setup.arguments = {program, scratch.string()};
         setup.directory = scratch;
-        setup.environment = {{"TMPDIR", scratch.string()}};
-        setup.unset_environment.assign(kVariablesOfHipRtc.begin(), kVariablesOfHipRtc.end());
+        setup.environment = request.environment;
+        setup.environment.emplace_back("TMPDIR", scratch.string());
+        setup.drops = [kind = kind_of(request.product)](std::string_view name) {
+            return treatment_of(kind, name) != VariableTreatment::harmless;
+        };
         setup.memory_bytes = memory_bytes;
         return setup;
     }
@@ -193,14 +194,15 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
         throw BuildError(what + ": the source takes " + bytes_text(message.size()) +
                          " with its headers, which is more than " + bytes_text(kMaxMessageBytes) + ".");
     const std::string program = worker_program();
-    const std::string serves = program + '\n' + request.library + '\n' + request.build;
+    std::string serves = program + '\n' + request.library + '\n' + request.build;
+    for (const auto& [name, value] : request.environment) serves += '\n' + name + '=' + value;
 
     Turn turn(state(), limits_, what);
     auto worker = turn.take(serves);
     if (!worker) {
         turn.make_room(limits_.workers);
         try {
-            worker = std::make_unique<Worker>(serves, program, limits_.memory_bytes);
+            worker = std::make_unique<Worker>(serves, program, request, limits_.memory_bytes);
         } catch (const std::system_error& error) {
             throw BuildError(what + ": no worker process could be started: " + error.what() + ".");
         }
@@ -256,6 +258,15 @@ std::string worker_program() {
     throw BuildError(std::string("The program ") + kName +
                      ", in which Kiln runs the runtime compilers, is not in " + enumerate(places) +
                      ". Install Kiln as a whole, or set KILN_COMPILE_WORKER to the program.");
+}
+
+bool has_worker_program() {
+    try {
+        (void)worker_program();
+        return true;
+    } catch (const BuildError&) {
+        return false;
+    }
 }
 
 }  // namespace kiln

@@ -58,5 +58,7 @@ bool may_lack_memory(std::string_view log);
 
 /// The worker program. Throws BuildError that says where it was looked for.
 std::string worker_program();
+/// Whether it is there.
+bool has_worker_program();
 
 }  // namespace kiln

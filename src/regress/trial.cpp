@@ -39,8 +39,9 @@ std::string ingredients_digest(const BuildKey& key) {
     if (!ingredients) throw UsageError("the key of this build can't be read: " + key.digest);
     std::string text;
     for (const Ingredient& one : *ingredients) {
-        if (one.tag == "compiler") continue;
-        text += std::string(one.tag) + " " + std::to_string(one.value.size()) + "\n";
+        if (one.tag == "compiler" || one.tag == "environment") continue;
+        // Which option is whose makes no difference.
+        text += std::string(one.tag == "compiler-option" ? "option" : one.tag) + " " + std::to_string(one.value.size()) + "\n";
         text.append(one.value);
         text += '\n';
     }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/config.h"
 #include "base/host_arch.h"
@@ -17,14 +18,25 @@
 namespace kiln {
 namespace {
 
-std::unique_ptr<Compiler> make_compiler(Backend backend, const WorkerLimits& limits, HostBuild build) {
+class DiskIdentities final : public IdentityStore {
+  public:
+    explicit DiskIdentities(std::shared_ptr<DiskCache> disk) : disk_(std::move(disk)) {}
+    std::string read() override { return disk_->read_identities(); }
+    void write(const std::string& text) override { disk_->write_identities(text); }
+
+  private:
+    const std::shared_ptr<DiskCache> disk_;
+};
+
+std::unique_ptr<Compiler> make_compiler(Backend backend, const WorkerLimits& limits, HostBuild build,
+                                        const SharedMemory& memory) {
     switch (backend) {
         case Backend::cuda:
-            return make_nvrtc_compiler(std::make_shared<WorkerPool>(limits));
+            return make_nvrtc_compiler(std::make_shared<WorkerPool>(limits), memory);
         case Backend::hip:
-            return make_hiprtc_compiler(std::make_shared<WorkerPool>(limits));
+            return make_hiprtc_compiler(std::make_shared<WorkerPool>(limits), memory);
         case Backend::host:
-            return make_host_compiler(limits, build);
+            return make_host_compiler(limits, build, memory);
     }
     return nullptr;
 }
@@ -86,7 +98,12 @@ WorkerLimits worker_limits(const ServiceOptions& options) {
     return limits;
 }
 
-Selection select_backend(const ServiceOptions& options) {
+SharedMemory identity_memory(std::shared_ptr<DiskCache> disk) {
+    if (!disk) return process_memory();
+    return std::make_shared<IdentityMemory>(std::make_shared<DiskIdentities>(std::move(disk)));
+}
+
+Selection select_backend(const ServiceOptions& options, const SharedMemory& memory) {
     auto [backend, device] = open_backend(options);
     if (options.observer && device) device->driver()->observe(options.observer);
     Selection selection;
@@ -106,7 +123,7 @@ Selection select_backend(const ServiceOptions& options) {
                          "; to compile without running, ask for that only");
     if (!options.compile_only) selection.device = std::move(device);
     selection.compiler = make_compiler(backend, worker_limits(options),
-                                       options.observer ? HostBuild::recorded : HostBuild::fast);
+                                       options.observer ? HostBuild::recorded : HostBuild::fast, memory);
     return selection;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "cache/disk_cache.h"
 #include "compile/compiler.h"
 
 namespace kiln {
@@ -23,7 +24,10 @@ struct Selection {
 /// Throws UsageError for a bad KILN_WORKERS.
 WorkerLimits worker_limits(const ServiceOptions& options);
 
+/// Remembers compilers' identities beside the entries of that cache; nullptr: in this process alone.
+SharedMemory identity_memory(std::shared_ptr<DiskCache> disk);
+
 /// Throws UsageError (architecture), DeviceError (the backend that was asked for is not there).
-Selection select_backend(const ServiceOptions& options);
+Selection select_backend(const ServiceOptions& options, const SharedMemory& memory);
 
 }  // namespace kiln

@@ -13,6 +13,7 @@
 
 #include "base/stopwatch.h"
 #include "cache/build_key.h"
+#include "service/explain.h"
 #include "template/tensor_maps.h"
 
 namespace kiln {
@@ -61,10 +62,43 @@ Variant Builder::validated(const Variant& variant) const {
 
 Source Builder::source(const Variant& variant) const { return variant.source(selection_.target.backend); }
 
-BuildKey Builder::key(const Source& build_source) const {
+Builder::Keys Builder::keys(const Source& build_source) const {
     auto& compiler = *selection_.compiler;
-    return make_build_key(selection_.target, compiler.identity(),
-                          compiler.options(selection_.target, build_source), build_source);
+    const auto options = compiler.options(selection_.target, build_source);
+    Keys keys;
+    if (options_.cached_only || tiers_.setup().named_seeds > 0)
+        keys.open = OpenLookup{make_open_key(selection_.target, options, build_source), options_.cached_only};
+    try {
+        keys.compiler = compiler.ingredients();
+    } catch (const BuildError&) {
+        if (!keys.open) throw;
+        keys.no_compiler = std::current_exception();
+        keys.key = keys.open->key;
+        return keys;
+    }
+    CompilerFields fields(keys.compiler.identity, {}, keys.compiler.options);
+    for (const auto& [name, value] : keys.compiler.environment)
+        fields.environment.push_back(name + "=" + value);
+    keys.key = make_build_key(selection_.target, fields, options, build_source);
+    return keys;
+}
+
+BuildKey Builder::key(const Source& build_source) const {
+    Keys all = keys(build_source);
+    if (!all.has_compiler()) std::rethrow_exception(all.no_compiler);
+    return std::move(all.key);
+}
+
+Explanation Builder::explain(const Variant& variant) const {
+    const Keys all = keys(source(validated(variant)));
+    std::string no_compiler;
+    try {
+        if (!all.has_compiler()) std::rethrow_exception(all.no_compiler);
+    } catch (const BuildError& error) {
+        no_compiler = error.what();
+    }
+    return explain_key(all.has_compiler() ? all.key : BuildKey{}, tiers_.setup(),
+                       all.open ? &*all.open : nullptr, no_compiler);
 }
 
 Builder::Found Builder::kernel(const Variant& variant, Isolation isolation) {
@@ -92,8 +126,9 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
     const auto& driver = selection_.device->driver();
     const Stopwatch building;
     const Source build_source = source(variant);
-    const BuildKey build_key = key(build_source);
-    Built built = find_or_compile({build_key, build_source, variant.text(), isolation, nullptr});
+    const Keys found_by = keys(build_source);
+    const BuildKey& build_key = found_by.key;
+    Built built = find_or_compile({found_by, build_key, build_source, variant.text(), isolation, nullptr});
     BuildInfo info;
     info.build_ms = building.elapsed_ms();
 
@@ -111,7 +146,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
         observer_.trace({TraceKind::reject, built.origin, build_key.digest, variant.text(), 0, 0, reason});
         observer_.warn_once(reason);
         const Bytes refused = built.binary.bytes;
-        built = find_or_compile({build_key, build_source, variant.text(), isolation, &refused});
+        built = find_or_compile({found_by, build_key, build_source, variant.text(), isolation, &refused});
         info.build_ms = building.elapsed_ms();
         loading = Stopwatch();
         module = driver->load(built.binary);
@@ -123,7 +158,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
 
     info.load_ms = loading.elapsed_ms();
     info.origin = built.origin;
-    info.key = build_key;
+    info.key = built.key.digest.empty() ? build_key : std::move(built.key);
     info.compiler = std::move(built.binary.compiler);
     info.log = std::move(built.binary.log);
     info.registers = function.registers;
@@ -142,8 +177,9 @@ Compiled Builder::binary(const Variant& variant, Isolation isolation) {
     const Variant legal = validated(variant);
     const Source build_source = source(legal);
     Compiled compiled;
-    compiled.key = key(build_source);
-    Built built = find_or_compile({compiled.key, build_source, legal.text(), isolation, nullptr});
+    const Keys found_by = keys(build_source);
+    Built built = find_or_compile({found_by, found_by.key, build_source, legal.text(), isolation, nullptr});
+    compiled.key = built.key.digest.empty() ? found_by.key : std::move(built.key);
     compiled.binary = std::move(built.binary);
     compiled.origin = built.origin;
     compiled.elapsed_ms = watch.elapsed_ms();
@@ -162,7 +198,11 @@ Builder::Built Builder::find_or_compile(const Request& request) {
             observer_.count(&Counters::misses);
             throw BuildError(request.variant + " is in no tier of the cache, and compiling is switched off");
         }
-        if (!options_.caching) return {compile(request), Origin::off};
+        if (!request.keys.has_compiler()) {
+            observer_.count(&Counters::misses);
+            std::rethrow_exception(request.keys.no_compiler);
+        }
+        if (!options_.caching) return {compile(request), Origin::off, {}};
         Built built = compile_for_all(request);
         tiers_.flush();
         return built;
@@ -196,7 +236,7 @@ Builder::Built Builder::compile_for_all(const Request& request) {
             // As far as the disk took it; else the others find it remotely, as this one did.
             published = true;
         } else {
-            handed_over = Built{compile(request), Origin::compiled};
+            handed_over = Built{compile(request), Origin::compiled, {}};
             published = tiers_.store(request.wanted(), handed_over->binary);
         }
     } catch (...) {
@@ -252,7 +292,8 @@ Binary Builder::compile(const Request& request) {
         throw BuildError(file + " was not compiled, since a stop was requested");
     observer_.count(&Counters::compiles);
     try {
-        Binary binary = selection_.compiler->compile(request.source, selection_.target, request.isolation);
+        Binary binary = selection_.compiler->compile(request.source, selection_.target, request.keys.compiler,
+                                                     request.isolation);
         observer_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));
         observer_.trace({TraceKind::compile, Origin::compiled, request.key.digest, request.variant,
                          watch.elapsed_ms(), binary.bytes.size(), binary.compiler});

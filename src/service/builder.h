@@ -9,6 +9,7 @@
 #include <kiln/template.h>
 
 #include <chrono>
+#include <exception>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -47,6 +48,8 @@ class Builder {
     Compiled binary(const Variant& variant, Isolation isolation);
 
     BuildKey key(const Source& build_source) const;
+    /// Of what its tiers have and lack.
+    Explanation explain(const Variant& variant) const;
     Source source(const Variant& variant) const;
     /// The variant held to this builder's target; the same when it was validated against it already. Throws
     /// VariantError; UsageError for tensor maps on HIP.
@@ -63,17 +66,31 @@ class Builder {
         std::size_t operator()(const Variant& variant) const { return variant.hash(); }
     };
     using KernelPointer = KernelTable::Pointer;
+    /// What a binary is looked for by.
+    struct Keys {
+        BuildKey key;  ///< the exact one; without a compiler the open one, under which nothing is stored
+        CompilerIngredients compiler;
+        std::optional<OpenLookup> open;  ///< where other compilers' entries may serve
+        std::exception_ptr no_compiler;  ///< why there is none
+
+        bool has_compiler() const { return no_compiler == nullptr; }
+    };
     /// Everything that finding or compiling one binary needs.
     struct Request {
-        const BuildKey& key;
+        const Keys& keys;
+        const BuildKey& key;  ///< keys.key
         const Source& source;
         const std::string& variant;
         Isolation isolation;
         const Bytes* refused;  ///< by the driver; nullptr: nothing was
 
-        Tiers::Wanted wanted(bool again = false) const { return {key, variant, refused, again}; }
+        Tiers::Wanted wanted(bool again = false) const {
+            return {key, variant, refused, again, keys.open ? &*keys.open : nullptr, keys.has_compiler()};
+        }
     };
     using Built = Tiers::Hit;
+
+    Keys keys(const Source& build_source) const;
 
     Found load_new(const Variant& variant, Isolation isolation);
     Built find_or_compile(const Request& request);

@@ -17,7 +17,7 @@ namespace kiln {
 
 struct Cache::State {
     CacheOptions options;
-    std::unique_ptr<DiskCache> disk;      ///< always there
+    std::shared_ptr<DiskCache> disk;      ///< always there
     std::unique_ptr<RemoteCache> remote;  ///< nullptr: none
 };
 

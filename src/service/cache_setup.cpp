@@ -13,7 +13,7 @@ Trust trust_of(const CacheOptions& options) {
     return {options.share_with_group ? *options.share_with_group : config::cache_share_with_group()};
 }
 
-std::unique_ptr<DiskCache> open_disk(const CacheOptions& options) {
+std::shared_ptr<DiskCache> open_disk(const CacheOptions& options) {
     DiskOptions disk;
     const auto directory = options.directory ? options.directory : config::cache_directory();
     const auto limit = options.limit_bytes ? options.limit_bytes : config::cache_limit_bytes();
@@ -21,7 +21,7 @@ std::unique_ptr<DiskCache> open_disk(const CacheOptions& options) {
     disk.directory = *directory;
     if (limit) disk.limit_bytes = *limit;
     disk.trust = trust_of(options);
-    return std::make_unique<DiskCache>(std::move(disk));
+    return std::make_shared<DiskCache>(std::move(disk));
 }
 
 std::vector<SeedPack> open_seeds(const CacheOptions& options) {
@@ -60,6 +60,7 @@ CacheSetup open_cache(const CacheOptions& options) {
         setup.no_directory =
             "nothing is kept on disk: none of KILN_CACHE_DIR, XDG_CACHE_HOME and HOME is set";
     setup.seeds = open_seeds(options);
+    setup.named_seeds = options.seed_packs.size();
     setup.remote = open_remote(options);
     return setup;
 }

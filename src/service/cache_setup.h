@@ -5,6 +5,7 @@
 
 #include <kiln/cache.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,10 +17,22 @@
 namespace kiln {
 
 struct CacheSetup {
-    std::unique_ptr<DiskCache> disk;      ///< nullptr: switched off, or no_directory
+    std::shared_ptr<DiskCache> disk;      ///< nullptr: switched off, or no_directory
     std::vector<SeedPack> seeds;          ///< in the order of look-ups; each has a problem() of its own
+    std::size_t named_seeds = 0;          ///< so many of them, the first, the application itself named
     std::unique_ptr<RemoteCache> remote;  ///< nullptr: none asked for
     std::string no_directory;             ///< why there is no disk tier though it was asked for; else empty
+};
+
+/// What may serve a build besides its exact key: entries that another compiler made, in all packs and on disk where
+/// nothing may be compiled, else in the packs that the application named.
+struct OpenLookup {
+    BuildKey key;  ///< make_open_key
+    bool everywhere = false;
+
+    bool in_seed(const CacheSetup& setup, std::size_t index) const {
+        return everywhere || index < setup.named_seeds;
+    }
 };
 
 /// What an option leaves open the environment decides. Throws UsageError for a bad value in the environment,
@@ -27,7 +40,7 @@ struct CacheSetup {
 CacheSetup open_cache(const CacheOptions& options);
 
 // Its parts, each of which throws as above.
-std::unique_ptr<DiskCache> open_disk(const CacheOptions& options);
+std::shared_ptr<DiskCache> open_disk(const CacheOptions& options);
 std::vector<SeedPack> open_seeds(const CacheOptions& options);
 std::unique_ptr<RemoteCache> open_remote(const CacheOptions& options);
 /// Whom the options let be believed.

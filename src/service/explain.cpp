@@ -185,6 +185,16 @@ bool look(Explanation& explanation, Origin tier, Lookup lookup, const std::strin
     if (lookup.binary) {
         explanation.tier = tier;
         explanation.place = std::move(lookup.place);
+        explanation.compiler = std::move(lookup.binary->compiler);
+    }
+    if (lookup.binary && !lookup.key.digest.empty()) {
+        explanation.nearest_key = lookup.key.digest;
+        const auto summary = summarise_key(lookup.key.text);
+        explanation.nearest_variant = summary ? summary->variant : std::string();
+        if (!explanation.key.digest.empty())
+            for (auto& one : compare_keys(explanation.key.text, lookup.key.text))
+                explanation.differences.push_back(
+                    {std::move(one.ingredient), std::move(one.wanted), std::move(one.found)});
     }
     if (!lookup.rejected.empty())
         explanation.rejected.push_back(std::move(lookup.rejected));
@@ -195,16 +205,29 @@ bool look(Explanation& explanation, Origin tier, Lookup lookup, const std::strin
 
 }  // namespace
 
-Explanation explain_key(const BuildKey& key, const CacheSetup& setup) {
+Explanation explain_key(const BuildKey& key, const CacheSetup& setup, const OpenLookup* open,
+                        const std::string& no_compiler) {
     Explanation explanation;
     explanation.key = key;
+    explanation.no_compiler = no_compiler;
+    const bool has_key = !key.digest.empty();
     if (!setup.no_directory.empty()) explanation.rejected.push_back(setup.no_directory);
     if (setup.disk) {
-        Lookup lookup = setup.disk->readable() ? setup.disk->peek(key) : Lookup{};
+        Lookup lookup = has_key && setup.disk->readable() ? setup.disk->peek(key) : Lookup{};
         if (look(explanation, Origin::disk, std::move(lookup), setup.disk->problem())) return explanation;
     }
-    for (const auto& pack : setup.seeds)
-        if (look(explanation, Origin::seed, pack.find(key), pack.problem())) return explanation;
+    for (std::size_t i = 0; i < setup.seeds.size(); ++i) {
+        const SeedPack& pack = setup.seeds[i];
+        if (look(explanation, Origin::seed, has_key ? pack.find(key) : Lookup{}, pack.problem()))
+            return explanation;
+        if (open != nullptr && open->in_seed(setup, i) &&
+            look(explanation, Origin::seed, pack.find_of_any_compiler(open->key), {}))
+            return explanation;
+    }
+    if (open != nullptr && open->everywhere && setup.disk && setup.disk->readable() &&
+        look(explanation, Origin::disk, setup.disk->find_of_any_compiler(open->key, false), {}))
+        return explanation;
+    if (!has_key) return explanation;
     if (setup.remote) {
         Lookup lookup = setup.remote->find(key);
         if (look(explanation, Origin::remote, std::move(lookup), setup.remote->problem())) return explanation;

@@ -7,12 +7,12 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/config.h"
 #include "base/fork.h"
 #include "service/background.h"
 #include "service/builder.h"
-#include "service/explain.h"
 #include "service/template_library.h"
 
 namespace kiln {
@@ -28,15 +28,21 @@ std::vector<std::filesystem::path> template_directories(const ServiceOptions& op
     return directories;
 }
 
+Builder make_builder(const ServiceOptions& options, Observer& observer) {
+    CacheSetup cache = open_cache(options.cache);
+    Selection selection = select_backend(options, identity_memory(cache.disk));
+    return Builder(std::move(selection), std::move(cache),
+                   {options.cache.enabled, options.cached_only, options.cache.wait_limit, options.stop},
+                   observer);
+}
+
 }  // namespace
 
 class ServiceState {
   public:
     explicit ServiceState(const ServiceOptions& options)
         : observer_(options.on_warning ? options.on_warning : print_warning, options.on_trace),
-          builder_(select_backend(options), open_cache(options.cache),
-                   {options.cache.enabled, options.cached_only, options.cache.wait_limit, options.stop},
-                   observer_),
+          builder_(make_builder(options, observer_)),
           library_(template_directories(options), builder_.selection().target),
           background_(worker_limits(options).workers) {}
     ~ServiceState() {
@@ -120,7 +126,7 @@ std::future<Compiled> Service::compile_async(const Variant& variant) {
 BuildKey Service::key(const Variant& variant) const { return state().builder_.key(source(variant)); }
 
 Explanation Service::explain(const Variant& variant) const {
-    return explain_key(key(variant), state().builder_.tiers().setup());
+    return state().builder_.explain(variant);
 }
 
 Source Service::source(const Variant& variant) const {

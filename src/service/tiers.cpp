@@ -41,17 +41,26 @@ std::optional<Tiers::Hit> Tiers::accept(const Wanted& wanted, Lookup lookup, Ori
     observer_.count(&Counters::saved_ms, static_cast<std::uint64_t>(lookup.binary->compile_ms));
     observer_.trace({TraceKind::hit, origin, wanted.key.digest, wanted.variant, elapsed_ms,
                      lookup.entry.size(), lookup.place});
-    return Hit{std::move(*lookup.binary), origin};
+    return Hit{std::move(*lookup.binary), origin, std::move(lookup.key)};
 }
 
 std::optional<Tiers::Hit> Tiers::find(const Wanted& wanted) {
-    if (auto hit = find_on_disk(wanted)) return hit;
-    for (const auto& pack : setup_.seeds) {
+    if (wanted.has_compiler)
+        if (auto hit = find_on_disk(wanted)) return hit;
+    for (std::size_t i = 0; i < setup_.seeds.size(); ++i) {
         const Stopwatch watch;
-        auto lookup = pack.find(wanted.key);
+        auto lookup = wanted.has_compiler ? setup_.seeds[i].find(wanted.key) : Lookup{};
+        if (auto hit = accept(wanted, std::move(lookup), Origin::seed, watch.elapsed_ms())) return hit;
+        if (wanted.open == nullptr || !wanted.open->in_seed(setup_, i)) continue;
+        lookup = setup_.seeds[i].find_of_any_compiler(wanted.open->key);
         if (auto hit = accept(wanted, std::move(lookup), Origin::seed, watch.elapsed_ms())) return hit;
     }
-    return find_remotely(wanted);
+    if (wanted.open != nullptr && wanted.open->everywhere && setup_.disk && setup_.disk->readable()) {
+        const Stopwatch watch;
+        auto lookup = setup_.disk->find_of_any_compiler(wanted.open->key, true);
+        if (auto hit = accept(wanted, std::move(lookup), Origin::disk, watch.elapsed_ms())) return hit;
+    }
+    return wanted.has_compiler ? find_remotely(wanted) : std::nullopt;
 }
 
 std::optional<Tiers::Hit> Tiers::find_on_disk(const Wanted& wanted) {

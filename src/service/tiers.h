@@ -22,15 +22,18 @@ class Tiers {
     Tiers(CacheSetup setup, Observer& observer);
 
     struct Wanted {
-        const BuildKey& key;
+        const BuildKey& key;  ///< exact, unless there is no compiler to complete it; then that of `open`
         std::string_view variant;  ///< for traces
         const Bytes* refused =
             nullptr;         ///< a binary that the driver did not take: who has just that has nothing
         bool again = false;  ///< not the first look: what is rejected was counted and told
+        const OpenLookup* open = nullptr;  ///< what may serve besides
+        bool has_compiler = true;
     };
     struct Hit {
         Binary binary;
         Origin origin = Origin::disk;
+        BuildKey key;  ///< of the entry where it is another than the one that was looked for; else empty
     };
     std::optional<Hit> find(const Wanted& wanted);
     std::optional<Hit> find_on_disk(const Wanted& wanted);

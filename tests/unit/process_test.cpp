@@ -187,7 +187,7 @@ TEST(Process, SetsReplacesAndUnsetsVariables) {
     ::setenv("KILN_TEST_UNSET", "there", 1);
     auto request = shell("echo $KILN_TEST_KEPT $KILN_TEST_REPLACED $KILN_TEST_NEW ${KILN_TEST_UNSET-none}");
     request.environment = {{"KILN_TEST_REPLACED", "replaced"}, {"KILN_TEST_NEW", "new"}};
-    request.unset_environment = {"KILN_TEST_UNSET"};
+    request.drops = [](std::string_view name) { return name == "KILN_TEST_UNSET"; };
     EXPECT_EQ(run_process(request).output, "kept replaced new none\n");
     for (const char* name : {"KILN_TEST_KEPT", "KILN_TEST_REPLACED", "KILN_TEST_UNSET"}) ::unsetenv(name);
 }

@@ -91,8 +91,12 @@ CompileResponse answer(const HiprtcApi& api, const CompileRequest& request,
         response.status = CompileStatus::unsupported_arch;
         return response;
     }
+    auto options = request.options;
+    // Else headers of the system would be read, past the key. Not among the key's options: without such headers it
+    // does not change the binary.
+    options.emplace_back("-nostdinc");
     Program program(api, request.source);
-    program.compile(request.options);
+    program.compile(options);
     response.log = with_virtual_names(program.log(), scratch);
     response.binary = program.code();
     response.code = program.result();

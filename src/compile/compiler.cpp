@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What holds for every compiler: the ingredients of a key are those that a binary was made with.
+#include "compile/compiler.h"
+
+#include <kiln/error.h>
+
+#include "base/words.h"
+
+namespace kiln {
+namespace {
+
+// What of these differs, in words.
+std::string difference(const CompilerIngredients& one, const CompilerIngredients& other) {
+    std::vector<std::string> changed;
+    if (one.identity != other.identity) changed.push_back("the compiler itself, which was replaced");
+    const auto note = [&](const Variable& variable, const std::vector<Variable>& in) {
+        for (const auto& there : in)
+            if (there == variable) return;
+        if (changed.empty() || changed.back() != variable.first) changed.push_back(variable.first);
+    };
+    for (const auto& variable : one.environment) note(variable, other.environment);
+    for (const auto& variable : other.environment) note(variable, one.environment);
+    return enumerate(changed);
+}
+
+}  // namespace
+
+Binary Compiler::compile(const Source& source, const Target& target, const CompilerIngredients& as,
+                         Isolation isolation) {
+    const auto check = [&] {
+        if (const CompilerIngredients now = ingredients(); now != as)
+            throw BuildError("Something changed while " + source.file_name + " was being built: " +
+                             difference(as, now) + ". Nothing was kept of it; build it again.");
+    };
+    check();
+    Binary binary = compile_as(as, source, target, isolation);
+    check();
+    return binary;
+}
+
+}  // namespace kiln
