@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifying comes before any timing, since it tells what is wrong with the first launch.
+// Verifying comes before any timing, since it tells what is wrong with the first launch, and once more behind it, since
+// what was timed should be right as well.
 #include "bench/contest.h"
 
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace kiln::bench {
 namespace {
@@ -105,6 +107,11 @@ void Contest::time() {
         time_by_rounds(launches, times);
     else
         times = bench_.in_turns(launches);
+    if (row_.verified.value_or(false)) {
+        std::vector<std::string> wrong = stage_.verify_again();
+        row_.verified = wrong.empty();
+        std::ranges::move(wrong, std::back_inserter(row_.failures));
+    }
     row_.kiln = spread_of(std::move(times[0]));
     std::size_t next = 1;
     for (Other& other : others_)

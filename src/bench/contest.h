@@ -44,7 +44,7 @@ class Contest {
     void join(std::string name, std::vector<std::string> ways, Aim aim);
     /// What Kiln's kernel needs before each launch, timed with it.
     void before_each(Launch launch) { before_each_ = std::move(launch); }
-    /// Times all of them and sets the row's times and ratios.
+    /// Times all of them, verifies Kiln's again, and sets the row's times and ratios. The inputs are others afterwards.
     void time();
 
   private:

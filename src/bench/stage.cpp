@@ -42,6 +42,7 @@ Stage::Stage(Workbench& bench, const Variant& variant, const Sizes& sizes,
     : bench_(bench), kernel_(bench.service().build(variant)), problem_(variant.problem(sizes)) {
     if (adjust) adjust(problem_);
     bench.add_version("compiler", kernel_.info().compiler);
+    has_patterns_ = set_patterns(bench.host(), variant, problem_);
     const Device& device = bench.service().device();
     std::uint64_t needed = 0;
     for (const Tensor& tensor : problem_.tensors) needed += tensor.size_bytes() + GuardedTensor::kGuardBytes;
@@ -75,12 +76,16 @@ const HostTensors& Stage::host_inputs() {
 }
 
 std::vector<std::string> Stage::verify(const GuardedTensor& result, const std::string& whose) {
+    return check(result, whose, bench_.quick() ? kQuickSample : kSample);
+}
+
+std::vector<std::string> Stage::check(const GuardedTensor& result, const std::string& whose,
+                                      std::size_t sample) {
     host_inputs();
     std::vector<std::string> wrong;
     if (!result.guard_is_whole()) wrong.push_back(whose + " wrote behind the end of " + result.tensor().name);
     const auto reference = references_.find(result.tensor().name);
-    CheckRequest request{Check::sample, false, random_word(kSeed, 1),
-                         bench_.quick() ? kQuickSample : kSample};
+    CheckRequest request{Check::sample, false, random_word(kSeed, 1), sample};
     const OutputCheck check =
         check_output(result, reference == references_.end() ? nullptr : &reference->second, request);
     if (check.wrong != 0 || check.unwritten != 0) wrong.push_back(told(check, whose));
@@ -90,7 +95,42 @@ std::vector<std::string> Stage::verify(const GuardedTensor& result, const std::s
 std::vector<std::string> Stage::verify() {
     launch();
     bench_.stream().synchronize();
-    return check();
+    std::vector<std::string> wrong = check();
+    if (wrong.empty()) verified_ = fingerprints();
+    return wrong;
+}
+
+std::map<std::string, std::uint64_t> Stage::fingerprints() const {
+    std::map<std::string, std::uint64_t> prints;
+    for (const GuardedTensor& memory : tensors_)
+        if (memory.tensor().role == TensorRole::output)
+            prints.emplace(memory.tensor().name, memory.fingerprint());
+    return prints;
+}
+
+std::vector<std::string> Stage::verify_again() {
+    std::vector<std::string> wrong;
+    const auto add = [&](std::vector<std::string> sentences, const std::string& when) {
+        for (const std::string& sentence : sentences) wrong.push_back(sentence + when);
+    };
+    // What the launches before have added to is made anew.
+    const bool adds_up = std::ranges::any_of(
+        problem_.tensors, [](const Tensor& tensor) { return tensor.role == TensorRole::inout; });
+    if (adds_up) {
+        for (GuardedTensor& memory : tensors_)
+            if (is_result(memory.tensor())) memory.refill();
+        launch();
+        bench_.stream().synchronize();
+    }
+    if (adds_up || fingerprints() != verified_) add(check(kQuickSample), ", after the timed launches");
+    done_verifying();
+    if (!has_patterns_ || !wrong.empty()) return wrong;
+    for (GuardedTensor& memory : tensors_) memory.refill(Data::contributions);
+    launch();
+    bench_.stream().synchronize();
+    add(check(kQuickSample), ", on inputs in which each contribution is large enough to be seen");
+    done_verifying();
+    return wrong;
 }
 
 void Stage::poison() {
@@ -98,12 +138,14 @@ void Stage::poison() {
         if (is_result(memory.tensor())) memory.refill();
 }
 
-std::vector<std::string> Stage::check() {
+std::vector<std::string> Stage::check() { return check(bench_.quick() ? kQuickSample : kSample); }
+
+std::vector<std::string> Stage::check(std::size_t sample) {
     std::vector<std::string> wrong;
     for (const GuardedTensor& memory : tensors_) {
         const Tensor& tensor = memory.tensor();
         if (is_result(tensor)) {
-            for (std::string& sentence : verify(memory, "Kiln")) wrong.push_back(std::move(sentence));
+            for (std::string& sentence : check(memory, "Kiln", sample)) wrong.push_back(std::move(sentence));
             continue;
         }
         if (!memory.guard_is_whole()) wrong.push_back("Kiln wrote behind the end of " + tensor.name);

@@ -34,6 +34,10 @@ class Stage {
 
     /// Launches once and checks all outputs; to be called before any other launch. What is wrong, a sentence each.
     std::vector<std::string> verify();
+    /// To be called when the timed launches are done and nothing runs: the outputs have the bits of the verified
+    /// launch, or are right by themselves; and so are those of one more launch, on inputs that make each
+    /// contribution visible (Data::contributions), which stay.
+    std::vector<std::string> verify_again();
     /// Poisons all outputs. Nothing may run meanwhile.
     void poison();
     /// Checks all outputs as they are, when nothing runs.
@@ -47,6 +51,10 @@ class Stage {
 
   private:
     const HostTensors& host_inputs();
+    /// As the memory is; of each output so many elements.
+    std::vector<std::string> check(const GuardedTensor& result, const std::string& whose, std::size_t sample);
+    std::vector<std::string> check(std::size_t sample);
+    std::map<std::string, std::uint64_t> fingerprints() const;
 
     Workbench& bench_;
     AnyKernel kernel_;
@@ -55,6 +63,8 @@ class Stage {
     std::unique_ptr<LaunchArguments> arguments_;
     std::map<std::string, Reference, std::less<>> references_;
     HostTensors host_inputs_;
+    bool has_patterns_;  ///< for Data::contributions
+    std::map<std::string, std::uint64_t> verified_;  ///< of the outputs of the verified launch
 };
 
 }  // namespace kiln::bench

@@ -420,6 +420,35 @@ TEST_F(BenchRun, ChainsAreVerifiedAsTheyAreTimed) {
     EXPECT_TRUE(row.kiln) << "it is timed nevertheless";
 }
 
+TEST_F(BenchRun, WhatWasTimedIsVerifiedToo) {
+    for (const char* name : {"decode_mma", "decode_persistent"}) refuse(name);
+    add_template("decode_paged",
+                 changed("decode_paged",
+                         "    const int length = lengths[sequence];\n    T* const out = o + item * (GROUP * HEAD);\n",
+                         "    T* const out = o + item * (GROUP * HEAD);\n"
+                         "    const bool again = float(out[0]) == float(out[0]);\n"
+                         "    const int length = again ? lengths[sequence] / 2 : lengths[sequence];\n"));
+    options_.suites = {"decode"};
+    const BenchReport report = run_bench(options_);
+    const BenchRow& row = report.suites.at(0).rows.at(0);
+    EXPECT_EQ(row.verified, false);
+    EXPECT_THAT(row.failures, ElementsAre(HasSubstr("after the timed launches")));
+}
+
+// A kernel that is wrong where queries are as large as no random ones.
+TEST_F(BenchRun, IsVerifiedOnInputsThatHideNothing) {
+    for (const char* name : {"decode_mma", "decode_persistent"}) refuse(name);
+    add_template("decode_paged",
+                 changed("decode_paged", "    const int length = lengths[sequence];\n",
+                         "    const float first = float(q[item * (GROUP * HEAD)]);\n"
+                         "    const int length = first * first > 9 ? lengths[sequence] / 2 : lengths[sequence];\n"));
+    options_.suites = {"decode"};
+    const BenchReport report = run_bench(options_);
+    const BenchRow& row = report.suites.at(0).rows.at(0);
+    EXPECT_EQ(row.verified, false);
+    EXPECT_THAT(row.failures, ElementsAre(HasSubstr("each contribution is large enough to be seen")));
+}
+
 // Behind the kernel that makes caches cold it would have a head start.
 TEST_F(BenchRun, NoVariantThatBeginsEarlyIsTimedAlone) {
     add_template("layer_norm", changed("layer_norm", "DEPENDENT bool = false", "DEPENDENT bool = true"));
