@@ -307,6 +307,7 @@ TEST_F(WorkerPoolTest, AStopRequestEndsWhatRunsAndWhatWaits) {
     WorkerLimits limits;
     limits.stop = stop.get_token();
     use(limits);  // one worker
+    (void)compiler_->supported_archs();  // so that what the worker is asked is to compile
     std::vector<std::thread> threads;
     std::atomic<int> stopped = 0;
     for (int i = 0; i < 3; ++i) {
