@@ -11,6 +11,7 @@
 #include <kiln/device.h>
 #include <kiln/doctor.h>
 #include <kiln/error.h>
+#include <kiln/files.h>
 #include <kiln/kernel.h>
 #include <kiln/manifest.h>
 #include <kiln/observe.h>

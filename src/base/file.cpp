@@ -4,108 +4,146 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
-#include <system_error>
 #include <utility>
+
+#include "base/file_name.h"
+#include "base/words.h"
 
 namespace kiln {
 namespace {
 
 [[noreturn]] void fail(const char* what, const std::filesystem::path& path) {
-    throw std::system_error(errno, std::generic_category(), std::string(what) + " " + path.string());
+    throw FileError(errno, what, path);
+}
+
+[[noreturn]] void fail_to_read(const std::filesystem::path& path, const std::string& reason) {
+    throw FileError(EINVAL, "can't read", path, reason);
+}
+
+std::string limit_text(std::uint64_t most_bytes) { return "at most " + bytes_text(most_bytes); }
+
+/// Only what can be read to an end is opened.
+void check_kind(const std::filesystem::path& path, const struct stat& status, bool may_be_pipe,
+                std::uint64_t most_bytes) {
+    const bool is_pipe = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode);
+    if (S_ISREG(status.st_mode) || is_null_device(status) || (may_be_pipe && is_pipe)) return;
+    fail_to_read(path, "it is " + kind_text(status) + "; what is read here is a regular file of " +
+                           limit_text(most_bytes));
 }
 
 template <class Container>
-std::optional<Container> read_if_exists(const std::filesystem::path& path) {
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) {
-        if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-        fail("can't open", path);
-    }
-    struct stat status;
-    if (::fstat(file.value(), &status) != 0) fail("can't read", path);
-    if (S_ISDIR(status.st_mode)) {
-        errno = EISDIR;
-        fail("can't read", path);
-    }
+Container read_to_end(int fd, const std::filesystem::path& path, std::uint64_t size,
+                      std::uint64_t most_bytes) {
+    const auto too_large = [&] {
+        fail_to_read(path, "it is larger than what is read here, a file of " + limit_text(most_bytes));
+    };
+    if (size > most_bytes) too_large();
     // One byte more than there should be, so that the end is found without growing.
-    Container content(static_cast<std::size_t>(status.st_size) + 1, {});
+    Container content(static_cast<std::size_t>(size) + 1, {});
     std::size_t filled = 0;
     for (;;) {
-        if (filled == content.size()) content.resize(filled + 65536);
-        const ssize_t count = ::read(file.value(), content.data() + filled, content.size() - filled);
+        if (filled == content.size()) content.resize(filled + std::max<std::size_t>(65536, filled / 2));
+        const ssize_t count = ::read(fd, content.data() + filled, content.size() - filled);
         if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno == EAGAIN) {
+            pollfd readable{fd, POLLIN, 0};
+            (void)::poll(&readable, 1, -1);
+            continue;
+        }
         if (count < 0) fail("can't read", path);
         if (count == 0) break;
         filled += static_cast<std::size_t>(count);
+        if (filled > most_bytes) too_large();
     }
     content.resize(filled);
     return content;
 }
 
-}  // namespace
-
-FileSizeSignalBlock::FileSizeSignalBlock() {
-    sigset_t signals, pending;
-    ::sigemptyset(&signals);
-    ::sigaddset(&signals, SIGXFSZ);
-    ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
-    ::sigpending(&pending);
-    was_pending_ = ::sigismember(&pending, SIGXFSZ) == 1;
+std::uint64_t size_of(const struct stat& status) {
+    return S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
-FileSizeSignalBlock::~FileSizeSignalBlock() {
-    const int error = errno;
+template <class Container>
+std::optional<Container> read_if_exists(const std::filesystem::path& path, std::uint64_t most_bytes) {
+    struct stat status;
+    if (const auto descriptor = named_descriptor(path)) {
+        if (::fstat(*descriptor, &status) != 0) fail("can't read", path);
+        check_kind(path, status, true, most_bytes);
+        return read_to_end<Container>(*descriptor, path, size_of(status), most_bytes);
+    }
+    // Looked at before it is opened: opening alone does something to many devices.
+    if (::stat(path.c_str(), &status) == 0) check_kind(path, status, false, most_bytes);
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file) {
+        if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+        fail("can't open", path);
+    }
+    if (::fstat(file.value(), &status) != 0) fail("can't read", path);
+    check_kind(path, status, false, most_bytes);
+    return read_to_end<Container>(file.value(), path, size_of(status), most_bytes);
+}
+
+}  // namespace
+
+WriteSignalBlock::WriteSignalBlock() {
     sigset_t signals;
     ::sigemptyset(&signals);
     ::sigaddset(&signals, SIGXFSZ);
+    ::sigaddset(&signals, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+    ::sigpending(&were_pending_);
+}
+
+WriteSignalBlock::~WriteSignalBlock() {
+    const int error = errno;
     const timespec at_once{};
-    while (!was_pending_ && ::sigtimedwait(&signals, nullptr, &at_once) < 0 && errno == EINTR) {
-    }
+    sigset_t caused;
+    ::sigemptyset(&caused);
+    for (const int signal : {SIGXFSZ, SIGPIPE})
+        if (::sigismember(&were_pending_, signal) != 1) ::sigaddset(&caused, signal);
+    for (;;)
+        if (::sigtimedwait(&caused, nullptr, &at_once) < 0 && errno != EINTR) break;
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     errno = error;
 }
 
 bool write_all(int fd, std::span<const std::byte> bytes) {
-    const FileSizeSignalBlock block;
+    const WriteSignalBlock block;
     while (!bytes.empty()) {
         const ssize_t count = ::write(fd, bytes.data(), bytes.size());
         if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno == EAGAIN) {
+            pollfd writable{fd, POLLOUT, 0};
+            (void)::poll(&writable, 1, -1);
+            continue;
+        }
         if (count < 0) return false;
         bytes = bytes.subspan(static_cast<std::size_t>(count));
     }
     return true;
 }
 
-std::optional<std::string> read_text_if_exists(const std::filesystem::path& path) {
-    return read_if_exists<std::string>(path);
+std::optional<std::string> read_text_if_exists(const std::filesystem::path& path, std::uint64_t most_bytes) {
+    return read_if_exists<std::string>(path, most_bytes);
 }
 
-std::optional<std::vector<std::byte>> read_bytes_if_exists(const std::filesystem::path& path) {
-    return read_if_exists<std::vector<std::byte>>(path);
+std::optional<std::vector<std::byte>> read_bytes_if_exists(const std::filesystem::path& path,
+                                                           std::uint64_t most_bytes) {
+    return read_if_exists<std::vector<std::byte>>(path, most_bytes);
 }
 
-void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-    std::string temporary = (path.parent_path() / (".tmp-" + path.filename().string() + "-XXXXXX")).string();
-    FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-    if (!file) fail("can't create a file in", path.parent_path());
-    try {
-        if (!write_all(file.value(), bytes) || ::fsync(file.value()) != 0) fail("can't write", temporary);
-        file.reset();
-        if (::rename(temporary.c_str(), path.c_str()) != 0) fail("can't rename to", path);
-    } catch (...) {
-        ::unlink(temporary.c_str());
-        throw;
-    }
-    const FileDescriptor directory(::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // The entry is visible and whole already; a directory that can't be synced only risks losing it
-    // to a power failure.
-    if (directory) (void)::fsync(directory.value());
+std::string read_descriptor_text(int fd, const std::string& name, std::uint64_t most_bytes) {
+    struct stat status;
+    if (::fstat(fd, &status) != 0) fail("can't read", name);
+    return read_to_end<std::string>(fd, name, size_of(status), most_bytes);
 }
 
 void write_text(const std::filesystem::path& path, std::string_view text) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files: whole reads, atomic writes, temporary directories. Errors are std::system_error with the
-// path in the message.
+// Files: whole reads, private files, temporary directories. Errors are FileError, with the path in the message.
+// What a user names for writing is written by base/output_file.h.
 #pragma once
 
 #include <signal.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -17,31 +18,37 @@
 
 namespace kiln {
 
-/// The whole file, or nullopt when there is none of that name. Throws std::system_error otherwise.
-std::optional<std::string> read_text_if_exists(const std::filesystem::path& path);
-std::optional<std::vector<std::byte>> read_bytes_if_exists(const std::filesystem::path& path);
+/// More than this is read of no file, unless another limit is given.
+constexpr std::uint64_t kMostBytesOfAFile = std::uint64_t{1} << 30;
 
-/// As long as it lives, a write of this thread beyond RLIMIT_FSIZE fails with EFBIG and does not end the
-/// process, as the signal SIGXFSZ would.
-class FileSizeSignalBlock {
+/// The whole file, or nullopt when there is none of that name. A regular file, a pipe or regular file that the caller
+/// has open and names as a descriptor (/dev/stdin, /dev/fd/3), or /dev/null. Anything else, a FIFO or /dev/zero for
+/// example, is not opened, so that nothing waits for a writer or never ends: it throws FileError, as does a file of
+/// more than most_bytes.
+std::optional<std::string> read_text_if_exists(const std::filesystem::path& path,
+                                               std::uint64_t most_bytes = kMostBytesOfAFile);
+std::optional<std::vector<std::byte>> read_bytes_if_exists(const std::filesystem::path& path,
+                                                           std::uint64_t most_bytes = kMostBytesOfAFile);
+/// What is left to read of an open one, whatever it is. name: for messages. Throws FileError.
+std::string read_descriptor_text(int fd, const std::string& name, std::uint64_t most_bytes = kMostBytesOfAFile);
+
+/// As long as it lives, a write of this thread beyond RLIMIT_FSIZE fails with EFBIG and one to a pipe that nobody reads
+/// with EPIPE, and neither ends the process, as the signals SIGXFSZ and SIGPIPE would.
+class WriteSignalBlock {
   public:
-    FileSizeSignalBlock();
-    FileSizeSignalBlock(const FileSizeSignalBlock&) = delete;
-    FileSizeSignalBlock& operator=(const FileSizeSignalBlock&) = delete;
-    ~FileSizeSignalBlock();  ///< leaves errno alone
+    WriteSignalBlock();
+    WriteSignalBlock(const WriteSignalBlock&) = delete;
+    WriteSignalBlock& operator=(const WriteSignalBlock&) = delete;
+    ~WriteSignalBlock();  ///< leaves errno alone
 
   private:
     sigset_t before_;
-    bool was_pending_;
+    sigset_t were_pending_;
 };
 
 /// Writes all of it, however often it takes. False with errno set when that fails (never by a signal: see
 /// above).
 bool write_all(int fd, std::span<const std::byte> bytes);
-
-/// Writes a new file that readers see whole or not at all: a temporary file beside it (mode 0600),
-/// fsync, rename, fsync of the directory. Nothing stays behind on failure.
-void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
 /// Writes a plain file. For private places that nobody else reads.
 void write_text(const std::filesystem::path& path, std::string_view text);

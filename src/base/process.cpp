@@ -83,33 +83,6 @@ void drain(FileDescriptor& fd, std::string& text) {
     }
 }
 
-// Writing to a child that closed its input raises SIGPIPE in this thread; a library must not let that
-// end the application, nor change its handler.
-class BlockSigpipe {
-  public:
-    BlockSigpipe() {
-        sigset_t pending;
-        sigpending(&pending);
-        was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-        sigemptyset(&set_);
-        sigaddset(&set_, SIGPIPE);
-        pthread_sigmask(SIG_BLOCK, &set_, &old_);
-    }
-    ~BlockSigpipe() {
-        if (!was_pending_) {
-            const timespec zero{};
-            while (sigtimedwait(&set_, nullptr, &zero) > 0) {
-            }
-        }
-        pthread_sigmask(SIG_SETMASK, &old_, nullptr);
-    }
-
-  private:
-    sigset_t set_;
-    sigset_t old_;
-    bool was_pending_ = false;
-};
-
 // Writes what fits; closes the descriptor when nobody reads it.
 void feed(FileDescriptor& fd, std::string_view& rest) {
     const ssize_t count = ::write(fd.value(), rest.data(), rest.size());
@@ -213,7 +186,7 @@ bool ChildProcess::running() { return !reap(WNOHANG); }
 bool ChildProcess::exchange(const Exchange& exchange) {
     constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);  // what the clock can add
     const auto deadline = Clock::now() + std::min(exchange.timeout, kLongest);
-    const BlockSigpipe no_sigpipe;
+    const WriteSignalBlock no_sigpipe;
     std::string_view rest = exchange.input;
     while (!reap(WNOHANG)) {
         if (rest.empty() && exchange.last) input_.reset();

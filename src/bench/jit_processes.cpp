@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/stopwatch.h"
 #include "bench/bare_cuda.h"
 #include "bench/child.h"
@@ -126,7 +127,7 @@ void measure_warm_start(Workbench& bench, BenchSuite& suite) {
         const Variant variant = default_tile(service);
         const Binary binary = service.compile(variant).binary;
         if (!service.cache_problem().empty()) throw Error(service.cache_problem());
-        write_atomically(binary_file, std::span(binary.bytes.data(), binary.bytes.size()));
+        write_output_file(binary_file, std::span(binary.bytes.data(), binary.bytes.size()));
         row.variant = variant.text();
 
         std::vector<double> bare;

@@ -55,7 +55,7 @@ Record read_record(int file) {
 
 /// A word that can't be written is one that others do without.
 bool write_word(int file, std::size_t offset, std::uint64_t word) {
-    const FileSizeSignalBlock block;
+    const WriteSignalBlock block;
     return ::pwrite(file, &word, sizeof word, static_cast<off_t>(offset)) == sizeof word;
 }
 

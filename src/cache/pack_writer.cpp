@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writing packs: the entries one after the other behind room for the index, which is written last.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
-#include "base/file.h"
+#include "base/file_name.h"
+#include "base/output_file.h"
 #include "cache/pack_format.h"
 #include "cache/seed_pack.h"
 
@@ -20,59 +16,28 @@ namespace {
 using pack::Head;
 using pack::Row;
 
-[[noreturn]] void fail(int error, const std::string& what, const std::filesystem::path& path) {
-    throw std::system_error(error, std::generic_category(), what + " " + path.string());
-}
-
-/// A new file beside its final place; it goes with its owner unless it was published.
-class NewFile {
+/// Counts what is written.
+class PackFile {
   public:
-    explicit NewFile(const std::filesystem::path& place) : place_(place) {
-        // Not mkstemp: the mode is left to the umask, which only the kernel can read without changing it.
-        for (int attempt = 0; !file_ && attempt < 1000; ++attempt) {
-            path_ = place.parent_path() /
-                    (".tmp-pack-" + std::to_string(::getpid()) + "-" + std::to_string(attempt));
-            file_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-            if (!file_ && errno != EEXIST) break;
-        }
-        if (!file_) fail(errno, "can't create a file in", directory());
-    }
-    NewFile(const NewFile&) = delete;
-    NewFile& operator=(const NewFile&) = delete;
-    ~NewFile() {
-        if (!published_) ::unlink(path_.c_str());
-    }
+    explicit PackFile(const std::filesystem::path& place) : file_(place, kMode) {}
 
     void append(std::span<const std::byte> bytes) {
-        if (!write_all(file_.value(), bytes)) fail(errno, "can't write", place_);
+        file_.write(bytes);
         end_ += bytes.size();
     }
     void fill_to(std::uint64_t offset) {
         append(std::vector<std::byte>(static_cast<std::size_t>(offset - end_)));
     }
-    void go_to_start() {
-        if (::lseek(file_.value(), 0, SEEK_SET) != 0) fail(errno, "can't write", place_);
-    }
+    void go_to_start() { file_.go_to_start(); }
     std::uint64_t end() const { return end_; }
-
-    void publish() {
-        if (::fsync(file_.value()) != 0) fail(errno, "can't write", place_);
-        if (::rename(path_.c_str(), place_.c_str()) != 0) fail(errno, "can't rename to", place_);
-        published_ = true;
-        const FileDescriptor parent(::open(directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        // Whole and visible already; without this only a power failure could take it back.
-        if (parent) (void)::fsync(parent.value());
-    }
+    void publish() { file_.publish(); }
 
   private:
-    std::filesystem::path directory() const {
-        return place_.has_parent_path() ? place_.parent_path() : std::filesystem::path(".");
-    }
+    /// One that others may write would not be trusted, whatever the umask.
+    static constexpr mode_t kMode = 0644;
 
-    std::filesystem::path place_, path_;
-    FileDescriptor file_;
+    OutputFile file_;
     std::uint64_t end_ = 0;
-    bool published_ = false;
 };
 
 }  // namespace
@@ -82,12 +47,12 @@ PackWritten write_pack(const std::filesystem::path& file, std::vector<std::strin
     std::ranges::sort(digests);
     digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
 
-    NewFile out(file);
+    PackFile out(file);
     out.fill_to(pack::index_bytes(digests.size()));
     std::vector<Row> rows;
     for (const std::string& digest : digests) {
         const auto binary_digest = pack::parse_digest(digest);
-        if (!binary_digest) fail(EINVAL, "\"" + digest + "\" is no digest for", file);
+        if (!binary_digest) throw FileError(EINVAL, "can't write", file, "\"" + digest + "\" is no digest");
         const Bytes bytes = entry(digest);
         if (bytes.empty()) continue;
         out.fill_to(pack::aligned(out.end()));

@@ -25,6 +25,8 @@ using Manner = RedisClient::Manner;
 
 constexpr std::string_view kEntryPrefix = "kiln:1:entry:";
 constexpr std::size_t kShortestKey = 16;
+constexpr std::uint64_t kLongestSecret = 64 << 10;         // a password, a key
+constexpr std::uint64_t kLongestCertificates = 16 << 20;  // a system's bundle has a quarter of one MiB
 
 std::string entry_key(const std::string& digest) { return std::string(kEntryPrefix) + digest; }
 
@@ -33,9 +35,10 @@ bool is_digest(std::string_view text) {
 }
 
 /// what: "password". Messages name the file and never what is in it.
-std::string read_secret(const std::filesystem::path& file, const std::string& what) {
+std::string read_secret(const std::filesystem::path& file, const std::string& what,
+                        std::uint64_t most_bytes = kLongestSecret) {
     try {
-        if (auto text = read_text_if_exists(file)) return std::move(*text);
+        if (auto text = read_text_if_exists(file, most_bytes)) return std::move(*text);
     } catch (const std::system_error& error) {
         throw UsageError("The " + what + " file of the remote cache can't be read: " + error.what() + ".");
     }
@@ -86,7 +89,8 @@ RedisSettings make_settings(const RemoteOptions& options) {
                          " is given certificates to trust, but is not reached through TLS; write "
                          "rediss:// instead of redis://.");
     if (!options.ca_file.empty() &&
-        read_secret(options.ca_file, "certificate").find("CERTIFICATE-----") == std::string::npos)
+        read_secret(options.ca_file, "certificate", kLongestCertificates).find("CERTIFICATE-----") ==
+            std::string::npos)
         throw UsageError("The certificate file of the remote cache holds no certificate (PEM): " +
                          options.ca_file.string() + ".");
     return settings;

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/file_name.h"
 #include "cache/entry.h"
 #include "cache/key_text.h"
 #include "cache/pack_format.h"
@@ -132,11 +133,10 @@ SeedPack::SeedPack(std::filesystem::path file, Trust trust) : file_(std::move(fi
 void SeedPack::open(Trust trust) {
     const auto fail = [this](std::string why) { problem_ = std::move(why); };
     // Not blocking: for a named pipe, to be told what it is instead of waiting for a writer.
-    const FileDescriptor fd(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const FileDescriptor fd(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!fd) return fail(std::strerror(errno));
     if (::fstat(fd.value(), &status_) != 0) return fail(std::strerror(errno));
-    if (S_ISDIR(status_.st_mode)) return fail("it is a directory");
-    if (!S_ISREG(status_.st_mode)) return fail("it is no regular file");
+    if (!S_ISREG(status_.st_mode)) return fail("it is " + kind_text(status_) + " and no regular file");
     if (auto why = distrust(status_, trust); !why.empty()) return fail(std::move(why));
 
     std::shared_ptr<Mapping> mapping;

@@ -3,8 +3,6 @@
 // What is emitted, and where to.
 #include "cli/emit.h"
 
-#include <kiln/error.h>
-
 #include "cli/output_file.h"
 
 namespace kiln::cli {
@@ -30,13 +28,13 @@ std::string emitted(Service& service, const Variant& variant, Emit what) {
 }
 
 void write_emitted(const std::string& content, const Options& options, const Terminal& terminal) {
-    if (options.output.empty()) {
-        if (options.emit == Emit::binary && terminal.output_is_terminal())
-            throw UsageError("a binary is not for a terminal: add --output FILE, or send it into a pipe.");
+    const Output output("--output", options.output.empty() ? "-" : options.output.string());
+    output.check_json(options.json);
+    if (options.emit == Emit::binary) output.check_terminal(terminal);
+    if (output.is_standard_output())
         terminal.print(content);
-        return;
-    }
-    write_output(options.output, content);
+    else
+        output.write(content);
 }
 
 }  // namespace kiln::cli

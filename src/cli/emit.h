@@ -15,8 +15,8 @@ namespace kiln::cli {
 /// The text or bytes of one kind of output. Throws UsageError, BuildError.
 std::string emitted(Service& service, const Variant& variant, Emit what);
 
-/// Writes to options.output, which appears whole or not at all, or to standard output. Throws
-/// UsageError when that can't be, or when a binary would go to a terminal.
+/// Writes to options.output, or to standard output. Throws UsageError when that can't be, or when a binary would go to
+/// a terminal.
 void write_emitted(const std::string& content, const Options& options, const Terminal& terminal);
 
 }  // namespace kiln::cli

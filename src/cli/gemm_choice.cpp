@@ -4,6 +4,7 @@
 #include "cli/gemm_choice.h"
 
 #include <kiln/error.h>
+#include <kiln/files.h>
 #include <kiln/tune.h>
 
 #include <algorithm>
@@ -79,6 +80,9 @@ void tune_gemm(Service& service, const Options& options, const Terminal& termina
             "--tune has no place for what it finds: neither HOME nor KILN_WISDOM is set; add --wisdom "
             "FILE.");
     Wisdom::store(file, Wisdom());
+    if (output_target(file).is_stream)
+        throw UsageError("--tune reads the wisdom that it adds to, and " + file.string() +
+                         " is no file that can be read back; name one by --wisdom FILE.");
     const Chooser chooser(service, Wisdom());
     TuneOptions tuning;
     tuning.fixed = fixed_values(anchor, options);

@@ -104,8 +104,8 @@ class Results {
                     call_.flag("markdown") ? to_markdown(report) : to_text(report, call_.terminal));
         if (!call_.has("svg")) return;
         for (const BenchSuite& suite : report.suites)
-            write_output(std::filesystem::path(call_.value("svg")) / (suite.name + ".svg"),
-                         bench_picture(report, suite));
+            Output("--svg", (std::filesystem::path(call_.value("svg")) / (suite.name + ".svg")).string())
+                .write(bench_picture(report, suite));
     }
 
     const Call& call_;

@@ -101,7 +101,13 @@ int cache_clear(const Call& call) {
 
 int cache_pack(const Call& call) {
     const std::vector<std::string> keys(call.words.begin() + 1, call.words.end());
-    return report_transfer(call, open_cache(call.options).pack(call.words[0], keys), "packed into " + call.words[0]);
+    const Output output("the seed pack", call.words[0]);
+    output.check_json(call.options.json);
+    output.check_terminal(call.terminal);
+    const CacheTransfer transfer = open_cache(call.options).pack(output.path(), keys);
+    if (!output.is_standard_output()) return report_transfer(call, transfer, "packed into " + call.words[0]);
+    for (const std::string& reason : transfer.refused) call.terminal.complain("refused: " + reason);
+    return transfer.refused.empty() ? kPassed : kNegative;
 }
 
 int cache_unpack(const Call& call) {

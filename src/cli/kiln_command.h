@@ -20,6 +20,7 @@
 #include "cli/common_options.h"
 #include "cli/interrupts.h"
 #include "cli/json.h"
+#include "cli/output_file.h"
 #include "cli/program.h"
 #include "cli/service_setup.h"
 #include "cli/terminal.h"
@@ -103,6 +104,9 @@ std::vector<Variant> chosen_variants(const Template& of, std::span<const std::st
 
 /// What --size NAME=N gave. Throws UsageError.
 Sizes given_sizes(const Call& call);
+
+/// The wisdom file that --output names, else the user's own. Throws UsageError.
+Output wisdom_output(const Call& call);
 
 /// "host x86-64-v3"
 std::string target_text(const Target& target);

@@ -108,7 +108,12 @@ Json layout_json(const LabLayout& layout, const BankModel& model) {
 int show_map(const Call& call, const std::string& arch) {
     const std::vector<LabLayout> layouts = chosen_layouts(call);
     const BankModel model = bank_model(arch);
-    if (call.has("svg")) write_output(call.value("svg"), bank_map_svg(layouts, model));
+    if (call.has("svg")) {
+        const Output output("--svg", call.value("svg"));
+        output.check_json(call.options.json);
+        output.write(bank_map_svg(layouts, model));
+        if (output.is_standard_output()) return kPassed;
+    }
     // One layout's fields are the object's own.
     Json json = {{"arch", arch}};
     if (layouts.size() == 1) {

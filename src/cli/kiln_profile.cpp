@@ -3,13 +3,12 @@
 // kiln profile: the vendor's profiler on a child that runs the variant once, what it counted beside the
 // prediction, and the thresholds.
 #include <kiln/error.h>
+#include <kiln/files.h>
 #include <kiln/profile.h>
 #include <kiln/run.h>
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "cli/command_line.h"
 #include "cli/kiln_command.h"
@@ -23,6 +22,7 @@ namespace {
 // A prediction that is to be compared may take longer than one that is to be looked at.
 constexpr std::uint64_t kRecordedBlocks = 64;
 constexpr double kRecordedMs = 2000;
+constexpr std::uint64_t kMostBytesOfAPage = 256 << 20;
 
 std::optional<ProfileTool> chosen_tool(const Call& call) {
     if (!call.has("tool")) return std::nullopt;
@@ -42,11 +42,11 @@ void check_options(const Call& call) {
 }
 
 std::string text_of(const std::string& file) {
-    std::ifstream stream(file, std::ios::binary);
-    std::ostringstream text;
-    text << stream.rdbuf();
-    if (!stream) throw UsageError("--read " + file + ": it can't be read.");
-    return text.str();
+    try {
+        return read_input(file, kMostBytesOfAPage);
+    } catch (const UsageError& error) {
+        throw UsageError("--read: " + std::string(error.what()));
+    }
 }
 
 /// What the child is to be told so that it runs the same on the same device, from the same cache.
@@ -102,6 +102,7 @@ void measure(const Call& call, Service& service, const Variant& variant, const S
                           "\nA page that was kept elsewhere is compared by --read FILE.");
     // The child then finds it in the cache: what it compiles would count as time of the profiler.
     service.build(variant);
+    const auto keep = call.has("keep") ? std::optional<Output>(std::in_place, "--keep", call.value("keep")) : std::nullopt;
     ProfileRequest request;
     request.command = child_command(call, service, variant, sizes);
     request.kernel = service.source(variant).entry;
@@ -109,7 +110,7 @@ void measure(const Call& call, Service& service, const Variant& variant, const S
     {
         const Progress progress(call.terminal, "profiling");
         ProfileResult found = run_profiler(*profiler, request);
-        if (call.has("keep")) write_output(call.value("keep"), found.page);
+        if (keep) keep->write(found.page);
         report.tool = profiler->tool;
         report.tool_version = found.version;
         report.source = profiler->program.string();

@@ -212,23 +212,18 @@ std::optional<double> measured_ms(const WantedVariant& wanted, const AnalyzeOpti
     return result.time ? std::optional(result.time->median_ms) : std::nullopt;
 }
 
-/// Before minutes are spent on what could not be written.
-void check_output(const Call& call) {
+Output page_output(const Call& call) {
     if (!call.has("output"))
         throw UsageError("where is the page to go? Give --output FILE, or --output - for standard output.");
-    const std::filesystem::path path = call.value("output");
-    if (path == "-" && call.options.json)
-        throw UsageError("--json writes to standard output, where --output - puts the page; give a FILE.");
-    std::error_code ignored;
-    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-    if (!std::filesystem::is_directory(folder, ignored))
-        throw UsageError("--output " + path.string() + ": there is no directory " + folder.string() + ".");
+    Output output("--output", call.value("output"));
+    output.check_json(call.options.json);
+    return output;
 }
 
 }  // namespace
 
 int report(const Call& call) {
-    check_output(call);
+    const Output output = page_output(call);
     const AnalyzeOptions options = analyze_options(call);
 
     Warnings warnings(call.terminal);
@@ -252,20 +247,16 @@ int report(const Call& call) {
     about.made = now_text();
     about.version = std::string(version());
     const std::string page = report_html(items, about);
-    const std::string& output = call.value("output");
-    if (output == "-") {
-        call.terminal.print(page);
-        return kPassed;
-    }
-    write_output(output, page);
+    output.write(page);
+    if (output.is_standard_output()) return kPassed;
     Json variants = Json::array();
     for (std::size_t i = 0; i < wanted.size(); ++i)
         variants.push_back({{"variant", wanted[i].variant.text()},
                             {"backend", name(wanted[i].service->backend())},
                             {"arch", wanted[i].service->target().arch},
                             {"measured_ms", or_null(items[i].measured_ms)}});
-    call.print({{"output", output}, {"bytes", page.size()}, {"variants", variants}},
-               line("report", output + ", " + bytes_text(static_cast<double>(page.size()))) +
+    call.print({{"output", call.value("output")}, {"bytes", page.size()}, {"variants", variants}},
+               line("report", call.value("output") + ", " + bytes_text(static_cast<double>(page.size()))) +
                    line("variants", std::to_string(wanted.size())));
     return kPassed;
 }

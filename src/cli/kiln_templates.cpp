@@ -264,14 +264,20 @@ int build_variant(const Call& call) {
     Warnings warnings(call.terminal);
     const auto service = open_service(call, warnings, compile_options(call, warnings));
     const Variant variant = chosen_variant(service->find(call.words[0]), std::span(call.words).subspan(1));
+    const std::string output = call.has("output") ? call.value("output") : std::string();
+    std::optional<Output> place;
+    if (!output.empty()) {
+        place.emplace("--output", output);
+        place->check_json(call.options.json);
+        place->check_terminal(call.terminal);
+    }
     const Compiled compiled = [&] {
         const Progress progress(call.terminal, "building");
         return service->compile(variant);
     }();
     const Binary& binary = compiled.binary;
-    const std::string output = call.has("output") ? call.value("output") : std::string();
-    if (!output.empty())
-        write_output(output, {reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size()});
+    if (place) place->write({reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size()});
+    if (place && place->is_standard_output()) return kPassed;
 
     const std::optional<int> registers = resources_of(binary).registers;
     const std::size_t shared_bytes = variant.static_shared_bytes() + variant.dynamic_shared_bytes();

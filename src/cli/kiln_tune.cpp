@@ -135,13 +135,12 @@ int tune_templates(const Call& call) {
     const auto [part, parts] = parse_shard(call.has("shard") ? call.value("shard") : "0/1");
     options.resume = call.flag("resume");
     options.stop = call.interrupts.token();
-    const std::filesystem::path output =
-        call.has("output") ? std::filesystem::path(call.value("output")) : Wisdom::user_file();
-    if (output.empty())
-        throw UsageError(
-            "there is no place for what is found: neither HOME nor KILN_WISDOM is set; add --output FILE.");
+    const Output output = wisdom_output(call);
+    if (output.is_stream() && options.resume)
+        throw UsageError("--resume reads the journal beside the output, and " + output.path().string() +
+                         " is no file that could have one; name a file by --output.");
     // A file that could not take the results should not cost the time to find them.
-    Wisdom::store(output, Wisdom());
+    Wisdom::store(output.path(), Wisdom());
 
     Warnings warnings(call.terminal);
     ServiceOptions setup = service_options(call.options, warnings, call.interrupts.token());
@@ -185,19 +184,25 @@ int tune_templates(const Call& call) {
     std::vector<std::exception_ptr> errors(services.size());
     Board board(call.terminal, services.size());
     std::vector<std::thread> threads;
+    std::mutex found_mutex;
+    Wisdom all_found;
     const auto work = [&, shard_part = part, shard_parts = parts](std::size_t i) {
         try {
             TuneOptions mine = options;
             mine.shard = shard_part * services.size() + i;
             mine.shards = shard_parts * services.size();
-            mine.journal = output.string() + ".journal";
-            if (mine.shards > 1) mine.journal += format("-%d-of-%d", int(mine.shard), int(mine.shards));
+            if (!output.is_stream()) {
+                mine.journal = output.path().string() + ".journal";
+                if (mine.shards > 1) mine.journal += format("-%d-of-%d", int(mine.shard), int(mine.shards));
+            }
             mine.on_progress = [&, i](const TuneProgress& progress) { board.update(i, progress); };
             // At once: whatever happens to a later shape.
             mine.on_shape = [&](const TunedShape& shape) {
                 Wisdom found;
                 found.merge(shape.best);
-                if (!found.empty()) Wisdom::store(output, found);
+                const std::lock_guard lock(found_mutex);
+                all_found.merge(found);
+                if (!output.is_stream() && !found.empty()) Wisdom::store(output.path(), found);
             };
             reports[i] = tune(*services[i], templates_of(*services[i], what.templates), mine);
         } catch (...) {
@@ -208,10 +213,11 @@ int tune_templates(const Call& call) {
     work(0);
     for (std::thread& thread : threads) thread.join();
     board.close();
+    if (output.is_stream()) Wisdom::store(output.path(), all_found);
     for (const std::exception_ptr& error : errors)
         if (error) std::rethrow_exception(error);
 
-    TuneSummary summary{output,
+    TuneSummary summary{output.path(),
                         services.front()->device().info().name,
                         services.front()->target().arch,
                         what.templates,
@@ -220,7 +226,7 @@ int tune_templates(const Call& call) {
     const bool stopped = call.interrupts.signal() != 0;
     if (stopped)
         call.terminal.note("interrupted; what was found is kept. The same command with --resume goes on.");
-    call.print(to_json(summary), to_text(summary));
+    if (!output.is_standard_output()) call.print(to_json(summary), to_text(summary));
     if (stopped) return 128 + call.interrupts.signal();
     return summary.found_all() ? kPassed : kNegative;
 }

@@ -3,13 +3,12 @@
 // kiln warm: manifests to variants, all of them built in the background, target after target, and a report of
 // what became of each. The whole manifest is checked before the first compile.
 #include <kiln/error.h>
+#include <kiln/files.h>
 #include <kiln/manifest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <iostream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_set>
@@ -23,6 +22,7 @@ namespace kiln::cli {
 namespace {
 
 // Futures that are out at once: enough for any number of workers, few enough to hold their binaries.
+constexpr std::uint64_t kMostBytesOfAManifest = 64 << 20;
 constexpr std::size_t kWindow = 256;
 constexpr std::chrono::milliseconds kPoll{20};
 // After a stop, for compilers to be ended; the program ends by itself soon after that.
@@ -42,8 +42,7 @@ struct Group {
 
 Manifest read_manifest(const std::string& name) {
     if (name != "-") return Manifest::load(name);
-    const std::string text(std::istreambuf_iterator<char>(std::cin), {});
-    return Manifest::parse(text, "standard input");
+    return Manifest::parse(read_standard_input(kMostBytesOfAManifest), "standard input");
 }
 
 /// Manifests as groups of variants.

@@ -83,6 +83,21 @@ std::string entries_text(const Wisdom& wisdom) {
 
 }  // namespace
 
+Output wisdom_output(const Call& call) {
+    const std::string file = call.has("output") ? call.value("output") : Wisdom::user_file().string();
+    if (file.empty())
+        throw UsageError(
+            "there is no place for what is found: neither HOME nor KILN_WISDOM is set; add --output FILE.");
+    // Storing would make it as well, but a place for output is looked for before.
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    std::error_code error;
+    if (!folder.empty()) std::filesystem::create_directories(folder, error);
+    if (error) throw UsageError("wisdom can't be written to " + file + ": " + error.message() + ".");
+    Output output(call.has("output") ? "--output" : "wisdom", file);
+    output.check_json(call.options.json);
+    return output;
+}
+
 int wisdom_show(const Call& call) {
     const Wisdom wisdom = selected(call, wisdom_of(call.words));
     call.print(entries_json(wisdom), entries_text(wisdom));
@@ -91,13 +106,13 @@ int wisdom_show(const Call& call) {
 
 int wisdom_merge(const Call& call) {
     const Wisdom wisdom = wisdom_of(call.words);
-    const std::filesystem::path output =
-        call.has("output") ? std::filesystem::path(call.value("output")) : Wisdom::user_file();
-    if (output.empty()) throw UsageError("neither HOME nor KILN_WISDOM is set; add --output FILE.");
-    Wisdom::store(output, wisdom);
-    const std::size_t entries = Wisdom::load(output).entries().size();
-    call.print({{"wisdom", output.string()}, {"read", wisdom.entries().size()}, {"entries", entries}},
-               line("wisdom", output.string() + ": " + std::to_string(entries) + " entries"));
+    const Output output = wisdom_output(call);
+    Wisdom::store(output.path(), wisdom);
+    if (output.is_standard_output()) return kPassed;
+    const std::string file = output.path().string();
+    const std::size_t entries = (output.is_stream() ? wisdom : Wisdom::load(file)).entries().size();
+    call.print({{"wisdom", file}, {"read", wisdom.entries().size()}, {"entries", entries}},
+               line("wisdom", file + ": " + std::to_string(entries) + " entries"));
     return kPassed;
 }
 
@@ -108,7 +123,10 @@ int wisdom_export(const Call& call) {
         call.print(entries_json(wisdom), text);
         return kPassed;
     }
-    write_output(call.value("output"), text);
+    const Output output("--output", call.value("output"));
+    output.check_json(call.options.json);
+    output.write(text);
+    if (output.is_standard_output()) return kPassed;
     call.print(
         {{"wisdom", call.value("output")}, {"entries", wisdom.entries().size()}},
         line("wisdom", call.value("output") + ": " + std::to_string(wisdom.entries().size()) + " entries"));

@@ -5,8 +5,8 @@
 #include "cli/options.h"
 
 #include <kiln/error.h>
+#include <kiln/files.h>
 
-#include <fstream>
 #include <limits>
 #include <sstream>
 
@@ -20,7 +20,7 @@ namespace {
 // No short options, so that "--bm -1" gives BM the value -1; no guessing from prefixes.
 constexpr int kStyle = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
                        po::command_line_style::long_allow_next;
-constexpr std::size_t kMostConfigBytes = 1 << 20;
+constexpr std::uint64_t kMostConfigBytes = 1 << 20;
 constexpr int kMaxExtent = std::numeric_limits<int>::max();
 
 /// Options that a configuration file may set too.
@@ -52,7 +52,7 @@ po::options_description product_options() {
         ("compile-only", po::bool_switch(), "compile, report, don't run; needs no device")
         ("analyze", po::bool_switch(), "say why the kernel will be fast or slow for this shape, and end; needs no device")
         ("emit", text("WHAT"), "write source, ptx, binary, log or key, and end; needs no device")
-        ("output", text("FILE"), "where --emit writes (standard output)");
+        ("output", text("FILE"), "where --emit writes; - is standard output (-)");
     add_cache_directory_option(build);
     add_no_cache_option(build);
     add_template_directory_option(build);
@@ -165,20 +165,12 @@ class Parser {
 
     /// Both passes parse this text: a pipe, as in --config <(...), can be read only once.
     std::string read_config() const {
-        // A directory opens as well; reading finds out.
-        std::ifstream file(config_, std::ios::binary);
-        std::string content(kMostConfigBytes + 1, '\0');
-        file.read(content.data(), static_cast<std::streamsize>(content.size()));
-        if (!file.is_open() || file.bad())
-            throw UsageError(
-                "--config " + config_ +
-                ": there is no such file that can be read; it should hold lines of \"option = value\".");
-        content.resize(static_cast<std::size_t>(file.gcount()));
-        if (content.size() > kMostConfigBytes)
-            throw UsageError("--config " + config_ + ": this file has more than " +
-                             std::to_string(kMostConfigBytes) +
-                             " bytes; it should hold lines of \"option = value\".");
-        return content;
+        try {
+            return read_input(config_, kMostConfigBytes);
+        } catch (const UsageError& error) {
+            throw UsageError("--config: " + std::string(error.what()) +
+                             " It should hold lines of \"option = value\".");
+        }
     }
 
     static std::string stray(const std::string& word) {

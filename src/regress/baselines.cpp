@@ -10,18 +10,19 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <span>
 #include <sstream>
 #include <system_error>
 
 #include "base/file.h"
+#include "base/output_file.h"
 
 namespace kiln {
 namespace {
 
 namespace pt = boost::property_tree;
 
+constexpr std::uint64_t kMostBytes = 256 << 20;
 constexpr std::string_view kInstruction = "instruction ";
 constexpr std::string_view kSpeed = "speed ";
 constexpr const char* kRemedy =
@@ -157,7 +158,7 @@ Baselines Baselines::load(const std::filesystem::path& directory, const Manifest
     Baselines result;
     std::optional<std::string> text;
     try {
-        text = read_text_if_exists(path);
+        text = read_text_if_exists(path, kMostBytes);
     } catch (const std::system_error& error) {
         throw UsageError(std::string("the baselines can't be read: ") + error.what());
     }
@@ -184,11 +185,7 @@ void Baselines::save(const std::filesystem::path& directory, const ManifestTarge
     for (const auto& [variant, baseline] : variants) text += section(variant, baseline);
     try {
         std::filesystem::create_directories(directory);
-        const std::filesystem::path path = directory / file_name(target);
-        write_atomically(path, std::as_bytes(std::span(text)));
-        std::filesystem::permissions(path,
-                                     std::filesystem::perms::group_read | std::filesystem::perms::others_read,
-                                     std::filesystem::perm_options::add);
+        write_output_file(directory / file_name(target), text);
     } catch (const std::system_error& error) {
         throw UsageError(std::string("the baselines can't be written: ") + error.what());
     }

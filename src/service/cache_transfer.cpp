@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file_name.h"
 #include "base/words.h"
 #include "service/cache_admin.h"
 
@@ -127,8 +128,8 @@ CacheTransfer Cache::pack(const std::filesystem::path& file, const std::vector<s
     if (digests.empty()) throw CacheError(nothing + ", so no pack was written");
     try {
         transfer.bytes = write_pack(file, digests, entry).bytes;
-    } catch (const std::system_error& error) {
-        throw CacheError("the seed pack " + file.string() + " can't be written: " + error.what());
+    } catch (const FileError& error) {
+        throw CacheError("the seed pack " + file.string() + " can't be written: " + error.reason());
     }
     return transfer;
 }

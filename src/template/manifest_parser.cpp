@@ -6,9 +6,9 @@
 #include <kiln/manifest.h>
 
 #include <algorithm>
-#include <system_error>
 
 #include "base/file.h"
+#include "base/file_name.h"
 #include "base/words.h"
 #include "template/lexer.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::size_t kMostShownBytes = 60;
-constexpr std::uintmax_t kMostBytes = 64u << 20;
+constexpr std::uint64_t kMostBytes = 64u << 20;
 
 struct Word {
     std::string_view text;
@@ -206,22 +206,11 @@ Manifest Manifest::parse(std::string_view text, std::string file) {
 
 Manifest Manifest::load(const std::filesystem::path& path) {
     const auto fail = [&](const std::string& message) { throw TemplateError(path.string(), 0, 0, message); };
-    std::error_code error;
-    const std::filesystem::file_status status = std::filesystem::status(path, error);
-    if (status.type() == std::filesystem::file_type::not_found) fail("there is no such manifest");
-    if (error) fail("the manifest can't be looked at: " + error.message());
-    if (std::filesystem::is_directory(status)) fail("this is a directory, not a manifest");
-    // A pipe is fine: the shell's <(...) makes one.
-    if (!std::filesystem::is_regular_file(status) && !std::filesystem::is_fifo(status))
-        fail("this is no regular file");
-    if (std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, error) > kMostBytes &&
-        !error)
-        fail("this is no manifest: it is larger than " + bytes_text(kMostBytes));
     std::optional<std::string> text;
     try {
-        text = read_text_if_exists(path);
-    } catch (const std::system_error& failure) {
-        fail("the manifest can't be read: " + failure.code().message());
+        text = read_text_if_exists(path, kMostBytes);
+    } catch (const FileError& failure) {
+        fail("the manifest can't be read: " + failure.reason());
     }
     if (!text) fail("there is no such manifest");
     return parse(*text, path.string());

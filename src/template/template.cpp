@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <system_error>
 
 #include "base/file.h"
+#include "base/file_name.h"
 #include "base/words.h"
 #include "template/template_data.h"
 
@@ -16,21 +16,16 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kMostVariants = 1'000'000;
+constexpr std::uint64_t kMostBytes = 64 << 20;  // of a template or a header
 
 std::string text_of_file(const std::filesystem::path& path) {
     const auto fail = [&](const std::string& message) -> std::string {
         throw TemplateError(path.string(), 1, 1, message);
     };
-    std::error_code error;
-    const std::filesystem::file_status status = std::filesystem::status(path, error);
-    if (status.type() == std::filesystem::file_type::not_found) return fail("there is no such template file");
-    if (error) return fail("the template file can't be looked at: " + error.message());
-    if (std::filesystem::is_directory(status)) return fail("this is a directory, not a template file");
-    if (!std::filesystem::is_regular_file(status)) return fail("this is no regular file");
     try {
-        if (auto text = read_text_if_exists(path)) return std::move(*text);
-    } catch (const std::system_error& failure) {
-        return fail("the template file can't be read: " + failure.code().message());
+        if (auto text = read_text_if_exists(path, kMostBytes)) return std::move(*text);
+    } catch (const FileError& failure) {
+        return fail("the template file can't be read: " + failure.reason());
     }
     return fail("there is no such template file");
 }
@@ -38,11 +33,9 @@ std::string text_of_file(const std::filesystem::path& path) {
 /// A header below the template's directory; what can't be read is as good as not there.
 std::optional<std::string> header_below(const std::filesystem::path& directory, const std::string& name) {
     const std::filesystem::path path = directory / name;
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
     try {
-        return read_text_if_exists(path);
-    } catch (const std::system_error&) {
+        return read_text_if_exists(path, kMostBytes);
+    } catch (const FileError&) {
         return std::nullopt;
     }
 }

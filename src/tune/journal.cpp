@@ -15,11 +15,13 @@
 #include <sstream>
 #include <system_error>
 
+#include "base/output_file.h"
 #include "tune/wisdom_line.h"
 
 namespace kiln {
 namespace {
 
+constexpr std::uint64_t kMostBytes = 1 << 30;
 constexpr std::string_view kHead = "# kiln tuning journal 1: ";
 constexpr std::string_view kSeparator = " | ";
 constexpr std::string_view kTrying = "trying", kOk = "ok", kFailed = "failed", kWrong = "wrong",
@@ -65,9 +67,12 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
     bool is_new = true;
     try {
         if (file_.has_parent_path()) std::filesystem::create_directories(file_.parent_path());
+        const OutputPlace place(file_);
+        if (place.is_stream()) fail("is no regular file, and a journal is read and removed; name another --output.");
+        file_ = place.path();  // removed in the end, which must not take a link
         lock_ = FileLock::try_acquire(file_.string() + ".lock");
         if (!lock_) fail("is being written by another tuning run; wait for it, or name another --output.");
-        const std::optional<std::string> text = resume ? read_text_if_exists(file_) : std::nullopt;
+        const std::optional<std::string> text = resume ? read_text_if_exists(file_, kMostBytes) : std::nullopt;
         if (text && !text->empty()) {
             is_new = false;
             std::istringstream lines(*text);
@@ -86,7 +91,8 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
     } catch (const std::system_error& error) {
         fail("can't be used: " + std::string(error.what()));
     }
-    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (is_new ? O_TRUNC : 0);
+    const int flags =
+        O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (is_new ? O_TRUNC : 0);
     descriptor_ = FileDescriptor(::open(file_.c_str(), flags, 0644));
     if (!descriptor_) fail("can't be written: " + std::string(std::strerror(errno)));
     // A killed run may have left the last line open.

@@ -13,12 +13,15 @@
 #include "base/config.h"
 #include "base/file.h"
 #include "base/file_lock.h"
+#include "base/file_name.h"
+#include "base/output_file.h"
 #include "tune/shipped_wisdom.h"
 #include "tune/wisdom_line.h"
 
 namespace kiln {
 namespace {
 
+constexpr std::uint64_t kMostBytes = 256 << 20;
 constexpr std::chrono::milliseconds kLockNap{20};
 constexpr std::chrono::seconds kLockPatience{10};
 
@@ -47,7 +50,7 @@ WisdomEntry settled(const std::vector<const WisdomEntry*>& entries) {
 std::string read_file(const std::filesystem::path& file) {
     std::optional<std::string> text;
     try {
-        text = read_text_if_exists(file);
+        text = read_text_if_exists(file, kMostBytes);
     } catch (const std::system_error& error) {
         throw UsageError("the wisdom file can't be read: " + std::string(error.what()));
     }
@@ -118,7 +121,7 @@ Wisdom Wisdom::usual(std::string* problem) {
     const std::filesystem::path file = user_file();
     try {
         std::optional<std::string> text;
-        if (!file.empty()) text = read_text_if_exists(file);
+        if (!file.empty()) text = read_text_if_exists(file, kMostBytes);
         if (text) wisdom.prefer(parse(*text, file.string()));
     } catch (const std::exception& error) {
         if (problem != nullptr) *problem = "the wisdom of " + file.string() + " is left out: " + error.what();
@@ -129,13 +132,20 @@ Wisdom Wisdom::usual(std::string* problem) {
 void Wisdom::store(const std::filesystem::path& file, const Wisdom& found) {
     try {
         if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
-        const FileLock lock = locked(file);
+        const OutputPlace place(file);
+        if (place.is_stream()) {
+            if (!found.empty()) write_output_file(file, found.text());
+            return;
+        }
+        const FileLock lock = locked(place.path());
         Wisdom all;
-        if (const auto text = read_text_if_exists(file)) all = parse(*text, file.string());
+        if (const auto text = read_text_if_exists(place.path(), kMostBytes)) all = parse(*text, file.string());
         all.merge(found);
         const std::string text = all.text();
         static_cast<void>(parse(text, file.string()));  // a file that can't be read back is worse than none
-        write_atomically(file, std::as_bytes(std::span(text)));
+        write_output_file(file, text);
+    } catch (const FileError& error) {
+        throw UsageError("wisdom can't be written to " + file.string() + ": " + error.reason() + ".");
     } catch (const std::system_error& error) {
         throw UsageError("wisdom can't be written to " + file.string() + ": " + error.what());
     }

@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/output_file.h"
 #include "pack_support.h"
 
 namespace kiln {
@@ -26,7 +27,7 @@ class PackFormat : public testing::Test {
         return *read_bytes_if_exists(file_);
     }
     SeedPack open(const std::vector<std::byte>& bytes) {
-        write_atomically(file_, bytes);
+        write_output_file(file_, bytes);
         return SeedPack(file_, {});
     }
     /// Changes the index and makes its checksum right again.

@@ -161,7 +161,7 @@ TEST_F(SeedPackTest, WhatIsNoPackIsRefusedWithAReason) {
     expect_refused("it is a directory");
     std::filesystem::remove(file_);
     ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
-    expect_refused("it is no regular file");  // and nobody waits for a writer
+    expect_refused("it is a FIFO and no regular file");  // and nobody waits for a writer
     std::filesystem::remove(file_);
     write_text(file_, "");
     expect_refused("it is too short");
@@ -222,6 +222,7 @@ TEST_F(SeedPackTest, SameEntriesSameBytes) {
 
 TEST_F(SeedPackTest, EverybodyMayReadItAsFarAsTheUmaskGoes) {
     for (const auto& [mask, mode] : {std::pair<mode_t, mode_t>{022, 0644}, {077, 0600}, {0, 0644}}) {
+        std::filesystem::remove(file_);  // an existing one would keep its mode
         const mode_t before = ::umask(mask);
         write_entries(file_, pack_entries(1));
         ::umask(before);

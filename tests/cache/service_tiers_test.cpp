@@ -16,6 +16,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/output_file.h"
 #include "cache/entry.h"
 #include "require.h"
 #include "scale_kernel.h"
@@ -211,7 +212,7 @@ TEST_F(ServiceTiersTest, AnEntryThatTheDriverRefusesIsRebuiltInTheSameCall) {
         const auto digest = sound.key.digest;
         const auto file = *cache.cache.directory / "v1" / digest.substr(0, 2) / (digest + ".kiln");
         const Bytes entry = encode_entry(sound.key, useless);
-        write_atomically(file, {entry.data(), entry.size()});
+        write_output_file(file, {entry.data(), entry.size()});
         if (in_pack) {
             const auto pack = directory.path() / "useless.pack";
             Cache(cache.cache).pack(pack);

@@ -138,7 +138,7 @@ TEST_F(BadInput, Config) {
     expect_error(run({"--config", value, "--backend", "host"}), 2, {"--m", "'0'"});
     expect_error(run({"--config", path("missing.ini").string()}), 2, {"missing.ini"});
     expect_error(run({"--config", path("").string()}), 2, {"--config"});
-    expect_error(run({"--config", "/dev/zero"}), 2, {"/dev/zero", "1048576"});
+    expect_error(run({"--config", "/dev/zero"}), 2, {"/dev/zero", "it is a device", "1.0 MiB"});
 }
 
 // Without care the first file that is opened gets the number of a closed standard output, and the report.

@@ -69,7 +69,7 @@ TEST_F(KilnProfile, MistakesAreTold) {
     expect_error(run({"profile", "copy", "--read", page, "--keep", "x"}), 2, {"--keep", "--read"});
     expect_error(run({"profile", "copy", "--read", page, "--backend", "host"}), 2, {"--arch sm_90a"});
     expect_error(read_transpose("9", page), 2, {"PAD", "9"});
-    expect_error(read_transpose("0", path("none.csv").string()), 2, {"--read", "none.csv", "can't be read"});
+    expect_error(read_transpose("0", path("none.csv").string()), 2, {"--read", "none.csv", "can't read"});
     expect_error(read_transpose("0", write("empty.csv", "no page\n")), 2,
                  {"there is no launch in it", "--keep"});
     expect_error(read_transpose("0", page_of(2)), 2, {"no launch of transpose_tiled, but of gemm_tiled"});

@@ -12,6 +12,7 @@
 
 #include "base/dynamic_library.h"
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/host_arch.h"
 #include "compile/compiler.h"
 #include "compiler_fixtures.h"
@@ -61,7 +62,7 @@ TEST_F(HostCompilerTest, MakesASharedObjectThatExportsTheKernel) {
     EXPECT_EQ(binary.kind, BinaryKind::shared_object);
     const TemporaryDirectory directory;
     const auto file = directory.path() / "kernel.so";
-    write_atomically(file, binary.bytes);
+    write_output_file(file, binary.bytes);
     const auto library = DynamicLibrary::open({file.string()});
     int (*kernel)() = nullptr;
     ASSERT_TRUE(library.resolve(kernel, "kiln_host_kernel"));

@@ -26,26 +26,6 @@ TEST(Digest, IsBlake2b256) {
     EXPECT_EQ(digest_hex("abc"), "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319");
 }
 
-TEST(File, AtomicWriteReplacesAndLeavesNothingBehind) {
-    const TemporaryDirectory directory;
-    const auto path = directory.path() / "file";
-    const std::string first = "first", second = "the second, longer";
-    write_atomically(path, std::as_bytes(std::span(first)));
-    write_atomically(path, std::as_bytes(std::span(second)));
-    EXPECT_EQ(read_text_if_exists(path), second);
-    struct stat status;
-    ASSERT_EQ(::stat(path.c_str(), &status), 0);
-    EXPECT_EQ(status.st_mode & 0777u, 0600u);
-    // A failed rename (onto a directory that is not empty) takes its temporary file away.
-    std::filesystem::create_directories(directory.path() / "taken" / "x");
-    EXPECT_THROW(write_atomically(directory.path() / "taken", std::as_bytes(std::span(first))),
-                 std::system_error);
-    std::size_t entries = 0;
-    for ([[maybe_unused]] const auto& item : std::filesystem::directory_iterator(directory.path())) ++entries;
-    EXPECT_EQ(entries, 2u);
-    EXPECT_THROW(write_atomically(directory.path() / "no" / "file", {}), std::system_error);
-}
-
 TEST(File, MissingIsNotAnErrorAndADirectoryIs) {
     const TemporaryDirectory directory;
     EXPECT_EQ(read_bytes_if_exists(directory.path() / "none"), std::nullopt);

@@ -173,7 +173,7 @@ TEST(Load, WhatIsNoTemplate) {
     };
     EXPECT_THAT(message(directory.path() / "none.cu"), HasSubstr("no such template file"));
     EXPECT_THAT(message(directory.path()), HasSubstr("a directory"));
-    EXPECT_THAT(message("/dev/null"), HasSubstr("no regular file"));
+    EXPECT_THAT(message("/dev/zero"), HasSubstr("it is a device"));
     write_text(directory.path() / "nul.cu", std::string_view("//\0", 3));
     EXPECT_THAT(message(directory.path() / "nul.cu"), HasSubstr("NUL"));
     write_text(directory.path() / "empty.cu", "");

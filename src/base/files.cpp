@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The public functions: those of base/output_file.h and base/file.h, with the library's errors.
+#include <kiln/error.h>
+#include <kiln/files.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/file.h"
+#include "base/file_name.h"
+#include "base/output_file.h"
+
+namespace kiln {
+namespace {
+
+template <class Step>
+auto with_usage_error(const Step& step) {
+    try {
+        return step();
+    } catch (const FileError& error) {
+        throw UsageError(std::string(error.what()) + ".");
+    }
+}
+
+}  // namespace
+
+OutputTarget output_target(const std::filesystem::path& name) {
+    return with_usage_error([&] {
+        const OutputPlace place(name);
+        return OutputTarget{place.path(), place.is_stream(), place.is_standard_output()};
+    });
+}
+
+void write_output(const std::filesystem::path& name, std::string_view content) {
+    with_usage_error([&] { write_output_file(name, content); });
+}
+
+std::string read_input(const std::filesystem::path& name, std::uint64_t most_bytes) {
+    return with_usage_error([&] {
+        if (auto text = read_text_if_exists(name, most_bytes)) return std::move(*text);
+        throw FileError(ENOENT, "can't read", name);
+    });
+}
+
+std::string read_standard_input(std::uint64_t most_bytes) {
+    return with_usage_error([&] { return read_descriptor_text(0, "standard input", most_bytes); });
+}
+
+}  // namespace kiln
