@@ -223,6 +223,8 @@ class Template {
     const std::string& flops() const;  ///< the expression, as written; empty: not declared
     const std::string& bytes() const;  ///< the same
     const std::string& naive() const;  ///< the template that this one is measured against; may be empty
+    const std::string& dependent() const;  ///< when launches may overlap, the expression; empty: never
+    const std::string& opt_level() const;  ///< of ptxas, the expression; empty: its own
     /// Every argument is declared: a problem can be made, run and timed.
     bool is_runnable() const;
     /// It computes expected results for other templates: its first arguments are
@@ -262,6 +264,8 @@ class Variant {
     Dim3 cluster() const;                      ///< {1,1,1}: none
     std::size_t dynamic_shared_bytes() const;  ///< to be given at launch
     std::size_t static_shared_bytes() const;   ///< as declared by `shared static`
+    bool dependent() const;                    ///< launches may begin before the one before them has ended
+    int opt_level() const;                     ///< of ptxas, 0 to 3
     const std::vector<KernelArgument>& arguments() const;
 
     /// The grid for these launch arguments, which are passed like the driver's void**: one pointer

@@ -110,17 +110,21 @@ int workers() { return whole("KILN_WORKERS", 1, 1024).value_or(0); }
 
 std::vector<std::filesystem::path> template_directories() { return path_list("KILN_TEMPLATE_PATH"); }
 
-int host_threads() {
-    const auto value = variable("KILN_HOST_THREADS");
-    constexpr long kMostThreads = 4096;
-    return value ? static_cast<int>(std::clamp(std::strtol(value->c_str(), nullptr, 10), 0L, kMostThreads))
-                 : 0;
-}
+int host_threads() { return whole("KILN_HOST_THREADS", 0, 4096).value_or(0); }
 
 std::optional<unsigned long long> host_seed() {
     const auto value = variable("KILN_HOST_SEED");
     if (!value) return std::nullopt;
-    return std::strtoull(value->c_str(), nullptr, 0);
+    std::string_view digits = *value;
+    const bool is_hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
+    if (is_hexadecimal) digits.remove_prefix(2);
+    unsigned long long seed = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, seed, is_hexadecimal ? 16 : 10);
+    if (digits.empty() || stop != end || error != std::errc())
+        throw UsageError("KILN_HOST_SEED is set to \"" + *value +
+                         "\"; it is a whole number from 0 to 18446744073709551615, decimal or as 0x1f.");
+    return seed;
 }
 
 std::vector<std::filesystem::path> cuda_homes() {

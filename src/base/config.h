@@ -45,10 +45,11 @@ std::optional<int> remote_timeout_ms();
 int workers();
 /// KILN_TEMPLATE_PATH: directories separated by colons.
 std::vector<std::filesystem::path> template_directories();
-/// KILN_HOST_THREADS: how many blocks of the host backend run at once; 0 when not set: all cores; at most
-/// 4096.
+/// KILN_HOST_THREADS: how many blocks of the host backend run at once; 0, as when not set: all cores. Throws UsageError
+/// for what is no number up to 4096.
 int host_threads();
-/// KILN_HOST_SEED: permutes the order in which the threads of a block run; nullopt when not set.
+/// KILN_HOST_SEED: permutes the order in which the threads of a block run; nullopt when not set. Throws UsageError for
+/// what is no number.
 std::optional<unsigned long long> host_seed();
 /// CUDA_HOME or CUDA_PATH.
 std::vector<std::filesystem::path> cuda_homes();

@@ -110,6 +110,8 @@ CommonOptions common_options(const po::variables_map& given) {
     options.arch = optional_text(given, "arch", "");
     if (given.count("cache-dir") != 0) options.cache_directory = given["cache-dir"].as<std::string>();
     options.use_cache = given.count("no-cache") == 0 || !given["no-cache"].as<bool>();
+    if (!options.use_cache && options.cache_directory)
+        throw UsageError("--no-cache uses no cache, and --cache-dir names one; leave one out.");
     options.template_directories = template_directories(given);
     return options;
 }

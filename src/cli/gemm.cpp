@@ -4,6 +4,7 @@
 #include "cli/gemm.h"
 
 #include <kiln/error.h>
+#include <kiln/resources.h>
 
 #include <algorithm>
 #include <chrono>
@@ -138,8 +139,10 @@ void describe_product(Dtype dtype, const Shape& shape, Report& report) {
 void compile(Service& service, const Variant& variant, const Terminal& terminal, Report& report) {
     const Progress progress(terminal, "compiling");
     const Stopwatch watch;
-    report.cache = service.compile(variant).origin;
+    const Compiled compiled = service.compile(variant);
     report.build_ms = watch.elapsed_ms();
+    report.cache = compiled.origin;
+    report.registers = resources_of(compiled.binary).registers;
 }
 
 AnyKernel build(Service& service, const Variant& variant, const Terminal& terminal, Report& report) {

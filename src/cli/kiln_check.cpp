@@ -76,10 +76,11 @@ std::string place_lines(const SourcePlace& place, const SourceText& source) {
 std::string problem_text(const AccessProblem& problem, const SourceText& source, bool strict,
                          const Terminal& terminal) {
     const bool warning = is_warning(problem, strict);
-    const std::string text = problem.text();
-    std::string result = "  " +
-                         terminal.painted(warning ? Colour::none : Colour::red,
-                                          warning ? "warning" : std::string(name(problem.kind))) +
+    // Its text begins with its kind.
+    const std::string kind(name(problem.kind));
+    std::string text = problem.text();
+    if (!warning && text.starts_with(kind + ": ")) text.erase(0, kind.size() + 2);
+    std::string result = "  " + terminal.painted(warning ? Colour::none : Colour::red, warning ? "warning" : kind) +
                          ": " + wrapped(text, 4, terminal.output_columns()) + "\n";
     result += place_lines(problem.place, source);
     if (problem.kind == ProblemKind::race && problem.other != problem.place)

@@ -9,6 +9,7 @@
 
 #include "cli/command_line.h"
 #include "cli/kiln_command.h"
+#include "cli/parameter_options.h"
 #include "cli/words.h"
 
 namespace kiln::cli {
@@ -81,6 +82,9 @@ KilnOptions kiln_options(const po::variables_map& given, const Terminal& termina
         for (const std::string& pack : given["seed-pack"].as<std::vector<std::string>>())
             options.seed_packs.emplace_back(pack);
     options.json = given["json"].as<bool>();
+    for (const char* cache : {"seed-pack", "remote"})
+        if (!options.use_cache && given.count(cache) != 0)
+            throw UsageError(std::string("--no-cache uses no cache, and --") + cache + " names one; leave one out.");
 
     if (given.count("remote") != 0) use_remote(given["remote"].as<std::string>(), terminal);
     return options;
@@ -103,6 +107,43 @@ std::pair<const Parameter*, std::string_view> assignment(const Template& of, con
                          (near.empty() ? "" : " Did you mean " + near + "?"));
     }
     return {parameter, std::string_view(word).substr(equals + 1)};
+}
+
+/// The templates that a command line names. Throws nothing.
+std::vector<Template> named_templates(const std::vector<std::string>& arguments) {
+    std::vector<Template> named;
+    try {
+        std::vector<std::filesystem::path> directories;
+        for (std::size_t i = 0; i + 1 < arguments.size(); ++i)
+            if (arguments[i] == "--template-dir") directories.emplace_back(arguments[i + 1]);
+        for (const Template& one : Catalogue(directories).all())
+            if (std::ranges::find(arguments, one.name()) != arguments.end()) named.push_back(one);
+    } catch (const Error&) {
+        // Whatever is wrong with them, the option is wrong as well.
+    }
+    return named;
+}
+
+/// For an option that is none: how to write the size or the parameter of that name. " rows is a size of softmax: ..."
+std::string meant_by(const std::string& option, const po::options_description& known,
+                     const std::vector<std::string>& arguments) {
+    if (known.find_nothrow("size", false) == nullptr) return {};
+    std::string value = "N";
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        if (arguments[i].starts_with("--" + option + "=")) value = arguments[i].substr(option.size() + 3);
+        if (arguments[i] == "--" + option && i + 1 < arguments.size() && !arguments[i + 1].starts_with("--"))
+            value = arguments[i + 1];
+    }
+    for (const Template& of : named_templates(arguments)) {
+        for (const SizeArgument& size : of.sizes())
+            if (size.name == option)
+                return " " + option + " is a size of " + of.name() + ": write --size " + option + "=" + value + ".";
+        for (const Parameter& parameter : of.parameters())
+            if (option_name(parameter.name) == option || parameter.name == option)
+                return " " + parameter.name + " is a parameter of " + of.name() + ": write " + parameter.name +
+                       "=" + value + ".";
+    }
+    return {};
 }
 
 constexpr std::size_t kMostCombinations = 1000;
@@ -148,8 +189,9 @@ Call parse_call(const Command& command, std::vector<std::string> arguments, cons
         po::store(parsed, given);
     } catch (const po::unknown_option& error) {
         const std::string option = plain(error.get_option_name());
-        const std::string near = nearest(option, names_of(known));
-        throw UsageError("kiln " + name + " has no option --" + option + "." +
+        const std::string meant = meant_by(option, known, arguments);
+        const std::string near = meant.empty() ? nearest(option, names_of(known)) : std::string();
+        throw UsageError("kiln " + name + " has no option --" + option + "." + meant +
                          (near.empty() ? "" : " Did you mean --" + near + "?") + " See kiln " + name +
                          " --help.");
     } catch (const po::error& error) {
@@ -214,6 +256,9 @@ Variant chosen_variant(const Template& of, std::span<const std::string> words) {
     Values values;
     for (const std::string& word : words) {
         const auto [parameter, text] = assignment(of, word);
+        if (text == "*" || text.find(',') != std::string_view::npos)
+            throw UsageError(word + " is several variants, and one is wanted here; 'kiln analyze', 'kiln check' and "
+                             "'kiln report' take lists, and 'kiln warm' builds them.");
         if (!values.emplace(parameter->name, parameter->parse(text)).second)
             throw UsageError(parameter->name + " is given twice; a variant has one value of each parameter.");
     }

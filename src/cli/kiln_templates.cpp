@@ -173,6 +173,8 @@ Json shown_json(const Shown& shown, const Target& target) {
     json["arch"] = target.arch;
     json["parameters"] = parameters;
     json["rules"] = rules;
+    json["dependent"] = text_or_null(shown.of.dependent());
+    json["opt_level"] = text_or_null(shown.of.opt_level());
     json["problem"] = problem_json(shown.of);
     json["legal_variants"] = or_null(shown.variants);
     json["defaults_problem"] = shown.problem.empty() ? Json() : Json(shown.problem);
@@ -185,7 +187,9 @@ Json shown_json(const Shown& shown, const Target& target) {
                    {"block", extents_json(shown.example->block())},
                    {"cluster", extents_json(shown.example->cluster())},
                    {"static_shared_bytes", shown.example->static_shared_bytes()},
-                   {"dynamic_shared_bytes", shown.example->dynamic_shared_bytes()}};
+                   {"dynamic_shared_bytes", shown.example->dynamic_shared_bytes()},
+                   {"dependent", shown.example->dependent()},
+                   {"opt_level", shown.example->opt_level()}};
     }
     json["example"] = example;
     return json;
@@ -209,6 +213,13 @@ std::string shown_text(const Shown& shown, const Target& target) {
             line("shared", std::to_string(example.static_shared_bytes() + example.dynamic_shared_bytes()) +
                                " bytes per block");
     }
+    const auto here = [&](const std::string& value) { return shown.example ? " (" + value + " here)" : ""; };
+    if (!shown.of.dependent().empty())
+        text += line("dependent", "launches may overlap where " + shown.of.dependent() +
+                                      here(shown.example && shown.example->dependent() ? "they may" : "they may not"));
+    if (!shown.of.opt_level().empty())
+        text += line("opt_level", "ptxas compiles at " + shown.of.opt_level() +
+                                      here(shown.example ? std::to_string(shown.example->opt_level()) : ""));
     if (!shown.problem.empty()) text += line("defaults", "not legal here: " + shown.problem);
 
     std::vector<std::vector<std::string>> parameters, rules;

@@ -244,6 +244,12 @@ class Parser {
         options.output = optional_text(given, "output", "");
         options.json = given["json"].as<bool>();
 
+        if (options.compile_only || has("emit"))
+            for (const char* run : {"iters", "warmup", "verify", "seed", "cold-l2"})
+                if (has(run) && !given[run].defaulted())  // a switch has its value always
+                    throw UsageError("--" + std::string(options.compile_only ? "compile-only" : "emit") +
+                                     " does not run the kernel, and --" + run +
+                                     " is about running it; leave one out.");
         if (options.analyze)
             for (const char* other : {"emit", "iters", "warmup", "verify"})
                 if (has(other))

@@ -71,9 +71,14 @@ Template TemplateLibrary::find(std::string_view name) {
     std::vector<std::string> names;
     for (const auto& [known, value] : templates_) names.push_back(known);
     const auto guess = nearest(name, names);
+    std::vector<std::string> searched;
+    for (const auto& directory : directories_) searched.push_back(directory.string());
     throw UsageError("there is no template '" + std::string(name) + "'" +
                      (guess ? "; did you mean " + *guess + "?" : "") +
-                     (guess ? " There are " : "; there are ") + join(names));
+                     (guess ? " There are " : "; there are ") + join(names) +
+                     ". Those of your own are looked for in the directories of --template-dir "
+                     "(ServiceOptions::template_directories) and KILN_TEMPLATE_PATH, " +
+                     (searched.empty() ? "of which there are none." : "here " + join(searched) + "."));
 }
 
 std::vector<Template> TemplateLibrary::all() {

@@ -115,7 +115,10 @@ FixedCodes fixed_codes(const FrontMatter& front_matter, const Values& values) {
             throw VariantError(front_matter.kernel + " has no parameter " + name + "; " + list + hint);
         }
         try {
-            codes[static_cast<std::size_t>(parameter - parameters.begin())] = checked_code(*parameter, value);
+            // A number or truth value that comes from a file or another program may be text still.
+            const bool is_text = value.is_type() && parameter->kind != ParameterKind::type;
+            codes[static_cast<std::size_t>(parameter - parameters.begin())] =
+                checked_code(*parameter, is_text ? parameter->parse(value.as_type()) : value);
         } catch (const VariantError& error) {
             throw VariantError(front_matter.kernel + ": " + error.what());
         }
@@ -172,6 +175,8 @@ const std::vector<TensorMapArgument>& Template::tensor_maps() const {
 }
 const std::string& Template::flops() const { return text_of(data_->content->front_matter.problem.flops); }
 const std::string& Template::bytes() const { return text_of(data_->content->front_matter.problem.bytes); }
+const std::string& Template::dependent() const { return text_of(data_->content->front_matter.dependent); }
+const std::string& Template::opt_level() const { return text_of(data_->content->front_matter.opt_level); }
 bool Template::is_runnable() const { return data_->content->front_matter.problem.undeclared.empty(); }
 
 const Parameter* Template::parameter(std::string_view name) const {

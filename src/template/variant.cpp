@@ -54,6 +54,8 @@ const std::optional<Target>& Variant::target() const { return data_->origin->tar
 const std::string& Variant::text() const { return data_->text; }
 Dim3 Variant::block() const { return data_->block; }
 Dim3 Variant::cluster() const { return data_->cluster; }
+bool Variant::dependent() const { return data_->dependent; }
+int Variant::opt_level() const { return data_->opt_level; }
 std::size_t Variant::dynamic_shared_bytes() const { return data_->dynamic_shared_bytes; }
 std::size_t Variant::static_shared_bytes() const { return data_->static_shared_bytes; }
 const std::vector<KernelArgument>& Variant::arguments() const { return *data_->arguments; }

@@ -239,7 +239,7 @@ TEST_F(BadInput, ACacheDirectoryThatIsAFile) {
         << from_environment.err;
     expect_clean_error(from_environment);
     EXPECT_THAT(from_environment.err, HasSubstr(file));
-    EXPECT_EQ(multiply({"--no-cache", "--cache-dir", file}).status, 0);
+    EXPECT_EQ(multiply({"--no-cache", "--cache-dir", file}).status, 2);
 }
 
 TEST_F(BadInput, ACacheDirectoryThatCannotBeWritten) {

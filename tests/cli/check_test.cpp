@@ -9,6 +9,7 @@
 namespace kiln::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -64,6 +65,15 @@ TEST_F(KilnCheck, SizesAndBlocks) {
     expect_error(check(text, {"--blocks", "0"}), 2, {"--blocks"});
     expect_error(check(text, {"--size", "n=65"}), 2, {"64"});
     EXPECT_EQ(check(text, {"PAD=0,1", "--json"}).json()["variants"].size(), 2U);
+}
+
+TEST_F(KilnCheck, EachLabelStandsOnce) {
+    const std::string race = check(turning_template("", "63 - i")).out;
+    EXPECT_THAT(race, AllOf(HasSubstr("  race: turning.cu:"), Not(HasSubstr("race: race"))));
+    const std::string bounds = check(turning_template("__syncthreads();", "64 + i")).out;
+    EXPECT_THAT(bounds, AllOf(HasSubstr("  out of bounds: "), Not(HasSubstr("bounds: out of bounds"))));
+    const std::string never = check(turning_template("__syncthreads(); __shared__ float other[64];", "0] + other[i")).out;
+    EXPECT_THAT(never, HasSubstr("  warning: uninitialised: turning.cu:"));
 }
 
 TEST_F(KilnCheck, AMissingBarrier) {

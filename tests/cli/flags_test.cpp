@@ -239,12 +239,41 @@ TEST_F(Flags, CacheDirIsUsedAndTheSecondRunFindsIt) {
     EXPECT_FALSE(std::filesystem::exists(path("cache"))) << "KILN_CACHE_DIR gives way to --cache-dir";
 }
 
+TEST_F(Flags, WhatIsOnlyCompiledTakesNoOptionsOfARun) {
+    for (const Arguments& mode : {Arguments{"--compile-only"}, Arguments{"--emit", "key"}})
+        for (const Arguments& run : {Arguments{"--iters", "3"}, Arguments{"--warmup", "1"}, Arguments{"--seed", "1"},
+                                     Arguments{"--verify", "none"}, Arguments{"--cold-l2"}}) {
+            Arguments all = mode;
+            all.insert(all.end(), run.begin(), run.end());
+            const Outcome outcome = multiply(all);
+            EXPECT_EQ(outcome.status, 2) << run[0];
+            EXPECT_THAT(outcome.err, HasSubstr(mode[0] + " does not run the kernel, and " + run[0]));
+        }
+}
+
+// From the binary, since no driver tells them.
+TEST_F(Flags, CompileOnlyTellsRegisters) {
+    for (const Arguments& target : {Arguments{"--backend", "cuda", "--arch", "sm_80"},
+                                    Arguments{"--backend", "hip", "--arch", "gfx90a"}}) {
+        Arguments arguments = target;
+        arguments.insert(arguments.end(), {"--kernel", "gemm_naive", "--compile-only", "--json"});
+        const Outcome result = run(arguments);
+        KILN_REQUIRE_OR_SKIP(target[1] == "cuda" ? "nvrtc" : "hiprtc", result.status == 0, result.err);
+        EXPECT_GT(result.json()["registers"], 4) << target[1];
+        EXPECT_LT(result.json()["registers"], 256) << target[1];
+        arguments.pop_back();
+        EXPECT_THAT(run(arguments).out, HasSubstr("registers per thread")) << target[1];
+    }
+}
+
 TEST_F(Flags, NoCache) {
     multiply();
     const Outcome result = multiply({"--no-cache", "--json"});
     EXPECT_EQ(result.json()["cache"], "off");
     EXPECT_FALSE(std::filesystem::exists(path("unused")));
-    EXPECT_EQ(multiply({"--no-cache", "--cache-dir", path("unused").string()}).status, 0);
+    const Outcome both = multiply({"--no-cache", "--cache-dir", path("unused").string()});
+    EXPECT_EQ(both.status, 2);
+    EXPECT_THAT(both.err, HasSubstr("--no-cache uses no cache, and --cache-dir names one"));
     EXPECT_FALSE(std::filesystem::exists(path("unused")));
 }
 

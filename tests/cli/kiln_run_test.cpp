@@ -110,6 +110,39 @@ TEST_F(KilnRun, MistakesAreTold) {
     expect_error(on_host({"run"}), 2, {"something is missing"});
 }
 
+TEST_F(KilnRun, AnOptionThatIsASizeOrAParameterSaysHowToWriteIt) {
+    expect_error(run_doubling({"--n", "64"}), 2, {"no option --n. n is a size of doubling: write --size n=64."});
+    expect_error(run_doubling({"--m=3"}), 2, {"m is a size of doubling: write --size m=3."});
+    expect_error(run_doubling({"--factor", "3"}), 2, {"FACTOR is a parameter of doubling: write FACTOR=3."});
+    expect_error(run({"run", "softmax", "--rows", "5"}), 2, {"rows is a size of softmax: write --size rows=5."});
+    expect_error(run_doubling({"--sizes", "n=64"}), 2, {"Did you mean --size?"});
+}
+
+TEST_F(KilnRun, OneVariantIsRunAndListsAreForOthers) {
+    for (const char* list : {"FACTOR=2,3", "FACTOR=*"}) {
+        expect_error(run_doubling({list}), 2, {list, "is several variants", "'kiln analyze'", "'kiln report'"});
+        expect_error(on_host({"build", "doubling", list}), 2, {"'kiln analyze'", "'kiln report'"});
+    }
+}
+
+TEST_F(KilnRun, NoCacheAndACacheExcludeEachOther) {
+    for (const Arguments& cache : {Arguments{"--cache-dir", path("other").string()}, Arguments{"--seed-pack", "x.pack"},
+                                   Arguments{"--remote", "redis://localhost:1"}}) {
+        Arguments arguments = {"build", "tiny", "--no-cache"};
+        arguments.insert(arguments.end(), cache.begin(), cache.end());
+        expect_error(on_host(arguments), 2, {"--no-cache uses no cache, and " + cache[0] + " names one"});
+    }
+}
+
+TEST_F(KilnRun, JunkInTheSeedOfTheHostIsTold) {
+    const Outcome outcome = run_doubling({});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    Environment environment = usual_environment();
+    environment.emplace_back("KILN_HOST_SEED", "junk");
+    expect_error(on_host({"run", "doubling"}, environment), 2,
+                 {"KILN_HOST_SEED is set to \"junk\"; it is a whole number"});
+}
+
 TEST_F(KilnRun, AReferenceThatLacksSomethingIsATemplateError) {
     with_template("doubling_reference",
                   reference_template("doubling_reference", "const float* z", "expected[i] = bound[i] = 0;"));

@@ -139,6 +139,33 @@ TEST_F(KilnTemplates, ShowOfDefaultsThatAreNotLegal) {
     EXPECT_EQ(json["example"]["values"]["ADD"], 1);
 }
 
+TEST_F(KilnTemplates, ShowTellsHowItIsCompiledAndLaunched) {
+    const std::string directory = with_template(
+        "early",
+        "// early: for tests.\n//\n//@ kernel early\n//@ param EARLY bool = true\n//@ dependent EARLY\n"
+        "//@ opt_level EARLY ? 1 : 3\n//@ block 32\n//@ grid 1\n#include \"kiln/device.h\"\n\n"
+        "extern \"C\" __global__ void early(float* y) {\n    kiln::wait_for_previous_grid();\n    y[0] = 1;\n}\n");
+    const auto json = run({"show", "early", "--template-dir", directory, "--arch", "sm_90a", "--json"}).json();
+    EXPECT_EQ(json["dependent"], "EARLY");
+    EXPECT_EQ(json["opt_level"], "EARLY ? 1 : 3");
+    EXPECT_EQ(json["example"]["dependent"], true);
+    EXPECT_EQ(json["example"]["opt_level"], 1);
+    const std::string text = run({"show", "early", "--template-dir", directory, "--arch", "sm_90a"}).out;
+    EXPECT_THAT(text, HasSubstr("launches may overlap where EARLY (they may here)"));
+    EXPECT_THAT(text, HasSubstr("ptxas compiles at EARLY ? 1 : 3 (1 here)"));
+    const auto none = on_host({"show", "tiny", "--json"}).json();
+    EXPECT_TRUE(none["dependent"].is_null());
+    EXPECT_TRUE(none["opt_level"].is_null());
+    EXPECT_EQ(none["example"]["dependent"], false);
+    EXPECT_EQ(none["example"]["opt_level"], 3);
+}
+
+TEST_F(KilnTemplates, AnUnknownTemplateSaysWhereOnesOwnAreLookedFor) {
+    expect_error(run({"show", "mine"}), 2,
+                 {"there is no template 'mine'", "--template-dir", "KILN_TEMPLATE_PATH", "of which there are none"});
+    expect_error(on_host({"run", "mine"}), 2, {"--template-dir", "KILN_TEMPLATE_PATH", "here " + templates()});
+}
+
 TEST_F(KilnTemplates, UnknownTemplatesAndParameters) {
     expect_error(run({"show", "gemm_tild"}), 2, {"gemm_tild", "gemm_tiled"});
     expect_error(on_host({"build", "tiny", "ADDD=1"}), 2, {"ADDD", "ADD and MUL", "Did you mean ADD?"});

@@ -76,7 +76,10 @@ TEST(Rules, ValuesGivenInCode) {
         }),
         AllOf(HasSubstr("k has no parameter BN"), HasSubstr("did you mean BM?"), HasSubstr("BM, TM, PAD")));
     EXPECT_THAT(variant_error([&] { tile.variant({{"BM", 48}}); }), HasSubstr("k: BM = 48 is not one of"));
-    EXPECT_THAT(variant_error([&] { tile.variant({{"BM", "64"}}); }), HasSubstr("is not an integer"));
+    // From JSON or another program a number may come as text.
+    EXPECT_EQ(tile.variant({{"BM", "64"}}), tile.variant({{"BM", 64}}));
+    EXPECT_THAT(variant_error([&] { tile.variant({{"BM", "64x"}}); }), HasSubstr("is not an integer"));
+    EXPECT_THAT(variant_error([&] { tile.variant({{"BM", "65"}}); }), HasSubstr("nearest"));
     EXPECT_THAT(variant_error([&] { tile.variant({{"FAST", 1}}); }), HasSubstr("is not true or false"));
     EXPECT_THROW(tile.variant().value("NO"), UsageError);
 }
