@@ -40,8 +40,8 @@ void check_kind(const std::filesystem::path& path, const struct stat& status, bo
 }
 
 template <class Container>
-Container read_to_end(int fd, const std::filesystem::path& path, std::uint64_t size,
-                      std::uint64_t most_bytes) {
+Container read_to_end(int fd, const std::filesystem::path& path, std::uint64_t size, std::uint64_t most_bytes,
+                      bool from_start = false) {
     const auto too_large = [&] {
         fail_to_read(path, "it is larger than what is read here, a file of " + limit_text(most_bytes));
     };
@@ -51,7 +51,10 @@ Container read_to_end(int fd, const std::filesystem::path& path, std::uint64_t s
     std::size_t filled = 0;
     for (;;) {
         if (filled == content.size()) content.resize(filled + std::max<std::size_t>(65536, filled / 2));
-        const ssize_t count = ::read(fd, content.data() + filled, content.size() - filled);
+        char* const place = reinterpret_cast<char*>(content.data()) + filled;
+        const ssize_t count = from_start
+                                  ? ::pread(fd, place, content.size() - filled, static_cast<off_t>(filled))
+                                  : ::read(fd, place, content.size() - filled);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 && errno == EAGAIN) {
             pollfd readable{fd, POLLIN, 0};
@@ -77,7 +80,9 @@ std::optional<Container> read_if_exists(const std::filesystem::path& path, std::
     if (const auto descriptor = named_descriptor(path)) {
         if (::fstat(*descriptor, &status) != 0) fail("can't read", path);
         check_kind(path, status, true, most_bytes);
-        return read_to_end<Container>(*descriptor, path, size_of(status), most_bytes);
+        // A file that is open may be read by this name again and again, wherever its position is.
+        return read_to_end<Container>(*descriptor, path, size_of(status), most_bytes,
+                                      S_ISREG(status.st_mode));
     }
     // Looked at before it is opened: opening alone does something to many devices.
     if (::stat(path.c_str(), &status) == 0) check_kind(path, status, false, most_bytes);

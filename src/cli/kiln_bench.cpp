@@ -77,7 +77,7 @@ class Results {
     void keep(const BenchReport& so_far) {
         const std::lock_guard lock(mutex_);
         kept_ = so_far;
-        if (call_.has("resume")) write_output(call_.value("resume"), bench_record(so_far));
+        if (call_.has("resume")) Output("--resume", call_.value("resume")).write(bench_record(so_far));
     }
     /// Throws nothing.
     void interrupted() {
@@ -93,7 +93,7 @@ class Results {
     }
     void ended(const BenchReport& report) {
         const std::lock_guard lock(mutex_);
-        if (call_.has("resume")) write_output(call_.value("resume"), bench_record(report));
+        if (call_.has("resume")) Output("--resume", call_.value("resume")).write(bench_record(report));
         if (!printed_) print(report);
     }
 
@@ -142,6 +142,8 @@ int bench(const Call& call) {
             std::chrono::seconds(parse_whole("--part-limit", call.value("part-limit"), 1, kMostSeconds));
     if (call.has("limit"))
         options.limit = std::chrono::seconds(parse_whole("--limit", call.value("limit"), 1, kMostSeconds));
+    if (call.has("resume") && Output("--resume", call.value("resume")).is_stream())
+        throw UsageError("--resume " + call.value("resume") + " is no file that could be read again; name one.");
     if (call.has("resume")) options.before = resumed(call.value("resume"));
     options.quick = call.flag("quick");
     options.stop = call.interrupts.token();
@@ -168,7 +170,12 @@ int bench_merge(const Call& call) {
     std::vector<BenchReport> reports;
     for (const std::string& file : call.words) reports.push_back(load_bench_report(file));
     const BenchReport all = merged_bench(reports);
-    if (call.has("output")) write_output(call.value("output"), bench_record(all));
+    if (call.has("output")) {
+        const Output output("--output", call.value("output"));
+        output.check_json(call.options.json);
+        output.write(bench_record(all));
+        if (output.is_standard_output()) return kPassed;
+    }
     std::string text = call.flag("markdown") ? to_markdown(all) : to_text(all, call.terminal);
     for (const std::string& one : all.missing()) text += line("missing", one);
     call.print(to_json(all), text);
@@ -185,7 +192,7 @@ int bench_page(const Call& call) {
         const std::string anew = written_anew(old, page);
         const bool differs = anew != old;
         same = same && !differs;
-        if (differs && !call.flag("check")) write_output(page, anew);
+        if (differs && !call.flag("check")) Output("the page", page).write(anew);
         text += page + (!differs ? ": as its records say\n" : call.flag("check") ? ": DIFFERS\n" : ": written\n");
         pages.push_back({{"page", page}, {"differed", differs}});
     }

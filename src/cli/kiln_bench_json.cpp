@@ -3,12 +3,11 @@
 // A benchmark's report as JSON, and back: what is derived from rows (verdicts, geometric means) is written for readers
 // and made anew when the report is read.
 #include <kiln/error.h>
+#include <kiln/files.h>
 
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "cli/kiln_bench_report.h"
 
@@ -267,11 +266,8 @@ BenchReport bench_report(const Json& json) {
 }
 
 std::string file_content(const std::filesystem::path& file) {
-    std::ifstream stream(file, std::ios::binary);
-    std::ostringstream text;
-    if (!stream || !(text << stream.rdbuf()))
-        throw UsageError("there is no " + file.string() + " that can be read");
-    return text.str();
+    constexpr std::uint64_t kMostBytes = 256 << 20;
+    return read_input(file, kMostBytes);
 }
 
 BenchReport load_bench_report(const std::filesystem::path& file) {

@@ -2,13 +2,12 @@
 //
 // kiln regress: the variants of manifests against their baselines, and a table of what moved.
 #include <kiln/error.h>
+#include <kiln/files.h>
 #include <kiln/regress.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <tuple>
 
 #include "cli/figures.h"
@@ -20,6 +19,7 @@
 namespace kiln::cli {
 namespace {
 
+constexpr std::uint64_t kMostBytesOfADocument = 64 << 20;
 constexpr const char* kManifest = "cache/variants.txt";
 constexpr const char* kBaselines = "cache/baselines";
 
@@ -177,10 +177,7 @@ std::vector<Manifest> manifests(const Call& call) {
 
 /// The file's text with this table in place of the one that has the same head.
 std::string with_table(const std::string& file, const std::string& table) {
-    std::ifstream stream(file, std::ios::binary);
-    std::ostringstream content;
-    if (!stream || !(content << stream.rdbuf())) throw UsageError("there is no " + file + " that can be read");
-    std::string text = content.str();
+    std::string text = read_input(file, kMostBytesOfADocument);
     const std::size_t begin = text.find(table.substr(0, table.find('\n') + 1));
     if (begin == std::string::npos)
         throw UsageError(file + " has no table that begins with '" + table.substr(0, table.find('\n')) + "'");
@@ -206,7 +203,7 @@ int regress(const Call& call) {
                              "; run this in the root of Kiln's source tree, or name one by --baselines.");
         const std::string table = kernels_page(service, baselines);
         if (call.has("page"))
-            write_output(call.value("page"), with_table(call.value("page"), table));
+            Output("--page", call.value("page")).write(with_table(call.value("page"), table));
         else
             call.terminal.print(table);
         return kPassed;

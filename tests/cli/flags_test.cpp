@@ -241,8 +241,9 @@ TEST_F(Flags, CacheDirIsUsedAndTheSecondRunFindsIt) {
 
 TEST_F(Flags, WhatIsOnlyCompiledTakesNoOptionsOfARun) {
     for (const Arguments& mode : {Arguments{"--compile-only"}, Arguments{"--emit", "key"}})
-        for (const Arguments& run : {Arguments{"--iters", "3"}, Arguments{"--warmup", "1"}, Arguments{"--seed", "1"},
-                                     Arguments{"--verify", "none"}, Arguments{"--cold-l2"}}) {
+        for (const Arguments& run :
+             {Arguments{"--iters", "3"}, Arguments{"--warmup", "1"}, Arguments{"--seed", "1"},
+              Arguments{"--verify", "none"}, Arguments{"--cold-l2"}}) {
             Arguments all = mode;
             all.insert(all.end(), run.begin(), run.end());
             const Outcome outcome = multiply(all);
@@ -258,7 +259,8 @@ TEST_F(Flags, CompileOnlyTellsRegisters) {
         Arguments arguments = target;
         arguments.insert(arguments.end(), {"--kernel", "gemm_naive", "--compile-only", "--json"});
         const Outcome result = run(arguments);
-        KILN_REQUIRE_OR_SKIP(target[1] == "cuda" ? "nvrtc" : "hiprtc", result.status == 0, result.err);
+        const std::string compiler = target[1] == "cuda" ? "nvrtc" : "hiprtc";
+        KILN_REQUIRE_OR_SKIP(compiler, result.status == 0, result.err);
         EXPECT_GT(result.json()["registers"], 4) << target[1];
         EXPECT_LT(result.json()["registers"], 256) << target[1];
         arguments.pop_back();
@@ -303,7 +305,8 @@ TEST_F(Flags, EmitPtx) {
     const Outcome on_host = multiply({"--emit", "ptx"});
     EXPECT_EQ(on_host.status, 2);
     expect_clean_error(on_host);
-    const Outcome result = run({"--kernel", "gemm_tiled", "--backend", "cuda", "--arch", "sm_90a", "--emit", "ptx"});
+    const Outcome result =
+        run({"--kernel", "gemm_tiled", "--backend", "cuda", "--arch", "sm_90a", "--emit", "ptx"});
     KILN_REQUIRE_OR_SKIP("nvrtc", result.status != 3, result.err);
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr(".target sm_90a"));

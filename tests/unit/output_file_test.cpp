@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 #include <kiln/files.h>
+#include <kiln/regress.h>
+#include <kiln/wisdom.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -24,6 +26,7 @@
 #include "base/file.h"
 #include "base/file_name.h"
 #include "require.h"
+#include "tune/journal.h"
 
 namespace kiln::test {
 namespace {
@@ -409,6 +412,35 @@ TEST_F(OutputFiles, ThePublicFunctionsThrowUsageErrors) {
     EXPECT_THROW(static_cast<void>(read_input(path("file"), 3)), UsageError);
 }
 
+TEST_F(OutputFiles, BaselinesWisdomAndJournalsLieWhereTheirLinksLead) {
+    const ManifestTarget target{Backend::host, "x86-64-v3"};
+    const std::string name = Baselines::file_name(target);
+    fs::create_directory(path("elsewhere"));
+    fs::create_symlink("elsewhere/baselines", path(name));
+    Baselines().save(folder_.path(), target);
+    EXPECT_THAT(content("elsewhere/baselines"), HasSubstr("Baselines of host"));
+
+    fs::create_symlink("elsewhere/wisdom", path("wisdom"));
+    Wisdom::store(path("wisdom"), Wisdom());
+    EXPECT_THAT(content("elsewhere/wisdom"), HasSubstr("# kiln wisdom"));
+
+    fs::create_symlink("elsewhere/journal", path("journal"));
+    {
+        Journal journal(path("journal"), "work", false);
+        journal.begin("candidate");
+        EXPECT_THAT(content("elsewhere/journal"), HasSubstr("trying | candidate"));
+        journal.finish();
+    }
+    EXPECT_FALSE(fs::exists(path("elsewhere/journal")));
+    for (const char* link : {name.c_str(), "wisdom", "journal"})
+        EXPECT_TRUE(fs::is_symlink(path(link))) << link;
+
+    ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
+    EXPECT_THROW(Journal(path("fifo"), "work", false), UsageError);
+    EXPECT_THROW(Journal(path("fifo"), "work", true), UsageError);
+    EXPECT_TRUE(S_ISFIFO(status("fifo").st_mode));
+}
+
 class InputFiles : public OutputFiles {
   protected:
     static std::string error(const fs::path& name, std::uint64_t most_bytes = 1000) {
@@ -450,6 +482,11 @@ TEST_F(InputFiles, APipeThatIsOpenAlreadyIsRead) {
     ASSERT_TRUE(write_all(writer.value(), std::as_bytes(std::span(std::string_view("first")))));
     writer.reset();
     EXPECT_EQ(read_text_if_exists(name), "first");
+
+    write_text(path("key"), "secret");
+    const FileDescriptor file(::open(path("key").c_str(), O_RDONLY));
+    for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(read_text_if_exists("/dev/fd/" + std::to_string(file.value())), "secret");
 
     ASSERT_EQ(::pipe(ends), 0);
     FileDescriptor endless(ends[0]);
