@@ -132,6 +132,15 @@ class Runner {
     std::unique_ptr<State> state_;
 };
 
+/// Does work that launches kernels of the service, all of them built before, as Runner does: where the service's
+/// options say so (isolate_host) in a child process, which has a copy of everything and gives back the bytes that the
+/// work returns; else in this one. kernel: what is launched, for messages. on_phase may be empty; the work tells its
+/// phases to what it is given. Throws what the work throws, and DeviceError when the child ends otherwise.
+std::string launch_apart(
+    const Service& service, const std::string& kernel,
+    const std::function<void(std::string_view)>& on_phase,
+    const std::function<std::string(const std::function<void(std::string_view)>&)>& work);
+
 /// "full", "sample" or "none".
 std::string_view name(Check check);
 /// "random" or "integers".

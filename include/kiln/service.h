@@ -64,6 +64,14 @@ struct ServiceOptions {
     /// access to memory that they make, and run slower, one block at a time. See kiln/observe.h.
     std::shared_ptr<AccessObserver> observer;
 
+    /// Host backend only: Runner, Analyzer, tune() and regress() launch kernels in child processes, so that one that
+    /// faults, ends its process or never ends is a DeviceError that names the block, the thread and the line. What
+    /// it prints goes to standard error. The programs of Kiln do this; KILN_HOST_IN_PROCESS=1 undoes it, for
+    /// debuggers. The children are forks of this process.
+    bool isolate_host = false;
+    /// What one such child may take, for one variant.
+    std::chrono::duration<double> host_time_limit{600};
+
     /// Receives a line when something degraded (an unwritable cache, say), each once. Called from any
     /// thread; it must neither throw nor call the service. Not set: the line goes to standard error.
     std::function<void(std::string_view)> on_warning;

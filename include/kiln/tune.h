@@ -90,8 +90,8 @@ struct TuneReport {
 /// template's best is kept. The service needs a device; compiling is in its worker processes and goes into its
 /// cache, which should be enabled. Every candidate's results are compared with the template's reference at about ten
 /// thousand elements, and those of the winners once more by Runner::run; what is wrong can't win.
-/// A kernel that hangs, ends the process or makes the device fault takes all work with it: the journal has its name,
-/// so that a resumed run leaves it out. A template that can't take a shape is left out of that shape.
+/// A kernel that hangs, ends the process or makes the device fault takes all work with it, but on the host where
+/// ServiceOptions::isolate_host is set: the journal has its name, so that a resumed run leaves it out. A template that can't take a shape is left out of that shape.
 /// Throws UsageError for templates that can't be run or have no reference, VariantError for values that a template
 /// does not allow or sizes that none does, DeviceError after a fault, and UsageError for a journal that is of other
 /// work or that another run writes.

@@ -127,6 +127,8 @@ std::optional<unsigned long long> host_seed() {
     return seed;
 }
 
+bool host_in_process() { return choice("KILN_HOST_IN_PROCESS", "0", "1"); }
+
 std::vector<std::filesystem::path> cuda_homes() {
     std::vector<std::filesystem::path> homes;
     for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
@@ -146,6 +148,7 @@ std::vector<std::string> known_variables() {
             "KILN_COMPILE_WORKER",
             "KILN_HIPRTC",
             "KILN_HOST_CXX",
+            "KILN_HOST_IN_PROCESS",
             "KILN_HOST_SEED",
             "KILN_HOST_THREADS",
             "KILN_NVRTC",

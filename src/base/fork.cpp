@@ -4,6 +4,7 @@
 #include "base/fork.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -12,11 +13,21 @@ namespace {
 
 std::atomic<unsigned> generation{0};  // of the process, as its identity is
 
-[[maybe_unused]] const int registered =
-    ::pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+thread_local bool launches_only = false;  // of the fork() that this thread is about to make
+
+[[maybe_unused]] const int registered = ::pthread_atfork(nullptr, nullptr, [] {
+    if (!launches_only) generation.fetch_add(1, std::memory_order_relaxed);
+});
 
 }  // namespace
 
 unsigned fork_generation() { return generation.load(std::memory_order_relaxed); }
+
+pid_t fork_to_launch() {
+    launches_only = true;
+    const pid_t child = ::fork();
+    launches_only = false;
+    return child;
+}
 
 }  // namespace kiln

@@ -95,6 +95,11 @@ void add_template_directory_option(po::options_description& options) {
     options.add_options()
         ("template-dir", texts("DIR"), "search DIR/*.cu before the built-in templates; may be repeated");
 }
+
+void add_time_limit_option(po::options_description& options) {
+    options.add_options()
+        ("time-limit", text("SECONDS"), "how long a variant may run on the host before it is given up (600)");
+}
 // clang-format on
 
 CommonOptions common_options(const po::variables_map& given) {
@@ -113,6 +118,10 @@ CommonOptions common_options(const po::variables_map& given) {
     if (!options.use_cache && options.cache_directory)
         throw UsageError("--no-cache uses no cache, and --cache-dir names one; leave one out.");
     options.template_directories = template_directories(given);
+    constexpr std::uint64_t kLongestLimit = 31'536'000;  // a year
+    if (given.count("time-limit") != 0)
+        options.time_limit_seconds = static_cast<int>(
+            parse_whole("--time-limit", given["time-limit"].as<std::string>(), 1, kLongestLimit));
     return options;
 }
 

@@ -41,6 +41,8 @@ void add_target_options(po::options_description& options, const std::string& see
 void add_cache_directory_option(po::options_description& options);
 void add_no_cache_option(po::options_description& options);
 void add_template_directory_option(po::options_description& options);
+/// --time-limit
+void add_time_limit_option(po::options_description& options);
 /// What of all that was declared and given. Throws UsageError.
 CommonOptions common_options(const po::variables_map& given);
 

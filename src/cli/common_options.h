@@ -19,6 +19,7 @@ struct CommonOptions {
     std::optional<std::filesystem::path> cache_directory;
     bool use_cache = true;
     std::vector<std::filesystem::path> template_directories;
+    std::optional<int> time_limit_seconds;  ///< of a kernel on the host
 };
 
 }  // namespace kiln::cli

@@ -5,13 +5,16 @@
 
 #include <kiln/error.h>
 #include <kiln/resources.h>
+#include <kiln/run.h>
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include "cli/figures.h"
 #include "cli/gemm_declared.h"
+#include "cli/json.h"
 #include "cli/parameter_options.h"
 #include "cli/words.h"
 
@@ -187,28 +190,23 @@ TimeSummary timed(Service& service, Product& product, const Options& options, do
         service.device(), service.stream(), warm_up, iterations, [&] { product.launch(); }, before_each));
 }
 
-void run_product(Service& service, const Variant& variant, Dtype dtype, const Options& options,
-                 const Terminal& terminal, Report& report) {
-    const Device& device = service.device();
+/// Launches, times and verifies.
+void measure(Service& service, const AnyKernel& kernel, Dtype dtype, const Options& options,
+             const std::function<void(std::string_view)>& tell, Report& report) {
     const Shape shape = report.shape;
-    report.verified =
-        options.verify.value_or(shape.multiply_adds() <= kLargestFull ? Verify::full : Verify::sample);
     const bool verifying = report.verified != Verify::none;
-    check_fits(device, options, dtype, shape, verifying);
-    const AnyKernel kernel = build(service, variant, terminal, report);
-
-    std::optional<Progress> progress(std::in_place, terminal, "filling the matrices");
+    tell("filling the matrices");
     Matrix a = Matrix::random(dtype, shape.m, shape.k, random_word(options.seed, 0));
     Matrix b = Matrix::random(dtype, shape.k, shape.n, random_word(options.seed, 1));
     Product product(service, kernel, shape, a, b);
 
-    progress.emplace(terminal, "running");
+    tell("running");
     const std::size_t count = std::size_t(shape.m) * std::size_t(shape.n);
     double one_launch_ms = 0;
     const auto c = first_launch(product, count, verifying, one_launch_ms);
     report.time = timed(service, product, options, one_launch_ms);
 
-    progress.emplace(terminal, "verifying");
+    tell("verifying");
     const std::span<const float> result(c.get(), verifying ? count : 0);
     if (report.verified == Verify::full) report.checked = checked(verify_full(a, b, result), Verify::full);
     if (report.verified == Verify::sample)
@@ -224,6 +222,49 @@ void run_product(Service& service, const Variant& variant, Dtype dtype, const Op
     product.synchronize();
     product.copy_result(std::span(c.get(), count));
     report.checked->add_exact(verify_sample(a, b, result, random_word(options.seed, 5)));
+}
+
+/// What measure() found, for another process. CBOR keeps numbers that are not finite.
+std::string measured_bytes(const Report& report) {
+    Json json = Json::array({nullptr, nullptr});
+    if (report.time)
+        json[0] = Json::array(
+            {report.time->min_ms, report.time->median_ms, report.time->max_ms, report.time->iterations});
+    if (const auto& checked = report.checked)
+        json[1] = Json::array({checked->max_abs_error, checked->max_error_over_bound, checked->how,
+                               checked->failure, checked->exact});
+    std::string bytes;
+    Json::to_cbor(json, bytes);
+    return bytes;
+}
+
+void take_measured(const std::string& bytes, Report& report) {
+    const Json json = Json::from_cbor(bytes);
+    if (const Json& time = json[0]; !time.is_null())
+        report.time = TimeSummary{time[0].get<double>(), time[1].get<double>(), time[2].get<double>(),
+                                  time[3].get<int>()};
+    if (const Json& found = json[1]; !found.is_null())
+        report.checked = Checked{found[0].get<double>(), found[1].get<double>(), found[2].get<std::string>(),
+                                 found[3].get<std::string>(), found[4].get<bool>()};
+}
+
+void run_product(Service& service, const Variant& variant, Dtype dtype, const Options& options,
+                 const Terminal& terminal, Report& report) {
+    const Device& device = service.device();
+    const Shape shape = report.shape;
+    report.verified =
+        options.verify.value_or(shape.multiply_adds() <= kLargestFull ? Verify::full : Verify::sample);
+    const bool verifying = report.verified != Verify::none;
+    check_fits(device, options, dtype, shape, verifying);
+    const AnyKernel kernel = build(service, variant, terminal, report);
+
+    std::optional<Progress> progress;
+    const auto show = [&](std::string_view phase) { progress.emplace(terminal, std::string(phase)); };
+    const auto work = [&](const std::function<void(std::string_view)>& tell) {
+        measure(service, kernel, dtype, options, tell, report);
+        return measured_bytes(report);
+    };
+    take_measured(launch_apart(service, report.kernel, show, work), report);
 }
 
 }  // namespace
@@ -313,6 +354,7 @@ Report run_gemm(Service& service, const Variant& variant, const Options& options
         return report;
     }
     report.device = service.device().info().name;
+    const PrintsAside aside;
     if (form == GemmForm::declared)
         run_declared(service, variant, options, terminal, report);
     else

@@ -169,14 +169,29 @@ int check(const Call& call) {
     options.most_ms = kMostMs;
 
     Analyzer analyzer(*service);
-    int problems = 0, warned = 0;
+    int problems = 0, warned = 0, failed = 0;
     Json list = Json::array();
     std::string text;
     for (const Variant& variant : variants) {
         Checked checked{variant, variant.problem(options.sizes, true).sizes, {}};
-        {
+        try {
             const Progress progress(call.terminal, "checking " + variant.text());
             checked.recording = analyzer.check(variant, options);
+        } catch (const DeviceError& error) {
+            // One of several that can't be run; the others can.
+            if (variants.size() == 1 || call.interrupts.signal() != 0) throw;
+            ++failed;
+            text += (text.empty() ? "" : "\n") + variant.text() + "\n  " +
+                    call.terminal.painted(Colour::red, "FAILED") + ": " + error.what() + "\n";
+            list.push_back({{"template", variant.template_name()},
+                            {"values", values_json(variant.values())},
+                            {"sizes", nullptr},
+                            {"blocks", nullptr},
+                            {"blocks_checked", nullptr},
+                            {"accesses", nullptr},
+                            {"problems", Json::array()},
+                            {"error", {{"kind", classify(error).kind}, {"message", error.what()}}}});
+            continue;
         }
         for (const AccessProblem& problem : checked.recording.problems)
             ++(is_warning(problem, strict) ? checked.warnings : checked.problems);
@@ -194,9 +209,15 @@ int check(const Call& call) {
                         {"blocks", checked.recording.blocks},
                         {"blocks_checked", checked.recording.blocks_recorded},
                         {"accesses", requests(checked.recording)},
-                        {"problems", found}});
+                        {"problems", found},
+                        {"error", nullptr}});
     }
-    call.print({{"variants", list}, {"problems", problems}, {"warnings", warned}}, text);
+    call.print({{"variants", list}, {"problems", problems}, {"warnings", warned}, {"failed", failed}}, text);
+    if (failed > 0) {
+        call.terminal.complain(std::to_string(failed) + " of " + std::to_string(variants.size()) +
+                               " variants could not be run to their end.");
+        return kDeviceError;
+    }
     if (problems == 0) return kPassed;
     call.terminal.complain(std::to_string(problems) + (problems == 1 ? " problem" : " problems") + " found.");
     return kNegative;

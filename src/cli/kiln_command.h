@@ -58,6 +58,7 @@ enum Takes : unsigned {
     kNoCache = 8,     ///< --no-cache
     kSeedPacks = 16,  ///< --seed-pack
     kRemote = 32,     ///< --remote
+    kTimeLimit = 64,  ///< --time-limit
     kTiers = kDirectory | kSeedPacks | kRemote
 };
 

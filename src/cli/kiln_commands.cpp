@@ -196,7 +196,8 @@ constexpr std::array kCommands = {
             "  kiln build gemm_tiled BM=64 BN=64 PAD=1\n"
             "  kiln build gemm_tiled --arch sm_90a --output gemm.cubin\n",
             build_options, build_variant},
-    Command{"run", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
+    Command{"run", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber,
+            kTarget | kTemplates | kTiers | kNoCache | kTimeLimit,
             "run a variant on the problem that its template declares, check the result, time it",
             "Inputs are random, outputs are poisoned, guard bytes lie behind every buffer; the result is "
             "compared\n"
@@ -218,7 +219,7 @@ constexpr std::array kCommands = {
             "say whether a variant is in the cache, where, or why not", kVariantText,
             "  kiln explain gemm_tiled BM=64\n  kiln explain gemm_tiled BM=64 --arch sm_90a --json\n",
             nullptr, explain},
-    Command{"regress", "[MANIFEST]...", 0, kAnyNumber, kTarget | kTemplates,
+    Command{"regress", "[MANIFEST]...", 0, kAnyNumber, kTarget | kTemplates | kTimeLimit,
             "hold variants to what was recorded of them: results, resources, instructions, speed",
             "Builds each variant of the manifests (cache/variants.txt) for each of its targets, loads it "
             "again from a\n"
@@ -230,7 +231,7 @@ constexpr std::array kCommands = {
             regress_options, regress},
     Command{
         "analyze", "TEMPLATE [NAME=VALUE[,VALUE]...]...", 1, kAnyNumber,
-        kTarget | kTemplates | kTiers | kNoCache,
+        kTarget | kTemplates | kTiers | kNoCache | kTimeLimit,
         "say why a variant is fast or slow, without running it on a GPU",
         "Compiles for the device, or for --arch, which need not be here; reads registers, spills and "
         "access widths\n"
@@ -243,14 +244,15 @@ constexpr std::array kCommands = {
         "  kiln analyze transpose_tiled SWIZZLE=false PAD=0,1,2 --arch gfx90a\n"
         "  kiln analyze gemm_tiled --size m=1000,n=1000,k=1000 --json\n",
         analyze_options, analyze},
-    Command{"check", "TEMPLATE [NAME=VALUE[,VALUE]...]...", 1, kAnyNumber, kTemplates | kTiers | kNoCache,
+    Command{"check", "TEMPLATE [NAME=VALUE[,VALUE]...]...", 1, kAnyNumber,
+            kTemplates | kTiers | kNoCache | kTimeLimit,
             "find races, accesses out of bounds and misaligned vectors, by running on the host",
             "Each problem is told with the source lines of its accesses. Exit status 1: there is one.\n",
             "  kiln check gemm_tiled BM=32 VEC=2\n"
             "  kiln check my_kernel --template-dir my_kernels --size n=1000 --strict\n",
             check_options, check},
     Command{"report", "[TEMPLATE [NAME=VALUE[,VALUE]...]...]...", 0, kAnyNumber,
-            kTarget | kTemplates | kTiers | kNoCache,
+            kTarget | kTemplates | kTiers | kNoCache | kTimeLimit,
             "write a page that puts variants side by side: tables, source lines, banks, occupancy, roofline",
             "What 'kiln analyze' finds, as one HTML file that needs nothing else. A word without '=' begins "
             "another\n"
@@ -260,7 +262,8 @@ constexpr std::array kCommands = {
             "  kiln report --manifest tiles.txt --time --output - > tiles.html\n",
             report_options, report},
     Command{
-        "profile", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
+        "profile", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber,
+        kTarget | kTemplates | kTiers | kNoCache | kTimeLimit,
         "measure a variant's counters on a GPU, beside what was predicted",
         "Runs Nsight Compute (ncu) or rocprof, where installed, on a child that launches the variant once; "
         "then times\n"
@@ -272,7 +275,7 @@ constexpr std::array kCommands = {
         "  kiln profile gemm_tiled PAD=2 --keep page.csv\n"
         "  kiln profile gemm_tiled PAD=2 --arch sm_90a --read page.csv\n",
         profile_options, profile},
-    Command{"tune", "TEMPLATE... [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers,
+    Command{"tune", "TEMPLATE... [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers | kTimeLimit,
             "find the fastest variants for given shapes by timing them, and keep them as wisdom",
             "Variants are compiled in worker processes while others are timed; each is checked against the "
             "template's\n"

@@ -37,6 +37,7 @@ po::options_description shared_options(const Command& command) {
         ("seed-pack", texts("FILE"), "a pack to look into, before those of KILN_SEED_PACKS; may be repeated");
     if (takes(kRemote)) options.add_options()
         ("remote", text("URL"), "a Redis server to share entries through, redis://HOST:PORT/DB (KILN_REMOTE)");
+    if (takes(kTimeLimit)) add_time_limit_option(options);
     options.add_options()
         ("json", po::bool_switch(), "report as one JSON object on standard output")
         ("help", "print this help; also -h");

@@ -73,6 +73,7 @@ int run_template(const Call& call) {
             variant.template_name() +
             " declares no template to compare with; its front matter would have a line such as '//@ "
             "naive gemm_naive'. Leave --compare out.");
+    std::optional<PrintsAside> aside(std::in_place);
     std::optional<Progress> progress;
     options.on_phase = [&](std::string_view phase) { progress.emplace(call.terminal, std::string(phase)); };
     report.result = runner.run(variant, options);
@@ -84,6 +85,7 @@ int run_template(const Call& call) {
         report.naive_result = runner.run(*naive, same);
     }
     progress.reset();
+    aside.reset();
 
     call.print(to_json(report), to_text(report, call.terminal));
     const std::vector<std::string> failures = report.result.failures();

@@ -53,6 +53,7 @@ po::options_description product_options() {
         ("analyze", po::bool_switch(), "say why the kernel will be fast or slow for this shape, and end; needs no device")
         ("emit", text("WHAT"), "write source, ptx, binary, log or key, and end; needs no device")
         ("output", text("FILE"), "where --emit writes; - is standard output (-)");
+    add_time_limit_option(how);
     add_cache_directory_option(build);
     add_no_cache_option(build);
     add_template_directory_option(build);

@@ -58,6 +58,19 @@ class Terminal {
     mutable std::string status_;
 };
 
+/// While it lives, what others write to standard output (a kernel's printf) goes to standard error: standard output
+/// is the program's report.
+class PrintsAside {
+  public:
+    PrintsAside();
+    ~PrintsAside();
+    PrintsAside(const PrintsAside&) = delete;
+    PrintsAside& operator=(const PrintsAside&) = delete;
+
+  private:
+    int output_ = -1;
+};
+
 /// Shows as the terminal's status what is going on and for how long, if the phase lasts longer than a second;
 /// wipes it when destroyed. The terminal must outlive it.
 class Progress {

@@ -18,21 +18,22 @@
 #include "base/stopwatch.h"
 #include "base/words.h"
 #include "compile/compiler.h"
+#include "compile/host_entry.h"
 #include "compile/loaded_objects.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
 namespace {
 
-// Everything but -march and the files. No debug information and no build ID, so that equal input gives
-// equal bytes on every machine; -z defs, so that a missing function is an error here, not at the load.
-constexpr auto kOptions =
-    std::to_array<const char*>({"-std=c++20", "-O3", "-ffp-contract=fast", "-fno-math-errno",
-                                "-fno-trapping-math", "-fPIC", "-shared", "-fvisibility=hidden", "-g0",
-                                // A large frame must hit the guard page below a fiber's
-                                // stack, and not jump over it.
-                                "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes",
-                                "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
+// Everything but -march and the files. Of debug information lines and inlined calls, for a fault's place, and no build
+// ID: equal input gives equal bytes on every machine. -z defs, so that a missing function is an error here, not at the load.
+constexpr auto kOptions = std::to_array<const char*>(
+    {"-std=c++20", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
+     "-fvisibility=hidden", "-g1", "-gno-record-gcc-switches",
+     // A large frame must hit the guard page below a fiber's
+     // stack, and not jump over it.
+     "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none",
+     "-Wl,--as-needed", "-Wl,-z,defs"});
 
 // GCC's motion of loads and stores out of loops takes a thread's results apart, one register each, before anybody
 // looks for vectors among them. Its later pass, over vector registers, moves them without that (the FP32 tile with
@@ -311,6 +312,7 @@ CompilerIngredients HostCompiler::ingredients() {
         own.options.insert(own.options.end(), options.begin(), options.end());
     };
     if (build_ == HostBuild::fast && !compiler.is_clang) add(kLateStoreMotion);
+    if (build_ == HostBuild::fast && compiler.is_clang) own.options.emplace_back("-fdebug-compilation-dir=.");
     if (build_ == HostBuild::recorded && compiler.is_clang) add(kRecordedClangOptions);
     if (build_ == HostBuild::recorded && !compiler.is_clang) add(kRecordedGccOptions);
     return own;
@@ -329,18 +331,19 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
     // Under a name of its own: GCC shows the line that a message is about from the file that #line names,
     // and would show another one if it found the specialised text there.
     constexpr const char* kInput = "specialised.cpp";
-    write_virtual(directory.path(), kInput,
-                  "#line 1 \"" + source.file_name + "\"\n" + source.text + "\nKILN_HOST_KERNEL(" +
-                      source.entry + ")\n");
+    const HostEntry entry = with_host_entry(source.text, source.entry);
+    write_virtual(
+        directory.path(), kInput,
+        "#line 1 \"" + source.file_name + "\"\n" + entry.text + "\nKILN_HOST_KERNEL(" + entry.name + ")\n");
 
     constexpr const char* kOutput = "kiln-kernel.so";
     std::vector<std::string> arguments = {compiler.file.string()};
     const auto options = this->options(target, source);
     arguments.insert(arguments.end(), options.begin(), options.end());
+    // The directory's name is in no byte of the result.
+    arguments.push_back("-ffile-prefix-map=" + directory.path().string() + "=.");
     arguments.insert(arguments.end(), as.options.begin(), as.options.end());
     if (build_ == HostBuild::recorded) {
-        // The directory's name is in no byte of the result.
-        arguments.push_back("-ffile-prefix-map=" + directory.path().string() + "=.");
         write_virtual(directory.path(), kMarginInput, kMargin);
         arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kMarginInput, kInput, kMarginInput});
         if (!compiler.is_clang)
@@ -349,7 +352,8 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
         arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kInput});
     }
     const ProcessResult result = run(std::move(arguments), directory.path(), as.environment);
-    const std::string log = without(result.error + result.output, directory.path().string() + "/");
+    const std::string log = without(without(result.error + result.output, directory.path().string() + "/"),
+                                    std::string(kHostEntryPrefix));
     const std::string product = compiler.file.filename().string();
     if (!result.succeeded())
         throw BuildError(product + " (" + compiler.version + ") could not compile " + source.file_name +

@@ -13,7 +13,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kSharedAlignment = 1024;
 // Around what is observed, so that an overrun meets nothing else.
 constexpr std::size_t kSharedMargin = 16 * 1024;
 
@@ -54,15 +53,8 @@ void FiberBlock::prepare(const BlockPlan& plan) {
     plan_ = plan;
     block_dim = {plan.block.x, plan.block.y, plan.block.z};
     grid_dim = {plan.grid.x, plan.grid.y, plan.grid.z};
-    if (plan.dynamic_shared_bytes > shared_bytes_ || shared_ == nullptr) {
-        shared_.reset();
-        const std::size_t margin = plan.observer != nullptr ? kSharedMargin : 0;
-        shared_ = std::make_unique<std::byte[]>(plan.dynamic_shared_bytes + kSharedAlignment + 2 * margin);
-        shared_bytes_ = plan.dynamic_shared_bytes;
-        void* start = shared_.get() + margin;
-        std::size_t room = shared_bytes_ + kSharedAlignment;
-        dynamic_shared = std::align(kSharedAlignment, shared_bytes_, start, room);
-    }
+    shared_.resize(plan.dynamic_shared_bytes, plan.observer != nullptr ? kSharedMargin : 0);
+    dynamic_shared = shared_.data();
     dynamic_shared_bytes = static_cast<unsigned>(plan.dynamic_shared_bytes);
     start_log();
     if (thread_count_ != 0 && same_block) return;
@@ -117,11 +109,22 @@ std::string FiberBlock::run(Dim3 index) {
         errand.run(errand.what);
         continue_with(errand.from);
     }
+    running_ = nullptr;
 
-    if (failure_.empty() && live_ == 0) return {};
+    if (failure_.empty() && live_ == 0) {
+        if (shared_.is_whole()) [[likely]]
+            return {};
+        failure_ = overrun();
+    }
     std::string problem = failure_.empty() ? deadlock() : std::exchange(failure_, {});
     reset_after_failure();
     return problem;
+}
+
+std::string FiberBlock::overrun() {
+    shared_.repair();
+    return "it wrote beside its dynamic shared memory, which has the " + std::to_string(dynamic_shared_bytes) +
+           " bytes that the template's '//@ shared' line asks for";
 }
 
 // The stacks of threads that never ended are started afresh.
@@ -192,6 +195,7 @@ void FiberBlock::fiber_main(void* self) {
 }
 
 void FiberBlock::run_thread(Thread& thread) {
+    running_ = &thread;
     try {
         plan_.kernel->run(&thread, plan_.arguments);
     } catch (const std::exception& exception) {
@@ -217,6 +221,23 @@ void FiberBlock::wait(Thread& self) {
         if (next == nullptr) abandon();
     }
     if (next != active_) continue_with(next);
+    running_ = &self;
+}
+
+bool FiberBlock::where(KernelFacts& facts) const noexcept {
+    if (running_ == nullptr) return false;
+    facts.kernel = plan_.name;
+    for (const auto& [from, to] : {std::pair(&block_idx, facts.block), {&running_->thread_idx, facts.thread}}) {
+        to[0] = from->x;
+        to[1] = from->y;
+        to[2] = from->z;
+    }
+    facts.stack = active_->stack().bottom;
+    facts.stack_bytes = active_->stack().bytes;
+    facts.shared = static_cast<const std::byte*>(dynamic_shared);
+    facts.shared_bytes = dynamic_shared_bytes;
+    facts.shared_guard = DynamicSharedMemory::kGuardBytes;
+    return true;
 }
 
 void FiberBlock::end(Thread& thread) {

@@ -22,8 +22,10 @@
 #include <string>
 #include <vector>
 
+#include "base/kernel_watch.h"
 #include "device/fiber_context.h"
 #include "device/fiber_stack.h"
+#include "device/shared_memory.h"
 #include "kiln/host_abi.h"
 
 namespace kiln {
@@ -31,6 +33,7 @@ namespace kiln {
 /// What all blocks of a launch share.
 struct BlockPlan {
     const kiln_host::Kernel* kernel = nullptr;
+    const char* name = "";  ///< the kernel's
     void* const* arguments = nullptr;
     Dim3 grid;
     Dim3 block;
@@ -46,7 +49,7 @@ constexpr unsigned kMaxBlockThreads = 1024;
 constexpr unsigned kNamedBarriers = 16;
 
 /// Not to be shared by OS threads at a time, but any of them may use it.
-class FiberBlock : private kiln_host::Block {
+class FiberBlock final : private kiln_host::Block, public KernelRunner {
   public:
     FiberBlock();
     FiberBlock(const FiberBlock&) = delete;
@@ -58,6 +61,7 @@ class FiberBlock : private kiln_host::Block {
     std::uint64_t dynamic_shared_address() const { return reinterpret_cast<std::uint64_t>(dynamic_shared); }
     /// Runs the block to its end. Returns what went wrong, for the end of a sentence; empty: nothing.
     std::string run(Dim3 index);
+    bool where(KernelFacts& facts) const noexcept override;
 
   private:
     struct Warp;
@@ -174,6 +178,7 @@ class FiberBlock : private kiln_host::Block {
     void arrange(std::uint64_t block_number);
     void reset_after_failure();
     std::string deadlock() const;
+    std::string overrun();
     std::string text_of(const Thread& thread) const;
     std::string place_of(const Thread& thread) const;
 
@@ -181,8 +186,7 @@ class FiberBlock : private kiln_host::Block {
     unsigned thread_count_ = 0;
     std::vector<Thread> threads_;  // by position
     std::vector<Warp> warps_;
-    std::unique_ptr<std::byte[]> shared_;
-    std::size_t shared_bytes_ = 0;
+    DynamicSharedMemory shared_;
 
     Positions runnable_;
     Positions at_barrier_;
@@ -203,6 +207,7 @@ class FiberBlock : private kiln_host::Block {
     FiberContext main_;
     FiberContext* active_ = nullptr;
     Thread* next_ = nullptr;  // for the fiber that is about to run
+    const Thread* running_ = nullptr;
     std::deque<Meeting> meetings_;
     std::vector<Meeting*> free_meetings_;
 

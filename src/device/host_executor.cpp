@@ -84,9 +84,11 @@ void HostExecutor::work_together(Launch& launch) {
 
 void HostExecutor::start_helpers(std::uint64_t wanted) {
     if (blocks_.empty()) blocks_.emplace_back();
-    // The program's signals belong to the program's threads.
+    // The program's signals belong to the program's threads; a fault is that of the thread that makes it, and ends
+    // the process without a word where it is blocked.
     sigset_t all, before;
     sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
         while (helpers_.size() < wanted) {
@@ -116,6 +118,7 @@ void HostExecutor::help(FiberBlock& block) {
 }
 
 void HostExecutor::work(Launch& launch, FiberBlock& block) {
+    const KernelThread kernel_thread(block);
     std::uint64_t number = 0;
     try {
         block.prepare(launch.plan);
@@ -134,6 +137,7 @@ void HostExecutor::work(Launch& launch, FiberBlock& block) {
 }
 
 void HostExecutor::observe(Launch& launch, FiberBlock& block, ObservedLaunch& observed) {
+    const KernelThread kernel_thread(block);
     AccessObserver& observer = *launch.plan.observer;
     std::uint64_t number = 0;
     bool told = false;

@@ -228,8 +228,8 @@ void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* 
                               arguments, *info_.argument_bytes);
         return;
     }
-    const BlockPlan plan = {kernel_,         arguments, shape.grid, shape.block, shape.dynamic_shared_bytes,
-                            observer_.get(), seed_};
+    const BlockPlan plan = {kernel_,     name_.c_str(), arguments, shape.grid,
+                            shape.block, shape.dynamic_shared_bytes, observer_.get(), seed_};
     if (observer_) return launch_observed(plan);
     executor_().run(plan, name_);
 }

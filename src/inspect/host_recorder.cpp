@@ -3,6 +3,8 @@
 // A service has one observer for its life, and each recording has a recorder: the relay is between them.
 #include "inspect/host_recorder.h"
 
+#include "run/isolated.h"
+
 namespace kiln {
 
 class HostRecorder::Relay final : public AccessObserver {
@@ -74,14 +76,17 @@ std::optional<Variant> HostRecorder::naive(const Variant& host_variant) const {
 AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->build(host_variant); }
 
 Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options) {
-    AccessRecorder recorder(options);
-    const Relay::Turn turn(*relay_, recorder);
-    RunOptions run;
-    run.sizes = sizes;
-    run.check = Check::none;
-    run.time = false;
-    runner_->run(kernel, run);
-    return recorder.recording();
+    const auto work = [&](const TellPhase&) {
+        AccessRecorder recorder(options);
+        const Relay::Turn turn(*relay_, recorder);
+        RunOptions run;
+        run.sizes = sizes;
+        run.check = Check::none;
+        run.time = false;
+        runner_->run(kernel, run);
+        return recorder.recording();
+    };
+    return isolated(*service_, kernel.variant().template_name(), {}, work);
 }
 
 }  // namespace kiln

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kExactSum = 0x1p24;  // integers up to here are exact in float
 constexpr std::int64_t kMostTerm = 255;
-constexpr std::uint64_t kEnds = 64;                    // elements at each end that are never zero
+constexpr std::uint64_t kDenseEnds = 64;                    // elements at each end that are never zero
 constexpr std::uint64_t kPeaks = 16, kMostPeaks = 64;  // of a row
 constexpr std::uint64_t kAlike = 16;                   // keys of one vector
 constexpr double kQueryScale = 6;    // a score of sqrt(HEAD) times this, against one of a normal distribution
@@ -52,7 +52,7 @@ PatternElements::PatternElements(const Tensor& tensor, std::uint64_t seed, std::
 
 double PatternElements::integer(std::uint64_t i, bool is_signed) const {
     const std::uint64_t word = random_word(own_seed_, i);
-    const bool at_end = i < kEnds || count_ - i <= kEnds;
+    const bool at_end = i < kDenseEnds || count_ - i <= kDenseEnds;
     if (!at_end && (word & (kWhole - 1)) >= of_) return 0;
     const auto magnitude = static_cast<double>(1 + below(random_word(word, 1), most_));
     return is_signed && word >> 63 != 0 ? -magnitude : magnitude;

@@ -142,11 +142,15 @@ Reference::Reference(Service& host, const Variant& tested, const Problem& proble
     }
 }
 
+void Reference::build() {
+    if (!kernel_) kernel_ = host_.build(variant_);
+}
+
 void Reference::bind(const HostTensors& inputs) {
     for (Argument& argument : arguments_)
         if (!argument.tensor.empty())
             argument.value = reinterpret_cast<std::uintptr_t>(inputs.find(argument.tensor)->second.data());
-    kernel_ = host_.build(variant_);
+    build();
 }
 
 void Reference::evaluate(std::span<const std::int64_t> which, double* expected, double* bound) const {
@@ -156,7 +160,7 @@ void Reference::evaluate(std::span<const std::int64_t> which, double* expected, 
     std::vector<Argument> values = arguments_;
     std::vector<void*> pointers = {&count, &elements, &expected, &bound};
     for (Argument& argument : values) pointers.push_back(&argument.value);
-    kernel_.launch(host_.stream(), pointers.data());
+    kernel_->launch(host_.stream(), pointers.data());
     host_.stream().synchronize();
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,7 +53,9 @@ class Reference {
     const std::string& name() const { return variant_.template_name(); }
     /// The tensors that it reads.
     const std::vector<std::string>& inputs() const { return inputs_; }
-    /// Builds it and takes the addresses of its inputs, which must stay where they are. Throws BuildError.
+    /// Throws BuildError.
+    void build();
+    /// Builds it, unless that is done, and takes the addresses of its inputs, which must stay where they are.
     void bind(const HostTensors& inputs);
 
     /// What the elements `which` of the output should be, and how far off they may be. Throws DeviceError.
@@ -68,7 +71,7 @@ class Reference {
     Variant variant_;
     std::vector<Argument> arguments_;  ///< behind the first four
     std::vector<std::string> inputs_;
-    AnyKernel kernel_;
+    std::optional<AnyKernel> kernel_;
 };
 
 }  // namespace kiln

@@ -11,11 +11,13 @@
 #include <map>
 #include <set>
 
+#include "base/kernel_watch.h"
 #include "base/stopwatch.h"
 #include "run/check.h"
 #include "run/graph_timing.h"
 #include "run/guarded_tensor.h"
 #include "run/inputs.h"
+#include "run/isolated.h"
 #include "run/launch_arguments.h"
 #include "run/problem_memory.h"
 #include "run/reference.h"
@@ -47,6 +49,9 @@ class Launcher {
         tensors_.reserve(problem.tensors.size());
         for (const Tensor& tensor : problem.tensors)
             tensors_.emplace_back(service.device(), tensor, options.data, options.seed, options.skew);
+        forget_watched_memories();
+        for (const GuardedTensor& memory : tensors_)
+            watch_memory(memory.tensor().name.c_str(), memory.data(), memory.tensor().size_bytes());
         arguments_.emplace(kernel.variant(), problem, tensors_);
     }
 
@@ -171,8 +176,16 @@ struct Runner::State {
     }
 
     RunResult run(const AnyKernel& kernel, Plan plan, const RunOptions& options) {
+        // A child may not build.
+        for (auto& [output, reference] : plan.references) reference.build();
+        return isolated(service, kernel.variant().template_name(), options.on_phase,
+                        [&](const TellPhase& on_phase) { return launch(kernel, plan, options, on_phase); });
+    }
+
+    RunResult launch(const AnyKernel& kernel, Plan& plan, const RunOptions& options,
+                     const TellPhase& on_phase) {
         const auto tell = [&](std::string_view phase) {
-            if (options.on_phase) options.on_phase(phase);
+            if (on_phase) on_phase(phase);
         };
         RunResult result;
         result.problem = plan.problem;

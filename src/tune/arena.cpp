@@ -10,9 +10,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
+#include "base/kernel_watch.h"
 #include "run/check.h"
 #include "run/inputs.h"
+#include "run/isolated.h"
 #include "run/launch_arguments.h"
 #include "run/sample.h"
 
@@ -111,6 +114,11 @@ void Arena::launch(const AnyKernel& kernel, const Problem& problem, bool fresh) 
     }
     std::vector<void*> pointers;
     for (std::uint64_t& word : words) pointers.push_back(&word);
+    forget_watched_memories();
+    for (const Tensor& one : problem.tensors) {
+        const GuardedTensor& memory = tensor(one, false);
+        watch_memory(one.name.c_str(), memory.data(), one.size_bytes());
+    }
     if (flusher_ && !fresh) flusher_->flush(service_.stream());
     start_.record(service_.stream());
     kernel.launch(service_.stream(), pointers.data());
@@ -121,6 +129,25 @@ double Arena::time_ms(const AnyKernel& kernel, const Problem& problem) {
     launch(kernel, problem, false);
     end_.synchronize();
     return end_.elapsed_ms_since(start_);
+}
+
+void Arena::prepare(const Problem& problem) {
+    drop_spare_scratch(problem);
+    for (const Tensor& one : problem.tensors) tensor(one, false);
+}
+
+std::vector<double> Arena::times_ms(const AnyKernel& kernel, const Problem& problem, std::size_t most,
+                                    double enough_ms) {
+    prepare(problem);
+    const bool apart = isolates(service_);
+    return isolated(service_, kernel.variant().template_name(), {}, [&](const TellPhase&) {
+        if (apart) static_cast<void>(time_ms(kernel, problem));
+        std::vector<double> times;
+        do
+            times.push_back(time_ms(kernel, problem));
+        while (times.size() < most && times.back() <= enough_ms && !service_.options().stop.stop_requested());
+        return times;
+    });
 }
 
 const Arena::Expected& Arena::expected(const Variant& variant, const Problem& problem, const Tensor& output) {
@@ -152,14 +179,28 @@ const Arena::Expected& Arena::expected(const Variant& variant, const Problem& pr
         if (std::ranges::find(reference.inputs(), input.name) != reference.inputs().end())
             inputs.emplace(input.name, tensor(input, false).initial());
     reference.bind(inputs);
-    made->values.assign(which.size(), std::numeric_limits<double>::quiet_NaN());
-    made->bounds = made->values;
-    reference.evaluate(which, made->values.data(), made->bounds.data());
+    std::tie(made->values, made->bounds) = isolated(service_, reference.name(), {}, [&](const TellPhase&) {
+        std::vector<double> values(which.size(), std::numeric_limits<double>::quiet_NaN());
+        std::vector<double> bounds = values;
+        reference.evaluate(which, values.data(), bounds.data());
+        return std::pair(std::move(values), std::move(bounds));
+    });
     place = std::move(made);
     return *place;
 }
 
 std::string Arena::check(const AnyKernel& kernel, const Problem& problem) {
+    if (isolates(service_)) {
+        prepare(problem);
+        for (const Tensor& one : problem.tensors)
+            if (is_result(one) && !one.reference.empty())
+                static_cast<void>(expected(kernel.variant(), problem, one));
+    }
+    return isolated(service_, kernel.variant().template_name(), {},
+                    [&](const TellPhase&) { return problem_of(kernel, problem); });
+}
+
+std::string Arena::problem_of(const AnyKernel& kernel, const Problem& problem) {
     launch(kernel, problem, true);
     service_.stream().synchronize();
     for (const Tensor& one : problem.tensors) {

@@ -32,6 +32,12 @@ class Arena {
     std::string check(const AnyKernel& kernel, const Problem& problem);
     /// One launch, between events.
     double time_ms(const AnyKernel& kernel, const Problem& problem);
+    /// As many launches as `most`, but none after one that took longer than `enough_ms`. In a child process, where
+    /// the service isolates: then after one more, which meets the child's memory for the first time.
+    std::vector<double> times_ms(const AnyKernel& kernel, const Problem& problem, std::size_t most,
+                                 double enough_ms);
+    /// The memory that a launch needs: before a child that launches is made, so that all have it.
+    void prepare(const Problem& problem);
     /// What scratch memory holds may no longer be what a launch may expect: the next gets it anew.
     void drop_scratch();
     /// Gives the memory back.
@@ -46,6 +52,7 @@ class Arena {
     void launch(const AnyKernel& kernel, const Problem& problem, bool fresh);
     void drop_spare_scratch(const Problem& problem);
     const Expected& expected(const Variant& variant, const Problem& problem, const Tensor& output);
+    std::string problem_of(const AnyKernel& kernel, const Problem& problem);
 
     Service& service_;
     Service& host_;

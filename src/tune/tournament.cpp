@@ -7,10 +7,12 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <thread>
 
 #include "base/config.h"
+#include "run/isolated.h"
 #include "tune/wisdom_line.h"
 
 namespace kiln {
@@ -218,6 +220,7 @@ void Tournament::watch(Entrant& entrant, const Work& work) {
     } catch (const TemplateError&) {
         throw;  // of the reference, which all candidates share
     } catch (const DeviceError& error) {
+        if (stopping()) return;  // nor did a launch that was ended
         fail(entrant, error.what(), false);
         if (!device_works())
             throw DeviceError(candidates_[entrant.candidate].variant.text() +
@@ -254,10 +257,9 @@ std::string Tournament::make_ready(Entrant& entrant) {
 
 void Tournament::time_first(Entrant& entrant, double best_ms) {
     const Candidate& candidate = candidates_[entrant.candidate];
-    do {
-        entrant.times_ms.push_back(arena_.time_ms(entrant.kernel, candidate.problem));
-        if (best_ms > 0 && entrant.times_ms.back() > kHopelessTimes * best_ms) break;
-    } while (entrant.times_ms.size() < kFirstLaunches && !stopping());
+    const double enough_ms =
+        best_ms > 0 ? kHopelessTimes * best_ms : std::numeric_limits<double>::infinity();
+    entrant.times_ms = arena_.times_ms(entrant.kernel, candidate.problem, kFirstLaunches, enough_ms);
     entrant.median_ms = std::max(median(entrant.times_ms), kLeastMs);
 }
 
@@ -290,6 +292,64 @@ void Tournament::compare(Clock::time_point until) {
     keep_best(finalists);
 }
 
+/// Of each entrant that is ready; what fails is its own failure.
+std::vector<std::vector<double>> Tournament::times_in_turn(int launches, Clock::time_point until) {
+    using Times = std::vector<std::vector<double>>;
+    const auto in_turn = [&](auto&& add_time, auto&& after_each) {
+        Times times_ms(entrants_.size());
+        for (int i = 0; i < launches && !stopping(); ++i) {
+            // Forwards and back, so that nobody always follows the same neighbour.
+            for (std::size_t k = 0; k < entrants_.size(); ++k) {
+                const std::size_t which = i % 2 == 0 ? k : entrants_.size() - 1 - k;
+                if (is_ready(entrants_[which])) add_time(entrants_[which], times_ms[which]);
+            }
+            after_each();
+            if (Clock::now() > until) break;
+        }
+        return times_ms;
+    };
+    const auto time_ms = [&](const Entrant& entrant) {
+        return arena_.time_ms(entrant.kernel, candidates_[entrant.candidate].problem);
+    };
+    if (!isolates(service_)) {
+        return in_turn(
+            [&](Entrant& entrant, std::vector<double>& times) {
+                watch(entrant, [&] {
+                    times.push_back(time_ms(entrant));
+                    return std::string();
+                });
+            },
+            [&] { tell("comparing"); });
+    }
+    for (const Entrant& entrant : entrants_)
+        if (is_ready(entrant)) arena_.prepare(candidates_[entrant.candidate].problem);
+    try {
+        return isolated(
+            service_, "of the finalists", [&](std::string_view) { tell("comparing"); },
+            [&](const TellPhase& told) {
+                // The first launch of each meets the child's memory for the first time.
+                for (const Entrant& entrant : entrants_)
+                    if (is_ready(entrant)) static_cast<void>(time_ms(entrant));
+                return in_turn([&](Entrant& entrant, std::vector<double>& times) { times.push_back(time_ms(entrant)); },
+                               [&] { told("comparing"); });
+            });
+    } catch (const DeviceError&) {
+        // One of them ended the child: each by itself.
+        Times times_ms(entrants_.size());
+        for (std::size_t k = 0; k < entrants_.size() && !stopping(); ++k) {
+            Entrant& entrant = entrants_[k];
+            if (!is_ready(entrant)) continue;
+            watch(entrant, [&] {
+                times_ms[k] = arena_.times_ms(entrant.kernel, candidates_[entrant.candidate].problem,
+                                              static_cast<std::size_t>(launches),
+                                              std::numeric_limits<double>::infinity());
+                return std::string();
+            });
+        }
+        return times_ms;
+    }
+}
+
 void Tournament::launch_in_turn(int launches, Clock::time_point until) {
     // Those that are known from the journal are built when they matter, while there is time; else what it says counts.
     for (Entrant& entrant : entrants_) {
@@ -298,23 +358,7 @@ void Tournament::launch_in_turn(int launches, Clock::time_point until) {
         attempt(entrant, [&] { return make_ready(entrant); });
         tell("comparing");
     }
-    const auto is_ready = [](const Entrant& entrant) { return entrant.kernel && !entrant.failed; };
-    std::vector<std::vector<double>> times_ms(entrants_.size());
-    for (int i = 0; i < launches && !stopping(); ++i) {
-        // Forwards and back, so that nobody always follows the same neighbour.
-        for (std::size_t k = 0; k < entrants_.size(); ++k) {
-            const std::size_t which = i % 2 == 0 ? k : entrants_.size() - 1 - k;
-            Entrant& entrant = entrants_[which];
-            if (!is_ready(entrant)) continue;
-            watch(entrant, [&] {
-                times_ms[which].push_back(
-                    arena_.time_ms(entrant.kernel, candidates_[entrant.candidate].problem));
-                return std::string();
-            });
-        }
-        tell("comparing");
-        if (Clock::now() > until) break;
-    }
+    const std::vector<std::vector<double>> times_ms = times_in_turn(launches, until);
     for (std::size_t k = 0; k < entrants_.size(); ++k) {
         Entrant& entrant = entrants_[k];
         if (!is_ready(entrant)) continue;

@@ -61,6 +61,8 @@ class Tournament {
     void fail(Entrant& entrant, const std::string& reason, bool wrong);
     void compare(Clock::time_point until);
     void keep_best(std::size_t most);
+    static bool is_ready(const Entrant& entrant) { return entrant.kernel && !entrant.failed; }
+    std::vector<std::vector<double>> times_in_turn(int launches, Clock::time_point until);
     void launch_in_turn(int launches, Clock::time_point until);
     void verify();
     WisdomEntry entry(const Entrant& entrant) const;

@@ -134,10 +134,10 @@ TEST_F(KilnTuneHard, CtrlCKeepsWhatWasFound) {
 TEST_F(KilnTuneHard, AVariantThatEndsTheProcessIsLeftOutByTheNextRun) {
     add("deadly", "//@ param WAY int in 1, 2 = 2\n",
         "    if (WAY == 2) *reinterpret_cast<volatile int*>(8 * WAY) = i;\n");
-    // AddressSanitizer would make of the signal an exit status of its own.
-    const std::string tune = "ASAN_OPTIONS=handle_segv=0 \"$0\" tune deadly --backend host --template-dir " + templates() +
+    // In a child it is only one that failed (host_failures_test.cpp); in this process it ends the run.
+    const std::string tune = "KILN_HOST_IN_PROCESS=1 \"$0\" tune deadly --backend host --template-dir " + templates() +
                              " --output " + file() + " --workers 1 --json";
-    EXPECT_EQ(run_in_shell(tune + "; exit $?").status, 128 + SIGSEGV) << "the defaults go first";
+    EXPECT_NE(run_in_shell(tune + "; exit $?").status, 0) << "the defaults go first";
     EXPECT_THAT(*read_text_if_exists(file() + ".journal"), HasSubstr("trying | deadly WAY=2"));
     const Outcome next = run_in_shell(tune + " --resume");
     ASSERT_EQ(next.status, 0) << next.err;

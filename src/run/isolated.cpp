@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages from the child are a letter, a length and so many bytes: phases as they begin, and at the end its result or
+// its exception. Then the parent kills it: nothing that a kernel left behind may run on.
+#include "run/isolated.h"
+
+#include <fcntl.h>
+#include <kiln/error.h>
+#include <kiln/run.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <optional>
+
+#include "base/config.h"
+#include "base/file.h"
+#include "base/fork.h"
+#include "run/kernel_end.h"
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPoll{100};
+constexpr std::chrono::milliseconds kAnswer{1000};  // for threads that are asked where they are
+constexpr char kPhase = 'p', kResult = 'r', kError = 'e';
+
+bool in_child_now = false;  // this process is such a child
+
+/// An exception of the library, to be thrown again in another process.
+struct ErrorText {
+    enum class Class : char { any, usage, in_template, variant, build, cache, device, memory };
+    Class of = Class::any;
+    std::string message;
+    std::string detail = {};  ///< the file, the rule, the log or the call
+    int number = 0;           ///< the line or the code
+    int column = 0;
+};
+
+ErrorText text_of(const std::exception& error) {
+    using Class = ErrorText::Class;
+    const std::string what = error.what();
+    if (const auto* const in_template = dynamic_cast<const TemplateError*>(&error))
+        return {Class::in_template, what, in_template->file(), in_template->line(), in_template->column()};
+    if (const auto* const variant = dynamic_cast<const VariantError*>(&error))
+        return {Class::variant, what, variant->rule()};
+    if (const auto* const build = dynamic_cast<const BuildError*>(&error))
+        return {Class::build, what, build->log()};
+    if (const auto* const device = dynamic_cast<const DeviceError*>(&error))
+        return {Class::device, what, device->call(), device->code()};
+    if (dynamic_cast<const UsageError*>(&error) != nullptr) return {Class::usage, what};
+    if (dynamic_cast<const CacheError*>(&error) != nullptr) return {Class::cache, what};
+    if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return {Class::memory, what};
+    return {Class::any, what};
+}
+
+[[noreturn]] void throw_again(const ErrorText& error) {
+    using Class = ErrorText::Class;
+    std::string_view text = error.message;
+    switch (error.of) {
+        case Class::usage:
+            throw UsageError(error.message);
+        case Class::in_template: {
+            // Its constructor puts the place in front, and BuildError's the log behind.
+            const std::string place =
+                error.number == 0 ? std::string()
+                                  : ":" + std::to_string(error.number) + ":" + std::to_string(error.column);
+            if (text.starts_with(error.detail + place + ": "))
+                text.remove_prefix(error.detail.size() + place.size() + 2);
+            throw TemplateError(error.detail, error.number, error.column, std::string(text));
+        }
+        case Class::variant:
+            throw VariantError(error.message, error.detail);
+        case Class::build:
+            if (!error.detail.empty() && text.ends_with("\n" + error.detail))
+                text.remove_suffix(error.detail.size() + 1);
+            throw BuildError(std::string(text), error.detail);
+        case Class::cache:
+            throw CacheError(error.message);
+        case Class::device:
+            throw DeviceError(error.message, error.detail, error.number);
+        case Class::memory:
+            throw std::bad_alloc();
+        case Class::any:
+            break;
+    }
+    throw Error(error.message);
+}
+
+bool send(int pipe, char kind, std::string_view bytes) {
+    std::string head(1, kind);
+    const std::uint64_t size = bytes.size();
+    head.append(reinterpret_cast<const char*>(&size), sizeof size);
+    return write_all(pipe, std::as_bytes(std::span(head))) &&
+           write_all(pipe, std::as_bytes(std::span(bytes)));
+}
+
+/// Messages as they come.
+class Inbox {
+  public:
+    /// Reads what is there. False: the other end is closed.
+    bool receive(int pipe) {
+        std::array<char, 65536> buffer;
+        const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
+        if (count > 0) bytes_.append(buffer.data(), static_cast<std::size_t>(count));
+        return count > 0 || (count < 0 && (errno == EINTR || errno == EAGAIN));
+    }
+    struct Message {
+        char kind;
+        std::string bytes;
+    };
+    std::optional<Message> next() {
+        std::uint64_t size = 0;
+        if (bytes_.size() < kHead) return std::nullopt;
+        std::memcpy(&size, bytes_.data() + 1, sizeof size);
+        if (bytes_.size() - kHead < size) return std::nullopt;
+        Message message{bytes_[0], bytes_.substr(kHead, size)};
+        bytes_.erase(0, kHead + size);
+        return message;
+    }
+
+  private:
+    static constexpr std::size_t kHead = 1 + sizeof(std::uint64_t);
+    std::string bytes_;
+};
+
+/// Memory that parent and child share.
+class SharedWatch {
+  public:
+    SharedWatch() {
+        void* const memory =
+            ::mmap(nullptr, sizeof(KernelWatch), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) throw std::bad_alloc();
+        watch_ = new (memory) KernelWatch;
+    }
+    ~SharedWatch() { ::munmap(watch_, sizeof(KernelWatch)); }
+    SharedWatch(const SharedWatch&) = delete;
+    SharedWatch& operator=(const SharedWatch&) = delete;
+    KernelWatch& operator*() const { return *watch_; }
+
+  private:
+    KernelWatch* watch_;
+};
+
+/// The child's signals, streams and end: it does not outlive its parent, hears the terminal's signals as any program,
+/// and what kernels print goes to standard error, for standard output is the program's report.
+void settle_in_child(pid_t parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(EXIT_FAILURE);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+    if (const int empty = ::open("/dev/null", O_RDONLY | O_CLOEXEC); empty >= 0) {
+        ::dup2(empty, STDIN_FILENO);
+        ::close(empty);
+    }
+}
+
+[[noreturn]] void be_child(int pipe, pid_t parent, KernelWatch& watch,
+                           const std::function<std::string(const TellPhase&)>& work) {
+    in_child_now = true;
+    settle_in_child(parent);
+    watch_kernels(watch);
+    bool sent = false;
+    try {
+        const std::string result = work([&](std::string_view phase) { send(pipe, kPhase, phase); });
+        sent = send(pipe, kResult, result);
+    } catch (const std::exception& error) {
+        sent = send(pipe, kError, wire::written(text_of(error)));
+    } catch (...) {
+        sent = send(pipe, kError, wire::written(ErrorText{{}, "an unknown exception"}));
+    }
+    std::fflush(stdout);
+    ::_exit(sent ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+/// A child, killed and reaped at the end.
+class Child {
+  public:
+    explicit Child(pid_t id) : id_(id) {}
+    ~Child() { kill(); }
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+
+    void ask() const { ::kill(id_, kWatchSignal); }
+    void kill() {
+        if (reaped_) return;
+        ::kill(id_, SIGKILL);
+        reap(0);
+    }
+    bool has_ended() { return reap(WNOHANG); }
+    const ProcessEnd& end() const { return end_; }
+
+  private:
+    bool reap(int flags) {
+        while (!reaped_) {
+            int status = 0;
+            const pid_t waited = ::waitpid(id_, &status, flags);
+            if (waited < 0 && errno == EINTR) continue;
+            if (waited == 0) return false;
+            reaped_ = true;
+            end_.is_known = waited > 0;
+            if (waited > 0 && WIFEXITED(status)) end_.exit_status = WEXITSTATUS(status);
+            if (waited > 0 && WIFSIGNALED(status)) end_.signal = WTERMSIG(status);
+        }
+        return true;
+    }
+
+    const pid_t id_;
+    bool reaped_ = false;
+    ProcessEnd end_;
+};
+
+/// Asks the child's threads where they are until one is in a kernel: one that tells an observer is not, for a moment.
+void ask_threads(Child& child, KernelWatch& watch) {
+    constexpr int kNap = 5000;  // microseconds
+    const auto until = Clock::now() + kAnswer;
+    while (Clock::now() < until && !child.has_ended()) {
+        child.ask();
+        ::usleep(kNap);
+        if (std::ranges::any_of(watch.seen, leads_to_kernel)) return;
+        for (KernelReport& report : watch.seen) {
+            int whole = 2;
+            report.state.compare_exchange_strong(whole, 0);
+        }
+    }
+    ::usleep(kNap);
+}
+
+}  // namespace
+
+bool isolates(const Service& service) {
+    return service.options().isolate_host && service.backend() == Backend::host && !in_child_now &&
+           !config::host_in_process();
+}
+
+std::string launch_apart(const Service& service, const std::string& kernel, const TellPhase& on_phase,
+                         const std::function<std::string(const TellPhase&)>& work) {
+    if (isolates(service)) return in_child(service, kernel, on_phase, work);
+    return work(on_phase ? on_phase : [](std::string_view) {});
+}
+
+std::string in_child(const Service& service, const std::string& kernel, const TellPhase& on_phase,
+                     const std::function<std::string(const TellPhase&)>& work) {
+    const SharedWatch watch;
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        throw DeviceError(
+            "No pipe for a child process could be made: " + std::string(std::strerror(errno)) + ".", "pipe",
+            errno);
+    FileDescriptor from_child(ends[0]), to_parent(ends[1]);
+    // What is in the buffers would be written twice.
+    std::fflush(stdout);
+    std::fflush(stderr);
+    const pid_t parent = ::getpid(), id = fork_to_launch();
+    if (id < 0)
+        throw DeviceError("The process in which kernels run could not be started: " +
+                              std::string(std::strerror(errno)) + ".",
+                          "fork", errno);
+    if (id == 0) be_child(to_parent.value(), parent, *watch, work);
+
+    Child child(id);
+    to_parent.reset();
+    const std::chrono::duration<double> limit = service.options().host_time_limit;
+    const auto deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                           std::min<std::chrono::duration<double>>(limit, std::chrono::hours(24 * 365)));
+    Inbox inbox;
+    for (bool is_open = true; is_open;) {
+        if (service.options().stop.stop_requested())
+            throw DeviceError("The launch of kernel " + kernel + " was ended, since a stop was requested.",
+                              "launch");
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+        if (left.count() <= 0) {
+            ask_threads(child, *watch);
+            child.kill();
+            throw DeviceError(kernel_timeout_text(*watch, limit.count(), kernel), "launch");
+        }
+        pollfd polled{from_child.value(), POLLIN, 0};
+        const int nap = static_cast<int>(std::min(left, kPoll).count());
+        if (::poll(&polled, 1, std::max(nap, 1)) > 0)
+            is_open = inbox.receive(from_child.value());
+        else if (child.has_ended())  // and a grandchild holds the pipe
+            is_open = false;
+        while (auto message = inbox.next()) {
+            if (message->kind == kPhase && on_phase) on_phase(message->bytes);
+            if (message->kind == kResult) return std::move(message->bytes);
+            if (message->kind == kError) throw_again(wire::read<ErrorText>(message->bytes));
+        }
+    }
+    // The pipe may be closed by a kernel that goes on.
+    while (!child.has_ended() && Clock::now() < deadline) ::usleep(5000);
+    child.kill();
+    throw DeviceError(kernel_end_text(*watch, child.end(), kernel), "launch");
+}
+
+}  // namespace kiln

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Of the calls that a report holds those in a kernel's shared object count; its lines come from its own debug
+// information.
+#include "run/kernel_end.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+#include "analysis/source_lines.h"
+#include "base/file.h"
+#include "base/words.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kNear = std::uint64_t{1} << 30;
+
+std::string hex(std::uint64_t number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
+    return text;
+}
+
+/// A kernel's shared object is in memory, under a name of /proc.
+std::optional<Dl_info> kernel_object(std::uint64_t code) {
+    Dl_info info{};
+    if (::dladdr(reinterpret_cast<void*>(code), &info) == 0 || info.dli_fname == nullptr) return std::nullopt;
+    void* const object = ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (object == nullptr) return std::nullopt;
+    const bool is_kernel = ::dlsym(object, "kiln_host_kernel") != nullptr;
+    ::dlclose(object);
+    return is_kernel ? std::optional(info) : std::nullopt;
+}
+
+/// "gemm.cu:41"; empty: not known.
+std::string place_text(const KernelReport& report) {
+    std::string other;
+    for (int i = 0; i < std::min(report.calls, KernelReport::kMostCalls); ++i) {
+        const auto object = kernel_object(report.call[i]);
+        if (!object) continue;
+        try {
+            auto bytes = read_bytes_if_exists(object->dli_fname);
+            if (!bytes) continue;
+            const auto base = reinterpret_cast<std::uint64_t>(object->dli_fbase);
+            const SourcePlace place = SourceLines(Bytes(std::move(*bytes)))
+                                          .place(static_cast<std::uint32_t>(report.call[i] - base), 0);
+            if (place.line == 0) continue;
+            if (place.file.ends_with(".cu")) return place.text();
+            if (other.empty()) other = place.text();
+        } catch (const std::exception&) {
+            // Without its file there is no line.
+        }
+    }
+    return other;
+}
+
+std::string index_text(const unsigned (&index)[3]) {
+    return "(" + std::to_string(index[0]) + "," + std::to_string(index[1]) + "," + std::to_string(index[2]) +
+           ")";
+}
+
+/// " in block (0,0,0), thread (1,0,0), at gemm.cu:41"
+std::string where_text(const KernelReport& report) {
+    std::string text;
+    if (report.in_kernel)
+        text = " in block " + index_text(report.block) + ", thread " + index_text(report.thread);
+    if (const std::string place = place_text(report); !place.empty())
+        text += (text.empty() ? " at " : ", at ") + place;
+    return text;
+}
+
+std::string kernel_text(const KernelReport& report, const std::string& otherwise) {
+    const std::string name = report.in_kernel && report.kernel[0] != '\0' ? report.kernel : otherwise;
+    return "Kernel " + name;
+}
+
+/// ", 4096 bytes behind the end of c"
+std::string nearest_text(const KernelWatch& watch, std::uint64_t address) {
+    std::uint64_t least = kNear;
+    std::string text;
+    const int count = std::min(watch.memory_count.load(), KernelWatch::kMostMemories);
+    for (int i = 0; i < count; ++i) {
+        const WatchedMemory& memory = watch.memories[i];
+        const std::uint64_t end = memory.begin + memory.bytes;
+        const bool is_before = address < memory.begin;
+        const std::uint64_t distance = is_before ? memory.begin - address : address - end;
+        if (!is_before && address < end) return std::string(", which is in ") + memory.name;
+        if (distance >= least) continue;
+        least = distance;
+        text = ", " + counted(distance, "byte", "bytes") +
+               (is_before ? " before the begin of " : " behind the end of ") + memory.name + " (" +
+               counted(memory.bytes, "byte", "bytes") + ")";
+    }
+    return text;
+}
+
+std::string access_text(const KernelReport& report) {
+    if (!report.is_access_known) return "accessed";
+    return report.is_write ? "wrote to" : "read from";
+}
+
+/// What it did, for the middle of a sentence.
+std::string deed(const KernelWatch& watch, const KernelReport& report) {
+    switch (report.signal) {
+        case SIGSEGV:
+        case SIGBUS:
+            if (report.on_guard_of_stack)
+                return "used up its stack, which has " + std::to_string(report.stack_bytes / 1024) +
+                       " KiB: it calls itself too deeply, or has arrays that are too large";
+            if (report.near_shared)
+                return access_text(report) + " byte " + std::to_string(report.shared_offset) + " of the " +
+                       std::to_string(report.shared_bytes) +
+                       " bytes of dynamic shared memory that the template's '//@ shared' line asks for";
+            if (report.code == SI_KERNEL) return "used an address that can't be one";
+            return access_text(report) + " the address " + hex(report.address) +
+                   ", which is no memory of its own" + nearest_text(watch, report.address);
+        case SIGFPE:
+            return report.code == FPE_INTDIV ? "divided an integer by zero" : "made an arithmetic exception";
+        case SIGILL:
+        case SIGTRAP:
+            return "executed an instruction that ends a program, as __builtin_trap() and code that can't be "
+                   "reached are";
+        case SIGABRT:
+            return "called abort()";
+        default:
+            return "ended by signal " + std::to_string(report.signal) + " (" + ::strsignal(report.signal) +
+                   ")";
+    }
+}
+
+}  // namespace
+
+std::string kernel_end_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel) {
+    const KernelReport& report = watch.end;
+    const std::string how = !end.is_known     ? "ended"
+                            : end.signal != 0 ? "was ended by signal " + std::to_string(end.signal) + " (" +
+                                                    ::strsignal(end.signal) + ")"
+                                              : "exited with status " + std::to_string(end.exit_status);
+    if (report.state != 2)
+        return "The process in which kernel " + kernel + " ran " + how +
+               (end.signal == SIGKILL ? ". The system does that where memory runs out."
+                : end.signal != 0     ? "."
+                                      : ": a kernel can't call _exit().");
+    if (report.what == KernelReport::What::exit)
+        return kernel_text(report, kernel) + " failed on the host" + where_text(report) +
+               ": it called exit(), which a kernel can't.";
+    if (!report.in_kernel)
+        return "The process in which kernel " + kernel + " ran " + how +
+               " outside of the kernel: it has probably written to memory that is not its own.";
+    return kernel_text(report, kernel) + " failed on the host" + where_text(report) + ": it " +
+           deed(watch, report) + ".";
+}
+
+bool leads_to_kernel(const KernelReport& report) {
+    if (report.state != 2) return false;
+    for (int i = 0; i < std::min(report.calls, KernelReport::kMostCalls); ++i)
+        if (kernel_object(report.call[i])) return true;
+    return false;
+}
+
+std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel) {
+    char limit[32];
+    std::snprintf(limit, sizeof limit, "%g", limit_seconds);
+    std::string text = "Kernel " + kernel + " ran longer on the host than the time limit of " + limit + " s";
+    auto seen = std::ranges::find_if(watch.seen, leads_to_kernel);
+    if (seen == std::end(watch.seen))
+        seen = std::ranges::find_if(
+            watch.seen, [](const KernelReport& report) { return report.state == 2 && report.in_kernel; });
+    if (seen != std::end(watch.seen))
+        text += "; it was last seen in kernel " + std::string(seen->kernel) + where_text(*seen);
+    return text + ". If it is not an endless loop, --time-limit SECONDS gives it more time.";
+}
+
+}  // namespace kiln
