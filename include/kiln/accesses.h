@@ -71,7 +71,9 @@ struct GlobalSite {
 
 enum class ProblemKind {
     race,           ///< two threads, one address, one writes, and nothing orders them
-    out_of_bounds,  ///< shared memory that no variable has, or an index beyond its array's extent
+    /// Shared memory that no variable has, global memory that no tensor has, or an index beyond its array's extent.
+    /// Of global memory only where the launch names its tensors (ObservedLaunch::global).
+    out_of_bounds,
     misaligned,     ///< an address that is no multiple of the access's width: a GPU ends the kernel
     uninitialised,  ///< shared memory that nobody wrote to is read
 };
@@ -89,9 +91,12 @@ struct AccessProblem {
 
     std::string variable;     ///< the nearest, for out_of_bounds; empty: global memory
     int variable_line = 0;    ///< where it is declared; 0: not known, or dynamic
+    /// Of global memory: the tensor, for out_of_bounds the nearest; empty where all are far away, and the offset is an
+    /// address, or where the launch names none.
+    std::string tensor;
     std::int64_t offset = 0;  ///< in bytes from its start; may be negative
-    std::uint64_t variable_bytes = 0;
-    int bytes = 0;
+    std::uint64_t variable_bytes = 0;  ///< or of the tensor
+    int bytes = 0;  ///< 0 and no place, of an access out of bounds: guard bytes tell of it, and not the recording
     std::optional<std::int64_t> index;  ///< of a bad index
     std::string array_type;             ///< of a bad index
     Dim3 block;                         ///< the first in which it was seen
@@ -147,7 +152,7 @@ class AccessRecorder final : public AccessObserver {
 /// Why recordings have no lines on this machine: every place is empty then. Empty: they have.
 std::string source_lines_problem();
 
-/// "load", "store", "atomic", "matrix load", "matrix store", "asynchronous copy".
+/// "load", "store", "atomic", "matrix load", "matrix store", "asynchronous copy", "bulk load", "bulk store".
 std::string_view name(AccessKind kind);
 /// "race", "out of bounds", "misaligned", "uninitialised".
 std::string_view name(ProblemKind kind);

@@ -25,6 +25,10 @@ enum class AccessKind : std::uint8_t {
     /// cp.async: the store to shared memory, told when it is begun. The load of its source is told right
     /// before it, unless it reads nothing (all zeros).
     async_copy,
+    /// TMA: the first and the last element of a box, or of the part of it that lies within its map. What such a copy
+    /// costs, and when it happens, is not told.
+    bulk_load,
+    bulk_store,
 };
 
 /// One access by one thread.
@@ -53,6 +57,7 @@ struct SharedVariable {
 struct MemoryRange {
     std::uint64_t address = 0;
     std::uint64_t size_bytes = 0;
+    std::string name;  ///< of the tensor that lies there; may be empty
 };
 
 struct ObservedLaunch {
@@ -64,9 +69,10 @@ struct ObservedLaunch {
     /// Within these bytes before and behind each shared variable, and dynamic shared memory, lies nothing else
     /// that a kernel may access: an access there is out of bounds.
     std::uint64_t shared_gap_bytes = 16 * 1024;
-    /// Global memory: the device's buffers. Accesses to what is neither in them nor shared are the host's own
-    /// (a thread's stack, constants, the runtime's tables) and do not count. Empty: all that is not shared is
-    /// global, and accesses of the host's own are not told.
+    /// The kernel's own data: constants, variables of the module. Accesses to it do not count.
+    std::vector<MemoryRange> own;
+    /// Global memory, to the byte: what the kernel may access besides. The device does not know it and leaves it
+    /// empty, for whoever knows the tensors to fill in; then all that is neither shared nor its own is global.
     std::vector<MemoryRange> global;
 };
 
@@ -87,8 +93,8 @@ class AccessObserver {
     virtual void begin_launch(const ObservedLaunch& launch) = 0;
     /// False: this block is not run.
     virtual bool begin_block(Dim3 index) = 0;
-    /// What a thread has accessed since it was last told of, in its order. The host's own accesses may be
-    /// among them (ObservedLaunch::global).
+    /// What a thread has accessed since it was last told of, in its order. Accesses to the kernel's own data may be
+    /// among them (ObservedLaunch::own).
     virtual void accesses(unsigned thread, std::span<const ObservedAccess> accesses) = 0;
     virtual void bad_index(unsigned thread, const ObservedBadIndex& what) = 0;
 

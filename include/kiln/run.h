@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Running a template that declares its problem (Variant::problem): random inputs, poisoned outputs, guard
-// bytes behind every buffer, a check of the results against the template's reference in FP64, times, and a second
-// check with inputs that make each contribution to a result visible.
+// bytes before and behind every buffer, a check of the results against the template's reference in FP64, times, and
+// a second check with inputs that make each contribution to a result visible.
 // A reference is a template too; it runs on the host, so that checking needs a C++ compiler there.
 #pragma once
 
 #include <kiln/build.h>
+#include <kiln/observe.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
 #include <kiln/timing.h>
@@ -57,6 +58,8 @@ struct RunOptions {
 
     /// Told what begins: "building", "filling", "running", "checking", "timing".
     std::function<void(std::string_view)> on_phase;
+    /// Told where each tensor lies, before the first launch.
+    std::function<void(const MemoryRange&)> on_tensor;
 };
 
 /// One output against its reference.
@@ -80,12 +83,22 @@ struct OutputCheck {
     std::optional<Wrong> first_wrong;
 };
 
+/// A write beyond a tensor, into the guard bytes of a page before and behind each.
+struct Overrun {
+    std::string tensor;
+    bool before = false;         ///< its start; else behind its end
+    std::uint64_t distance = 0;  ///< bytes between it and the nearest that was written
+
+    std::string text() const;  ///< "before the start of y, 4 bytes away"
+    bool operator==(const Overrun&) const = default;
+};
+
 struct RunResult {
     Problem problem;
     Check check = Check::none;
     std::vector<OutputCheck> outputs_checked;  ///< of the first launch
     std::vector<OutputCheck> contributions_checked;  ///< of the one with Data::contributions; empty: there was none
-    std::vector<std::string> overrun;     ///< tensors behind whose end the kernel wrote; with a skew also before
+    std::vector<Overrun> overrun;         ///< where the kernel wrote beyond a tensor
     std::vector<std::string> changed;     ///< inputs that the kernel wrote to
     std::vector<std::string> not_zeroed;  ///< scratch that must be left zeroed, and is not
     /// Outputs that differ, in any bit, between the first launch and the last one; unknown, and so empty,

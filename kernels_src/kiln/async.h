@@ -111,16 +111,17 @@ class AsyncCopies {
         unsigned group;
     };
 
-    /// Of the access that reads so many bytes.
-    static unsigned width_of(int bytes) { return bytes > 8 ? 16 : bytes > 4 ? 8 : bytes > 2 ? 4 : 2; }
     static void finish(const Copy& copy) {
         for (int i = 0; i < copy.bytes; ++i) copy.to[i] = i < copy.there ? copy.from[i] : 0;
     }
 
     template <int BYTES>
     void begin(void* to, const void* from, int bytes) {
-        // Told now, and as one access, whatever the emulation does and when.
-        if (bytes > 0) kiln_host::tell(kiln_host::AccessKind::load, from, width_of(bytes));
+        // Told now, whatever the emulation does and when: as one access, or as several that read no more than it does.
+        for (int part = 1, at = bytes; part <= 16; part *= 2)
+            if ((bytes & part) != 0)
+                kiln_host::tell(kiln_host::AccessKind::load, static_cast<const unsigned char*>(from) + (at -= part),
+                                unsigned(part));
         kiln_host::tell(kiln_host::AccessKind::async_copy, to, BYTES);
         [[maybe_unused]] const kiln_host::Muted muted{};
         if (reinterpret_cast<size_t>(to) % BYTES != 0 ||

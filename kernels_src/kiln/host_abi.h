@@ -23,7 +23,16 @@ struct Thread;
 struct Block;
 
 /// As kiln::AccessKind.
-enum class AccessKind : unsigned char { load, store, atomic, matrix_load, matrix_store, async_copy };
+enum class AccessKind : unsigned char {
+    load,
+    store,
+    atomic,
+    matrix_load,
+    matrix_store,
+    async_copy,
+    bulk_load,
+    bulk_store
+};
 
 /// As kiln::ObservedAccess.
 struct Access {

@@ -118,6 +118,27 @@ inline void move_box(const Box& box) {
     }
 }
 
+/// The first and the last byte of the part of a box that lies within its map; false: there is none.
+inline bool box_ends(const Box& box, unsigned char*& first, unsigned char*& last) {
+    [[maybe_unused]] const Muted muted{};
+    first = static_cast<unsigned char*>(box.map.base);
+    last = first - 1;
+    for (unsigned i = 0; i < box.map.rank; ++i) {
+        const long long extent = (long long)box.map.extents[i], end = (long long)box.at[i] + box.map.box[i];
+        const long long from = box.at[i] > 0 ? box.at[i] : 0, to = end < extent ? end : extent;
+        if (from >= to) return false;
+        first += from * (long long)box.map.stride_bytes[i];
+        last += (i == 0 ? to : to - 1) * (long long)box.map.stride_bytes[i];
+    }
+    return true;
+}
+inline void tell_box(AccessKind kind, const Box& box) {
+    unsigned char *first, *last;
+    if (!box_ends(box, first, last)) return;
+    tell(kind, first, 1);
+    tell(kind, last, 1);
+}
+
 /// Loads of the block that runs on this OS thread, which nobody has waited for.
 struct Load {
     kiln::Barrier* barrier;
@@ -144,12 +165,15 @@ inline void take_loads(kiln::Barrier* barrier, bool move) {
 
 template <unsigned RANK>
 inline void load(void* to, const kiln::TensorMap& map, kiln::Barrier* barrier, const int (&at)[RANK]) {
-    [[maybe_unused]] const Muted muted{};
-    static_cast<void>(barrier_state(barrier));
-    if (load_count == kMostLoads) trap("more than 512 TMA loads are under way that nobody waits for");
-    Load& load = loads[load_count++];
-    load = {barrier, make_box(map, to, at)};
-    __builtin_memset(to, 0xff, box_bytes(load.box.map));
+    {
+        [[maybe_unused]] const Muted muted{};
+        static_cast<void>(barrier_state(barrier));
+        if (load_count == kMostLoads) trap("more than 512 TMA loads are under way that nobody waits for");
+        Load& load = loads[load_count++];
+        load = {barrier, make_box(map, to, at)};
+        __builtin_memset(to, 0xff, box_bytes(load.box.map));
+    }
+    tell_box(AccessKind::bulk_load, loads[load_count - 1].box);
 }
 
 }  // namespace kiln_host
@@ -217,11 +241,14 @@ inline void tma_load_multicast(void* to, const TensorMap& map, Barrier* barrier,
 class TmaStores {
   public:
     void store(const TensorMap& map, const void* from, int row, int column) {
-        [[maybe_unused]] const kiln_host::Muted muted{};
-        if (count_ == kMost) kiln_host::trap("a thread stores more than 32 TMA boxes and waits for none");
-        Entry& entry = entries_[count_++];
-        entry = {kiln_host::make_box(map, from, {row, column}), groups_, 0};
-        entry.digest = digest(entry.box);
+        {
+            [[maybe_unused]] const kiln_host::Muted muted{};
+            if (count_ == kMost) kiln_host::trap("a thread stores more than 32 TMA boxes and waits for none");
+            Entry& entry = entries_[count_++];
+            entry = {kiln_host::make_box(map, from, {row, column}), groups_, 0};
+            entry.digest = digest(entry.box);
+        }
+        kiln_host::tell_box(kiln_host::AccessKind::bulk_store, entries_[count_ - 1].box);
     }
     void commit() { ++groups_; }
     template <int PENDING>

@@ -3,6 +3,7 @@
 // Also the words for problems, places and kinds.
 #include "analysis/access_problems.h"
 
+#include <sstream>
 #include <utility>
 
 #include "base/words.h"
@@ -15,6 +16,7 @@ constexpr std::size_t kMostProblems = 100;
 std::string width_text(int bytes) { return counted(static_cast<unsigned>(bytes), "byte", "bytes"); }
 
 std::string variable_text(const AccessProblem& problem) {
+    if (!problem.tensor.empty()) return problem.tensor;
     if (problem.variable.empty()) return "global memory";
     std::string text = problem.variable;
     if (problem.variable_line != 0) text += " (line " + std::to_string(problem.variable_line) + ")";
@@ -34,14 +36,39 @@ std::string race_text(const AccessProblem& problem) {
     return text;
 }
 
+// Where in global memory, as the end of a sentence.
+std::string tensor_text(const AccessProblem& problem) {
+    const auto bytes_text = [](std::int64_t bytes) {
+        return counted(static_cast<std::uint64_t>(bytes), "byte", "bytes");
+    };
+    if (problem.tensor.empty()) {
+        std::ostringstream address;
+        address << " at address 0x" << std::hex << problem.offset << ", which is near no tensor";
+        return address.str();
+    }
+    const auto size = static_cast<std::int64_t>(problem.variable_bytes);
+    const std::int64_t end = problem.offset + problem.bytes;
+    const std::string whole = problem.tensor + ", which has " + bytes_text(size);
+    if (end <= 0) return ", " + bytes_text(-problem.offset) + " before the start of " + whole;
+    if (problem.offset < 0) return ", " + bytes_text(-problem.offset) + " of them before the start of " + whole;
+    if (problem.offset == size) return " right behind the end of " + whole;
+    if (problem.offset > size) return ", " + bytes_text(problem.offset - size) + " behind the end of " + whole;
+    return ", " + bytes_text(end - size) + " of them behind the end of " + whole;
+}
+
 std::string bounds_text(const AccessProblem& problem) {
+    if (problem.bytes == 0 && !problem.tensor.empty())
+        return "out of bounds: something that the recording does not see, such as a function of the C library, wrote" +
+               tensor_text(problem);
     std::string text = "out of bounds: " + problem.place.text() + " ";
     if (problem.index) {
         return text + "index " + std::to_string(*problem.index) + " of an array of type " +
                problem.array_type + ", by thread " + std::to_string(problem.thread);
     }
     text += std::string(name(problem.access)) + " by thread " + std::to_string(problem.thread) + " of " +
-            width_text(problem.bytes) + " at offset " + std::to_string(problem.offset) + " of " +
+            width_text(problem.bytes);
+    if (problem.variable.empty()) return text + tensor_text(problem);
+    text += " at offset " + std::to_string(problem.offset) + " of " +
             variable_text(problem) + ", ";
     if (problem.offset < 0) return text + "which begins at 0";
     return text + "which has " + counted(problem.variable_bytes, "byte", "bytes");
@@ -51,7 +78,8 @@ std::string bounds_text(const AccessProblem& problem) {
 
 void AccessProblems::add(AccessProblem problem) {
     Key key{problem.kind,  problem.place,        problem.access,
-            problem.other, problem.other_access, problem.variable};
+            problem.other, problem.other_access, problem.variable.empty() ? problem.tensor : problem.variable,
+            problem.variable.empty() && problem.offset < 0};
     const auto [slot, is_new] = places_.try_emplace(std::move(key), problems_.size());
     if (!is_new) {
         ++problems_[slot->second].count;
@@ -86,6 +114,7 @@ std::string AccessProblem::text() const {
                    " (offset " + std::to_string(offset) + ") that nobody has written";
             break;
     }
+    if (kind == ProblemKind::out_of_bounds && !index && bytes == 0) return text;  // it has no block
     text += "; block (" + std::to_string(block.x) + "," + std::to_string(block.y) + "," +
             std::to_string(block.z) + ")";
     if (count > 1) text += ", " + counted(count, "time", "times");
@@ -113,6 +142,10 @@ std::string_view name(AccessKind kind) {
             return "matrix store";
         case AccessKind::async_copy:
             return "asynchronous copy";
+        case AccessKind::bulk_load:
+            return "bulk load";
+        case AccessKind::bulk_store:
+            return "bulk store";
     }
     return "?";
 }

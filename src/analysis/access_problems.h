@@ -20,7 +20,7 @@ class AccessProblems {
     const std::vector<AccessProblem>& all() const { return problems_; }
 
   private:
-    using Key = std::tuple<ProblemKind, SourcePlace, AccessKind, SourcePlace, AccessKind, std::string>;
+    using Key = std::tuple<ProblemKind, SourcePlace, AccessKind, SourcePlace, AccessKind, std::string, bool>;
 
     std::map<Key, std::size_t> places_;
     std::vector<AccessProblem> problems_;

@@ -92,6 +92,7 @@ struct AccessRecorder::State final : AccessSink {
     void found(const RaceFinding& finding);
     void misaligned(std::uint32_t instruction, unsigned thread, std::uint64_t address);
     void name_variable(AccessProblem& problem, int variable);
+    void name_tensor(AccessProblem& problem, std::uint64_t address);
 };
 
 void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
@@ -221,6 +222,14 @@ void AccessRecorder::State::name_variable(AccessProblem& problem, int variable) 
     if (!range.dynamic) problem.variable_line = lines->line_of_variable(range.name);
 }
 
+void AccessRecorder::State::name_tensor(AccessProblem& problem, std::uint64_t address) {
+    const MemoryRange* const tensor = regions.nearest(address, static_cast<std::uint64_t>(problem.bytes));
+    problem.offset = static_cast<std::int64_t>(tensor != nullptr ? address - tensor->address : address);
+    if (tensor == nullptr) return;
+    problem.tensor = tensor->name;
+    problem.variable_bytes = tensor->size_bytes;
+}
+
 void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess& access,
                                           const Region& region) {
     if (!options.problems) return;
@@ -231,9 +240,13 @@ void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess&
     problem.thread = thread;
     problem.bytes = access.bytes;
     problem.block = block;
-    name_variable(problem, region.variable);
-    problem.offset = static_cast<std::int64_t>(
-        access.address - regions.variables()[static_cast<std::size_t>(region.variable)].address);
+    if (region.variable != kNoVariable) {
+        name_variable(problem, region.variable);
+        problem.offset = static_cast<std::int64_t>(
+            access.address - regions.variables()[static_cast<std::size_t>(region.variable)].address);
+    } else {
+        name_tensor(problem, access.address);
+    }
     problems.add(std::move(problem));
 }
 
@@ -268,8 +281,12 @@ void AccessRecorder::State::misaligned(std::uint32_t instruction, unsigned threa
     problem.bytes = code.bytes;
     problem.block = block;
     name_variable(problem, code.variable);
-    const Region& region = regions.find(address);
-    problem.offset = static_cast<std::int64_t>(address - regions.origin(region.first, code.variable));
+    if (code.variable == kNoVariable) {
+        name_tensor(problem, address);
+    } else {
+        const Region& region = regions.find(address);
+        problem.offset = static_cast<std::int64_t>(address - regions.origin(region.first, code.variable));
+    }
     problems.add(std::move(problem));
 }
 

@@ -10,6 +10,8 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
+// What is so far from a tensor was not meant to be in it.
+constexpr std::uint64_t kFarAway = std::uint64_t{1} << 27;
 
 // What holds something; the rest of the address space is divided among their neighbours.
 struct Solid {
@@ -20,7 +22,8 @@ struct Solid {
 
 }  // namespace
 
-Regions::Regions(const ObservedLaunch& launch) : buffers_known_(!launch.global.empty()) {
+Regions::Regions(const ObservedLaunch& launch)
+    : tensors_(launch.global), buffers_known_(!launch.global.empty()) {
     for (const SharedVariable& variable : launch.shared)
         variables_.push_back({variable.name, variable.address, variable.size_bytes, false, 0});
     if (launch.dynamic_shared_address != 0 && launch.dynamic_shared_bytes != 0)
@@ -37,14 +40,17 @@ Regions::Regions(const ObservedLaunch& launch) : buffers_known_(!launch.global.e
             solids.push_back({range.address, range.address + range.size_bytes - 1, RegionKind::shared,
                               static_cast<int>(i)});
     }
-    for (const MemoryRange& range : launch.global) {
-        if (range.size_bytes != 0)
-            solids.push_back(
-                {range.address, range.address + range.size_bytes - 1, RegionKind::global, kNoVariable});
-    }
+    const auto add_ranges = [&](const std::vector<MemoryRange>& ranges, RegionKind kind) {
+        for (const MemoryRange& range : ranges) {
+            if (range.size_bytes != 0)
+                solids.push_back({range.address, range.address + range.size_bytes - 1, kind, kNoVariable});
+        }
+    };
+    add_ranges(launch.global, RegionKind::global);
+    add_ranges(launch.own, RegionKind::own);
     std::ranges::sort(solids, {}, &Solid::first);
 
-    const RegionKind rest = launch.global.empty() ? RegionKind::global : RegionKind::host;
+    const RegionKind rest = launch.global.empty() ? RegionKind::global : RegionKind::outside;
     const std::uint64_t gap = launch.shared_gap_bytes;
     const auto add = [&](std::uint64_t first, std::uint64_t last, RegionKind kind, int variable) {
         regions_.push_back({first, last, kind, variable});
@@ -82,6 +88,21 @@ Regions::Regions(const ObservedLaunch& launch) : buffers_known_(!launch.global.e
         previous = &solid;
     }
     if (!full) add_between(next, kTop, previous, nullptr);
+}
+
+const MemoryRange* Regions::nearest(std::uint64_t address, std::uint64_t bytes) const {
+    const MemoryRange* found = nullptr;
+    std::uint64_t least = kFarAway;
+    for (const MemoryRange& tensor : tensors_) {
+        const std::uint64_t end = tensor.address + tensor.size_bytes;
+        const std::uint64_t distance = address >= end                     ? address - end
+                                       : address + bytes > tensor.address ? 0
+                                                                          : tensor.address - address - bytes;
+        if (distance >= least) continue;
+        least = distance;
+        found = &tensor;
+    }
+    return found;
 }
 
 const Region& Regions::find(std::uint64_t address) const {

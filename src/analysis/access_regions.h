@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What lies where in the address space of a recorded launch: shared variables, the gaps around them, global
-// memory, and the host's own. Every address is in exactly one region.
+// memory, the kernel's own data, and where nothing may be accessed. Every address is in exactly one region.
 #pragma once
 
 #include <kiln/observe.h>
@@ -13,10 +13,11 @@
 namespace kiln {
 
 enum class RegionKind : std::uint8_t {
-    host,    ///< the host's own: stacks, constants, tables of the runtime
-    shared,  ///< a shared variable
-    gap,     ///< around a shared variable; nothing may be accessed here
-    global,
+    own,      ///< the kernel's: constants, variables of the module
+    shared,   ///< a shared variable
+    gap,      ///< around a shared variable; nothing may be accessed here
+    global,   ///< a tensor; all of global memory where tensors are not known
+    outside,  ///< none of these, where tensors are known: nothing may be accessed here
 };
 
 /// The index of a region that belongs to no shared variable.
@@ -24,7 +25,7 @@ constexpr int kNoVariable = -1;
 
 struct Region {
     std::uint64_t first = 0, last = 0;  ///< addresses, both included
-    RegionKind kind = RegionKind::host;
+    RegionKind kind = RegionKind::own;
     int variable = kNoVariable;  ///< in Regions::variables; of a gap: the nearest
 
     bool holds(std::uint64_t address) const { return address - first <= last - first; }
@@ -49,6 +50,8 @@ class Regions {
 
     const Region& find(std::uint64_t address) const;
     const std::vector<SharedRange>& variables() const { return variables_; }
+    /// The tensor that is nearest to these bytes; nullptr where all are far away, or none is known.
+    const MemoryRange* nearest(std::uint64_t address, std::uint64_t bytes) const;
     /// What the offsets of all variables are below.
     std::uint64_t shared_bytes() const { return shared_bytes_; }
     /// What alignment is relative to, for an access in the region that begins at `first`: the start of the
@@ -65,6 +68,7 @@ class Regions {
   private:
     std::vector<Region> regions_;  // ascending, without holes
     std::vector<SharedRange> variables_;
+    std::vector<MemoryRange> tensors_;
     std::uint64_t shared_bytes_ = 0;
     bool buffers_known_ = false;
 };

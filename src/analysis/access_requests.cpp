@@ -170,14 +170,13 @@ void AccessRequests::add(unsigned thread, std::span<const ObservedAccess> access
 void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
     if (region_ == nullptr || !region_->holds(access.address)) region_ = &regions_->find(access.address);
     const Region& region = *region_;
-    if (region.kind == RegionKind::host || access.bytes == 0) return;
-    if (region.kind == RegionKind::gap || !region.holds(access.address, access.bytes)) {
-        // A global access that ends beyond its buffer is somebody else's to find.
-        if (region.kind != RegionKind::global) {
-            sink_.out_of_bounds(thread, access, region);
-            return;
-        }
+    if (region.kind == RegionKind::own || access.bytes == 0) return;
+    if (region.kind == RegionKind::gap || region.kind == RegionKind::outside ||
+        !region.holds(access.address, access.bytes)) {
+        sink_.out_of_bounds(thread, access, region);
+        return;
     }
+    if (access.kind == AccessKind::bulk_load || access.kind == AccessKind::bulk_store) return;
     AccessCode code{access.code,           access.caller,
                     access.bytes,          access.kind,
                     access.unaligned_type, region.kind == RegionKind::shared ? region.variable : kNoVariable};

@@ -45,7 +45,7 @@ Stage::Stage(Workbench& bench, const Variant& variant, const Sizes& sizes,
     has_patterns_ = set_patterns(bench.host(), variant, problem_);
     const Device& device = bench.service().device();
     std::uint64_t needed = 0;
-    for (const Tensor& tensor : problem_.tensors) needed += tensor.size_bytes() + GuardedTensor::kGuardBytes;
+    for (const Tensor& tensor : problem_.tensors) needed += tensor.size_bytes() + 2 * GuardedTensor::kGuardBytes;
     if (bench.on_gpu() && needed > device.free_bytes())
         throw UsageError("the problem needs " + std::to_string(needed >> 20) + " MiB of device memory, and " +
                          std::to_string(device.free_bytes() >> 20) + " MiB are free.");
@@ -83,7 +83,7 @@ std::vector<std::string> Stage::check(const GuardedTensor& result, const std::st
                                       std::size_t sample) {
     host_inputs();
     std::vector<std::string> wrong;
-    if (!result.guard_is_whole()) wrong.push_back(whose + " wrote behind the end of " + result.tensor().name);
+    for (const Overrun& place : result.overruns()) wrong.push_back(whose + " wrote " + place.text());
     const auto reference = references_.find(result.tensor().name);
     CheckRequest request{Check::sample, false, random_word(kSeed, 1), sample};
     const OutputCheck check =
@@ -148,7 +148,7 @@ std::vector<std::string> Stage::check(std::size_t sample) {
             for (std::string& sentence : check(memory, "Kiln", sample)) wrong.push_back(std::move(sentence));
             continue;
         }
-        if (!memory.guard_is_whole()) wrong.push_back("Kiln wrote behind the end of " + tensor.name);
+        for (const Overrun& place : memory.overruns()) wrong.push_back("Kiln wrote " + place.text());
         if (tensor.role == TensorRole::scratch && tensor.fill == Fill::zero && !memory.is_zero())
             wrong.push_back("Kiln left its scratch " + tensor.name + " not zeroed");
     }

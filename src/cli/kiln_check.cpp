@@ -109,6 +109,7 @@ Json problem_json(const AccessProblem& problem, const SourceText& source, bool s
     json["other_thread"] = race ? Json(problem.other_thread) : Json();
     json["other"] = race ? place_json(problem.other, source) : Json();
     json["variable"] = problem.variable.empty() ? Json() : Json(problem.variable);
+    json["tensor"] = problem.tensor.empty() ? Json() : Json(problem.tensor);
     json["offset"] = problem.offset;
     json["bytes"] = problem.bytes;
     json["index"] = or_null(problem.index);

@@ -198,7 +198,10 @@ Json to_json(const RunReport& report) {
     json["check"] = name(result.check);
     // JSON has no infinity: an error that is not finite is null.
     json["outputs"] = outputs;
-    json["overrun"] = result.overrun;
+    json["overrun"] = Json::array();
+    for (const Overrun& place : result.overrun)
+        json["overrun"].push_back(
+            {{"tensor", place.tensor}, {"before", place.before}, {"distance", place.distance}});
     json["changed"] = result.changed;
     json["not_zeroed"] = result.not_zeroed;
     json["unstable"] = result.unstable;

@@ -32,7 +32,9 @@ static_assert(agree(kiln_host::AccessKind::load, AccessKind::load) &&
               agree(kiln_host::AccessKind::atomic, AccessKind::atomic) &&
               agree(kiln_host::AccessKind::matrix_load, AccessKind::matrix_load) &&
               agree(kiln_host::AccessKind::matrix_store, AccessKind::matrix_store) &&
-              agree(kiln_host::AccessKind::async_copy, AccessKind::async_copy));
+              agree(kiln_host::AccessKind::async_copy, AccessKind::async_copy) &&
+              agree(kiln_host::AccessKind::bulk_load, AccessKind::bulk_load) &&
+              agree(kiln_host::AccessKind::bulk_store, AccessKind::bulk_store));
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 //
 // The host as a device: memory, events, and a pool of OS threads that its modules launch on.
 #include <kiln/error.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -29,6 +31,8 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kBufferAlignment = 256;
+constexpr std::size_t kPageBytes = 4096;  // or a part of one
+constexpr std::size_t kMarginBytes = std::size_t{64} << 20;
 
 unsigned worker_count() {
     const int chosen = config::host_threads();
@@ -142,7 +146,7 @@ class HostDriver final : public Driver {
     void observe(std::shared_ptr<AccessObserver> observer) override { observer_ = std::move(observer); }
 
     void* allocate(std::size_t bytes) override;
-    void release(void* memory) noexcept override { std::free(memory); }
+    void release(void* memory) noexcept override;
     void copy_to_device(void* destination, const void* source, std::size_t bytes) override {
         if (bytes != 0) std::memcpy(destination, source, bytes);
     }
@@ -182,17 +186,47 @@ class HostDriver final : public Driver {
     void encode_tensor_map(const TensorMapLayout& layout, void* map) override;
 
   private:
+    void* allocate_apart(std::size_t bytes);
+
     const DeviceInfo info_;
     const std::optional<std::uint64_t> seed_;
     const std::shared_ptr<ExecutorOfProcess> executor_;
     std::shared_ptr<AccessObserver> observer_;
+    std::mutex apart_mutex_;
+    std::map<void*, std::size_t> apart_;  // what allocate_apart() gave, and its bytes
 };
+
+// For kernels that are observed: far from all else, in memory that is not there before it is used, so that accesses
+// beyond it meet no other buffer, harm nothing, and are told. nullptr: there is no room.
+void* HostDriver::allocate_apart(std::size_t bytes) {
+    const std::size_t whole = (bytes / kPageBytes + 1) * kPageBytes + 2 * kMarginBytes;
+    void* const start = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED) return nullptr;
+    void* const memory = static_cast<std::byte*>(start) + kMarginBytes;
+    const std::lock_guard lock(apart_mutex_);
+    apart_.emplace(memory, whole);
+    return memory;
+}
+
+void HostDriver::release(void* memory) noexcept {
+    {
+        const std::lock_guard lock(apart_mutex_);
+        if (const auto found = apart_.find(memory); found != apart_.end()) {
+            ::munmap(static_cast<std::byte*>(memory) - kMarginBytes, found->second);
+            apart_.erase(found);
+            return;
+        }
+    }
+    std::free(memory);
+}
 
 void* HostDriver::allocate(std::size_t bytes) {
     const std::size_t available = available_memory();
     void* memory = nullptr;
     // The system would promise more than it has, and end the process when it is used.
-    if (bytes <= available)
+    if (bytes <= available && observer_) memory = allocate_apart(bytes);
+    if (bytes <= available && memory == nullptr)
         memory = std::aligned_alloc(kBufferAlignment, (bytes / kBufferAlignment + 1) * kBufferAlignment);
     if (memory == nullptr) {
         throw DeviceError("The host device can't allocate " + std::to_string(bytes) +

@@ -114,6 +114,20 @@ std::vector<SharedVariable> shared_variables(std::span<const std::byte> bytes, c
     return variables;
 }
 
+// Where the object's code and data lie, from a place in it.
+std::vector<MemoryRange> loaded_ranges(std::span<const std::byte> bytes, const void* place) {
+    std::vector<MemoryRange> ranges;
+    Dl_info info{};
+    if (::dladdr(place, &info) == 0) return ranges;
+    const auto base = reinterpret_cast<std::uint64_t>(info.dli_fbase);
+    const auto header = at<Elf64_Ehdr>(bytes, 0);
+    for (unsigned i = 0; i < header.e_phnum; ++i) {
+        const auto part = at<Elf64_Phdr>(bytes, header.e_phoff + i * sizeof(Elf64_Phdr));
+        if (part.p_type == PT_LOAD) ranges.push_back({base + part.p_vaddr, part.p_memsz, {}});
+    }
+    return ranges;
+}
+
 std::string text_of(Dim3 extent) {
     return std::to_string(extent.x) + "x" + std::to_string(extent.y) + "x" + std::to_string(extent.z);
 }
@@ -241,6 +255,7 @@ void HostModule::launch_observed(const BlockPlan& plan) const {
     launch.block = plan.block;
     launch.dynamic_shared_bytes = plan.dynamic_shared_bytes;
     launch.shared = shared_variables(binary_.bytes, kernel_->anchor());
+    launch.own = loaded_ranges(binary_.bytes, kernel_);
     executor_().run(plan, name_, &launch);
 }
 

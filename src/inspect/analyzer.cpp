@@ -183,6 +183,7 @@ struct Analyzer::State {
         if (analysis.excess() <= kExcessWorthTelling || !in_banks) return std::nullopt;
         const LaunchWork& small = recorded.sizes.less ? *recorded.sizes.less : recorded.sizes.at;
         return find_layout(target, host(), variant, analysis.problem.sizes, small.sizes,
+                           analysis.static_shared_bytes + analysis.dynamic_shared_bytes,
                            recorder_options(options));
     }
 };

@@ -3,6 +3,9 @@
 // A service has one observer for its life, and each recording has a recorder: the relay is between them.
 #include "inspect/host_recorder.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "run/isolated.h"
 
 namespace kiln {
@@ -10,7 +13,10 @@ namespace kiln {
 class HostRecorder::Relay final : public AccessObserver {
   public:
     void begin_launch(const ObservedLaunch& launch) override {
-        if (to_ != nullptr) to_->begin_launch(launch);
+        if (to_ == nullptr) return;
+        ObservedLaunch known = launch;
+        known.global = tensors_;
+        to_->begin_launch(known);
     }
     bool begin_block(Dim3 index) override { return to_ == nullptr || to_->begin_block(index); }
     void accesses(unsigned thread, std::span<const ObservedAccess> accesses) override {
@@ -39,9 +45,13 @@ class HostRecorder::Relay final : public AccessObserver {
     class Turn {
       public:
         Turn(Relay& relay, AccessObserver& recorder) : relay_(relay) { relay_.to_ = &recorder; }
-        ~Turn() { relay_.to_ = nullptr; }
+        ~Turn() {
+            relay_.to_ = nullptr;
+            relay_.tensors_.clear();
+        }
         Turn(const Turn&) = delete;
         Turn& operator=(const Turn&) = delete;
+        void add_tensor(const MemoryRange& tensor) { relay_.tensors_.push_back(tensor); }
 
       private:
         Relay& relay_;
@@ -49,7 +59,34 @@ class HostRecorder::Relay final : public AccessObserver {
 
   private:
     AccessObserver* to_ = nullptr;
+    std::vector<MemoryRange> tensors_;
 };
+
+namespace {
+
+// Writes beyond a tensor that no recorded access made, but which its guard bytes show: those of the C library's
+// functions, say.
+void add_unseen(const RunResult& result, Recording& recording) {
+    for (const Overrun& place : result.overrun) {
+        const bool seen = std::ranges::any_of(recording.problems, [&](const AccessProblem& problem) {
+            return problem.kind == ProblemKind::out_of_bounds && problem.tensor == place.tensor &&
+                   problem.access != AccessKind::load && (problem.offset < 0) == place.before;
+        });
+        if (seen) continue;
+        AccessProblem problem;
+        problem.kind = ProblemKind::out_of_bounds;
+        problem.access = AccessKind::store;
+        problem.tensor = place.tensor;
+        for (const Tensor& tensor : result.problem.tensors)
+            if (tensor.name == place.tensor) problem.variable_bytes = tensor.size_bytes();
+        const auto distance = static_cast<std::int64_t>(place.distance);
+        problem.offset = place.before ? -1 - distance : static_cast<std::int64_t>(problem.variable_bytes) + distance;
+        problem.count = 1;
+        recording.problems.push_back(std::move(problem));
+    }
+}
+
+}  // namespace
 
 HostRecorder::HostRecorder(const Service& target) : relay_(std::make_shared<Relay>()) {
     ServiceOptions options = target.options();
@@ -78,13 +115,16 @@ AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->bu
 Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options) {
     const auto work = [&](const TellPhase&) {
         AccessRecorder recorder(options);
-        const Relay::Turn turn(*relay_, recorder);
+        Relay::Turn turn(*relay_, recorder);
         RunOptions run;
         run.sizes = sizes;
         run.check = Check::none;
         run.time = false;
-        runner_->run(kernel, run);
-        return recorder.recording();
+        run.on_tensor = [&](const MemoryRange& tensor) { turn.add_tensor(tensor); };
+        const RunResult result = runner_->run(kernel, run);
+        Recording recording = recorder.recording();
+        if (options.problems) add_unseen(result, recording);
+        return recording;
     };
     return isolated(*service_, kernel.variant().template_name(), {}, work);
 }

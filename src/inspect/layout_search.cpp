@@ -25,6 +25,7 @@ constexpr std::size_t kTogether = 2;  // compiled at once
 constexpr std::uint64_t kBlocks = 2;
 constexpr double kFree = 0.001;  // excess that is none
 
+/// As far as the template declares them; for the rest it takes a binary.
 std::int64_t shared_bytes(const Variant& variant) {
     return static_cast<std::int64_t>(variant.static_shared_bytes() + variant.dynamic_shared_bytes());
 }
@@ -170,10 +171,15 @@ double excess_of(const std::vector<SharedLine>& lines) {
 }
 
 /// As compiled for the target. Throws BuildError.
-LayoutFound compiled_choice(Service& target, const LayoutChoice& choice, const Recording& recording) {
+LayoutFound compiled_choice(Service& target, const LayoutChoice& choice, const Recording& recording,
+                            std::uint64_t shared_now) {
     const Binary binary = target.compile(choice.variant).binary;
     LayoutFound found{choice, excess_of(believed_lines(recording, compiled_accesses(binary))), {}};
-    found.occupancy = occupancy_of(choice.variant, resources_of(binary), target.target());
+    const Resources resources = resources_of(binary);
+    found.occupancy = occupancy_of(choice.variant, resources, target.target());
+    const std::uint64_t shared = resources.static_shared_bytes.value_or(choice.variant.static_shared_bytes()) +
+                                 choice.variant.dynamic_shared_bytes();
+    found.choice.shared_bytes_more = static_cast<std::int64_t>(shared - shared_now);
     return found;
 }
 
@@ -184,7 +190,7 @@ std::vector<LayoutChoice> layout_choices(const Variant& variant, const Sizes& si
 }
 
 LayoutSearch find_layout(Service& target, HostRecorder& recorder, const Variant& variant, const Sizes& shape,
-                         const Sizes& sizes, const RecorderOptions& options) {
+                         const Sizes& sizes, std::uint64_t shared_now, const RecorderOptions& options) {
     RecorderOptions each = options;
     each.most_blocks = kBlocks;
     each.problems = false;
@@ -198,7 +204,7 @@ LayoutSearch find_layout(Service& target, HostRecorder& recorder, const Variant&
         if (is_misaligned(recording)) return;
         const double hope = least_excess(recording);
         if (search.best && hope >= search.best->excess) return;
-        LayoutFound found = compiled_choice(target, choice, recording);
+        LayoutFound found = compiled_choice(target, choice, recording, shared_now);
         if (!search.best || found.excess < search.best->excess) search.best = std::move(found);
     };
     for (std::size_t first = 0; first < choices.size(); first += kTogether) {

@@ -19,7 +19,8 @@ namespace kiln {
 struct LayoutChoice {
     Variant variant;
     std::string change;              ///< "PAD=2", "SWIZZLE=true PAD=0"
-    std::int64_t shared_bytes_more;  ///< than the variant at hand; may be negative
+    /// Than the variant at hand; may be negative. As declared, or once it is compiled for the target, as it is.
+    std::int64_t shared_bytes_more;
 };
 
 /// All that the template offers, the cheapest first. A parameter is one of layout when it is named for it, or
@@ -40,7 +41,8 @@ struct LayoutSearch {
 
 /// Stops at the first choice without excess, and after some tries. options: banks and lanes. A choice that
 /// does not compile, or accesses memory at misaligned addresses, is none. sizes: small ones, for recording.
+/// shared_now: what a block of the variant at hand has, static and dynamic.
 LayoutSearch find_layout(Service& target, HostRecorder& recorder, const Variant& variant, const Sizes& shape,
-                         const Sizes& sizes, const RecorderOptions& options);
+                         const Sizes& sizes, std::uint64_t shared_now, const RecorderOptions& options);
 
 }  // namespace kiln

@@ -23,15 +23,17 @@ constexpr std::size_t kAlignment = 64;
 
 std::size_t skew_bytes(const Tensor& tensor, int skew) {
     const auto elements = static_cast<std::size_t>(skew);
-    if (skew < 0 || elements > GuardedTensor::kGuardBytes / tensor.element_bytes)
-        throw UsageError("tensors can begin up to " + std::to_string(GuardedTensor::kGuardBytes) +
+    if (skew < 0 || elements > GuardedTensor::kMostSkewBytes / tensor.element_bytes)
+        throw UsageError("tensors can begin up to " + std::to_string(GuardedTensor::kMostSkewBytes) +
                          " bytes behind an aligned address, not " + std::to_string(skew) + " elements");
     return tensor.role == TensorRole::scratch ? 0 : elements * tensor.element_bytes;
 }
 
-std::array<std::byte, GuardedTensor::kGuardBytes> guard_pattern() {
-    std::array<std::byte, GuardedTensor::kGuardBytes> pattern;
-    for (std::size_t i = 0; i < pattern.size(); ++i) pattern[i] = static_cast<std::byte>(0x5b + 31 * i);
+// With a period that is no power of two, so that a copy of another row's guard is none of this one's.
+std::vector<std::byte> guard_pattern(std::size_t bytes) {
+    constexpr std::size_t kPeriod = 251;
+    std::vector<std::byte> pattern(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>(0x5b + 31 * (i % kPeriod));
     return pattern;
 }
 
@@ -50,8 +52,8 @@ GuardedTensor::GuardedTensor(const Device& device, const Tensor& tensor, Data da
     : tensor_(tensor),
       data_(data),
       seed_(seed),
-      skew_bytes_(skew_bytes(tensor, skew)),
-      buffer_(device.allocate(skew_bytes_ + tensor.size_bytes() + kGuardBytes)) {
+      start_(kGuardBytes + skew_bytes(tensor, skew)),
+      buffer_(device.allocate(start_ + tensor.size_bytes() + kGuardBytes)) {
     refill();
 }
 
@@ -63,16 +65,15 @@ void GuardedTensor::refill() {
             const std::int64_t elements = std::min(step, count - first);
             const auto bytes = piece.span().first(static_cast<std::size_t>(elements) * tensor_.element_bytes);
             make_elements(tensor_, data_, seed_, first, bytes);
-            buffer_.copy_from(bytes, skew_bytes_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
+            buffer_.copy_from(bytes, start_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
         }
     } else {
         buffer_.fill(tensor_.fill == Fill::zero ? 0U : with_element(tensor_.type, []<class T>(T) {
             return kPoison<T>;
         }));
     }
-    const auto pattern = guard_pattern();
-    buffer_.copy_from(std::span(pattern).first(skew_bytes_));
-    buffer_.copy_from(pattern, skew_bytes_ + tensor_.size_bytes());
+    buffer_.copy_from(guard_pattern(start_));
+    buffer_.copy_from(guard_pattern(kGuardBytes), start_ + tensor_.size_bytes());
 }
 
 bool GuardedTensor::is_filled() const {
@@ -90,11 +91,11 @@ HostBytes GuardedTensor::initial() const {
 }
 
 void GuardedTensor::read(std::int64_t first, std::span<std::byte> out) const {
-    buffer_.copy_to(out, skew_bytes_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
+    buffer_.copy_to(out, start_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
 }
 
 void GuardedTensor::write(std::int64_t first, std::span<const std::byte> elements) {
-    buffer_.copy_from(elements, skew_bytes_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
+    buffer_.copy_from(elements, start_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
 }
 
 void GuardedTensor::read_all(const std::function<void(std::int64_t, std::span<const std::byte>)>& use) const {
@@ -108,14 +109,21 @@ void GuardedTensor::read_all(const std::function<void(std::int64_t, std::span<co
     }
 }
 
-bool GuardedTensor::guard_is_whole() const {
-    const auto pattern = guard_pattern();
-    std::array<std::byte, kGuardBytes> found;
-    buffer_.copy_to(std::span(found).first(skew_bytes_));
-    if (!std::equal(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(skew_bytes_), pattern.begin()))
-        return false;
-    buffer_.copy_to(found, skew_bytes_ + tensor_.size_bytes());
-    return found == pattern;
+std::vector<Overrun> GuardedTensor::overruns() const {
+    std::vector<Overrun> found;
+    const auto look = [&](std::size_t bytes, std::size_t first) {
+        std::vector<std::byte> now(bytes);
+        buffer_.copy_to(now, first);
+        const std::vector<std::byte> before = guard_pattern(bytes);
+        const auto place = first < start_
+                               ? std::mismatch(before.rbegin(), before.rend(), now.rbegin()).first - before.rbegin()
+                               : std::mismatch(before.begin(), before.end(), now.begin()).first - before.begin();
+        if (static_cast<std::size_t>(place) != bytes)
+            found.push_back({tensor_.name, first < start_, static_cast<std::uint64_t>(place)});
+    };
+    look(start_, 0);
+    look(kGuardBytes, start_ + tensor_.size_bytes());
+    return found;
 }
 
 bool GuardedTensor::is_unchanged() const {

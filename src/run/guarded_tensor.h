@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of one tensor on a device, with guard bytes around it: how it is filled before a launch, and
+// The memory of one tensor on a device, with guard bytes before and behind it: how it is filled before a launch, and
 // what can be told of it afterwards.
 #pragma once
 
@@ -35,12 +35,14 @@ class HostBytes {
 /// Not thread-safe. Move-only.
 class GuardedTensor {
   public:
-    static constexpr std::size_t kGuardBytes = 256;
+    /// On either side: a page. What a tensor takes besides its own bytes and the skew is twice that.
+    static constexpr std::size_t kGuardBytes = 4096;
+    static constexpr std::size_t kMostSkewBytes = 256;
     /// What goes between host and device at a time.
     static constexpr std::size_t kPieceBytes = std::size_t{32} << 20;
 
     /// Allocates, and fills: inputs and inouts with their data, outputs and scratch with poison (zero where
-    /// that is declared), the guard with a pattern. skew: elements in front of it, which are guarded too; none
+    /// that is declared), the guards with a pattern. skew: elements in front of it, which are guarded too; none
     /// of scratch, whose address is the kernel's own affair. Throws DeviceError, VariantError, UsageError.
     GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed, int skew = 0);
 
@@ -53,7 +55,7 @@ class GuardedTensor {
     }
 
     const Tensor& tensor() const { return tensor_; }
-    void* data() const { return static_cast<std::byte*>(buffer_.data()) + skew_bytes_; }
+    void* data() const { return static_cast<std::byte*>(buffer_.data()) + start_; }
     bool is_filled() const;  ///< with data that can be made again, rather than with poison
 
     /// The data as it was before the launch.
@@ -65,7 +67,8 @@ class GuardedTensor {
     /// Calls use(first, bytes) with all elements, a piece at a time, in their order.
     void read_all(const std::function<void(std::int64_t first, std::span<const std::byte>)>& use) const;
 
-    bool guard_is_whole() const;
+    /// Guard bytes that were written to: at most one before and one behind, the nearest to the tensor.
+    std::vector<Overrun> overruns() const;
     /// Every bit is as it was before the launch. Of one with data.
     bool is_unchanged() const;
     bool is_zero() const;
@@ -78,7 +81,7 @@ class GuardedTensor {
     Tensor tensor_;
     Data data_;
     std::uint64_t seed_;
-    std::size_t skew_bytes_;
+    std::size_t start_;  ///< of the tensor, in the buffer
     Buffer buffer_;
 };
 

@@ -45,7 +45,7 @@ void check_fits(const Device& device, const Problem& problem, const RunOptions& 
     std::uint64_t on_host = add(GuardedTensor::kPieceBytes, checking ? check_bytes() : 0);
     for (const Tensor& tensor : problem.tensors) {
         const std::uint64_t bytes = tensor.size_bytes();
-        on_device = add(on_device, add(bytes, GuardedTensor::kGuardBytes));
+        on_device = add(on_device, add(bytes, 2 * GuardedTensor::kGuardBytes));
         if (copied.count(tensor.name) != 0) on_host = add(on_host, bytes);
         const bool kept =
             options.keep_results && (tensor.role == TensorRole::output || tensor.role == TensorRole::inout);

@@ -53,6 +53,10 @@ class Launcher {
         for (const GuardedTensor& memory : tensors_)
             watch_memory(memory.tensor().name.c_str(), memory.data(), memory.tensor().size_bytes());
         arguments_.emplace(kernel.variant(), problem, tensors_);
+        if (!options.on_tensor) return;
+        for (const GuardedTensor& memory : tensors_)
+            options.on_tensor({reinterpret_cast<std::uint64_t>(memory.data()), memory.tensor().size_bytes(),
+                               memory.tensor().name});
     }
 
     void launch() const { kernel_.launch(service_.stream(), arguments_->pointers()); }
@@ -83,7 +87,8 @@ void look_around(const Launcher& launcher, const RunOptions& options, RunResult&
     };
     for (const GuardedTensor& memory : launcher.tensors()) {
         const Tensor& tensor = memory.tensor();
-        if (!memory.guard_is_whole()) add(result.overrun, tensor.name);
+        for (const Overrun& place : memory.overruns())
+            if (std::ranges::find(result.overrun, place) == result.overrun.end()) result.overrun.push_back(place);
         if (options.check == Check::none) continue;
         if (tensor.role == TensorRole::input && !memory.is_unchanged()) add(result.changed, tensor.name);
         if (tensor.role == TensorRole::scratch && tensor.fill == Fill::zero && !memory.is_zero())

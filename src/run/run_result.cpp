@@ -43,6 +43,12 @@ std::optional<double> rate(std::int64_t amount, const std::optional<TimeSummary>
 
 }  // namespace
 
+std::string Overrun::text() const {
+    const std::string side = before ? "before the start of " : "behind the end of ";
+    if (distance == 0) return "right " + side + tensor;
+    return side + tensor + ", " + counted(distance, "byte", "bytes") + " away";
+}
+
 bool RunResult::pass() const { return failures().empty(); }
 
 std::vector<std::string> RunResult::failures() const {
@@ -56,8 +62,7 @@ std::vector<std::string> RunResult::failures() const {
                                     " were never written.");
         }
     }
-    for (const std::string& tensor : overrun)
-        sentences.push_back("The kernel wrote behind the end of " + tensor + ".");
+    for (const Overrun& place : overrun) sentences.push_back("The kernel wrote " + place.text() + ".");
     for (const std::string& tensor : changed)
         sentences.push_back("The kernel wrote to its input " + tensor + ".");
     for (const std::string& tensor : not_zeroed)

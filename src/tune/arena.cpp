@@ -205,8 +205,9 @@ std::string Arena::problem_of(const AnyKernel& kernel, const Problem& problem) {
     service_.stream().synchronize();
     for (const Tensor& one : problem.tensors) {
         const GuardedTensor& memory = tensor(one, false);
-        if (one.role != TensorRole::input && !memory.guard_is_whole())
-            return "the kernel wrote behind the end of " + one.name;
+        if (one.role != TensorRole::input)
+            if (const std::vector<Overrun> places = memory.overruns(); !places.empty())
+                return "the kernel wrote " + places.front().text();
         if (!is_result(one) || one.reference.empty()) continue;
         const Expected& expect = expected(kernel.variant(), problem, one);
         std::vector<std::byte> found(expect.values.size() * one.element_bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Hand-made events for AccessRecorder: a block of threads that access shared memory at 0x100000 ("tile"), dynamic
-// shared memory at 0x200000 and a buffer at 0x10000000. Without a binary: each access is at a line that is not
+// shared memory at 0x200000 and a tensor "a" at 0x10000000. Without a binary: each access is at a line that is not
 // known, and sites are told apart by kind, bytes and variable.
 #pragma once
 
@@ -16,6 +16,7 @@
 namespace kiln::test {
 
 constexpr std::uint64_t kTile = 0x100000, kDynamic = 0x200000, kBuffer = 0x10000000, kBufferBytes = 1 << 20;
+constexpr std::uint64_t kOwn = 0x7ff000000000;
 constexpr std::uint64_t kGap = 16384;
 constexpr auto kLoad = AccessKind::load, kStore = AccessKind::store, kAtomic = AccessKind::atomic;
 
@@ -42,7 +43,8 @@ struct AccessEvents {
         launch.dynamic_shared_address = kDynamic;
         launch.dynamic_shared_bytes = 4096;
         launch.shared_gap_bytes = kGap;
-        launch.global = {{kBuffer, kBufferBytes}};
+        launch.global = {{kBuffer, kBufferBytes, "a"}};
+        launch.own = {{kOwn, 4096, ""}};
         recorder.begin_launch(launch);
         recorder.begin_block({0, 0, 0});
     }

@@ -43,12 +43,54 @@ TEST(AccessGlobal, ElementsOfALaneMergeToVectors) {
     EXPECT_EQ(site.merged_ideal, 16u);
 }
 
-TEST(AccessGlobal, TheHostsOwnMemoryDoesNotCount) {
+TEST(AccessGlobal, TheKernelsOwnDataDoesNotCount) {
     AccessEvents events;
-    events.all(AccessKind::load, 4, [](unsigned t) { return 0x7fff0000 + 4 * t; });
+    events.all(AccessKind::load, 4, [](unsigned t) { return kOwn + 4 * t; });
     const Recording recording = events.finish();
     EXPECT_TRUE(recording.global.empty());
     EXPECT_TRUE(recording.shared.empty());
+    EXPECT_TRUE(recording.problems.empty());
+}
+
+TEST(AccessGlobal, BeyondATensor) {
+    struct Case {
+        AccessKind kind;
+        std::uint64_t address;
+        unsigned bytes;
+        std::int64_t offset;
+        const char* text;
+    };
+    constexpr std::uint64_t kEnd = kBuffer + kBufferBytes;
+    for (const Case& c : {
+             Case{kLoad, kEnd, 4, kBufferBytes, "load by thread 0 of 4 bytes right behind the end of a, which has 1048576 bytes"},
+             Case{kStore, kEnd + 12, 2, kBufferBytes + 12, "store by thread 0 of 2 bytes, 12 bytes behind the end of a,"},
+             Case{kLoad, kEnd - 8, 16, kBufferBytes - 8, "load by thread 0 of 16 bytes, 8 bytes of them behind the end of a,"},
+             Case{kStore, kBuffer - 4, 4, -4, "store by thread 0 of 4 bytes, 4 bytes before the start of a,"},
+             Case{kLoad, kBuffer - 4, 8, -4, "load by thread 0 of 8 bytes, 4 bytes of them before the start of a,"},
+             Case{kAtomic, kBuffer - 8192, 4, -8192, "atomic by thread 0 of 4 bytes, 8192 bytes before the start of a,"},
+             Case{AccessKind::bulk_load, kEnd, 1, kBufferBytes, "bulk load by thread 0 of 1 byte right behind the end of a,"},
+             Case{kLoad, 0x7fff00000010, 4, 0x7fff00000010, "of 4 bytes at address 0x7fff00000010, which is near no tensor"},
+             Case{kLoad, kOwn + 4096, 4, 0, ""}, Case{kLoad, 8, 4, 8, "at address 0x8, which is near no tensor"}}) {
+        SCOPED_TRACE(c.text);
+        AccessEvents events;
+        // Lanes before it and behind it are where they should be.
+        events.all(kLoad, 4, [](unsigned t) { return kBuffer + 4 * t; });
+        events.one(0, c.kind, c.address, c.bytes, 300);
+        const auto found = problems(events.finish(), ProblemKind::out_of_bounds);
+        ASSERT_EQ(found.size(), 1u);
+        if (*c.text == 0) continue;
+        EXPECT_EQ(found[0].offset, c.offset);
+        EXPECT_EQ(found[0].access, c.kind);
+        EXPECT_NE(found[0].text().find(c.text), std::string::npos) << found[0].text();
+    }
+}
+
+TEST(AccessGlobal, BulkCopiesWithinATensorCostNothing) {
+    AccessEvents events;
+    events.one(0, AccessKind::bulk_load, kBuffer, 1);
+    events.one(0, AccessKind::bulk_store, kBuffer + kBufferBytes - 1, 1);
+    const Recording recording = events.finish();
+    EXPECT_TRUE(recording.global.empty());
     EXPECT_TRUE(recording.problems.empty());
 }
 
@@ -80,7 +122,7 @@ TEST(AccessGlobal, MisalignedVectors) {
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].offset, 4);
     EXPECT_EQ(found[0].variable, "");
-    EXPECT_NE(found[0].text().find("global memory"), std::string::npos) << found[0].text();
+    EXPECT_NE(found[0].text().find("at offset 4 of a,"), std::string::npos) << found[0].text();
 }
 
 TEST(AccessGlobal, SeveralLaunchesAddUp) {

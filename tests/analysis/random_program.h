@@ -29,7 +29,7 @@ class RandomProgram {
                 {"v" + std::to_string(i), 0x100000 + 0x10000 * std::uint64_t{i}, pick({4, 8, 16, 64, 512})});
         launch_.grid = {1 + below(2), 1, 1};
         launch_.block = {threads_, 1, 1};
-        launch_.global = {{kBufferAddress, kBufferSize}};
+        launch_.global = {{kBufferAddress, kBufferSize + 16, "a"}};
         kinds_ = {AccessKind::load, AccessKind::store};
         if (below(2) == 0) kinds_.push_back(AccessKind::atomic);
         if (below(4) == 0) kinds_.push_back(AccessKind::matrix_load);

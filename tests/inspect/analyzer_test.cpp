@@ -93,6 +93,27 @@ TEST_F(AnalyzerTest, PaddingIsRecommendedWithItsPrice) {
     EXPECT_EQ(advice_with(padded, "conflict of"), nullptr) << all_advice(padded);
 }
 
+// The price of a tile that the template declares in C++ alone is in the binaries.
+TEST_F(AnalyzerTest, PaddingOfAnUndeclaredTileHasItsPrice) {
+    std::string text = changed("transpose_tiled", "//@ require !(SWIZZLE && PAD != 0)", "//@ require !SWIZZLE");
+    const auto replace = [&](const std::string& from, const std::string& to) {
+        const std::size_t at = text.find(from);
+        ASSERT_NE(at, std::string::npos) << from;
+        text.replace(at, from.size(), to);
+    };
+    replace("//@ shared  TILE * (TILE + PAD) * sizeof(T)\n", "");
+    replace("T* const tile = kiln::dynamic_shared<T>();", "alignas(16) __shared__ T tile[TILE * kPitch];");
+    add_template("transpose_tiled", text);
+    KILN_ANALYZE_OR_SKIP();
+    const Analysis analysis =
+        analyze("transpose_tiled", {{"T", "float"}, {"TILE", 32}, {"VEC", 1}, {"SWIZZLE", false}, {"PAD", 0}},
+                at({{"rows", 1024}, {"cols", 1024}}));
+    EXPECT_EQ(analysis.static_shared_bytes, 32 * 32 * sizeof(float));
+    const Advice* const advice = advice_with(analysis, "PAD=1 removes the 32-way conflict of line ");
+    ASSERT_NE(advice, nullptr) << all_advice(analysis);
+    EXPECT_THAT(advice->text, HasSubstr("costs 128 bytes"));
+}
+
 TEST_F(AnalyzerTest, TheSwizzleIsCheaper) {
     KILN_ANALYZE_OR_SKIP();
     const Analysis analysis =

@@ -105,9 +105,20 @@ TEST_F(RunCheck, AnIndexHasOneNumberPerExtent) {
 
 TEST_F(RunCheck, AWriteBehindTheEndIsTold) {
     const RunResult result = run_doubling("if (i < n) y[i] = 2 * x[i]; else if (i == n) y[i] = 0;", once());
-    EXPECT_THAT(result.overrun, ElementsAre("y"));
+    EXPECT_THAT(result.overrun, ElementsAre(Overrun{"y", false, 0}));
     EXPECT_EQ(result.outputs_checked[0].wrong, 0U);
-    EXPECT_THAT(result.failures(), ElementsAre(HasSubstr("behind the end of y")));
+    EXPECT_THAT(result.failures(), ElementsAre("The kernel wrote right behind the end of y."));
+}
+
+TEST_F(RunCheck, AWriteBeforeTheStartIsTold) {
+    // 4 bytes, 3 KiB from the tensor: within the page that lies before it.
+    const RunResult result = run_doubling("if (i < n) y[i] = 2 * x[i]; if (i == 0) y[-769] = 1;", once());
+    EXPECT_THAT(result.overrun, ElementsAre(Overrun{"y", true, 768 * sizeof(float)}));
+    EXPECT_THAT(result.failures(),
+                ElementsAre("The kernel wrote before the start of y, 3072 bytes away."));
+    const RunResult input =
+        run_doubling("if (i < n) y[i] = 2 * x[i]; if (i == 0) const_cast<float*>(x)[n + 1000] = 1;", once());
+    EXPECT_THAT(input.overrun, ElementsAre(Overrun{"x", false, 1000 * sizeof(float)}));
 }
 
 TEST_F(RunCheck, AnUnwrittenElementIsTold) {
@@ -154,8 +165,9 @@ TEST_F(RunCheck, TensorsThatAreNotAlignedAreGuardedOnBothSides) {
     EXPECT_TRUE(run_doubling(is_skewed, skewed).pass());
     EXPECT_FALSE(run_doubling(is_skewed, once()).pass());
     EXPECT_THAT(run_doubling("if (i < n) y[i] = 2 * x[i]; if (i == 0) y[-3] = 1;", skewed).overrun,
-                ElementsAre("y"));
-    EXPECT_THAT(run_doubling("if (i <= n) y[i] = i < n ? 2 * x[i] : 1;", skewed).overrun, ElementsAre("y"));
+                ElementsAre(Overrun{"y", true, 2 * sizeof(float)}));
+    EXPECT_THAT(run_doubling("if (i <= n) y[i] = i < n ? 2 * x[i] : 1;", skewed).overrun,
+                ElementsAre(Overrun{"y", false, 0}));
     skewed.skew = 65;
     EXPECT_THAT(message_of<UsageError>([&] { run_doubling(kRight, skewed); }), HasSubstr("65 elements"));
 }

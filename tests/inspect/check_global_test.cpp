@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Analyzer::check and global memory: every access beyond a tensor is told, with its line, the tensor and the distance.
+#include "analyzer_support.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// x: 37 x 41 floats, y as large. Each mistake is made by a line of its own.
+constexpr const char* kMistakes = R"(//@ kernel mistakes
+//@ param MISTAKE int in 0..12 = 0
+//@ block 64
+//@ grid ceil_div(rows * cols, 64)
+//@ size rows = 37
+//@ size cols = 41
+//@ input x [rows, cols]
+//@ output y [rows, cols]
+#include "kiln/async.h"
+#include "kiln/device.h"
+
+__constant__ float table[4] = {1, 2, 3, 4};
+
+extern "C" __global__ void mistakes(int rows, int cols, const float* x, float* y) {
+    alignas(16) __shared__ float tile[64 * 4];
+    alignas(16) __shared__ float other[64 * 4];
+    const int n = rows * cols;
+    const int i = blockIdx.x * 64 + threadIdx.x;
+    kiln::AsyncCopies<4> copies;
+    copies.copy<4>(tile + 4 * threadIdx.x, x + i / 4 * 4, kiln::min(4, kiln::max(0, n - i / 4 * 4)));
+    copies.commit();
+    copies.wait<0>();
+    __syncthreads();
+    float sum = tile[threadIdx.x % 4] + table[i % 4];
+    if (MISTAKE == 1 && i <= n) sum += x[kiln::min(i, n)];
+    if (MISTAKE == 2 && i <= n) y[i] = 1;
+    if (MISTAKE == 3 && i < n) sum += x[i - 1];
+    if (MISTAKE == 4 && i == 0) y[i - 1] = 1;
+    if (MISTAKE == 5 && i < n) sum += x[i - cols];
+    if (MISTAKE == 6 && i < (n + 3) / 4) sum += kiln::load<4>(x + 4 * i)[0];
+    if (MISTAKE == 7 && i < (n + 3) / 4) copies.copy<4>(other + 4 * threadIdx.x, x + 4 * i);
+    if (MISTAKE == 8 && i < n) const_cast<float*>(x)[i * 8] = 1;
+    if (MISTAKE == 9 && i == 5) atomicAdd(y + n, 1.0f);
+    if (MISTAKE == 10 && i == 0) __builtin_memset(y + n - 2, 0, static_cast<size_t>(rows));
+    if (MISTAKE == 11 && i == 7) sum += y[n + (1 << 20)];
+    if (MISTAKE == 12 && i < n) sum += x[i];
+    copies.commit();
+    copies.wait<0>();
+    if (i < n) y[i] = sum;
+}
+)";
+
+class CheckGlobal : public Analyzing {
+  protected:
+    void SetUp() override {
+        (void)target("host");
+        try {
+            (void)target().compile(target().find("copy").variant());
+        } catch (const BuildError& error) {
+            KILN_REQUIRE_OR_SKIP("host", false, error.what());
+        }
+    }
+    Recording check(const std::string& text, const std::string& name, const Values& values = {}) {
+        AnalyzeOptions options;
+        options.most_blocks = 1000;
+        options.most_ms = 20'000;
+        return Analyzer(target()).check(target().parse(text, name + ".cu").variant(values), options);
+    }
+    static std::string texts(const Recording& recording) {
+        std::string all;
+        for (const AccessProblem& problem : recording.problems) all += problem.text() + "\n";
+        return all;
+    }
+};
+
+TEST_F(CheckGlobal, EveryAccessBeyondATensorIsTold) {
+    constexpr std::int64_t kBytes = 37 * 41 * 4;
+    struct Case {
+        int mistake;
+        AccessKind access;
+        const char* tensor;
+        std::int64_t offset;
+        int bytes;
+        const char* text;
+    };
+    for (const Case& c : {
+             Case{1, AccessKind::load, "x", kBytes, 4, "right behind the end of x, which has 6068 bytes"},
+             Case{2, AccessKind::store, "y", kBytes, 4, "right behind the end of y, which has 6068 bytes"},
+             Case{3, AccessKind::load, "x", -4, 4, "4 bytes before the start of x"},
+             Case{4, AccessKind::store, "y", -4, 4, "4 bytes before the start of y"},
+             Case{5, AccessKind::load, "x", -4 * 41, 4, "164 bytes before the start of x"},
+             Case{6, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them behind the end of x"},
+             Case{7, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them behind the end of x"},
+             Case{8, AccessKind::store, "x", kBytes + 12, 4, "12 bytes behind the end of x"},
+             Case{9, AccessKind::atomic, "y", kBytes, 4, "atomic by thread 5 of 4 bytes right behind the end of y"},
+             Case{11, AccessKind::load, "y", kBytes + (4 << 20), 4, "4194304 bytes behind the end of y"},
+         }) {
+        SCOPED_TRACE(c.mistake);
+        const std::string text = kMistakes;
+        const Recording recording = check(text, "mistakes", {{"MISTAKE", c.mistake}});
+        ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+        const AccessProblem& problem = recording.problems.front();
+        EXPECT_EQ(problem.kind, ProblemKind::out_of_bounds);
+        EXPECT_EQ(problem.place.line, line_of(text, "if (MISTAKE == " + std::to_string(c.mistake) + " &&"))
+            << problem.text();
+        EXPECT_EQ(problem.access, c.access);
+        EXPECT_EQ(problem.tensor, c.tensor);
+        EXPECT_EQ(problem.offset, c.offset);
+        EXPECT_EQ(problem.bytes, c.bytes);
+        EXPECT_THAT(problem.text(), HasSubstr(c.text));
+    }
+}
+
+TEST_F(CheckGlobal, WithinTensorsNothingIsTold) {
+    for (const int right : {0, 12}) EXPECT_EQ(texts(check(kMistakes, "mistakes", {{"MISTAKE", right}})), "");
+}
+
+// What the C library writes is not recorded by every compiler; the guard bytes show it in any case.
+TEST_F(CheckGlobal, AnOverrunThatIsNotRecordedShowsInTheGuards) {
+    const Recording recording = check(kMistakes, "mistakes", {{"MISTAKE", 10}});
+    ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+    EXPECT_EQ(recording.problems.front().kind, ProblemKind::out_of_bounds);
+    EXPECT_EQ(recording.problems.front().tensor, "y");
+    EXPECT_THAT(recording.problems.front().text(), HasSubstr("behind the end of y, which has 6068 bytes"));
+}
+
+TEST_F(CheckGlobal, ATensorMapThatIsLargerThanItsTensor) {
+    const std::string text = R"(//@ kernel boxes
+//@ param MORE int in 0, 1 = 0
+//@ block 32
+//@ grid 2
+//@ size rows = 31
+//@ input x [rows, 32]
+//@ output y [rows, 32]
+//@ tensormap x_map = x [rows + MORE, 32] box [16, 32]
+//@ tensormap y_map = y [rows + MORE, 32] box [16, 32]
+#include "kiln/device.h"
+#include "kiln/tma.h"
+extern "C" __global__ void boxes(int rows, const float* x, float* y, const __grid_constant__ kiln::TensorMap x_map,
+                                 const __grid_constant__ kiln::TensorMap y_map) {
+    alignas(1024) __shared__ float tile[16 * 32];
+    __shared__ kiln::Barrier full;
+    kiln::TmaStores stores;
+    const int row = 16 * blockIdx.x;
+    if (threadIdx.x == 0) {
+        kiln::barrier_init(&full, 1);
+        kiln::barrier_expect(&full, sizeof(tile));
+        kiln::tma_load(tile, x_map, &full, row, 0);
+        kiln::barrier_wait(&full, 0);
+        stores.store(y_map, tile, row, 0);
+        stores.commit();
+        stores.wait<0>();
+    }
+}
+)";
+    EXPECT_EQ(texts(check(text, "boxes", {{"MORE", 0}})), "");
+    const Recording recording = check(text, "boxes", {{"MORE", 1}});
+    ASSERT_EQ(recording.problems.size(), 2U) << texts(recording);
+    EXPECT_EQ(recording.problems[0].access, AccessKind::bulk_load);
+    EXPECT_EQ(recording.problems[0].tensor, "x");
+    EXPECT_EQ(recording.problems[0].place.line, line_of(text, "kiln::tma_load(tile"));
+    EXPECT_EQ(recording.problems[1].access, AccessKind::bulk_store);
+    EXPECT_EQ(recording.problems[1].tensor, "y");
+    EXPECT_EQ(recording.problems[1].place.line, line_of(text, "stores.store(y_map"));
+}
+
+}  // namespace
+}  // namespace kiln::test
