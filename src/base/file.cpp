@@ -157,24 +157,6 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
     if (!write_all(file.value(), std::as_bytes(std::span(text)))) fail("can't write", path);
 }
 
-TemporaryDirectory::TemporaryDirectory() {
-    std::error_code error;
-    auto base = std::filesystem::temp_directory_path(error);
-    if (error) base = "/tmp";
-    std::string name = (base / "kiln-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) fail("can't create a directory in", base);
-    path_ = name;
-}
-
-TemporaryDirectory::TemporaryDirectory(TemporaryDirectory&& other) noexcept
-    : path_(std::exchange(other.path_, {})) {}
-
-TemporaryDirectory::~TemporaryDirectory() {
-    if (path_.empty()) return;
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-}
-
 FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {

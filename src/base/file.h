@@ -53,21 +53,6 @@ bool write_all(int fd, std::span<const std::byte> bytes);
 /// Writes a plain file. For private places that nobody else reads.
 void write_text(const std::filesystem::path& path, std::string_view text);
 
-/// A private directory (mode 0700) below the system's temporary directory; removed with its content
-/// by the destructor. Move-only.
-class TemporaryDirectory {
-  public:
-    TemporaryDirectory();
-    TemporaryDirectory(TemporaryDirectory&& other) noexcept;
-    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
-    ~TemporaryDirectory();
-
-    const std::filesystem::path& path() const { return path_; }
-
-  private:
-    std::filesystem::path path_;
-};
-
 /// A file descriptor that is closed by the destructor. Move-only.
 class FileDescriptor {
   public:
@@ -85,6 +70,23 @@ class FileDescriptor {
 
   private:
     int fd_ = -1;
+};
+
+/// A private directory (mode 0700) below the system's temporary directory; removed with its content by the
+/// destructor. Where a process was killed before that, a later one of the same user removes it: the constructor
+/// looks for such directories, and takes away a few at a time. Move-only.
+class TemporaryDirectory {
+  public:
+    TemporaryDirectory();
+    TemporaryDirectory(TemporaryDirectory&& other) noexcept;
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
+    ~TemporaryDirectory();
+
+    const std::filesystem::path& path() const { return path_; }
+
+  private:
+    std::filesystem::path path_;
+    FileDescriptor lock_;
 };
 
 }  // namespace kiln

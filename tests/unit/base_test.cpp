@@ -5,17 +5,24 @@
 #include <kiln/error.h>
 #include <kiln/types.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <limits>
 #include <random>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/dynamic_library.h"
 #include "base/file.h"
 #include "base/words.h"
+#include "scoped_variable.h"
 
 namespace kiln {
 namespace {
@@ -45,6 +52,37 @@ TEST(TemporaryDirectory, IsPrivateAndGoesAway) {
         EXPECT_EQ(status.st_mode & 0777u, 0700u);
     }
     EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+/// What is in a directory, in the order of names.
+std::vector<std::filesystem::path> listed(const std::filesystem::path& directory) {
+    std::vector<std::filesystem::path> found;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) found.push_back(entry.path());
+    std::ranges::sort(found);
+    return found;
+}
+
+TEST(TemporaryDirectory, OfAKilledProcessIsRemovedByALaterOne) {
+    const TemporaryDirectory place;
+    const test::ScopedVariable variable("TMPDIR", place.path().string());
+    const pid_t child = ::fork();
+    if (child == 0) {
+        write_text((new TemporaryDirectory)->path() / "half-written.o", "x");
+        ::raise(SIGKILL);
+    }
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    ASSERT_EQ(listed(place.path()).size(), 1u);
+    const TemporaryDirectory alive;
+    EXPECT_EQ(listed(place.path()).size(), 2u) << "one that is young may not be locked yet";
+    const std::filesystem::path other = place.path() / "kiln-another", link = place.path() / "kiln-tmp-link";
+    std::filesystem::create_directory(other);
+    std::filesystem::create_directory_symlink(other, link);
+    const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+    for (const auto& path : listed(place.path())) std::filesystem::last_write_time(path, long_ago);
+    { const TemporaryDirectory sweeps; }
+    std::vector<std::filesystem::path> kept = {alive.path(), other, link};
+    std::ranges::sort(kept);
+    EXPECT_EQ(listed(place.path()), kept) << "whose owner lives, or which was never one";
 }
 
 TEST(ElfIdentity, DependsOnTheBytesAndNotOnThePath) {
