@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "template/type_words.h"
+
 namespace kiln {
 namespace {
 
@@ -66,6 +68,7 @@ std::optional<int> find_element_type_or_alias(std::string_view name) {
     for (char& c : lower)
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     if (const auto exact = find_element_type(lower)) return exact;
+    if (const std::string_view type = type_of_word(lower); !type.empty()) return find_element_type(type);
     const auto alias = std::ranges::find(kAliases, lower, &Alias::text);
     return alias == std::end(kAliases) ? std::nullopt : find_element_type(alias->name);
 }

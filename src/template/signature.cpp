@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "template/cpp_lexer.h"
+#include "template/type_words.h"
 
 namespace kiln {
 namespace {
@@ -167,6 +168,7 @@ std::string base_type(const std::vector<std::string>& words, const TypeNames& ty
     if (words.size() != 1) return written(words);
     if (const auto found = type_parameters.find(words[0]); found != type_parameters.end())
         return found->second;
+    if (const std::string_view type = type_of_word(words[0]); !type.empty()) return std::string(type);
     const auto alias = std::ranges::find(kAliases, words[0], &TypeAlias::name);
     return alias == std::end(kAliases) ? words[0] : std::string(alias->normalised);
 }

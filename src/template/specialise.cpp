@@ -68,6 +68,7 @@ std::string specialised_text(const TemplateContent& content, const Codes& codes)
     std::string text = "#include \"kiln/device.h\"\n";
     const std::vector<Parameter>& parameters = content.front_matter.parameters;
     for (std::size_t i = 0; i < parameters.size(); ++i) text += declaration(parameters[i], codes[i]) + ";\n";
+    text += content.type_words;
     text += "#line 1 \"" + escaped(content.file_name) + "\"\n";
     return text + content.text;
 }

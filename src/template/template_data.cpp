@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "template/element_type.h"
+#include "template/type_words.h"
 
 namespace kiln {
 namespace {
@@ -81,6 +82,7 @@ TemplateContent::TemplateContent(std::string text_bytes, std::string file_in_mes
       file_name(std::filesystem::path(file).filename().string()),
       front_matter(parse_front_matter(text, file)),
       includes(text, file, find_header),
+      type_words(type_word_declarations(text, includes.own_headers())),
       identity(identity_of(*this)),
       identity_hash(std::hash<std::string>()(identity)) {
     for (const Rule& rule : front_matter.rules) constraints.push_back(rule.constraint);
