@@ -28,7 +28,6 @@
 //   sum in which two bits more than float's are kept; each tiny term is added to something larger once. So with N
 //   weights that are not tiny, each of them in a block of its own, and a rise after each at most:
 //   g(22 N + 8) sum w_j |v_j| and 16 of the tiny terms above; g(2.2 N + 20) W and 4 of the tiny weights below.
-// - Rounding to T: half a unit in the last place of the result, 2^-25 where half is subnormal.
 #pragma once
 
 #include "kiln/reference.h"
@@ -128,8 +127,7 @@ inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, 
     const double relative = sum_error / sum + sum_additions;
     double bound = (out_error + size * sum_error + out_additions + rounding) / sum +
                    (sum_additions + 4 * u) * size;
-    bound *= 1.01;
-    bound += unit_roundoff<T> * (size + bound) + (sizeof(T) == 2 ? 0x1p-25 : kFloatTiny);
+    bound = 1.01 * bound + kFloatTiny;
 
     // lse = (m + log2 of the sum) ln 2: an error of m cancels here too. A logarithm is within 2 u of its
     // value, 4 u near 0; three operations follow.

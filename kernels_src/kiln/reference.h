@@ -5,7 +5,8 @@
 //   (long long count, const long long* which, double* expected, double* bound, ...)
 // and then names arguments of the template it serves: its sizes, its inputs, and its inouts as they were
 // before the launch. Element i of expected and bound is for element which[i] of the output, counted in
-// row-major order, or for element i itself where which is null.
+// row-major order, or for element i itself where which is null. The bound is of the number that the kernel
+// computed: that its output's type rounds it once more is added where results are compared.
 //
 // The model of the bounds: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, chapters 2
 // to 4. u is the unit roundoff, gamma(n) = n u / (1 - n u).

@@ -61,8 +61,11 @@ Element judged(double found, double expected, double bound, bool exact) {
     if (same || overflow) return result;
     const double difference = std::abs(found - expected);
     result.error = std::isnan(difference) ? INFINITY : difference;
-    result.ratio = bound > 0 ? result.error / bound : INFINITY;
-    result.wrong = result.error > bound;
+    // The bound is of what was computed, before it was rounded to the output's type.
+    const double computed_error = std::max(0.0, result.error - half_gap<T>(found, expected));
+    if (computed_error == 0 && bound >= 0) return result;
+    result.ratio = bound > 0 ? computed_error / bound : INFINITY;
+    result.wrong = computed_error > bound;
     return result;
 }
 

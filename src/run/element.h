@@ -77,6 +77,24 @@ double rounded(double x) {
         return x;
 }
 
+/// Half of the distance from x, a value of the type, to the next one in the direction of y: how far y may be from x,
+/// and still be rounded to it. 0 of integers, and of what is not finite. The largest value counts as if others followed.
+template <class T>
+double half_gap(double x, double y) {
+    constexpr int digits = std::is_same_v<T, half>       ? 11
+                           : std::is_same_v<T, bfloat16> ? 8
+                           : std::is_same_v<T, float>    ? 24
+                           : std::is_same_v<T, double>   ? 53
+                                                         : 0;
+    if (digits == 0 || !std::isfinite(x)) return 0;
+    constexpr int min_exponent = std::is_same_v<T, half> ? -14 : std::is_same_v<T, double> ? -1022 : -126;
+    int exponent = x == 0 ? min_exponent : std::max(std::ilogb(x), min_exponent);
+    // Values below a power of two lie twice as close.
+    const bool towards_zero = (x > 0 && y < x) || (x < 0 && y > x);
+    if (towards_zero && exponent > min_exponent && std::abs(x) == std::ldexp(1.0, exponent)) --exponent;
+    return std::ldexp(1.0, exponent - digits);
+}
+
 /// What outputs and scratch hold before the launch, by 32-bit words: of 16-, 32- and 64-bit floats a NaN that
 /// no arithmetic gives, of integers 0xa5a5a5a5.
 template <class T>

@@ -433,5 +433,49 @@ TEST(Element, PoisonIsANanOfItsOwn) {
     EXPECT_THAT(message_of<UsageError>([] { with_element("float4", [](auto) {}); }), HasSubstr("'float4'"));
 }
 
+TEST_F(RunCheck, TheReferenceNeedNotKnowHowTheOutputIsRounded) {
+    // Its bound is of the number before that, and leaves nothing to it.
+    const std::string parameters = "//@ param T type in half, bfloat16, float = half\n//@ param E int in 0, 16, 120 = 0\n";
+    add_template("third_reference",
+                 reference_template("third_reference", "const float* x",
+                                    "expected[i] = ldexp(kiln::wide(x[e]) / 3, -E);\n"
+                                    "    bound[i] = 0x1p-22 * fabs(expected[i]) + 0x1p-149;",
+                                    parameters));
+    const auto third = [&](const std::string& value, const Values& values) {
+        return run(line_template(parameters + "//@ size n = 5000\n//@ input x [n]\n"
+                                              "//@ output y [n] by third_reference\n",
+                                 "int n, const float* x, T* y",
+                                 "const float third = x[i < n ? i : 0] / 3 * "
+                                 "(E == 0 ? 1.0f : E == 16 ? 0x1p-16f : 0x1p-120f);\n"
+                                 "    if (i < n) y[i] = T(" + value + ");"),
+                   once(), values);
+    };
+    for (const int exponent : {0, 16, 120}) {
+        for (const char* const type : {"half", "bfloat16", "float"}) {
+            const RunResult right = third("third", {{"T", type}, {"E", exponent}});
+            EXPECT_TRUE(right.pass()) << type << " " << exponent;
+            EXPECT_LE(right.outputs_checked[0].worst, 1);
+        }
+        const RunResult narrow = third("float(kiln::bfloat16(third))", {{"T", "float"}, {"E", exponent}});
+        EXPECT_GT(narrow.outputs_checked[0].wrong, 4900U) << exponent;
+        const RunResult cut = third("__uint_as_float(__float_as_uint(third) & 0xffff0000u)",
+                                    {{"T", "bfloat16"}, {"E", exponent}});
+        EXPECT_GT(cut.outputs_checked[0].wrong, 2000U) << "cut off, not rounded to nearest: " << exponent;
+    }
+}
+
+TEST_F(RunCheck, NothingIsLaunchedForNothing) {
+    add_doubling_reference();
+    std::string text = doubling("y[i] = 5;");
+    text.replace(text.find("ceil_div(n + 1, 32)"), 19, "ceil_div(n, 32)");
+    RunOptions options;
+    options.sizes = {{"n", 0}};
+    options.graph = true;
+    const RunResult result = run(text, options);
+    EXPECT_THAT(result.failures(), IsEmpty());
+    EXPECT_EQ(result.outputs_checked[0].elements, 0U);
+    EXPECT_EQ(result.problem.flops, 0);
+}
+
 }  // namespace
 }  // namespace kiln::test
