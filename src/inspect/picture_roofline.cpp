@@ -162,7 +162,12 @@ void draw_roofs(Svg& svg, const Roofs& all, const Axis& x, const Axis& y, Taken&
         const double length = std::hypot(x2 - x1, y2 - y1), lift = slope.measured ? 16 : -7;
         const double turn = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
         const double at_x = x1 + kIn * (x2 - x1) / length, at_y = y1 + kIn * (y2 - y1) / length;
-        svg.text(0, lift, slope.name + " " + worded("%.4g GB/s", slope.gbps), "roof-name", Anchor::start,
+        const std::string text = slope.name + " " + worded("%.4g GB/s", slope.gbps);
+        constexpr double kLetter = 6.5;
+        for (double along = 0; along < kLetter * static_cast<double>(text.size()); along += kMarker)
+            taken.keep(at_x + (along * (x2 - x1) - lift * (y2 - y1)) / length - kMarker,
+                       at_y + (along * (y2 - y1) + lift * (x2 - x1)) / length, 2 * kMarker);
+        svg.text(0, lift, text, "roof-name", Anchor::start,
                  "transform=\"translate(" + coordinate(at_x) + " " + coordinate(at_y) + ") rotate(" +
                      coordinate(turn) + ")\"");
     }
@@ -229,25 +234,34 @@ void draw_points(Svg& svg, const std::vector<Point>& points, const std::vector<L
         const auto [at_x, at_y] = place(first);
         if (first.roof_tflops) svg.line(at_x, at_y, at_x, y.at(*first.roof_tflops), "drop");
     }
+    // All lines first: no letter has one across it.
+    struct Row {
+        double left, y;
+    };
+    std::vector<Row> rows;
     for (const auto& group : groups) {
-        const Point& first = points[group[0]];
-        const auto [at_x, at_y] = place(first);
+        const auto [at_x, at_y] = place(points[group[0]]);
         if (group.size() == 1) {
-            draw_letter(svg, at_x, at_y, first, labels);
+            rows.push_back({at_x - kMarker, at_y});
             continue;
         }
-        const std::size_t shown = std::min(group.size(), kMostLetters);
-        const double more = shown < group.size() ? kStep : 0;
-        const double width = kStep * static_cast<double>(shown) + more;
+        const std::size_t boxes = std::min(group.size(), kMostLetters + 1);
+        const double width = kStep * static_cast<double>(boxes);
         const double left = std::max(x.first, std::min(at_x + kDot + 4, x.last - width));
-        const double row = taken.free_row(left, std::min(at_y + kAway, y.first - kMarker), width);
-        svg.line(at_x, at_y, left + kMarker, row, "leader");
-        svg.circle(at_x, at_y, kDot, first.hollow ? "hollow dot" : "dot");
-        double centre = left + kMarker;
+        rows.push_back({left, taken.free_row(left, std::min(at_y + kAway, y.first - kMarker), width)});
+        svg.line(at_x, at_y, left + kMarker, rows.back().y, "leader");
+    }
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+        const auto& group = groups[i];
+        const Point& first = points[group[0]];
+        const auto [at_x, at_y] = place(first);
+        if (group.size() > 1) svg.circle(at_x, at_y, kDot, first.hollow ? "hollow dot" : "dot");
+        const std::size_t shown = std::min(group.size(), kMostLetters);
+        double centre = rows[i].left + kMarker;
         for (std::size_t k = 0; k < shown; ++k, centre += kStep)
-            draw_letter(svg, centre, row, points[group[k]], labels);
-        if (more > 0)
-            svg.text(centre - kMarker + 2, row + 4, "+" + std::to_string(group.size() - shown), "strong");
+            draw_letter(svg, centre, rows[i].y, points[group[k]], labels);
+        if (shown < group.size())
+            svg.text(centre - kMarker + 2, rows[i].y + 4, "+" + std::to_string(group.size() - shown), "strong");
     }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "base/words.h"
 #include "inspect/picture.h"
@@ -199,21 +200,37 @@ const std::vector<QuantityGroup>& quantities() {
     return kAll;
 }
 
-void judge(Row& row) {
+/// What an item must share with another for the better figure to be the better kernel: chip, problem and types.
+std::string contest_of(const ReportItem& item) {
+    const Analysis& analysis = item.analysis;
+    std::string text = analysis.arch + "\n" + analysis.chip_name + "\n" + sizes_text(analysis.problem.sizes) + "\n" +
+                       std::to_string(analysis.problem.flops);
+    for (const Tensor& tensor : analysis.problem.tensors)
+        if (tensor.role != TensorRole::scratch) text += "\n" + tensor.name + " " + tensor.type;
+    return text;
+}
+
+/// Marks the best of the figures with these numbers, unless they are all alike.
+void mark_best(Row& row, const std::vector<std::size_t>& numbers) {
+    const auto cost = [&](const Figure& one) { return row.better == Better::less ? *one.value : -*one.value; };
+    Number best, worst;
+    for (const std::size_t i : numbers) {
+        const Figure& one = row.figures[i];
+        if (!one.value) continue;
+        if (!best || cost(one) < *best) best = cost(one);
+        if (!worst || cost(one) > *worst) worst = cost(one);
+    }
+    if (!best || *best == *worst) return;
+    for (const std::size_t i : numbers) row.figures[i].best = row.figures[i].value && cost(row.figures[i]) == *best;
+}
+
+/// contests: the items by what they have in common.
+void judge(Row& row, const std::map<std::string, std::vector<std::size_t>>& contests) {
     const auto& figures = row.figures;
     row.differs = std::any_of(figures.begin(), figures.end(),
                               [&](const Figure& one) { return one.text != figures[0].text; });
     if (row.better == Better::neither) return;
-    Number best, worst;
-    for (const Figure& one : figures) {
-        if (!one.value) continue;
-        const double value = row.better == Better::less ? *one.value : -*one.value;
-        if (!best || value < *best) best = value;
-        if (!worst || value > *worst) worst = value;
-    }
-    if (!best || *best == *worst) return;
-    for (Figure& one : row.figures)
-        one.best = one.value && (row.better == Better::less ? *one.value : -*one.value) == *best;
+    for (const auto& [common, numbers] : contests) mark_best(row, numbers);
 }
 
 }  // namespace
@@ -228,6 +245,8 @@ std::string excess_text(double excess) {
 }
 
 std::vector<RowGroup> rows_of(std::span<const ReportItem> items) {
+    std::map<std::string, std::vector<std::size_t>> contests;
+    for (std::size_t i = 0; i < items.size(); ++i) contests[contest_of(items[i])].push_back(i);
     std::vector<RowGroup> groups;
     for (const QuantityGroup& group : quantities()) {
         RowGroup result{group.name, {}};
@@ -238,7 +257,7 @@ std::vector<RowGroup> rows_of(std::span<const ReportItem> items) {
                 row.figures.push_back(quantity.figure(item));
                 any = any || !row.figures.back().text.empty();
             }
-            judge(row);
+            judge(row, contests);
             if (any) result.rows.push_back(std::move(row));
         }
         if (!result.rows.empty()) groups.push_back(std::move(result));

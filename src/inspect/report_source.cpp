@@ -117,24 +117,34 @@ std::string source_section(const Page& page, const SourceGroup& group) {
             if (site.place.file == first.source_file) show_around(site.place.line);
     }
 
-    std::string head = "<th scope=\"col\" class=\"number\">Line</th>";
+    // Of many variants the bars are scrolled, and the source stays beside the line's number.
+    constexpr std::size_t kMany = 4;
+    const bool wide = group.items.size() >= kMany;
+    const auto ordered = [wide](const std::string& bars, const std::string& code) {
+        return wide ? code + bars : bars + code;
+    };
+    std::string heads;
     for (const std::size_t item : group.items)
-        head += element("th", "scope=\"col\" class=\"heat\"",
-                        badge(page, item) + " <span>" + escaped(page.labels[item].difference) + "</span>");
-    head += "<th scope=\"col\">Source</th>";
+        heads += element("th", "scope=\"col\" class=\"heat\"",
+                         badge(page, item) + " <span>" + escaped(page.labels[item].difference) + "</span>");
+    const std::string head = "<th scope=\"col\" class=\"number\">Line</th>" +
+                             ordered(heads, "<th scope=\"col\" class=\"code\">Source</th>");
     std::string body;
     int number = 0;
     for (const std::string_view line : lines_of(first.source)) {
         ++number;
-        std::string row = element("th", "scope=\"row\" class=\"number\"", std::to_string(number));
+        std::string bars;
         bool hot = false;
         for (std::size_t i = 0; i < heat.size(); ++i) {
             const auto found = heat[i].find(number);
             const Heat one = found == heat[i].end() ? Heat{} : found->second;
             hot = hot || one.wavefronts > one.ideal;
-            row += heat_cell(one, totals[i], longest);
+            bars += heat_cell(one, totals[i], longest);
         }
-        row += element("td", "class=\"code\"", element("code", "", line.empty() ? " " : escaped(line)));
+        const std::string row =
+            element("th", "scope=\"row\" class=\"number\"", std::to_string(number)) +
+            ordered(bars,
+                    element("td", "class=\"code\"", element("code", "", line.empty() ? " " : escaped(line))));
         std::string classes = shown.count(number) != 0 ? "" : "quiet";
         if (hot) classes = "hot";
         body += element("tr",
@@ -160,7 +170,8 @@ std::string source_section(const Page& page, const SourceGroup& group) {
            scrolling(
                "Source of " + first.source_file,
                element("table",
-                       std::string("class=\"source") + (group.items.size() > 1 ? " many" : "") + "\" id=\"" +
+                       std::string("class=\"source") + (group.items.size() > 1 ? " many" : "") +
+                           (wide ? " wide" : "") + "\" id=\"" +
                            group.id + "\"",
                        "<caption class=\"unseen\">Wavefronts by line of " + file + "</caption>\n<thead>" +
                            element("tr", "", head) + "</thead>\n" + element("tbody", "", "\n" + body))) +
