@@ -17,7 +17,7 @@
 //@ param   TM          int in 4, 8, 16 = 8                    "rows of C per thread"
 //@ param   TN          int in 4, 8 = 8                        "columns of C per thread"
 //@ param   VEC         int in 1, 2, 4, 8 = 4                  "elements per access to global memory and to the tiles"
-//@ param   PAD         int in 0, 1, 2, 4, 8 = 4               "extra elements per row of the A tile"
+//@ param   PAD         int in 0, 1, 2, 4, 8 = SWIZZLE ? 0 : 4 "extra elements per row of the A tile"
 //@ param   SWIZZLE     bool = false                           "exchange vectors within the rows of the A tile, instead of PAD"
 //@ param   PREFETCH    bool = true                            "read the next tile into registers before multiplying"
 //@ param   BUFFERS     int in 1, 2 = 2                        "tiles of each operand in shared memory"

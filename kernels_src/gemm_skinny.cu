@@ -15,7 +15,7 @@
 //@ kernel  gemm_skinny
 //@ param   T        type in half, bfloat16 = half   "element type of A and B; C is float"
 //@ param   ROWS     int in 8, 16 = 16               "rows of A per block"
-//@ param   WN       int in 16, 32, 64 = 16          "columns of C per warp"
+//@ param   WN       int in 16, 32, 64 = TRANS_B ? 16 : 64  "columns of C per warp"
 //@ param   WARPS_N  int in 1, 2, 4, 8 = 1           "warps side by side"
 //@ param   WARPS_K  int in 1, 2, 4, 8, 16 = 8       "warps that share out k"
 //@ param   UNROLL   int in 1, 2, 4, 8 = 2           "steps of k that a warp loads at once"

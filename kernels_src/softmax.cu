@@ -11,7 +11,7 @@
 //@ param   T        type in half, bfloat16, float = half   "element type of x and y"
 //@ param   THREADS  int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
 //@ param   ROWS     int in 1, 2, 4, 8 = 1                  "rows per block"
-//@ param   VEC      int in 1, 2, 4, 8 = 8                  "elements per access"
+//@ param   VEC      int in 1, 2, 4, 8 = 16 / sizeof(T)     "elements per access"
 //@ param   ITEMS    int in 1, 2, 4, 8, 16 = 4              "accesses per thread that fit its registers"
 //@ param   STASH    int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that are held in shared memory besides"
 //@ param   AGAIN    bool = false                           "compute exponentials twice instead of keeping them"

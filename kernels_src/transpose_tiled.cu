@@ -15,7 +15,7 @@
 //@ param   T        type in half, bfloat16, float, double = float  "element type"
 //@ param   TILE     int in 32, 64, 128 = 64         "rows and columns of a tile"
 //@ param   THREADS  int in 64, 128, 256, 512, 1024 = 256  "threads per block"
-//@ param   VEC      int in 1, 2, 4, 8 = 4           "elements per access to global memory"
+//@ param   VEC      int in 1, 2, 4, 8 = min(4, 16 / sizeof(T))  "elements per access to global memory"
 //@ param   PAD      int in 0, 1, 2, 4, 8 = 0        "extra elements per row of the tile"
 //@ param   SWIZZLE  bool = true                     "exchange groups of elements within the rows of the tile, instead of PAD"
 //@ param   PAIRS    bool = true                     "elements of 16 bits leave the tile two columns at a time"

@@ -60,12 +60,16 @@ struct Parameter {
     std::vector<Value> allowed;  ///< the list, in its order; empty for a range, and for any finite float
     std::int64_t min = 0;        ///< of a range, inclusive
     std::int64_t max = 0;
-    Value default_value = 0;
+    Value default_value = 0;         ///< where every other parameter has its default, too
+    std::string default_expression;  ///< as written ("16 / sizeof(T)"); empty: default_value, whatever the others are
+    std::vector<std::string> default_uses;  ///< the parameters that default_expression names
     std::string text;
     int line = 0;
 
     /// "16, 32, 64" or "1..8", for messages and help.
     std::string allowed_text() const;
+    /// "64" or "16 / sizeof(T)", likewise.
+    std::string default_text() const;
     bool allows(const Value& value) const;
     /// Reads a value written by a person. Throws VariantError naming the parameter, the text and the
     /// nearest allowed value.
@@ -236,6 +240,11 @@ class Template {
     /// parameter, a value outside its list, a violated rule, or more than the target allows.
     Variant variant(const Values& values = {}) const;
 
+    /// The default of a parameter where others have these values, and their defaults if they are not given; what is
+    /// given for itself does not count. Throws VariantError: as variant(), and for a default that can't be
+    /// computed or is not among the parameter's values.
+    Value default_of(std::string_view parameter, const Values& given = {}) const;
+
     /// Every legal variant that agrees with `fixed`, in the order of the parameters' lists.
     /// A range enumerates all its integers.
     std::vector<Variant> variants(const Values& fixed = {}) const;
@@ -269,13 +278,13 @@ class Variant {
     const std::vector<KernelArgument>& arguments() const;
 
     /// The grid for these launch arguments, which are passed like the driver's void**: one pointer
-    /// per argument, to a value of the declared type. Throws VariantError when the grid is empty or
-    /// does not fit 32 bits. Takes about 15 ns for a product of two ceil_div.
+    /// per argument, to a value of the declared type. An extent of 0 makes an empty launch, which does
+    /// nothing. Throws VariantError when one is negative or does not fit 32 bits. Takes about 15 ns for a product of two ceil_div.
     Dim3 grid(void* const* arguments) const;
 
     /// What a launch with these sizes needs; sizes that are not given have their defaults, or with `test`
     /// the small ones that tests use. Throws VariantError: a template that is not runnable (naming the
-    /// arguments that lack a declaration), an unknown size, one that is not positive or does not fit the
+    /// arguments that lack a declaration), an unknown size, one that is negative or does not fit the
     /// argument, an extent that is negative or overflows.
     Problem problem(const Sizes& given = {}, bool test = false) const;
     /// Of a reference: what its inputs hold with Data::contributions. sizes: of the tested template. Throws

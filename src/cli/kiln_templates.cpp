@@ -159,6 +159,9 @@ Json shown_json(const Shown& shown, const Target& target) {
                               {"allowed", allowed},
                               {"range", is_range ? Json::array({parameter.min, parameter.max}) : Json()},
                               {"default", value_json(parameter.default_value)},
+                              {"default_expression", parameter.default_expression.empty()
+                                                         ? Json()
+                                                         : Json(parameter.default_expression)},
                               {"text", parameter.text}});
     }
     for (const Constraint& rule : shown.of.constraints())
@@ -225,7 +228,7 @@ std::string shown_text(const Shown& shown, const Target& target) {
     std::vector<std::vector<std::string>> parameters, rules;
     for (const Parameter& parameter : shown.of.parameters())
         parameters.push_back({parameter.name,
-                              parameter.allowed_text() + " (" + parameter.default_value.text() + ")",
+                              parameter.allowed_text() + " (" + parameter.default_text() + ")",
                               parameter.text});
     for (const Constraint& rule : shown.of.constraints()) rules.push_back({rule.expression, rule.text});
     if (!parameters.empty()) text += "\nParameters (in parentheses the default):\n" + table(parameters);

@@ -58,7 +58,7 @@ ParameterOptions::ParameterOptions(const Template& chosen, const std::vector<std
         while (std::find(names.begin(), names.end(), option) != names.end()) option.insert(0, "param-");
         names.push_back(option);
         const std::string text = (parameter.text.empty() ? "" : parameter.text + ": ") +
-                                 parameter.allowed_text() + " (" + parameter.default_value.text() + ")";
+                                 parameter.allowed_text() + " (" + parameter.default_text() + ")";
         description_.add_options()(option.c_str(), po::value<std::string>()->value_name(parameter.name),
                                    text.c_str());
         entries_.push_back({parameter, option});

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of docs/kernels.md, from templates and baselines.
+#include <kiln/error.h>
 #include <kiln/regress.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <sstream>
 
 namespace kiln {
 namespace {
@@ -58,17 +60,31 @@ std::string speed_text(const Speed& speed, bool is_older) {
     return text + (is_older ? " (older source)" : "");
 }
 
+/// The values that a variant's text has and that the template still knows.
+Values values_of(const Template& of, const std::string& variant) {
+    Values values;
+    std::istringstream words(variant);
+    for (std::string word; words >> word;) {
+        const std::size_t equals = std::min(word.find('='), word.size());
+        const Parameter* const parameter = of.parameter(word.substr(0, equals));
+        if (parameter == nullptr) continue;
+        try {
+            values.emplace(parameter->name, parameter->parse(word.substr(equals + 1)));
+        } catch (const VariantError&) {
+            // Of an older version of the template.
+        }
+    }
+    return values;
+}
+
 /// "PAD=1 BM=64": what a variant changes of the defaults; empty: nothing.
 std::string changes(const Template& of, const std::string& variant) {
+    const Values values = values_of(of, variant);
     std::string text;
     for (const Parameter& parameter : of.parameters()) {
-        const std::string word = " " + parameter.name + "=";
-        const std::size_t begin = variant.find(word);
-        if (begin == std::string::npos) continue;
-        const std::size_t value = begin + word.size();
-        const std::string chosen = variant.substr(value, variant.find(' ', value) - value);
-        if (chosen != parameter.default_value.text())
-            text += (text.empty() ? "" : " ") + parameter.name + "=" + chosen;
+        const auto chosen = values.find(parameter.name);
+        if (chosen != values.end() && chosen->second != of.default_of(parameter.name, values))
+            text += (text.empty() ? "" : " ") + parameter.name + "=" + chosen->second.text();
     }
     return text;
 }

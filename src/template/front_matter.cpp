@@ -12,9 +12,11 @@
 #include <utility>
 
 #include "base/words.h"
+#include "template/defaults.h"
 #include "template/expression_parser.h"
 #include "template/implicit_rules.h"
 #include "template/lexer.h"
+#include "template/parameter.h"
 #include "template/parameter_line.h"
 
 namespace kiln {
@@ -151,7 +153,7 @@ class FrontMatterParser {
     void parse_parameters() {
         for (Directive& line : directives_["param"]) {
             const Token name = line.lexer.peek();
-            Parameter parameter = parse_parameter_line(line.lexer);
+            Parameter parameter = parse_parameter_declaration(line.lexer);
             for (const Parameter& other : result_.parameters)
                 if (other.name == parameter.name)
                     line.lexer.fail(name, "a second parameter " + parameter.name + "; the first is on line " +
@@ -161,6 +163,37 @@ class FrontMatterParser {
             parameter_locations_.push_back(line.lexer.location(name.begin));
         }
         scope_.parameters = &result_.parameters;
+        parse_defaults();
+    }
+
+    /// Behind all declarations, since a default may name any parameter.
+    void parse_defaults() {
+        std::vector<Directive>& lines = directives_["param"];
+        std::vector<Token> firsts;
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+            firsts.push_back(lines[i].lexer.peek());
+            result_.defaults.push_back(
+                parse_parameter_default(lines[i].lexer, result_.parameters[i], scope_));
+        }
+        const DefaultOrder order = default_order(result_);
+        if (!order.cycle.empty())
+            lines[order.cycle.front()].lexer.fail(firsts[order.cycle.front()], cycle_text(order.cycle));
+        result_.default_order = order.order;
+        FixedCodes none(lines.size());
+        for (const std::size_t i : result_.default_order) {
+            Parameter& parameter = result_.parameters[i];
+            std::string why;
+            const auto code = default_code(result_, i, none, why);
+            if (!code) lines[i].lexer.fail(firsts[i], why);
+            parameter.default_value = decode(parameter, *code);
+        }
+    }
+
+    std::string cycle_text(const std::vector<std::size_t>& cycle) const {
+        std::string text = "the default of " + result_.parameters[cycle.front()].name + " depends on itself";
+        for (std::size_t i = 1; i < cycle.size(); ++i)
+            text += (i == 1 ? ", through " : " and ") + result_.parameters[cycle[i]].name;
+        return text;
     }
 
     void parse_backends() {

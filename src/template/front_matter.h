@@ -20,6 +20,8 @@ struct FrontMatter {
     std::string kernel;
     std::string summary;
     std::vector<Parameter> parameters;
+    std::vector<ExpressionPtr> defaults;     ///< of the parameters; null: Parameter::default_value
+    std::vector<std::size_t> default_order;  ///< of the parameters, each behind those that its default uses
     std::vector<Rule> rules;  ///< the author's, in their order
     std::vector<Rule> implicit_rules;
     std::vector<ExpressionPtr> block, grid, cluster;  ///< one to three each; cluster may be empty

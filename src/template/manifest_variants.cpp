@@ -5,6 +5,8 @@
 #include <kiln/manifest.h>
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/words.h"
@@ -20,9 +22,13 @@ constexpr std::size_t kLongestName = 60;
 struct Choice {
     const Parameter* parameter;
     bool all = false;
-    std::vector<Value> values;  ///< in the order of the parameter's list; empty for all
+    bool by_default = false;    ///< the default that goes with the others' values
+    std::vector<Value> values;  ///< in the order of the parameter's list; empty for all and by default
 
-    std::uint64_t count() const { return all ? choice_count(*parameter) : values.size(); }
+    bool is_listed() const { return !all && !by_default; }
+    std::uint64_t count() const {
+        return all ? choice_count(*parameter) : by_default ? 1 : values.size();
+    }
 };
 
 /// Where a value stands among those of its parameter.
@@ -44,10 +50,10 @@ std::vector<Choice> choices_of(const ManifestLine& line, const Template& of) {
     }
     std::vector<Choice> choices;
     for (const Parameter& parameter : of.parameters()) {
-        Choice choice{&parameter, false, {}};
+        Choice choice{&parameter, false, false, {}};
         const auto written = line.values.find(parameter.name);
         if (written == line.values.end()) {
-            choice.values = {parameter.default_value};
+            choice.by_default = true;
         } else if (written->second == std::vector<std::string>{"*"}) {
             choice.all = true;
         } else {
@@ -58,6 +64,26 @@ std::vector<Choice> choices_of(const ManifestLine& line, const Template& of) {
         choices.push_back(std::move(choice));
     }
     return choices;
+}
+
+/// Defaults are computed for listed values: lists the values of what may be anything and has a default depend on it.
+void list_what_defaults_use(std::vector<Choice>& choices) {
+    std::vector<std::string_view> used;
+    const auto use = [&](const Choice& choice) {
+        if (!choice.by_default) return;
+        for (const std::string& name : choice.parameter->default_uses)
+            if (std::ranges::find(used, name) == used.end()) used.push_back(name);
+    };
+    for (const Choice& choice : choices) use(choice);
+    for (std::size_t i = 0; i < used.size(); ++i) {
+        Choice& choice = *std::ranges::find(choices, used[i], [](const Choice& one) -> std::string_view {
+            return one.parameter->name;
+        });
+        if (!choice.all) continue;
+        for (std::uint64_t value = 0; value < choice.count(); ++value)
+            choice.values.push_back(decode(*choice.parameter, kiln::choice(*choice.parameter, value)));
+        choice.all = false;
+    }
 }
 
 void check_count(const std::vector<Choice>& choices) {
@@ -79,17 +105,23 @@ class Combinations {
   public:
     explicit Combinations(const std::vector<Choice>& choices) : choices_(choices), at_(choices.size(), 0) {}
 
-    /// Those of parameters that may be anything are left out.
-    Values listed() const {
-        Values values;
+    /// Those of parameters that may be anything are left out. Throws VariantError for a default that does not go
+    /// with the others' values.
+    Values listed(const Template& of) const {
+        Values given;
         for (std::size_t i = 0; i < at_.size(); ++i)
-            if (!choices_[i].all) values.emplace(choices_[i].parameter->name, choices_[i].values[at_[i]]);
+            if (choices_[i].is_listed())
+                given.emplace(choices_[i].parameter->name, choices_[i].values[at_[i]]);
+        Values values = given;
+        for (const Choice& choice : choices_)
+            if (choice.by_default)
+                values.emplace(choice.parameter->name, of.default_of(choice.parameter->name, given));
         return values;
     }
     /// False after the last.
     bool next() {
         for (std::size_t i = at_.size(); i-- > 0;) {
-            if (!choices_[i].all && ++at_[i] < choices_[i].values.size()) return true;
+            if (choices_[i].is_listed() && ++at_[i] < choices_[i].values.size()) return true;
             at_[i] = 0;
         }
         return false;
@@ -116,23 +148,31 @@ void sort_by_lists(std::vector<Variant>& variants, const std::vector<Choice>& ch
 }
 
 std::vector<Variant> expand(const ManifestLine& line, const Template& of) {
-    const std::vector<Choice> choices = choices_of(line, of);
+    std::vector<Choice> choices = choices_of(line, of);
     check_count(choices);
+    const bool any_all = std::ranges::any_of(choices, &Choice::all);
+    list_what_defaults_use(choices);
     std::vector<Variant> variants;
     Combinations combinations(choices);
-    const Values first = combinations.listed();
     bool several = false;
+    std::optional<VariantError> unfit;  // the first default that does not go with the others' values
     for (bool more = true; more;) {
-        for (Variant& variant : of.variants(combinations.listed())) variants.push_back(std::move(variant));
+        try {
+            for (Variant& variant : of.variants(combinations.listed(of))) variants.push_back(std::move(variant));
+        } catch (const VariantError& error) {
+            if (!any_all) throw;
+            if (!unfit) unfit = error;
+        }
         more = combinations.next();
         several = several || more;
     }
     if (variants.empty()) {
+        if (unfit) throw *unfit;
         // The defaults stand in for what may be anything; they are not legal either, and say why.
-        (void)of.variant(first);
+        (void)of.variant(Combinations(choices).listed(of));
         throw VariantError(of.name() + ": no combination of these values is legal");
     }
-    if (several && std::ranges::any_of(choices, &Choice::all)) sort_by_lists(variants, choices);
+    if (several && any_all) sort_by_lists(variants, choices);
     return variants;
 }
 

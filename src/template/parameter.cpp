@@ -48,7 +48,7 @@ std::string membership(const Parameter& parameter) {
 
 std::string allowed_and_default(const Parameter& parameter) {
     const std::string must = is_any_float(parameter) ? "" : "; it must be " + membership(parameter);
-    return must + " (" + parameter.default_value.text() + " by default)";
+    return must + " (" + parameter.default_text() + " by default)";
 }
 
 std::uint64_t distance(std::int64_t a, std::int64_t b) {
@@ -136,6 +136,10 @@ std::string Parameter::allowed_text() const {
     return join(words);
 }
 
+std::string Parameter::default_text() const {
+    return default_expression.empty() ? default_value.text() : default_expression;
+}
+
 bool Parameter::allows(const Value& value) const {
     const auto code = encode(*this, value);
     if (!code) return false;
@@ -151,7 +155,7 @@ Value Parameter::parse(std::string_view written) const {
         case ParameterKind::boolean:
             if (written == "true" || written == "1") return true;
             if (written == "false" || written == "0") return false;
-            refuse(*this, written, "is neither true nor false (" + default_value.text() + " by default)");
+            refuse(*this, written, "is neither true nor false (" + default_text() + " by default)");
         case ParameterKind::real:
             return decode(*this, checked_code(*this, parse_real(*this, written)));
         case ParameterKind::type:
@@ -226,7 +230,7 @@ std::int64_t checked_code(const Parameter& parameter, const Value& value) {
            "is not " + membership(parameter) +
                (parameter.kind == ParameterKind::integer || parameter.kind == ParameterKind::real
                     ? nearest_choices(parameter, *code)
-                    : " (" + parameter.default_value.text() + " by default)"));
+                    : " (" + parameter.default_text() + " by default)"));
 }
 
 std::vector<std::string> parameter_names(const std::vector<Parameter>& parameters) {

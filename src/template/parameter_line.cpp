@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks what can be checked of one parameter alone: its name, its list, and that its default is allowed.
+// Checks what can be checked of one parameter alone: its name, its list, that a default which is a value is
+// allowed, and that one which is an expression has the parameter's kind.
 #include "template/parameter_line.h"
 
 #include <kiln/error.h>
@@ -91,9 +92,33 @@ void parse_allowed(Lexer& lexer, Parameter& parameter) {
     } while (lexer.accept(","));
 }
 
+/// Whether a single word or number is all that stands between here and the text or the end of the line.
+bool is_one_word(Lexer lexer) {
+    lexer.accept("-");
+    lexer.next();
+    return lexer.peek().kind == TokenKind::end || lexer.peek().kind == TokenKind::string;
+}
+
+void check_kind(const Lexer& lexer, const Token& first, const Parameter& parameter,
+                const Expression& expression) {
+    const auto is = [&](ParameterKind kind, ExpressionKind wanted, std::string_view what) {
+        if (parameter.kind == kind && expression.kind() != wanted)
+            lexer.fail(first, "the default of " + parameter.name + " must be " + std::string(what) + "; " +
+                                  expression.text() + " is not");
+    };
+    is(ParameterKind::integer, ExpressionKind::number, "a number");
+    is(ParameterKind::boolean, ExpressionKind::truth, "true or false, such as a comparison");
+    is(ParameterKind::type, ExpressionKind::type, "a type");
+    if (expression.needs_device())
+        lexer.fail(first, "the default of " + parameter.name +
+                              " can't depend on the device, since a variant without values means the same "
+                              "everywhere; " +
+                              expression.text() + " does");
+}
+
 }  // namespace
 
-Parameter parse_parameter_line(Lexer& lexer) {
+Parameter parse_parameter_declaration(Lexer& lexer) {
     Parameter parameter;
     parameter.name = parse_name(lexer);
     parameter.kind = parse_kind(lexer);
@@ -104,14 +129,31 @@ Parameter parse_parameter_line(Lexer& lexer) {
         parse_allowed(lexer, parameter);
     }
     lexer.expect("=", "and the default value");
-    const Token token = lexer.peek();
-    parameter.default_value = parse_value(lexer, parameter.kind);
-    if (!parameter.allows(parameter.default_value))
-        lexer.fail(token, "the default " + parameter.default_value.text() + " of " + parameter.name +
-                              " is not one of its values, " + parameter.allowed_text());
+    return parameter;
+}
+
+ExpressionPtr parse_parameter_default(Lexer& lexer, Parameter& parameter, const Scope& scope) {
+    const Token first = lexer.peek();
+    const bool is_value =
+        parameter.kind == ParameterKind::real ||
+        (is_one_word(lexer) &&
+         std::ranges::find(*scope.parameters, first.text, &Parameter::name) == scope.parameters->end());
+    ExpressionPtr expression;
+    if (is_value) {
+        parameter.default_value = parse_value(lexer, parameter.kind);
+        if (!parameter.allows(parameter.default_value))
+            lexer.fail(first, "the default " + parameter.default_value.text() + " of " + parameter.name +
+                                  " is not one of its values, " + parameter.allowed_text());
+    } else {
+        expression = parse_expression(lexer, scope);
+        check_kind(lexer, first, parameter, *expression);
+        parameter.default_expression = expression->text();
+        for (const int used : expression->parameters())
+            parameter.default_uses.push_back((*scope.parameters)[static_cast<std::size_t>(used)].name);
+    }
     parameter.text = lexer.accept_string();
     lexer.expect_end("the parameter");
-    return parameter;
+    return expression;
 }
 
 }  // namespace kiln

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `param NAME int in 16, 32, 64 = 64 "text"`: one parameter's declaration.
+// `param NAME int in 16, 32, 64 = 64 "text"`: one parameter's declaration. The default may be an expression over
+// other parameters, wherever they are declared, so that a line is read in two steps: all declarations first.
 #pragma once
 
 #include <kiln/template.h>
 
+#include "template/expression_parser.h"
 #include "template/lexer.h"
 
 namespace kiln {
 
-/// Reads the line from behind the word `param` to its end. Throws TemplateError.
-Parameter parse_parameter_line(Lexer& lexer);
+/// Reads the line from behind the word `param` up to its `=`. Throws TemplateError.
+Parameter parse_parameter_declaration(Lexer& lexer);
+
+/// Reads the rest of the line, the default and the text, into `parameter`. Returns the default where it is an
+/// expression that names parameters; null where it is a value, which is checked. `scope`: all parameters.
+ExpressionPtr parse_parameter_default(Lexer& lexer, Parameter& parameter, const Scope& scope);
 
 }  // namespace kiln

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/file_name.h"
 #include "base/words.h"
+#include "template/defaults.h"
 #include "template/template_data.h"
 
 namespace kiln {
@@ -102,18 +103,20 @@ const std::string& text_of(const ExpressionPtr& expression) {
     return expression ? expression->text() : kNone;
 }
 
+[[noreturn]] void fail_unknown(const FrontMatter& front_matter, std::string_view name) {
+    const std::vector<std::string> names = parameter_names(front_matter.parameters);
+    const std::string list = names.empty() ? "there are none at all" : "there are " + join(names);
+    throw VariantError(front_matter.kernel + " has no parameter " + std::string(name) + "; " + list +
+                       did_you_mean(name, names));
+}
+
 /// The codes of the values that are given. Throws VariantError for an unknown name or a value not allowed.
 FixedCodes fixed_codes(const FrontMatter& front_matter, const Values& values) {
     const std::vector<Parameter>& parameters = front_matter.parameters;
     FixedCodes codes(parameters.size());
     for (const auto& [name, value] : values) {
         const auto parameter = std::ranges::find(parameters, name, &Parameter::name);
-        if (parameter == parameters.end()) {
-            const std::vector<std::string> names = parameter_names(parameters);
-            const std::string hint = did_you_mean(name, names);
-            const std::string list = names.empty() ? "there are none at all" : "there are " + join(names);
-            throw VariantError(front_matter.kernel + " has no parameter " + name + "; " + list + hint);
-        }
+        if (parameter == parameters.end()) fail_unknown(front_matter, name);
         try {
             // A number or truth value that comes from a file or another program may be text still.
             const bool is_text = value.is_type() && parameter->kind != ParameterKind::type;
@@ -188,15 +191,23 @@ Variant Template::variant(const Values& values) const {
     const FrontMatter& front_matter = data_->content->front_matter;
     const FixedCodes given = fixed_codes(front_matter, values);
     check_target(*data_);
-    Codes codes;
-    for (std::size_t i = 0; i < given.size(); ++i) {
-        const Parameter& parameter = front_matter.parameters[i];
-        codes.push_back(given[i] ? *given[i] : *encode(parameter, parameter.default_value));
-    }
+    const Codes codes = with_defaults(front_matter, given);
     if (const Rule* rule = data_->rules.first_violated(codes))
         throw VariantError(data_->rules.explain(*rule, codes, data_->content->file),
                            rule->constraint.expression);
     return Variant(VariantMaker(data_).make(codes));
+}
+
+Value Template::default_of(std::string_view parameter, const Values& given) const {
+    const FrontMatter& front_matter = data_->content->front_matter;
+    const std::vector<Parameter>& parameters = front_matter.parameters;
+    FixedCodes codes = fixed_codes(front_matter, given);
+    const auto found = std::ranges::find(parameters, parameter, &Parameter::name);
+    if (found == parameters.end()) fail_unknown(front_matter, parameter);
+    if (found->default_expression.empty()) return found->default_value;
+    const auto index = static_cast<std::size_t>(found - parameters.begin());
+    codes[index] = std::nullopt;
+    return decode(*found, default_code(front_matter, index, codes));
 }
 
 std::vector<Variant> Template::variants(const Values& fixed) const {

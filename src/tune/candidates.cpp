@@ -40,7 +40,7 @@ std::vector<Variant> legal_variants(const Template& of, Values fixed) {
         return !fixed.contains(parameter.name) && choices(parameter) > 1;
     };
     const auto keep = [&](const Parameter& parameter) {
-        fixed.insert_or_assign(parameter.name, parameter.default_value);
+        fixed.insert_or_assign(parameter.name, of.default_of(parameter.name, fixed));
     };
     const auto combinations = [&] {
         double product = 1;
@@ -88,7 +88,7 @@ std::vector<Space> legal_spaces(const Service& service, std::span<const Template
     for (const Template& of : templates) {
         Values values = problem_values(service, of, fixed);
         if (const Parameter* const overlap = of.parameter(kOverlap))
-            values.try_emplace(overlap->name, overlap->default_value);
+            values.try_emplace(overlap->name, of.default_of(overlap->name, values));
         std::vector<Variant> variants = legal_variants(of, values);
         // The defaults tell best what is not allowed.
         if (variants.empty()) static_cast<void>(of.variant(values));

@@ -76,7 +76,7 @@ Values problem_values(const Service& service, const Template& of, const Values& 
     std::erase_if(values,
                   [&](const auto& one) { return of.parameter(one.first) == nullptr && is_off(one.second); });
     for (const std::string& name : problem_parameters(service, of))
-        values.try_emplace(name, of.parameter(name)->default_value);
+        if (!values.contains(name)) values.emplace(name, of.default_of(name, values));
     return values;
 }
 
@@ -97,14 +97,17 @@ Dim3 grid_of(const Variant& variant, const Sizes& sizes) {
     }
     std::vector<void*> pointers;
     for (std::int64_t& word : words) pointers.push_back(&word);
-    return variant.grid(pointers.data());
+    const Dim3 grid = variant.grid(pointers.data());
+    if (grid.count() == 0)
+        throw VariantError(variant.template_name() + ": with these sizes there is nothing to launch: the grid is empty");
+    return grid;
 }
 
 int distance_from_default(const Variant& variant) {
     int distance = 0;
     const Template origin = variant.origin();
     for (const Parameter& parameter : origin.parameters())
-        if (!(variant.value(parameter.name) == parameter.default_value)) ++distance;
+        if (!(variant.value(parameter.name) == origin.default_of(parameter.name, variant.values()))) ++distance;
     return distance;
 }
 

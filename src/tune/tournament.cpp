@@ -33,10 +33,10 @@ int parallel_compiles(const Service& service) {
 
 /// Those of a template where nothing but `fixed` is given.
 Values default_values(const Template& of, const Variant& like, const Values& fixed) {
-    Values values = like.values();
-    for (auto& [name, value] : values) {
+    Values values;
+    for (const auto& [name, value] : like.values()) {
         const auto given = fixed.find(name);
-        value = given != fixed.end() ? given->second : of.parameter(name)->default_value;
+        values.emplace(name, given != fixed.end() ? given->second : of.default_of(name, fixed));
     }
     return values;
 }
