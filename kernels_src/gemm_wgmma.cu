@@ -17,7 +17,7 @@
 //@ kernel  gemm_wgmma
 //@ param   T          type in half, bfloat16 = half      "element type of A and B; C is float"
 //@ param   BM         int in 64, 128, 192, 256 = 128     "rows of C per tile"
-//@ param   BN         int in 64, 128, 192, 256 = 256    "columns of C per tile"
+//@ param   BN         int in 64, 128, 192, 256 = PINGPONG ? 192 : 256  "columns of C per tile"
 //@ param   STAGES     int in 2..8 = 4                    "tiles of A and B under way"
 //@ param   CLUSTER    int in 1, 2, 4 = 1                 "blocks, one above the other, that share the tiles of B"
 //@ param   CLUSTER_N  int in 1, 2, 4 = 1                 "blocks side by side that share the tiles of A"
@@ -235,6 +235,7 @@ __device__ __forceinline__ void add_up(const Shared& shared, Tiles tiles, unsign
 extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void gemm_wgmma(
     int m, int n, int k, const T* a, const T* b, float* c, const __grid_constant__ kiln::TensorMap a_map,
     const __grid_constant__ kiln::TensorMap b_map, const __grid_constant__ kiln::TensorMap c_map) {
+    if (k == 0) return kiln::store_zeros(c, m, n);
     Shared shared;
     shared.tiles = kiln::dynamic_shared<unsigned char>();
     shared.stores = shared.tiles + STAGES * (kTileBytesA + kTileBytesB);

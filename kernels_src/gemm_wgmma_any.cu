@@ -103,6 +103,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, unsig
 
 extern "C" __global__ __launch_bounds__(kThreads, 1) void gemm_wgmma_any(int m, int n, int k, const T* a,
                                                                          const T* b, float* c) {
+    if (k == 0) return kiln::store_zeros(c, m, n);
     Shared shared;
     shared.tiles = kiln::dynamic_shared<unsigned char>();
     shared.stores = shared.tiles + STAGES * (kTileBytesA + kTileBytesB);

@@ -23,7 +23,7 @@
 //@ naive   sum_naive
 //@ dependent DEPENDENT
 //@ block   THREADS
-//@ grid    min(BLOCKS, ceil_div(n, THREADS * VEC * UNROLL))
+//@ grid    max(1, min(BLOCKS, ceil_div(n, THREADS * VEC * UNROLL)))
 #include "kiln/last_block.h"
 #include "kiln/launch.h"
 #include "kiln/stream.h"

@@ -19,7 +19,7 @@
 //@ flops   n
 //@ naive   sum_naive
 //@ block   THREADS
-//@ grid    min(BLOCKS, ceil_div(n, THREADS))
+//@ grid    max(1, min(BLOCKS, ceil_div(n, THREADS)))
 //@ shared  static (THREADS + 1) * sizeof(float)
 #include "kiln/last_block.h"
 

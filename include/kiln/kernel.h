@@ -80,8 +80,9 @@ class AnyKernel {
         : state_(std::move(state)), origin_(origin) {}
 
     /// Launches with grid, block, cluster and shared bytes from the template. arguments: one pointer
-    /// per kernel argument, to its value. Returns when the launch is queued. Throws DeviceError,
-    /// and VariantError when the arguments give no legal grid.
+    /// per kernel argument, to its value. Returns when the launch is queued; with an extent of 0 in its
+    /// grid there is nothing to queue. Throws DeviceError, and VariantError when the arguments give no
+    /// legal grid.
     void launch(const Stream& stream, void* const* arguments) const;
 
     const Variant& variant() const;

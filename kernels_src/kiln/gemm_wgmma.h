@@ -3,6 +3,7 @@
 // Parts of a matrix product on Hopper's tensor cores that know nothing of how its operands arrive:
 //   kiln::ClusterTiles   which tiles of C a block computes, one after the other
 //   kiln::multiply_stage what a warpgroup does with a stage
+//   kiln::store_zeros    C where k is 0
 //   kiln::store_sums, store_sums_by_tma, share_sums, store_shared_sums    the sums' way out of the registers
 // The ring itself, who fills it and who multiplies is the kernel's.
 #pragma once
@@ -68,6 +69,12 @@ __device__ __forceinline__ void multiply_stage(WgmmaSums<N> (&sums)[COUNT], cons
                                   b_tile + wgmma_advance(depth * 128), depth != 0 || accumulate);
     }
     wgmma_commit();
+}
+
+/// C where there are no steps of k, by all threads of the grid.
+__device__ __forceinline__ void store_zeros(float* c, int m, int n) {
+    const i64 count = static_cast<i64>(m) * n, threads = static_cast<i64>(gridDim.x) * blockDim.x;
+    for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += threads) c[i] = 0;
 }
 
 /// Each element's place follows from wgmma_row and wgmma_column: a warp has 16 rows, and a thread two of them,

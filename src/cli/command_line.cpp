@@ -42,7 +42,7 @@ Sizes parse_sizes(const std::vector<std::string>& values) {
                                  "' is not of the form NAME=N, as in --size m=1000.");
             const std::string name = word.substr(0, equals);
             const std::uint64_t number =
-                parse_whole("--size " + name, std::string_view(word).substr(equals + 1), 1,
+                parse_whole("--size " + name, std::string_view(word).substr(equals + 1), 0,
                             std::numeric_limits<std::int64_t>::max());
             if (!sizes.emplace(name, static_cast<std::int64_t>(number)).second)
                 throw UsageError("--size " + name + " is given twice; a problem has one of each size.");

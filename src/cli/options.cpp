@@ -214,9 +214,9 @@ class Parser {
             return parse_choice(std::string("--") + option, given[option].as<std::string>(), choices);
         };
         if (has("dtype")) options.dtype = static_cast<Dtype>(choice("dtype", {"f16", "bf16", "f32"}));
-        if (has("m")) options.m = static_cast<int>(whole("m", 1, kMaxExtent));
-        if (has("n")) options.n = static_cast<int>(whole("n", 1, kMaxExtent));
-        if (has("k")) options.k = static_cast<int>(whole("k", 1, kMaxExtent));
+        if (has("m")) options.m = static_cast<int>(whole("m", 0, kMaxExtent));
+        if (has("n")) options.n = static_cast<int>(whole("n", 0, kMaxExtent));
+        if (has("k")) options.k = static_cast<int>(whole("k", 0, kMaxExtent));
         if (has("size")) options.sizes = parse_sizes(given["size"].as<std::vector<std::string>>());
         for (const char* own : {"m", "n", "k"})
             if (options.sizes.count(own) != 0)

@@ -21,6 +21,7 @@ std::string extents_text(const Tensor& tensor) {
 }
 
 std::string output_text(const OutputCheck& output) {
+    if (output.elements == 0) return output.tensor + ": there are no elements";
     if (output.checked == 0) return output.tensor + ": not compared with anything";
     const std::string how =
         output.checked == output.elements
@@ -34,7 +35,10 @@ std::string output_text(const OutputCheck& output) {
 /// Something was compared with a reference.
 bool is_checked(const RunResult& result) {
     return std::ranges::any_of(result.outputs_checked,
-                               [](const OutputCheck& output) { return output.checked > 0; });
+                               [&](const OutputCheck& output) {
+                                   return output.checked > 0 ||
+                                          (output.elements == 0 && result.check != Check::none);
+                               });
 }
 
 std::string verdict_text(const RunReport& report, const Terminal& terminal) {

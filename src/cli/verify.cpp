@@ -78,6 +78,7 @@ Tally check_elements(const Matrix& a, const Matrix& b, std::span<const float> c,
     const std::int64_t m = a.rows(), n = b.columns(), k = a.columns();
     const bool exact = is_exact(a, b);
     Tally total(k, exact);
+    if (c.empty()) return total;
     std::mutex mutex;
     parallel_for(kSamples, 64, [&](std::int64_t begin, std::int64_t end) {
         Tally tally(k, exact);

@@ -3,6 +3,8 @@
 // A grid depends on integer arguments alone, so pointers may be null.
 #include "inspect/launch_extent.h"
 
+#include <kiln/error.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -18,7 +20,10 @@ Dim3 grid_of(const Variant& variant, const Problem& problem) {
     }
     std::vector<void*> pointers;
     for (std::int64_t& word : words) pointers.push_back(&word);
-    return variant.grid(pointers.data());
+    const Dim3 grid = variant.grid(pointers.data());
+    if (grid.count() == 0)
+        throw VariantError(variant.template_name() + ": with these sizes there is nothing to launch: the grid is empty");
+    return grid;
 }
 
 }  // namespace kiln

@@ -122,6 +122,8 @@ void LoadedKernel::launch(const Stream& stream, void* const* arguments) const {
                          variant_.template_name() + "; take one from the service that built it");
     LaunchShape shape = shape_;
     shape.grid = variant_.grid(arguments);
+    if (shape.grid.count() == 0) [[unlikely]]
+        return;  // which drivers reject
     if (tensor_maps_.count() != 0) return launch_with_maps(shape, arguments, stream.handle());
     module_->launch(shape, arguments, stream.handle());
 }

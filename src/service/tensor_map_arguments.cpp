@@ -3,6 +3,7 @@
 // What the template says of a map (template/tensor_maps.h), put as the device layer takes it.
 #include "service/tensor_map_arguments.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -13,6 +14,8 @@
 namespace kiln {
 namespace {
 
+constexpr std::uintptr_t kNowhere = 4096;  // aligned as TMA wants it
+
 TensorMapLayout layout_of(const TensorMapSpec& spec, const Variant& variant, void* const* arguments) {
     TensorMapLayout layout;
     layout.name = spec.name + " of " + variant.template_name();
@@ -22,13 +25,17 @@ TensorMapLayout layout_of(const TensorMapSpec& spec, const Variant& variant, voi
     layout.element_bytes = spec.element_bytes;
     layout.rank = spec.rank;
     layout.swizzle_bytes = static_cast<unsigned>(spec.swizzle_bytes);
+    // No map can be made of a tensor without elements, and no kernel reads one: there it is that of a single box,
+    // nowhere.
+    const bool is_empty = std::ranges::find(spec.extents, 0u) != spec.extents.end();
+    if (is_empty) layout.base = reinterpret_cast<void*>(kNowhere);
     std::uint64_t stride = spec.element_bytes;
     for (int i = 0; i < spec.rank; ++i) {
         const auto from = static_cast<std::size_t>(spec.rank - 1 - i);  // theirs begin with the outermost
-        layout.extents[i] = spec.extents[from];
+        layout.extents[i] = is_empty ? spec.box[from] : spec.extents[from];
         layout.box[i] = spec.box[from];
         layout.stride_bytes[i] = stride;
-        stride *= spec.extents[from];
+        stride *= layout.extents[i];
     }
     return layout;
 }

@@ -137,9 +137,9 @@ class ProblemMaker {
         const bool is_given = found != given_.end();
         const std::int64_t value = is_given ? found->second : number(*expression, "the default of " + name);
         const Range range = range_of(line.format);
-        if (value < 1 || value > range.high) {
+        if (value < 0 || value > range.high) {
             std::string message = "the size " + name + " = " + std::to_string(value);
-            message += value < 1 ? " must be at least 1"
+            message += value < 0 ? " can't be negative"
                                  : " does not fit its argument, " + (*data_.arguments)[line.argument].type +
                                        ", which holds at most " + std::to_string(range.high);
             refuse(message + (is_given ? "" : described(*expression)));

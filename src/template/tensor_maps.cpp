@@ -22,7 +22,7 @@ namespace {
     std::string message = front_matter.kernel + ": the extent " + expression.text() + " of the tensor map " +
                           spec.name + " of " + spec.tensor;
     message += failure ? " can't be computed, since " + failure.text()
-                       : " is " + std::to_string(value) + ", but a tensor map needs at least 1";
+                       : " is " + std::to_string(value) + ", but can't be negative";
     const std::string values = describe_values(expression, front_matter.parameters, environment);
     throw VariantError(message + (values.empty() ? "" : "; here " + values), expression.text());
 }
@@ -73,7 +73,7 @@ std::vector<TensorMapSpec> tensor_map_specs(const Variant& variant, void* const*
         for (std::size_t k = 0; k < program.extents.size(); ++k) {
             bool failed = false;
             const std::int64_t extent = program.extents[k].run(environment, failed);
-            if (failed || extent < 1) {
+            if (failed || extent < 0) {
                 const std::size_t map = specs.size() - 1;
                 const TensorMapLine& line = data.origin->content->front_matter.problem.tensor_map_lines[map];
                 refuse_extent(data, spec, *line.extents[k], arguments);

@@ -25,9 +25,8 @@ namespace {
         front_matter.kernel + ": the grid's " + "xyz"[axis] + ", " + expression.text() + ", ";
     if (failure) {
         message += "can't be computed, since " + failure.text();
-    } else if (value < 1) {
-        message +=
-            "is " + std::to_string(value) + ", but a launch needs at least one block in each direction";
+    } else if (value < 0) {
+        message += "is " + std::to_string(value) + ", but can't be negative";
     } else {
         message +=
             "is " + std::to_string(value) + ", but the most is " + std::to_string(data.largest_grid[axis]);
@@ -81,7 +80,7 @@ Dim3 Variant::grid(void* const* arguments) const {
     unsigned extents[3] = {1, 1, 1};
     for (std::size_t axis = 0; axis < data.grid.size(); ++axis) {
         const std::int64_t value = data.grid[axis].run(environment, failed);
-        if (failed || value < 1 || value > data.largest_grid[axis]) refuse_grid(data, axis, arguments);
+        if (failed || value < 0 || value > data.largest_grid[axis]) refuse_grid(data, axis, arguments);
         extents[axis] = static_cast<unsigned>(value);
     }
     if (data.cluster != Dim3{}) check_clusters(data, extents);

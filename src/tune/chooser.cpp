@@ -250,7 +250,10 @@ Choice Chooser::choose(const Template& of, const Values& fixed, const Sizes& siz
     return choose(std::span(&of, 1), fixed, sizes);
 }
 
-Choice Chooser::choose(std::span<const Template> templates, const Values& fixed, const Sizes& sizes) const {
+Choice Chooser::choose(std::span<const Template> templates, const Values& fixed, const Sizes& given) const {
+    // Where there is nothing to compute, any variant will do: one for the default sizes.
+    Sizes sizes = given;
+    std::erase_if(sizes, [](const auto& size) { return size.second == 0; });
     if (templates.empty()) throw UsageError("there is no template to choose from.");
     std::vector<Contender> contenders;
     std::string why;

@@ -67,7 +67,11 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
     const auto start = Tournament::Clock::now();
     const std::vector<Space> spaces = legal_spaces(service, templates, options.fixed);
     // What is wrong is said before the first shape takes its time.
-    for (const Sizes& sizes : shapes) check_sizes(spaces, sizes, options.test_sizes);
+    for (const Sizes& sizes : shapes) {
+        for (const auto& [name, size] : sizes)
+            if (size == 0) throw UsageError("with " + name + "=0 there is nothing to time, and nothing to tune.");
+        check_sizes(spaces, sizes, options.test_sizes);
+    }
     const auto budget = std::chrono::duration_cast<Tournament::Clock::duration>(
         std::chrono::duration<double>(std::max(options.budget_seconds, 0.0)));
     std::map<std::string, std::string> digests;

@@ -65,9 +65,9 @@ TEST_F(BadInput, TooManyThreads) {
 
 TEST_F(BadInput, Shape) {
     for (const char* option : {"--m", "--n", "--k"}) {
-        for (const char* value : {"0", "-5", "2147483648", "1e3", "many", "18446744073709551617"})
+        for (const char* value : {"-5", "2147483648", "1e3", "many", "18446744073709551617"})
             expect_error(run({"--backend", "host", option, value}), 2,
-                         {option, value, "from 1 to 2147483647"});
+                         {option, value, "from 0 to 2147483647"});
     }
 }
 
@@ -295,7 +295,7 @@ TEST_F(BadInput, ErrorsAsJson) {
     body.replace(body.find("float sum = 0;"), 14, "flaot sum = 0;");
     const std::string directory = with_template("bad", body);
     for (const Case& one : std::array<Case, 6>{
-             {{{"--json", "--m", "0"}, 2, "usage"},
+             {{{"--json", "--m", "-1"}, 2, "usage"},
               {{"--frobnicate", "--json"}, 2, "usage"},
               {{"--json", "--bm", "48"}, 2, "variant"},
               {{"--json", "--template-dir", path("nowhere").string()}, 2, "template"},

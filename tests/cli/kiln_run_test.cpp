@@ -99,7 +99,7 @@ TEST_F(KilnRun, MistakesAreTold) {
     expect_error(run_doubling({"--size", "n"}), 2, {"--size n: 'n' is not of the form NAME=N"});
     expect_error(run_doubling({"--size", "n=3,n=4"}), 2, {"--size n is given twice"});
     expect_error(run_doubling({"--size", "n=x"}), 2, {"--size n", "x"});
-    expect_error(run_doubling({"--size", "n=0"}), 2, {"from 1 to", "the nearest is 1"});
+    expect_error(run_doubling({"--size", "n=-1"}), 2, {"from 0 to"});
     expect_error(run_doubling({"--size", "n=2000000000,m=1000000"}), 2, {"needs 240000000", "free"});
     expect_error(run_doubling({"--data", "ones"}), 2, {"--data", "random", "integers"});
     expect_error(run_doubling({"--check", "som"}), 2, {"--check", "sample"});

@@ -123,10 +123,12 @@ TEST(Grid, Errors) {
     const auto message = [&](const Template& from) {
         return variant_error([&] { from.variant().grid(arguments); });
     };
-    EXPECT_THAT(message(parsed),
-                AllOf(HasSubstr("k: the grid's x, ceil_div(n, BN), is 0"), HasSubstr("n = 0, BN = 16")));
-    n = -5000;
-    EXPECT_THAT(message(parsed), HasSubstr("is -312"));
+    EXPECT_EQ(parsed.variant().grid(arguments), (Dim3{0, 5, 1})) << "an empty launch";
+    m = -1;
+    EXPECT_THAT(message(parsed), HasSubstr("is -1")) << "no extent hides another";
+    m = 5, n = -5000;
+    EXPECT_THAT(message(parsed), AllOf(HasSubstr("k: the grid's x, ceil_div(n, BN), is -312, but can't be negative"),
+                                       HasSubstr("n = -5000, BN = 16")));
     n = 16;
     m = 65536;
     EXPECT_EQ(parsed.variant().grid(arguments).y, 65536u);
