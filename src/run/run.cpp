@@ -59,6 +59,8 @@ class Launcher {
                                memory.tensor().name});
     }
 
+    /// Whether there is nothing to launch, the grid being empty.
+    bool is_empty() const { return kernel_.variant().grid(arguments_->pointers()).count() == 0; }
     void launch() const { kernel_.launch(service_.stream(), arguments_->pointers()); }
     /// The time that it took as seen from here.
     double launch_and_wait() const {
@@ -153,7 +155,7 @@ void time(Service& service, const Launcher& launcher, const RunOptions& options,
     const auto launch = [&] { launcher.launch(); };
     result.time = summarise(
         time_launches(service.device(), service.stream(), warm_up, iterations, launch, before_each));
-    if (options.graph)
+    if (options.graph && !launcher.is_empty())
         result.graph_time = summarise(time_graph(service.device(), service.stream(), iterations, launch));
 }
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# check_page.py BROWSER PAGE SCREENSHOT_FOLDER: opens a page of `kiln report` in a headless Chromium, as a phone and
-# as a desk see it, and complains on standard output about: a page wider than its window, errors in the console,
-# anything fetched, controls that Tab does not reach or that have no visible focus, controls that do not work. Leaves
-# screenshots. Exit status 1: there was something. It speaks the DevTools protocol through a pipe, and needs nothing
+# check_page.py BROWSER PAGE SCREENSHOT_FOLDER: opens a page of `kiln report` in a headless Chromium, from a phone's
+# window to a wide one, and complains on standard output about: a page wider than its window, headings without room, a
+# source out of view, covered letters, errors in the console, anything fetched, controls that Tab does not reach or that
+# have no visible focus, controls that do not work. Leaves screenshots. Exit status 1: there was something. It speaks the DevTools protocol through a pipe, and needs nothing
 # but Python.
 import base64
 import json
@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-SIZES = {"phone": (390, 844, True), "desk": (1280, 900, False)}
+SIZES = {"phone": (390, 844, True), "narrow": (420, 900, False), "laptop": (1000, 800, False),
+         "desk": (1280, 900, False), "wide": (1600, 900, False)}
 LONGEST_SCREENSHOT = 16000  # pixels; textures of browsers end there
 
 
@@ -123,6 +124,46 @@ FOCUSED = """
 })()"""
 
 
+# Headings of tables that have no room for a word, and the source of many variants where the bars are scrolled.
+NARROW_HEADINGS = """
+[...document.querySelectorAll('h1, h2, h3, thead th')].filter((one) => {
+  if (!one.textContent.trim() || one.getClientRects().length === 0) return false;
+  const box = one.getBoundingClientRect();
+  return box.width < 24 || (box.width < 60 && box.height > 3 * box.width);
+}).map((one) => one.textContent.trim().slice(0, 60))"""
+HIDDEN_SOURCE = """
+[...document.querySelectorAll('.source')].filter((table) => {
+  if (table.querySelectorAll('th.heat').length < 4) return false;
+  const scroll = table.closest('.scroll'), line = table.tBodies[0].querySelector('tr:not(.quiet) .code');
+  if (!line) return false;
+  return [0, scroll.scrollWidth].some((to) => {
+    scroll.scrollLeft = to;
+    const seen = scroll.getBoundingClientRect(), box = line.getBoundingClientRect();
+    return box.left < seen.left || box.left + 160 > seen.right || box.width > .8 * seen.width;
+  });
+}).map((table) => table.id)"""
+# Letters of the roofline with a name or a line above them: what is drawn later covers what was drawn before.
+COVERED_LETTERS = """
+[...document.querySelectorAll('#roofline .kiln-picture')].flatMap((picture) => {
+  const all = [...picture.querySelectorAll('text, line')];
+  const letters = all.filter((one) => one.matches('.letter, .hollow-letter'));
+  const apart = (a, b) => a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
+  return letters.filter((letter) => all.some((other) => other !== letter &&
+    (other.matches('.letter, .hollow-letter')
+      ? !apart(letter.getBoundingClientRect(), other.getBoundingClientRect())
+      : other.matches('.leader') && all.indexOf(other) > all.indexOf(letter)))).map((one) => one.textContent);
+})"""
+
+
+def complaints_of_layout(browser):
+    for heading in browser.evaluate(NARROW_HEADINGS):
+        yield "a heading has no room: " + heading
+    for table in browser.evaluate(HIDDEN_SOURCE):
+        yield "the source is not in view beside the bars: " + table
+    for letter in browser.evaluate(COVERED_LETTERS):
+        yield "something covers the letter " + letter + " of the roofline"
+
+
 def complaints_of_log(events, page_url):
     for event in events:
         method, parameters = event.get("method"), event.get("params", {})
@@ -223,6 +264,8 @@ def check(browser, page, folder):
             wide = browser.evaluate("document.scrollingElement.scrollWidth - innerWidth")
             if wide > 0:
                 yield f"{stem}: the page is {wide} pixels wider than its window"
+            for complaint in complaints_of_layout(browser):
+                yield f"{stem}: {complaint}"
             for complaint in complaints_of_log(browser.events, url):
                 yield f"{stem}: {complaint}"
         for complaint in complaints_of_keyboard(browser):

@@ -110,7 +110,7 @@ TEST(ReportPage, EightVariants) {
         EXPECT_THAT(html, HasSubstr("PAD=" + std::to_string(i)));
     }
     // One source with a column for each, not eight sources.
-    EXPECT_THAT(markup.with("class", "source many"), SizeIs(1));
+    EXPECT_THAT(markup.with("class", "source many wide"), SizeIs(1));
 }
 
 TEST(ReportPage, NumbersAreTheAnalyses) {
