@@ -74,6 +74,7 @@ __device__ __forceinline__ void multiply_stage(WgmmaSums<N> (&sums)[COUNT], cons
 /// C where there are no steps of k, by all threads of the grid.
 __device__ __forceinline__ void store_zeros(float* c, int m, int n) {
     const i64 count = static_cast<i64>(m) * n, threads = static_cast<i64>(gridDim.x) * blockDim.x;
+#pragma unroll 1
     for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += threads) c[i] = 0;
 }
 
