@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices and what lives on them: Device (a shared handle), Buffer, Stream, Event (move-only owners).
+// Devices and what lives on them: Device (a shared handle), Buffer, Stream, Event (move-only owners), and
+// StreamRef, which also names a stream that the application made.
 // The same classes serve CUDA, HIP and the host. Destructors never throw and tolerate a driver that
 // has already shut down. Compiling does not need a device.
 #pragma once
@@ -17,7 +18,9 @@
 
 namespace kiln {
 
-class Driver;       // one opened device, internal
+class Driver;  // one opened device, internal
+class Event;
+class StreamRef;
 class DeviceGraph;  // captured launches, internal
 
 struct DeviceInfo {
@@ -53,6 +56,15 @@ class Buffer {
     /// Sets every 32-bit word, and the odd bytes at the end to its low-order bytes. Blocking.
     void fill(std::uint32_t word);
 
+    /// The same as work of `stream`: they run after what was queued before and return at once. The host memory
+    /// must live, and a destination must not be read, until the stream has got there; a copy of pageable memory
+    /// may still wait, as with cuMemcpyAsync. A capture that the application began records them. Also throw
+    /// UsageError for a stream of another device, and in Graph::capture.
+    void copy_from_async(std::span<const std::byte> source, StreamRef stream, std::size_t offset_bytes = 0);
+    void copy_to_async(std::span<std::byte> destination, StreamRef stream,
+                       std::size_t offset_bytes = 0) const;
+    void fill_async(std::uint32_t word, StreamRef stream);
+
   private:
     std::shared_ptr<Driver> driver_;
     void* data_ = nullptr;
@@ -77,6 +89,43 @@ class Stream {
     void* handle_ = nullptr;
 };
 
+/// Where work is queued: a Stream, or a stream of the application's own. A view that owns nothing and is cheap to
+/// copy; the stream must live until the call that it is given to returns. What is queued runs in the stream's
+/// order with the application's own work; Kiln never synchronises such a stream.
+class StreamRef {
+  public:
+    // NOLINTNEXTLINE(google-explicit-constructor): every call that takes a StreamRef takes a Stream.
+    StreamRef(const Stream& stream) noexcept : driver_(stream.driver().get()), handle_(stream.handle()) {}
+    /// A CUstream, cudaStream_t or hipStream_t of the device's primary context, which is the one that the CUDA
+    /// and HIP runtimes use; nullptr is the legacy default stream. It is taken to belong to the device of the
+    /// kernel, event or buffer that it is given to. The host has no such streams: there only the two default
+    /// streams are accepted, and work runs at once.
+    explicit StreamRef(void* native) noexcept : handle_(native), is_native_(true) {}
+    explicit StreamRef(const Stream*) = delete;  // an address of an owner is no handle
+
+    static StreamRef legacy_default() noexcept { return StreamRef(static_cast<void*>(nullptr)); }
+    static StreamRef per_thread_default() noexcept {
+        return StreamRef(reinterpret_cast<void*>(kPerThreadHandle));
+    }
+
+    /// What is queued from now on waits for the latest record() of `event`; the calling thread does not. Throws
+    /// UsageError for an event or stream that is empty or of another device, and in Graph::capture; DeviceError.
+    void wait(const Event& event) const;
+
+    void* handle() const { return handle_; }
+    const Driver* driver() const {
+        return driver_;
+    }                                              ///< of a Stream; nullptr for a stream of the application
+    bool is_native() const { return is_native_; }  ///< made from a handle
+
+  private:
+    static constexpr std::uintptr_t kPerThreadHandle = 2;  // CU_STREAM_PER_THREAD and hipStreamPerThread
+
+    const Driver* driver_ = nullptr;
+    void* handle_ = nullptr;
+    bool is_native_ = false;
+};
+
 /// A point in a stream, with a time. Move-only.
 class Event {
   public:
@@ -86,12 +135,14 @@ class Event {
     Event& operator=(Event&& other) noexcept;
     ~Event();
 
-    void record(const Stream& stream);
+    void record(StreamRef stream);
     void synchronize() const;
     /// Milliseconds from `start` to this event; both must have happened.
     double elapsed_ms_since(const Event& start) const;
 
   private:
+    friend class StreamRef;
+
     std::shared_ptr<Driver> driver_;
     void* handle_ = nullptr;
 };
@@ -112,7 +163,7 @@ class Graph {
     static Graph capture(const Stream& stream, const std::function<void()>& record);
     /// Queues all of it; on the host it has ended when this returns. Throws DeviceError; UsageError for a
     /// graph without launches, another device's stream, or a capture in this thread.
-    void launch(const Stream& stream) const;
+    void launch(StreamRef stream) const;
 
   private:
     std::shared_ptr<Driver> driver_;

@@ -80,10 +80,11 @@ class AnyKernel {
         : state_(std::move(state)), origin_(origin) {}
 
     /// Launches with grid, block, cluster and shared bytes from the template. arguments: one pointer
-    /// per kernel argument, to its value. Returns when the launch is queued; with an extent of 0 in its
-    /// grid there is nothing to queue. Throws DeviceError, and VariantError when the arguments give no
-    /// legal grid.
-    void launch(const Stream& stream, void* const* arguments) const;
+    /// per kernel argument, to its value. Returns when the launch is queued; in a capture, Kiln's or the
+    /// application's, when it is recorded (the handle must then outlive a graph of the application's). With an
+    /// extent of 0 in its grid there is nothing to queue. Throws DeviceError, VariantError when the arguments
+    /// give no legal grid, and UsageError for a stream that is empty or of another device.
+    void launch(StreamRef stream, void* const* arguments) const;
 
     const Variant& variant() const;
     /// What is known of the build that loaded this kernel. origin() says what this handle's own
@@ -112,7 +113,7 @@ class Kernel<void(Arguments...)> : public AnyKernel {
     Kernel() = default;
     explicit Kernel(AnyKernel kernel) : AnyKernel(std::move(kernel)) {}
 
-    void operator()(const Stream& stream, Arguments... arguments) const {
+    void operator()(StreamRef stream, Arguments... arguments) const {
         void* pointers[sizeof...(Arguments) + 1] = {
             const_cast<void*>(static_cast<const volatile void*>(&arguments))...};
         launch(stream, pointers);

@@ -162,6 +162,7 @@ struct LaunchConfig {
     required(stream_create, cuStreamCreate, (StreamHandle*, unsigned))                                     \
     required(stream_destroy, cuStreamDestroy_v2, (StreamHandle))                                           \
     required(stream_synchronize, cuStreamSynchronize, (StreamHandle))                                      \
+    required(stream_wait_event, cuStreamWaitEvent, (StreamHandle, EventHandle, unsigned))                  \
     required(event_create, cuEventCreate, (EventHandle*, unsigned))                                        \
     required(event_destroy, cuEventDestroy_v2, (EventHandle))                                              \
     required(event_record, cuEventRecord, (EventHandle, StreamHandle))                                     \

@@ -117,30 +117,48 @@ class CudaDriver final : public Driver {
     void copy_to_device(void* destination, const void* source, std::size_t bytes) override {
         if (bytes == 0) return;
         wait_for_all();
-        copied(api_.memcpy_to_device(address(destination), source, bytes, context_->copy_stream()),
-               "cuMemcpyHtoDAsync", bytes);
+        queue_copy_to_device(destination, source, bytes, context_->copy_stream());
+        synchronize(context_->copy_stream());
+    }
+    void queue_copy_to_device(void* destination, const void* source, std::size_t bytes,
+                              void* stream) override {
+        context_->make_current();
+        queued(api_.memcpy_to_device(address(destination), source, bytes, static_cast<StreamHandle>(stream)),
+               "cuMemcpyHtoDAsync", "copying", bytes);
     }
 
     void copy_from_device(void* destination, const void* source, std::size_t bytes) override {
         if (bytes == 0) return;
         wait_for_all();
-        copied(api_.memcpy_from_device(destination, address(source), bytes, context_->copy_stream()),
-               "cuMemcpyDtoHAsync", bytes);
+        queue_copy_from_device(destination, source, bytes, context_->copy_stream());
+        synchronize(context_->copy_stream());
+    }
+    void queue_copy_from_device(void* destination, const void* source, std::size_t bytes,
+                                void* stream) override {
+        context_->make_current();
+        queued(
+            api_.memcpy_from_device(destination, address(source), bytes, static_cast<StreamHandle>(stream)),
+            "cuMemcpyDtoHAsync", "copying", bytes);
     }
 
     void fill(void* destination, std::uint32_t word, std::size_t bytes) override {
         if (bytes == 0) return;
         wait_for_all();
-        const StreamHandle stream = context_->copy_stream();
+        queue_fill(destination, word, bytes, context_->copy_stream());
+        synchronize(context_->copy_stream());
+    }
+    void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void* stream) override {
+        context_->make_current();
+        const auto queue = static_cast<StreamHandle>(stream);
         const std::size_t words = bytes / 4;
-        if (words != 0) {
-            api_.check(api_.memset_d32(address(destination), word, words, stream), "cuMemsetD32Async");
-        }
+        if (words != 0)
+            queued(api_.memset_d32(address(destination), word, words, queue), "cuMemsetD32Async", "filling",
+                   bytes);
         for (std::size_t i = words * 4; i < bytes; ++i) {
             const auto byte = static_cast<unsigned char>(word >> 8 * (i % 4));
-            api_.check(api_.memset_d8(address(destination) + i, byte, 1, stream), "cuMemsetD8Async");
+            queued(api_.memset_d8(address(destination) + i, byte, 1, queue), "cuMemsetD8Async", "filling",
+                   bytes);
         }
-        api_.check(api_.stream_synchronize(stream), "cuStreamSynchronize");
     }
 
     void* create_stream() override {
@@ -174,6 +192,12 @@ class CudaDriver final : public Driver {
         api_.check(api_.event_record(static_cast<EventHandle>(event), static_cast<StreamHandle>(stream)),
                    "cuEventRecord");
     }
+    void queue_wait(void* stream, void* event) override {
+        context_->make_current();
+        api_.check(
+            api_.stream_wait_event(static_cast<StreamHandle>(stream), static_cast<EventHandle>(event), 0),
+            "cuStreamWaitEvent");
+    }
     void synchronize_event(void* event) override {
         context_->make_current();
         api_.check(api_.event_synchronize(static_cast<EventHandle>(event)), "cuEventSynchronize");
@@ -204,11 +228,9 @@ class CudaDriver final : public Driver {
         context_->make_current();
         api_.check(api_.context_synchronize(), "cuCtxSynchronize");
     }
-    void copied(Result result, const char* call, std::size_t bytes) const {
-        if (result != kSuccess) {
-            api_.fail(result, call, "copying " + std::to_string(bytes) + " bytes " + context_->place());
-        }
-        api_.check(api_.stream_synchronize(context_->copy_stream()), "cuStreamSynchronize");
+    void queued(Result result, const char* call, const char* doing, std::size_t bytes) const {
+        if (result == kSuccess) return;
+        api_.fail(result, call, doing + (" " + std::to_string(bytes)) + " bytes " + context_->place());
     }
 
     std::shared_ptr<const Context> context_;

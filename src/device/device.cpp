@@ -50,7 +50,30 @@ void refuse_in_capture(const char* what) {
                      "after Graph::capture.");
 }
 
+// The driver of what is queued on this stream. Throws UsageError.
+Driver& checked_for(const StreamRef& stream, const std::shared_ptr<Driver>& driver, const char* what) {
+    refuse_in_capture(what);
+    if (const char* const problem = stream_problem(stream, *driver))
+        throw UsageError(std::string(what) + " is not possible: the stream " + problem + ".");
+    return *driver;
+}
+
 }  // namespace
+
+const char* stream_problem(const StreamRef& stream, const Driver& driver) {
+    if (stream.is_native()) {
+        const bool is_default = stream.handle() == StreamRef::legacy_default().handle() ||
+                                stream.handle() == StreamRef::per_thread_default().handle();
+        return driver.info().backend == Backend::host && !is_default
+                   ? "was made from a handle of CUDA's or HIP's, which the host backend does not have"
+                   : nullptr;
+    }
+    if (stream.driver() == nullptr)
+        return "is empty (default-constructed or moved from); take one from the service or its device";
+    return is_same_device(stream.driver(), driver)
+               ? nullptr
+               : "belongs to another device; take one from the service or its device";
+}
 
 Buffer::Buffer(std::shared_ptr<Driver> driver, std::size_t bytes)
     : driver_(std::move(driver)), bytes_(bytes) {
@@ -91,6 +114,27 @@ void Buffer::fill(std::uint32_t word) {
     if (bytes_ != 0) driver_->fill(data_, word, bytes_);
 }
 
+void Buffer::copy_from_async(std::span<const std::byte> source, StreamRef stream, std::size_t offset_bytes) {
+    check_size(source.size(), offset_bytes, bytes_);
+    if (source.empty()) return;
+    Driver& driver = checked_for(stream, driver_, "An asynchronous copy");
+    driver.queue_copy_to_device(static_cast<std::byte*>(data_) + offset_bytes, source.data(), source.size(),
+                                stream.handle());
+}
+void Buffer::copy_to_async(std::span<std::byte> destination, StreamRef stream,
+                           std::size_t offset_bytes) const {
+    check_size(destination.size(), offset_bytes, bytes_);
+    if (destination.empty()) return;
+    Driver& driver = checked_for(stream, driver_, "An asynchronous copy");
+    driver.queue_copy_from_device(destination.data(), static_cast<std::byte*>(data_) + offset_bytes,
+                                  destination.size(), stream.handle());
+}
+void Buffer::fill_async(std::uint32_t word, StreamRef stream) {
+    if (bytes_ == 0) return;
+    Driver& driver = checked_for(stream, driver_, "An asynchronous fill");
+    driver.queue_fill(data_, word, bytes_, stream.handle());
+}
+
 Stream::Stream(std::shared_ptr<Driver> driver)
     : driver_(std::move(driver)), handle_(checked(driver_, "stream").create_stream()) {}
 Stream::Stream(Stream&& other) noexcept
@@ -124,10 +168,13 @@ Event::~Event() {
     if (handle_ != nullptr) driver_->destroy_event(handle_);
 }
 
-void Event::record(const Stream& stream) {
-    refuse_in_capture("Recording an event");
-    checked(stream.driver(), "stream");
-    checked(driver_, "event").record(handle_, stream.handle());
+void Event::record(StreamRef stream) {
+    checked(driver_, "event");
+    checked_for(stream, driver_, "Recording an event").record(handle_, stream.handle());
+}
+void StreamRef::wait(const Event& event) const {
+    checked(event.driver_, "event");
+    checked_for(*this, event.driver_, "A stream's wait").queue_wait(handle_, event.handle_);
 }
 void Event::synchronize() const {
     refuse_in_capture("Waiting for an event");

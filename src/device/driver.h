@@ -86,6 +86,12 @@ class Driver {
     virtual void copy_to_device(void* destination, const void* source, std::size_t bytes) = 0;
     virtual void copy_from_device(void* destination, const void* source, std::size_t bytes) = 0;
     virtual void fill(void* destination, std::uint32_t word, std::size_t bytes) = 0;
+    // The same as work of a stream, of any owner.
+    virtual void queue_copy_to_device(void* destination, const void* source, std::size_t bytes,
+                                      void* stream) = 0;
+    virtual void queue_copy_from_device(void* destination, const void* source, std::size_t bytes,
+                                        void* stream) = 0;
+    virtual void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void* stream) = 0;
 
     virtual void* create_stream() = 0;
     virtual void destroy_stream(void* stream) noexcept = 0;
@@ -94,6 +100,7 @@ class Driver {
     virtual void* create_event() = 0;
     virtual void destroy_event(void* event) noexcept = 0;
     virtual void record(void* event, void* stream) = 0;
+    virtual void queue_wait(void* stream, void* event) = 0;
     virtual void synchronize_event(void* event) = 0;
     virtual double elapsed_ms(void* start, void* end) = 0;
 
@@ -116,6 +123,9 @@ inline bool is_same_device(const Driver* one, const Driver& other) {
     return one == &other || (one != nullptr && one->info().backend == other.info().backend &&
                              one->info().ordinal == other.info().ordinal);
 }
+
+/// What keeps this stream from taking work of a device, said of it: "belongs to another device"; nullptr: nothing.
+const char* stream_problem(const StreamRef& stream, const Driver& driver);
 
 // One pair per backend. list: empty with a reason instead of throwing. open: throws DeviceError.
 std::vector<DeviceInfo> list_cuda_devices(std::string* reason);

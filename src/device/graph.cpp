@@ -4,6 +4,7 @@
 #include <kiln/device.h>
 #include <kiln/error.h>
 
+#include <string>
 #include <utility>
 
 #include "device/capture.h"
@@ -40,15 +41,13 @@ Graph Graph::capture(const Stream& stream, const std::function<void()>& record) 
     return graph;
 }
 
-void Graph::launch(const Stream& stream) const {
+void Graph::launch(StreamRef stream) const {
     if (!launches_)
         throw UsageError(
             "This graph has no launches: it was default-constructed, moved from, or nothing was "
             "launched on the stream while it was captured.");
-    if (!is_same_device(stream.driver().get(), *driver_))
-        throw UsageError(
-            "A graph can't be launched on a stream that is empty or of another device than the one "
-            "it was captured on.");
+    if (const char* const problem = stream_problem(stream, *driver_))
+        throw UsageError(std::string("A graph can't be launched: the stream ") + problem + ".");
     if (Capture::current() != nullptr)
         throw UsageError("A graph can't be launched while launches are captured into another.");
     launches_->launch(stream.handle());

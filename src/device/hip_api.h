@@ -89,6 +89,7 @@ constexpr std::size_t kArchNameBytes = 256;
     required(stream_create, hipStreamCreateWithFlags, (StreamHandle*, unsigned))                           \
     required(stream_destroy, hipStreamDestroy, (StreamHandle))                                             \
     required(stream_synchronize, hipStreamSynchronize, (StreamHandle))                                     \
+    required(stream_wait_event, hipStreamWaitEvent, (StreamHandle, EventHandle, unsigned))                 \
     required(event_create, hipEventCreateWithFlags, (EventHandle*, unsigned))                              \
     required(event_destroy, hipEventDestroy, (EventHandle))                                                \
     required(event_record, hipEventRecord, (EventHandle, StreamHandle))                                    \

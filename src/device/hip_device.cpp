@@ -97,34 +97,50 @@ class HipDriver final : public Driver {
     void copy_to_device(void* destination, const void* source, std::size_t bytes) override {
         if (bytes == 0) return;
         wait_for_all();
+        queue_copy_to_device(destination, source, bytes, context_->copy_stream());
+        synchronize(context_->copy_stream());
+    }
+    void queue_copy_to_device(void* destination, const void* source, std::size_t bytes,
+                              void* stream) override {
+        context_->make_current();
         // The source is only read; ROCm 5 and 6 declare it without const.
-        copied(api_.memcpy_to_device(destination, const_cast<void*>(source), bytes, context_->copy_stream()),
-               "hipMemcpyHtoDAsync", bytes);
+        queued(api_.memcpy_to_device(destination, const_cast<void*>(source), bytes,
+                                     static_cast<StreamHandle>(stream)),
+               "hipMemcpyHtoDAsync", "copying", bytes);
     }
 
     void copy_from_device(void* destination, const void* source, std::size_t bytes) override {
         if (bytes == 0) return;
         wait_for_all();
-        copied(
-            api_.memcpy_from_device(destination, const_cast<void*>(source), bytes, context_->copy_stream()),
-            "hipMemcpyDtoHAsync", bytes);
+        queue_copy_from_device(destination, source, bytes, context_->copy_stream());
+        synchronize(context_->copy_stream());
+    }
+    void queue_copy_from_device(void* destination, const void* source, std::size_t bytes,
+                                void* stream) override {
+        context_->make_current();
+        queued(api_.memcpy_from_device(destination, const_cast<void*>(source), bytes,
+                                       static_cast<StreamHandle>(stream)),
+               "hipMemcpyDtoHAsync", "copying", bytes);
     }
 
     void fill(void* destination, std::uint32_t word, std::size_t bytes) override {
         if (bytes == 0) return;
         wait_for_all();
-        const StreamHandle stream = context_->copy_stream();
+        queue_fill(destination, word, bytes, context_->copy_stream());
+        synchronize(context_->copy_stream());
+    }
+    void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void* stream) override {
+        context_->make_current();
+        const auto queue = static_cast<StreamHandle>(stream);
         const std::size_t words = bytes / 4;
-        if (words != 0) {
-            api_.check(api_.memset_d32(destination, static_cast<int>(word), words, stream),
-                       "hipMemsetD32Async");
-        }
+        if (words != 0)
+            queued(api_.memset_d32(destination, static_cast<int>(word), words, queue), "hipMemsetD32Async",
+                   "filling", bytes);
         for (std::size_t i = words * 4; i < bytes; ++i) {
             const auto byte = static_cast<unsigned char>(word >> 8 * (i % 4));
-            api_.check(api_.memset_d8(static_cast<char*>(destination) + i, byte, 1, stream),
-                       "hipMemsetD8Async");
+            queued(api_.memset_d8(static_cast<char*>(destination) + i, byte, 1, queue), "hipMemsetD8Async",
+                   "filling", bytes);
         }
-        api_.check(api_.stream_synchronize(stream), "hipStreamSynchronize");
     }
 
     void* create_stream() override {
@@ -159,6 +175,12 @@ class HipDriver final : public Driver {
         api_.check(api_.event_record(static_cast<EventHandle>(event), static_cast<StreamHandle>(stream)),
                    "hipEventRecord");
     }
+    void queue_wait(void* stream, void* event) override {
+        context_->make_current();
+        api_.check(
+            api_.stream_wait_event(static_cast<StreamHandle>(stream), static_cast<EventHandle>(event), 0),
+            "hipStreamWaitEvent");
+    }
     void synchronize_event(void* event) override {
         context_->make_current();
         api_.check(api_.event_synchronize(static_cast<EventHandle>(event)), "hipEventSynchronize");
@@ -190,11 +212,9 @@ class HipDriver final : public Driver {
         context_->make_current();
         api_.check(api_.device_synchronize(), "hipDeviceSynchronize");
     }
-    void copied(Result result, const char* call, std::size_t bytes) const {
-        if (result != kSuccess) {
-            api_.fail(result, call, "copying " + std::to_string(bytes) + " bytes " + context_->place());
-        }
-        api_.check(api_.stream_synchronize(context_->copy_stream()), "hipStreamSynchronize");
+    void queued(Result result, const char* call, const char* doing, std::size_t bytes) const {
+        if (result == kSuccess) return;
+        api_.fail(result, call, doing + (" " + std::to_string(bytes)) + " bytes " + context_->place());
     }
 
     std::shared_ptr<const Context> context_;

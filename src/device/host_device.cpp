@@ -157,6 +157,16 @@ class HostDriver final : public Driver {
         std::fill_n(static_cast<std::uint32_t*>(destination), bytes / 4, word);
         std::memcpy(static_cast<std::byte*>(destination) + bytes / 4 * 4, &word, bytes % 4);
     }
+    // Work of a stream runs at once here.
+    void queue_copy_to_device(void* destination, const void* source, std::size_t bytes, void*) override {
+        copy_to_device(destination, source, bytes);
+    }
+    void queue_copy_from_device(void* destination, const void* source, std::size_t bytes, void*) override {
+        copy_from_device(destination, source, bytes);
+    }
+    void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void*) override {
+        fill(destination, word, bytes);
+    }
 
     void* create_stream() override { return new HostStream; }
     void destroy_stream(void* stream) noexcept override { delete static_cast<HostStream*>(stream); }
@@ -167,6 +177,7 @@ class HostDriver final : public Driver {
     void record(void* event, void*) override {
         static_cast<HostEvent*>(event)->time = std::chrono::steady_clock::now();
     }
+    void queue_wait(void*, void*) override {}
     void synchronize_event(void*) override {}
     double elapsed_ms(void* start, void* end) override;
 

@@ -44,4 +44,9 @@ struct HostStream {
     std::unique_ptr<HostGraph> recording;
 };
 
+/// The stream behind a handle; nullptr for the default streams, on which nothing is recorded.
+inline HostStream* host_stream(void* handle) {
+    return handle == StreamRef::per_thread_default().handle() ? nullptr : static_cast<HostStream*>(handle);
+}
+
 }  // namespace kiln

@@ -237,7 +237,7 @@ void HostModule::check(const LaunchShape& shape) const {
 
 void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* stream) const {
     check(shape);
-    if (auto* const queue = static_cast<HostStream*>(stream); queue != nullptr && queue->recording) {
+    if (HostStream* const queue = host_stream(stream); queue != nullptr && queue->recording) {
         queue->recording->add(std::static_pointer_cast<const HostModule>(shared_from_this()), shape,
                               arguments, *info_.argument_bytes);
         return;

@@ -116,10 +116,11 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
     shape_.dependent = waits_itself(variant_, kind);
 }
 
-void LoadedKernel::launch(const Stream& stream, void* const* arguments) const {
-    if (stream.driver() != driver_ && !is_same_device(stream.driver().get(), *driver_)) [[unlikely]]
-        throw UsageError("the stream is empty or belongs to another device than kernel " +
-                         variant_.template_name() + "; take one from the service that built it");
+void LoadedKernel::launch(StreamRef stream, void* const* arguments) const {
+    if (stream.driver() != driver_.get())
+        if (const char* const problem = stream_problem(stream, *driver_)) [[unlikely]]
+            throw UsageError("Kernel " + variant_.template_name() + " can't be launched: the stream " +
+                             problem + ".");
     LaunchShape shape = shape_;
     shape.grid = variant_.grid(arguments);
     if (shape.grid.count() == 0) [[unlikely]]
@@ -191,9 +192,7 @@ const LoadedKernel& AnyKernel::state() const {
     return *state_;
 }
 
-void AnyKernel::launch(const Stream& stream, void* const* arguments) const {
-    state().launch(stream, arguments);
-}
+void AnyKernel::launch(StreamRef stream, void* const* arguments) const { state().launch(stream, arguments); }
 const Variant& AnyKernel::variant() const { return state().variant(); }
 const BuildInfo& AnyKernel::info() const { return state().info(); }
 void* AnyKernel::function_handle() const { return state().module().function_handle(); }

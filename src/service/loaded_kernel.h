@@ -24,7 +24,7 @@ class LoadedKernel {
                  BinaryKind kind, BuildInfo info);
 
     /// arguments: those that the variant declares; tensor maps are added here.
-    void launch(const Stream& stream, void* const* arguments) const;
+    void launch(StreamRef stream, void* const* arguments) const;
     /// Throws UsageError unless these types fit the kernel's declaration. A set of types that passed
     /// is remembered by its address, so that a hot look-up pays one comparison.
     void check_arguments(std::span<const ArgumentType> types) const;
