@@ -3,6 +3,7 @@
 // kiln bench: suites of measurements beside other libraries.
 #include <kiln/bench.h>
 #include <kiln/error.h>
+#include <kiln/files.h>
 
 #include <filesystem>
 #include <mutex>

@@ -31,7 +31,7 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kBufferAlignment = 256;
-constexpr std::size_t kPageBytes = 4096;  // or a part of one
+constexpr std::size_t kMarginUnitBytes = 4096;  // or a part of one
 constexpr std::size_t kMarginBytes = std::size_t{64} << 20;
 
 unsigned worker_count() {
@@ -210,7 +210,7 @@ class HostDriver final : public Driver {
 // For kernels that are observed: far from all else, in memory that is not there before it is used, so that accesses
 // beyond it meet no other buffer, harm nothing, and are told. nullptr: there is no room.
 void* HostDriver::allocate_apart(std::size_t bytes) {
-    const std::size_t whole = (bytes / kPageBytes + 1) * kPageBytes + 2 * kMarginBytes;
+    const std::size_t whole = (bytes / kMarginUnitBytes + 1) * kMarginUnitBytes + 2 * kMarginBytes;
     void* const start = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) return nullptr;

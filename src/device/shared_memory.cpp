@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kMapPageBytes = 4096;
 constexpr std::byte kPattern{0xa7};  // as a float or half no number that a kernel is likely to store
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -37,7 +37,7 @@ void DynamicSharedMemory::resize(std::size_t bytes, std::size_t margin) {
     const std::size_t reserved = rounded_up(bytes, kAlignment) + 2 * rounded_up(margin, kAlignment);
     if (room_ == nullptr || reserved > room_bytes_) {
         release();
-        const std::size_t room = std::max(kPageBytes, rounded_up(reserved, kPageBytes));
+        const std::size_t room = std::max(kMapPageBytes, rounded_up(reserved, kMapPageBytes));
         void* const all = ::mmap(nullptr, room + 2 * kGuardBytes, PROT_NONE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         std::byte* const start = static_cast<std::byte*>(all) + kGuardBytes;

@@ -41,7 +41,8 @@ TEST_F(StreamRefOnHost, DefaultStreamsRunKernelsAndGraphs) {
     Service service(options());
     const auto triple = service.build<test::ScaleFn>(test::scale_variant(service, 3));
     Buffer x = service.device().allocate(8);
-    x.copy_from(std::as_bytes(std::span(std::vector<float>{1, 2})));
+    const std::vector<float> start{1, 2};
+    x.copy_from(std::as_bytes(std::span(start)));
     triple(StreamRef::legacy_default(), 2, x.as<float>(), x.as<float>());
     EXPECT_THAT(values(x), ElementsAre(3, 6));
     triple(StreamRef::per_thread_default(), 2, x.as<float>(), x.as<float>());
