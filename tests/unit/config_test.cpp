@@ -8,10 +8,11 @@
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
-#include <regex>
 #include <set>
+#include <string_view>
 
 #include "base/file.h"
 #include "scoped_variable.h"
@@ -61,35 +62,55 @@ fs::path root() {
     return source == nullptr ? fs::path() : fs::path(source);
 }
 
-void add_matches(std::set<std::string>& found, const std::string& text, const std::string& pattern) {
-    const std::regex expression(pattern);
-    for (std::sregex_iterator match(text.begin(), text.end(), expression), end; match != end; ++match)
-        found.insert((*match)[1]);
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// The variables in a text that `is_read` says are read there, from what stands before and behind the name.
+template <class IsRead>
+void add_variables(std::set<std::string>& found, const std::string& text, const IsRead& is_read) {
+    for (std::size_t at = text.find("KILN_"); at != std::string::npos; at = text.find("KILN_", at + 1)) {
+        std::size_t end = at;
+        while (end < text.size() && is_word(text[end])) ++end;
+        const std::string_view all = text;
+        const bool is_name = end - at > std::string_view("KILN_").size();
+        if (is_name && is_read(all.substr(0, at), all.substr(end))) found.insert(text.substr(at, end - at));
+    }
+}
+
+bool is_read_by_a_test(std::string_view before, std::string_view) {
+    for (const char* call :
+         {"getenv(\"", "environ[\"", "environ['", "environ.get(\"", "environ.get('", "ENV{"})
+        if (before.ends_with(call)) return true;
+    return false;
+}
+
+bool is_read_by_a_script(std::string_view before, std::string_view after) {
+    // -DKILN_TLS=ON is a switch of CMake's.
+    const bool is_set =
+        after.starts_with('=') && (before.empty() || (!is_word(before.back()) && before.back() != '-'));
+    return before.ends_with('$') || before.ends_with("${") || is_set;
 }
 
 TEST(Config, EveryVariableIsInTheTableOfTheDocs) {
     ASSERT_FALSE(root().empty()) << "KILN_TEST_SOURCE_DIR is not set";
     std::set<std::string> known, read, listed;
     for (const std::string& one : config::known_variables()) known.insert(one);
-    add_matches(read, read_text_if_exists(root() / "src/base/config.cpp").value(), R"re(\w\("(KILN_\w+)")re");
+    add_variables(read, read_text_if_exists(root() / "src/base/config.cpp").value(),
+                  [](std::string_view before, std::string_view) {
+                      return before.ends_with("(\"") && before.size() > 2 &&
+                             is_word(before[before.size() - 3]);
+                  });
     EXPECT_EQ(read, known) << "known_variables() has those that are read, and no others";
 
     for (const char* folder : {"tests", "bench", "examples", "scripts"}) {
         for (const auto& item : fs::recursive_directory_iterator(root() / folder)) {
             if (!item.is_regular_file() || item.path().extension() == ".pyc") continue;
             const std::string text = read_text_if_exists(item.path()).value();
-            if (text.find("KILN_") == std::string::npos) continue;
-            add_matches(read, text, R"re(getenv\("(KILN_\w+)")re");
-            add_matches(read, text, R"re(environ(?:\.get)?[\[\(]["'](KILN_\w+))re");
-            add_matches(read, text, R"re(ENV\{(KILN_\w+)\})re");
-            if (std::string(folder) == "scripts") {
-                add_matches(read, text, R"re(\$\{?(KILN_\w+))re");
-                add_matches(read, text, R"re((?:^|[^-\w])(KILN_[A-Z_]+)=)re");
-            }
+            add_variables(read, text, is_read_by_a_test);
+            if (std::string(folder) == "scripts") add_variables(read, text, is_read_by_a_script);
         }
     }
-    add_matches(listed, read_text_if_exists(root() / "docs/environment.md").value(),
-                R"re(\n\| `(KILN_\w+)` \|)re");
+    add_variables(listed, read_text_if_exists(root() / "docs/environment.md").value(),
+                  [](std::string_view before, std::string_view) { return before.ends_with("\n| `"); });
     EXPECT_EQ(listed, read);
 }
 
