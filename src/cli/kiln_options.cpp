@@ -189,7 +189,8 @@ Call parse_call(const Command& command, std::vector<std::string> arguments, cons
         std::erase_if(parsed.options, [](const auto& option) { return option.position_key != -1; });
         po::store(parsed, given);
     } catch (const po::unknown_option& error) {
-        const std::string option = plain(error.get_option_name());
+        std::string option = plain(error.get_option_name());
+        option.erase(std::min(option.find('='), option.size()));
         const std::string meant = meant_by(option, known, arguments);
         const std::string near = meant.empty() ? nearest(option, names_of(known)) : std::string();
         throw UsageError("kiln " + name + " has no option --" + option + "." + meant +

@@ -92,7 +92,7 @@ Value parse_real(const Parameter& parameter, std::string_view text) {
     std::size_t length = 0;
     const std::optional<float> value = read_float(text, length);
     if (length == 0 || length != text.size())
-        refuse(parameter, text, "is not a decimal number" + allowed_and_default(parameter));
+        refuse(parameter, text, "is not a finite float" + allowed_and_default(parameter));
     if (!value) refuse(parameter, text, "is out of the range of float" + allowed_and_default(parameter));
     return *value;
 }

@@ -134,8 +134,8 @@ TEST_F(BadInput, Config) {
     expect_error(run({"--config", other}), 2, {other, "tile", "gemm_square"});
     const std::string broken = write("broken.ini", "just words\n");
     expect_error(run({"--config", broken}), 2, {broken});
-    const std::string value = write("value.ini", "m = 0\n");
-    expect_error(run({"--config", value, "--backend", "host"}), 2, {"--m", "'0'"});
+    const std::string value = write("value.ini", "m = -1\n");
+    expect_error(run({"--config", value, "--backend", "host"}), 2, {"--m", "'-1'"});
     expect_error(run({"--config", path("missing.ini").string()}), 2, {"missing.ini"});
     expect_error(run({"--config", path("").string()}), 2, {"--config"});
     expect_error(run({"--config", "/dev/zero"}), 2, {"/dev/zero", "it is a device", "1.0 MiB"});

@@ -298,7 +298,7 @@ TEST_F(KilnBench, AComparatorThatIsMissingIsANoteAndAskedForByNameAnError) {
 // has to end.
 TEST_F(KilnBench, CtrlCLosesNoRow) {
     const std::string compiler = write(
-        "slow_cxx", "#!/bin/sh\n[ \"$*\" = -v ] || { echo >>\"$COMPILES\"; sleep 0.3; }\nexec g++ \"$@\"\n");
+        "slow_cxx", "#!/bin/sh\ncase \" $* \" in *\" -o \"*) echo >>\"$COMPILES\"; sleep 0.3 ;; esac\nexec g++ \"$@\"\n");
     std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
     const test::Outcome outcome = run_in_shell(
         "env --default-signal=INT \"$0\" bench skinny jit --backend host --json & job=$!\n"

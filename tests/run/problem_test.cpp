@@ -37,7 +37,7 @@ TEST_F(RunProblem, WrongSizesAreRefused) {
         return message_of<VariantError>([&] { run(doubling(kRight), once(std::move(sizes))); });
     };
     EXPECT_THAT(refused({{"m", 3}}), HasSubstr("m"));
-    EXPECT_THAT(refused({{"n", 0}}), HasSubstr("n"));
+    EXPECT_THAT(refused({{"n", -1}}), HasSubstr("-1"));
     EXPECT_THAT(refused({{"n", -5}}), HasSubstr("-5"));
     EXPECT_THAT(refused({{"n", std::int64_t{1} << 40}}), HasSubstr("1099511627776"));
 }
