@@ -80,7 +80,8 @@ double PatternElements::operator()(std::uint64_t i) const {
             const std::uint64_t behind = (place + row_ - row * peaks_ % row_) % row_;
             const double noise = uniform(random_word(own_seed_, i));
             // Peaks are nearly alike, so that none of them hides another.
-            return behind < peaks_ ? static_cast<double>(size_) + noise / 4 : noise;
+            const bool at_end = row_ >= kDenseEnds && (column == 0 || column + 1 == row_);
+            return at_end || behind < peaks_ ? static_cast<double>(size_) + noise / 4 : noise;
         }
         case Pattern::key:
             return is_last ? -1 : sign(code_of(row));

@@ -9,7 +9,8 @@
 //                 there are too many for that, most of them are zero, but never the first and last 64.
 //   peaks         16 to 64 elements of a row, the more the fewer rows there are, are `size` above the others, in
 //                 places that move on from one row to the next through a permutation of the columns: each column is a
-//                 peak of some row, and each peak has a large part in what a row's sums come to.
+//                 peak of some row, and each peak has a large part in what a row's sums come to. The first and the last
+//                 column are peaks of every long row: samples look there most, and peaks show what a row has lost.
 //   key, query    A key is one of about size / 16 vectors of signs, chosen by its number; a query is six times one of
 //                 them. Different vectors are nearly orthogonal, so that a query's weights are alike on the 16 or so
 //                 keys of its vector, wherever these lie, and next to nothing on all others: each of them is about a

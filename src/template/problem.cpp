@@ -101,9 +101,10 @@ class ProblemMaker {
         for (const DataLine& line : lines_.data_lines) {
             const std::string& name = front_matter_.signature.arguments[line.argument].name;
             const std::int64_t size = number(*line.size, "the size of the pattern of " + name);
-            if (size < 1)
-                refuse("the size of the pattern of " + name + " must be at least 1, and is " +
+            if (size < 0)
+                refuse("the size of the pattern of " + name + " can't be negative, and is " +
                        std::to_string(size) + described(*line.size));
+            if (size == 0) continue;  // nothing contributes
             made.push_back({name, line.pattern, size});
         }
         return made;

@@ -199,10 +199,11 @@ TEST(ProblemLines, DataIsOfTheSizesOfATestedTemplate) {
     EXPECT_EQ(patterns[0].tensor, "x");
     EXPECT_EQ(patterns[0].pattern, Pattern::term);
     EXPECT_EQ(patterns[0].size, 42);
+    EXPECT_TRUE(variant.input_patterns({{"n", 0}}).empty()) << "nothing contributes";
     EXPECT_THAT(test::variant_error([&] {
-                    variant.input_patterns({{"n", 0}});
+                    variant.input_patterns({{"n", -1}});
                 }),
-                testing::HasSubstr("the pattern of x must be at least 1, and is 0"));
+                testing::HasSubstr("the pattern of x can't be negative, and is -2"));
 }
 
 }  // namespace
