@@ -116,7 +116,7 @@ TEST(FloatParameter, BadValues) {
     for (const std::string text :
          {"", "x", "nan", "-inf", "inf", "1f", "0.5 ", " 1", "+1", "--1", "0x1p3", "1,0"})
         EXPECT_EQ(parse_error(text),
-                  "A = " + text + " is not a decimal number; it must be one of 0, 0.5, 1 (1 by default)");
+                  "A = " + text + " is not a finite float; it must be one of 0, 0.5, 1 (1 by default)");
     EXPECT_EQ(parse_error("1e40"),
               "A = 1e40 is out of the range of float; it must be one of 0, 0.5, 1 (1 by default)");
     EXPECT_EQ(listed.parameters()[0].parse("5e-1"), Value(0.5f));
