@@ -14,6 +14,7 @@
 //@ kernel  layer_norm_reference
 //@ param   T  type in half, bfloat16, float = half
 //@ param   THREADS  int in 1..1024 = 1  "threads that share a row"
+//@ bound   THREADS
 //@ data    x peaks 1024
 //@ backend host
 //@ block   64

@@ -12,6 +12,7 @@
 //@ kernel  softmax_reference
 //@ param   T  type in half, bfloat16, float = half
 //@ param   THREADS  int in 1..1024 = 1  "threads that share a row"
+//@ bound   THREADS
 //@ data    x peaks 8
 //@ backend host
 //@ block   64

@@ -234,6 +234,8 @@ class Template {
     /// It computes expected results for other templates: its first arguments are
     /// (long long count, const long long* which, double* expected, double* bound).
     bool is_reference() const;
+    /// Of a reference: parameters that its bound depends on, and its results do not (`bound` lines).
+    const std::vector<std::string>& bound_parameters() const;
     const std::optional<Target>& target() const;
 
     /// A variant with these values, defaults for the rest. Throws VariantError: an unknown

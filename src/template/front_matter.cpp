@@ -36,7 +36,7 @@ constexpr DirectiveRule kDirectives[] = {
     {"shared", true},  {"cluster", false}, {"backend", false},  {"arch", false},      {"size", true},
     {"input", true},   {"output", true},   {"inout", true},     {"scratch", true},    {"flops", false},
     {"bytes", false},  {"naive", false},   {"tensormap", true}, {"dependent", false}, {"opt_level", false},
-    {"data", true},
+    {"data", true},    {"bound", true},
 };
 
 /// What a kernel calls that may begin while the one before it still runs.
@@ -368,10 +368,27 @@ class FrontMatterParser {
                                    return expected.first == argument.type && expected.second == argument.name;
                                });
         if (Directive* const data = single("data"); data && !result_.is_reference)
-            data->lexer.fail(data->name,
-                             "a data line belongs in the reference, whose bound must fit what it says; the "
-                             "arguments of a reference begin with (long long count, const long long* which, "
-                             "double* expected, double* bound)");
+            fail_outside_reference(*data, "whose bound must fit what it says");
+        parse_bound();
+    }
+
+    void parse_bound() {
+        const auto found = directives_.find("bound");
+        if (found == directives_.end()) return;
+        for (Directive& line : found->second) {
+            if (!result_.is_reference) fail_outside_reference(line, "which computes the bound");
+            const Token name = line.lexer.expect_identifier("a parameter that only the bound depends on");
+            if (std::ranges::find(result_.parameters, name.text, &Parameter::name) == result_.parameters.end())
+                line.lexer.fail(name, std::string(name.text) + " is no parameter of this template");
+            line.lexer.expect_end("the parameter's name");
+            result_.bound_parameters.emplace_back(name.text);
+        }
+    }
+
+    [[noreturn]] void fail_outside_reference(Directive& line, const std::string& why) {
+        line.lexer.fail(line.name, "a " + std::string(line.name.text) + " line belongs in the reference, " + why +
+                                       "; the arguments of a reference begin with (long long count, "
+                                       "const long long* which, double* expected, double* bound)");
     }
 
     std::string_view text_;

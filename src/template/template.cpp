@@ -168,6 +168,9 @@ const std::vector<SizeArgument>& Template::sizes() const {
 }
 const std::string& Template::naive() const { return data_->content->front_matter.problem.naive; }
 bool Template::is_reference() const { return data_->content->front_matter.is_reference; }
+const std::vector<std::string>& Template::bound_parameters() const {
+    return data_->content->front_matter.bound_parameters;
+}
 const std::optional<Target>& Template::target() const { return data_->target; }
 
 const std::vector<TensorArgument>& Template::tensors() const {

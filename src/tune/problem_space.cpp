@@ -59,7 +59,9 @@ std::vector<std::string> problem_parameters(const Service& service, const Templa
         if (!tensor.reference.empty()) references.push_back(service.find(tensor.reference));
     for (const Parameter& parameter : of.parameters()) {
         const bool shared = std::ranges::any_of(references, [&](const Template& reference) {
-            return reference.parameter(parameter.name) != nullptr;
+            return reference.parameter(parameter.name) != nullptr &&
+                   std::ranges::find(reference.bound_parameters(), parameter.name) ==
+                       reference.bound_parameters().end();
         });
         const bool shapes = std::ranges::any_of(of.tensors(), [&](const TensorArgument& tensor) {
             return tensor.role != TensorRole::scratch && (mentions(tensor.extents_text, parameter.name) ||

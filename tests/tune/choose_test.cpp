@@ -118,6 +118,9 @@ TEST_F(Choose, WhatAParameterIsAboutIsFound) {
     EXPECT_THAT(problem_parameters(hopper(), hopper().find("gemm_mma")),
                 ElementsAre("ACTIVATION", "ALPHA", "T", "TRANS_A", "TRANS_B"));
     EXPECT_THAT(problem_parameters(hopper(), hopper().find("gemm_tiled")), ElementsAre("T"));
+    // Their references have THREADS too, for the bound alone.
+    EXPECT_THAT(problem_parameters(hopper(), hopper().find("softmax")), ElementsAre("T"));
+    EXPECT_THAT(problem_parameters(hopper(), hopper().find("layer_norm")), ElementsAre("T"));
     EXPECT_THAT(problem_parameters(hopper(), hopper().find("decode_paged")),
                 AllOf(IsSupersetOf({"HEAD", "GROUP", "PAGE", "T"}), Not(Contains("THREADS"))));
 }

@@ -191,6 +191,15 @@ TEST(ProblemLines, Data) {
                           "a data line belongs in the reference, whose bound must fit what it says");
 }
 
+TEST(ProblemLines, AReferenceNamesWhatOnlyItsBoundDependsOn) {
+    const std::string parameter = "//@ param DEPTH int in 1..9 = 1\n", end = "//@ block 1\n//@ grid count\n";
+    const Template of = test::make(parameter + "//@ bound DEPTH\n", kReferenceArguments, end);
+    EXPECT_EQ(of.bound_parameters(), std::vector<std::string>{"DEPTH"});
+    expect_data_error("//@ bound DEPTH", 11, "DEPTH is no parameter of this template");
+    expect_template_error(template_text(parameter + "//@ bound DEPTH\n"), 3, 5,
+                          "a bound line belongs in the reference, which computes the bound");
+}
+
 TEST(ProblemLines, DataIsOfTheSizesOfATestedTemplate) {
     const Variant variant =
         test::make("//@ data x term 2 * n\n", kReferenceArguments, "//@ block 1\n//@ grid count\n").variant();
