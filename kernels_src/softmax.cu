@@ -41,10 +41,10 @@ constexpr int kResident = STASH > 0 && THREADS * ROWS <= 512 ? 2 : 0;
 
 // Two reductions in turn, each with parts of its own, or one of both.
 union Parts {
-    struct {
+    struct Turns {
         float max[kiln::kRowParts<THREADS, ROWS>];
         float sum[kiln::kRowParts<THREADS, ROWS>];
-    };
+    } turns;
     kiln::MaxAndSum both[kiln::kRowParts<THREADS, ROWS>];
 };
 
@@ -57,7 +57,7 @@ __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, int co
     row.load(x, cols);
     float largest = kiln::kMinusInfinity;
     row.visit(cols, [&](float value, int, int) { largest = fmaxf(largest, value); });
-    largest = kiln::row_reduce<THREADS, ROWS>(largest, kiln::Max{}, parts.max);
+    largest = kiln::row_reduce<THREADS, ROWS>(largest, kiln::Max{}, parts.turns.max);
     if constexpr (AGAIN) row.reread();
     const auto power = [&](float value) { return exp2f((value - largest) * kiln::kLog2E); };
     float powers[AGAIN ? 1 : ITEMS][VEC];
@@ -67,7 +67,7 @@ __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, int co
         if constexpr (!AGAIN) powers[item][v] = weight;
         sum += weight;
     });
-    const float factor = 1.0f / kiln::row_reduce<THREADS, ROWS>(sum, kiln::Sum{}, parts.sum);
+    const float factor = 1.0f / kiln::row_reduce<THREADS, ROWS>(sum, kiln::Sum{}, parts.turns.sum);
     if constexpr (AGAIN) row.reread();
     if (!is_there) return;
     row.write(

@@ -78,14 +78,14 @@ struct Row {
 #if defined(__CUDA_ARCH__)
         if constexpr (VEC * ITEMS > 16 && VEC * sizeof(T) % 4 == 0 && sizeof(T) < 4) {
             using Words = Vec<unsigned, static_cast<int>(VEC * sizeof(T)) / 4>;
-            using Element = Vec<T, VEC>;
 #pragma unroll
             for (int item = 0; item < ITEMS; ++item) {
-                auto words = __builtin_bit_cast(Words, values[item]);
+                Words words;
+                memcpy(&words, &values[item], sizeof(words));
 #pragma unroll
                 for (int i = 0; i < static_cast<int>(VEC * sizeof(T)) / 4; ++i)
                     asm volatile("" : "+r"(words[i]));
-                values[item] = __builtin_bit_cast(Element, words);
+                memcpy(&values[item], &words, sizeof(words));
             }
         }
 #endif
