@@ -27,12 +27,19 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, size>& 
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '$' ||
-           (static_cast<unsigned char>(c) & 0x80u) != 0;
-}
+constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+// By a table, since most of the time of this check goes by over words.
+constexpr std::array<bool, 256> kIsWord = [] {
+    std::array<bool, 256> table{};
+    for (unsigned i = 0; i < table.size(); ++i) {
+        const char c = static_cast<char>(i);
+        table[i] = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '$' ||
+                   i >= 0x80u;
+    }
+    return table;
+}();
+bool is_word(char c) { return kIsWord[static_cast<unsigned char>(c)]; }
 
 class IncludeCheck {
   public:
@@ -48,6 +55,9 @@ class IncludeCheck {
                 line_starts = true;
             } else if (is_blank(c) || c == '\0') {
                 take();
+                skip_blanks();
+            } else if (skip_plain_word()) {
+                line_starts = false;
             } else if (take_comment()) {
             } else if (line_starts && take_hash()) {
                 line_starts = false;
@@ -90,13 +100,40 @@ class IncludeCheck {
     bool take_comment() {
         if (peek() != '/') return false;
         if (take("//")) {
+            if (skip_to(text_.find('\n', at_))) return true;
             while (at_ < text_.size() && peek() != '\n') take();
             return true;
         }
         if (!take("/*")) return false;
+        if (skip_to(text_.find("*/", at_))) {
+            at_ = std::min(at_ + 2, text_.size());
+            return true;
+        }
         while (at_ < text_.size() && !take("*/")) take();
         return true;
     }
+
+    // Most text has no joined lines: these three go over it without looking for them at each character.
+    // Goes to `end`, or to the end of the text for npos; false, where it is, when a line may be joined before it.
+    bool skip_to(std::size_t end) {
+        end = std::min(end, text_.size());
+        if (text_.substr(at_, end - at_).find('\\') != std::string_view::npos) return false;
+        at_ = end;
+        return true;
+    }
+    void skip_blanks() {
+        while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
+    }
+    // A word that neither asks for a file nor is the prefix of a string; false, where it is, for all else.
+    bool skip_plain_word() {
+        if (text_[at_] == '_' || is_digit(text_[at_])) return false;
+        std::size_t end = at_;
+        while (end < text_.size() && is_word(text_[end])) ++end;
+        if (end == at_ || (end < text_.size() && (text_[end] == '\\' || text_[end] == '"'))) return false;
+        at_ = end;
+        return true;
+    }
+
     void skip_space() {
         while (at_ < text_.size() && (is_blank(peek()) || peek() == '/')) {
             if (is_blank(peek()))
