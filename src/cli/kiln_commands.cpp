@@ -325,7 +325,7 @@ constexpr std::array kCommands = {
             "A table stands between '<!-- kiln bench: RECORD VIEW [SUITE]... -->' and '<!-- end -->', where RECORD is "
             "a\nfile of 'kiln bench --resume' or 'kiln bench merge --output', relative to the document, and VIEW is "
             "asked,\ntables or runs.\n",
-            "  kiln bench page docs/performance.md README.md\n  kiln bench page --check docs/performance.md\n",
+            "  kiln bench page docs/performance.md\n  kiln bench page --check docs/performance.md\n",
             bench_page_options, bench_page},
     Command{"lab", "banks [ROWS COLUMNS]", 1, 3, kTarget | kDirectory | kNoCache,
             "show what shared-memory accesses cost: bank conflicts, predicted and measured",

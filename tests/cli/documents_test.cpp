@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// README and docs: links lead to files of the tree, commands and their options exist, and docs/commands.md names
+// every command.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "cli/command_line.h"
+#include "cli/kiln_command.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using kiln::cli::Command;
+using kiln::cli::commands;
+
+fs::path root() { return std::getenv("KILN_TEST_SOURCE_DIR"); }
+
+std::vector<fs::path> documents() {
+    std::vector<fs::path> found;
+    for (const fs::path& directory : {root(), root() / "docs"})
+        for (const auto& file : fs::directory_iterator(directory))
+            if (file.path().extension() == ".md") found.push_back(file.path());
+    return found;
+}
+
+std::string text_of(const fs::path& document) { return kiln::read_text_if_exists(document).value(); }
+
+/// The command that `words` begin with, "cache pack" before "cache"; nullptr: none.
+const Command* command_of(const std::vector<std::string>& words) {
+    for (const std::size_t count : {2, 1}) {
+        if (words.size() <= count) continue;
+        const std::string name = count == 2 ? words[1] + " " + words[2] : words[1];
+        const auto found = std::ranges::find(commands(), name, &Command::name);
+        if (found != commands().end()) return &*found;
+    }
+    return nullptr;
+}
+
+/// What stands on a line of code that calls kiln: up to a comment, a pipe or a second command.
+std::vector<std::string> words_of_call(const std::string& line) {
+    std::istringstream text(
+        line.substr(0, std::min({line.find(" #"), line.find(" |"), line.find(" &&"), line.size()})));
+    std::vector<std::string> words;
+    for (std::string word; text >> word;) words.push_back(word);
+    return words;
+}
+
+TEST(Documents, LinksLeadToFiles) {
+    const std::regex link(R"(\]\(([^)#:]+)(#[^)]*)?\))");
+    for (const fs::path& document : documents()) {
+        const std::string text = text_of(document);
+        for (std::sregex_iterator found(text.begin(), text.end(), link), end; found != end; ++found)
+            EXPECT_TRUE(fs::exists(document.parent_path() / (*found)[1].str()))
+                << document << " links to " << (*found)[1] << ", which is not there";
+    }
+}
+
+TEST(Documents, CallCommandsAndOptionsThatExist) {
+    std::size_t calls = 0;
+    for (const fs::path& document : documents()) {
+        std::istringstream lines(text_of(document));
+        for (std::string line; std::getline(lines, line);) {
+            const std::size_t begin = line.find_first_not_of(' ');
+            if (begin == std::string::npos || line.compare(begin, 5, "kiln ") != 0) continue;
+            const std::vector<std::string> words = words_of_call(line);
+            const Command* const command = command_of(words);
+            if (command == nullptr) continue;  // prose, whose line begins so
+            ++calls;
+            const auto options = option_names(*command);
+            for (const std::string& word : words) {
+                if (!word.starts_with("--") || word == "--json") continue;
+                const std::string option = word.substr(2, word.find('=') - 2);
+                EXPECT_TRUE(
+                    std::ranges::any_of(options, [&](const auto& known) { return known.first == option; }))
+                    << document << ": kiln " << command->name << " has no option " << word;
+            }
+        }
+    }
+    EXPECT_GT(calls, 40U);
+}
+
+TEST(Documents, NameEveryCommand) {
+    const std::string page = text_of(root() / "docs/commands.md");
+    for (const Command& command : commands())
+        EXPECT_THAT(page, testing::HasSubstr("kiln " + std::string(command.name)));
+}
+
+}  // namespace
