@@ -11,6 +11,11 @@
 #include <cstring>
 #include <string>
 
+#include "device/fiber_context.h"  // KILN_ASAN
+#ifdef KILN_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace kiln {
 namespace {
 
@@ -44,7 +49,13 @@ void guard(std::byte* page) {
 }  // namespace
 
 FiberStacks::~FiberStacks() {
-    for (std::byte* slab : slabs_) ::munmap(slab, kSlabBytes);
+    for (std::byte* slab : slabs_) {
+#ifdef KILN_ASAN
+        // Fibers that did not end left marks here; what is mapped here next would inherit them.
+        __asan_unpoison_memory_region(slab, kSlabBytes);
+#endif
+        ::munmap(slab, kSlabBytes);
+    }
 }
 
 FiberStack FiberStacks::take() {

@@ -58,7 +58,8 @@ TEST(TypeWords, AreTypesOfArguments) {
     const Template of =
         make("", "int m, int n, const __half* a, half* b, __nv_bfloat16 c, const hip_bfloat16* d");
     std::vector<std::string> types;
-    for (const KernelArgument& argument : of.variant().arguments()) types.push_back(argument.type);
+    const Variant variant = of.variant();
+    for (const KernelArgument& argument : variant.arguments()) types.push_back(argument.type);
     EXPECT_EQ(types, (std::vector<std::string>{"int", "int", "const half*", "half*", "bfloat16",
                                                "const bfloat16*"}));
 }
