@@ -1,29 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens libcuda.so.1, resolves the table, initialises the driver once; words for its errors.
+// Opens libcuda.so.1, resolves the table, initialises the driver once; descriptions of its errors.
 #include "device/cuda_api.h"
-
-#include <kiln/error.h>
 
 #include <filesystem>
 
 namespace kiln::cuda {
 namespace {
-
-struct Opened {
-    Api api;
-    std::string problem;  // empty: the driver works
-};
-
-bool resolve(Api& api, std::string& missing) {
-#define KILN_REQUIRED(member, symbol, arguments) \
-    if (!api.library.resolve(api.member, #symbol)) missing += missing.empty() ? #symbol : ", " #symbol;
-#define KILN_OPTIONAL(member, symbol, arguments) api.library.resolve(api.member, #symbol);
-    KILN_CUDA_FUNCTIONS(KILN_REQUIRED, KILN_OPTIONAL)
-#undef KILN_REQUIRED
-#undef KILN_OPTIONAL
-    return missing.empty();
-}
 
 // The file is libcuda.so.580.95.05 behind its links; its name is the only place that tells the
 // driver's own version without another library.
@@ -40,27 +23,22 @@ std::string version_text(const Api& api) {
     return text;
 }
 
-void open(Opened& opened) {
-    Api& api = opened.api;
+std::string open(Api& api) {
     std::string error;
     api.library = DynamicLibrary::open({"libcuda.so.1"}, &error);
     if (!api.library) {
-        opened.problem = "libcuda.so.1, which comes with NVIDIA's driver, was not found";
-        if (error.find("No such file") == std::string::npos) opened.problem += " (" + error + ")";
-        return;
+        const bool is_absent = error.find("No such file") != std::string::npos;
+        return "libcuda.so.1, which comes with NVIDIA's driver, was not found" +
+               (is_absent ? "" : " (" + error + ")");
     }
     api.library.keep_forever();
-    std::string missing;
-    if (!resolve(api, missing)) {
-        opened.problem = api.library.path().string() + " lacks " + missing +
-                         "; Kiln needs the driver of CUDA 11.0 or newer";
-        return;
-    }
-    if (const Result result = api.init(0); result != kSuccess) {
-        opened.problem = "the driver answers: " + api.describe(result);
-        return;
-    }
+    if (const std::string missing = api.resolve(api.library); !missing.empty())
+        return api.library.path().string() + " lacks " + missing +
+               "; Kiln needs the driver of CUDA 11.0 or newer";
+    if (const Result result = api.init(0); result != kSuccess)
+        return "the driver answers: " + api.describe(result);
     api.version = version_text(api);
+    return {};
 }
 
 // Memory faults and their like: the context stays broken, and every later call reports them.
@@ -83,7 +61,7 @@ bool is_sticky(Result result) {
 
 }  // namespace
 
-std::string Api::describe(Result result) const {
+std::string Functions::describe(Result result) const {
     const char* name = nullptr;
     const char* text = nullptr;
     if (get_error_name(result, &name) != kSuccess || name == nullptr) name = "an unknown error";
@@ -91,26 +69,12 @@ std::string Api::describe(Result result) const {
     return std::string(text) + " (" + name + ", " + std::to_string(result) + ")";
 }
 
-void Api::fail(Result result, const char* call, std::string_view what) const {
-    std::string message = std::string(call) + " failed: " + describe(result);
-    if (!what.empty()) message += "; " + std::string(what);
-    if (is_sticky(result)) {
-        message +=
-            ". An earlier launch may be the cause: a kernel's fault is reported by whichever call comes "
-            "next, and CUDA does not work in this process any more";
-    }
-    throw DeviceError(message, call, result);
+std::string_view Functions::hint(Result result) {
+    if (!is_sticky(result)) return {};
+    return ". An earlier launch may be the cause: a kernel's fault is reported by whichever call comes "
+           "next, and CUDA does not work in this process any more";
 }
 
-const Api* api(std::string* reason) {
-    // Never destroyed: other static objects may free device memory after our own would be gone.
-    static const Opened* const opened = [] {
-        auto* result = new Opened;
-        open(*result);
-        return result;
-    }();
-    if (reason != nullptr) *reason = opened->problem;
-    return opened->problem.empty() ? &opened->api : nullptr;
-}
+const Api* api(std::string* reason) { return opened_once(open, reason); }
 
 }  // namespace kiln::cuda

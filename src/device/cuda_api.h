@@ -10,29 +10,18 @@
 #include <string>
 #include <string_view>
 
-#include "base/dynamic_library.h"
+#include "device/gpu_api.h"
 
 namespace kiln::cuda {
 
-using Result = int;
+using namespace gpu;
+
 using DeviceHandle = int;
 using DevicePointer = unsigned long long;
 using ContextHandle = struct ContextOpaque*;
-using ModuleHandle = struct ModuleOpaque*;
-using FunctionHandle = struct FunctionOpaque*;
-using StreamHandle = struct StreamOpaque*;
-using EventHandle = struct EventOpaque*;
-using GraphHandle = struct GraphOpaque*;
-using GraphNodeHandle = struct GraphNodeOpaque*;
-using GraphExecHandle = struct GraphExecOpaque*;
 
 enum : Result {
-    kSuccess = 0,
-    kErrorInvalidValue = 1,
     kErrorDeinitialized = 4,
-    kErrorNoDevice = 100,
-    kErrorInvalidDevice = 101,
-    kErrorInvalidImage = 200,
     kErrorInvalidContext = 201,
     kErrorInvalidHandle = 400,
     kErrorNotFound = 500,
@@ -68,14 +57,9 @@ enum DeviceAttribute : int {
     kClusterLaunch = 120,
 };
 
-enum FunctionAttribute : int {
-    kFunctionMaxThreadsPerBlock = 0,
-    kFunctionSharedBytes = 1,
-    kFunctionLocalBytes = 3,
-    kFunctionRegisters = 4,
-    kFunctionMaxDynamicSharedBytes = 8,
-    kFunctionNonPortableClusterAllowed = 14,
-};
+// Of FunctionAttribute, besides those that HIP has.
+constexpr auto kFunctionMaxDynamicSharedBytes = FunctionAttribute{8};
+constexpr auto kFunctionNonPortableClusterAllowed = FunctionAttribute{14};
 
 enum JitOption : int {
     kJitInfoLogBuffer = 3,
@@ -84,9 +68,7 @@ enum JitOption : int {
     kJitErrorLogBufferBytes = 6,
 };
 
-enum : unsigned { kStreamNonBlocking = 1, kEventDefault = 0 };
 enum LaunchAttributeId : int { kLaunchClusterDimension = 4, kLaunchProgrammaticSerialization = 6 };
-enum CaptureMode : int { kCaptureThreadLocal = 1 };
 
 enum TensorMapType : int {
     kTensorMapUint8 = 0,
@@ -150,7 +132,7 @@ struct LaunchConfig {
     required(primary_context_release, cuDevicePrimaryCtxRelease_v2, (DeviceHandle))                        \
     required(context_get_current, cuCtxGetCurrent, (ContextHandle*))                                       \
     required(context_set_current, cuCtxSetCurrent, (ContextHandle))                                        \
-    required(context_synchronize, cuCtxSynchronize, ())                                                    \
+    required(synchronize, cuCtxSynchronize, ())                                                    \
     required(mem_get_info, cuMemGetInfo_v2, (std::size_t*, std::size_t*))                                  \
     required(mem_alloc, cuMemAlloc_v2, (DevicePointer*, std::size_t))                                      \
     required(mem_free, cuMemFree_v2, (DevicePointer))                                                      \
@@ -198,23 +180,14 @@ struct LaunchConfig {
               TensorMapPromotion, TensorMapFill))
 // clang-format on
 
-/// The opened driver. Immutable once made; shared by all threads for the rest of the process.
-struct Api {
-#define KILN_DECLARE(member, symbol, arguments) Result(*member) arguments = nullptr;
-    KILN_CUDA_FUNCTIONS(KILN_DECLARE, KILN_DECLARE)
-#undef KILN_DECLARE
-    DynamicLibrary library;
-    std::string version;  ///< for people: "CUDA 13.0, driver 580.95.05"
+struct Functions {
+    KILN_GPU_TABLE(KILN_CUDA_FUNCTIONS)
 
-    /// Throws DeviceError when `result` is no success; `call` is the driver's function.
-    void check(Result result, const char* call) const {
-        if (result != kSuccess) fail(result, call);
-    }
-    /// Throws DeviceError. what: what was attempted, with its numbers; may be empty.
-    [[noreturn]] void fail(Result result, const char* call, std::string_view what = {}) const;
-    /// "out of memory (CUDA_ERROR_OUT_OF_MEMORY, 2)"
     std::string describe(Result result) const;
+    /// For memory faults and the like, after which nothing works any more.
+    static std::string_view hint(Result result);
 };
+using Api = gpu::Api<Functions>;
 
 /// The driver, opened and initialised at the first call. nullptr when there is none that works;
 /// `reason`, when given, then receives one line on why. A driver without a device counts as none.

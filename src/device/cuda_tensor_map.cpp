@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorMapLayout in the driver's words.
-#include "device/cuda_tensor_map.h"
-
+// Tensor maps by the CUDA driver.
 #include <kiln/error.h>
 
 #include <string_view>
 #include <utility>
+
+#include "device/cuda_vendor.h"
+#include "device/tensor_map.h"
 
 namespace kiln::cuda {
 namespace {
@@ -44,14 +45,13 @@ TensorMapSwizzle swizzle_of(unsigned bytes) {
 
 }  // namespace
 
-void encode_tensor_map(const Context& context, const TensorMapLayout& layout, void* map) {
-    constexpr const char* kCall = "cuTensorMapEncodeTiled";
+void Vendor::encode_tensor_map(const Context& context, const TensorMapLayout& layout, void* map) {
     check_tensor_map(layout);
     const Api& api = context.api();
     if (api.tensor_map_encode == nullptr) {
         throw DeviceError("the tensor map " + layout.name + " needs a driver of CUDA 12.0 or newer; " +
                               context.info().name + " has " + api.version,
-                          kCall);
+                          Call::tensor_map_encode);
     }
     context.make_current();
     // The cache fetches whole pieces. Where rows do not begin with one that costs time: 5% of a product with rows
@@ -71,7 +71,7 @@ void encode_tensor_map(const Context& context, const TensorMapLayout& layout, vo
                        ", innermost first:";
     for (int i = 0; i < layout.rank; ++i)
         what += " " + std::to_string(layout.box[i]) + " of " + std::to_string(layout.extents[i]);
-    api.fail(result, kCall, what);
+    api.fail(result, Call::tensor_map_encode, what);
 }
 
 }  // namespace kiln::cuda

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Driver: one opened device behind the public Device, Buffer, Stream, Event and the service's
-// kernels. Module: a loaded binary. Implemented by cuda_device, hip_device and host_device.
+// kernels. Module: a loaded binary. Implemented by gpu_driver (for CUDA and HIP)
+// and host_device.
 #pragma once
 
 #include <kiln/build.h>

@@ -10,27 +10,13 @@
 #include <string>
 #include <string_view>
 
-#include "base/dynamic_library.h"
+#include "device/gpu_api.h"
 
 namespace kiln::hip {
 
-using Result = int;
-using DevicePointer = void*;
-using ModuleHandle = struct ModuleOpaque*;
-using FunctionHandle = struct FunctionOpaque*;
-using StreamHandle = struct StreamOpaque*;
-using EventHandle = struct EventOpaque*;
-using GraphHandle = struct GraphOpaque*;
-using GraphNodeHandle = struct GraphNodeOpaque*;
-using GraphExecHandle = struct GraphExecOpaque*;
+using namespace gpu;
 
-enum : Result {
-    kSuccess = 0,
-    kErrorInvalidValue = 1,
-    kErrorNoDevice = 100,
-    kErrorInvalidDevice = 101,
-    kErrorInvalidImage = 200,
-};
+using DevicePointer = void*;
 
 enum DeviceAttribute : int {
     kL2CacheSize = 19,
@@ -46,16 +32,6 @@ enum DeviceAttribute : int {
     kWarpSize = 87,
     kMaxSharedPerMultiprocessor = 10002,
 };
-
-enum FunctionAttribute : int {
-    kFunctionMaxThreadsPerBlock = 0,
-    kFunctionSharedBytes = 1,
-    kFunctionLocalBytes = 3,
-    kFunctionRegisters = 4,
-};
-
-enum : unsigned { kStreamNonBlocking = 1, kEventDefault = 0 };
-enum CaptureMode : int { kCaptureThreadLocal = 1 };
 
 // The name of the architecture is only in a structure that changed with ROCm 6, which then got a
 // function of its own: hipGetDevicePropertiesR0600. Kiln gives either a buffer that is ample for both and
@@ -78,7 +54,7 @@ constexpr std::size_t kArchNameBytes = 256;
     optional(device_get_properties_r0600, hipGetDevicePropertiesR0600, (void*, int))                       \
     required(get_device, hipGetDevice, (int*))                                                             \
     required(set_device, hipSetDevice, (int))                                                              \
-    required(device_synchronize, hipDeviceSynchronize, ())                                                 \
+    required(synchronize, hipDeviceSynchronize, ())                                                 \
     required(mem_get_info, hipMemGetInfo, (std::size_t*, std::size_t*))                                    \
     required(mem_alloc, hipMalloc, (void**, std::size_t))                                                  \
     required(mem_free, hipFree, (void*))                                                                   \
@@ -114,25 +90,15 @@ constexpr std::size_t kArchNameBytes = 256;
     required(graph_exec_destroy, hipGraphExecDestroy, (GraphExecHandle))
 // clang-format on
 
-/// The opened runtime. Immutable once made; shared by all threads for the rest of the process.
-struct Api {
-#define KILN_DECLARE(member, symbol, arguments) Result(*member) arguments = nullptr;
-    KILN_HIP_FUNCTIONS(KILN_DECLARE, KILN_DECLARE)
-#undef KILN_DECLARE
+struct Functions {
+    KILN_GPU_TABLE(KILN_HIP_FUNCTIONS)
     const char* (*get_error_name)(Result) = nullptr;
     const char* (*get_error_string)(Result) = nullptr;
-    DynamicLibrary library;
-    std::string version;  ///< for people: "HIP 5.2.21153"
 
-    /// Throws DeviceError when `result` is no success; `call` is the runtime's function.
-    void check(Result result, const char* call) const {
-        if (result != kSuccess) fail(result, call);
-    }
-    /// Throws DeviceError. what: what was attempted, with its numbers; may be empty.
-    [[noreturn]] void fail(Result result, const char* call, std::string_view what = {}) const;
-    /// "out of memory (hipErrorOutOfMemory, 2)"
     std::string describe(Result result) const;
+    static std::string_view hint(Result) { return {}; }
 };
+using Api = gpu::Api<Functions>;
 
 /// The runtime, opened and initialised at the first call. nullptr when there is none that works;
 /// `reason`, when given, then receives one line on why. A runtime without a device counts as none.
