@@ -23,6 +23,7 @@
 #include <kiln/run.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
+#include <kiln/template_set.h>
 #include <kiln/timing.h>
 #include <kiln/trace.h>
 #include <kiln/types.h>

@@ -9,6 +9,7 @@
 #include <kiln/device.h>
 #include <kiln/kernel.h>
 #include <kiln/template.h>
+#include <kiln/template_set.h>
 #include <kiln/trace.h>
 
 #include <atomic>
@@ -48,6 +49,8 @@ struct ServiceOptions {
     /// Directories of *.cu files, searched before the built-in templates, in this order; then those
     /// of KILN_TEMPLATE_PATH.
     std::vector<std::filesystem::path> template_directories;
+    /// Templates that are parsed already, with directories of their own; not set: a set of template_directories.
+    std::optional<TemplateSet> templates;
 
     CacheOptions cache;
 

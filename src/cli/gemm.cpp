@@ -121,7 +121,6 @@ Report described(const Service& service, const Variant& variant) {
     report.variant = variant.values();
     report.backend = service.backend();
     report.arch = service.target().arch;
-    report.key = service.key(variant).digest;
     report.shared_bytes = variant.static_shared_bytes() + variant.dynamic_shared_bytes();
     return report;
 }
@@ -145,6 +144,7 @@ void compile(Service& service, const Variant& variant, const Terminal& terminal,
     const Compiled compiled = service.compile(variant);
     report.build_ms = watch.elapsed_ms();
     report.cache = compiled.origin;
+    report.key = compiled.key.digest;
     report.registers = resources_of(compiled.binary).registers;
 }
 
@@ -153,6 +153,7 @@ AnyKernel build(Service& service, const Variant& variant, const Terminal& termin
     AnyKernel kernel = service.build(variant);
     const BuildInfo& info = kernel.info();
     report.cache = kernel.origin();
+    report.key = info.key.digest;
     report.build_ms = info.build_ms;
     report.load_ms = info.load_ms;
     report.shared_bytes = info.shared_bytes();

@@ -98,6 +98,7 @@ void run_declared(Service& service, const Variant& variant, const Options& optio
     run.on_phase = [&](std::string_view phase) { progress.emplace(terminal, std::string(phase)); };
     const RunResult result = Runner(service).run(variant, run);
     report.cache = result.origin;
+    report.key = result.build.key.digest;
     report.build_ms = result.build.build_ms;
     report.load_ms = result.build.load_ms;
     report.shared_bytes = result.build.shared_bytes();

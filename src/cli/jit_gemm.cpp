@@ -20,7 +20,7 @@ namespace {
 
 std::string list_kernels(const Options& options) {
     std::vector<KernelEntry> entries;
-    for (const Template& found : Catalogue(options.template_directories).all()) {
+    for (const Template& found : options.templates->all()) {
         if (found.is_reference()) continue;
         KernelEntry entry{found.name(), found.summary(), "", false, false};
         for (const Parameter& parameter : found.parameters())

@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "cli/kiln_command.h"
-#include "cli/parameter_options.h"
 
 namespace kiln::cli {
 namespace {
@@ -41,7 +40,8 @@ std::string choose_target(ServiceOptions& setup, const CommonOptions& options,
     const std::optional<DeviceInfo> gpu = first_gpu(options);
     setup.compile_only = !gpu || (!options.arch.empty() && options.arch != gpu->arch);
     if (gpu || !options.arch.empty() || options.backend == Backend::host) return {};
-    const Template of = Catalogue(options.template_directories).find(template_name);
+    const Template of =
+        options.templates.value_or(TemplateSet(options.template_directories)).find(template_name);
     constexpr std::pair<Backend, const char*> kChoices[] = {{Backend::cuda, "sm_90a"},
                                                             {Backend::hip, "gfx90a"}};
     for (const auto& [backend, arch] : kChoices) {

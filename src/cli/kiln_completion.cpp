@@ -58,7 +58,7 @@ std::vector<std::string> archs(const KilnOptions& options) {
     std::set<std::string> found;
     for (const Backend backend : {Backend::cuda, Backend::hip, Backend::host})
         for (const DeviceInfo& device : Device::list(backend)) found.insert(device.arch);
-    for (const Template& one : Catalogue(options.template_directories).all())
+    for (const Template& one : TemplateSet(options.template_directories).all())
         found.insert(one.archs().begin(), one.archs().end());
     try {
         for (const CacheEntry& entry : open_cache(options).entries()) found.insert(entry.arch);
@@ -70,13 +70,13 @@ std::vector<std::string> archs(const KilnOptions& options) {
 
 std::vector<std::string> templates(const KilnOptions& options) {
     std::vector<std::string> names;
-    for (const Template& found : Catalogue(options.template_directories).all()) names.push_back(found.name());
+    for (const Template& found : TemplateSet(options.template_directories).all()) names.push_back(found.name());
     return names;
 }
 
 /// NAME= for each parameter that has no value yet; behind the '=' its values.
 std::vector<std::string> assignments(const Unfinished& line) {
-    const Template of = Catalogue(line.options.template_directories).find(line.words[0]);
+    const Template of = TemplateSet(line.options.template_directories).find(line.words[0]);
     std::vector<std::string> found;
     const std::size_t equals = line.current.find('=');
     for (const Parameter& parameter : of.parameters()) {

@@ -117,7 +117,7 @@ std::vector<Template> named_templates(const std::vector<std::string>& arguments)
         std::vector<std::filesystem::path> directories;
         for (std::size_t i = 0; i + 1 < arguments.size(); ++i)
             if (arguments[i] == "--template-dir") directories.emplace_back(arguments[i + 1]);
-        for (const Template& one : Catalogue(directories).all())
+        for (const Template& one : TemplateSet(directories).all())
             if (std::ranges::find(arguments, one.name()) != arguments.end()) named.push_back(one);
     } catch (const Error&) {
         // Whatever is wrong with them, the option is wrong as well.

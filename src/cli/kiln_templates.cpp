@@ -10,7 +10,6 @@
 #include "cli/figures.h"
 #include "cli/kiln_command.h"
 #include "cli/output_file.h"
-#include "cli/parameter_options.h"
 #include "cli/words.h"
 
 namespace kiln::cli {
@@ -241,7 +240,7 @@ std::string shown_text(const Shown& shown, const Target& target) {
 int list_templates(const Call& call) {
     std::vector<std::vector<std::string>> rows;
     Json list = Json::array();
-    for (const Template& found : Catalogue(call.options.template_directories).all()) {
+    for (const Template& found : TemplateSet(call.options.template_directories).all()) {
         if (!may_run(found, call.options) || (found.is_reference() && !call.flag("all"))) continue;
         std::string defaults;
         Json parameters = Json::array();

@@ -12,7 +12,6 @@
 #include "cli/command_line.h"
 #include "cli/figures.h"
 #include "cli/kiln_command.h"
-#include "cli/parameter_options.h"
 #include "cli/progress_bar.h"
 #include "cli/tune_report.h"
 #include "cli/words.h"
@@ -27,15 +26,15 @@ struct TuneTask {
     std::vector<Sizes> shapes;
 };
 
-bool is_size(const Catalogue& catalogue, const std::vector<std::string>& templates, const std::string& name) {
+bool is_size(const TemplateSet& set, const std::vector<std::string>& templates, const std::string& name) {
     return std::ranges::any_of(templates, [&](const std::string& one) {
-        const Template of = catalogue.find(one);
+        const Template of = set.find(one);
         return std::ranges::any_of(of.sizes(), [&](const SizeArgument& size) { return size.name == name; });
     });
 }
 
 TuneTask wanted(const Call& call) {
-    const Catalogue catalogue(call.options.template_directories);
+    const TemplateSet set(call.options.template_directories);
     TuneTask result;
     for (const std::string& word : call.words)
         if (word.find('=') == std::string::npos) result.templates.push_back(word);
@@ -49,7 +48,7 @@ TuneTask wanted(const Call& call) {
     for (const std::string& word : call.words) {
         const std::size_t equals = word.find('=');
         if (equals == std::string::npos) continue;
-        if (is_size(catalogue, result.templates, word.substr(0, equals)))
+        if (is_size(set, result.templates, word.substr(0, equals)))
             result.shapes.push_back(parse_sizes({word}));
         else
             result.values.push_back(word);

@@ -83,16 +83,17 @@ class Parser {
     Options parse() {
         const po::variables_map first = first_pass();
         if (first.count("help") == 0 && first.count("version") != 0) return just(Action::version, first);
-        const Catalogue catalogue(template_directories(first));
-        const Template chosen = catalogue.find(optional_text(first, "kernel", "gemm_tiled"));
+        const TemplateSet templates(template_directories(first));
+        const Template chosen = templates.find(optional_text(first, "kernel", "gemm_tiled"));
         const ParameterOptions parameters(chosen, names_of(all_));
         if (first.count("help") != 0) {
             Options options = just(Action::help, first);
             options.help = help(chosen, parameters);
             return options;
         }
-        const po::variables_map given = second_pass(catalogue, chosen, parameters);
+        const po::variables_map given = second_pass(templates, chosen, parameters);
         Options options = convert(given);
+        options.templates = templates;
         options.kernel = chosen.name();
         options.kernel_given = given.count("kernel") != 0;
         options.values = parameters.values(given);
@@ -130,7 +131,7 @@ class Parser {
         return given;
     }
 
-    po::variables_map second_pass(const Catalogue& catalogue, const Template& chosen,
+    po::variables_map second_pass(const TemplateSet& templates, const Template& chosen,
                                   const ParameterOptions& parameters) {
         po::options_description known, known_in_file;
         known.add(all_).add(parameters.description());
@@ -145,7 +146,7 @@ class Parser {
             }
             po::store(parsed, given);
         } catch (const po::unknown_option& error) {
-            throw UsageError(unknown(plain(error.get_option_name()), "--", names_of(known), catalogue, chosen,
+            throw UsageError(unknown(plain(error.get_option_name()), "--", names_of(known), templates, chosen,
                                      parameters));
         } catch (const po::error& error) {
             throw UsageError(std::string(error.what()) + "; see --help.");
@@ -156,7 +157,7 @@ class Parser {
             po::store(po::parse_config_file(file, known_in_file, false), given);
         } catch (const po::unknown_option& error) {
             throw UsageError(config_ + ": " +
-                             unknown(plain(error.get_option_name()), "", names_of(known_in_file), catalogue,
+                             unknown(plain(error.get_option_name()), "", names_of(known_in_file), templates,
                                      chosen, parameters));
         } catch (const po::error& error) {
             throw UsageError(config_ + ": " + error.what() + "; see --help.");
@@ -182,10 +183,10 @@ class Parser {
 
     /// Which kernel has it, or what it is a misspelling of. dashes: how options are written here.
     static std::string unknown(const std::string& option, const std::string& dashes,
-                               const std::vector<std::string>& known, const Catalogue& catalogue,
+                               const std::vector<std::string>& known, const TemplateSet& templates,
                                const Template& chosen, const ParameterOptions& parameters) {
         const std::string written = dashes + option;
-        if (const auto owners = catalogue.kernels_with(option); !owners.empty())
+        if (const auto owners = kernels_with(templates, option); !owners.empty())
             return written + " is a parameter of " + enumerate(owners, " and ") +
                    ", and the kernel here is " + chosen.name() + ", which has " +
                    parameters.names_text(dashes) + ". Add " + dashes + "kernel" +

@@ -17,15 +17,6 @@ bool set_by_dtype(const Parameter& parameter) {
     return parameter.kind == ParameterKind::type && parameter.name == kTypeParameter;
 }
 
-ServiceOptions catalogue_options(const std::vector<std::filesystem::path>& directories) {
-    ServiceOptions options;
-    options.backend = Backend::host;
-    options.compile_only = true;
-    options.cache.enabled = false;
-    options.template_directories = directories;
-    return options;
-}
-
 }  // namespace
 
 std::string option_name(const std::string& parameter) {
@@ -34,12 +25,9 @@ std::string option_name(const std::string& parameter) {
     return option;
 }
 
-Catalogue::Catalogue(const std::vector<std::filesystem::path>& directories)
-    : service_(catalogue_options(directories)) {}
-
-std::vector<std::string> Catalogue::kernels_with(const std::string& option) const {
+std::vector<std::string> kernels_with(const TemplateSet& templates, const std::string& option) {
     std::vector<std::string> kernels;
-    for (const Template& candidate : all()) {
+    for (const Template& candidate : templates.all()) {
         const auto& parameters = candidate.parameters();
         if (std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& parameter) {
                 return !set_by_dtype(parameter) && option_name(parameter.name) == option;

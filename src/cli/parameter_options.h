@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bridge from templates to options: which kernels there are, and a kernel's parameters as
-// options. Needs no device.
+// A kernel's parameters as options of the command line.
 #pragma once
 
-#include <kiln/service.h>
-#include <kiln/template.h>
+#include <kiln/template_set.h>
 
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/variables_map.hpp>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -21,22 +18,8 @@ constexpr const char* kTypeParameter = "T";
 /// BM gives "bm", PAD_A gives "pad-a".
 std::string option_name(const std::string& parameter);
 
-/// The templates that are found, not bound to any device.
-class Catalogue {
-  public:
-    /// Throws TemplateError for a directory that is not there.
-    explicit Catalogue(const std::vector<std::filesystem::path>& directories);
-
-    /// Throws UsageError that lists the nearest names.
-    Template find(const std::string& name) const { return service_.find(name); }
-    /// Throws TemplateError.
-    std::vector<Template> all() const { return service_.templates(); }
-    /// The kernels that have a parameter of this option name.
-    std::vector<std::string> kernels_with(const std::string& option) const;
-
-  private:
-    Service service_;
-};
+/// The kernels that have a parameter of this option name.
+std::vector<std::string> kernels_with(const TemplateSet& templates, const std::string& option);
 
 /// The parameters of one template as options.
 class ParameterOptions {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The public front over the template library and the builder.
+// The public front over the templates and the builder.
 #include <kiln/error.h>
 #include <kiln/service.h>
 
@@ -9,11 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "base/config.h"
 #include "base/fork.h"
 #include "service/background.h"
+#include "service/bound_templates.h"
 #include "service/builder.h"
-#include "service/template_library.h"
 
 namespace kiln {
 namespace {
@@ -22,10 +21,8 @@ void print_warning(std::string_view text) {
     std::fprintf(stderr, "kiln: %.*s\n", static_cast<int>(text.size()), text.data());
 }
 
-std::vector<std::filesystem::path> template_directories(const ServiceOptions& options) {
-    auto directories = options.template_directories;
-    for (auto& directory : config::template_directories()) directories.push_back(std::move(directory));
-    return directories;
+TemplateSet templates(const ServiceOptions& options) {
+    return options.templates ? *options.templates : TemplateSet(options.template_directories);
 }
 
 Builder make_builder(const ServiceOptions& options, Observer& observer) {
@@ -43,7 +40,7 @@ class ServiceState {
     explicit ServiceState(const ServiceOptions& options)
         : observer_(options.on_warning ? options.on_warning : print_warning, options.on_trace),
           builder_(make_builder(options, observer_)),
-          library_(template_directories(options), builder_.selection().target),
+          templates_(templates(options), builder_.selection().target),
           background_(worker_limits(options).workers) {}
     ~ServiceState() {
         background_.finish();
@@ -59,7 +56,7 @@ class ServiceState {
 
     Observer observer_;
     Builder builder_;
-    TemplateLibrary library_;
+    BoundTemplates templates_;
     Background background_;
 
   private:
@@ -85,8 +82,8 @@ ServiceState& Service::state() const {
     return *current;
 }
 
-Template Service::find(std::string_view name) const { return state().library_.find(name); }
-std::vector<Template> Service::templates() const { return state().library_.all(); }
+Template Service::find(std::string_view name) const { return state().templates_.find(name); }
+std::vector<Template> Service::templates() const { return state().templates_.all(); }
 
 Template Service::parse(std::string text, std::string file, std::vector<Header> headers) const {
     return Template::parse(std::move(text), std::move(file), std::move(headers)).for_target(target());

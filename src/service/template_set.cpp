@@ -2,13 +2,19 @@
 //
 // A template of name N is looked for in N.cu first, which spares parsing the other files; one whose
 // file is named otherwise is found by parsing them all.
-#include "service/template_library.h"
-
 #include <kiln/error.h>
+#include <kiln/template_set.h>
 
 #include <algorithm>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <string>
 
+#include "base/config.h"
+#include "base/fork.h"
 #include "base/words.h"
+#include "service/bound_templates.h"
 #include "template/embedded.h"
 
 namespace kiln {
@@ -27,8 +33,30 @@ Template parse_embedded(const EmbeddedFile& file) {
 
 }  // namespace
 
-TemplateLibrary::TemplateLibrary(std::vector<std::filesystem::path> directories, Target target)
-    : directories_(std::move(directories)), target_(std::move(target)) {
+class TemplateSet::State {
+  public:
+    explicit State(std::vector<std::filesystem::path> directories);
+
+    Template find(std::string_view name);
+    std::vector<Template> all();
+    bool is_of_this_process() const { return generation_ == fork_generation(); }
+    const std::vector<std::filesystem::path>& directories() const { return directories_; }
+
+  private:
+    /// Keeps the first error of a file and goes on with the others.
+    void load_all();
+    void add(const Template& found) { templates_.try_emplace(found.name(), found); }
+
+    const unsigned generation_ = fork_generation();
+    const std::vector<std::filesystem::path> directories_;
+    std::mutex mutex_;
+    std::map<std::string, Template, std::less<>> templates_;
+    bool all_loaded_ = false;
+    std::exception_ptr first_error_;
+};
+
+TemplateSet::State::State(std::vector<std::filesystem::path> directories)
+    : directories_(std::move(directories)) {
     for (const auto& directory : directories_) {
         std::error_code error;
         if (std::filesystem::is_directory(directory, error)) continue;
@@ -40,9 +68,7 @@ TemplateLibrary::TemplateLibrary(std::vector<std::filesystem::path> directories,
     }
 }
 
-void TemplateLibrary::add(Template found) { templates_.try_emplace(found.name(), found.for_target(target_)); }
-
-Template TemplateLibrary::find(std::string_view name) {
+Template TemplateSet::State::find(std::string_view name) {
     const std::lock_guard lock(mutex_);
     if (const auto found = templates_.find(name); found != templates_.end()) return found->second;
 
@@ -81,7 +107,7 @@ Template TemplateLibrary::find(std::string_view name) {
                      (searched.empty() ? "of which there are none." : "here " + join(searched) + "."));
 }
 
-std::vector<Template> TemplateLibrary::all() {
+std::vector<Template> TemplateSet::State::all() {
     const std::lock_guard lock(mutex_);
     load_all();
     if (first_error_) std::rethrow_exception(first_error_);
@@ -90,7 +116,7 @@ std::vector<Template> TemplateLibrary::all() {
     return result;
 }
 
-void TemplateLibrary::load_all() {
+void TemplateSet::State::load_all() {
     if (all_loaded_) return;
     for (const auto& directory : directories_) {
         std::vector<std::filesystem::path> files;
@@ -110,6 +136,38 @@ void TemplateLibrary::load_all() {
         if (file.name.ends_with(".cu")) add(parse_embedded(file));
     }
     all_loaded_ = true;
+}
+
+TemplateSet::TemplateSet(std::vector<std::filesystem::path> directories) {
+    for (auto& directory : config::template_directories()) directories.push_back(std::move(directory));
+    state_ = std::make_shared<State>(std::move(directories));
+}
+
+Template TemplateSet::find(std::string_view name) const { return state_->find(name); }
+std::vector<Template> TemplateSet::all() const { return state_->all(); }
+
+BoundTemplates::BoundTemplates(const TemplateSet& templates, Target target)
+    : templates_([&] {
+          TemplateSet set = templates;
+          if (!set.state_->is_of_this_process())
+              set.state_ = std::make_shared<TemplateSet::State>(set.state_->directories());
+          return set;
+      }()),
+      target_(std::move(target)) {}
+
+Template BoundTemplates::bound(const Template& found) {
+    const std::lock_guard lock(mutex_);
+    const auto known = bound_.find(found.name());
+    return known != bound_.end() ? known->second
+                                 : bound_.emplace(found.name(), found.for_target(target_)).first->second;
+}
+
+Template BoundTemplates::find(std::string_view name) { return bound(templates_.find(name)); }
+
+std::vector<Template> BoundTemplates::all() {
+    std::vector<Template> result;
+    for (const Template& found : templates_.all()) result.push_back(bound(found));
+    return result;
 }
 
 }  // namespace kiln

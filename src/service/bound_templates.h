@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BoundTemplates: the templates of a set, bound to the target of a service.
+#pragma once
+
+#include <kiln/template_set.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// Thread-safe.
+class BoundTemplates {
+  public:
+    /// In a child of fork() the set parses anew: its parent's lock may be held. Throws TemplateError when a directory
+    /// is not there any more then.
+    BoundTemplates(const TemplateSet& templates, Target target);
+
+    /// Throw as those of TemplateSet do.
+    Template find(std::string_view name);
+    std::vector<Template> all();
+
+  private:
+    Template bound(const Template& found);
+
+    const TemplateSet templates_;
+    const Target target_;
+    std::mutex mutex_;
+    std::map<std::string, Template, std::less<>> bound_;
+};
+
+}  // namespace kiln
