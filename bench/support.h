@@ -4,7 +4,7 @@
 // command-line options it needs.
 #pragma once
 
-#include <kiln/bench.h>
+#include <kiln/tools/bench.h>
 
 #include <chrono>
 #include <string>

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# kiln_layer(NAME DEPENDENCY...): an object library from src/NAME/*.cpp. Each layer has an include root
-# of its own that holds nothing but a link to its folder, so "cache/disk.h" resolves only in targets
-# that name cache as a dependency.
+# kiln_layer(FOLDER DEPENDENCY...): an object library kiln_NAME from src/FOLDER/*.cpp; NAME is the last part of
+# FOLDER. Each layer has an include root of its own that holds nothing but a link to its folder, so
+# "cache/disk.h" resolves only in targets that name cache as a dependency.
 
-function(kiln_layer name)
+function(kiln_layer folder)
+  get_filename_component(name ${folder} NAME)
   set(target kiln_${name})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
   set(root ${PROJECT_BINARY_DIR}/layers/${name})
   file(MAKE_DIRECTORY ${root})
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${name} ${root}/${name} SYMBOLIC)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${root}/${name} SYMBOLIC)
   add_library(${target} OBJECT ${sources})
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${root}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)

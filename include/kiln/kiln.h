@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kiln bakes GPU kernels at run time. Include this one header; start reading at service.h.
+// Kiln bakes GPU kernels at run time. Include this one header; start reading at service.h. It has all of libkiln; what
+// analyses, reports, profiles, benchmarks and compares with baselines is in kiln/tools/, a library of its own.
 #pragma once
 
-#include <kiln/accesses.h>
-#include <kiln/analyze.h>
-#include <kiln/banks.h>
 #include <kiln/build.h>
 #include <kiln/cache.h>
 #include <kiln/device.h>
@@ -16,14 +14,12 @@
 #include <kiln/manifest.h>
 #include <kiln/observe.h>
 #include <kiln/occupancy.h>
-#include <kiln/profile.h>
-#include <kiln/regress.h>
-#include <kiln/report.h>
-#include <kiln/resources.h>
 #include <kiln/run.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
 #include <kiln/template_set.h>
 #include <kiln/timing.h>
 #include <kiln/trace.h>
+#include <kiln/tune.h>
 #include <kiln/types.h>
+#include <kiln/wisdom.h>

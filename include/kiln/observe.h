@@ -2,12 +2,13 @@
 //
 // Watching a kernel run on the host backend: every access to memory that its threads make, and what orders
 // them. A Service with an observer (ServiceOptions::observer) compiles its kernels so that they tell of their
-// accesses, and runs each launch on one OS thread. What is made of it is kiln/accesses.h; not here.
+// accesses, and runs each launch on one OS thread. What is made of it is kiln/tools/accesses.h; not here.
 #pragma once
 
 #include <kiln/build.h>
 #include <kiln/types.h>
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,6 +46,19 @@ struct ObservedAccess {
     /// Its type promises no alignment to its size (a packed one, or memcpy's): on a GPU it becomes several.
     bool unaligned_type = false;
 };
+
+/// A line of a template. Accesses in a header are told at the template's line that called it.
+struct SourcePlace {
+    std::string file;  ///< "gemm_tiled.cu"
+    int line = 0;
+    std::string inner;  ///< where in a header, when it is in one: "kiln/reduce.h:88"; else empty
+
+    std::string text() const;  ///< "gemm_tiled.cu:41", "gemm_tiled.cu:41 (kiln/reduce.h:88)"
+    auto operator<=>(const SourcePlace&) const = default;
+};
+
+/// Why places of host kernels cannot be read on this machine: every place is empty then. Empty: they can.
+std::string source_lines_problem();
 
 /// A variable that the kernel declared __shared__.
 struct SharedVariable {

@@ -4,8 +4,8 @@
 #include "cli/gemm.h"
 
 #include <kiln/error.h>
-#include <kiln/resources.h>
 #include <kiln/run.h>
+#include <kiln/tools/resources.h>
 
 #include <algorithm>
 #include <chrono>

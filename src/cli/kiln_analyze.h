@@ -3,8 +3,8 @@
 // An analysis as text for people and as JSON for programs; and for which target one is made where nobody says.
 #pragma once
 
-#include <kiln/analyze.h>
 #include <kiln/service.h>
+#include <kiln/tools/analyze.h>
 
 #include <string>
 

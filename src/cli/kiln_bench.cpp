@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kiln bench: suites of measurements beside other libraries.
-#include <kiln/bench.h>
 #include <kiln/error.h>
 #include <kiln/files.h>
+#include <kiln/tools/bench.h>
 
 #include <filesystem>
 #include <mutex>

@@ -4,7 +4,7 @@
 // of a problem names it, the others stand below.
 #pragma once
 
-#include <kiln/bench.h>
+#include <kiln/tools/bench.h>
 
 #include <optional>
 #include <string>

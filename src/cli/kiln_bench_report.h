@@ -3,7 +3,7 @@
 // A benchmark's report: JSON and back, a text table, Markdown, and the tables of documents.
 #pragma once
 
-#include <kiln/bench.h>
+#include <kiln/tools/bench.h>
 
 #include <filesystem>
 #include <string>

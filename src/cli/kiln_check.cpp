@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kiln check: problems found by watching a template run on the host, with the source of both accesses.
-#include <kiln/analyze.h>
 #include <kiln/error.h>
+#include <kiln/tools/analyze.h>
 
 #include <algorithm>
 #include <sstream>

@@ -3,10 +3,10 @@
 // kiln completion, and what may stand next on a command line.
 #include "cli/kiln_completion.h"
 
-#include <kiln/bench.h>
 #include <kiln/device.h>
 #include <kiln/error.h>
 #include <kiln/occupancy.h>
+#include <kiln/tools/bench.h>
 
 #include <algorithm>
 #include <set>

@@ -3,9 +3,9 @@
 // The parts of `kiln lab banks`: patterns of addresses, their measurement, and layouts as tables.
 #pragma once
 
-#include <kiln/banks.h>
-#include <kiln/report.h>
 #include <kiln/service.h>
+#include <kiln/tools/banks.h>
+#include <kiln/tools/report.h>
 
 #include <cstdint>
 #include <functional>

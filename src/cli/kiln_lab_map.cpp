@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which element of a matrix lies in which bank, as text; as a picture: bank_map_svg (kiln/report.h).
+// Which element of a matrix lies in which bank, as text; as a picture: bank_map_svg (kiln/tools/report.h).
 #include <algorithm>
 
 #include "cli/figures.h"

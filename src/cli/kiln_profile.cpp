@@ -4,8 +4,8 @@
 // prediction, and the thresholds.
 #include <kiln/error.h>
 #include <kiln/files.h>
-#include <kiln/profile.h>
 #include <kiln/run.h>
+#include <kiln/tools/profile.h>
 
 #include <filesystem>
 #include <optional>

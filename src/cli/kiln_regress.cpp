@@ -3,7 +3,7 @@
 // kiln regress: the variants of manifests against their baselines, and a table of what moved.
 #include <kiln/error.h>
 #include <kiln/files.h>
-#include <kiln/regress.h>
+#include <kiln/tools/regress.h>
 
 #include <algorithm>
 #include <filesystem>

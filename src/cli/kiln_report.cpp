@@ -4,8 +4,8 @@
 #include <kiln/device.h>
 #include <kiln/error.h>
 #include <kiln/manifest.h>
-#include <kiln/report.h>
 #include <kiln/run.h>
+#include <kiln/tools/report.h>
 #include <sys/utsname.h>
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 // kiln list, show and build.
 #include <kiln/error.h>
-#include <kiln/resources.h>
+#include <kiln/tools/resources.h>
 
 #include <algorithm>
 #include <optional>

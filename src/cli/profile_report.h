@@ -3,8 +3,8 @@
 // What kiln profile found, as text for people and as JSON for programs.
 #pragma once
 
-#include <kiln/profile.h>
 #include <kiln/timing.h>
+#include <kiln/tools/profile.h>
 
 #include <optional>
 #include <string>

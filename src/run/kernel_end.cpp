@@ -13,8 +13,8 @@
 #include <cstring>
 #include <optional>
 
-#include "analysis/source_lines.h"
 #include "base/file.h"
+#include "base/source_lines.h"
 #include "base/words.h"
 
 namespace kiln {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <kiln/accesses.h>
+#include <kiln/tools/accesses.h>
 
 #include <cstdint>
 #include <functional>

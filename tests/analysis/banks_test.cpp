@@ -3,8 +3,8 @@
 // The model of shared-memory banks: the worked examples of layouts that kernels use, broadcast, phases,
 // stores, and the order of lanes on CDNA.
 #include <gmock/gmock.h>
-#include <kiln/banks.h>
 #include <kiln/error.h>
+#include <kiln/tools/banks.h>
 
 #include <functional>
 #include <map>

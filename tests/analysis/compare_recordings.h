@@ -4,7 +4,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <kiln/accesses.h>
+#include <kiln/tools/accesses.h>
 
 #include <algorithm>
 #include <array>

@@ -4,8 +4,8 @@
 // vector clock of its thread, and compares each with each. Slow, and plain enough to be believed.
 #pragma once
 
-#include <kiln/banks.h>
 #include <kiln/observe.h>
+#include <kiln/tools/banks.h>
 
 #include <algorithm>
 #include <bit>

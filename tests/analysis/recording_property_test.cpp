@@ -3,7 +3,7 @@
 // AccessRecorder against a recording that merges nothing, over random kernels: the same races, the same reads of what
 // nobody wrote, the same accesses out of bounds, the same requests, wavefronts and sectors.
 #include <gtest/gtest.h>
-#include <kiln/accesses.h>
+#include <kiln/tools/accesses.h>
 
 #include "compare_recordings.h"
 #include "random_program.h"

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <kiln/error.h>
 #include <kiln/occupancy.h>
+#include <kiln/tools/roofline.h>
 
 #include <limits>
 #include <set>

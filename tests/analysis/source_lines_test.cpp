@@ -2,14 +2,14 @@
 //
 // From code addresses to template lines: our declarations of libdw against its header, and a shared object of
 // the system's compiler, whose functions tell where they were called from.
-#include "analysis/source_lines.h"
+#include "base/source_lines.h"
 
 #include <gmock/gmock.h>
 
 #include <cstring>
 #include <filesystem>
 
-#include "analysis/dwarf_api.h"
+#include "base/dwarf_api.h"
 #include "base/dynamic_library.h"
 #include "base/file.h"
 #include "base/process.h"

@@ -3,7 +3,7 @@
 // Pages as a headless Chromium shows them, at the width of a phone and of a desk: check_page.py says what is looked
 // at. Screenshots stay in the build folder. Skipped, loudly, where there is no browser.
 #include <gtest/gtest.h>
-#include <kiln/report.h>
+#include <kiln/tools/report.h>
 
 #include <cstdlib>
 #include <string>

@@ -2,7 +2,7 @@
 //
 // Kernels that fault, end their process or never end, on the host: each command tells what happened and where, with
 // the exit status of a device error, and goes on with the others.
-#include <kiln/accesses.h>
+#include <kiln/tools/accesses.h>
 
 #include <set>
 

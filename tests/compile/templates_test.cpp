@@ -5,7 +5,7 @@
 // whole library; what single templates are there for (their instructions) is in the tests beside this one.
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
-#include <kiln/resources.h>
+#include <kiln/tools/resources.h>
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 //
 // What is read of a compiled kernel: bytes as a cubin, its table of lines included, and as a code object, a log, and
 // metadata that is reached only through a sound file.
-#include <kiln/resources.h>
+#include <kiln/tools/resources.h>
 
 #include "analysis/amd_code.h"
 #include "analysis/code_lines.h"

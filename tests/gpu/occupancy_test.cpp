@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 #include <kiln/occupancy.h>
-#include <kiln/resources.h>
 #include <kiln/service.h>
+#include <kiln/tools/resources.h>
 
 #include <cstdlib>
 #include <deque>

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <gmock/gmock.h>
-#include <kiln/analyze.h>
 #include <kiln/error.h>
+#include <kiln/tools/analyze.h>
 
 #include <memory>
 #include <string>

@@ -2,7 +2,7 @@
 //
 // An analysis beside what a profiler told, and the thresholds.
 #include <gmock/gmock.h>
-#include <kiln/profile.h>
+#include <kiln/tools/profile.h>
 
 #include <optional>
 #include <string>

@@ -3,7 +3,7 @@
 // A stand-in for a profiler: a script of that name in a folder of its own, which notes its arguments.
 #pragma once
 
-#include <kiln/profile.h>
+#include <kiln/tools/profile.h>
 
 #include <cstdlib>
 #include <filesystem>

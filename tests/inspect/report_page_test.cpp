@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
-#include <kiln/report.h>
+#include <kiln/tools/report.h>
 
 #include <functional>
 #include <iterator>

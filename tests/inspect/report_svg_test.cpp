@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
-#include <kiln/report.h>
+#include <kiln/tools/report.h>
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 # but the standard library and other public headers.
 file(STRINGS ${INCLUDE_DIR}/${HEADER} lines REGEX "^[ \t]*#[ \t]*include")
 foreach(line ${lines})
-  if(NOT line MATCHES "^#include <([a-z_]+|kiln/[a-z_]+\\.h)>$")
+  if(NOT line MATCHES "^#include <([a-z_]+|kiln/(tools/)?[a-z_]+\\.h)>$")
     message(FATAL_ERROR "${HEADER}: '${line}' is neither the standard library nor <kiln/...>")
   endif()
 endforeach()

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 #include <kiln/manifest.h>
-#include <kiln/regress.h>
+#include <kiln/tools/regress.h>
 
 #include <algorithm>
 #include <cstdlib>

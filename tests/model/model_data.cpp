@@ -3,9 +3,9 @@
 // Reading and writing the measured rows, and predicting them.
 #include "model_data.h"
 
-#include <kiln/analyze.h>
-#include <kiln/banks.h>
 #include <kiln/error.h>
+#include <kiln/tools/analyze.h>
+#include <kiln/tools/banks.h>
 
 #include <algorithm>
 #include <atomic>

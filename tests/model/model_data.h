@@ -4,9 +4,9 @@
 // tests/model/data, the table of docs/counters.md, and predicting without a GPU.
 #pragma once
 
-#include <kiln/profile.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
+#include <kiln/tools/profile.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -3,7 +3,7 @@
 // The library's own variants against their recorded baselines: what `kiln regress` says of this tree. Host: built
 // and run; CUDA and HIP: built for their architectures, and run where such a device is here.
 #include <gtest/gtest.h>
-#include <kiln/regress.h>
+#include <kiln/tools/regress.h>
 
 #include <cstdlib>
 #include <filesystem>

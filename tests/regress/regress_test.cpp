@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
-#include <kiln/regress.h>
+#include <kiln/tools/regress.h>
 
 #include <algorithm>
 #include <fstream>

@@ -4,8 +4,8 @@
 #include "run/wire.h"
 
 #include <gtest/gtest.h>
-#include <kiln/accesses.h>
 #include <kiln/run.h>
+#include <kiln/tools/accesses.h>
 
 #include <limits>
 

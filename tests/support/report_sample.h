@@ -3,7 +3,7 @@
 // Analyses made by hand, for reports: a tile whose loads conflict unless it is padded.
 #pragma once
 
-#include <kiln/report.h>
+#include <kiln/tools/report.h>
 
 #include <string>
 #include <vector>

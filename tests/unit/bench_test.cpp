@@ -4,8 +4,8 @@
 // and comparators that there are not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <kiln/bench.h>
 #include <kiln/error.h>
+#include <kiln/tools/bench.h>
 
 #include <chrono>
 #include <thread>

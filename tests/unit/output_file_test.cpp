@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 #include <kiln/files.h>
-#include <kiln/regress.h>
+#include <kiln/tools/regress.h>
 #include <kiln/wisdom.h>
 #include <sched.h>
 #include <sys/mount.h>

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a kernel's memory accesses cost and whether they are sound, from a run on the host (kiln/observe.h):
+// wavefronts of shared memory per source line, sectors of global memory, races, accesses out of bounds.
+// AccessRecorder is the observer; recording() is what it found. How accurate it is: docs/analysis.md.
+#pragma once
+
+#include <kiln/observe.h>
+#include <kiln/tools/banks.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+/// How a warp's executions of one access come out if the compiler uses this width.
+struct WidthCost {
+    int bytes = 0;  ///< per lane: 1, 2, 4, 8 or 16
+    std::uint64_t requests = 0;
+    std::uint64_t wavefronts = 0;
+    std::uint64_t ideal = 0;  ///< without a bank conflict
+    int degree = 0;           ///< the worst of any request: words that one bank had to serve in one phase
+};
+
+/// All executions of one access to shared memory in the source. An atomic operation counts as a store;
+/// an asynchronous copy as NVIDIA's profiler counts it: the lines of global memory that it reads are in its
+/// wavefronts. What the matrix units and bulk copies (wgmma, TMA) do to shared memory by themselves is not told.
+struct SharedSite {
+    SourcePlace place;
+    AccessKind kind = AccessKind::load;
+    std::string variable;  ///< "tile"; "dynamic shared memory"
+    WidthCost as_written;
+    /// As the GPU's compiler may merge it: neighbouring accesses of every lane, one after the other with no
+    /// store to shared memory or barrier between, that together are aligned, up to four of them and 16 bytes.
+    /// The widest to which at least half of the accesses merge; the rest stays as narrow as need be. Equal to
+    /// as_written where nothing can be merged. Widths between the two are in `widths`.
+    WidthCost merged;
+    std::vector<WidthCost> widths;  ///< from as_written to merged, both included, ascending
+    std::uint64_t misaligned = 0;   ///< requests with a lane whose address is no multiple of its width
+    /// The lanes' byte addresses in the worst request, relative to the variable; for a picture.
+    std::vector<std::optional<std::uint32_t>> worst;
+};
+
+/// All executions of one access to global memory in the source.
+struct GlobalSite {
+    SourcePlace place;
+    AccessKind kind = AccessKind::load;
+    int bytes = 0;                 ///< per lane, as written
+    std::uint64_t requests = 0;    ///< of warps
+    std::uint64_t sectors = 0;     ///< of 32 bytes that they touch
+    std::uint64_t ideal = 0;       ///< that the bytes asked for would fill, side by side; at most `sectors`
+    std::uint64_t lane_bytes = 0;  ///< all bytes asked for
+    std::uint64_t misaligned = 0;
+    /// The same after merging neighbouring accesses of each lane up to 16 bytes, as for shared memory.
+    std::uint64_t merged_requests = 0, merged_sectors = 0, merged_ideal = 0;
+};
+
+enum class ProblemKind {
+    race,           ///< two threads, one address, one writes, and nothing orders them
+    /// Shared memory that no variable has, global memory that no tensor has, or an index beyond its array's extent.
+    /// Of global memory only where the launch names its tensors (ObservedLaunch::global).
+    out_of_bounds,
+    misaligned,     ///< an address that is no multiple of the access's width: a GPU ends the kernel
+    uninitialised,  ///< shared memory that nobody wrote to is read
+};
+
+/// Something wrong; each pair of places is told of once, with its first occurrence.
+struct AccessProblem {
+    ProblemKind kind = ProblemKind::race;
+    SourcePlace place;
+    AccessKind access = AccessKind::load;
+    unsigned thread = 0;
+    /// The other access of a race.
+    SourcePlace other;
+    AccessKind other_access = AccessKind::load;
+    unsigned other_thread = 0;
+
+    std::string variable;     ///< the nearest, for out_of_bounds; empty: global memory
+    int variable_line = 0;    ///< where it is declared; 0: not known, or dynamic
+    /// Of global memory: the tensor, for out_of_bounds the nearest; empty where all are far away, and the offset is an
+    /// address, or where the launch names none.
+    std::string tensor;
+    std::int64_t offset = 0;  ///< in bytes from its start; may be negative
+    std::uint64_t variable_bytes = 0;  ///< or of the tensor
+    int bytes = 0;  ///< 0 and no place, of an access out of bounds: guard bytes tell of it, and not the recording
+    std::optional<std::int64_t> index;  ///< of a bad index
+    std::string array_type;             ///< of a bad index
+    Dim3 block;                         ///< the first in which it was seen
+    std::uint64_t count = 0;            ///< how often
+
+    std::string text() const;  ///< one sentence with both places
+};
+
+struct Recording {
+    std::vector<SharedSite> shared;  ///< by place
+    std::vector<GlobalSite> global;
+    std::vector<AccessProblem> problems;  ///< of distinct places; the first 100
+    std::uint64_t blocks = 0;             ///< of the grid
+    std::uint64_t blocks_recorded = 0;
+    double elapsed_ms = 0;
+
+    /// blocks / blocks_recorded: what the sums are to be multiplied with for the whole grid.
+    double scale() const;
+};
+
+struct RecorderOptions {
+    int warp_size = 32;  ///< lanes that access together: 64 for CDNA
+    BankModel banks;     ///< of the architecture asked about
+    /// Blocks are spread evenly over the grid, the first and the last among them, until either is spent.
+    std::uint64_t most_blocks = 8;
+    double most_ms = 500;  ///< no new block after this
+    bool problems = true;  ///< look for races and accesses out of bounds too
+};
+
+/// Not thread-safe; for one launch after the other. Several launches add up.
+class AccessRecorder final : public AccessObserver {
+  public:
+    explicit AccessRecorder(RecorderOptions options);
+    ~AccessRecorder() override;
+
+    Recording recording() const;
+
+    void begin_launch(const ObservedLaunch& launch) override;
+    bool begin_block(Dim3 index) override;
+    void accesses(unsigned thread, std::span<const ObservedAccess> accesses) override;
+    void bad_index(unsigned thread, const ObservedBadIndex& what) override;
+    void meeting(std::span<const unsigned> threads, bool whole_block) override;
+    void release(unsigned thread, std::uint64_t object) override;
+    void acquire(unsigned thread, std::uint64_t object) override;
+    void end_block() override;
+    void end_launch() override;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// "load", "store", "atomic", "matrix load", "matrix store", "asynchronous copy", "bulk load", "bulk store".
+std::string_view name(AccessKind kind);
+/// "race", "out of bounds", "misaligned", "uninitialised".
+std::string_view name(ProblemKind kind);
+
+}  // namespace kiln

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why a variant is fast or slow, before it runs on a GPU: the kernel is compiled for the architecture, its
+// binary is read, and it runs on the host with its memory accesses recorded. Needs no GPU and no vendor's
+// program. check() uses the recording alone, to find races and accesses out of bounds.
+#pragma once
+
+#include <kiln/occupancy.h>
+#include <kiln/service.h>
+#include <kiln/template.h>
+#include <kiln/tools/accesses.h>
+#include <kiln/tools/resources.h>
+#include <kiln/tools/roofline.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct AnalyzeOptions {
+    Sizes sizes;              ///< of the shape asked about; those that are not given have their defaults
+    bool test_sizes = false;
+    /// Not set: the shape itself, where a block has some 2.5 million accesses and the tensors 12 MB at most; else
+    /// smaller sizes (Analysis::recorded_sizes) and a second recording at still smaller ones. Counts of a
+    /// block are taken to grow linearly with its flops (without flops, with its bytes), and those of the grid
+    /// with its blocks. Sizes keep their remainders modulo 128, so that whole tiles and aligned rows stay so.
+    std::optional<Sizes> record_sizes;
+    bool record = true;       ///< else nothing runs: resources, occupancy and roofline only
+    std::uint64_t most_blocks = 8;
+    double most_ms = 500;
+    std::string chip;         ///< a name of chips(); empty: the device's, else the architecture's first
+};
+
+/// One thing worth doing, or worth knowing.
+struct Advice {
+    enum class Weight { good, hint, warning };
+    Weight weight = Weight::hint;
+    std::string text;         ///< "PAD=2 removes the 3-way conflict of line 41 and costs 64 bytes; ..."
+    std::string change;       ///< the values to try: "PAD=2"; empty: none
+};
+
+/// What the compiled code holds for one line of the template.
+struct CompiledAccess {
+    int line = 0;             ///< 0: of none, but of a function in a header that is called
+    std::string instruction;  ///< "LDS.128", "STS.U16", "LDSM", "LDG.64"
+    int count = 0;            ///< in the code, not how often they run
+    int bytes = 0;            ///< per lane; of LDSM and STSM 4 for each matrix
+    std::string inner;        ///< where in a header, as in SourcePlace; else empty
+};
+
+/// A site of the recording with the width that is believed to be compiled.
+struct SharedLine {
+    SharedSite site;
+    WidthCost believed;       ///< one of site.widths, of the blocks recorded
+    /// Why: "LDS.128 in the compiled code", "as written".
+    std::string belief;
+};
+
+struct Traffic {
+    double bytes_at_least = 0;  ///< every tensor once
+    /// Bytes that the blocks ask of global memory, from the recording: sectors of 32 bytes, scaled. Not set
+    /// for templates with tensor maps, whose copies no thread makes.
+    std::optional<double> tiled_bytes;
+    /// The same of the template's `naive`, from its own recording.
+    std::optional<double> naive_bytes;
+};
+
+struct Analysis {
+    std::string variant;       ///< its text
+    std::string arch;
+    Problem problem;
+    Dim3 grid, block, cluster;
+
+    const Chip* chip = nullptr;         ///< in chips(); nullptr: none is known
+    std::string chip_name;
+    std::int64_t multiprocessors = 0;   ///< 0: not known
+    Resources resources;
+    std::size_t static_shared_bytes = 0, dynamic_shared_bytes = 0;
+    Limits limits;
+    std::optional<Occupancy> occupancy; ///< not set where the binary can't be read
+    std::optional<Waves> waves;
+    std::optional<Roofline> roofline;   ///< not set without flops and bytes, or without a chip
+    /// flops per byte that one block loads into its tiles, as recorded: 32 for FP16 tiles of 64 x 64.
+    std::optional<double> tile_intensity;
+    Traffic traffic;
+
+    std::optional<Recording> recording;
+    Sizes recorded_sizes;
+    std::vector<SharedLine> shared;     ///< by line
+    std::vector<CompiledAccess> compiled;
+    // Over all shared lines, scaled to the whole grid of the shape asked about.
+    double shared_wavefronts = 0, shared_ideal = 0;
+    double excess() const { return shared_ideal == 0 ? 0 : shared_wavefronts / shared_ideal - 1; }
+    // Over all global accesses, the same.
+    double global_sectors = 0, global_ideal = 0;
+
+    std::vector<Advice> advice;
+    double elapsed_ms = 0;
+};
+
+/// Analyses variants for one target. Not thread-safe.
+class Analyzer {
+  public:
+    /// target: cuda, hip or host, with or without a device; must outlive it. Recordings are made on the host
+    /// backend with the same template directories and cache.
+    explicit Analyzer(Service& target);
+    ~Analyzer();
+    Analyzer(const Analyzer&) = delete;
+    Analyzer& operator=(const Analyzer&) = delete;
+
+    /// Throws VariantError, BuildError and what Runner::run throws. That it can't be recorded (no C++
+    /// compiler, a template that the host does not run) is a warning among the advice.
+    Analysis analyze(const Variant& variant, const AnalyzeOptions& options = {});
+    /// All blocks of the problem, up to most_blocks, with the test sizes unless others are given.
+    Recording check(const Variant& variant, const AnalyzeOptions& options = {});
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Also the words for problems, places and kinds.
+#include "analysis/access_problems.h"
+
+#include <sstream>
+#include <utility>
+
+#include "base/words.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostProblems = 100;
+
+std::string width_text(int bytes) { return counted(static_cast<unsigned>(bytes), "byte", "bytes"); }
+
+std::string variable_text(const AccessProblem& problem) {
+    if (!problem.tensor.empty()) return problem.tensor;
+    if (problem.variable.empty()) return "global memory";
+    std::string text = problem.variable;
+    if (problem.variable_line != 0) text += " (line " + std::to_string(problem.variable_line) + ")";
+    return text;
+}
+
+std::string race_text(const AccessProblem& problem) {
+    std::string text = "race: " + problem.place.text() + " " + std::string(name(problem.access)) +
+                       " by thread " + std::to_string(problem.thread) + " and " + problem.other.text() + " " +
+                       std::string(name(problem.other_access)) + " by thread " +
+                       std::to_string(problem.other_thread);
+    text += " touch the same " + (problem.bytes == 1 ? "byte" : width_text(problem.bytes)) + " of " +
+            variable_text(problem) + " (offset " + std::to_string(problem.offset) +
+            ") with no barrier between";
+    const bool both_store = problem.access == AccessKind::store && problem.other_access == AccessKind::store;
+    if (both_store) text += "; two stores race even if they store the same value";
+    return text;
+}
+
+// Where in global memory, as the end of a sentence.
+std::string tensor_text(const AccessProblem& problem) {
+    const auto bytes_text = [](std::int64_t bytes) {
+        return counted(static_cast<std::uint64_t>(bytes), "byte", "bytes");
+    };
+    if (problem.tensor.empty()) {
+        std::ostringstream address;
+        address << " at address 0x" << std::hex << problem.offset << ", which is near no tensor";
+        return address.str();
+    }
+    const auto size = static_cast<std::int64_t>(problem.variable_bytes);
+    const std::int64_t end = problem.offset + problem.bytes;
+    const std::string whole = problem.tensor + ", which has " + bytes_text(size);
+    if (end <= 0) return ", " + bytes_text(-problem.offset) + " before the start of " + whole;
+    if (problem.offset < 0) return ", " + bytes_text(-problem.offset) + " of them before the start of " + whole;
+    if (problem.offset == size) return " right behind the end of " + whole;
+    if (problem.offset > size) return ", " + bytes_text(problem.offset - size) + " behind the end of " + whole;
+    return ", " + bytes_text(end - size) + " of them behind the end of " + whole;
+}
+
+std::string bounds_text(const AccessProblem& problem) {
+    if (problem.bytes == 0 && !problem.tensor.empty())
+        return "out of bounds: something that the recording does not see, such as a function of the C library, wrote" +
+               tensor_text(problem);
+    std::string text = "out of bounds: " + problem.place.text() + " ";
+    if (problem.index) {
+        return text + "index " + std::to_string(*problem.index) + " of an array of type " +
+               problem.array_type + ", by thread " + std::to_string(problem.thread);
+    }
+    text += std::string(name(problem.access)) + " by thread " + std::to_string(problem.thread) + " of " +
+            width_text(problem.bytes);
+    if (problem.variable.empty()) return text + tensor_text(problem);
+    text += " at offset " + std::to_string(problem.offset) + " of " +
+            variable_text(problem) + ", ";
+    if (problem.offset < 0) return text + "which begins at 0";
+    return text + "which has " + counted(problem.variable_bytes, "byte", "bytes");
+}
+
+}  // namespace
+
+void AccessProblems::add(AccessProblem problem) {
+    Key key{problem.kind,  problem.place,        problem.access,
+            problem.other, problem.other_access, problem.variable.empty() ? problem.tensor : problem.variable,
+            problem.variable.empty() && problem.offset < 0};
+    const auto [slot, is_new] = places_.try_emplace(std::move(key), problems_.size());
+    if (!is_new) {
+        ++problems_[slot->second].count;
+        return;
+    }
+    if (problems_.size() == kMostProblems) {
+        places_.erase(slot);
+        return;
+    }
+    problem.count = 1;
+    problems_.push_back(std::move(problem));
+}
+
+std::string AccessProblem::text() const {
+    std::string text;
+    switch (kind) {
+        case ProblemKind::race:
+            text = race_text(*this);
+            break;
+        case ProblemKind::out_of_bounds:
+            text = bounds_text(*this);
+            break;
+        case ProblemKind::misaligned:
+            text = "misaligned: " + place.text() + " " + std::string(name(access)) + " of " +
+                   width_text(bytes) + " by thread " + std::to_string(thread) + " at offset " +
+                   std::to_string(offset) + " of " + variable_text(*this) +
+                   ", which is no multiple of its width; a GPU ends the kernel there";
+            break;
+        case ProblemKind::uninitialised:
+            text = "uninitialised: " + place.text() + " " + std::string(name(access)) + " by thread " +
+                   std::to_string(thread) + " of " + width_text(bytes) + " of " + variable_text(*this) +
+                   " (offset " + std::to_string(offset) + ") that nobody has written";
+            break;
+    }
+    if (kind == ProblemKind::out_of_bounds && !index && bytes == 0) return text;  // it has no block
+    text += "; block (" + std::to_string(block.x) + "," + std::to_string(block.y) + "," +
+            std::to_string(block.z) + ")";
+    if (count > 1) text += ", " + counted(count, "time", "times");
+    return text;
+}
+
+std::string_view name(AccessKind kind) {
+    switch (kind) {
+        case AccessKind::load:
+            return "load";
+        case AccessKind::store:
+            return "store";
+        case AccessKind::atomic:
+            return "atomic";
+        case AccessKind::matrix_load:
+            return "matrix load";
+        case AccessKind::matrix_store:
+            return "matrix store";
+        case AccessKind::async_copy:
+            return "asynchronous copy";
+        case AccessKind::bulk_load:
+            return "bulk load";
+        case AccessKind::bulk_store:
+            return "bulk store";
+    }
+    return "?";
+}
+
+std::string_view name(ProblemKind kind) {
+    switch (kind) {
+        case ProblemKind::race:
+            return "race";
+        case ProblemKind::out_of_bounds:
+            return "out of bounds";
+        case ProblemKind::misaligned:
+            return "misaligned";
+        case ProblemKind::uninitialised:
+            return "uninitialised";
+    }
+    return "?";
+}
+
+}  // namespace kiln

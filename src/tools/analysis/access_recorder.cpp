@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AccessRecorder: hands the events of a launch to those who group, count and check, and joins what they found.
+// Accesses wait, grouped, until the block's threads meet, or until there are many.
+#include <kiln/error.h>
+#include <kiln/tools/accesses.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "analysis/access_problems.h"
+#include "analysis/access_regions.h"
+#include "analysis/access_requests.h"
+#include "analysis/access_totals.h"
+#include "analysis/race_detector.h"
+#include "base/source_lines.h"
+#include "base/stopwatch.h"
+
+namespace kiln {
+namespace {
+
+// Of accesses that wait: of all warps, and of the one whose threads run now, which is cut only if need be, since
+// its other lanes are still to come.
+constexpr std::size_t kMostPendingBytes = std::size_t{48} << 20, kMostOfAWarp = std::size_t{256} << 20;
+
+// Whether a block is one of `most` that lie evenly in a grid of `count`.
+bool is_chosen(std::uint64_t block, std::uint64_t count, std::uint64_t most) {
+    if (most >= count) return true;
+    if (most == 0) return false;
+    if (most == 1) return block == 0;
+    // The i-th of them is i * (count - 1) / (most - 1), rounded down.
+    const auto steps = static_cast<unsigned __int128>(most - 1),
+               last = static_cast<unsigned __int128>(count - 1);
+    const auto i = (block * steps + last - 1) / last;
+    return i * last / steps == block;
+}
+
+}  // namespace
+
+struct AccessRecorder::State final : AccessSink {
+    explicit State(RecorderOptions chosen)
+        : options(std::move(chosen)),
+          warp_size(static_cast<unsigned>(options.warp_size)),
+          totals(options.banks, warp_size),
+          requests(warp_size, *this) {}
+
+    const RecorderOptions options;
+    const unsigned warp_size;
+
+    // Of all launches.
+    AccessTotals totals;
+    AccessProblems problems;
+    std::uint64_t blocks = 0, blocks_recorded = 0;
+    double elapsed_ms = 0;
+
+    // Of the launch.
+    bool launched = false;
+    Stopwatch watch;
+    ObservedLaunch launch;
+    std::uint64_t block_number = 0, recorded_here = 0;
+    unsigned threads = 0;
+    std::optional<SourceLines> lines;
+    Regions regions;
+    std::optional<RaceDetector> races;  // where there is shared memory
+    AccessRequests requests;
+    // Of its instructions, by number.
+    std::vector<AccessCode> codes;
+    std::vector<SourcePlace> places;
+    std::vector<std::uint32_t> sites;                // in totals
+    std::map<std::pair<std::uint32_t, int>, std::uint32_t> sources;  // by site and variable, counted
+    std::uint32_t source_count = 0;
+    Dim3 block;
+    bool in_block = false;
+
+    void begin_launch(const ObservedLaunch& what);
+    bool begin_block(Dim3 index);
+    void end_block();
+    void end_launch();
+    void accesses(unsigned thread, std::span<const ObservedAccess> list);
+    void meeting(std::span<const unsigned> who, bool whole_block);
+    void order_one_by_one();
+    void count(const std::vector<RequestList*>& lists);
+    void make_room(unsigned thread);
+
+    std::uint32_t new_instruction(const AccessCode& code) override;
+    void out_of_bounds(unsigned thread, const ObservedAccess& access, const Region& region) override;
+    void each_access(unsigned thread, std::uint64_t address, std::uint32_t instruction) override {
+        races->access(thread, address, instruction, codes[instruction]);
+    }
+    void found(const RaceFinding& finding);
+    void misaligned(std::uint32_t instruction, unsigned thread, std::uint64_t address);
+    void name_variable(AccessProblem& problem, int variable);
+    void name_tensor(AccessProblem& problem, std::uint64_t address);
+};
+
+void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
+    if (launched) end_launch();  // the last one failed
+    const bool same_code = lines && launch.binary.bytes == what.binary.bytes;
+    launch = what;
+    if (!same_code) lines.emplace(launch.binary.bytes);
+    launched = true;
+    watch = Stopwatch();
+    block_number = recorded_here = 0;
+    threads = static_cast<unsigned>(launch.block.count());
+    regions = Regions(launch);
+    sites.clear();
+    sources.clear();
+    source_count = 0;
+    codes.clear();
+    places.clear();
+    requests.begin_launch(regions);
+    totals.begin_launch();
+    races.reset();
+    if (options.problems && regions.shared_bytes() != 0)
+        races.emplace(regions, threads, warp_size, [this](const RaceFinding& finding) { found(finding); });
+    blocks += launch.grid.count();
+}
+
+bool AccessRecorder::State::begin_block(Dim3 index) {
+    const std::uint64_t number =
+        index.x + std::uint64_t{launch.grid.x} * (index.y + std::uint64_t{launch.grid.y} * index.z);
+    const bool late = recorded_here != 0 && watch.elapsed_ms() > options.most_ms;
+    if (late || !is_chosen(number, launch.grid.count(), options.most_blocks)) return false;
+    ++recorded_here;
+    block = index;
+    in_block = true;
+    requests.begin_block(threads);
+    requests.tell_each(false);
+    totals.begin_block();
+    if (races) races->begin_block();
+    return true;
+}
+
+void AccessRecorder::State::accesses(unsigned thread, std::span<const ObservedAccess> list) {
+    if (thread >= threads) return;
+    requests.add(thread, list);
+    if (requests.pending_bytes() > kMostPendingBytes) make_room(thread);
+}
+
+void AccessRecorder::State::make_room(unsigned thread) {
+    order_one_by_one();
+    std::vector<RequestList*> lists = requests.pending();
+    std::erase(lists, requests.list_of(thread));
+    count(lists);
+    requests.clear(lists);
+    if (requests.pending_bytes() < kMostOfAWarp) return;
+    lists = requests.pending();
+    count(lists);
+    requests.clear(lists);
+}
+
+void AccessRecorder::State::count(const std::vector<RequestList*>& lists) {
+    for (const RequestList* const list : lists) {
+        totals.add(*list, codes, sites, regions,
+                   [this](std::uint32_t instruction, unsigned thread, std::uint64_t address) {
+                       misaligned(instruction, thread, address);
+                   });
+    }
+}
+
+// From here to the block's next meeting, time matters to races.
+void AccessRecorder::State::order_one_by_one() {
+    if (!races || races->one_by_one()) return;
+    races->begin_one_by_one(requests.pending(), codes);
+    requests.tell_each(true);
+}
+
+void AccessRecorder::State::meeting(std::span<const unsigned> who, bool whole_block) {
+    if (whole_block) {
+        const std::vector<RequestList*> lists = requests.pending();
+        totals.recall(lists);
+        if (races) races->meet_all(lists, codes);
+        count(lists);
+        requests.clear();
+        requests.tell_each(false);
+        return;
+    }
+    order_one_by_one();
+    if (races) races->clocks().meet(who);
+    for (const unsigned thread : who) requests.meet(thread);
+}
+
+void AccessRecorder::State::end_block() {
+    if (!in_block) return;
+    meeting({}, true);
+    in_block = false;
+}
+
+void AccessRecorder::State::end_launch() {
+    if (!launched) return;
+    end_block();
+    launched = false;
+    blocks_recorded += recorded_here;
+    elapsed_ms += watch.elapsed_ms();
+}
+
+std::uint32_t AccessRecorder::State::new_instruction(const AccessCode& code) {
+    AccessSite site;
+    site.place = lines->place(code.code, code.caller);
+    site.kind = code.kind;
+    site.bytes = code.bytes;
+    if (code.variable != kNoVariable)
+        site.variable = regions.variables()[static_cast<std::size_t>(code.variable)].name;
+    sites.push_back(totals.site(site));
+    // Without a line each instruction is an access of its own; and variables may have one name, but not one place.
+    const bool known = !site.place.file.empty();
+    const std::pair key(sites.back(), code.variable);
+    const auto source = known ? sources.try_emplace(key, source_count).first->second : source_count;
+    if (source == source_count) ++source_count;
+    codes.push_back(code);
+    places.push_back(std::move(site.place));
+    return source;
+}
+
+void AccessRecorder::State::name_variable(AccessProblem& problem, int variable) {
+    if (variable == kNoVariable) return;
+    const SharedRange& range = regions.variables()[static_cast<std::size_t>(variable)];
+    problem.variable = range.name;
+    problem.variable_bytes = range.size_bytes;
+    if (!range.dynamic) problem.variable_line = lines->line_of_variable(range.name);
+}
+
+void AccessRecorder::State::name_tensor(AccessProblem& problem, std::uint64_t address) {
+    const MemoryRange* const tensor = regions.nearest(address, static_cast<std::uint64_t>(problem.bytes));
+    problem.offset = static_cast<std::int64_t>(tensor != nullptr ? address - tensor->address : address);
+    if (tensor == nullptr) return;
+    problem.tensor = tensor->name;
+    problem.variable_bytes = tensor->size_bytes;
+}
+
+void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess& access,
+                                          const Region& region) {
+    if (!options.problems) return;
+    AccessProblem problem;
+    problem.kind = ProblemKind::out_of_bounds;
+    problem.place = lines->place(access.code, access.caller);
+    problem.access = access.kind;
+    problem.thread = thread;
+    problem.bytes = access.bytes;
+    problem.block = block;
+    if (region.variable != kNoVariable) {
+        name_variable(problem, region.variable);
+        problem.offset = static_cast<std::int64_t>(
+            access.address - regions.variables()[static_cast<std::size_t>(region.variable)].address);
+    } else {
+        name_tensor(problem, access.address);
+    }
+    problems.add(std::move(problem));
+}
+
+void AccessRecorder::State::found(const RaceFinding& finding) {
+    AccessProblem problem;
+    problem.kind = finding.uninitialised ? ProblemKind::uninitialised : ProblemKind::race;
+    const AccessCode& code = codes[finding.instruction];
+    problem.place = places[finding.instruction];
+    problem.access = code.kind;
+    problem.thread = finding.thread;
+    if (!finding.uninitialised) {
+        problem.other = places[finding.other.instruction];
+        problem.other_access = codes[finding.other.instruction].kind;
+        problem.other_thread = finding.other.thread;
+    }
+    problem.bytes = static_cast<int>(finding.bytes);
+    problem.block = block;
+    name_variable(problem, code.variable);
+    problem.offset = static_cast<std::int64_t>(
+        finding.offset - regions.variables()[static_cast<std::size_t>(code.variable)].offset);
+    problems.add(std::move(problem));
+}
+
+void AccessRecorder::State::misaligned(std::uint32_t instruction, unsigned thread, std::uint64_t address) {
+    if (!options.problems) return;
+    const AccessCode& code = codes[instruction];
+    AccessProblem problem;
+    problem.kind = ProblemKind::misaligned;
+    problem.place = places[instruction];
+    problem.access = code.kind;
+    problem.thread = thread;
+    problem.bytes = code.bytes;
+    problem.block = block;
+    name_variable(problem, code.variable);
+    if (code.variable == kNoVariable) {
+        name_tensor(problem, address);
+    } else {
+        const Region& region = regions.find(address);
+        problem.offset = static_cast<std::int64_t>(address - regions.origin(region.first, code.variable));
+    }
+    problems.add(std::move(problem));
+}
+
+AccessRecorder::AccessRecorder(RecorderOptions options) {
+    if (options.warp_size != options.banks.lanes || (options.warp_size != 32 && options.warp_size != 64))
+        throw UsageError("a warp has 32 or 64 lanes, as the model of the banks: warp_size is " +
+                         std::to_string(options.warp_size) + ", banks.lanes " +
+                         std::to_string(options.banks.lanes));
+    state_ = std::make_unique<State>(std::move(options));
+}
+AccessRecorder::~AccessRecorder() = default;
+
+Recording AccessRecorder::recording() const {
+    Recording recording;
+    recording.shared = state_->totals.shared();
+    recording.global = state_->totals.global();
+    recording.problems = state_->problems.all();
+    recording.blocks = state_->blocks;
+    recording.blocks_recorded = state_->blocks_recorded;
+    recording.elapsed_ms = state_->elapsed_ms;
+    return recording;
+}
+
+double Recording::scale() const {
+    return blocks_recorded == 0 ? 0 : static_cast<double>(blocks) / static_cast<double>(blocks_recorded);
+}
+
+void AccessRecorder::begin_launch(const ObservedLaunch& launch) { state_->begin_launch(launch); }
+bool AccessRecorder::begin_block(Dim3 index) { return state_->begin_block(index); }
+void AccessRecorder::accesses(unsigned thread, std::span<const ObservedAccess> accesses) {
+    state_->accesses(thread, accesses);
+}
+void AccessRecorder::bad_index(unsigned thread, const ObservedBadIndex& what) {
+    if (!state_->options.problems) return;
+    AccessProblem problem;
+    problem.kind = ProblemKind::out_of_bounds;
+    problem.place = {what.file, what.line, {}};
+    problem.thread = thread;
+    problem.index = what.index;
+    problem.array_type = what.array_type;
+    problem.block = state_->block;
+    state_->problems.add(std::move(problem));
+}
+void AccessRecorder::meeting(std::span<const unsigned> threads, bool whole_block) {
+    state_->meeting(threads, whole_block);
+}
+void AccessRecorder::release(unsigned thread, std::uint64_t object) {
+    state_->order_one_by_one();
+    if (state_->races) state_->races->clocks().release(thread, object);
+}
+void AccessRecorder::acquire(unsigned thread, std::uint64_t object) {
+    state_->order_one_by_one();
+    if (state_->races) state_->races->clocks().acquire(thread, object);
+}
+void AccessRecorder::end_block() { state_->end_block(); }
+void AccessRecorder::end_launch() { state_->end_launch(); }
+
+}  // namespace kiln

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of suites and their parts, and running them.
+#include <kiln/error.h>
+#include <kiln/tools/bench.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/stopwatch.h"
+#include "base/words.h"
+#include "bench/chip_state.h"
+#include "bench/results.h"
+#include "bench/suites.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostParts = 5;
+
+struct Suite {
+    std::string_view name, title;
+    std::array<std::string_view, kMostParts> parts;  ///< each of minutes; the rest is empty
+    void (*run)(bench::Workbench&, BenchSuite&);     ///< what Workbench::measures() of it
+    std::array<std::string_view, 2> comparators;     ///< of kComparators
+
+    constexpr std::size_t part_count() const {
+        std::size_t count = 0;
+        while (count < kMostParts && !parts[count].empty()) ++count;
+        return count;
+    }
+};
+
+constexpr std::array kSuites = {
+    Suite{"jit",
+          "building at run time: cold, from a warm disk, from memory; launching",
+          {"starts", "calls"},
+          bench::run_jit,
+          {}},
+    Suite{"gemm-f16",
+          "FP16 and BF16 products with FP32 sums, against cublasLt's best of 8 heuristics",
+          {"small", "large", "odd"},
+          bench::run_gemm_half,
+          {"cublas"}},
+    Suite{"gemm-f32",
+          "FP32 products without TF32, against the better of cublasSgemm and cublasLt's best of 8 heuristics",
+          {"small", "large", "odd"},
+          bench::run_gemm_float,
+          {"cublas"}},
+    Suite{"gemm-mma",
+          "FP16 products by mma.sync, the instructions of sm_80, against cublasLt",
+          {"small", "large", "odd"},
+          bench::run_gemm_mma,
+          {"cublas"}},
+    Suite{"skinny",
+          "FP16 products of 1 to 16 rows with large weights, against cublasLt",
+          {"4096", "8192", "16384"},
+          bench::run_skinny,
+          {"cublas"}},
+    Suite{"attention",
+          "FP16 attention of whole sequences, against cuDNN and FlashAttention in PyTorch",
+          {"head64", "head128"},
+          bench::run_attention,
+          {"torch"}},
+    Suite{"decode",
+          "attention of one new token per sequence over a paged cache, against a copy",
+          {"batch16", "batch64", "batch128"},
+          bench::run_decode,
+          {}},
+    Suite{
+        "memory",
+        "transpose, sums, histogram, layer norm, softmax, against a copy, CUB and the better of PyTorch and "
+        "torch.compile",
+        {"transpose", "sums", "histogram", "layer-norm", "softmax"},
+        bench::run_memory,
+        {"cub", "torch"}},
+    Suite{"graphs",
+          "small products and the kernels of a decode layer, as one graph and one by one",
+          {"products", "layers", "steps"},
+          bench::run_graphs,
+          {"cublas"}},
+    Suite{"host",
+          "products on one thread of the host backend, against OpenBLAS",
+          {"gemm"},
+          bench::run_host,
+          {"openblas"}},
+};
+
+constexpr auto kNames = [] {
+    std::array<BenchSuiteName, kSuites.size()> names;
+    for (std::size_t i = 0; i < names.size(); ++i)
+        names[i] = {kSuites[i].name, kSuites[i].title, {kSuites[i].parts.data(), kSuites[i].part_count()}};
+    return names;
+}();
+
+constexpr std::array<std::string_view, 4> kComparators = {"cublas", "cub", "torch", "openblas"};
+
+/// Throws UsageError for a name that is none of these.
+template <class Names>
+void check_name(const std::string& name, const Names& names, const std::string& what) {
+    std::vector<std::string> known;
+    for (const std::string_view one : names) known.emplace_back(one);
+    if (std::ranges::find(known, name) != known.end()) return;
+    throw UsageError("there is no " + what + " '" + name + "'; there are " + join(known) +
+                     did_you_mean(name, known));
+}
+
+/// A part of a suite that was asked for.
+struct Chosen {
+    const Suite* suite;
+    std::string name;  ///< "gemm-f16.large"
+};
+
+/// In the order of the words, each once.
+std::vector<Chosen> chosen_parts(const std::vector<std::string>& words) {
+    std::vector<std::string> suites, parts;
+    std::vector<Chosen> all;
+    for (const Suite& suite : kSuites) {
+        suites.emplace_back(suite.name);
+        for (std::size_t i = 0; i < suite.part_count(); ++i) {
+            parts.push_back(suites.back() + "." + std::string(suite.parts[i]));
+            all.push_back({&suite, parts.back()});
+        }
+    }
+    for (const std::string& word : words)
+        word.find('.') == std::string::npos ? check_name(word, suites, "suite")
+                                            : check_name(word, parts, "part of a suite");
+    if (words.empty()) throw UsageError("name a suite to run; there are " + join(suites));
+    std::vector<Chosen> chosen;
+    for (const std::string& word : words)
+        for (const Chosen& part : all)
+            if ((word == part.suite->name || word == part.name) &&
+                std::ranges::find(chosen, part.name, &Chosen::name) == chosen.end())
+                chosen.push_back(part);
+    return chosen;
+}
+
+/// Throws UsageError for a comparator that was asked for by name and that a suite would miss, before hours are spent.
+void check_comparators(bench::Workbench& workbench, const std::vector<Chosen>& parts) {
+    const std::optional<std::vector<std::string>>& named = workbench.options().compare;
+    if (!named) return;
+    for (const std::string& name : *named) {
+        const bool used = std::ranges::any_of(parts, [&](const Chosen& part) {
+            return std::ranges::find(part.suite->comparators, name) != part.suite->comparators.end();
+        });
+        const std::string problem = used ? workbench.problem_of(name) : "";
+        if (!problem.empty()) throw UsageError("--compare " + name + ": " + problem);
+    }
+}
+
+BenchCeilings told(const bench::Ceilings& ceilings) {
+    return {ceilings.copy_bytes_per_us / 1000, ceilings.copy_source, ceilings.matrix_flops_per_us / 1e6,
+            ceilings.matrix_source, ceilings.fma_flops_per_us / 1e6};
+}
+
+BenchSuite& suite_of(BenchReport& report, const Suite& suite) {
+    const auto found = std::ranges::find(report.suites, suite.name, &BenchSuite::name);
+    BenchSuite& result = found != report.suites.end() ? *found : report.suites.emplace_back();
+    result.name = suite.name;
+    result.title = suite.title;
+    return result;
+}
+
+/// Goes on from what was measured before, or begins.
+BenchReport begun(const BenchOptions& options, bench::Workbench& workbench) {
+    BenchReport report;
+    const DeviceInfo& device = workbench.service().device().info();
+    if (options.before) {
+        report = *options.before;
+        bench::check_same_kind(report, device.name, options.quick);
+        bench::drop_failures(report);
+    }
+    report.backend = device.backend;
+    report.device = device.name;
+    report.arch = workbench.service().target().arch;
+    report.interrupted = false;
+    report.runs.push_back(workbench.described());
+    return report;
+}
+
+}  // namespace
+
+std::span<const BenchSuiteName> bench_suites() { return kNames; }
+
+BenchReport run_bench(const BenchOptions& options) {
+    const std::vector<Chosen> chosen = chosen_parts(options.suites);
+    if (options.compare)
+        for (const std::string& name : *options.compare) check_name(name, kComparators, "comparator");
+
+    bench::Workbench workbench(options);
+    BenchReport report = begun(options, workbench);
+    Stopwatch watch;
+    double before_seconds = 0;  // of the suite, until the part that is measured
+    BenchSuite* suite = nullptr;
+    const auto bring_up_to_date = [&] {
+        if (suite == nullptr) return;
+        suite->seconds = before_seconds + watch.elapsed_ms() / 1000;
+        report.parts.back().seconds = watch.elapsed_ms() / 1000;
+        report.runs.back() = workbench.described();
+        if (workbench.measured_ceilings() != nullptr)
+            report.runs.back().ceilings = told(*workbench.measured_ceilings());
+    };
+    workbench.after_row([&] {
+        bring_up_to_date();
+        if (options.on_row) options.on_row(report);
+    });
+    try {
+        check_comparators(workbench, chosen);
+        for (const Chosen& part : chosen) {
+            if (options.stop.stop_requested()) throw bench::Stopped();
+            suite = &suite_of(report, *part.suite);
+            watch = Stopwatch();
+            before_seconds = suite->seconds;
+            const std::size_t rows_before = suite->rows.size();
+            report.parts.push_back({part.name, workbench.described().id, 0, {}, workbench.chip_state(), {}});
+            workbench.begin_part(part.name.substr(part.name.find('.') + 1), &report.parts.back().missing);
+            const bool had_entry =
+                std::ranges::any_of(report.parts.begin(), report.parts.end() - 1,
+                                    [&](const BenchPart& earlier) { return earlier.name == part.name; });
+            try {
+                part.suite->run(workbench, *suite);
+            } catch (const bench::Stopped&) {
+                throw;
+            } catch (const std::exception& error) {
+                if (options.stop.stop_requested()) throw bench::Stopped();
+                suite->failures.emplace_back(error.what());
+            }
+            bring_up_to_date();
+            report.parts.back().after = workbench.chip_state();
+            bench::settle_missing(report);
+            // Nothing was left to do.
+            if (had_entry && suite->rows.size() == rows_before && report.parts.back().missing.empty() &&
+                suite->failures.empty())
+                report.parts.pop_back();
+            if (options.on_row) options.on_row(report);
+        }
+    } catch (const bench::Stopped&) {
+        report.interrupted = true;
+        bring_up_to_date();
+    }
+    bench::drop_unused_runs(report);
+    return report;
+}
+
+}  // namespace kiln

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recordings of variants on the host: a Service of its own with the same template directories and cache, and
+// a Runner that launches once and checks nothing.
+#pragma once
+
+#include <kiln/run.h>
+#include <kiln/service.h>
+#include <kiln/tools/accesses.h>
+
+#include <memory>
+#include <optional>
+
+namespace kiln {
+
+class HostRecorder {
+  public:
+    /// target: for its options. Throws what Service's constructor throws.
+    explicit HostRecorder(const Service& target);
+    ~HostRecorder();
+    HostRecorder(const HostRecorder&) = delete;
+    HostRecorder& operator=(const HostRecorder&) = delete;
+
+    /// The same variant, held to the host. Throws VariantError where its template excludes the host.
+    Variant on_host(const Variant& variant) const;
+    /// A host's variant of the template's `naive`; nullopt: none is declared.
+    std::optional<Variant> naive(const Variant& host_variant) const;
+    /// Compiles or finds in the cache. From any thread. Throws BuildError.
+    AnyKernel build(const Variant& host_variant);
+    /// One launch. One thread at a time. Throws what Runner::run throws.
+    Recording record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options);
+
+  private:
+    class Relay;
+
+    std::shared_ptr<Relay> relay_;
+    std::unique_ptr<Service> service_;
+    std::unique_ptr<Runner> runner_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What speeds are compared with, measured in the same run: the naive template, and a copy of memory.
+#pragma once
+
+#include <kiln/run.h>
+#include <kiln/tools/resources.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace kiln {
+
+class Ceiling {
+  public:
+    /// Measures the copy. Both must outlive it.
+    Ceiling(Service& service, Runner& runner);
+
+    /// nullopt when the template names no naive one, or that can't run these sizes.
+    std::optional<double> times_naive(const Variant& variant, const RunResult& timed);
+
+    struct Share {
+        std::optional<double> value;
+        std::string limit;  ///< "copy", "matrix" or "fma"; empty: nothing is known
+    };
+    /// The least time for its bytes and operations, divided by its median. Operations are held to the data
+    /// sheet's rate of the matrix cores where the code has their instructions, else to that of FP32 FMAs.
+    Share share(const RunResult& timed, const Resources& resources) const;
+
+  private:
+    Service& service_;
+    Runner& runner_;
+    double copy_bytes_per_ms_ = 0;
+    std::map<std::string, double> naive_ms_;  ///< by variant and sizes
+};
+
+}  // namespace kiln

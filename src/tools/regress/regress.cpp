@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Target after target: all variants are compiled in parallel into a cache of their own, then each is examined,
+// loaded again by a service that may not compile, run, and compared.
+#include <kiln/error.h>
+#include <kiln/run.h>
+#include <kiln/tools/regress.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <future>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/stopwatch.h"
+#include "base/words.h"
+#include "regress/trial.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kWindow = 64;  // builds that are under way
+
+/// The variants of one target, each once, in the order of the manifests.
+struct Group {
+    ManifestTarget target;
+    std::unique_ptr<Service> service;
+    std::vector<Variant> variants;
+    std::set<std::string> texts;
+};
+
+class Regression {
+  public:
+    Regression(const RegressOptions& options) : options_(options) {}
+
+    RegressReport run(const std::vector<Manifest>& manifests) {
+        check_directory();
+        for (const Manifest& manifest : manifests)
+            for (const ManifestLine& line : manifest.lines) add(manifest, line);
+        if (!options_.arch.empty())
+            std::erase_if(groups_, [&](const Group& group) { return group.target.arch != options_.arch; });
+        for (Group& group : groups_) {
+            keep_shard(group);
+            total_ += group.variants.size();
+        }
+        check_templates(manifests);
+        if (total_ == 0)
+            throw UsageError("there is nothing to test: no line of the manifests is for " + asked());
+        for (Group& group : groups_) run(group);
+        // All or nothing: what stops in the middle changes no baseline.
+        for (const auto& [target, baselines] : updated_) baselines.save(options_.baselines, target);
+        return std::move(report_);
+    }
+
+  private:
+    void add(const Manifest& manifest, const ManifestLine& line) {
+        if (!options_.templates.empty() &&
+            std::ranges::find(options_.templates, line.template_name) == options_.templates.end())
+            return;
+        const bool by_default = line.targets.empty();
+        for (const ManifestTarget& target : by_default ? options_.targets : line.targets) {
+            if (options_.backend && target.backend != *options_.backend) continue;
+            Group& group = group_of(target);
+            try {
+                const Template of = group.service->find(line.template_name);
+                if (by_default && !of.runs_on(group.target.backend, group.target.arch)) continue;
+                for (Variant& variant : line.variants(of, manifest.file))
+                    if (group.texts.insert(variant.text()).second)
+                        group.variants.push_back(std::move(variant));
+            } catch (const UsageError& error) {
+                throw TemplateError(manifest.file, line.line, 1, error.what());
+            }
+        }
+    }
+
+    void keep_shard(Group& group) const {
+        std::uint64_t place = 0;
+        std::erase_if(group.variants, [&](const Variant&) { return place++ % options_.shards != options_.shard; });
+    }
+
+    /// Before minutes of work, not after them.
+    void check_directory() const {
+        const std::filesystem::path& path = options_.baselines;
+        std::error_code error;
+        if (!std::filesystem::exists(path, error)) return;
+        if (!std::filesystem::is_directory(path, error))
+            throw UsageError("the baselines " + path.string() + " are not a directory");
+        if (options_.update && ::access(path.c_str(), W_OK | X_OK) != 0)
+            throw UsageError("the baselines can't be written: " + path.string() + ": " +
+                             std::generic_category().message(errno));
+    }
+
+    /// "gemm_tiled, copy on hip gfx90a"
+    std::string asked() const {
+        std::string where = options_.backend ? std::string(name(*options_.backend)) : std::string();
+        if (!options_.arch.empty()) where += (where.empty() ? "" : " ") + options_.arch;
+        return (options_.templates.empty() ? "any template" : join(options_.templates)) +
+               (where.empty() ? " here" : " on " + where);
+    }
+
+    /// A template that was asked for and that no manifest names is a slip of the pen.
+    void check_templates(const std::vector<Manifest>& manifests) const {
+        std::vector<std::string> named;
+        for (const Manifest& manifest : manifests)
+            for (const ManifestLine& line : manifest.lines)
+                if (std::ranges::find(named, line.template_name) == named.end())
+                    named.push_back(line.template_name);
+        for (const std::string& name : options_.templates)
+            if (std::ranges::find(named, name) == named.end())
+                throw UsageError("no manifest names the template '" + name + "'; they name " + join(named) +
+                                 did_you_mean(name, named));
+    }
+
+    Group& group_of(const ManifestTarget& target) {
+        const auto known = [&](const ManifestTarget& wanted) {
+            return std::ranges::find(groups_, wanted, &Group::target);
+        };
+        if (const auto group = known(target); group != groups_.end()) return *group;
+        Group group;
+        group.service = service(target, false);
+        // Where the target names none: the device's own.
+        group.target = {target.backend, group.service->target().arch};
+        if (const auto same = known(group.target); same != groups_.end()) return *same;
+        return groups_.emplace_back(std::move(group));
+    }
+
+    /// Runs on the device if it is of this architecture, else compiles only.
+    std::unique_ptr<Service> service(const ManifestTarget& target, bool cached_only) {
+        ServiceOptions options = options_.service;
+        options.backend = target.backend;
+        options.arch = target.arch;
+        options.cached_only = cached_only;
+        options.cache = {};
+        options.cache.directory = directory_.path();
+        options.cache.remote = RemoteOptions{};
+        if (target.backend == Backend::host) return std::make_unique<Service>(options);
+        const std::vector<DeviceInfo> devices = Device::list(target.backend);
+        const bool is_here = std::ranges::any_of(devices, [&](const DeviceInfo& device) {
+            return device.ordinal == options.device && (target.arch.empty() || device.arch == target.arch);
+        });
+        options.compile_only = !is_here;
+        return std::make_unique<Service>(options);
+    }
+
+    void run(Group& group) {
+        const Baselines before = Baselines::load(options_.baselines, group.target);
+        const std::string target_text = std::string(name(group.target.backend)) + ":" + group.target.arch;
+        if (!group.variants.empty()) {
+            try {
+                (void)group.service->key(group.variants.front());
+            } catch (const BuildError& error) {  // there is no such compiler
+                if (options_.service.stop.stop_requested()) throw UsageError("stopped; no baseline was changed");
+                report_.skipped.push_back(target_text + ": " + error.what());
+                total_ -= group.variants.size();
+                return;
+            }
+        }
+        if (!group.service->has_device()) report_.compiled_only.push_back(target_text);
+        Baselines after = before;
+        const auto cached = service(group.target, true);
+        Trial trial(*group.service, *cached, options_);
+
+        std::deque<std::future<Compiled>> builds;
+        std::size_t next = 0;
+        for (const Variant& variant : group.variants) {
+            for (; next < group.variants.size() && builds.size() < kWindow; ++next)
+                builds.push_back(group.service->compile_async(group.variants[next]));
+            const Stopwatch watch;
+            RegressResult result = trial.run(variant, std::move(builds.front()));
+            builds.pop_front();
+            result.target = group.target;
+            result.elapsed_ms = watch.elapsed_ms();
+            judge(result, before);
+            if (result.failures.empty()) merge(after.variants[variant.text()], result.found);
+            if (options_.on_result) options_.on_result(result, ++done_, total_);
+            report_.results.push_back(std::move(result));
+            if (options_.service.stop.stop_requested()) throw UsageError("stopped; no baseline was changed");
+        }
+        // A part of the manifest says nothing of the rest.
+        if (options_.templates.empty() && options_.shards == 1)
+            for (const auto& [text, baseline] : before.variants)
+                if (!group.texts.contains(text)) {
+                    report_.gone.push_back(target_text + " " + text);
+                    after.variants.erase(text);
+                }
+        if (options_.update) updated_.emplace_back(group.target, std::move(after));
+    }
+
+    void judge(RegressResult& result, const Baselines& baselines) const {
+        const auto was = baselines.variants.find(result.variant);
+        if (was == baselines.variants.end()) {
+            result.status = RegressStatus::fresh;
+        } else if (!result.found.ingredients.empty()) {
+            result.moves = compare(was->second, result.found);
+            if (!result.moves.empty()) result.status = RegressStatus::moved;
+        }
+        // What is recorded anew may differ; what is wrong may not.
+        if (options_.update)
+            for (Move& move : result.moves) move.fails = false;
+        const bool fails = std::ranges::any_of(result.moves, &Move::fails);
+        if (fails || !result.failures.empty()) result.status = RegressStatus::failed;
+    }
+
+    /// What was not measured this time stays as it was.
+    static void merge(Baseline& to, const Baseline& found) {
+        Baseline merged = found;
+        if (merged.random_result.empty()) {  // it was not run
+            merged.random_result = to.random_result;
+            merged.integer_result = to.integer_result;
+        }
+        if (!merged.worst) merged.worst = to.worst;
+        merged.speeds.insert(to.speeds.begin(), to.speeds.end());
+        to = std::move(merged);
+    }
+
+    const RegressOptions& options_;
+    TemporaryDirectory directory_;
+    std::deque<Group> groups_;
+    RegressReport report_;
+    std::vector<std::pair<ManifestTarget, Baselines>> updated_;
+    std::size_t done_ = 0, total_ = 0;
+};
+
+}  // namespace
+
+std::vector<ManifestTarget> RegressOptions::default_targets() {
+    return {{Backend::host, "x86-64-v3"},
+            {Backend::cuda, "sm_80"},
+            {Backend::cuda, "sm_90a"},
+            {Backend::hip, "gfx90a"}};
+}
+
+bool RegressReport::pass() const {
+    return !results.empty() && std::ranges::none_of(results, [](const RegressResult& result) {
+        return result.status == RegressStatus::failed || result.status == RegressStatus::fresh;
+    });
+}
+
+RegressReport regress(const std::vector<Manifest>& manifests, const RegressOptions& options) {
+    return Regression(options).run(manifests);
+}
+
+}  // namespace kiln
