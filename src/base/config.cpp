@@ -59,7 +59,7 @@ std::optional<int> whole(const char* name, int min, int max) {
     const char* const end = value->data() + value->size();
     const auto [stop, error] = std::from_chars(value->data(), end, number);
     if (stop != end || error != std::errc() || number < min || number > max)
-        throw UsageError(std::string(name) + " is set to \"" + *value + "\"; it is a whole number from " +
+        throw UsageError(std::string(name) + " is set to \"" + *value + "\"; it is an integer from " +
                          std::to_string(min) + " to " + std::to_string(max) + ".");
     return number;
 }
@@ -123,7 +123,7 @@ std::optional<unsigned long long> host_seed() {
     const auto [stop, error] = std::from_chars(digits.data(), end, seed, is_hexadecimal ? 16 : 10);
     if (digits.empty() || stop != end || error != std::errc())
         throw UsageError("KILN_HOST_SEED is set to \"" + *value +
-                         "\"; it is a whole number from 0 to 18446744073709551615, decimal or as 0x1f.");
+                         "\"; it is an integer from 0 to 18446744073709551615, decimal or as 0x1f.");
     return seed;
 }
 

@@ -76,13 +76,13 @@ void RedisConnection::open(const Deadline& deadline) {
                                             deadline);
         // Behind a quotation mark it may repeat what was sent, and not all of it, so that quote() misses it.
         if (!reply.is_status("OK"))
-            throw RedisFailure("refused the user or password: " +
+            throw RedisFailure("rejected the user or password: " +
                                settings_.quote(reply.text().substr(0, reply.text().find_first_of("'`\""))));
     }
     if (url.database != 0) {
         const auto reply = send_and_receive({"SELECT", std::to_string(url.database)}, deadline);
         if (!reply.is_status("OK"))
-            throw RedisFailure("refused database " + std::to_string(url.database) + " (" +
+            throw RedisFailure("rejected database " + std::to_string(url.database) + " (" +
                                settings_.quote(reply.text()) + ")");
     }
 }

@@ -98,7 +98,7 @@ void add_template_directory_option(po::options_description& options) {
 
 void add_time_limit_option(po::options_description& options) {
     options.add_options()
-        ("time-limit", text("SECONDS"), "how long a variant may run on the host before it is given up (600)");
+        ("time-limit", text("SECONDS"), "time limit of a variant on the host (600)");
 }
 // clang-format on
 

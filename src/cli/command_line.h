@@ -23,7 +23,7 @@ po::typed_value<std::string>* text(const char* value_name);
 /// An option that may be repeated.
 po::typed_value<std::vector<std::string>>* texts(const char* value_name);
 
-/// Refuses an option that lost its value and has swallowed the next one, and an empty value, since no option
+/// Rejects an option that lost its value and has swallowed the next one, and an empty value, since no option
 /// means anything then. Throws UsageError.
 void check_value(const po::option& option);
 

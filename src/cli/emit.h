@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --emit: what the compiler gets and gives, for people and other tools.
+// --emit: the source that a compiler gets and what it returns, for people and other tools.
 #pragma once
 
 #include <kiln/service.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ctrl-C and its kin: a signal asks the work to stop, so that compilers in mid-compile are ended and their
-// files taken away; work that can't stop is left behind.
+// Ctrl-C and other signals: a signal requests the work to stop, so that running compilers are ended and their
+// files removed; work that can't stop is abandoned.
 #pragma once
 
 #include <atomic>

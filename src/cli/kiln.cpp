@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the arguments to the command, and the help of the whole.
+// Finds the command in the arguments; the help of the program.
 #include "cli/kiln.h"
 
 #include <kiln/error.h>
@@ -23,8 +23,8 @@ struct Group {
     std::string_view example;  ///< one of them
 };
 constexpr Group kGroups[] = {
-    {"cache", "Looks after the cache. It is safe beside programs that use it.\n\n", "stats"},
-    {"wisdom", "Looks after what 'kiln tune' has found.\n\n", "show"},
+    {"cache", "Manages the cache. This is safe while programs use it.\n\n", "stats"},
+    {"wisdom", "Manages wisdom, the results of 'kiln tune'.\n\n", "show"},
 };
 
 const Group* find_group(std::string_view name) {
@@ -49,9 +49,10 @@ std::string overview(std::string_view group) {
     if (!group.empty()) text += std::string(group) + " ";
     text += "COMMAND [ARGUMENT]... [OPTION]...\n";
     const Group* const found = find_group(group);
-    text += found == nullptr
-                ? "Bakes GPU kernels from templates, and looks after the cache they are kept in.\n\n"
-                : found->summary;
+    text +=
+        found == nullptr
+            ? "Compiles GPU kernels from templates, runs, checks and tunes them, and manages their cache.\n\n"
+            : found->summary;
     return text + table(rows) +
            "\nEvery command takes --json (one object on standard output) and --help (options and examples).\n"
            "Exit status: 0 done; 1 the answer is no (damage, a problem, variants that failed); 2 usage or "
@@ -108,9 +109,10 @@ const Command* take_command(std::vector<std::string>& arguments, std::string_vie
     const Command* const command = find_command(group.empty() ? word : std::string(group) + " " + word);
     if (command == nullptr) refuse_command(group, word);
     take();
-    // `kiln bench merge` beside `kiln bench`.
+    // `kiln bench merge` as well as `kiln bench`.
     if (!arguments.empty())
-        if (const Command* const longer = find_command(std::string(command->name) + " " + arguments.front())) {
+        if (const Command* const longer =
+                find_command(std::string(command->name) + " " + arguments.front())) {
             take();
             return longer;
         }
@@ -129,7 +131,7 @@ int run(const ProgramContext& context) {
             context.terminal.print(candidate + "\n");
         return kPassed;
     }
-    // Before the command only these make sense, and --json beside them.
+    // Before the command only these make sense, and --json.
     std::vector<std::string> plain = arguments;
     std::erase(plain, "--json");
     if (plain.size() == 1 && plain[0] == "--version") {
@@ -151,7 +153,7 @@ int run(const ProgramContext& context) {
     if (command == nullptr) {
         if (!arguments.empty() && is_help(arguments[0])) return print_help(context, overview(group));
         throw UsageError("say what to do: " + enumerate(command_words(group)) + "; 'kiln " +
-                         (group.empty() ? "" : std::string(group) + " ") + "--help' tells what they do.");
+                         (group.empty() ? "" : std::string(group) + " ") + "--help' describes them.");
     }
     bool help = false;
     const Call call = parse_call(*command, arguments, context.terminal, context.interrupts, help);

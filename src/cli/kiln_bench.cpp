@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln bench: suites of measurements beside other libraries.
+// kiln bench: suites of measurements against other libraries.
 #include <kiln/error.h>
 #include <kiln/files.h>
 #include <kiln/tools/bench.h>

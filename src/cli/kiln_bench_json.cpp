@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A benchmark's report as JSON, and back: what is derived from rows (verdicts, geometric means) is written for readers
-// and made anew when the report is read.
+// and made again when the report is read.
 #include <kiln/error.h>
 #include <kiln/files.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a row of a benchmark is in words: the same for tables of text and of Markdown. A line is a comparison: the first
+// The text of a benchmark's row: the same for tables of text and of Markdown. A line is a comparison: the first
 // of a problem names it, the others stand below.
 #pragma once
 

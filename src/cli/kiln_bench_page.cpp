@@ -38,7 +38,7 @@ std::string markdown_row(const std::vector<std::string>& words) {
     return text + "\n";
 }
 
-/// The lines of a row; the first comparison stands beside Kiln's own figures, where those leave the place.
+/// The lines of a row; the first comparison is on the line of Kiln's own figures, where there is room.
 std::vector<BenchLine> joined_lines(const BenchRow& row) {
     std::vector<BenchLine> lines = bench_lines(row);
     if (lines.size() > 1 && lines[0].limits.empty()) {
@@ -66,7 +66,7 @@ std::string suite_tables(const BenchSuite& suite) {
     if (!title.empty()) title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
     std::string text = "### " + suite.name + "\n\n" + title + ".\n\n";
     if (!suite.rows.empty()) {
-        text += markdown_row({"problem", "Kiln", "min to max", "rate", "beside", "median", "min to max",
+        text += markdown_row({"problem", "Kiln", "min to max", "rate", "against", "median", "min to max",
                               "ratio", "must / aim", "verdict"});
         text += "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- |\n";
     }
@@ -88,7 +88,7 @@ std::string suite_tables(const BenchSuite& suite) {
     return text;
 }
 
-/// What was asked of a suite's rows beside one comparator, and what came out.
+/// The requirements on a suite's rows against one comparator, and the results.
 struct Asked {
     std::set<std::string> limits;  ///< of rows
     int rows = 0, missed = 0, below_aim = 0;
@@ -110,7 +110,7 @@ std::string counted_verdict(const Asked& asked, const std::string& of_mean) {
 std::string asked_table(const BenchReport& report) {
     const bool quick = std::ranges::any_of(report.runs, &BenchRun::quick);
     std::string text = quick ? "Short runs (`--quick`): what they measure is a hint.\n\n" : "";
-    text += markdown_row({"suite", "beside", "must / aim of a row", "must / aim of the mean",
+    text += markdown_row({"suite", "against", "must / aim of a row", "must / aim of the mean",
                           "geometric mean", "least", "verdict"}) +
             "| --- | --- | ---: | ---: | ---: | ---: | --- |\n";
     for (const BenchSuite& suite : report.suites) {

@@ -26,7 +26,7 @@ std::string to_text(const BenchReport& report, const Terminal& terminal);
 /// Tables for a document; below the page's own headings.
 std::string to_markdown(const BenchReport& report);
 
-/// The text of a document with the tables between its markers written anew:
+/// The text of a document with the tables between its markers rewritten:
 ///   <!-- kiln bench: FILE VIEW [SUITE]... -->
 ///   <!-- end -->
 /// FILE is a record, relative to the document's directory; VIEW is `asked` (what must hold, and what was reached),

@@ -12,7 +12,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr std::size_t kRefusalsShown = 10;  // a wrong signature key refuses every entry of a fleet
+constexpr std::size_t kRefusalsShown = 10;  // a wrong signature key rejects every entry of a fleet
 
 std::string entries_text(std::uint64_t count) {
     return std::to_string(count) + (count == 1 ? " entry" : " entries");
@@ -28,7 +28,7 @@ int report_removed(const Call& call, const CacheTransfer& gone) {
     return kPassed;
 }
 
-/// "3 entries (12.5 KiB) sent; 2 were there already". What was refused makes the answer no.
+/// "3 entries (12.5 KiB) sent; 2 were there already". A rejected entry makes the answer no.
 int report_transfer(const Call& call, const CacheTransfer& transfer, const std::string& verb) {
     Json json;
     json["entries"] = transfer.entries;
@@ -39,10 +39,10 @@ int report_transfer(const Call& call, const CacheTransfer& transfer, const std::
     if (transfer.already_there > 0)
         text += "; " + std::to_string(transfer.already_there) +
                 (transfer.already_there == 1 ? " was" : " were") + " there already";
-    if (!transfer.refused.empty()) text += "; " + std::to_string(transfer.refused.size()) + " refused";
+    if (!transfer.refused.empty()) text += "; " + std::to_string(transfer.refused.size()) + " rejected";
     text += "\n";
     const std::size_t shown = std::min(transfer.refused.size(), kRefusalsShown);
-    for (std::size_t i = 0; i < shown; ++i) text += "refused: " + transfer.refused[i] + "\n";
+    for (std::size_t i = 0; i < shown; ++i) text += "rejected: " + transfer.refused[i] + "\n";
     if (shown < transfer.refused.size())
         text += "and " + std::to_string(transfer.refused.size() - shown) + " more; --json lists them all\n";
     call.print(json, text);
@@ -74,7 +74,7 @@ int cache_verify(const Call& call) {
         text += "damaged: " + damage.file.string() + ": " + damage.reason + "\n";
     }
     if (!found.damaged.empty() && !remove)
-        text += "Look-ups treat these as misses; --remove takes them away.\n";
+        text += "Look-ups treat these as misses; --remove removes them.\n";
     call.print({{"sound", found.sound}, {"damaged", damaged}, {"removed", remove}}, text);
     return found.damaged.empty() ? kPassed : kNegative;
 }
@@ -106,7 +106,7 @@ int cache_pack(const Call& call) {
     output.check_terminal(call.terminal);
     const CacheTransfer transfer = open_cache(call.options).pack(output.path(), keys);
     if (!output.is_standard_output()) return report_transfer(call, transfer, "packed into " + call.words[0]);
-    for (const std::string& reason : transfer.refused) call.terminal.complain("refused: " + reason);
+    for (const std::string& reason : transfer.refused) call.terminal.complain("rejected: " + reason);
     return transfer.refused.empty() ? kPassed : kNegative;
 }
 

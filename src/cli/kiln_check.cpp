@@ -149,7 +149,7 @@ std::string to_text(const Checked& checked, const SourceText& source, bool stric
         text += "  " + terminal.painted(Colour::green, "CLEAN") +
                 "    no race, nothing out of bounds, nothing misaligned: ";
     else
-        text += "  looked at ";
+        text += "  checked ";
     return text + covered_text(checked.recording) + "\n";
 }
 

@@ -49,7 +49,7 @@ struct Call {
     }
 };
 
-/// Which of them a command takes. One that would change nothing is refused: who writes `kiln cache clear
+/// Which of them a command takes. One that would change nothing is rejected: who writes `kiln cache clear
 /// --arch sm_80` means something by it.
 enum Takes : unsigned {
     kTarget = 1,      ///< --backend, --device, --arch

@@ -11,7 +11,7 @@ namespace {
 
 // clang-format off
 void templates_options(po::options_description& options) {
-    options.add_options()("all", po::bool_switch(), "references too: templates that compute what others are checked with");
+    options.add_options()("all", po::bool_switch(), "also list references, the templates that others are checked against");
 }
 
 void build_options(po::options_description& options) {
@@ -27,9 +27,9 @@ void run_options(po::options_description& options) {
         ("check", text("HOW"), "full, sample or none (full, or sample where that would take over five seconds)")
         ("no-time", po::bool_switch(), "launch once and check")
         ("iterations", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
-        ("warm-up", text("N"), "launches before those, beside the checked one (5; on the host 0)")
+        ("warm-up", text("N"), "untimed launches before those, in addition to the checked one (5; on the host 0)")
         ("cold-l2", po::bool_switch(), "read twice the L2 cache's size of other data before each timed launch")
-        ("graph", po::bool_switch(), "also time launches replayed from a captured graph, the cache being warm")
+        ("graph", po::bool_switch(), "also time launches replayed from a captured graph, with a warm L2 cache")
         ("compare", po::bool_switch(), "also time the template that this one is measured against");
 }
 
@@ -43,16 +43,16 @@ void lab_options(po::options_description& options) {
     options.add_options()
         ("pattern", text("NAME"), "this pattern only, or this family: ldmatrix, column (all)")
         ("stride", text("LIST"), "strides in words, such as 1..64 (1,2,3,4,5,7,8,16,17,31,32,33,64)")
-        ("map", po::bool_switch(), "print which element of [ROWS][COLUMNS] lies in which bank, instead of the table")
-        ("pad", text("LIST"), "with --map: elements behind each row; several, such as 0,1,2, give maps side by side (0)")
+        ("map", po::bool_switch(), "print the bank of each element of [ROWS][COLUMNS], instead of the table")
+        ("pad", text("LIST"), "with --map: padding elements after each row; several, such as 0,1,2, give maps side by side (0)")
         ("element", text("TYPE"), "with --map: half or float (float)")
-        ("swizzle", po::bool_switch(), "with --map: the 16-byte chunks of a row change places by its number; with several --pad a map of its own")
+        ("swizzle", po::bool_switch(), "with --map: XOR swizzle of a row's 16-byte chunks by its number; with several --pad a separate map")
         ("svg", text("FILE"), "with --map: also draw it into FILE");
 }
 
 void analyze_options(po::options_description& options) {
     options.add_options()
-        ("chip", text("NAME"), "product whose bandwidth, peaks and size to reckon with, such as 'NVIDIA H100 PCIe' (the device's, else the architecture's first)")
+        ("chip", text("NAME"), "product whose bandwidth, peak throughput and size are used, such as 'NVIDIA H100 PCIe' (the device's, else the architecture's first)")
         ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)")
         ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given")
         ("no-record", po::bool_switch(), "run nothing: resources, occupancy and roofline only");
@@ -61,20 +61,20 @@ void analyze_options(po::options_description& options) {
 void check_options(po::options_description& options) {
     options.add_options()
         ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (those of tests)")
-        ("blocks", text("N"), "blocks to watch, spread over the grid (64)")
-        ("strict", po::bool_switch(), "reading shared memory that nobody wrote to is a problem too, not a warning");
+        ("blocks", text("N"), "blocks to record, spread over the grid (64)")
+        ("strict", po::bool_switch(), "a read of shared memory that was never written is a problem, not a warning");
 }
 
 void report_options(po::options_description& options) {
     options.add_options()
         ("output", text("FILE"), "where to write the page; - is standard output")
         ("manifest", texts("FILE"), "also the variants of this manifest; may be repeated")
-        ("chip", text("NAME"), "product whose bandwidth, peaks and size to reckon with, such as 'NVIDIA H100 PCIe' (the device's, else the architecture's first)")
+        ("chip", text("NAME"), "product whose bandwidth, peak throughput and size are used, such as 'NVIDIA H100 PCIe' (the device's, else the architecture's first)")
         ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)")
         ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given")
         ("no-record", po::bool_switch(), "run nothing: resources, occupancy and roofline only")
         ("time", po::bool_switch(), "also time each variant, on the device that it is analysed for")
-        ("title", text("TEXT"), "the page's heading (made of the templates' names)");
+        ("title", text("TEXT"), "the page's heading (the templates' names)");
 }
 
 void profile_options(po::options_description& options) {
@@ -82,18 +82,18 @@ void profile_options(po::options_description& options) {
         ("size", texts("NAME=N"), "a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)")
         ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given")
         ("tool", text("NAME"), "ncu, rocprofv3, rocprof or auto (auto: the one for the backend that is found)")
-        ("keep", text("FILE"), "write the profiler's page to FILE")
-        ("read", text("FILE"), "run no profiler: compare with a page that was kept, for --arch");
+        ("keep", text("FILE"), "write the profiler's output to FILE")
+        ("read", text("FILE"), "run no profiler: compare with output written by --keep, for --arch");
 }
 
 void regress_options(po::options_description& options) {
     options.add_options()
-        ("baselines", text("DIR"), "what was recorded (cache/baselines)")
-        ("update", po::bool_switch(), "record what is found, instead of failing where it differs")
-        ("time", po::bool_switch(), "measure speed too, where there is a GPU")
+        ("baselines", text("DIR"), "directory of the recorded baselines (cache/baselines)")
+        ("update", po::bool_switch(), "record the results, instead of failing where they differ")
+        ("time", po::bool_switch(), "also measure times, where there is a GPU")
         ("only", texts("TEMPLATE"), "variants of this template only; may be repeated (all)")
         ("shard", text("I/N"), "only each N-th variant of a target, from the I-th: 0/4 to 3/4 are all of them (0/1)")
-        ("table", po::bool_switch(), "print the table of docs/kernels.md from what is recorded, and run nothing")
+        ("table", po::bool_switch(), "print the table of docs/kernels.md from the baselines, and run nothing")
         ("page", text("FILE"), "with --table: put it into FILE, in place of the table there");
 }
 
@@ -103,10 +103,10 @@ void tune_options(po::options_description& options) {
         ("test-sizes", po::bool_switch(), "the small, odd sizes of tests where none is given (so on the host)")
         ("budget", text("SECONDS"), "for all shapes together (60)")
         ("shard", text("I/N"), "only the I-th of N parts of the candidates, from 0/N (0/1)")
-        ("devices", text("LIST"), "all, or numbers such as 0,1: they share the candidates (that of --device)")
+        ("devices", text("LIST"), "all, or numbers such as 0,1: the candidates are distributed over them (that of --device)")
         ("workers", text("N"), "processes that compile at once (KILN_WORKERS, else one per core)")
-        ("resume", po::bool_switch(), "go on with what the journal beside the output has of an earlier run")
-        ("output", text("FILE"), "the wisdom file that the best are merged into (KILN_WISDOM, else the user's own)");
+        ("resume", po::bool_switch(), "continue an earlier run from the journal next to the output")
+        ("output", text("FILE"), "the wisdom file that the best variants are merged into (KILN_WISDOM, else the user's own)");
 }
 
 void wisdom_entries_options(po::options_description& options) {
@@ -129,27 +129,27 @@ void wisdom_merge_options(po::options_description& options) {
 
 void bench_options(po::options_description& options) {
     options.add_options()
-        ("compare", text("LIST"), "only these of cublas, cub, torch and openblas, and they must be there (all that are there)")
-        ("quick", po::bool_switch(), "fewer and smaller problems, fewer launches: a try, not a measurement")
-        ("rounds", text("N"), "timed launches of each contender (11 to 51, as many as take 0.4 seconds)")
-        ("check", po::bool_switch(), "exit status 1 also when something is slower than it must be")
+        ("compare", text("LIST"), "only these of cublas, cub, torch and openblas, which must be installed (all that are installed)")
+        ("quick", po::bool_switch(), "fewer and smaller problems, fewer launches: a trial, not a measurement")
+        ("rounds", text("N"), "timed launches of each implementation (11 to 51, as many as take 0.4 seconds)")
+        ("check", po::bool_switch(), "exit status 1 also when a requirement is missed")
         ("list-suites", po::bool_switch(), "list the suites and their parts, and run none")
-        ("part-limit", text("SECONDS"), "begin no further row of a part after so long (480)")
-        ("limit", text("SECONDS"), "begin no further row of any part after so long")
+        ("part-limit", text("SECONDS"), "begin no further row of a part after this time (480)")
+        ("limit", text("SECONDS"), "begin no further row of any part after this time")
         ("resume", text("FILE"), "measure only what FILE does not have, and add it to FILE, row by row; FILE need not exist yet")
-        ("svg", text("DIR"), "also draw a picture of each suite into DIR")
+        ("svg", text("DIR"), "also draw a plot of each suite into DIR")
         ("markdown", po::bool_switch(), "print tables in Markdown");
 }
 
 void bench_merge_options(po::options_description& options) {
     options.add_options()
         ("output", text("FILE"), "also keep the merged report in FILE")
-        ("check", po::bool_switch(), "exit status 1 also when something is slower than it must be, or a part is missing")
+        ("check", po::bool_switch(), "exit status 1 also when a requirement is missed, or a part was not measured")
         ("markdown", po::bool_switch(), "print tables in Markdown");
 }
 
 void bench_page_options(po::options_description& options) {
-    options.add_options()("check", po::bool_switch(), "write nothing; exit status 1 when a page is not what its records say");
+    options.add_options()("check", po::bool_switch(), "write nothing; exit status 1 when a page differs from its records");
 }
 
 void stats_options(po::options_description& options) {
@@ -158,13 +158,13 @@ void stats_options(po::options_description& options) {
 
 void list_options(po::options_description& options) {
     options.add_options()
-        ("pack", text("FILE"), "what this seed pack holds, instead of the cache directory")
+        ("pack", text("FILE"), "list the entries of this seed pack, instead of the cache directory")
         ("sort", text("HOW"), "used, size, time (compiling) or name (used, the latest first)")
         ("limit", text("N"), "the first N only");
 }
 
 void verify_options(po::options_description& options) {
-    options.add_options()("remove", po::bool_switch(), "remove what is damaged");
+    options.add_options()("remove", po::bool_switch(), "remove damaged entries");
 }
 
 void prune_options(po::options_description& options) {
@@ -177,20 +177,20 @@ void clear_options(po::options_description& options) {
 // clang-format on
 
 constexpr std::string_view kVariantText =
-    "A parameter that is not named keeps its default; 'kiln show TEMPLATE' lists them.\n";
+    "A parameter that is not given has its default; 'kiln show TEMPLATE' lists them.\n";
 constexpr std::string_view kRemoteText =
-    "The remote is that of --remote or KILN_REMOTE. What is there already is not sent again. Ctrl-C stops\n"
+    "The remote is that of --remote or KILN_REMOTE. Entries that are there already are not sent again. "
+    "Ctrl-C stops\n"
     "between two entries.\n";
 
 constexpr std::array kCommands = {
     Command{"list", "", 0, 0, kTarget | kTemplates, "list the templates that are found",
-            "With --backend or --arch, those that may run there.\n",
+            "With --backend or --arch, only those that can run there.\n",
             "  kiln list\n  kiln list --template-dir my_kernels --json\n", templates_options, list_templates},
-    Command{
-        "show", "TEMPLATE", 1, 1, kTarget | kTemplates,
-        "show a template's parameters, rules, arguments and resources",
-        "Rules are checked against the target: that of --backend and --arch, else the device that is here.\n",
-        "  kiln show gemm_tiled\n  kiln show gemm_tiled --arch sm_90a\n", nullptr, show_template},
+    Command{"show", "TEMPLATE", 1, 1, kTarget | kTemplates,
+            "show a template's parameters, rules, arguments and resources",
+            "Rules are checked against the target of --backend and --arch, else this machine's device.\n",
+            "  kiln show gemm_tiled\n  kiln show gemm_tiled --arch sm_90a\n", nullptr, show_template},
     Command{"build", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
             "build a variant, or find it in the cache", kVariantText,
             "  kiln build gemm_tiled BM=64 BN=64 PAD=1\n"
@@ -199,9 +199,9 @@ constexpr std::array kCommands = {
     Command{"run", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber,
             kTarget | kTemplates | kTiers | kNoCache | kTimeLimit,
             "run a variant on the problem that its template declares, check the result, time it",
-            "Inputs are random, outputs are poisoned, guard bytes lie behind every buffer; the result is "
+            "Inputs are random, outputs are poisoned, guard bytes surround every buffer; the result is "
             "compared\n"
-            "with the template's reference in FP64, element by element. Exit status 1: it is wrong.\n",
+            "with the template's FP64 reference, element by element. Exit status 1: it is wrong.\n",
             "  kiln run gemm_tiled BM=64 PAD=1 --size m=4096,n=4096,k=4096\n"
             "  kiln run gemm_tiled --backend host --data integers --no-time\n",
             run_options, run_template},
@@ -212,28 +212,29 @@ constexpr std::array kCommands = {
         "  gemm_tiled BM=32,64 BN=* T=half,float   @cuda:sm_90a @hip:gfx90a @host\n"
         "where several values, or * for all, give every legal combination; a line without @ is for "
         "--backend\n"
-        "and --arch. MANIFEST - is standard input. Ctrl-C loses nothing that is built.\n",
+        "and --arch. MANIFEST - is standard input. Ctrl-C keeps all that is built.\n",
         "  kiln warm variants.txt\n  echo 'gemm_tiled BM=* BN=*' | kiln warm - --arch sm_90a --workers 8\n",
         warm_options, warm},
     Command{"explain", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers,
             "say whether a variant is in the cache, where, or why not", kVariantText,
             "  kiln explain gemm_tiled BM=64\n  kiln explain gemm_tiled BM=64 --arch sm_90a --json\n",
             nullptr, explain},
-    Command{"regress", "[MANIFEST]...", 0, kAnyNumber, kTarget | kTemplates | kTimeLimit,
-            "hold variants to what was recorded of them: results, resources, instructions, speed",
-            "Builds each variant of the manifests (cache/variants.txt) for each of its targets, loads it "
-            "again from a\n"
-            "cache with compiling forbidden, runs both where such a device is here, compares bits with each "
-            "other and\n"
-            "with the reference, and everything with the baselines. Exit status 1: something failed, or has "
-            "none.\n",
-            "  kiln regress\n  kiln regress --backend cuda --only gemm_tiled\n  kiln regress --update\n",
-            regress_options, regress},
+    Command{
+        "regress", "[MANIFEST]...", 0, kAnyNumber, kTarget | kTemplates | kTimeLimit,
+        "compare variants with their baselines: results, resources, instructions, speed",
+        "Builds each variant of the manifests (cache/variants.txt) for each of its targets, loads it "
+        "again from a\n"
+        "cache with compiling forbidden, runs both where there is such a device, compares bits with each "
+        "other and\n"
+        "with the reference, and everything with the baselines. Exit status 1: a variant failed, or has no "
+        "baseline.\n",
+        "  kiln regress\n  kiln regress --backend cuda --only gemm_tiled\n  kiln regress --update\n",
+        regress_options, regress},
     Command{
         "analyze", "TEMPLATE [NAME=VALUE[,VALUE]...]...", 1, kAnyNumber,
         kTarget | kTemplates | kTiers | kNoCache | kTimeLimit,
         "say why a variant is fast or slow, without running it on a GPU",
-        "Compiles for the device, or for --arch, which need not be here; reads registers, spills and "
+        "Compiles for the device, or for --arch without such a device; reads registers, spills and "
         "access widths\n"
         "from the binary; runs some blocks on the host to count wavefronts of shared memory and sectors of "
         "global\n"
@@ -247,14 +248,14 @@ constexpr std::array kCommands = {
     Command{"check", "TEMPLATE [NAME=VALUE[,VALUE]...]...", 1, kAnyNumber,
             kTemplates | kTiers | kNoCache | kTimeLimit,
             "find races, accesses out of bounds and misaligned vectors, by running on the host",
-            "Each problem is told with the source lines of its accesses. Exit status 1: there is one.\n",
+            "Each problem is reported with the source lines of its accesses. Exit status 1: there is one.\n",
             "  kiln check gemm_tiled BM=32 VEC=2\n"
             "  kiln check my_kernel --template-dir my_kernels --size n=1000 --strict\n",
             check_options, check},
     Command{"report", "[TEMPLATE [NAME=VALUE[,VALUE]...]...]...", 0, kAnyNumber,
             kTarget | kTemplates | kTiers | kNoCache | kTimeLimit,
             "write a page that puts variants side by side: tables, source lines, banks, occupancy, roofline",
-            "What 'kiln analyze' finds, as one HTML file that needs nothing else. A word without '=' begins "
+            "The results of 'kiln analyze', as one self-contained HTML file. A word without '=' begins "
             "another\n"
             "variant; several values, or * for all, give every legal combination.\n",
             "  kiln report gemm_tiled PAD=0,1,2 --arch sm_90a --output report.html\n"
@@ -264,13 +265,13 @@ constexpr std::array kCommands = {
     Command{
         "profile", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber,
         kTarget | kTemplates | kTiers | kNoCache | kTimeLimit,
-        "measure a variant's counters on a GPU, beside what was predicted",
+        "measure a variant's counters on a GPU, and compare them with the prediction",
         "Runs Nsight Compute (ncu) or rocprof, where installed, on a child that launches the variant once; "
         "then times\n"
-        "it, and its naive template. docs/counters.md tells which counters and why. Exit status 1: excess "
+        "it, and its naive template. docs/counters.md says which counters and why. Exit status 1: excess "
         "wavefronts,\n"
-        "warps active or the speed against the naive one miss their threshold; 4: no GPU, no profiler, or "
-        "no right to it.\n",
+        "active warps or the speed-up over the naive one miss their threshold; 4: no GPU, no profiler, or "
+        "no permission.\n",
         "  kiln profile gemm_tiled PAD=2 --size m=4096,n=4096,k=4096\n"
         "  kiln profile gemm_tiled PAD=2 --keep page.csv\n"
         "  kiln profile gemm_tiled PAD=2 --arch sm_90a --read page.csv\n",
@@ -279,51 +280,54 @@ constexpr std::array kCommands = {
             "find the fastest variants for given shapes by timing them, and keep them as wisdom",
             "Variants are compiled in worker processes while others are timed; each is checked against the "
             "template's\n"
-            "reference before it may win. Several templates compete. docs/tuning.md tells how, and how to "
-            "spread it over\n"
-            "a cluster. Ctrl-C keeps what was found; a second one does not wait for it. Exit status 1: for a "
-            "shape\nnothing was found.\n",
+            "reference before it may win. Several templates compete. docs/tuning.md explains the search, and "
+            "how to "
+            "distribute it over\n"
+            "a cluster. Ctrl-C keeps what was found; a second one ends at once. Exit status 1: for a "
+            "shape\nno variant was found.\n",
             "  kiln tune gemm_wgmma gemm_mma T=half --shapes m=4096,n=4096,k=4096 m=128,n=7168,k=2048\n"
             "  kiln tune softmax --budget 20 --output found.txt\n"
             "  kiln tune gemm_buffered --shard 3/8 --output part3.txt && kiln wisdom merge part*.txt\n",
             tune_options, tune_templates},
-    Command{
-        "wisdom show", "[FILE]...", 0, kAnyNumber, 0,
-        "list what is known of the fastest variants: of these files, or of the user's own and the shipped",
-        "", "  kiln wisdom show\n  kiln wisdom show --template gemm_wgmma --json\n", wisdom_entries_options,
-        wisdom_show},
+    Command{"wisdom show", "[FILE]...", 0, kAnyNumber, 0,
+            "list the entries of these wisdom files, or of the user's own and the shipped", "",
+            "  kiln wisdom show\n  kiln wisdom show --template gemm_wgmma --json\n", wisdom_entries_options,
+            wisdom_show},
     Command{"wisdom merge", "FILE...", 1, kAnyNumber, 0, "merge wisdom files into one",
             "Of entries for the same problem on the same device, those of the newest source of the template "
-            "stay, "
+            "are kept, "
             "and of\nthese the fastest.\n",
             "  kiln wisdom merge part*.txt\n  kiln wisdom merge part*.txt --output all.txt\n",
             wisdom_merge_options, wisdom_merge},
     Command{"wisdom export", "[FILE]...", 0, kAnyNumber, 0,
-            "write wisdom as a file: of these files, or of the user's own and the shipped", "",
+            "write the entries of these wisdom files, or of the user's own and the shipped, as one file", "",
             "  kiln wisdom export --for-device 'NVIDIA H200' --output h200.txt\n"
             "  kiln wisdom export --manifest | kiln warm -\n",
-            wisdom_export_options,
-            wisdom_export},
+            wisdom_export_options, wisdom_export},
     Command{
         "bench", "[SUITE[.PART]]...", 0, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
-        "measure suites of problems beside other libraries, in turns and verified",
-        "Without SUITE it lists them and their parts; 'all' runs all. cuBLAS, CUB (by nvcc), PyTorch (by python3) and "
+        "measure suites of problems against other libraries, interleaved and verified",
+        "Without SUITE it lists them and their parts; 'all' runs all. cuBLAS, CUB (by nvcc), PyTorch (by "
+        "python3) and "
         "OpenBLAS are\n"
-        "compared with where they are installed. Ratios are times as fast as the other; 'of copy' and the "
+        "compared with where they are installed. Ratios are the other's time over Kiln's; 'of copy' and the "
         "like are\n"
-        "shares of a ceiling measured in the same run. Exit status 1: a result is wrong, or a problem "
+        "fractions of a ceiling measured in the same run. Exit status 1: a result is wrong, or a problem "
         "failed.\n",
         "  kiln bench\n  kiln bench gemm-f16 skinny --svg plots\n"
         "  kiln bench memory --compare cub --json\n"
         "  kiln bench all --resume results.json --limit 540   # again and again, until nothing is left out\n",
         bench_options, bench},
-    Command{"bench merge", "FILE...", 1, kAnyNumber, 0, "one report of several of the same device",
-            "Of a problem that several have measured the latest row counts. Says which parts are missing.\n",
+    Command{"bench merge", "FILE...", 1, kAnyNumber, 0, "merge reports of the same device into one",
+            "Of several rows of one problem, the latest is kept. Says which parts are missing.\n",
             "  kiln bench merge monday.json tuesday.json --output docs/data/performance-h200.json\n",
             bench_merge_options, bench_merge},
-    Command{"bench page", "FILE...", 1, kAnyNumber, 0, "write the tables of documents from recorded measurements",
-            "A table stands between '<!-- kiln bench: RECORD VIEW [SUITE]... -->' and '<!-- end -->', where RECORD is "
-            "a\nfile of 'kiln bench --resume' or 'kiln bench merge --output', relative to the document, and VIEW is "
+    Command{"bench page", "FILE...", 1, kAnyNumber, 0,
+            "write the tables of documents from recorded measurements",
+            "A table is written between '<!-- kiln bench: RECORD VIEW [SUITE]... -->' and '<!-- end -->', "
+            "where RECORD is "
+            "a\nfile of 'kiln bench --resume' or 'kiln bench merge --output', relative to the document, and "
+            "VIEW is "
             "asked,\ntables or runs.\n",
             "  kiln bench page docs/performance.md\n  kiln bench page --check docs/performance.md\n",
             bench_page_options, bench_page},
@@ -331,26 +335,26 @@ constexpr std::array kCommands = {
             "show what shared-memory accesses cost: bank conflicts, predicted and measured",
             "Without a GPU, or with --arch, the table is a prediction; docs/banks.md explains it. Exit "
             "status 1:\n"
-            "what was read from shared memory is wrong.\n",
+            "data read from shared memory was wrong.\n",
             "  kiln lab banks\n  kiln lab banks --arch gfx942 --pattern ldmatrix\n"
             "  kiln lab banks --map 32 32 --pad 1 --svg banks.svg\n"
             "  kiln lab banks --map 8 32 --pad 0,1,2 --swizzle\n",
             lab_options, lab},
     Command{"cache stats", "", 0, 0, kDirectory,
-            "entries, bytes, and what happened since the cache was cleared", "",
+            "print entries, bytes, and counters since the cache was cleared", "",
             "  kiln cache stats\n  kiln cache stats --prometheus\n", stats_options, cache_stats},
     Command{"cache list", "", 0, 0, kDirectory, "list the entries", "",
             "  kiln cache list --sort size --limit 10\n  kiln cache list --pack kernels.kiln\n", list_options,
             cache_list},
-    Command{"cache show", "KEY", 1, 1, kDirectory, "show what an entry was made of, and its log",
+    Command{"cache show", "KEY", 1, 1, kDirectory, "show an entry's ingredients and its log",
             "The first digits of a key are enough.\n", "  kiln cache show 3be9368f\n", nullptr, cache_show},
     Command{"cache verify", "", 0, 0, kDirectory, "read every entry and check it", "",
             "  kiln cache verify\n  kiln cache verify --remove\n", verify_options, cache_verify},
     Command{"cache prune", "", 0, 0, kDirectory, "remove the least recently used entries down to a limit",
-            "Temporary files of dead writers go too.\n", "  kiln cache prune --limit 500MiB\n", prune_options,
-            cache_prune},
+            "Temporary files of dead writers are removed too.\n", "  kiln cache prune --limit 500MiB\n",
+            prune_options, cache_prune},
     Command{"cache clear", "", 0, 0, kDirectory, "remove all entries and set the counters to zero",
-            "Asks first; where nobody can answer, --yes is needed.\n", "  kiln cache clear --yes\n",
+            "Asks first; without a terminal, --yes is required.\n", "  kiln cache clear --yes\n",
             clear_options, cache_clear},
     Command{"cache pack", "FILE [KEY]...", 1, kAnyNumber, kDirectory,
             "write a seed pack of these entries, or of all",
@@ -364,8 +368,8 @@ constexpr std::array kCommands = {
     Command{"cache pull", "", 0, 0, kDirectory | kRemote, "fetch all entries of the remote", kRemoteText,
             "  kiln cache pull --remote redis://cache.example:6379/0\n", nullptr, cache_pull},
     Command{"doctor", "", 0, 0, kTarget | kTemplates | kTiers | kNoCache,
-            "say what was found here, what is missing, and what to do about it",
-            "Looks at drivers, devices, compilers, worker processes, limits, the cache and the remote.\n",
+            "report what this machine has, what is missing, and what to do about it",
+            "Checks drivers, devices, compilers, worker processes, limits, the cache and the remote.\n",
             "  kiln doctor\n  kiln doctor --json\n", nullptr, doctor},
     Command{"completion", "bash", 1, 1, 0, "print a script that completes kiln's command lines in bash", "",
             "  source <(kiln completion bash)\n", nullptr, completion},

@@ -38,7 +38,7 @@ std::vector<std::string> split(const std::string& line) {
     return words;
 }
 
-/// A command line that is not whole yet.
+/// A command line that is not complete yet.
 struct Unfinished {
     const Command* command = nullptr;
     std::vector<std::string> words;  ///< of the command, options left out
@@ -145,7 +145,7 @@ std::vector<std::string> candidates(const Unfinished& line) {
     return {};
 }
 
-/// The word after `before` (already whole words) in a command's name.
+/// The word after `before` (complete words) in a command's name.
 std::vector<std::string> command_words(const std::string& before) {
     std::set<std::string> words;
     for (const Command& command : commands()) {

@@ -12,7 +12,7 @@ namespace kiln::cli {
 namespace {
 
 constexpr std::size_t kBeforeSubject = 11;  // "  problem  "
-constexpr std::size_t kNarrow = 30;         // columns that are worth being filled beside the subject
+constexpr std::size_t kNarrow = 30;         // the least width of the text next to the subject
 
 std::string findings_text(const std::vector<Finding>& findings, std::size_t problems,
                           const Terminal& terminal) {

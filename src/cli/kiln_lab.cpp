@@ -33,7 +33,7 @@ struct Row {
     bool agrees() const { return !agreement || std::abs(*agreement - 1) <= kTolerance; }
 };
 
-/// --pad: a number, or several behind one another.
+/// --pad: a number, or a list.
 std::vector<int> chosen_pads(const Call& call) {
     std::vector<int> pads;
     const std::string text = call.has("pad") ? call.value("pad") : "0";
@@ -150,7 +150,7 @@ std::vector<LabPattern> chosen_patterns(const Call& call) {
                      enumerate(names, " and ") + ".");
 }
 
-/// All times are told in multiples of this one: no conflict, 4 bytes per lane.
+/// All times are multiples of this one's: no conflict, 4 bytes per lane.
 LabPattern conflict_free() { return lab_patterns({1}).front(); }
 
 std::vector<Row> examined(const Call& call, const BankModel& model, Service* service) {
@@ -164,7 +164,7 @@ std::vector<Row> examined(const Call& call, const BankModel& model, Service* ser
     for (LabPattern& pattern : chosen_patterns(call)) {
         Row row{std::move(pattern), {}, {}, {}, {}};
         row.predicted = row.pattern.predicted(model);
-        // A misaligned access ends a kernel on NVIDIA, and is not what lab_banks can ask for.
+        // A misaligned access ends a kernel on NVIDIA; lab_banks can't make one.
         if (service != nullptr && row.predicted.aligned) {
             row.time = measure(*service, row.pattern, model);
             row.ratio = row.time->cycles / base_cycles;

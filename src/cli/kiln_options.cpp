@@ -273,7 +273,7 @@ std::vector<Variant> chosen_variants(const Template& of, std::span<const std::st
         const auto [parameter, text] = assignment(of, word);
         if (combinations.front().count(parameter->name) != 0)
             throw UsageError(parameter->name +
-                             " is given twice; write its values behind one another, as in " +
+                             " is given twice; list its values, as in " +
                              parameter->name + "=1,2.");
         std::vector<Values> more;
         const std::vector<Value> listed = listed_values(*parameter, text);

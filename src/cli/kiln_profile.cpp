@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln profile: the vendor's profiler on a child that runs the variant once, what it counted beside the
+// kiln profile: the vendor's profiler on a child that runs the variant once, what it counted next to the
 // prediction, and the thresholds.
 #include <kiln/error.h>
 #include <kiln/files.h>
@@ -49,7 +49,7 @@ std::string text_of(const std::string& file) {
     }
 }
 
-/// What the child is to be told so that it runs the same on the same device, from the same cache.
+/// The child's options, so that it runs the same on the same device, from the same cache.
 std::vector<std::string> child_command(const Call& call, const Service& service, const Variant& variant,
                                        const Sizes& sizes) {
     std::error_code error;
@@ -82,7 +82,7 @@ void no_device(const Service& service) {
     Device::list(Backend::cuda, &cuda);
     Device::list(Backend::hip, &hip);
     throw DeviceError("there is no GPU to profile on (cuda: " + cuda + "; hip: " + hip +
-                      ").\n'kiln analyze' predicts without one; a page that was kept elsewhere is compared "
+                      ").\n'kiln analyze' predicts without one; output that --keep wrote elsewhere is compared "
                       "by --read FILE.");
 }
 
@@ -99,7 +99,7 @@ void measure(const Call& call, Service& service, const Variant& variant, const S
     const std::optional<Profiler> profiler = find_profiler(service.backend(), chosen_tool(call));
     if (!profiler)
         throw DeviceError(why_no_profiler(service.backend()) +
-                          "\nA page that was kept elsewhere is compared by --read FILE.");
+                          "\nOutput that --keep wrote elsewhere is compared by --read FILE.");
     // The child then finds it in the cache: what it compiles would count as time of the profiler.
     service.build(variant);
     const auto keep = call.has("keep") ? std::optional<Output>(std::in_place, "--keep", call.value("keep")) : std::nullopt;
@@ -148,7 +148,7 @@ void read_page(const Call& call, const Service& service, const Variant& variant,
 
 int profile(const Call& call) {
     check_options(call);
-    chosen_tool(call);  // a mistyped name is told before anything is built
+    chosen_tool(call);  // a mistyped name is reported before anything is built
     Warnings warnings(call.terminal);
     ServiceOptions setup = service_options(call.options, warnings, call.interrupts.token());
     setup.cache = cache_options(call.options);

@@ -71,7 +71,7 @@ std::string counted(const RegressReport& report, RegressStatus status) {
     return count == 0 ? "" : std::to_string(count) + " " + std::string(kiln::name(status));
 }
 
-/// What moved, one row per difference; the same difference of many variants of a template is told once.
+/// What differs, one row per difference; the same difference of many variants of a template is reported once.
 std::string moves_text(const RegressReport& report) {
     std::map<std::vector<std::string>, std::vector<const RegressResult*>> alike;
     std::vector<std::vector<std::string>> order;
@@ -99,7 +99,7 @@ std::string moves_text(const RegressReport& report) {
         rows.push_back({key[0], who, key[2], digest ? "" : (key[3].empty() ? "none" : key[3]),
                         digest ? "" : (key[4].empty() ? "none" : key[4]), key[5]});
     }
-    return "\nWhat moved:\n" + table(rows);
+    return "\nDifferences:\n" + table(rows);
 }
 
 std::string report_text(const RegressReport& report, bool updated, const Terminal& terminal) {

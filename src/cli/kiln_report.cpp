@@ -31,7 +31,7 @@ constexpr std::size_t kMostVariants = 100;
 constexpr const char* kShaping[] = {"manifest", "template-dir", "backend",   "device", "arch",  "chip",
                                     "size",     "test-sizes",   "no-record", "time",   "title", "output"};
 
-/// A service for each target, made when the first variant asks for it.
+/// A service for each target, made for the first variant that needs it.
 class Targets {
   public:
     Targets(const Call& call, Warnings& warnings) : call_(call), warnings_(warnings) {}
@@ -214,7 +214,7 @@ std::optional<double> measured_ms(const WantedVariant& wanted, const AnalyzeOpti
 
 Output page_output(const Call& call) {
     if (!call.has("output"))
-        throw UsageError("where is the page to go? Give --output FILE, or --output - for standard output.");
+        throw UsageError("no output file is given; add --output FILE, or --output - for standard output.");
     Output output("--output", call.value("output"));
     output.check_json(call.options.json);
     return output;

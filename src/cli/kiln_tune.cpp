@@ -19,7 +19,7 @@
 namespace kiln::cli {
 namespace {
 
-/// What the words of the command line mean.
+/// The command line's positional arguments.
 struct TuneTask {
     std::vector<std::string> templates;
     std::vector<std::string> values;  ///< NAME=VALUE
@@ -136,7 +136,7 @@ int tune_templates(const Call& call) {
     options.stop = call.interrupts.token();
     const Output output = wisdom_output(call);
     if (output.is_stream() && options.resume)
-        throw UsageError("--resume reads the journal beside the output, and " + output.path().string() +
+        throw UsageError("--resume reads the journal next to the output, and " + output.path().string() +
                          " is no file that could have one; name a file by --output.");
     // A file that could not take the results should not cost the time to find them.
     Wisdom::store(output.path(), Wisdom());

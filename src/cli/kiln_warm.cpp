@@ -177,12 +177,12 @@ class Work {
         std::future<Compiled> future;
     };
 
-    /// The directory takes no more, and there is no remote that does: to go on would be for nothing.
+    /// Neither the directory nor a remote stores entries: going on would have no effect.
     static bool stores_nothing(const Service& service) {
         return service.counters().remote_stores == 0 && !service.cache_problem().empty();
     }
 
-    /// Takes the results that are there. False: none is.
+    /// Takes the results that are ready. False: there are none.
     bool collect(std::deque<Pending>& window, const Target& target) {
         const std::size_t before = window.size();
         std::erase_if(window, [&](Pending& pending) {
@@ -205,7 +205,7 @@ class Work {
         } catch (const Error& error) {
             // What was asked to stop did not fail.
             if (stop_.stop_requested()) return;
-            // A broken template fails all of its variants: the first is told at once, all of them at the end.
+            // A broken template fails all of its variants: the first is reported at once, all of them at the end.
             if (told_.insert(error.what()).second)
                 call_.terminal.complain(pending.variant->text() + " (" + target_text(target) + ") failed");
             outcome_.failed.push_back({pending.variant->text(), target, error.what()});
@@ -302,9 +302,9 @@ int warm(const Call& call) {
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     outcome.interrupted = call.interrupts.signal() != 0;
     if (outcome.interrupted)
-        call.terminal.note("interrupted; what is built stays built: " + std::to_string(outcome.built) +
-                           " of " + std::to_string(outcome.total) + ", beside " +
-                           std::to_string(outcome.already()) + " that were there.");
+        call.terminal.note("interrupted; what is built is kept: " + std::to_string(outcome.built) + " of " +
+                           std::to_string(outcome.total) + ", in addition to " +
+                           std::to_string(outcome.already()) + " that were there already.");
     // Before the services end: should a compiler not let go, the program ends without them.
     call.print(outcome_json(outcome), outcome_text(outcome));
     if (outcome.interrupted) return 128 + call.interrupts.signal();

@@ -26,9 +26,9 @@ constexpr int kMaxExtent = std::numeric_limits<int>::max();
 /// Options that a configuration file may set too.
 // clang-format off
 po::options_description product_options() {
-    po::options_description what("What to compute", kHelpWidth), where("Where", kHelpWidth),
-        how("How to measure and check", kHelpWidth), build("Building", kHelpWidth),
-        choosing("Which variant, where no tile is given", kHelpWidth), all(kHelpWidth);
+    po::options_description what("Problem", kHelpWidth), where("Device", kHelpWidth),
+        how("Measuring and checking", kHelpWidth), build("Building", kHelpWidth),
+        choosing("Choice of the variant, without tile options", kHelpWidth), all(kHelpWidth);
     what.add_options()
         ("kernel", text("NAME"), "template to build (gemm_tiled; on a GPU and without tile options the best for the shape); see --list-kernels")
         ("dtype", text("TYPE"), "type of A and B: f16, bf16 or f32 (the template's own default); C is f32")
@@ -37,21 +37,21 @@ po::options_description product_options() {
         ("k", text("DEPTH"), "columns of A, rows of B (1024; on the host 512)")
         ("size", texts("NAME=N"), "another size that the template declares, such as batch=8; may be repeated");
     choosing.add_options()
-        ("wisdom", text("FILE"), "what is known of the fastest variants (KILN_WISDOM, else the user's own and the shipped)")
+        ("wisdom", text("FILE"), "wisdom file: the fastest known variants (KILN_WISDOM, else the user's own and the shipped)")
         ("tune", po::bool_switch(), "time variants for this shape first, and keep the best in the wisdom file")
         ("budget", text("SECONDS"), "for --tune (60)");
     add_target_options(where, "--list-devices");
     how.add_options()
         ("iters", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
-        ("warmup", text("N"), "launches before those, beside the verified one (5; on the host 0)")
+        ("warmup", text("N"), "untimed launches before those, in addition to the verified one (5; on the host 0)")
         ("cold-l2", po::bool_switch(), "read twice the L2 cache's size of other data before each timed launch")
         ("verify", text("HOW"), "full, sample or none (full up to 2^31 multiply-adds, else sample)")
         ("seed", text("N"), "of the random inputs and of the sample (1)")
         ("json", po::bool_switch(), "report as one JSON object on standard output");
     build.add_options()
         ("compile-only", po::bool_switch(), "compile, report, don't run; needs no device")
-        ("analyze", po::bool_switch(), "say why the kernel will be fast or slow for this shape, and end; needs no device")
-        ("emit", text("WHAT"), "write source, ptx, binary, log or key, and end; needs no device")
+        ("analyze", po::bool_switch(), "predict why the kernel is fast or slow for this shape, and exit; needs no device")
+        ("emit", text("WHAT"), "write source, ptx, binary, log or key, and exit; needs no device")
         ("output", text("FILE"), "where --emit writes; - is standard output (-)");
     add_time_limit_option(how);
     add_cache_directory_option(build);
@@ -274,9 +274,9 @@ class Parser {
     std::string help(const Template& chosen, const ParameterOptions& parameters) const {
         std::ostringstream text;
         text << "Usage: jit-gemm [--kernel NAME] [OPTION]...\n"
-                "Builds a matrix-product kernel from its template, computes C = A * B on random matrices, "
+                "Builds a GEMM kernel from its template, computes C = A * B on random matrices, "
                 "verifies\n"
-                "the result and reports. What is in parentheses is the default.\n\n"
+                "the result and reports. Defaults are in parentheses.\n\n"
              << "Parameters of " << chosen.name() << ":\n"
              << parameters.description();
         if (const Parameter* const type = chosen.parameter(kTypeParameter))

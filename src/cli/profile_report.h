@@ -27,7 +27,7 @@ struct ProfileReport {
     Measured measured;
     std::vector<std::string> notes;
     std::optional<TimeSummary> time;
-    std::string naive;  ///< the variant that was timed beside it; empty: none
+    std::string naive;  ///< the variant that was timed as well; empty: none
     std::optional<TimeSummary> naive_time;
 
     std::optional<double> times_naive() const;

@@ -34,7 +34,7 @@ int run_program(const std::string& name, const std::vector<std::string>& argumen
     bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
     try {
         const int status = body({arguments, terminal, interrupts, json});
-        // What failed may have failed because compilers and other processes were told to end.
+        // The failure may come from compilers and other processes that were stopped.
         return status != 0 && interrupts.signal() != 0 ? 128 + interrupts.signal() : status;
     } catch (const std::exception& error) {
         if (interrupts.signal() != 0) return 128 + interrupts.signal();

@@ -28,7 +28,7 @@ struct ProgramContext {
     const std::vector<std::string>& arguments;  ///< without the program's name
     const Terminal& terminal;
     const Interrupts& interrupts;
-    /// Whether errors are told on standard output as JSON too. It is known before the command line is
+    /// Whether errors are also printed on standard output as JSON. It is known before the command line is
     /// understood, so that its errors are; the body may correct it.
     bool& json;
 };

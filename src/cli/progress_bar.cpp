@@ -76,7 +76,7 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total, std::uint64_t 
         terminal_.note(what_ + ": " + text);
         return;
     }
-    // A bar of one width throughout, beside room for the longest text.
+    // A bar of one width throughout, with room for the longest text.
     const std::string bar =
         bar_text(state, terminal_.error_columns() - static_cast<int>(what_.size()) - kTextColumns);
     terminal_.status(what_ + "  " + (bar.empty() ? "" : bar + "  ") + text);

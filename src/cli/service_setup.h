@@ -18,8 +18,8 @@
 
 namespace kiln::cli {
 
-/// A service's warnings. They wait until its construction has succeeded: what made it fail is told as an
-/// error, and not before that as a warning too. Several services may share one: no line is told twice.
+/// A service's warnings. They wait until its construction has succeeded: what made it fail is reported as an
+/// error, and not also as a warning before. Several services may share one: no line is printed twice.
 class Warnings {
   public:
     explicit Warnings(const Terminal& terminal) : terminal_(terminal) {}
@@ -42,7 +42,7 @@ ServiceOptions service_options(const CommonOptions& options, Warnings& warnings,
 /// work.
 void check_cache_directory(const Service& service, const CommonOptions& options);
 
-/// When nobody asked for the host: a line on why it is.
+/// Without --backend host: a line on why the host is used.
 void say_why_host(const Service& service, const CommonOptions& options, const Terminal& terminal);
 
 }  // namespace kiln::cli

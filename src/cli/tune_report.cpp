@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices that tuned shards of the same work are told as one.
+// Devices that tuned shards of the same work are reported as one.
 #include "cli/tune_report.h"
 
 #include <algorithm>

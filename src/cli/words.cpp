@@ -55,7 +55,7 @@ std::uint64_t parse_whole(std::string_view option, std::string_view text, std::u
         text.size() > 1 && text[0] == '-' &&
         std::all_of(text.begin() + 1, text.end(), [](char c) { return c >= '0' && c <= '9'; });
     std::string message(option);
-    message += " must be a whole number from " + std::to_string(min) + " to " + std::to_string(max) + "; '" +
+    message += " must be an integer from " + std::to_string(min) + " to " + std::to_string(max) + "; '" +
                std::string(text) + "' is ";
     if (negative || (whole && problem == std::errc() && value < min))
         message += "too small, the nearest is " + std::to_string(min);

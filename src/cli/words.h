@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words as people write and read them: whole numbers, choices, near misses, sizes in bytes.
+// Words as people write and read them: integers, choices, near misses, sizes in bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace kiln::cli {
 
-/// A whole number written in decimal, between min and max. option: its name, for the message
+/// An integer written in decimal, between min and max. option: its name, for the message
 /// ("--m"). Throws UsageError.
 std::uint64_t parse_whole(std::string_view option, std::string_view text, std::uint64_t min,
                           std::uint64_t max);

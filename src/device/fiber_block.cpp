@@ -123,7 +123,7 @@ std::string FiberBlock::run(Dim3 index) {
 
 std::string FiberBlock::overrun() {
     shared_.repair();
-    return "it wrote beside its dynamic shared memory, which has the " + std::to_string(dynamic_shared_bytes) +
+    return "it wrote outside its dynamic shared memory, which has the " + std::to_string(dynamic_shared_bytes) +
            " bytes that the template's '//@ shared' line asks for";
 }
 

@@ -155,7 +155,7 @@ LoadedObject::LoadedObject(std::span<const std::byte> bytes) {
         problems += (problems.empty() ? "" : "; ") + std::string(exception.what());
     }
     if (handle_ == nullptr) {
-        throw DeviceError("The system's loader refused the kernel's shared object: " + problems + ".",
+        throw DeviceError("The system's loader rejected the kernel's shared object: " + problems + ".",
                           "dlopen");
     }
 }
@@ -196,8 +196,8 @@ HostModule::HostModule(const Binary& binary, const DeviceInfo& device, std::opti
     if ((kernel_->log != nullptr) != (observer_ != nullptr)) {
         throw DeviceError(
             "The shared object of kernel " + name_ +
-                (observer_ ? " tells of no accesses to memory, and this device's are observed."
-                           : " tells of its accesses to memory, and nobody observes this device."),
+                (observer_ ? " does not report its accesses to memory, and this device's are observed."
+                           : " reports its accesses to memory, and this device is not observed."),
             "load");
     }
     info_.static_shared_bytes = static_shared_bytes(binary.bytes);

@@ -73,7 +73,7 @@ void examine_directory(const DiskCache& disk, bool was_there, Findings& findings
                          problem + (disk.readable() ? "; what is there is read, and new kernels are kept in "
                                                       "memory only"
                                                     : "; kernels are kept in memory only"),
-                         "Mend its owner or mode, or set KILN_CACHE_DIR to a directory of your own.");
+                         "Fix its owner or mode, or set KILN_CACHE_DIR to a directory of your own.");
     } else if (is_there) {
         findings.good("cache", "directory",
                       path + ", of user " + std::to_string(status.st_uid) + ", mode " +
@@ -162,7 +162,7 @@ FileSystem file_system_of(const std::filesystem::path& path) {
 
 void examine_cache(const ServiceOptions& options, Findings& findings) {
     if (!options.cache.enabled)
-        return findings.note("cache", "directory", "the cache is switched off: every process compiles anew",
+        return findings.note("cache", "directory", "the cache is switched off: every process compiles again",
                              "Switch it on in the options.");
     const auto directory = options.cache.directory ? options.cache.directory : config::cache_directory();
     std::error_code error;
@@ -182,7 +182,7 @@ void examine_cache(const ServiceOptions& options, Findings& findings) {
         findings.good("cache", "locks", disk->locks().directory().string());
     else
         findings.note("cache", "locks", lock_problem + "; processes that start together may compile the same",
-                      "Mend it, so that one of them compiles for all.");
+                      "Fix it, so that one of them compiles for all.");
 }
 
 void examine_seeds(const ServiceOptions& options, Findings& findings) {

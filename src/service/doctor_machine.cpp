@@ -88,7 +88,7 @@ std::optional<CompilerFacts> examine_compiler(const BackendFacts& facts, const W
         findings.add(
             "compilers", facts.compiler, is_problem ? FindingStatus::problem : FindingStatus::note,
             text + "; " + facts.purpose,
-            remedy.empty() ? std::string("Mend it, or set ") + facts.variable + " to another." : remedy);
+            remedy.empty() ? std::string("Fix it, or set ") + facts.variable + " to another." : remedy);
         return std::nullopt;
     }
 }
@@ -116,7 +116,7 @@ void examine_device(const DeviceInfo& device, const std::optional<CompilerFacts>
         const auto compiler_version = major_version(compiler->description, "NVRTC ");
         const auto driver_version = major_version(device.driver, "CUDA ");
         if (compiler_version && driver_version && *compiler_version > *driver_version)
-            return note("its driver is older than NVRTC, and may refuse the binaries that NVRTC makes",
+            return note("its driver is older than NVRTC, and may reject the binaries that NVRTC makes",
                         "Update the driver, or set KILN_NVRTC to an NVRTC of CUDA " +
                             std::to_string(*driver_version) + ".");
     }
@@ -234,7 +234,7 @@ void examine_limits(const ServiceOptions& options, Findings& findings) {
     const rlim_t memory = soft_limit(RLIMIT_AS);
     if (memory != RLIM_INFINITY && (options.worker_memory_bytes == 0 || memory < options.worker_memory_bytes))
         findings.note("limits", "address space",
-                      bytes_text(memory) + ", for compilers too, which then fail for want of memory",
+                      bytes_text(memory) + ", for compilers too, which then run out of memory",
                       "Raise it: ulimit -v unlimited");
     examine_temporary_files(findings);
 }

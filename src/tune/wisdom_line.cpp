@@ -152,7 +152,7 @@ WisdomEntry parse_wisdom_line(std::string_view line) {
     for (const std::string_view word : words_of(fields[1])) {
         const auto [name, text] = assignment(1, word);
         std::int64_t size = 0;
-        if (!parse_whole(text, size) || size <= 0) refuse(1, word, "a size is a positive whole number");
+        if (!parse_whole(text, size) || size <= 0) refuse(1, word, "a size is a positive integer");
         if (!entry.sizes.emplace(std::string(name), size).second) refuse(1, word, "it is given twice");
     }
     parse_values(2, words_of(fields[2]), entry.values, nullptr);
@@ -167,7 +167,7 @@ WisdomEntry parse_wisdom_line(std::string_view line) {
     time.remove_suffix(kUnit.size());
     if (!parse_whole(time, entry.median_ms) || !std::isfinite(entry.median_ms) || entry.median_ms <= 0)
         refuse(5, fields[5], "it should be a positive number of milliseconds, such as 0.187 ms");
-    if (!parse_whole(fields[6], entry.tried)) refuse(6, fields[6], "it should be a whole number");
+    if (!parse_whole(fields[6], entry.tried)) refuse(6, fields[6], "it should be an integer");
     if (fields[7].size() != kDigestDigits ||
         !std::ranges::all_of(fields[7], [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }))
         refuse(7, fields[7], "it should be 16 hexadecimal digits");

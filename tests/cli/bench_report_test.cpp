@@ -90,7 +90,7 @@ TEST(BenchText, IsATableOfProblemsAndWhatTheyAreBeside) {
   ceilings   copy 4200 GB/s (the driver's copy)
 
 skinny: products of few rows
-  problem                   Kiln    min to max       rate  beside      median    min to max  ratio     must / aim             result
+  problem                   Kiln    min to max       rate  against     median    min to max  ratio     must / aim             result
   half 1 x 4096 x 4096  10.00 us  9.50 to 11.0  3356 GB/s                                                                     right   gemm_skinny (wisdom)
                                                            cublasLt  15.50 us  15.0 to 17.0   1.55    1.20 / 1.90  below aim  right   heuristic 3 of 8
                                                            of copy                           0.800  0.850 / 0.950  MISSED
@@ -175,7 +175,7 @@ TEST(BenchPage, TablesComeFromTheRecordThatTheMarkerNames) {
     EXPECT_EQ(written_anew(anew, page), anew);
     EXPECT_THAT(anew, Not(HasSubstr("stale")));
     for (const char* part :
-         {"# A page\n\n<!-- kiln bench: record.json asked -->\n\n| suite | beside |", "Prose 1.5.\n",
+         {"# A page\n\n<!-- kiln bench: record.json asked -->\n\n| suite | against |", "Prose 1.5.\n",
           "| skinny | cublasLt | 1.20 / 1.90 | | 1.55 | 1.55 (half 1 x 4096 x 4096) | below aim in 1 of 1 "
           "rows |\n",
           "| skinny | copy | 0.850 / 0.950 | | | 0.800 (half 1 x 4096 x 4096) | MISSED in 1 of 1 rows |\n",
@@ -271,7 +271,7 @@ TEST_F(KilnBench, GoesOnWithAFileAndMergesFilesAndWritesPages) {
     EXPECT_EQ(run({"bench", "page", "--check", page}).status, 1);
     EXPECT_EQ(run({"bench", "page", page}).status, 0);
     EXPECT_EQ(run({"bench", "page", "--check", page}).status, 0);
-    EXPECT_THAT(file_content(page), HasSubstr("| suite | beside |"));
+    EXPECT_THAT(file_content(page), HasSubstr("| suite | against |"));
 }
 
 TEST_F(KilnBench, RefusesASuiteThatThereIsNot) {

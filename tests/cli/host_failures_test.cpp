@@ -145,7 +145,7 @@ TEST_F(HostFailures, ALoopWithoutEndMeetsTheTimeLimit) {
 TEST_F(HostFailures, AWriteBesideDynamicSharedMemoryIsFound) {
     const Outcome outcome = bad("run", 14, {"--json"});
     EXPECT_EQ(outcome.status, 4);
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("block (1,0,0)"), HasSubstr("beside its dynamic shared memory"),
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("block (1,0,0)"), HasSubstr("outside its dynamic shared memory"),
                                    HasSubstr("200 bytes"), HasSubstr("//@ shared")));
     EXPECT_EQ(bad("check", 14).status, 1) << "told as an access out of bounds, with its line";
 }

@@ -140,7 +140,7 @@ TEST_F(KilnRun, JunkInTheSeedOfTheHostIsTold) {
     Environment environment = usual_environment();
     environment.emplace_back("KILN_HOST_SEED", "junk");
     expect_error(on_host({"run", "doubling"}, environment), 2,
-                 {"KILN_HOST_SEED is set to \"junk\"; it is a whole number"});
+                 {"KILN_HOST_SEED is set to \"junk\"; it is an integer"});
 }
 
 TEST_F(KilnRun, AReferenceThatLacksSomethingIsATemplateError) {

@@ -194,7 +194,7 @@ TEST_F(KilnWarm, CtrlCLosesNothing) {
     const int built = interrupted["built"];
     EXPECT_GE(built, 3);
     EXPECT_LT(built, 12);
-    EXPECT_THAT(first.err, HasSubstr("what is built stays built: " + std::to_string(built) + " of 12"));
+    EXPECT_THAT(first.err, HasSubstr("what is built is kept: " + std::to_string(built) + " of 12"));
 
     const int entries = run({"cache", "stats", "--json"}).json()["entries"];
     EXPECT_GE(entries, built);

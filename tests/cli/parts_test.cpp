@@ -38,7 +38,7 @@ TEST(Words, WholeNumbers) {
     EXPECT_NE(refusal("11", 1, 10).find("too large, the nearest is 10"), std::string::npos);
     EXPECT_NE(refusal("99999999999999999999999", 1, 10).find("too large"), std::string::npos);
     for (const char* text : {"", "x", "1e9", "1.5", " 1", "1 ", "0x10", "+1", "-"})
-        EXPECT_NE(refusal(text, 0, 10).find("--m must be a whole number from 0 to 10"), std::string::npos)
+        EXPECT_NE(refusal(text, 0, 10).find("--m must be an integer from 0 to 10"), std::string::npos)
             << text;
 }
 

@@ -142,7 +142,7 @@ TEST(ProfileReport, SaysHowFarItIsOff) {
     const std::string text = to_text(a_report(), terminal);
     for (const char* word :
          {"NVIDIA H200 (cuda, sm_90a)", "ncu 2025.3.1.0, /usr/local/cuda/bin/ncu", "64 of 256 blocks, scaled",
-          "+5.00%", "+5.0 points", "at most 24.2%", "24.0%", "below it", "100 times the floor",
+          "+5.00%", "+5.0 points", "at most 24.2%", "24.0%", "below it", "100 times the lower bound",
           "gemm_naive BX=16: median 2 ms, 2 times as long", "does not know a thing", "5.0%", "MISSED",
           "does not apply", "2 times", "FAIL"})
         EXPECT_THAT(text, HasSubstr(word));

@@ -75,7 +75,7 @@ TEST_F(RemoteExchange, DatabasesAreKeptApart) {
     EXPECT_TRUE(RemoteCache(options_for(server.url("", 3))).find(sample_.key).binary);
     RemoteCache none(options_for(server.url("", 99)));
     EXPECT_FALSE(none.find(sample_.key).binary);
-    EXPECT_THAT(none.problem(), HasSubstr("refused database 99"));
+    EXPECT_THAT(none.problem(), HasSubstr("rejected database 99"));
 }
 
 TEST_F(RemoteExchange, PasswordsOpenAndWrongOnesAreNeverRepeated) {
@@ -93,7 +93,7 @@ TEST_F(RemoteExchange, PasswordsOpenAndWrongOnesAreNeverRepeated) {
 
     RemoteCache wrong(options_for(server.url("somebody:hunter2@")));
     EXPECT_FALSE(wrong.find(sample_.key).binary);
-    EXPECT_THAT(wrong.problem(), HasSubstr("refused the user or password: WRONGPASS"));
+    EXPECT_THAT(wrong.problem(), HasSubstr("rejected the user or password: WRONGPASS"));
     RemoteCache without(options_for(server.url()));
     EXPECT_FALSE(without.find(sample_.key).binary);
     EXPECT_THAT(without.problem(), HasSubstr("NOAUTH"));

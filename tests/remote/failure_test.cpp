@@ -131,7 +131,7 @@ TEST_F(RemoteFailure, AServerThatClaimsAnArrayOfBillions) {
 }
 
 TEST_F(RemoteFailure, AServerThatIsStillLoading) {
-    expect_bounded("loading", "refused: LOADING", [](const FakeServer& self, int client) {
+    expect_bounded("loading", "answered with an error: LOADING", [](const FakeServer& self, int client) {
         while (self.listen(client))
             FakeServer::say(client, "-LOADING Redis is loading the dataset in memory\r\n");
     });
