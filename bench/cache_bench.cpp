@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cache-bench: what the tiers of the cache cost, each figure beside its comparator in the same run: a hit on
+// cache-bench: what the tiers of the cache cost, each figure next to its comparator in the same run: a hit on
 // disk, in a seed pack and on a Redis server, many processes that want one kernel at once, and compiling
 // ahead in several processes.
 #include <fcntl.h>

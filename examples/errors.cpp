@@ -80,7 +80,7 @@ int main() try {
         rule);
 
     all &= shows<kiln::BuildError>(
-        "BuildError: the compiler refuses the kernel, and names the template's own line",
+        "BuildError: the compiler rejects the kernel, and names the template's own line",
         [&] { kiln.build(kiln.parse(kHead + replaced(kBody, "x[i]", "z[i]"), "scale.cu").variant()); },
         [](const kiln::BuildError& error) { std::printf("  log: %zu bytes\n", error.log().size()); });
 

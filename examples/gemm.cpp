@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// C = A * B with a built-in template: half-precision factors, sums in float, tile sizes of our choice. Then
-// every element of C is held to what rounding allows.
+// C = A * B with a built-in template: A and B in FP16, accumulation in FP32, tile sizes of our choice. Then
+// every element of C is compared with a reference within its rounding bound.
 #include <kiln/kiln.h>
 
 #include <cmath>
@@ -28,8 +28,8 @@ kiln::Buffer uploaded(const kiln::Device& device, const std::vector<T>& values) 
     return buffer;
 }
 
-// The largest |error| / bound over all elements. A sum of k products in float is off by at most
-// k * 2^-24 * (|A| |B|), in whichever order it was added; the reference sums in double.
+// The largest |error| / bound over all elements. Accumulating k products in float has an error of at most
+// k * 2^-24 * (|A| |B|), in any order; the reference accumulates in double.
 double worst_error_over_bound(int m, int n, int k, const std::vector<kiln::half>& a,
                               const std::vector<kiln::half>& b, const std::vector<float>& c) {
     double worst = 0;
@@ -42,7 +42,7 @@ double worst_error_over_bound(int m, int n, int k, const std::vector<kiln::half>
                 magnitude += std::abs(product);
             }
             const double ratio = std::abs(c[row * n + column] - sum) / (k * std::ldexp(magnitude, -24));
-            if (!(ratio <= worst)) worst = ratio;  // written so that a NaN counts as worst
+            if (!(ratio <= worst)) worst = ratio;  // written so that a NaN counts as largest
         }
     }
     return worst;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Templates in a directory of your own: templates/saxpy.cu, which includes scale.h that lies beside it. They
+// Templates in a directory of your own: templates/saxpy.cu, which includes scale.h from the same directory. They
 // are found by name like the built-in ones, and a changed header is a new build, since its content is
 // part of the key.
 #include <kiln/kiln.h>

@@ -27,7 +27,7 @@ struct RemoteOptions {
     std::filesystem::path password_file;  ///< its first line; instead of a password in the URL
     std::filesystem::path ca_file;        ///< TLS: certificates to trust (PEM); empty: the system's
     /// Its content (16 bytes or more) signs what is stored (HMAC-SHA-256); entries without a right signature
-    /// are refused.
+    /// are rejected.
     std::filesystem::path signature_key_file;
     bool read_only = false;
     /// Of one exchange, connecting included.
@@ -103,7 +103,7 @@ struct CacheTransfer {
 /// Called as work goes on: how much of how much; total is 0 while it is not known.
 using CacheProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-/// The cache as an operator sees it. Thread-safe, and safe beside any number of processes that use it.
+/// The cache as an operator sees it. Thread-safe, and safe with any number of processes that use it.
 /// Every call throws CacheError, with the file or server and the reason, where the cache can't do it.
 class Cache {
   public:

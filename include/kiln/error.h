@@ -57,7 +57,7 @@ class VariantError : public Error {
     std::string rule_;
 };
 
-/// A compiler refused the source, died, ran out of time, or is not there.
+/// A compiler rejected the source, died, ran out of time, or is not there.
 class BuildError : public Error {
   public:
     /// log: the compiler's own words, with the template's file name and lines; may be empty.

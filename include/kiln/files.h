@@ -4,7 +4,7 @@
 // binary, a picture) and want the same care.
 //
 // Output never destroys what it is pointed at. A regular file appears whole or not at all: symbolic links are followed
-// to their end, which need not exist yet; the new content is written beside that place, synced and renamed to it; mode
+// to their end, which need not exist yet; the new content is written next to that place, synced and renamed to it; mode
 // and owner of an existing file stay. Anything else that is there, a device, a FIFO or a descriptor such as /dev/stdout
 // or /dev/fd/3, is written to and stays. Directories, sockets and block devices are errors, as is a file that may not be
 // written.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Watching a kernel run on the host backend: every access to memory that its threads make, and what orders
-// them. A Service with an observer (ServiceOptions::observer) compiles its kernels so that they tell of their
+// them. A Service with an observer (ServiceOptions::observer) compiles its kernels so that they report their
 // accesses, and runs each launch on one OS thread. What is made of it is kiln/tools/accesses.h; not here.
 #pragma once
 
@@ -36,7 +36,7 @@ enum class AccessKind : std::uint8_t {
 struct ObservedAccess {
     std::uint64_t address = 0;  ///< on the host
     /// Where in the shared object (Binary::bytes) it was made: the offset of the instruction behind the call
-    /// that tells of it, as virtual address of the ELF file.
+    /// that reports it, as virtual address of the ELF file.
     std::uint32_t code = 0;
     /// The same of the kernel's call of the function that holds `code`, or that calls the one that does; 0: it
     /// is the kernel itself, which most functions become part of.
@@ -85,7 +85,7 @@ struct ObservedLaunch {
     std::uint64_t shared_gap_bytes = 16 * 1024;
     /// The kernel's own data: constants, variables of the module. Accesses to it do not count.
     std::vector<MemoryRange> own;
-    /// Global memory, to the byte: what the kernel may access besides. The device does not know it and leaves it
+    /// Global memory, to the byte: what else the kernel may access. The device does not know it and leaves it
     /// empty, for whoever knows the tensors to fill in; then all that is neither shared nor its own is global.
     std::vector<MemoryRange> global;
 };
@@ -98,7 +98,7 @@ struct ObservedBadIndex {
     std::int64_t index = 0;
 };
 
-/// Told of a launch from one thread, in an order in which it happened. A thread of the block is named by its
+/// Notified of a launch from one thread, in an order in which it happened. A thread of the block is named by its
 /// linear number, x fastest. Calls must not throw. They come on the OS thread's own stack.
 class AccessObserver {
   public:
@@ -107,7 +107,7 @@ class AccessObserver {
     virtual void begin_launch(const ObservedLaunch& launch) = 0;
     /// False: this block is not run.
     virtual bool begin_block(Dim3 index) = 0;
-    /// What a thread has accessed since it was last told of, in its order. Accesses to the kernel's own data may be
+    /// What a thread has accessed since the last report, in its order. Accesses to the kernel's own data may be
     /// among them (ObservedLaunch::own).
     virtual void accesses(unsigned thread, std::span<const ObservedAccess> accesses) = 0;
     virtual void bad_index(unsigned thread, const ObservedBadIndex& what) = 0;

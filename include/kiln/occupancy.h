@@ -64,7 +64,7 @@ std::string_view name(OccupancyLimit limit);  ///< "threads", "registers", "shar
 
 struct Occupancy {
     int blocks = 0;  ///< per multiprocessor at once; 0: one block does not fit
-    /// By each limit alone. by_shared is what the largest carve-out allows (a profiler may tell of the one that
+    /// By each limit alone. by_shared is what the largest carve-out allows (a profiler may report the one that
     /// the driver chose), and by_blocks where the block needs no shared memory.
     int by_threads = 0, by_registers = 0, by_shared = 0, by_blocks = 0;
     std::vector<OccupancyLimit> binding;  ///< those that give `blocks`

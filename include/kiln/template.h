@@ -19,7 +19,7 @@
 
 namespace kiln {
 
-/// The value of a parameter: an integer, a truth value, the name of a type, or a finite float.
+/// The value of a parameter: an integer, a boolean, the name of a type, or a finite float.
 class Value {
   public:
     Value(int value) : value_(std::int64_t{value}) {}

@@ -16,7 +16,7 @@ namespace kiln {
 /// What has happened; a snapshot. Of one service since it was made, or of a cache directory since it was
 /// cleared, summed over all processes. A request for a kernel or a binary is one hit or one miss, with two
 /// exceptions: who waited for another thread's build that failed is neither, and an entry that the driver
-/// refuses is a hit and a miss.
+/// rejects is a hit and a miss.
 struct Counters {
     std::uint64_t memory_hits = 0;
     std::uint64_t disk_hits = 0;
@@ -27,7 +27,7 @@ struct Counters {
     std::uint64_t build_failures = 0;    ///< of those
     std::uint64_t waits = 0;             ///< for another process or machine that compiled the same
     std::uint64_t take_overs = 0;        ///< from one that died or stalled
-    std::uint64_t rejected_entries = 0;  ///< damaged, foreign, not trusted, or refused by the driver
+    std::uint64_t rejected_entries = 0;  ///< damaged, foreign, not trusted, or rejected by the driver
     std::uint64_t stored_entries = 0;    ///< on disk
     std::uint64_t remote_stores = 0;
     std::uint64_t remote_failures = 0;  ///< calls that failed or ran out of time

@@ -40,7 +40,7 @@ struct TuneOptions {
     bool test_sizes = false;    ///< those defaults are the small ones of tests
     /// For all shapes together. A launch, a compile and a check that have begun are waited for.
     double budget_seconds = 60;
-    /// Candidates are dealt out to `shards` tuners; each works on every shards-th of the order of the model.
+    /// Candidates are distributed over `shards` tuners; each works on every shards-th of the order of the model.
     std::uint64_t shard = 0, shards = 1;
     std::optional<bool>
         cold_l2;        ///< push the inputs out of the cache before each timed launch; not set: on a GPU

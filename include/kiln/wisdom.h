@@ -54,7 +54,7 @@ class Wisdom {
     static const Wisdom& shipped();
     /// KILN_WISDOM, else kiln/wisdom.txt in $XDG_CONFIG_HOME or $HOME/.config; empty when none is set.
     static std::filesystem::path user_file();
-    /// What was shipped, and what prefers to it: the user's file. One that can't be used is left out, and `problem` says
+    /// Shipped entries, and the user's, which take precedence. One that can't be used is left out, and `problem` says
     /// why.
     static Wisdom usual(std::string* problem = nullptr);
     /// Merges `found` into a file, which need not exist: under a lock, and so that readers see the old file or the
@@ -65,7 +65,7 @@ class Wisdom {
     /// date), and of those the best time, with the newest date. The order of the entries does not matter.
     void merge(const std::vector<WisdomEntry>& entries);
     void merge(const Wisdom& other) { merge(other.entries()); }
-    /// The entries of `other` replace those of their slots that have the same digest. Those with another one stay beside
+    /// The entries of `other` replace those of their slots that have the same digest. Others are kept next to
     /// them, since which of the two is the template's own only a Chooser knows.
     void prefer(const Wisdom& other);
     void keep_if(const std::function<bool(const WisdomEntry&)>& is_wanted);

@@ -47,7 +47,7 @@ class DynamicLibrary {
 /// nullopt when it can't be read or is no ELF file. The same bytes at another path give the same.
 std::optional<std::string> elf_identity(const std::filesystem::path& path);
 
-/// The identity of any file by its whole content, with the build ID in front where it has one, which people know
+/// The identity of any file by its complete content, with the build ID in front where it has one, which people know
 /// a build by: "build 65be0db3... content 0123...". nullopt when it can't be read. The same bytes at another path
 /// give the same.
 std::optional<std::string> content_identity(const std::filesystem::path& path);

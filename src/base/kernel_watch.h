@@ -50,7 +50,7 @@ struct KernelReport {
     enum class What : int { nothing, signal, exit, asked };
     static constexpr int kMostCalls = 48;
 
-    std::atomic<int> state{0};  ///< 0: empty, 1: being written, 2: whole
+    std::atomic<int> state{0};  ///< 0: empty, 1: being written, 2: complete
     What what = What::nothing;
     int signal = 0;
     int code = 0;  ///< si_code
@@ -93,7 +93,7 @@ struct KernelWatch {
 /// kWatchSignal makes every thread that runs a kernel write down where it is. For a process that is about to run
 /// kernels and nothing else. watch must stay where it is.
 void watch_kernels(KernelWatch& watch);
-/// Forgets the memories told so far / tells of one more; nothing where nobody watches.
+/// Forgets the memories told so far / adds one; nothing where nobody watches.
 void forget_watched_memories();
 void watch_memory(const char* name, const void* begin, std::size_t bytes);
 

@@ -2,8 +2,8 @@
 //
 // Output goes where a user says, and never destroys what is there. All that a user names for writing is written here.
 //
-// A regular file appears whole or not at all: symbolic links are followed to their end, which need not exist yet; the
-// new content is written beside that place, synced, and renamed to it, and an existing file hands on its mode and owner.
+// A regular file appears complete or not at all: symbolic links are followed, and their end need not exist yet; the
+// new content is written next to that place, synced, and renamed to it, and the mode and owner of an old file stay.
 // Anything else that is there (a device, a FIFO, a descriptor such as /dev/stdout or /dev/fd/3) is written to and stays.
 // Directories, sockets and block devices are errors, as is a file that may not be written.
 #pragma once
@@ -31,7 +31,7 @@ class OutputPlace {
     bool is_standard_output() const { return descriptor_ == 1; }
     /// As it was given.
     const std::filesystem::path& name() const { return name_; }
-    /// Where links end: what belongs beside the file, a lock for example, belongs beside this.
+    /// Where links end: what belongs next to the file, a lock for example, belongs next to this.
     const std::filesystem::path& path() const { return path_; }
 
   private:
@@ -70,11 +70,11 @@ class OutputFile {
     void take_over_owner();
 
     OutputPlace place_;
-    FileDescriptor file_;    ///< what is written: beside its place, or for streams in memory
+    FileDescriptor file_;    ///< what is written: next to its place, or for streams in memory
     std::string temporary_;  ///< its name, until it is published
 };
 
-/// The whole of it at once.
+/// All of it at once.
 void write_output_file(const std::filesystem::path& name, std::span<const std::byte> bytes);
 void write_output_file(const std::filesystem::path& name, std::string_view text);
 

@@ -20,7 +20,7 @@ constexpr std::array kFields = std::to_array<CounterField>({
     {"take_overs", &Counters::take_overs,
      "Compiles taken over from a process or machine that died or stalled"},
     {"rejected_entries", &Counters::rejected_entries,
-     "Entries that were damaged, foreign, not trusted, or refused by the driver"},
+     "Entries that were damaged, foreign, not trusted, or rejected by the driver"},
     {"stored_entries", &Counters::stored_entries, "Entries stored in the cache directory"},
     {"remote_stores", &Counters::remote_stores, "Entries stored in the remote"},
     {"remote_failures", &Counters::remote_failures, "Calls to the remote that failed or ran out of time"},

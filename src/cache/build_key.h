@@ -36,7 +36,7 @@ BuildKey make_build_key(const Target& target, const CompilerFields& compiler,
                         const std::vector<std::string>& options, const Source& source);
 
 /// The same without the fields of a compiler (compiler, environment, compiler-option): what any compiler's entry of
-/// this build has besides its own. No key, but held against the texts of keys (is_made_by_any in cache/key_text.h).
+/// this build also has. No key, but compared with the texts of keys (is_made_by_any in cache/key_text.h).
 BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source);
 
 }  // namespace kiln

@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kStoreLockLimit{1000};
 constexpr std::chrono::milliseconds kCountersLockLimit{2000};
-/// Sizes are counted anew after so long, should anything have gone wrong with keeping account of them.
+/// Sizes are counted again after this time, in case the running total has become wrong.
 constexpr std::int64_t kCountAgain_s = 600;
 /// Pruning goes this far below the limit, so that not every store has to.
 constexpr std::uint64_t kSlackShare = 20;
@@ -218,7 +218,7 @@ DiskCache::Stored DiskCache::try_store(const std::string& digest, const Bytes& e
         // A holder that counted in between does not know of this entry.
         if (!lock) note_entry_bytes(version.fd(), std::nullopt, trust);
     }
-    // The entry is visible and whole already; this is about power failures.
+    // The entry is already visible and complete; this is about power failures.
     (void)::fsync(shard.fd());
     stored.stored = true;
     return stored;

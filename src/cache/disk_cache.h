@@ -32,7 +32,7 @@ struct DiskOptions {
     Trust trust = {};
 };
 
-/// Thread-safe, and safe beside other processes on the same directory. Holds no file open between calls, so
+/// Thread-safe, and safe with other processes on the same directory. Holds no file open between calls, so
 /// that a directory that vanishes or is replaced in between is seen as it is.
 class DiskCache {
   public:
@@ -71,7 +71,7 @@ class DiskCache {
     /// cache directory that has vanished.
     void add(const Counters& counters);
 
-    /// The identities of compilers (compile/identity_memory.h), which lie beside the entries; empty when there
+    /// The identities of compilers (compile/identity_memory.h), which are stored next to the entries; empty when there
     /// are none, or none that are trusted. Nothing throws; what can't be written is lost.
     std::string read_identities() const;
     void write_identities(const std::string& text);
@@ -108,7 +108,7 @@ class DiskCache {
     /// Calls work(v1, whether the lock is held) once nobody stores, or after a while; its errors become
     /// CacheError.
     void change(const std::function<void(int version, bool locked)>& work);
-    /// The file of an entry. A refusal names what was refused.
+    /// The file of an entry. A rejection names what was rejected.
     Opened open_entry(const std::string& digest) const;
     bool probe() const;
     const std::filesystem::path& made_directory() const;

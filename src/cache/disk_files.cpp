@@ -40,7 +40,7 @@ Opened refused(int error, int parent, const char* name) {
     return result;
 }
 
-// Opened, or refused for what it is.
+// Opened, or rejected for its type or owner.
 Opened checked(int fd, Trust trust) {
     Opened result;
     result.descriptor = FileDescriptor(fd);

@@ -26,7 +26,7 @@ struct Opened {
     FileDescriptor descriptor;
     struct stat status = {};
     std::string refusal;  ///< "it is a symbolic link"; empty when there is nothing of that name
-    int error = 0;        ///< the errno of a refusal; 0 when it was refused for what it is
+    int error = 0;        ///< the errno of a failure; 0 when it was rejected for what it is
 
     explicit operator bool() const { return static_cast<bool>(descriptor); }
     int fd() const { return descriptor.value(); }
@@ -41,7 +41,7 @@ Opened make_directory(int parent, const std::string& name, Trust trust);
 /// A regular file of at most that size, for reading.
 Opened open_file(int directory, const std::string& name, Trust trust, std::uint64_t max_bytes);
 
-/// Throws std::system_error where it was refused for want of descriptors or memory, which says nothing about
+/// Throws std::system_error where descriptors or memory ran out, which says nothing about
 /// what lies there.
 Opened unless_short(Opened opened);
 

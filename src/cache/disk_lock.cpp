@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // flock(2) on a directory: no file is made for it, and NFS leaves it to this machine's kernel, where no lock
-// server can hang. Other machines are not kept out; the state is counted anew for them (cache/README.md).
+// server can hang. Other machines are not kept out; the state is counted again for them (cache/README.md).
 #include "cache/disk_lock.h"
 
 #include <fcntl.h>

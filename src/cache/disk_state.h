@@ -32,9 +32,9 @@ constexpr const char* kStateName = "state";
 constexpr const char* kIdentitiesName = "identities";
 constexpr std::uint64_t kMaxIdentityBytes = 1 << 20;
 /// version: the open directory v1. A file that is missing or can't be read is an empty state. Throws
-/// std::system_error for want of descriptors or memory.
+/// std::system_error where descriptors or memory ran out.
 DiskState read_state(int version, Trust trust, std::string& reason);
-/// Written beside its place and renamed. Throws std::system_error, and leaves the old one, where that fails.
+/// Written to a temporary file and renamed. Throws std::system_error, and leaves the old one, where that fails.
 void write_state(int version, const DiskState& state, Trust trust);
 /// Notes how many bytes the entries have; nullopt: that it is not known. Throws nothing: a state that can't
 /// be written says too much, and who stores next counts.

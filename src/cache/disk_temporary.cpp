@@ -30,7 +30,7 @@ constexpr std::int64_t kDay_s = 24 * 60 * 60;
     throw std::system_error(error, std::generic_category(), what);
 }
 
-// Empty when /proc does not tell. Asked anew each time: a fork may have led into another namespace.
+// Empty when /proc does not tell. Read again each time: a fork may have led into another namespace.
 std::string machine_name() {
     std::array<char, 128> name_space;
     const ssize_t length = ::readlink("/proc/self/ns/pid", name_space.data(), name_space.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Head (magic, version, section count, total size), section table, sections at multiples of 64 bytes,
-// and the XXH3-128 of all that goes before it. Integers are little-endian. There is one way to write an
+// and the XXH3-128 of all that precedes it. Integers are little-endian. There is one way to write an
 // entry, and nothing that was written otherwise is read.
 #include "cache/entry.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The format of a cache entry: one self-describing file that is whole or worthless. cache/README.md
+// The format of a cache entry: one self-describing file that is complete or invalid. cache/README.md
 // describes the bytes. Encoding and decoding are pure; no file is touched here.
 #pragma once
 

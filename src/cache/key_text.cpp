@@ -38,7 +38,7 @@ std::optional<std::string_view> take_field(std::string_view& text, std::string_v
     const auto digits = static_cast<std::size_t>(stop - rest.data());
     if (digits > 1 && rest.front() == '0') return std::nullopt;
     rest.remove_prefix(digits);
-    // Two newlines besides the value.
+    // Two newlines in addition to the value.
     if (rest.size() < 2 || length > rest.size() - 2 || rest[0] != '\n' || rest[length + 1] != '\n')
         return std::nullopt;
     text = rest.substr(length + 2);

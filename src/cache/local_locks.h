@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LocalLocks: the locks of a cache directory. They lie on this machine (/dev/shm/kiln-<user id>, else
-// /tmp/kiln-<user id>; of a shared cache kiln-g<group id>), not beside the entries, which may be on NFS.
+// /tmp/kiln-<user id>; of a shared cache kiln-g<group id>), not next to the entries, which may be on NFS.
 #pragma once
 
 #include <sys/types.h>

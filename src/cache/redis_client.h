@@ -20,7 +20,7 @@ class RedisError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Thread-safe, and usable in a child of fork(), which begins anew with connections of its own.
+/// Thread-safe, and usable in a child of fork(), which starts with new connections of its own.
 class RedisClient {
   public:
     explicit RedisClient(RedisSettings settings);

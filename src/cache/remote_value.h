@@ -16,7 +16,7 @@ namespace kiln {
 /// The key as it is in its file; empty: none.
 using SignatureKey = std::vector<std::byte>;
 
-/// What goes before the entry: nothing without a key.
+/// What precedes the entry: nothing without a key.
 std::vector<std::byte> signature_head(const SignatureKey& key, const std::string& digest,
                                       std::span<const std::byte> entry);
 

@@ -74,7 +74,7 @@ class SeedPack {
     std::optional<PackIndex> index_;
 };
 
-/// Writes a pack (beside its place, synced, renamed; mode 0644). entry gives the bytes of each digest, one
+/// Writes a pack (to a temporary file, synced, renamed; mode 0644). entry gives the bytes of each digest, one
 /// after the other, so that they need not all be in memory at once; an empty answer leaves that entry out.
 /// Throws std::system_error, and what `entry` throws; nothing stays behind then.
 struct PackWritten {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whom a cache believes. What it reads becomes code that runs as this user, so what somebody else may have
-// written is refused.
+// written is rejected.
 #pragma once
 
 #include <sys/stat.h>

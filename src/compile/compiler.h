@@ -2,7 +2,7 @@
 //
 // Compiler: Source x Target -> Binary, or BuildError. One implementation per runtime compiler, each
 // found and opened at run time. Looking up a compiler's identity must be cheap (it is part of every
-// key, so a warm start pays for it); opening it may be dear and happens at the first compile.
+// key, so every start pays for it); opening it may be slow and happens at the first compile.
 #pragma once
 
 #include <kiln/build.h>
@@ -82,7 +82,7 @@ std::unique_ptr<Compiler> make_hiprtc_compiler(std::shared_ptr<WorkerPool> worke
 
 enum class HostBuild {
     fast,
-    recorded  ///< tells of its accesses to memory (kiln/observe.h), and is several times slower
+    recorded  ///< reports its accesses to memory (kiln/observe.h), and is several times slower
 };
 /// The system's C++ compiler (KILN_HOST_CXX, else c++, g++, clang++), a process anyway, within these limits.
 std::unique_ptr<Compiler> make_host_compiler(const WorkerLimits& limits, HostBuild build = HostBuild::fast,

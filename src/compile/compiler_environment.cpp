@@ -19,7 +19,7 @@ struct Row {
     VariableTreatment treatment;
 };
 
-// Names of code and of what the loader does besides, for every compiler. What LD_LIBRARY_PATH leads to is in the
+// Names of code and of what the loader does in addition, for every compiler. What LD_LIBRARY_PATH leads to is in the
 // identity.
 constexpr Row kLoader[] = {
     {"LD_LIBRARY_PATH", harmless},

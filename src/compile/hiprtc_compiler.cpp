@@ -44,7 +44,7 @@ LibrarySearch hiprtc_search() {
     return search;
 }
 
-// The libraries that it opens by itself and that take part in compiling: those beside it, and those that the loader
+// The libraries that it opens by itself and that take part in compiling: those next to it, and those that the loader
 // takes for their names. The device libraries (ockl, ocml and so on) are inside libamd_comgr; those in amdgcn/bitcode
 // are for other compilers and are not read.
 void add_with_companions(const fs::path& library, CompilerObjects& objects) {

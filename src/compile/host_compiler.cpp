@@ -40,7 +40,7 @@ constexpr auto kOptions = std::to_array<const char*>(
 // 8 x 8 results per thread, VEC=4 and BK=64: 19 GFLOP/s with the former, 21 with neither, 30 with the latter).
 constexpr auto kLateStoreMotion = std::to_array<const char*>({"-fno-tree-loop-im", "-fgcse-sm"});
 
-// The same for kernels that tell of their accesses: instrumented for a thread sanitizer, whose functions the
+// The same for kernels that report their accesses: instrumented for a thread sanitizer, whose functions the
 // prelude has. One access in the source should stay one instruction, of the same width: nothing that takes
 // structs apart, copies code, or joins accesses.
 constexpr auto kRecordedOptions = std::to_array<const char*>(
@@ -60,7 +60,7 @@ constexpr auto kRecordedClangOptions = std::to_array<const char*>(
 constexpr auto kRecordedGccLibraries =
     std::to_array<const char*>({"-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});
 
-// Linked before and behind the kernel: nothing lies beside its outermost shared variables either.
+// Linked before and behind the kernel: nothing is next to its outermost shared variables either.
 constexpr const char* kMarginInput = "kiln-margin.s";
 constexpr const char* kMargin =
     "\t.section .tbss,\"awT\",%nobits\n\t.zero 16384\n\t.section .note.GNU-stack,\"\",%progbits\n";

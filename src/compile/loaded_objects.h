@@ -28,7 +28,7 @@ class CompilerObjects {
     void add(const std::filesystem::path& file, const std::vector<std::string>& opened_by_name);
     /// The file alone.
     void add_alone(const std::filesystem::path& file);
-    /// What the loader takes for these names when that library opens them, and not what they need in turn.
+    /// What the loader takes for these names when that library opens them, and not what those need themselves.
     void add_opened_alone(const std::filesystem::path& library, const std::vector<std::string>& names);
 
     /// "build ... content ..." of each, with its name, ordered by that; holds no path.

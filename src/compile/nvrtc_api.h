@@ -41,7 +41,7 @@ struct NvrtcApi {
     NvrtcResult (*cubin)(NvrtcProgram, char*) = nullptr;
 
     DynamicLibrary library;
-    DynamicLibrary builtins;  ///< empty when it does not lie beside the library
+    DynamicLibrary builtins;  ///< empty when it is not next to the library
     int major = 0;
     int minor = 0;
 };

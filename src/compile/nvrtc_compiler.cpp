@@ -62,7 +62,7 @@ std::vector<std::string> builtins_names(const fs::path& library) {
     return names;
 }
 
-// The builtins hold headers and code for the GPU; what they need of the C++ library makes no difference. Those beside
+// The builtins hold headers and code for the GPU; what they need of the C++ library makes no difference. Those next to
 // the library are opened before any others of that name could be (NvrtcApi::open).
 void add_builtins(const fs::path& library, CompilerObjects& objects) {
     const auto names = builtins_names(library);
@@ -116,7 +116,7 @@ class Nvrtc final : public NvrtcCompiler {
         std::string build;  // its elf_identity()
         std::string identity;
     };
-    // What the library tells of itself.
+    // What the library reports about itself.
     struct Facts {
         std::string product;  // "NVRTC 13.0"
         std::vector<std::string> archs;
@@ -306,8 +306,8 @@ CompileResponse Nvrtc::run(const Source& source, const Plan& plan, const Facts& 
     if (response.code == kNvrtcInvalidOption) message += " It compiles for " + enumerate(facts.archs) + ".";
     if (response.code == kNvrtcBuiltinOperationFailure ||
         response.log.find("libnvrtc-builtins") != std::string::npos)
-        message += " NVRTC needs libnvrtc-builtins.so." + response.version + ", which belongs beside " +
-                   located().file.string() + ": install the whole NVRTC package.";
+        message += " NVRTC needs libnvrtc-builtins.so." + response.version + ", which belongs next to " +
+                   located().file.string() + ": install the complete NVRTC package.";
     else if (place.in_worker && (response.code != kNvrtcCompilation || may_lack_memory(response.log)))
         message += memory_note(workers_->limits());
     throw BuildError(message + environment_note(place.environment), response.log);

@@ -257,7 +257,7 @@ std::string worker_program() {
     }
     throw BuildError(std::string("The program ") + kName +
                      ", in which Kiln runs the runtime compilers, is not in " + enumerate(places) +
-                     ". Install Kiln as a whole, or set KILN_COMPILE_WORKER to the program.");
+                     ". Install all of Kiln, or set KILN_COMPILE_WORKER to the program.");
 }
 
 bool has_worker_program() {

@@ -21,7 +21,7 @@ struct WorkerLimits {
     int workers = 1;                            ///< processes at once; more callers wait for one
     std::chrono::milliseconds timeout{120000};  ///< of one compile
     std::uint64_t memory_bytes = 0;             ///< address space of a worker; 0: no limit
-    std::stop_token stop;                       ///< ends what runs and refuses what comes
+    std::stop_token stop;                       ///< ends running compiles and rejects new ones
 };
 
 /// Thread-safe. Workers start when they are needed and stay for the next request. In a forked child the pool

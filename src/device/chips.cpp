@@ -16,7 +16,7 @@ constexpr std::int64_t kMegabyte = 1 << 20;
 constexpr std::nullopt_t kNone = std::nullopt;
 
 std::vector<Chip> make_chips() {
-    // In this order: FP32, FP16 and FP64 multiply-adds, FP16 matrix products with FP32 sums.
+    // In this order: FP32, FP16 and FP64 multiply-adds, FP16 tensor-core GEMM with FP32 accumulation.
     return {
         {"Tesla T4", "sm_75", 40, 320, 0, 4 * kMegabyte, 8.1, 16.2, kNone, 65,
          "NVIDIA Turing GPU Architecture white paper; NVIDIA T4 data sheet"},

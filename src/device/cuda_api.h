@@ -57,7 +57,7 @@ enum DeviceAttribute : int {
     kClusterLaunch = 120,
 };
 
-// Of FunctionAttribute, besides those that HIP has.
+// Of FunctionAttribute, those that HIP lacks.
 constexpr auto kFunctionMaxDynamicSharedBytes = FunctionAttribute{8};
 constexpr auto kFunctionNonPortableClusterAllowed = FunctionAttribute{14};
 

@@ -23,14 +23,14 @@ namespace kiln {
 class AccessObserver;
 class Capture;
 
-/// What a launch needs besides its arguments.
+/// What a launch needs in addition to its arguments.
 struct LaunchShape {
     Dim3 grid;
     Dim3 block;
     Dim3 cluster;  ///< {1,1,1}: none
     std::size_t dynamic_shared_bytes = 0;
     /// The kernel waits for what comes before it in the stream itself (griddepcontrol.wait), so that it may be
-    /// started earlier. Devices that can't, start it in turn.
+    /// started earlier. Devices that can't, start it after the one before.
     bool dependent = false;
 };
 

@@ -73,7 +73,7 @@ struct Vendor {
     static std::optional<std::vector<std::size_t>> argument_bytes(const Api&, FunctionHandle) {
         return std::nullopt;
     }
-    /// The whole local memory of a compute unit can be used without opting in.
+    /// All local memory of a compute unit can be used without opting in.
     static Result opt_in_to_shared(const Api&, FunctionHandle, std::size_t) { return kSuccess; }
 
     // Launches.

@@ -43,7 +43,7 @@ class LoadedObject {
 class HostModule final : public Module {
   public:
     /// executor: gives the pool to run on, for as long as the module lives. observer: null unless the binary
-    /// was compiled to tell of its accesses. Throws DeviceError.
+    /// was compiled to report its accesses. Throws DeviceError.
     HostModule(const Binary& binary, const DeviceInfo& device, std::optional<std::uint64_t> seed,
                std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer = nullptr);
 

@@ -209,7 +209,7 @@ Waves waves(std::uint64_t blocks, const Occupancy& occupancy, std::int64_t multi
     const auto at_once = static_cast<double>(result.blocks_at_once);
     result.waves = static_cast<double>(blocks) / at_once;
     result.efficiency = result.waves / std::ceil(result.waves);
-    // The last wave's blocks are dealt out one to each multiprocessor first.
+    // The last wave's blocks are distributed one to each multiprocessor first.
     const std::uint64_t full = blocks / result.blocks_at_once, rest = blocks % result.blocks_at_once;
     const std::uint64_t busy = full * processors + std::min(rest, processors);
     const double blocks_per_busy = static_cast<double>(blocks) / static_cast<double>(busy);

@@ -24,7 +24,7 @@ class DynamicSharedMemory {
     /// at; keeps nothing of what it held. Throws DeviceError.
     void resize(std::size_t bytes, std::size_t margin);
     std::byte* data() const { return data_; }
-    /// Nobody wrote beside it. Always true with a margin.
+    /// Nobody wrote outside it. Always true with a margin.
     bool is_whole() const;
     /// As if nobody had.
     void repair();

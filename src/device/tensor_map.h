@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a TMA instruction is told of a tensor in device memory and of the box of it that one copy moves, and
+// What a TMA instruction knows of a tensor in device memory and of the box of it that one copy moves, and
 // the rules for both. Encoding it is the drivers' part: cuda_tensor_map for CUDA, host_abi.h's plain
 // structure for the host. HIP has nothing of the kind.
 #pragma once
@@ -35,7 +35,7 @@ struct TensorMapLayout {
 /// Throws UsageError for what no TMA instruction can do, with the value and what is allowed: a base or a
 /// stride that is no multiple of 16 bytes, an extent, stride or box out of range, a box row that is no
 /// multiple of 16 bytes or wider than the swizzle. The host holds to the same rules, so that a template which
-/// runs there is not refused elsewhere. (CUDA driver API, cuTensorMapEncodeTiled.)
+/// runs there is not rejected elsewhere. (CUDA driver API, cuTensorMapEncodeTiled.)
 void check_tensor_map(const TensorMapLayout& layout);
 
 }  // namespace kiln

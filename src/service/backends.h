@@ -24,7 +24,7 @@ struct Selection {
 /// Throws UsageError for a bad KILN_WORKERS.
 WorkerLimits worker_limits(const ServiceOptions& options);
 
-/// Remembers compilers' identities beside the entries of that cache; nullptr: in this process alone.
+/// Remembers compilers' identities next to the entries of that cache; nullptr: in this process alone.
 SharedMemory identity_memory(std::shared_ptr<DiskCache> disk);
 
 /// Throws UsageError (architecture), DeviceError (the backend that was asked for is not there).

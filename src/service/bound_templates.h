@@ -16,7 +16,7 @@ namespace kiln {
 /// Thread-safe.
 class BoundTemplates {
   public:
-    /// In a child of fork() the set parses anew: its parent's lock may be held. Throws TemplateError when a directory
+    /// In a child of fork() the set parses again: its parent's lock may be held. Throws TemplateError when a directory
     /// is not there any more then.
     BoundTemplates(const TemplateSet& templates, Target target);
 

@@ -138,7 +138,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
         module = driver->load(built.binary);
     } catch (const DeviceError& error) {
         if (built.origin == Origin::compiled || built.origin == Origin::off || options_.cached_only) throw;
-        // What a tier gave is whole and yet the driver does not take it: rebuild in the same call, which
+        // The tier's entry is intact and yet the driver does not accept it: rebuild in the same call, which
         // replaces the entry. It is not removed: the driver may have failed for another reason.
         const std::string reason = "the entry " + build_key.digest + " (" + std::string(name(built.origin)) +
                                    ") was rebuilt: " + error.what();

@@ -110,7 +110,7 @@ class Builder {
     std::mutex in_flight_mutex_;
     std::unordered_map<Variant, std::shared_future<KernelPointer>, VariantHash> in_flight_;
     std::unordered_map<std::string, std::shared_future<Built>> finding_;     ///< by key digest
-    std::unordered_map<std::string, std::shared_future<Built>> rebuilding_;  ///< of what the driver refused
+    std::unordered_map<std::string, std::shared_future<Built>> rebuilding_;  ///< of what the driver rejected
 };
 
 }  // namespace kiln

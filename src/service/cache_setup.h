@@ -24,7 +24,7 @@ struct CacheSetup {
     std::string no_directory;             ///< why there is no disk tier though it was asked for; else empty
 };
 
-/// What may serve a build besides its exact key: entries that another compiler made, in all packs and on disk where
+/// What else may serve a build than its exact key: entries that another compiler made, in all packs and on disk where
 /// nothing may be compiled, else in the packs that the application named.
 struct OpenLookup {
     BuildKey key;  ///< make_open_key

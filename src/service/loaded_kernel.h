@@ -26,7 +26,7 @@ class LoadedKernel {
     /// arguments: those that the variant declares; tensor maps are added here.
     void launch(StreamRef stream, void* const* arguments) const;
     /// Throws UsageError unless these types fit the kernel's declaration. A set of types that passed
-    /// is remembered by its address, so that a hot look-up pays one comparison.
+    /// is remembered by its address, so that an in-memory look-up pays one comparison.
     void check_arguments(std::span<const ArgumentType> types) const;
 
     const Variant& variant() const { return variant_; }
@@ -46,7 +46,7 @@ class LoadedKernel {
 };
 
 /// Whether a binary of this kind waits for the kernel before it, so that its launches may overlap that one: the
-/// instruction begins with sm_90. Compiled for less, it has to be started in turn, on a newer device too.
+/// instruction begins with sm_90. Compiled for less, it has to wait for the kernel before it, on a newer device too.
 bool waits_itself(const Variant& variant, BinaryKind kind);
 
 /// Throws BuildError when the binary's argument count or sizes, where the driver can tell, are not

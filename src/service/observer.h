@@ -25,7 +25,7 @@ class Observer {
         : warn_(std::move(warn)), trace_(std::move(trace)) {}
 
     void count(std::uint64_t Counters::*counter, std::uint64_t amount = 1);
-    /// The same for Counters::memory_hits, which hot look-ups count: each thread has a line of its own.
+    /// The same for Counters::memory_hits, which in-memory look-ups count: each thread has a line of its own.
     void count_memory_hit() {
         const std::size_t slot = thread_slot();
         std::atomic<std::uint64_t>& hits = memory_hits_[slot].count;

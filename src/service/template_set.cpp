@@ -82,7 +82,7 @@ Template TemplateSet::State::find(std::string_view name) {
         break;
     }
     if (!candidate) {
-        // A user's file of another name may hold a template of this one, and goes before the built-in.
+        // A user's file of another name may hold a template of this one, and takes precedence.
         if (const auto* builtin = embedded_template(file); builtin != nullptr && directories_.empty())
             candidate = parse_embedded(*builtin);
     }

@@ -27,7 +27,7 @@ class Tiers {
         const Bytes* refused =
             nullptr;         ///< a binary that the driver did not take: who has just that has nothing
         bool again = false;  ///< not the first look: what is rejected was counted and told
-        const OpenLookup* open = nullptr;  ///< what may serve besides
+        const OpenLookup* open = nullptr;  ///< what else may serve
         bool has_compiler = true;
     };
     struct Hit {

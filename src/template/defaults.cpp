@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A depth-first walk orders the parameters; after that, computing a default takes those before it in turn.
+// A depth-first walk orders the parameters; after that, computing a default uses those before it in this order.
 #include "template/defaults.h"
 
 #include <kiln/error.h>

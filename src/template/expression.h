@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Expressions of front matter: parsed once into a flat tree, type-checked then, and evaluated in 64-bit
-// integers with every overflow and division by zero reported. Truth values are 0 and 1, types are
+// integers with every overflow and division by zero reported. Booleans are 0 and 1, types are
 // indices into element_types().
 #pragma once
 

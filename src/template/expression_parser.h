@@ -16,7 +16,7 @@
 
 namespace kiln {
 
-/// What an expression may name, besides device limits, type names and functions.
+/// What an expression may name, in addition to device limits, type names and functions.
 struct Scope {
     struct Argument {
         std::string name;

@@ -210,7 +210,7 @@ class IncludeCheck {
             if (inside.find(word) != std::string::npos)
                 fail(start, "the assembler's " + std::string(word) +
                                 " reads a file that is not part of the build's key; write its bytes into an "
-                                "array of a header beside the template");
+                                "array of a header next to the template");
         }
     }
 

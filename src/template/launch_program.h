@@ -13,7 +13,7 @@ namespace kiln {
 
 class LaunchProgram {
   public:
-    /// What the expression depends on besides launch arguments is taken from the environment.
+    /// What the expression depends on other than launch arguments is taken from the environment.
     LaunchProgram(const Expression& expression, const Environment& environment);
 
     /// The value for these arguments. When `failed` is set it means nothing.

@@ -123,7 +123,7 @@ class LineParser {
         }
         if (values.size() > 1 && std::ranges::find(values, "*") != values.end())
             fail(name, in_quotes(word.text) +
-                           " names values beside *, which is all of them; write one or the "
+                           " names values in addition to *, which is all of them; write one or the "
                            "other");
     }
 

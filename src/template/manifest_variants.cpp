@@ -90,7 +90,7 @@ void check_count(const std::vector<Choice>& choices) {
     std::uint64_t product = 1;
     std::vector<std::string> factors;
     for (const Choice& choice : choices) {
-        const std::uint64_t count = choice.count();  // at least one: a template with less is refused
+        const std::uint64_t count = choice.count();  // at least one: a template with less is rejected
         product = product > kMostCombinations / count ? kMostCombinations + 1 : product * count;
         if (count != 1) factors.push_back(std::to_string(count) + " of " + choice.parameter->name);
     }

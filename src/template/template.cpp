@@ -118,7 +118,7 @@ FixedCodes fixed_codes(const FrontMatter& front_matter, const Values& values) {
         const auto parameter = std::ranges::find(parameters, name, &Parameter::name);
         if (parameter == parameters.end()) fail_unknown(front_matter, name);
         try {
-            // A number or truth value that comes from a file or another program may be text still.
+            // A number or boolean that comes from a file or another program may be text still.
             const bool is_text = value.is_type() && parameter->kind != ParameterKind::type;
             codes[static_cast<std::size_t>(parameter - parameters.begin())] =
                 checked_code(*parameter, is_text ? parameter->parse(value.as_type()) : value);

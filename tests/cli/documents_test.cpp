@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// README and docs: links lead to files of the tree, commands and their options exist, and docs/commands.md names
-// every command.
+// README and docs: links lead to files of the tree, files that are named exist, commands and their options too, and
+// docs/commands.md names every command.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +63,21 @@ TEST(Documents, LinksLeadToFiles) {
             EXPECT_TRUE(fs::exists(document.parent_path() / (*found)[1].str()))
                 << document << " links to " << (*found)[1] << ", which is not there";
     }
+}
+
+TEST(Documents, NameFilesOfTheTree) {
+    const std::regex name(R"(\b(src|include|kernels_src|tests|docs|cmake|examples)/[\w./-]*\w)");
+    std::size_t names = 0;
+    for (const char* document : {"ARCHITECTURE.md", "CONTRIBUTING.md"}) {
+        const std::string text = text_of(root() / document);
+        for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found) {
+            if (found->str().find("NAME") != std::string::npos) continue;  // stands for a name of your own
+            ++names;
+            EXPECT_TRUE(fs::exists(root() / found->str()))
+                << document << " names " << found->str() << ", which is not there";
+        }
+    }
+    EXPECT_GT(names, 50U);
 }
 
 TEST(Documents, CallCommandsAndOptionsThatExist) {

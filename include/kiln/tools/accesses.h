@@ -23,7 +23,7 @@ struct WidthCost {
     std::uint64_t requests = 0;
     std::uint64_t wavefronts = 0;
     std::uint64_t ideal = 0;  ///< without a bank conflict
-    int degree = 0;           ///< the worst of any request: words that one bank had to serve in one phase
+    int degree = 0;           ///< the largest of any request: words that one bank had to serve in one phase
 };
 
 /// All executions of one access to shared memory in the source. An atomic operation counts as a store;
@@ -41,7 +41,7 @@ struct SharedSite {
     WidthCost merged;
     std::vector<WidthCost> widths;  ///< from as_written to merged, both included, ascending
     std::uint64_t misaligned = 0;   ///< requests with a lane whose address is no multiple of its width
-    /// The lanes' byte addresses in the worst request, relative to the variable; for a picture.
+    /// The lanes' byte addresses in the request of the highest degree, relative to the variable; for a picture.
     std::vector<std::optional<std::uint32_t>> worst;
 };
 
@@ -68,7 +68,7 @@ enum class ProblemKind {
     uninitialised,  ///< shared memory that nobody wrote to is read
 };
 
-/// Something wrong; each pair of places is told of once, with its first occurrence.
+/// Something wrong; each pair of places is reported once, with its first occurrence.
 struct AccessProblem {
     ProblemKind kind = ProblemKind::race;
     SourcePlace place;
@@ -86,7 +86,7 @@ struct AccessProblem {
     std::string tensor;
     std::int64_t offset = 0;  ///< in bytes from its start; may be negative
     std::uint64_t variable_bytes = 0;  ///< or of the tensor
-    int bytes = 0;  ///< 0 and no place, of an access out of bounds: guard bytes tell of it, and not the recording
+    int bytes = 0;  ///< 0 and no place, of an access out of bounds: the guard bytes show it, not the recording
     std::optional<std::int64_t> index;  ///< of a bad index
     std::string array_type;             ///< of a bad index
     Dim3 block;                         ///< the first in which it was seen

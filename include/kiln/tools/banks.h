@@ -22,7 +22,7 @@ struct BankModel {
     /// For loads of 16 bytes the order in which lanes form phases; empty: their own order.
     std::vector<int> load_order_of_16;
     /// For loads of 8 and 16 bytes phases are twice as wide where each lane reads the address of the lane
-    /// beside it (lane ^ 1 for all, or lane ^ 2 for all).
+    /// next to it (lane ^ 1 for all, or lane ^ 2 for all).
     bool equal_pairs_merge = false;
 };
 
@@ -38,7 +38,7 @@ struct Wavefronts {
     /// NVIDIA's own counter. Never above actual.
     int ideal = 0;
     int degree = 0;       ///< the most different words that one bank has to serve in one phase
-    bool aligned = true;  ///< false: a lane's address is no multiple of the width; NVIDIA refuses it
+    bool aligned = true;  ///< false: a lane's address is no multiple of the width; NVIDIA does not support it
     bool merged = false;  ///< equal pairs made its phases twice as wide
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Suites of measurements that put Kiln beside what others reach on the same device in the same run: launches in
+// Suites of measurements that compare Kiln with other libraries on the same device in the same run: launches in
 // turns, cold L2 cache (but for the suites jit, graphs and host), random data, results of both sides verified. A
 // comparator that is not installed is a note. `kiln bench` prints what this gives.
 #pragma once
@@ -139,7 +139,7 @@ struct BenchReport {
 };
 
 /// One report of several of one device: of a problem that several have measured the row of the latest run, geometric
-/// means over all rows. Throws UsageError for another device, and for quick runs beside others.
+/// means over all rows. Throws UsageError for another device, and for quick runs together with others.
 BenchReport merged_bench(const std::vector<BenchReport>& reports);
 
 struct BenchOptions {

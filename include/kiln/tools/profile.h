@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Hardware counters of a launch, read by the vendor's profiler (Nsight Compute; rocprofv3 or rocprof), and an
-// Analysis beside them. The profiler is a program of its own that runs a command line and prints a page; which
+// Analysis next to them. The profiler is a program of its own that runs a command line and prints a page; which
 // counters are asked for, and why those, is in docs/counters.md. `kiln profile` joins it all.
 #pragma once
 
@@ -39,7 +39,7 @@ std::optional<Profiler> find_profiler(Backend backend, std::optional<ProfileTool
 /// Two lines: where it was sought, and the packages that have it.
 std::string why_no_profiler(Backend backend);
 
-/// What a profiler told of one launch. Not set: it did not tell.
+/// What a profiler reported of one launch. Not set: not reported.
 struct Measured {
     std::string kernel;         ///< the entry's name
     std::uint64_t process = 0;  ///< that launched it
@@ -81,11 +81,11 @@ struct ProfileRequest {
 struct ProfileResult {
     std::string version;             ///< of the profiler: "2025.3.1.0"; may be empty
     std::vector<Measured> launches;  ///< one at least
-    std::vector<std::string> notes;  ///< what the profiler refused or did not tell; sentences
+    std::vector<std::string> notes;  ///< what the profiler rejected or did not report; sentences
     std::string page;                ///< read_profile_page reads it
 };
 
-/// Runs the command under the profiler; counters that this version refuses are left out. Throws DeviceError: it
+/// Runs the command under the profiler; counters that this version lacks are left out. Throws DeviceError: it
 /// may not read the counters (with what to do about that), crashed, took too long, or saw no launch of the
 /// kernel; UsageError without a command.
 ProfileResult run_profiler(const Profiler& profiler, const ProfileRequest& request);
@@ -98,7 +98,7 @@ struct ComparedFigure {
     /// The prediction is the most that can be.
     bool is_bound = false;
 };
-/// median_ms: of the variant, timed without a profiler; beside the roofline's floor.
+/// median_ms: of the variant, timed without a profiler; next to the roofline lower bound.
 std::vector<ComparedFigure> compare_with_measured(const Analysis& analysis, const Measured& measured,
                                                   std::optional<double> median_ms = {});
 

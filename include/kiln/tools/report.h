@@ -68,11 +68,11 @@ struct TileLayout {
     Wavefronts read_row(const BankModel& model) const;
 };
 
-/// Which element lies in which bank, layout beside layout; those that a warp reads of the first column are
+/// Which element lies in which bank, layout next to layout; those that a warp reads of the first column are
 /// framed.
 std::string bank_map_svg(std::span<const TileLayout> layouts, const BankModel& model);
 
-/// An access's worst request over the banks: which lane asks which bank for which word, as recorded; and, where
+/// The request of highest degree over the banks: which lane asks which bank for which word, as recorded; and, where
 /// lanes conflict and read rows of one pitch, the same with these rows further apart, by the least that helps
 /// most, and with them swizzled. Empty when the recording kept no request.
 std::string access_map_svg(const SharedSite& site, const BankModel& model);
