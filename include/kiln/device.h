@@ -185,6 +185,8 @@ class Device {
     Stream stream() const { return Stream(driver_); }
     Event event() const { return Event(driver_); }
     std::size_t free_bytes() const;  ///< memory that can be allocated now
+    /// Whether work on this stream is being captured, by Kiln in this thread or by the application.
+    bool is_capturing(StreamRef stream) const;
     const std::shared_ptr<Driver>& driver() const { return driver_; }
 
   private:

@@ -14,6 +14,7 @@
 #include <kiln/manifest.h>
 #include <kiln/observe.h>
 #include <kiln/occupancy.h>
+#include <kiln/operation.h>
 #include <kiln/run.h>
 #include <kiln/service.h>
 #include <kiln/template.h>

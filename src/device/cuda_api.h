@@ -167,6 +167,9 @@ struct LaunchConfig {
               StreamHandle, void**, void**))                                                               \
     optional(launch_kernel_ex, cuLaunchKernelEx, (const LaunchConfig*, FunctionHandle, void**, void**))    \
     required(stream_begin_capture, cuStreamBeginCapture_v2, (StreamHandle, CaptureMode))                   \
+    required(stream_is_capturing, cuStreamIsCapturing, (StreamHandle, int*))                               \
+    optional(mem_alloc_async, cuMemAllocAsync, (DevicePointer*, std::size_t, StreamHandle))                \
+    optional(mem_free_async, cuMemFreeAsync, (DevicePointer, StreamHandle))                                \
     required(stream_end_capture, cuStreamEndCapture, (StreamHandle, GraphHandle*))                         \
     required(graph_get_nodes, cuGraphGetNodes, (GraphHandle, GraphNodeHandle*, std::size_t*))              \
     optional(graph_instantiate, cuGraphInstantiateWithFlags,                                               \

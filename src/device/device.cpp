@@ -226,6 +226,9 @@ std::vector<DeviceInfo> Device::list(Backend backend, std::string* reason) {
 
 const DeviceInfo& Device::info() const { return checked(driver_, "device").info(); }
 Target Device::target() const { return {info().backend, info().arch, info().limits}; }
+bool Device::is_capturing(StreamRef stream) const {
+    return Capture::current() != nullptr || checked(driver_, "device").is_capturing(stream.handle());
+}
 std::size_t Device::free_bytes() const { return checked(driver_, "device").free_bytes(); }
 
 }  // namespace kiln

@@ -94,6 +94,11 @@ class Driver {
                                         void* stream) = 0;
     virtual void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void* stream) = 0;
 
+    /// Memory for work that is queued on this stream from now on, and its end for work that was queued there before;
+    /// release() ends it as well, for all streams. Devices without memory pools do it as allocate() and release() do.
+    virtual void* allocate_async(std::size_t bytes, void* stream) = 0;
+    virtual void release_async(void* memory, void* stream) noexcept = 0;
+
     virtual void* create_stream() = 0;
     virtual void destroy_stream(void* stream) noexcept = 0;
     virtual void synchronize(void* stream) = 0;
@@ -109,6 +114,8 @@ class Driver {
     /// gives one with the driver's code.
     virtual std::shared_ptr<Module> load(const Binary& binary) = 0;
 
+    /// Somebody captures this stream: what is queued on it now is recorded and does not run.
+    virtual bool is_capturing(void* stream) = 0;
     /// From here to end_capture, launches on this stream are captured and do not run.
     virtual void begin_capture(void* stream) = 0;
     /// nullptr: nothing was launched. The capture has ended also when this throws.

@@ -55,6 +55,23 @@ class DeviceDriver final : public Driver {
         return reinterpret_cast<void*>(memory);
     }
 
+    void* allocate_async(std::size_t bytes, void* stream) override {
+        if (bytes == 0 || api_.mem_alloc_async == nullptr || api_.mem_free_async == nullptr) return allocate(bytes);
+        context_->make_current();
+        typename Vendor::DevicePointer memory{};
+        // A device without memory pools says so; where there is not enough memory, allocate() says how much there is.
+        if (api_.mem_alloc_async(&memory, bytes, static_cast<StreamHandle>(stream)) != kSuccess)
+            return allocate(bytes);
+        return reinterpret_cast<void*>(memory);
+    }
+    void release_async(void* memory, void* stream) noexcept override {
+        if (memory == nullptr || !context_->try_make_current()) return;
+        // What allocate() gave is not of a pool.
+        if (api_.mem_free_async == nullptr ||
+            api_.mem_free_async(address(memory), static_cast<StreamHandle>(stream)) != kSuccess)
+            static_cast<void>(api_.mem_free(address(memory)));
+    }
+
     void release(void* memory) noexcept override {
         if (memory != nullptr && context_->try_make_current())
             static_cast<void>(api_.mem_free(address(memory)));
@@ -163,6 +180,12 @@ class DeviceDriver final : public Driver {
         return std::make_shared<LoadedModule<Vendor>>(context_, binary);
     }
 
+    bool is_capturing(void* stream) override {
+        context_->make_current();
+        int status = 0;
+        // While another stream is captured, the legacy default stream may not even be asked.
+        return api_.stream_is_capturing(static_cast<StreamHandle>(stream), &status) != kSuccess || status != 0;
+    }
     void begin_capture(void* stream) override {
         context_->make_current();
         api_.check(api_.stream_begin_capture(static_cast<StreamHandle>(stream), kCaptureThreadLocal),

@@ -81,6 +81,9 @@ constexpr std::size_t kArchNameBytes = 256;
              (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
               StreamHandle, void**, void**))                                                               \
     required(stream_begin_capture, hipStreamBeginCapture, (StreamHandle, CaptureMode))                     \
+    required(stream_is_capturing, hipStreamIsCapturing, (StreamHandle, int*))                              \
+    optional(mem_alloc_async, hipMallocAsync, (DevicePointer*, std::size_t, StreamHandle))                 \
+    optional(mem_free_async, hipFreeAsync, (DevicePointer, StreamHandle))                                  \
     required(stream_end_capture, hipStreamEndCapture, (StreamHandle, GraphHandle*))                        \
     required(graph_get_nodes, hipGraphGetNodes, (GraphHandle, GraphNodeHandle*, std::size_t*))             \
     required(graph_instantiate, hipGraphInstantiate,                                                       \

@@ -147,6 +147,8 @@ class HostDriver final : public Driver {
 
     void* allocate(std::size_t bytes) override;
     void release(void* memory) noexcept override;
+    void* allocate_async(std::size_t bytes, void*) override { return allocate(bytes); }
+    void release_async(void* memory, void*) noexcept override { release(memory); }
     void copy_to_device(void* destination, const void* source, std::size_t bytes) override {
         if (bytes != 0) std::memcpy(destination, source, bytes);
     }
@@ -187,6 +189,7 @@ class HostDriver final : public Driver {
             observer_);
     }
 
+    bool is_capturing(void*) override { return false; }  // by nobody but Kiln
     void begin_capture(void* stream) override {
         static_cast<HostStream*>(stream)->recording = std::make_unique<HostGraph>();
     }

@@ -10,66 +10,11 @@
 #include <string>
 
 #include "base/arch_facts.h"
+#include "service/argument_types.h"
 #include "template/tensor_maps.h"
 
 namespace kiln {
 namespace {
-
-// A declared type, taken apart: "const half*" is a pointer to const "half".
-struct Declared {
-    std::string scalar;
-    bool is_pointer = false;
-    bool points_to_const = false;
-};
-
-Declared take_apart(std::string text) {
-    Declared declared;
-    if (text.ends_with('*')) {
-        declared.is_pointer = true;
-        text.pop_back();
-        while (text.ends_with(' ')) text.pop_back();
-        if (text.starts_with("const ")) {
-            declared.points_to_const = true;
-            text.erase(0, 6);
-        }
-    }
-    declared.scalar = std::move(text);
-    return declared;
-}
-
-// 0 for a type whose size only the compiler knows.
-std::size_t declared_bytes(const Declared& declared) {
-    if (declared.is_pointer) return sizeof(void*);
-    const std::pair<std::string_view, std::size_t> known[] = {
-        {"bool", 1},           {"signed char", 1}, {"unsigned char", 1}, {"short", 2},
-        {"unsigned short", 2}, {"half", 2},        {"bfloat16", 2},      {"int", 4},
-        {"unsigned int", 4},   {"float", 4},       {"long long", 8},     {"unsigned long long", 8},
-        {"double", 8}};
-    for (const auto& [name, bytes] : known) {
-        if (name == declared.scalar) return bytes;
-    }
-    return 0;
-}
-
-bool fits(const ArgumentType& given, const Declared& declared) {
-    if (given.is_pointer != declared.is_pointer) return false;
-    if (given.is_pointer) {
-        if (given.points_to_const && !declared.points_to_const) return false;
-        return given.scalar == "void" || declared.scalar == "void" || given.scalar.empty() ||
-               given.scalar == declared.scalar;
-    }
-    if (!given.scalar.empty()) return given.scalar == declared.scalar;
-    const std::size_t bytes = declared_bytes(declared);
-    return bytes == 0;  // a struct on both sides; the driver's own size check follows
-}
-
-std::string text_of(const ArgumentType& type) {
-    std::string scalar =
-        type.scalar.empty() ? "struct of " + std::to_string(type.size) + " bytes" : std::string(type.scalar);
-    if (!type.is_pointer) return scalar;
-    if (type.scalar.empty()) scalar = "struct";
-    return (type.points_to_const ? "const " : "") + scalar + "*";
-}
 
 std::string declaration(const Variant& variant) {
     std::string text;
@@ -83,7 +28,7 @@ std::vector<std::size_t> passed_bytes(const Variant& variant, const FunctionInfo
     std::vector<std::size_t> bytes;
     const auto& declared = variant.arguments();
     for (std::size_t i = 0; i < declared.size(); ++i) {
-        std::size_t size = declared_bytes(take_apart(declared[i].type));
+        std::size_t size = declared_bytes(declared[i].type);
         if (size == 0 && info.argument_bytes && i < info.argument_bytes->size())
             size = (*info.argument_bytes)[i];
         if (size == 0) return {};
@@ -151,7 +96,7 @@ void LoadedKernel::check_arguments(std::span<const ArgumentType> types) const {
                          " arguments and the kernel has " + std::to_string(declared.size()) + ": " +
                          declaration(variant_));
     for (std::size_t i = 0; i < types.size(); ++i) {
-        if (fits(types[i], take_apart(declared[i].type))) continue;
+        if (fits(types[i], declared[i].type)) continue;
         throw UsageError("build<Fn>: argument " + std::to_string(i + 1) + " of Fn is " + text_of(types[i]) +
                          ", and the kernel declares " + declared[i].type + " " + declared[i].name + ": " +
                          declaration(variant_));
@@ -177,7 +122,7 @@ void check_binary_arguments(const Variant& variant, const FunctionInfo& info) {
                 std::to_string(kTensorMapBytes) + ": declare it as const __grid_constant__ kiln::TensorMap");
     }
     for (std::size_t i = 0; i < declared.size(); ++i) {
-        const std::size_t bytes = declared_bytes(take_apart(declared[i].type));
+        const std::size_t bytes = declared_bytes(declared[i].type);
         if (bytes != 0 && bytes != compiled[i])
             throw BuildError("argument " + declared[i].name + " takes " + std::to_string(compiled[i]) +
                              " bytes in the compiled kernel and " + std::to_string(bytes) +

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operation: the calls. What a shape needs is chosen and built in shape_builder; this file launches.
+#include <kiln/error.h>
+#include <kiln/operation.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "base/words.h"
+#include "operation/shape_builder.h"
+#include "operation/workspace.h"
+#include "service/argument_types.h"
+
+namespace kiln {
+namespace {
+
+// "gemm" names the family of gemm_naive, where no template is called so.
+Template named(Service& service, std::string_view name) {
+    try {
+        return service.find(name);
+    } catch (const UsageError&) {
+        try {
+            return service.find(std::string(name) + "_naive");
+        } catch (const UsageError&) {
+        }
+        throw;
+    }
+}
+
+bool is_empty(const Variant& variant, const Sizes& sizes, const std::string& tensor) {
+    const Problem problem = variant.problem(sizes);
+    const auto found = std::ranges::find(problem.tensors, tensor, &Tensor::name);
+    return found != problem.tensors.end() && found->count() == 0;
+}
+
+}  // namespace
+
+struct Operation::State {
+    State(Service& service, const Template& of, Values fixed, OperationOptions options)
+        : device(service.device()),
+          when_missing(options.when_missing),
+          workspaces(device, std::move(options.allocator), options.max_streams),
+          shapes(service, of, std::move(fixed),
+                 {options.when_missing == WhenMissing::substitute, options.reproducible, options.max_shapes,
+                  options.wisdom ? std::move(*options.wisdom) : Wisdom::usual()}) {}
+
+    const Signature& signature() const { return shapes.signature(); }
+
+    void launch(const LaunchPlan& plan, StreamRef stream, void* const* arguments, const ShapeKey& key) {
+        const ArgumentPlan& how = plan.arguments;
+        std::optional<Workspaces::Lease> lease;
+        if (!how.scratch.empty())
+            lease.emplace(workspaces.lease(stream, how.zero_bytes, how.plain_bytes, signature(), key));
+        std::array<void*, kMostArguments> all;
+        std::array<void*, kMostArguments> scratch;
+        std::size_t count = 0;
+        for (const ArgumentSource source : how.sources) {
+            switch (source.kind) {
+                case ArgumentSource::Kind::passed:
+                    all[count] = arguments[source.index];
+                    if (*static_cast<void* const*>(all[count]) == nullptr) [[unlikely]]
+                        check_null(plan, source.index, key);
+                    break;
+                case ArgumentSource::Kind::size:
+                    all[count] = const_cast<std::int64_t*>(&key[source.index]);
+                    break;
+                case ArgumentSource::Kind::scratch: {
+                    const ScratchPart& part = how.scratch[source.index];
+                    scratch[source.index] = (part.is_zero ? lease->zero() : lease->plain()) + part.offset;
+                    all[count] = &scratch[source.index];
+                    break;
+                }
+            }
+            ++count;
+        }
+        plan.kernel.launch(stream, all.data());
+    }
+
+    /// A tensor without elements may lie nowhere. Throws UsageError for others.
+    void check_null(const LaunchPlan& plan, std::size_t argument, const ShapeKey& key) const {
+        const std::string& name = signature().arguments()[argument].name;
+        if (is_empty(plan.kernel.variant(), signature().sizes(key), name)) return;
+        throw UsageError(shapes.name() + ": the argument " + name + " is a null pointer, and for " +
+                         signature().text(key) + " it has elements");
+    }
+
+    void launch_unknown(StreamRef stream, void* const* arguments, const ShapeKey& key) {
+        const bool is_captured = device.is_capturing(stream);
+        if (is_captured || when_missing == WhenMissing::fail) {
+            shapes.note(key);
+            throw NotReadyError(
+                shapes.name() + ": the variant for " + signature().text(key) + " is not built, and " +
+                    (is_captured
+                         ? "nothing is compiled or loaded while a stream is being captured: call prepare() "
+                           "with this shape and this stream before the capture begins"
+                         : "WhenMissing::fail forbids to build it in a call: call prepare() with this shape"),
+                signature().sizes(key));
+        }
+        if (when_missing == WhenMissing::substitute)
+            if (const auto plan = shapes.substitute(key)) return launch(*plan, stream, arguments, key);
+        launch(*shapes.build(key), stream, arguments, key);
+    }
+
+    const Device device;
+    const WhenMissing when_missing;
+    Workspaces workspaces;
+    ShapeBuilder shapes;  // the last: its thread ends first
+};
+
+Operation::Operation(Service& service, std::string_view name, Values fixed, OperationOptions options)
+    : Operation(service, named(service, name), std::move(fixed), std::move(options)) {}
+
+Operation::Operation(Service& service, const Template& of, Values fixed, OperationOptions options) {
+    if (options.reproducible && options.when_missing == WhenMissing::substitute)
+        throw UsageError(
+            of.name() +
+            ": an operation that is reproducible can't substitute variants, since what is built when "
+            "differs from run to run; use WhenMissing::build or WhenMissing::fail");
+    state_ = std::make_unique<State>(service, of, std::move(fixed), std::move(options));
+}
+
+Operation::~Operation() = default;
+Operation::Operation(Operation&&) noexcept = default;
+Operation& Operation::operator=(Operation&&) noexcept = default;
+
+const std::vector<OperationArgument>& Operation::arguments() const { return state_->signature().arguments(); }
+
+void Operation::check_arguments(std::span<const ArgumentType> types) const {
+    const auto& declared = arguments();
+    std::vector<std::string> words;
+    for (const OperationArgument& argument : declared) words.push_back(argument.type + " " + argument.name);
+    const std::string declaration = state_->shapes.name() + "(" + join(words) + ")";
+    if (types.size() != declared.size())
+        throw UsageError("TypedOperation<Fn>: Fn has " + std::to_string(types.size()) +
+                         " arguments and the operation has " + std::to_string(declared.size()) + ": " +
+                         declaration);
+    for (std::size_t i = 0; i < types.size(); ++i)
+        if (!fits(types[i], declared[i].type))
+            throw UsageError("TypedOperation<Fn>: argument " + std::to_string(i + 1) + " of Fn is " +
+                             text_of(types[i]) + ", and the operation has " + words[i] + ": " + declaration);
+}
+
+void Operation::launch(StreamRef stream, void* const* arguments) const {
+    State& state = *state_;
+    const ShapeKey key = state.signature().key(arguments);
+    {
+        const ShapeTable::Reader reader(state.shapes.table());
+        if (const ShapeEntry* const entry = state.shapes.table().find(key))
+            if (const LaunchPlan* const plan = entry->plan.load(std::memory_order_acquire))
+                return state.launch(*plan, stream, arguments, key);
+    }
+    state.launch_unknown(stream, arguments, key);
+}
+
+void Operation::operator()(StreamRef stream, const Sizes& sizes, const TensorPointers& tensors) const {
+    const Signature& signature = state_->signature();
+    ShapeKey key = signature.key(sizes);
+    std::array<const void*, kMostArguments> addresses{};
+    std::array<void*, kMostArguments> pointers{};
+    std::size_t count = 0, found = 0;
+    for (const OperationArgument& argument : arguments()) {
+        if (argument.is_size) {
+            pointers[count] = &key[*signature.size_index(argument.name)];
+        } else if (const auto tensor = tensors.find(argument.name); tensor != tensors.end()) {
+            addresses[count] = tensor->second;
+            pointers[count] = &addresses[count];
+            ++found;
+        } else {
+            throw UsageError(state_->shapes.name() + ": the tensor " + argument.name + " is missing");
+        }
+        ++count;
+    }
+    if (found != tensors.size()) {
+        std::vector<std::string> names;
+        for (const OperationArgument& argument : arguments())
+            if (!argument.is_size) names.push_back(argument.name);
+        for (const auto& [name, address] : tensors)
+            if (std::ranges::find(names, name) == names.end())
+                throw UsageError(state_->shapes.name() + " has no tensor " + name +
+                                 did_you_mean(name, names) + " (its tensors: " + join(names) + ")");
+    }
+    launch(stream, pointers.data());
+}
+
+void Operation::prepare(std::span<const Sizes> shapes) const {
+    static_cast<void>(state_->shapes.prepare(shapes));
+}
+
+void Operation::prepare(std::span<const Sizes> shapes, StreamRef stream) const {
+    const auto plans = state_->shapes.prepare(shapes);
+    std::size_t zero_bytes = 0, plain_bytes = 0;
+    for (const auto& plan : plans) {
+        zero_bytes = std::max(zero_bytes, plan->arguments.zero_bytes);
+        plain_bytes = std::max(plain_bytes, plan->arguments.plain_bytes);
+    }
+    if (zero_bytes + plain_bytes == 0) return;
+    const ShapeKey key = state_->signature().key(shapes.front());
+    static_cast<void>(state_->workspaces.lease(stream, zero_bytes, plain_bytes, state_->signature(), key));
+}
+
+std::size_t Operation::workspace_bytes(const Sizes& sizes) const { return explain(sizes).workspace_bytes; }
+OperationPlan Operation::explain(const Sizes& sizes) const { return state_->shapes.explain(sizes); }
+void Operation::wait() const { state_->shapes.wait(); }
+Wisdom Operation::tune_pending(std::chrono::duration<double> budget) const {
+    return state_->shapes.tune_pending(budget.count());
+}
+
+OperationUsage Operation::usage() const {
+    OperationUsage usage = state_->shapes.usage();
+    usage.streams = state_->workspaces.streams();
+    usage.workspace_bytes = state_->workspaces.bytes();
+    return usage;
+}
+
+void Operation::release() const {
+    state_->shapes.release();
+    state_->workspaces.release();
+}
+
+std::string OperationPlan::text() const {
+    std::string text = choice.variant.text() + "\n  " + choice.text();
+    if (best_ms) {
+        char time[32];
+        std::snprintf(time, sizeof time, "%.4g ms", *best_ms);
+        text += ", " + std::string(time) + " per launch with cold L2";
+    }
+    text += std::string("\n  ") + (built ? "built" : "not built");
+    if (launched) text += "; launched meanwhile: " + launched->text();
+    if (workspace_bytes > 0) text += "\n  workspace " + bytes_text(workspace_bytes);
+    if (!failure.empty()) text += "\n  it could not be built: " + failure;
+    return text + "\n";
+}
+
+}  // namespace kiln

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that a stream outgrows is released in that stream's order, so that launches that use it still have it.
+#include "operation/workspace.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <exception>
+#include <string>
+
+#include "base/words.h"
+#include "device/driver.h"
+
+namespace kiln {
+namespace {
+
+// The default stream of each thread is another stream, with one handle for all: the thread tells them apart.
+std::uintptr_t identity(StreamRef stream) {
+    thread_local char mine;
+    if (stream.is_native() && stream.handle() == StreamRef::per_thread_default().handle())
+        return reinterpret_cast<std::uintptr_t>(&mine);
+    return reinterpret_cast<std::uintptr_t>(stream.handle());
+}
+
+}  // namespace
+
+Workspaces::Workspaces(const Device& device, WorkspaceAllocator allocator, std::size_t most_streams)
+    : device_(device),
+      allocator_(std::move(allocator)),
+      most_streams_(std::max<std::size_t>(most_streams, 1)) {
+    if (bool(allocator_.allocate) != bool(allocator_.release))
+        throw UsageError(
+            "a workspace allocator needs both of its functions, allocate and release; one of them is empty");
+}
+
+Workspaces::~Workspaces() { release(); }
+
+std::shared_ptr<Workspaces::OfStream> Workspaces::of(StreamRef stream) {
+    const std::uintptr_t id = identity(stream);
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(streams_, id, [](const auto& one) { return one->stream; });
+    if (found != streams_.end()) {
+        streams_.splice(streams_.begin(), streams_, found);
+        return streams_.front();
+    }
+    if (streams_.size() >= most_streams_) {
+        const std::shared_ptr<OfStream> oldest = streams_.back();
+        const std::lock_guard of_stream(oldest->mutex);
+        streams_.pop_back();
+        oldest->is_evicted = true;
+        free(*oldest);
+    }
+    streams_.push_front(std::make_shared<OfStream>());
+    streams_.front()->stream = id;
+    return streams_.front();
+}
+
+Workspaces::Lease Workspaces::lease(StreamRef stream, std::size_t zero_bytes, std::size_t plain_bytes,
+                                    const Signature& signature, const ShapeKey& shape) {
+    std::shared_ptr<OfStream> memory;
+    std::unique_lock<std::mutex> lock;
+    do {
+        memory = of(stream);
+        lock = std::unique_lock(memory->mutex);
+    } while (memory->is_evicted);  // between the two
+    memory->last = stream;
+    const bool is_enough = memory->zero.bytes >= zero_bytes && memory->plain.bytes >= plain_bytes;
+    if (!is_enough) {
+        if (device_.is_capturing(stream))
+            throw NotReadyError(
+                "the workspace for " + signature.text(shape) + " (" + bytes_text(zero_bytes + plain_bytes) +
+                    ") can't be allocated while the stream is being captured: call prepare() with "
+                    "this shape and this stream before the capture begins",
+                signature.sizes(shape));
+        grow(memory->zero, zero_bytes, true, stream);
+        grow(memory->plain, plain_bytes, false, stream);
+    }
+    return {std::move(memory), std::move(lock)};
+}
+
+void Workspaces::grow(Memory& memory, std::size_t bytes, bool is_zero, StreamRef stream) {
+    if (memory.bytes >= bytes) return;
+    void* const data = allocator_.allocate ? allocator_.allocate(bytes, stream)
+                                           : device_.driver()->allocate_async(bytes, stream.handle());
+    if (data == nullptr)
+        throw DeviceError("the workspace allocator gave no memory for " + bytes_text(bytes), "allocate");
+    if (reinterpret_cast<std::uintptr_t>(data) % kWorkspaceAlignment != 0) {
+        allocator_.release(data, bytes, stream);
+        throw UsageError("the workspace allocator gave memory that is not aligned to " +
+                         std::to_string(kWorkspaceAlignment) + " bytes");
+    }
+    try {
+        if (is_zero) device_.driver()->queue_fill(data, 0, bytes, stream.handle());
+    } catch (...) {
+        if (allocator_.release)
+            allocator_.release(data, bytes, stream);
+        else
+            device_.driver()->release_async(data, stream.handle());
+        throw;
+    }
+    const Memory old = std::exchange(memory, {data, bytes});
+    if (old.data == nullptr) return;
+    if (allocator_.release)
+        allocator_.release(old.data, old.bytes, stream);
+    else
+        device_.driver()->release_async(old.data, stream.handle());
+}
+
+// The stream may be gone: what is freed here is freed for all streams at once.
+void Workspaces::free(OfStream& of) noexcept {
+    for (Memory* memory : {&of.zero, &of.plain}) {
+        const Memory old = std::exchange(*memory, {});
+        if (old.data == nullptr) continue;
+        if (allocator_.release)
+            allocator_.release(old.data, old.bytes, of.last);
+        else
+            device_.driver()->release(old.data);
+    }
+}
+
+std::size_t Workspaces::streams() const {
+    const std::lock_guard lock(mutex_);
+    return streams_.size();
+}
+
+std::size_t Workspaces::bytes() const {
+    const std::lock_guard lock(mutex_);
+    std::size_t bytes = 0;
+    for (const auto& one : streams_) {
+        const std::lock_guard of_stream(one->mutex);
+        bytes += one->zero.bytes + one->plain.bytes;
+    }
+    return bytes;
+}
+
+void Workspaces::release() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : streams_) {
+        const std::lock_guard of_stream(one->mutex);
+        one->is_evicted = true;
+        free(*one);
+    }
+    streams_.clear();
+}
+
+}  // namespace kiln

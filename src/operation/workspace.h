@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Workspaces: scratch memory of kernels, one for each stream, since launches of one stream run one after the other.
+// A workspace has two parts: one that every kernel finds zero and leaves so, and one of any content.
+#pragma once
+
+#include <kiln/device.h>
+#include <kiln/operation.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "operation/signature.h"
+
+namespace kiln {
+
+/// Thread-safe, but for the destructor.
+class Workspaces {
+  public:
+    Workspaces(const Device& device, WorkspaceAllocator allocator, std::size_t most_streams);
+    /// Frees all.
+    ~Workspaces();
+    Workspaces(const Workspaces&) = delete;
+    Workspaces& operator=(const Workspaces&) = delete;
+
+    struct Memory {
+        void* data = nullptr;
+        std::size_t bytes = 0;
+    };
+    struct OfStream {
+        std::uintptr_t stream = 0;
+        std::mutex mutex;
+        Memory zero, plain;
+        StreamRef last = StreamRef::legacy_default();
+        bool is_evicted = false;  ///< it holds nothing, and never will again
+    };
+
+    /// A stream's workspace, which is this thread's until it is destroyed: until its launch is queued.
+    class Lease {
+      public:
+        Lease(std::shared_ptr<OfStream> memory, std::unique_lock<std::mutex> lock)
+            : memory_(std::move(memory)), lock_(std::move(lock)) {}
+        std::byte* zero() const { return static_cast<std::byte*>(memory_->zero.data); }
+        std::byte* plain() const { return static_cast<std::byte*>(memory_->plain.data); }
+
+      private:
+        std::shared_ptr<OfStream> memory_;
+        std::unique_lock<std::mutex> lock_;
+    };
+
+    /// At least this much. Throws NotReadyError where it would have to allocate and `stream` is being captured,
+    /// DeviceError, and what the allocator throws. shape: for messages.
+    Lease lease(StreamRef stream, std::size_t zero_bytes, std::size_t plain_bytes, const Signature& signature,
+                const ShapeKey& shape);
+
+    std::size_t streams() const;
+    std::size_t bytes() const;
+    void release();
+
+  private:
+    std::shared_ptr<OfStream> of(StreamRef stream);
+    void grow(Memory& memory, std::size_t bytes, bool is_zero, StreamRef stream);
+    void free(OfStream& of) noexcept;
+
+    const Device device_;
+    const WorkspaceAllocator allocator_;
+    const std::size_t most_streams_;
+    mutable std::mutex mutex_;
+    std::list<std::shared_ptr<OfStream>> streams_;  ///< the most recently used first
+};
+
+}  // namespace kiln

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operation on the host: the right variant with the right arguments, what a call does when it is not built, workspace,
+// captures, bad input, and many threads.
+#include <gmock/gmock.h>
+#include <kiln/kiln.h>
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "scale_kernel.h"
+#include "tune/wisdom_line.h"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// y = 2 (x + 1), by way of scratch memory; `step` tells the variant. Scratch that should be zero and is not spoils y.
+constexpr const char* kShift = R"(// shift: y = 2 (x + 1)
+//@ kernel shift
+//@ param  STEP int in 1, 2, 4, 8 = 1 "elements per thread"
+//@ size    n = 64
+//@ input   x [n]
+//@ output  y [n]
+//@ output  step [1]
+//@ scratch partial [n + STEP]
+//@ scratch ticket [STEP] = 0
+//@ block  32
+//@ grid   ceil_div(n, 32 * STEP)
+#include "kiln/device.h"
+extern "C" __global__ void shift(const float* x, float* partial, int n, unsigned* ticket, float* y, int* step) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) step[0] = STEP;
+    for (int i = (blockIdx.x * STEP) * 32 + threadIdx.x, j = 0; j < STEP; ++j, i += 32) {
+        if (i >= n) return;
+        partial[i + STEP] = x[i] + 1;
+        y[i] = ticket[j] == 0 ? 2 * partial[i + STEP] : -1;
+    }
+}
+)";
+using ShiftFn = void(const float*, int, float*, int*);
+
+struct OperationOnHost : test::ServiceFixture {
+    Service service{options()};
+
+    Template shift() const { return service.parse(kShift, "shift.cu"); }
+    WisdomEntry entry(std::int64_t n, int step) const {
+        WisdomEntry result;
+        result.template_name = "shift";
+        result.values = {{"STEP", step}};
+        result.sizes = {{"n", n}};
+        result.device = as_field(service.device().info().name);
+        result.arch = service.target().arch;
+        result.median_ms = 1;
+        result.tried = 4;
+        result.digest = template_digest(shift());
+        result.compiler = "test";
+        result.date = "2026-01-01T00:00:00Z";
+        return result;
+    }
+    /// n = 100 is best with STEP 2, n = 300 with 4, n = 10000 with 8.
+    OperationOptions options_with(WhenMissing when_missing = WhenMissing::build) const {
+        OperationOptions result;
+        result.when_missing = when_missing;
+        result.wisdom.emplace();
+        result.wisdom->merge({entry(100, 2), entry(300, 4), entry(10000, 8)});
+        return result;
+    }
+
+    /// Launches on random data and checks all of y; returns the step that was launched.
+    template <class Call>
+    int step_of(int n, Call call) const {
+        std::vector<float> x(static_cast<std::size_t>(n)), y(x.size(), -7);
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 97) - 40;
+        int step = -1;
+        call(x.data(), n, y.data(), &step);
+        for (std::size_t i = 0; i < x.size(); ++i)
+            if (y[i] != 2 * (x[i] + 1)) {
+                ADD_FAILURE() << "y[" << i << "] of " << n << " is " << y[i];
+                break;
+            }
+        return step;
+    }
+    int by_position(const Operation& operation, int n, StreamRef stream = StreamRef::legacy_default()) const {
+        return step_of(n, [&](const float* x, int size, float* y, int* step) {
+            const void* const addresses[] = {x, y, step};
+            void* const arguments[] = {const_cast<const void**>(&addresses[0]), &size,
+                                       const_cast<const void**>(&addresses[1]),
+                                       const_cast<const void**>(&addresses[2])};
+            operation.launch(stream, arguments);
+        });
+    }
+    int by_name(const Operation& operation, int n) const {
+        return step_of(n, [&](const float* x, int size, float* y, int* step) {
+            operation(StreamRef::legacy_default(), {{"n", size}}, {{"x", x}, {"y", y}, {"step", step}});
+        });
+    }
+    template <class E = UsageError, class Call>
+    static std::string rejected(Call call) {
+        try {
+            call();
+        } catch (const E& error) {
+            return error.what();
+        }
+        ADD_FAILURE() << "nothing was thrown";
+        return {};
+    }
+};
+
+TEST_F(OperationOnHost, LaunchesTheVariantOfEachShape) {
+    const Operation operation(service, shift(), {}, options_with());
+    ASSERT_EQ(operation.arguments().size(), 4u);
+    EXPECT_EQ(operation.arguments()[1].name, "n");
+    EXPECT_TRUE(operation.arguments()[1].is_size);
+    for (int round = 0; round < 2; ++round) {
+        EXPECT_EQ(by_position(operation, 100), 2);
+        EXPECT_EQ(by_name(operation, 300), 4);
+        EXPECT_EQ(by_name(operation, 100), 2);
+        EXPECT_EQ(by_position(operation, 10000), 8);
+    }
+    const TypedOperation<ShiftFn> typed(Operation(service, shift(), {}, options_with()));
+    EXPECT_EQ(step_of(300, [&](auto... arguments) { typed(StreamRef::per_thread_default(), arguments...); }),
+              4);
+    EXPECT_EQ(operation.usage().shapes, 3u);
+}
+
+TEST_F(OperationOnHost, AFamilyOfBuiltInTemplatesByItsName) {
+    const Operation sum(service, "sum", {{"T", Value("float")}});
+    for (const int n : {1, 77, 1000}) {
+        std::vector<float> x(static_cast<std::size_t>(n), 0.5F);
+        float result = -1;
+        sum(service.stream(), {{"n", n}}, {{"x", x.data()}, {"sum", &result}});
+        EXPECT_EQ(result, 0.5F * static_cast<float>(n));
+    }
+    EXPECT_THAT(rejected([&] { Operation(service, "summ"); }), HasSubstr("summ"));
+    EXPECT_THAT(rejected<VariantError>([&] {
+                    Operation(service, "sum", {{"T", Value("int")}});
+                }),
+                HasSubstr("int"));
+}
+
+TEST_F(OperationOnHost, MissingVariantsFailWhereThatIsAskedFor) {
+    const Operation operation(service, shift(), {}, options_with(WhenMissing::fail));
+    try {
+        by_position(operation, 100);
+        FAIL();
+    } catch (const NotReadyError& error) {
+        EXPECT_EQ(error.sizes(), (Sizes{{"n", 100}}));
+        EXPECT_THAT(error.what(), HasSubstr("n=100"));
+    }
+    const std::vector<Sizes> shapes = {{{"n", 100}}, {{"n", 300}}};
+    operation.prepare(shapes);
+    const auto compiles = service.counters().compiles;
+    EXPECT_EQ(by_position(operation, 100), 2);
+    EXPECT_EQ(by_position(operation, 300), 4);
+    EXPECT_EQ(service.counters().compiles, compiles);
+    EXPECT_THROW(by_position(operation, 101), NotReadyError);
+    operation.release();
+    EXPECT_THROW(by_position(operation, 100), NotReadyError);
+}
+
+TEST_F(OperationOnHost, SubstitutesUntilTheBestIsBuilt) {
+    const Operation operation(service, shift(), {}, options_with(WhenMissing::substitute));
+    EXPECT_EQ(by_position(operation, 100), 2) << "with nothing built, a call builds";
+    EXPECT_EQ(by_position(operation, 300), 2) << "what was built for another shape";
+    const OperationPlan before = operation.explain({{"n", 300}});
+    EXPECT_EQ(before.choice.variant.value("STEP"), Value(4));
+    operation.wait();
+    EXPECT_EQ(by_position(operation, 300), 4);
+    const OperationPlan after = operation.explain({{"n", 300}});
+    EXPECT_TRUE(after.built);
+    EXPECT_FALSE(after.launched);
+    EXPECT_EQ(after.best_ms, 1.0);
+    EXPECT_EQ(operation.usage().substituted, 0u);
+    OperationOptions both = options_with(WhenMissing::substitute);
+    both.reproducible = true;
+    EXPECT_THAT(rejected([&] { Operation(service, shift(), {}, both); }), HasSubstr("reproducible"));
+}
+
+TEST_F(OperationOnHost, ACaptureFindsWhatWasPrepared) {
+    const Operation operation(service, shift(), {}, options_with());
+    const Stream stream = service.device().stream();
+    EXPECT_THAT(rejected<NotReadyError>(
+                    [&] { Graph::capture(stream, [&] { by_position(operation, 100, stream); }); }),
+                HasSubstr("n=100"));
+    const std::vector<Sizes> shapes = {{{"n", 100}}};
+    operation.prepare(shapes);
+    EXPECT_THAT(rejected<NotReadyError>(
+                    [&] { Graph::capture(stream, [&] { by_position(operation, 100, stream); }); }),
+                HasSubstr("workspace"));
+    operation.prepare(shapes, stream);
+    std::vector<float> x(100, 1), y(100, -7);
+    int step = 0, n = 100;
+    const void* const addresses[] = {x.data(), y.data(), &step};
+    void* const arguments[] = {const_cast<const void**>(&addresses[0]), &n,
+                               const_cast<const void**>(&addresses[1]),
+                               const_cast<const void**>(&addresses[2])};
+    const Graph graph = Graph::capture(stream, [&] { operation.launch(stream, arguments); });
+    EXPECT_EQ(step, 0);
+    graph.launch(stream);
+    EXPECT_EQ(step, 2);
+    EXPECT_EQ(y, std::vector<float>(100, 4));
+}
+
+TEST_F(OperationOnHost, WorkspaceComesFromTheCallersAllocator) {
+    std::vector<std::pair<void*, std::size_t>> given;
+    std::size_t released = 0;
+    OperationOptions options = options_with();
+    std::size_t misplaced = 0;
+    options.allocator.allocate = [&](std::size_t bytes, StreamRef) -> void* {
+        char* const memory = static_cast<char*>(std::aligned_alloc(256, bytes + 256));
+        std::fill_n(memory, bytes + 256, '\x55');
+        given.emplace_back(memory, bytes);
+        return memory + misplaced;
+    };
+    options.allocator.release = [&](void*, std::size_t bytes, StreamRef) { released += bytes; };
+    {
+        const Operation operation(service, shift(), {}, options);
+        by_position(operation, 100);
+        const std::size_t first = given.size();
+        EXPECT_EQ(first, 2u) << "what is zero, and the rest";
+        by_position(operation, 100);
+        EXPECT_EQ(given.size(), first);
+        EXPECT_EQ(operation.usage().workspace_bytes, operation.workspace_bytes({{"n", 100}}));
+        by_position(operation, 10000);
+        EXPECT_EQ(given.size(), first + 1) << "the zero part is large enough";
+        const Stream other = service.device().stream();
+        by_position(operation, 100, StreamRef::per_thread_default());
+        EXPECT_EQ(operation.usage().streams, 2u);
+    }
+    std::size_t total = 0;
+    for (const auto& [memory, bytes] : given) {
+        total += bytes;
+        std::free(memory);
+    }
+    EXPECT_EQ(released, total);
+    given.clear();
+    misplaced = 8;
+    {
+        const Operation operation(service, shift(), {}, options);
+        EXPECT_THAT(rejected([&] { by_position(operation, 100); }), HasSubstr("aligned"));
+    }
+    for (const auto& [memory, bytes] : given) std::free(memory);
+    options.allocator.allocate = [](std::size_t, StreamRef) -> void* { return nullptr; };
+    const Operation none(service, shift(), {}, options);
+    EXPECT_THROW(by_position(none, 100), DeviceError);
+    options.allocator.release = {};
+    EXPECT_THAT(rejected([&] { Operation(service, shift(), {}, options); }), HasSubstr("release"));
+}
+
+TEST_F(OperationOnHost, BadArgumentsAreNamed) {
+    const Operation operation(service, shift(), {}, options_with());
+    float x[4] = {}, y[4] = {};
+    int step = 0;
+    const auto call = [&](const Sizes& sizes, const TensorPointers& tensors) {
+        return rejected([&] { operation(service.stream(), sizes, tensors); });
+    };
+    EXPECT_THAT(call({}, {{"x", x}, {"y", y}, {"step", &step}}), HasSubstr("the size n is missing"));
+    EXPECT_THAT(call({{"n", 4}, {"nn", 4}}, {{"x", x}, {"y", y}, {"step", &step}}),
+                HasSubstr("did you mean n?"));
+    EXPECT_THAT(call({{"n", -4}}, {{"x", x}, {"y", y}, {"step", &step}}), HasSubstr("-4"));
+    EXPECT_THAT(call({{"n", 1LL << 31}}, {{"x", x}, {"y", y}, {"step", &step}}), HasSubstr("2147483647"));
+    EXPECT_THAT(call({{"n", 4}}, {{"x", x}, {"y", y}}), HasSubstr("the tensor step is missing"));
+    EXPECT_THAT(call({{"n", 4}}, {{"x", x}, {"y", y}, {"step", &step}, {"steq", x}}),
+                HasSubstr("did you mean step?"));
+    EXPECT_THAT(call({{"n", 4}}, {{"x", nullptr}, {"y", y}, {"step", &step}}),
+                HasSubstr("the argument x is a null pointer"));
+    EXPECT_NO_THROW(
+        operation(service.stream(), {{"n", 0}}, {{"x", nullptr}, {"y", nullptr}, {"step", &step}}));
+    EXPECT_THAT(rejected([&] {
+                    TypedOperation<void(const float*, long long, float*, int*)>{Operation(service, shift())};
+                }),
+                HasSubstr("argument 2 of Fn is long long"));
+    EXPECT_THAT(
+        rejected([&] { TypedOperation<void(const float*, int, float*)>{Operation(service, shift())}; }),
+        HasSubstr("Fn has 3 arguments and the operation has 4"));
+    EXPECT_THAT(rejected([&] { Operation(service, service.parse(test::kScale, "scale.cu")); }),
+                HasSubstr("can't be an operation"));
+}
+
+// Shapes come and go among readers: a table of 8 for 40 shapes.
+TEST_F(OperationOnHost, EightThreadsWithMoreShapesThanAreRemembered) {
+    OperationOptions options = options_with(WhenMissing::substitute);
+    options.max_shapes = 8;
+    options.max_streams = 3;
+    const Operation operation(service, shift(), {}, options);
+    operation.prepare({{"n", 100}});
+    std::vector<std::thread> threads;
+    for (unsigned thread = 0; thread < 8; ++thread)
+        threads.emplace_back([&, thread] {
+            std::mt19937 random(thread);
+            for (int i = 0; i < 200; ++i)
+                by_position(operation, static_cast<int>(1 + random() % 40) * 7,
+                            StreamRef::per_thread_default());
+        });
+    for (std::thread& thread : threads) thread.join();
+    operation.wait();
+    EXPECT_LE(operation.usage().shapes, 8u);
+    EXPECT_LE(operation.usage().streams, 3u);
+}
+
+TEST_F(OperationOnHost, TuningChangesTheChoice) {
+    OperationOptions options;
+    options.wisdom.emplace();
+    const Operation sum(service, "sum", {{"T", Value("float")}}, options);
+    std::vector<float> x(3000, 0.5F);
+    float result = -1;
+    const auto call = [&] { sum(service.stream(), {{"n", 3000}}, {{"x", x.data()}, {"sum", &result}}); };
+    call();
+    EXPECT_NE(sum.explain({{"n", 3000}}).choice.origin, ChoiceOrigin::wisdom);
+    const Wisdom found = sum.tune_pending(std::chrono::seconds(2));
+    EXPECT_FALSE(found.empty());
+    const OperationPlan plan = sum.explain({{"n", 3000}});
+    EXPECT_EQ(plan.choice.origin, ChoiceOrigin::wisdom);
+    EXPECT_TRUE(plan.built);
+    EXPECT_THAT(plan.text(), HasSubstr("per launch with cold L2"));
+    result = -1;
+    call();
+    EXPECT_EQ(result, 1500.0F);
+    EXPECT_TRUE(sum.tune_pending(std::chrono::seconds(1)).empty()) << "nothing is left to tune";
+    options.reproducible = true;
+    const Operation fixed(service, "sum", {}, options);
+    EXPECT_THAT(rejected([&] { fixed.tune_pending(std::chrono::seconds(1)); }), HasSubstr("reproducible"));
+}
+
+}  // namespace
+}  // namespace kiln
