@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of the host backend as seen from a signal handler. A process that runs nothing but kernels may be told to
+// Kernels of the host backend as seen from a signal handler. A process that runs nothing but kernels may
 // watch them: what ends it (a fault, abort(), exit()) is written into memory that it shares with its parent: the
-// signal, the address, the block and thread, and the calls that led there. What a thread runs is told by
-// KernelThread, whether anybody watches or not.
+// signal, the address, the block and thread, and the calls that led there. KernelThread records what a
+// thread runs, whether it is watched or not.
 #pragma once
 
 #include <atomic>

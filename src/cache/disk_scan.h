@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All entries of a cache directory, by name, size and time of use; and which of them go.
+// All entries of a cache directory, by name, size and time of use; and which of them are pruned.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files in the making: they lie in v1/tmp under names that say who writes them, so that those of writers that
-// died can be told from the others.
+// Temporary files: they are in v1/tmp under names that identify the writer, so that those of dead writers
+// can be recognised.
 #pragma once
 
 #include <cstddef>

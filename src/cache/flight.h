@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Flight: of the processes on this machine that want one key at the same time, one compiles and the others
-// wait for its result. Who dies is replaced at once, who stalls (stopped, frozen) after a few seconds; nobody
-// waits longer than a limit.
+// wait for its result. A process that dies is replaced at once, one that hangs after a few seconds; every wait
+// has a limit.
 #pragma once
 
 #include <chrono>

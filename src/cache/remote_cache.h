@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RemoteCache: entries and leases on a Redis server that a fleet shares. Every exchange has a time limit; a
-// server that fails is left alone for a while; what it gives is believed only after it was checked (and, with
+// server that fails is left alone for a while; an entry is used only after it was verified (and, with
 // a key, signed).
 #pragma once
 

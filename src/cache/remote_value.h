@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lies on the remote under an entry's key: the encoded entry as it is; or, where the fleet has a
+// The remote's value of an entry's key: the encoded entry as it is; or, where the fleet has a
 // signature key, "KILNSIG1", the HMAC-SHA-256 of digest and entry, and the entry.
 #pragma once
 

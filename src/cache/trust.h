@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whom a cache believes. What it reads becomes code that runs as this user, so what somebody else may have
-// written is rejected.
+// Whom a cache trusts. Entries are code that runs with this user's rights, so files that another user may have
+// written are rejected.
 #pragma once
 
 #include <sys/stat.h>

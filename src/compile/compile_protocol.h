@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Kiln and its compile worker say to each other over the worker's standard input and output: requests
+// The protocol between Kiln and its compile worker over the worker's standard input and output: requests
 // and responses alternate, until the input ends. A message is the protocol's name, its length, and a list of
-// byte strings, each with its length in front; what is cut short, too long or of another version does not
+// byte strings, each preceded by its length; a message that is truncated, too long or of another version does not
 // decode.
 #pragma once
 

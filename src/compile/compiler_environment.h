@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variables of the environment that the compilers read, and what is done about each, in one table
-// (compiler_environment.cpp). A binary is what its key says only if everything that decides it is in the key: so a
+// The environment variables that the compilers read, and how each is handled, in one table
+// (compiler_environment.cpp). A key identifies a binary only if all that determines it is in the key: so a
 // variable that can change the output either becomes an ingredient of the key, with its value, or is kept from the
 // compiler's process.
 #pragma once

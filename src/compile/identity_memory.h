@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IdentityMemory: what was found out about a compiler once, for as long as none of the files that it was found out
-// from has changed. An identity is the content of a hundred megabytes and takes child processes to find; every start
-// of a process needs it. So answers are remembered, in the process and in a small file of the cache, together with
+// IdentityMemory: remembers compilers' identities for as long as none of the files that they were computed
+// from has changed. An identity is the digest of a hundred megabytes and takes child processes to compute; every start
+// of a process needs it. So identities are remembered, in the process and in a small file of the cache, together with
 // stamps (device, inode, size, times of change in ns) of every file and directory that they depend on.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which backend, device, target and compiler the options of a service mean.
+// Selects backend, device, target and compiler from the options of a service.
 #pragma once
 
 #include <kiln/device.h>

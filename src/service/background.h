@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Background: a few threads that work off a queue, for builds that nobody waits for yet.
+// Background: a few threads that process a queue of background builds.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of Cache share: its state, and how an entry is read and named for people.
+// Shared by the parts of Cache: its state, and how an entry is read and displayed.
 #pragma once
 
 #include <kiln/cache.h>

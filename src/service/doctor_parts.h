@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of examine(): each adds what it finds and throws for what it did not expect.
+// The parts of examine(): each adds its findings and throws for unexpected errors.
 #pragma once
 
 #include <kiln/doctor.h>
