@@ -14,9 +14,7 @@ std::string digest_hex(std::string_view bytes) {
     std::array<unsigned char, 32> digest;
     crypto_generichash(digest.data(), digest.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
                        bytes.size(), nullptr, 0);
-    std::array<char, 65> hex;
-    sodium_bin2hex(hex.data(), hex.size(), digest.data(), digest.size());
-    return std::string(hex.data(), 64);
+    return hex_text(std::as_bytes(std::span(digest)));
 }
 
 namespace {
@@ -29,23 +27,25 @@ Checksum canonical(XXH128_hash_t hash) {
     return result;
 }
 
-std::string hex_of(const Checksum& sum) {
+}  // namespace
+
+std::string hex_text(std::span<const std::byte> bytes) {
     constexpr std::string_view kDigits = "0123456789abcdef";
     std::string hex;
-    for (const std::byte byte : sum) {
+    for (const std::byte byte : bytes) {
         hex += kDigits[std::to_integer<std::size_t>(byte >> 4)];
         hex += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
     }
     return hex;
 }
 
-}  // namespace
-
 Checksum checksum(std::span<const std::byte> bytes) {
     return canonical(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
-std::string checksum_hex(std::string_view bytes) { return hex_of(checksum(std::as_bytes(std::span(bytes)))); }
+std::string checksum_hex(std::string_view bytes) {
+    return hex_text(checksum(std::as_bytes(std::span(bytes))));
+}
 
 struct ChecksumStream::State {
     XXH3_state_t* xxh = XXH3_createState();
@@ -62,6 +62,6 @@ void ChecksumStream::add(std::span<const std::byte> bytes) {
     XXH3_128bits_update(state_->xxh, bytes.data(), bytes.size());
 }
 
-std::string ChecksumStream::hex() const { return hex_of(canonical(XXH3_128bits_digest(state_->xxh))); }
+std::string ChecksumStream::hex() const { return hex_text(canonical(XXH3_128bits_digest(state_->xxh))); }
 
 }  // namespace kiln

@@ -13,6 +13,9 @@
 
 namespace kiln {
 
+/// Two hexadecimal digits for each byte.
+std::string hex_text(std::span<const std::byte> bytes);
+
 /// BLAKE2b-256 of the bytes, as 64 hexadecimal digits.
 std::string digest_hex(std::string_view bytes);
 

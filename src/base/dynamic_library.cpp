@@ -21,62 +21,34 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/elf.h"
 #include "base/file.h"
 
 namespace kiln {
 namespace {
 
-bool read_at(int fd, void* destination, std::size_t bytes, std::uint64_t offset) {
-    return ::pread(fd, destination, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+ElfRead reader_of(int fd) {
+    return [fd](void* to, std::size_t bytes, std::uint64_t offset) {
+        return ::pread(fd, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+    };
 }
-
-// The GNU build ID among the notes of one section, as hexadecimal digits; empty when it is not there.
-std::string build_id(const std::string& notes) {
-    std::size_t position = 0;
-    while (position + sizeof(Elf64_Nhdr) <= notes.size()) {
-        Elf64_Nhdr note;
-        std::memcpy(&note, notes.data() + position, sizeof(note));
-        const std::size_t name = position + sizeof(note);
-        const std::size_t description = name + (std::size_t{note.n_namesz} + 3) / 4 * 4;
-        const std::size_t next = description + (std::size_t{note.n_descsz} + 3) / 4 * 4;
-        if (next > notes.size() || next <= position) break;
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-            std::memcmp(notes.data() + name, "GNU", 4) == 0) {
-            std::string hex;
-            for (std::size_t i = 0; i < note.n_descsz; ++i) {
-                char digits[3];
-                std::snprintf(digits, sizeof(digits), "%02x",
-                              static_cast<unsigned char>(notes[description + i]));
-                hex += digits;
-            }
-            return hex;
-        }
-        position = next;
-    }
-    return {};
-}
-
-struct ElfHeaders {
-    std::string sections;  ///< the table, as it stands
-    std::string build_id;
-};
 
 std::optional<ElfHeaders> elf_headers(int fd) {
-    Elf64_Ehdr header;
-    if (!read_at(fd, &header, sizeof(header), 0) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr))
-        return std::nullopt;
-    ElfHeaders headers;
-    headers.sections.resize(std::size_t{header.e_shnum} * sizeof(Elf64_Shdr));
-    if (!read_at(fd, headers.sections.data(), headers.sections.size(), header.e_shoff)) return std::nullopt;
-    for (std::size_t i = 0; i < header.e_shnum && headers.build_id.empty(); ++i) {
-        Elf64_Shdr section;
-        std::memcpy(&section, headers.sections.data() + i * sizeof(section), sizeof(section));
-        if (section.sh_type != SHT_NOTE || section.sh_size > 65536) continue;
-        std::string notes(section.sh_size, '\0');
-        if (read_at(fd, notes.data(), notes.size(), section.sh_offset)) headers.build_id = build_id(notes);
+    struct stat status;
+    if (fd < 0 || ::fstat(fd, &status) != 0) return std::nullopt;
+    return read_elf_headers(static_cast<std::uint64_t>(status.st_size), reader_of(fd));
+}
+
+// The GNU build ID as hexadecimal digits; empty when there is none.
+std::string build_id(int fd, const ElfHeaders& headers) {
+    for (const ElfSection& section : headers.sections) {
+        if (section.type != SHT_NOTE || section.size > 65536) continue;
+        std::vector<std::byte> bytes(section.size);
+        if (!reader_of(fd)(bytes.data(), bytes.size(), section.offset)) continue;
+        for (const ElfNote& note : elf_notes(bytes))
+            if (note.type == NT_GNU_BUILD_ID && note.name == "GNU") return hex_text(note.description);
     }
-    return headers;
+    return {};
 }
 
 }  // namespace
@@ -120,8 +92,9 @@ std::optional<std::string> elf_identity(const std::filesystem::path& path) {
     struct stat status;
     const auto headers = file ? elf_headers(file.value()) : std::nullopt;
     if (!headers || ::fstat(file.value(), &status) != 0) return std::nullopt;
-    return "build " + (headers->build_id.empty() ? "none" : headers->build_id) + " size " +
-           std::to_string(status.st_size) + " sections " + digest_hex(headers->sections).substr(0, 16);
+    const std::string build = build_id(file.value(), *headers);
+    return "build " + (build.empty() ? "none" : build) + " size " + std::to_string(status.st_size) +
+           " sections " + digest_hex(headers->section_table).substr(0, 16);
 }
 
 std::optional<std::string> content_identity(const std::filesystem::path& path) {
@@ -138,20 +111,14 @@ std::optional<std::string> content_identity(const std::filesystem::path& path) {
         stream.add(std::span(buffer).first(static_cast<std::size_t>(count)));
     }
     const auto headers = elf_headers(file.value());
-    return (headers && !headers->build_id.empty() ? "build " + headers->build_id + " " : "") + "content " +
-           stream.hex();
+    const std::string build = headers ? build_id(file.value(), *headers) : std::string();
+    return (build.empty() ? "" : "build " + build + " ") + "content " + stream.hex();
 }
 
 std::optional<ElfNeeds> elf_needs(const std::filesystem::path& path) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    Elf64_Ehdr header;
-    if (!file || !read_at(file.value(), &header, sizeof(header), 0) ||
-        std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_phentsize != sizeof(Elf64_Phdr))
-        return std::nullopt;
-    std::vector<Elf64_Phdr> segments(header.e_phnum);
-    if (!read_at(file.value(), segments.data(), segments.size() * sizeof(Elf64_Phdr), header.e_phoff))
-        return std::nullopt;
+    const auto headers = file ? elf_headers(file.value()) : std::nullopt;
+    if (!headers) return std::nullopt;
     constexpr std::uint64_t kMostBytes = 1 << 20;
     const auto part = [&](std::uint64_t offset, std::uint64_t size) {
         std::string bytes(static_cast<std::size_t>(std::min(size, kMostBytes)), '\0');
@@ -161,19 +128,19 @@ std::optional<ElfNeeds> elf_needs(const std::filesystem::path& path) {
     };
     ElfNeeds needs;
     std::string dynamic;
-    for (const auto& segment : segments) {
-        if (segment.p_type == PT_INTERP) needs.interpreter = part(segment.p_offset, segment.p_filesz).c_str();
-        if (segment.p_type == PT_DYNAMIC) dynamic = part(segment.p_offset, segment.p_filesz);
+    for (const ElfSegment& segment : headers->segments) {
+        if (segment.type == PT_INTERP) needs.interpreter = part(segment.offset, segment.file_bytes).c_str();
+        if (segment.type == PT_DYNAMIC) dynamic = part(segment.offset, segment.file_bytes);
     }
     std::vector<Elf64_Dyn> entries(dynamic.size() / sizeof(Elf64_Dyn));
     if (!entries.empty()) std::memcpy(entries.data(), dynamic.data(), entries.size() * sizeof(Elf64_Dyn));
     std::string strings;
     for (const auto& entry : entries) {
         if (entry.d_tag != DT_STRTAB) continue;
-        for (const auto& segment : segments) {
-            if (segment.p_type == PT_LOAD && entry.d_un.d_ptr >= segment.p_vaddr &&
-                entry.d_un.d_ptr < segment.p_vaddr + segment.p_filesz)
-                strings = part(entry.d_un.d_ptr - segment.p_vaddr + segment.p_offset, kMostBytes);
+        for (const ElfSegment& segment : headers->segments) {
+            if (segment.type == PT_LOAD && entry.d_un.d_ptr >= segment.address &&
+                entry.d_un.d_ptr - segment.address < segment.file_bytes)
+                strings = part(entry.d_un.d_ptr - segment.address + segment.offset, kMostBytes);
         }
     }
     const auto text = [&](std::uint64_t at) {

@@ -13,9 +13,9 @@
 #include <string>
 #include <utility>
 
+#include "base/elf.h"
 #include "device/capture.h"
 #include "device/driver.h"
-#include "device/elf_image.h"
 #include "device/gpu_context.h"
 
 namespace kiln::gpu {
@@ -29,7 +29,7 @@ inline std::string text(const Dim3& extent) {
 template <class Vendor>
 ModuleHandle load_elf(const Context<Vendor>& context, const Binary& binary, const std::string& kind) {
     constexpr const char* kCall = Vendor::Api::Call::module_load_data;
-    if (const std::string problem = elf_image_problem(binary.bytes); !problem.empty()) {
+    if (const std::string problem = elf_problem(binary.bytes); !problem.empty()) {
         throw DeviceError("the " + kind + " of '" + binary.entry + "' is damaged: it " + problem, kCall,
                           kErrorInvalidImage);
     }

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "device/elf_image.h"
+#include "base/elf.h"
 #include "device/host_graph.h"
 
 namespace kiln {
@@ -31,7 +31,7 @@ std::span<const std::byte> checked(const Binary& binary) {
                               "host backend.",
                           "load");
     }
-    if (const std::string problem = elf_image_problem(binary.bytes); !problem.empty()) {
+    if (const std::string problem = elf_problem(binary.bytes); !problem.empty()) {
         throw DeviceError("The host device can't load the binary of kernel " + binary.entry + ": it " +
                               problem + ". Building it again replaces it.",
                           "load");
@@ -39,51 +39,26 @@ std::span<const std::byte> checked(const Binary& binary) {
     return binary.bytes;
 }
 
-template <class T>
-T at(std::span<const std::byte> bytes, std::uint64_t offset) {
-    T value{};
-    if (offset <= bytes.size() && bytes.size() - offset >= sizeof(T))
-        std::memcpy(&value, bytes.data() + offset, sizeof(T));
-    return value;
-}
-
-struct LocalSymbol {
-    std::string_view name;
-    std::uint64_t offset = 0;  // in the thread-local storage
-    std::uint64_t bytes = 0;
-};
-
-// Thread-local variables, but for the compiler's marks of what is initialised.
-std::vector<LocalSymbol> thread_locals(std::span<const std::byte> bytes) {
-    std::vector<LocalSymbol> found;
-    const auto header = at<Elf64_Ehdr>(bytes, 0);
-    for (unsigned i = 0; i < header.e_shnum; ++i) {
-        const auto symbols = at<Elf64_Shdr>(bytes, header.e_shoff + i * sizeof(Elf64_Shdr));
-        if (symbols.sh_type != SHT_SYMTAB) continue;
-        const auto names = at<Elf64_Shdr>(bytes, header.e_shoff + symbols.sh_link * sizeof(Elf64_Shdr));
-        if (names.sh_offset + names.sh_size > bytes.size()) continue;
-        const std::string_view text(reinterpret_cast<const char*>(bytes.data() + names.sh_offset),
-                                    names.sh_size);
-        for (std::uint64_t offset = 0; offset < symbols.sh_size; offset += sizeof(Elf64_Sym)) {
-            const auto symbol = at<Elf64_Sym>(bytes, symbols.sh_offset + offset);
-            if (ELF64_ST_TYPE(symbol.st_info) != STT_TLS || symbol.st_name >= text.size()) continue;
-            const std::string_view name =
-                text.substr(symbol.st_name).substr(0, text.find('\0', symbol.st_name) - symbol.st_name);
-            if (symbol.st_shndx != SHN_UNDEF && !name.starts_with("_ZGV"))
-                found.push_back({name, symbol.st_value, symbol.st_size});
-        }
-    }
+// Thread-local variables, but for the compiler's marks of what is initialised. Their address is the offset in the
+// thread-local storage.
+std::vector<ElfSymbol> thread_locals(std::span<const std::byte> bytes) {
+    const auto elf = ElfView::open(bytes);
+    if (!elf) return {};
+    std::vector<ElfSymbol> found = elf->symbols();
+    std::erase_if(found, [](const ElfSymbol& symbol) {
+        return symbol.type != STT_TLS || symbol.section == SHN_UNDEF || symbol.name.starts_with("_ZGV");
+    });
     return found;
 }
 
 // What the kernel declared __shared__: all that is not the prelude's own, which is in its namespace.
-bool is_shared(const LocalSymbol& symbol) {
+bool is_shared(const ElfSymbol& symbol) {
     return !symbol.name.starts_with("_ZN9kiln_host") && !symbol.name.starts_with("_ZZN9kiln_host");
 }
 
 std::size_t static_shared_bytes(std::span<const std::byte> bytes) {
     std::size_t total = 0;
-    for (const LocalSymbol& symbol : thread_locals(bytes)) total += is_shared(symbol) ? symbol.bytes : 0;
+    for (const ElfSymbol& symbol : thread_locals(bytes)) total += is_shared(symbol) ? symbol.size : 0;
     return total;
 }
 
@@ -101,14 +76,14 @@ std::string declared_name(std::string_view symbol) {
 
 // Where they lie on this OS thread.
 std::vector<SharedVariable> shared_variables(std::span<const std::byte> bytes, const void* anchor) {
-    const std::vector<LocalSymbol> symbols = thread_locals(bytes);
-    const auto place = std::ranges::find(symbols, "_ZN9kiln_hostL6anchorE", &LocalSymbol::name);
+    const std::vector<ElfSymbol> symbols = thread_locals(bytes);
+    const auto place = std::ranges::find(symbols, "_ZN9kiln_hostL6anchorE", &ElfSymbol::name);
     std::vector<SharedVariable> variables;
     if (place == symbols.end()) return variables;
-    const std::uint64_t start = reinterpret_cast<std::uint64_t>(anchor) - place->offset;
-    for (const LocalSymbol& symbol : symbols) {
+    const std::uint64_t start = reinterpret_cast<std::uint64_t>(anchor) - place->address;
+    for (const ElfSymbol& symbol : symbols) {
         if (is_shared(symbol))
-            variables.push_back({declared_name(symbol.name), start + symbol.offset, symbol.bytes});
+            variables.push_back({declared_name(symbol.name), start + symbol.address, symbol.size});
     }
     std::ranges::sort(variables, {}, &SharedVariable::address);
     return variables;
@@ -120,11 +95,10 @@ std::vector<MemoryRange> loaded_ranges(std::span<const std::byte> bytes, const v
     Dl_info info{};
     if (::dladdr(place, &info) == 0) return ranges;
     const auto base = reinterpret_cast<std::uint64_t>(info.dli_fbase);
-    const auto header = at<Elf64_Ehdr>(bytes, 0);
-    for (unsigned i = 0; i < header.e_phnum; ++i) {
-        const auto part = at<Elf64_Phdr>(bytes, header.e_phoff + i * sizeof(Elf64_Phdr));
-        if (part.p_type == PT_LOAD) ranges.push_back({base + part.p_vaddr, part.p_memsz, {}});
-    }
+    const auto elf = ElfView::open(bytes);
+    if (!elf) return ranges;
+    for (const ElfSegment& segment : elf->segments())
+        if (segment.type == PT_LOAD) ranges.push_back({base + segment.address, segment.memory_bytes, {}});
     return ranges;
 }
 
@@ -242,8 +216,9 @@ void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* 
                               arguments, *info_.argument_bytes);
         return;
     }
-    const BlockPlan plan = {kernel_,     name_.c_str(), arguments, shape.grid,
-                            shape.block, shape.dynamic_shared_bytes, observer_.get(), seed_};
+    const BlockPlan plan = {kernel_,         name_.c_str(), arguments,
+                            shape.grid,      shape.block,   shape.dynamic_shared_bytes,
+                            observer_.get(), seed_};
     if (observer_) return launch_observed(plan);
     executor_().run(plan, name_);
 }

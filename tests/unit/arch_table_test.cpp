@@ -2,7 +2,6 @@
 //
 // The table of architectures: a few figures from the vendors' documents, suffixes, and rules that hold for
 // every line. Also the bounds check that device binaries get before a driver reads them.
-#include <elf.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "device/driver.h"
-#include "device/elf_image.h"
 
 namespace kiln {
 namespace {
@@ -82,51 +80,6 @@ TEST(ArchTable, EveryKnownArchitectureHasConsistentLimits) {
             EXPECT_EQ(limits->multiprocessors, 0) << arch;
         }
     }
-}
-
-// A header, one section of 16 bytes, the section table.
-std::vector<std::byte> small_elf() {
-    Elf64_Ehdr header{};
-    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-    header.e_ident[EI_CLASS] = ELFCLASS64;
-    header.e_ident[EI_DATA] = ELFDATA2LSB;
-    header.e_shentsize = sizeof(Elf64_Shdr);
-    header.e_shnum = 1;
-    header.e_shoff = sizeof(header) + 16;
-    Elf64_Shdr section{};
-    section.sh_type = SHT_PROGBITS;
-    section.sh_offset = sizeof(header);
-    section.sh_size = 16;
-    std::vector<std::byte> bytes(sizeof(header) + 16 + sizeof(section));
-    std::memcpy(bytes.data(), &header, sizeof(header));
-    std::memcpy(bytes.data() + header.e_shoff, &section, sizeof(section));
-    return bytes;
-}
-
-TEST(ElfImage, AcceptsAWholeFileAndNoShorterOne) {
-    const auto bytes = small_elf();
-    EXPECT_EQ(elf_image_problem(bytes), "");
-    for (std::size_t length = 0; length < bytes.size(); ++length) {
-        EXPECT_NE(elf_image_problem(std::span(bytes).first(length)), "") << length;
-    }
-}
-
-TEST(ElfImage, RejectsOffsetsThatLeaveTheFileOrWrapAround) {
-    const auto sound = small_elf();
-    const auto with = [&](std::size_t offset, std::uint64_t value) {
-        auto bytes = sound;
-        std::memcpy(bytes.data() + offset, &value, sizeof(value));
-        return elf_image_problem(bytes);
-    };
-    const std::size_t section = sizeof(Elf64_Ehdr) + 16;
-    for (const std::uint64_t value : {std::uint64_t{1} << 20, ~std::uint64_t{0}, ~std::uint64_t{0} - 15}) {
-        EXPECT_NE(with(offsetof(Elf64_Ehdr, e_shoff), value), "") << value;
-        EXPECT_NE(with(section + offsetof(Elf64_Shdr, sh_offset), value), "") << value;
-        EXPECT_NE(with(section + offsetof(Elf64_Shdr, sh_size), value), "") << value;
-    }
-    auto magic = sound;
-    magic[0] = std::byte{'X'};
-    EXPECT_EQ(elf_image_problem(magic), "does not start like an ELF file");
 }
 
 }  // namespace

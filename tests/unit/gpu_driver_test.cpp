@@ -310,7 +310,7 @@ TYPED_TEST(GpuDriver, ADeviceWithoutClustersSaysSo) {
     shape.dependent = true;
     module->launch(shape, arguments, nullptr);
     EXPECT_EQ(this->state.count("launch_kernel 1,1,1 x 1 shared 0 argument 0 device 1"), 1u)
-        << "launched in turn";
+        << "launched as any other";
     shape.cluster = {2, 1, 1};
     EXPECT_THAT(this->error_of([&] { module->launch(shape, arguments, nullptr); }).what(),
                 HasSubstr(this->kIsCuda

@@ -10,7 +10,7 @@
 #include <array>
 #include <cstdint>
 
-#include "analysis/elf_view.h"
+#include "base/elf.h"
 
 namespace kiln {
 namespace {

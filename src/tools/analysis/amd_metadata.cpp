@@ -17,17 +17,8 @@ constexpr std::uint32_t kAmdgpuMetadata = 32;  // NT_AMDGPU_METADATA
 std::span<const std::byte> metadata_note(const ElfView& elf) {
     for (const ElfSection& section : elf.sections()) {
         if (section.type != SHT_NOTE) continue;
-        std::uint64_t at = 0;
-        const std::uint64_t total = section.bytes.size();
-        while (total - at >= sizeof(Elf64_Nhdr)) {
-            const auto note = read_at<Elf64_Nhdr>(section.bytes, at);
-            const auto padded = [](std::uint64_t bytes) { return (bytes + 3) / 4 * 4; };
-            const std::uint64_t content = at + sizeof(Elf64_Nhdr) + padded(note.n_namesz);
-            if (content > total || note.n_descsz > total - content) break;
-            if (note.n_type == kAmdgpuMetadata) return section.bytes.subspan(content, note.n_descsz);
-            if (padded(note.n_descsz) > total - content) break;
-            at = content + padded(note.n_descsz);
-        }
+        for (const ElfNote& note : elf_notes(section.bytes))
+            if (note.type == kAmdgpuMetadata) return note.description;
     }
     return {};
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/elf_view.h"
+#include "base/elf.h"
 
 namespace kiln {
 

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "analysis/code_lines_dwarf.h"
-#include "analysis/elf_view.h"
 #include "analysis/sass.h"
+#include "base/elf.h"
 
 namespace kiln {
 namespace {

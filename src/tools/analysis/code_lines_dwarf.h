@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/elf_view.h"
+#include "base/elf.h"
 
 namespace kiln {
 

@@ -13,9 +13,9 @@
 
 #include "analysis/amd_code.h"
 #include "analysis/amd_metadata.h"
-#include "analysis/elf_view.h"
 #include "analysis/ptxas_log.h"
 #include "analysis/sass.h"
+#include "base/elf.h"
 
 namespace kiln {
 namespace {

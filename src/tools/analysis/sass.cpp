@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "analysis/elf_view.h"
+#include "base/elf.h"
 
 namespace kiln {
 namespace {
