@@ -95,7 +95,7 @@ struct Bench {
     template <std::size_t count>
     std::array<double, count> call_ns(const Stream& stream,
                                       const std::array<std::function<void()>, count>& calls) const {
-        const int batch = is_quick ? 20 : 500, rounds = is_quick ? 3 : 41;
+        const int batch = is_quick ? 20 : 200, rounds = is_quick ? 3 : 201;
         std::array<std::vector<double>, count> times;
         for (int round = 0; round < rounds; ++round)
             for (std::size_t i = 0; i < count; ++i) {
@@ -104,8 +104,13 @@ struct Bench {
                 for (int call = 0; call < batch; ++call) calls[i]();
                 times[i].push_back(seconds_since(start) * 1e9 / batch);
             }
-        std::array<double, count> result{};
-        for (std::size_t i = 0; i < count; ++i) result[i] = median(times[i]);
+        // The first in full, the others by their difference in the same round: clocks change between rounds.
+        std::array<double, count> result{median(times[0])};
+        for (std::size_t i = 1; i < count; ++i) {
+            for (int round = 0; round < rounds; ++round)
+                times[i][static_cast<std::size_t>(round)] -= times[0][static_cast<std::size_t>(round)];
+            result[i] = result[0] + median(times[i]);
+        }
         return result;
     }
 
@@ -143,6 +148,15 @@ struct Bench {
         for (std::size_t i = 1; i < 4; ++i)
             std::printf("  %-34s %8.1f ns  %+8.1f beyond the driver's call\n", names[i], ns[i],
                         ns[i] - ns[0]);
+
+        // With an extent of 0 the driver is not called: what is left is Kiln's own part.
+        m = 0;
+        gemm.prepare({{"m", 0}, {"n", n}, {"k", k}});
+        const auto own_ns = call_ns<3>(service.stream(), {[] {}, [&] { kernel.launch(stream, arguments); },
+                                                          [&] { gemm.launch(stream, arguments); }});
+        std::printf("  of that Kiln's own part, by empty launches: AnyKernel %.1f ns, Operation %.1f ns\n",
+                    own_ns[1] - own_ns[0], own_ns[2] - own_ns[0]);
+        m = 8;
 
         // Threads have streams of their own, and launch at once.
         constexpr int kThreads = 8;

@@ -49,6 +49,7 @@ ShapeBuilder::ShapeBuilder(Service& service, const Template& of, Values fixed, O
       fixed_(std::move(fixed)),
       options_(std::move(options)),
       signature_(any_variant(of.for_target(service.target()), fixed_)),
+      table_(signature_.size_count()),
       chooser_(std::make_shared<const Chooser>(service, options_.wisdom)) {
     templates_ = chooser_->alternatives(of.for_target(service.target()), fixed_);
     if (templates_.empty())

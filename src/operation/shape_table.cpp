@@ -19,13 +19,15 @@ struct ShapeTable::Slots {
     const std::unique_ptr<std::atomic<ShapeEntry*>[]> entries;
 };
 
-ShapeTable::ShapeTable() : slots_(std::make_unique<Slots>(kFirstSlots)) { current_ = slots_.get(); }
+ShapeTable::ShapeTable(std::size_t sizes) : sizes_(sizes), slots_(std::make_unique<Slots>(kFirstSlots)) {
+    current_ = slots_.get();
+}
 ShapeTable::~ShapeTable() = default;
 
-std::size_t ShapeTable::hash(const ShapeKey& key) noexcept {
+std::size_t ShapeTable::hash(const ShapeKey& key) const noexcept {
     constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / the golden ratio: all bits count
     std::uint64_t mixed = 0;
-    for (const std::int64_t size : key) mixed = (mixed ^ static_cast<std::uint64_t>(size)) * kGolden;
+    for (std::size_t i = 0; i < sizes_; ++i) mixed = (mixed ^ static_cast<std::uint64_t>(key[i])) * kGolden;
     return static_cast<std::size_t>(mixed >> 32);
 }
 
@@ -34,7 +36,8 @@ ShapeEntry* ShapeTable::find(const ShapeKey& key) const noexcept {
     for (std::size_t i = hash(key) & slots.mask;; i = (i + 1) & slots.mask) {
         ShapeEntry* const entry = slots.entries[i].load(std::memory_order_acquire);
         if (entry == nullptr) return nullptr;
-        if (entry->key != key) continue;
+        if (!std::equal(key.begin(), key.begin() + static_cast<std::ptrdiff_t>(sizes_), entry->key.begin()))
+            continue;
         // Written only when it changes, so that the line stays shared.
         const std::uint32_t now = time_.load(std::memory_order_relaxed);
         if (entry->used.load(std::memory_order_relaxed) != now)

@@ -33,7 +33,8 @@ struct ShapeEntry {
 /// find() is thread-safe, within a Reader; everything else needs the writers' own lock.
 class ShapeTable {
   public:
-    ShapeTable();
+    /// sizes: how many of a key are in use; the others are zero.
+    explicit ShapeTable(std::size_t sizes);
     ~ShapeTable();
     ShapeTable(const ShapeTable&) = delete;
     ShapeTable& operator=(const ShapeTable&) = delete;
@@ -66,12 +67,13 @@ class ShapeTable {
         std::atomic<std::uint32_t> count{0};
     };
 
-    static std::size_t hash(const ShapeKey& key) noexcept;
-    static void place(Slots& slots, ShapeEntry& entry);
+    std::size_t hash(const ShapeKey& key) const noexcept;
+    void place(Slots& slots, ShapeEntry& entry);
     /// Links a table of all entries that has room for one more.
     void relink();
     void free_retired();
 
+    const std::size_t sizes_;
     std::atomic<const Slots*> current_;
     mutable std::array<ReaderCount, kThreadSlots + 1> readers_;
     std::atomic<std::uint32_t> time_{1};  ///< counts insertions

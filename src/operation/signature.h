@@ -37,6 +37,7 @@ class Signature {
         return key;
     }
     ShapeKey key(const Sizes& sizes) const;
+    std::size_t size_count() const { return size_count_; }
     Sizes sizes(const ShapeKey& key) const;
     /// "m=64 n=64 k=128"
     std::string text(const ShapeKey& key) const;
