@@ -4,6 +4,7 @@
 // they follow the calls: a stack that a kernel has destroyed may make that fault too.
 #include "base/kernel_watch.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -39,6 +40,35 @@ _Unwind_Reason_Code add_call(_Unwind_Context* frame, void* to) {
     return _URC_NO_REASON;
 }
 
+/// Of the calls from number `from` on.
+void add_objects(KernelReport& report, int from) {
+    constexpr char kFromMemory[] = "/proc/self/fd/";
+    for (int i = from; i < report.calls; ++i) {
+        Dl_info info{};
+        if (::dladdr(reinterpret_cast<void*>(report.call[i] - 1), &info) == 0 || info.dli_fname == nullptr ||
+            std::strncmp(info.dli_fname, kFromMemory, sizeof kFromMemory - 1) != 0)
+            continue;
+        const auto begin = reinterpret_cast<std::uint64_t>(info.dli_fbase);
+        for (int k = 0; k < KernelReport::kMostObjects; ++k) {
+            KernelReport::Object& object = report.object[k];
+            if (object.begin == 0) {
+                object.begin = begin;
+                std::strncpy(object.name, info.dli_fname, sizeof object.name - 1);
+            }
+            if (object.begin != begin) continue;
+            report.object_of[i] = static_cast<unsigned char>(k + 1);
+            break;
+        }
+    }
+}
+
+/// The calls behind those that are there. What destroyed the stack may make this fault too.
+void add_calls(KernelReport& report) {
+    const int before = report.calls;
+    _Unwind_Backtrace(add_call, &report);
+    add_objects(report, before);
+}
+
 void add_address(KernelReport& report, const siginfo_t& info, const ucontext_t& context,
                  const KernelFacts* facts) {
     report.address = reinterpret_cast<std::uint64_t>(info.si_addr);
@@ -69,6 +99,7 @@ const KernelFacts* facts_of_thread(KernelFacts& facts) {
 void add_facts(KernelReport& report, const KernelFacts* facts) {
     if (facts == nullptr) return;
     report.in_kernel = true;
+    report.is_loading = facts->is_loading;
     std::strncpy(report.kernel, facts->kernel, sizeof report.kernel - 1);
     std::copy_n(facts->block, 3, report.block);
     std::copy_n(facts->thread, 3, report.thread);
@@ -99,8 +130,9 @@ void on_fatal(int number, siginfo_t* info, void* context) {
         const KernelFacts* const facts = facts_of_thread(room);
         add_address(report, *info, *static_cast<const ucontext_t*>(context), facts);
         add_facts(report, facts);
+        add_objects(report, 0);
         report.state = 2;
-        _Unwind_Backtrace(add_call, &report);
+        add_calls(report);
     } else {
         ::usleep(200'000);  // another thread writes, and ends the process
     }
@@ -120,7 +152,7 @@ void on_exit_call() {
         watch->end.what = KernelReport::What::exit;
         add_facts(watch->end, facts);
         watch->end.state = 2;
-        _Unwind_Backtrace(add_call, &watch->end);
+        add_calls(watch->end);
     }
     // What the program would do at its end is not for this process to do.
     ::_exit(EXIT_FAILURE);
@@ -139,9 +171,11 @@ void on_asked(int, siginfo_t* info, void* context) {
     KernelReport& report = watch->seen[slot];
     report.what = KernelReport::What::asked;
     report.calls = 0;
+    std::fill(std::begin(report.object_of), std::end(report.object_of), 0);
     add_address(report, *info, *static_cast<const ucontext_t*>(context), facts);
     add_facts(report, facts);
-    _Unwind_Backtrace(add_call, &report);
+    add_objects(report, 0);
+    add_calls(report);
     report.state = 2;
 }
 
@@ -188,7 +222,7 @@ KernelThread::~KernelThread() { runner = before_; }
 void watch_kernels(KernelWatch& into) {
     // What the unwinder sets up at its first use it can't set up in a handler.
     KernelReport unused;
-    _Unwind_Backtrace(add_call, &unused);
+    add_calls(unused);
     watch = &into;
     for (const int number : kFatal) handle(number, on_fatal);
     handle(kWatchSignal, on_asked);

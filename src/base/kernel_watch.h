@@ -15,6 +15,7 @@ namespace kiln {
 /// Where an OS thread is in a kernel.
 struct KernelFacts {
     const char* kernel = "";
+    bool is_loading = false;  ///< its library, whose constructors run; the rest means nothing then
     unsigned block[3] = {}, thread[3] = {};
     const std::byte* stack = nullptr;  ///< the lowest byte of the thread's stack; below it is a guard page
     std::size_t stack_bytes = 0;
@@ -48,7 +49,7 @@ class KernelThread {
 /// What a handler writes down. Plain data: it lies in memory that two processes share.
 struct KernelReport {
     enum class What : int { nothing, signal, exit, asked };
-    static constexpr int kMostCalls = 48;
+    static constexpr int kMostCalls = 48, kMostObjects = 4;
 
     std::atomic<int> state{0};  ///< 0: empty, 1: being written, 2: complete
     What what = What::nothing;
@@ -60,6 +61,7 @@ struct KernelReport {
 
     bool in_kernel = false;  ///< and then:
     char kernel[80] = {};
+    bool is_loading = false;
     unsigned block[3] = {}, thread[3] = {};
     bool on_guard_of_stack = false;
     std::size_t stack_bytes = 0;
@@ -69,6 +71,14 @@ struct KernelReport {
     int calls = 0;
     /// Addresses behind the instruction or the call, the innermost first.
     std::uint64_t call[kMostCalls] = {};
+    /// Which of the objects each lies in; 0: none of them.
+    unsigned char object_of[kMostCalls] = {};
+    /// Libraries that were loaded from memory, as kernels are: number 1 and so on.
+    struct Object {
+        std::uint64_t begin = 0;
+        char name[32] = {};  ///< "/proc/self/fd/7"; 7 is the same file in the process that loaded nothing
+    };
+    Object object[kMostObjects] = {};
 };
 
 /// Memory of the launch that a wild address may lie near.

@@ -82,6 +82,10 @@ class Driver {
     /// Throws UsageError but on the host.
     virtual void observe(std::shared_ptr<AccessObserver> observer);
 
+    /// Kernels that are loaded from now on run no code of their own before their first launch, which may be in a
+    /// child process. Means something on the host only.
+    virtual void load_at_launch() {}
+
     virtual void* allocate(std::size_t bytes) = 0;
     virtual void release(void* memory) noexcept = 0;
     virtual void copy_to_device(void* destination, const void* source, std::size_t bytes) = 0;

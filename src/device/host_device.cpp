@@ -144,6 +144,7 @@ class HostDriver final : public Driver {
     const DeviceInfo& info() const override { return info_; }
     std::size_t free_bytes() const override { return available_memory(); }
     void observe(std::shared_ptr<AccessObserver> observer) override { observer_ = std::move(observer); }
+    void load_at_launch() override { when_loaded_ = WhenLoaded::at_launch; }
 
     void* allocate(std::size_t bytes) override;
     void release(void* memory) noexcept override;
@@ -186,7 +187,7 @@ class HostDriver final : public Driver {
     std::shared_ptr<Module> load(const Binary& binary) override {
         return std::make_shared<HostModule>(
             binary, info_, seed_, [executor = executor_]() -> HostExecutor& { return executor->get(); },
-            observer_);
+            observer_, when_loaded_);
     }
 
     bool is_capturing(void*) override { return false; }  // by nobody but Kiln
@@ -206,6 +207,7 @@ class HostDriver final : public Driver {
     const std::optional<std::uint64_t> seed_;
     const std::shared_ptr<ExecutorOfProcess> executor_;
     std::shared_ptr<AccessObserver> observer_;
+    WhenLoaded when_loaded_ = WhenLoaded::at_once;
     std::mutex apart_mutex_;
     std::map<void*, std::size_t> apart_;  // what allocate_apart() gave, and its bytes
 };

@@ -3,14 +3,16 @@
 // A kernel that was compiled for the host: the shared object, loaded from memory, and its launches.
 #pragma once
 
+#include <dlfcn.h>
+#include <kiln/build.h>
 #include <kiln/observe.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "base/file.h"
@@ -20,53 +22,63 @@
 
 namespace kiln {
 
-/// A shared object loaded from bytes. Move-only; unloads on destruction.
-class LoadedObject {
+/// A shared object, loaded when it is asked for and unloaded on destruction.
+class KernelObject {
   public:
-    /// Throws DeviceError with the loader's words.
-    explicit LoadedObject(std::span<const std::byte> bytes);
-    LoadedObject(const LoadedObject&) = delete;
-    LoadedObject& operator=(const LoadedObject&) = delete;
-    ~LoadedObject();
+    explicit KernelObject(Bytes bytes);
+    KernelObject(const KernelObject&) = delete;
+    KernelObject& operator=(const KernelObject&) = delete;
+    ~KernelObject();
 
+    /// Runs its constructors. Throws DeviceError with the loader's words.
+    void load();
     void* handle() const { return handle_; }
-    void* symbol(const char* name) const;
+    void* symbol(const char* name) const { return ::dlsym(handle_, name); }
 
   private:
+    void forget_bytes() { bytes_ = {}; }
+
     // The loader knows a library by its name, here /proc/self/fd/N: N must not be given to another
-    // file while the library is loaded.
+    // file while the library is loaded. A child process that loads it has the same.
     FileDescriptor file_;
     std::string name_;
+    Bytes bytes_;  ///< until it is loaded
     void* handle_ = nullptr;
 };
+
+/// at_launch: the first launch in a process loads the object, so that none of its code runs in one that only builds.
+enum class WhenLoaded { at_once, at_launch };
 
 class HostModule final : public Module {
   public:
     /// executor: gives the pool to run on, for as long as the module lives. observer: null unless the binary
     /// was compiled to report its accesses. Throws DeviceError.
     HostModule(const Binary& binary, const DeviceInfo& device, std::optional<std::uint64_t> seed,
-               std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer = nullptr);
+               std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer = nullptr,
+               WhenLoaded when = WhenLoaded::at_once);
 
     const FunctionInfo& info() const override { return info_; }
     void allow_dynamic_shared(std::size_t bytes) override { check_shared(bytes); }
     void launch(const LaunchShape& shape, void* const* arguments, void* stream) const override;
     std::optional<int> blocks_per_multiprocessor(const LaunchShape&) const override { return std::nullopt; }
-    void* function_handle() const override { return reinterpret_cast<void*>(kernel_->run); }
-    void* module_handle() const override { return object_.handle(); }
+    void* function_handle() const override { return reinterpret_cast<void*>(kernel().run); }
+    void* module_handle() const override { return static_cast<void>(kernel()), object_.handle(); }
 
   private:
+    const kiln_host::Kernel& kernel() const;  ///< loads it
     void check_shared(std::size_t dynamic_bytes) const;
     void check(const LaunchShape& shape) const;
     void launch_observed(const BlockPlan& plan) const;
 
-    const LoadedObject object_;
+    mutable std::once_flag loaded_;
+    mutable KernelObject object_;
     const std::string name_;
     const Limits limits_;
     const std::optional<std::uint64_t> seed_;
     const std::function<HostExecutor&()> executor_;
     const std::shared_ptr<AccessObserver> observer_;
     const Binary binary_;  ///< empty without an observer
-    const kiln_host::Kernel* kernel_ = nullptr;
+    mutable const kiln_host::Kernel* kernel_ = nullptr;
     FunctionInfo info_;
 };
 

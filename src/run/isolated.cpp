@@ -8,6 +8,7 @@
 #include <kiln/error.h>
 #include <kiln/run.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -175,6 +176,8 @@ void settle_in_child(pid_t parent) {
                            const std::function<std::string(const TellPhase&)>& work) {
     in_child_now = true;
     settle_in_child(parent);
+    // A kernel that forks would go on twice from there, launch by launch.
+    ::pthread_atfork(nullptr, nullptr, [] { ::_exit(EXIT_FAILURE); });
     watch_kernels(watch);
     bool sent = false;
     try {

@@ -4,14 +4,11 @@
 // information.
 #include "run/kernel_end.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 
 #include "base/file.h"
 #include "base/source_lines.h"
@@ -28,29 +25,19 @@ std::string hex(std::uint64_t number) {
     return text;
 }
 
-/// A kernel's shared object is in memory, under a name of /proc.
-std::optional<Dl_info> kernel_object(std::uint64_t code) {
-    Dl_info info{};
-    if (::dladdr(reinterpret_cast<void*>(code), &info) == 0 || info.dli_fname == nullptr) return std::nullopt;
-    void* const object = ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (object == nullptr) return std::nullopt;
-    const bool is_kernel = ::dlsym(object, "kiln_host_kernel") != nullptr;
-    ::dlclose(object);
-    return is_kernel ? std::optional(info) : std::nullopt;
-}
-
 /// "gemm.cu:41"; empty: not known.
 std::string place_text(const KernelReport& report) {
     std::string other;
     for (int i = 0; i < std::min(report.calls, KernelReport::kMostCalls); ++i) {
-        const auto object = kernel_object(report.call[i]);
-        if (!object) continue;
+        const int number = report.object_of[i];
+        if (number < 1 || number > KernelReport::kMostObjects) continue;
+        const KernelReport::Object& object = report.object[number - 1];
         try {
-            auto bytes = read_bytes_if_exists(object->dli_fname);
+            auto bytes = read_bytes_if_exists(object.name);
             if (!bytes) continue;
-            const auto base = reinterpret_cast<std::uint64_t>(object->dli_fbase);
-            const SourcePlace place = SourceLines(Bytes(std::move(*bytes)))
-                                          .place(static_cast<std::uint32_t>(report.call[i] - base), 0);
+            const SourcePlace place =
+                SourceLines(Bytes(std::move(*bytes)))
+                    .place(static_cast<std::uint32_t>(report.call[i] - object.begin), 0);
             if (place.line == 0) continue;
             if (place.file.ends_with(".cu")) return place.text();
             if (other.empty()) other = place.text();
@@ -69,7 +56,9 @@ std::string index_text(const unsigned (&index)[3]) {
 /// " in block (0,0,0), thread (1,0,0), at gemm.cu:41"
 std::string where_text(const KernelReport& report) {
     std::string text;
-    if (report.in_kernel)
+    if (report.in_kernel && report.is_loading)
+        text = " while its library was loaded, which constructs its global objects";
+    else if (report.in_kernel)
         text = " in block " + index_text(report.block) + ", thread " + index_text(report.thread);
     if (const std::string place = place_text(report); !place.empty())
         text += (text.empty() ? " at " : ", at ") + place;
@@ -159,10 +148,8 @@ std::string kernel_end_text(const KernelWatch& watch, const ProcessEnd& end, con
 }
 
 bool leads_to_kernel(const KernelReport& report) {
-    if (report.state != 2) return false;
-    for (int i = 0; i < std::min(report.calls, KernelReport::kMostCalls); ++i)
-        if (kernel_object(report.call[i])) return true;
-    return false;
+    return report.state == 2 &&
+           std::ranges::any_of(report.object_of, [](unsigned char number) { return number != 0; });
 }
 
 std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel) {

@@ -16,7 +16,7 @@ struct ProcessEnd {
     int signal = 0;
 };
 
-/// What the child wrote down is read in its parent, whose objects lie at the same addresses. kernel: what was run.
+/// What the child wrote down is read in its parent, which has the same kernels open. kernel: what was run.
 std::string kernel_end_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel);
 /// The same of one that was killed at its limit.
 std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel);

@@ -106,6 +106,7 @@ SharedMemory identity_memory(std::shared_ptr<DiskCache> disk) {
 Selection select_backend(const ServiceOptions& options, const SharedMemory& memory) {
     auto [backend, device] = open_backend(options);
     if (options.observer && device) device->driver()->observe(options.observer);
+    if (options.isolate_host && device && !config::host_in_process()) device->driver()->load_at_launch();
     Selection selection;
     if (device) {
         selection.target = device->target();

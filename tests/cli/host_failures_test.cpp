@@ -50,6 +50,8 @@ std::string bad_template(const std::string& line = "", const std::string& skip =
            "        if (deed == 14) tile[50] = 1;\n"
            "        if (deed == 15) y[i] = tile[100000];\n"
            "        if (deed == 16) printf(\"{ no JSON\\n\");\n"
+           "        static int forks = 0;\n"
+           "        if (deed == 17 && forks++ == 0 && fork() == 0) fprintf(stderr, \"two of me\\n\");\n"
            "    }\n"
            "    if (deed == 13) while (zero == 0) __syncthreads();\n"
            "    if (i < n) y[i] = x[i];\n}\n";
@@ -163,6 +165,13 @@ TEST_F(HostFailures, WhatAKernelPrintsDoesNotSpoilTheReport) {
     EXPECT_TRUE(in_process.json().is_object());
 }
 
+TEST_F(HostFailures, AKernelThatForksGoesOnOnce) {
+    const Outcome outcome = bad("run", 17, {"--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_TRUE(outcome.json().is_object());
+    EXPECT_THAT(outcome.err, Not(HasSubstr("two of me")));
+}
+
 TEST_F(HostFailures, InOneProcessForDebuggers) {
     const Environment here = {{"KILN_CACHE_DIR", path("cache").string()}, {"KILN_HOST_IN_PROCESS", "1"}};
     const std::string command =
@@ -246,6 +255,62 @@ TEST_F(HostFailures, KernelsOfAnyName) {
     EXPECT_EQ(wrong.status, 3);
     EXPECT_THAT(wrong.err,
                 AllOf(HasSubstr("exp.cu:11"), HasSubstr("void exp("), Not(HasSubstr("kiln_entry"))));
+}
+
+/// y = x, and a global object whose constructor does what WAY says.
+std::string early_template() {
+    return "// early: for tests.\n//\n//@ kernel early\n//@ backend host\n"
+           "//@ param WAY int in 1, 2, 3, 4, 5 = 5\n//@ size n = 64 test 64\n//@ input x [n]\n"
+           "//@ output y [n] by bad_reference\n//@ block 32\n//@ grid ceil_div(n, 32)\n"
+           "#include \"kiln/device.h\"\n#include <cstdio>\n#include <cstdlib>\n\n"
+           "struct Early {\n    float one;\n    Early() : one(1) {\n        volatile int zero = 0;\n"
+           "#line 101\n"
+           "        if (WAY == 1) *reinterpret_cast<volatile float*>(16) = 1;\n"
+           "        if (WAY == 2) abort();\n"
+           "        if (WAY == 3) exit(0);\n"
+           "        if (WAY == 4) while (zero == 0) {}\n"
+           "        if (WAY == 5) printf(\"{ no JSON\\n\");\n"
+           "    }\n};\nstatic Early early_one;\n\n"
+           "extern \"C\" __global__ void early(int n, const float* x, float* y) {\n"
+           "    const int i = blockIdx.x * 32 + threadIdx.x;\n"
+           "    if (i < n) y[i] = early_one.one * x[i];\n}\n";
+}
+
+TEST_F(HostFailures, AConstructorOfTheKernelsOwn) {
+    with_template("early", early_template());
+    const auto early = [&](const std::string& command, int way, Arguments more) {
+        more.insert(more.begin(),
+                    {command, "early", "WAY=" + std::to_string(way), "--template-dir", templates_, "--json"});
+        if (command != "check") more.insert(more.end(), {"--backend", "host"});
+        return run(std::move(more));
+    };
+    const Deed deeds[] = {{1, "wrote to the address 0x10", 101},
+                          {2, "called abort()", 102},
+                          {3, "called exit()", 103},
+                          {4, "longer on the host than the time limit of 2 s", 104}};
+    for (const char* const command : {"run", "check"}) {
+        const Outcome printed = early(command, 5, {});
+        EXPECT_EQ(printed.status, 0) << printed.err;
+        EXPECT_TRUE(printed.json().is_object());
+        for (const Deed& deed : deeds) {
+            if (command == std::string("check") && deed.how != 2) continue;
+            SCOPED_TRACE(command + std::string(": ") + deed.what);
+            const Outcome outcome = early(command, deed.how, {"--time-limit", "2"});
+            EXPECT_EQ(outcome.status, 4) << outcome.err;
+            EXPECT_THAT(outcome.err, AllOf(HasSubstr(deed.what), HasSubstr("ernel early"),
+                                           HasSubstr("while its library was loaded")));
+            if (source_lines_problem().empty()) {
+                EXPECT_THAT(outcome.err, HasSubstr("early.cu:" + std::to_string(deed.line)));
+            }
+            expect_clean_error(outcome, "kiln");
+        }
+    }
+    const Outcome tuned = on_host({"tune", "early", "--template-dir", templates_, "--budget", "20", "--json",
+                                   "--time-limit", "2", "--output", path("early.txt").string()});
+    ASSERT_EQ(tuned.status, 0) << tuned.err;
+    EXPECT_EQ(tuned.json()["shapes"][0]["failed"].size(), 4U);
+    // What only builds runs none of its code.
+    EXPECT_EQ(on_host({"build", "early", "WAY=2", "--template-dir", templates_}).status, 0);
 }
 
 TEST_F(HostFailures, AReferenceThatFaults) {
