@@ -4,8 +4,8 @@
 // builds, which define KILN_HOST_RECORD: the compiler instruments every access for a thread sanitizer, and
 // the functions that it calls are these instead of the sanitizer's own: each writes the access into the log
 // of the block. Offered to the rest of the prelude: Muted, tell, release, acquire.
-// Not seen: accesses of library functions, and with GCC those of calls to memcpy and its like. Clang may take a
-// struct of 16 bytes apart into two accesses of 8; GCC leaves it whole.
+// Not seen: accesses of library functions but memcpy, memmove and memset. Clang may take a struct of 16 bytes apart
+// into two accesses of 8; GCC leaves it whole.
 #pragma once
 
 // A function that the compiler must not instrument. One that instrumented functions call must not become part
@@ -87,7 +87,6 @@ KILN_ASIDE inline void note_range(const volatile void* address, unsigned long by
         note(static_cast<const volatile char*>(address) + i, unsigned(piece), kind, true, place);
 }
 
-#if defined(__clang__)
 KILN_ASIDE inline void note_copy(const volatile void* address, unsigned long bytes, AccessKind kind,
                                  const void* place) {
     const unsigned long lowest = bytes & -bytes, piece = lowest < 16 ? lowest : 16;
@@ -96,6 +95,8 @@ KILN_ASIDE inline void note_copy(const volatile void* address, unsigned long byt
         note(part, unsigned(piece), kind, (unsigned long long)part % piece != 0, place);
     }
 }
+
+#if defined(__clang__)
 /// Overlap or not. Volatile, or the compiler would call memmove for it.
 KILN_ASIDE inline void move_bytes(void* to, const void* from, unsigned long bytes) {
     auto* const target = static_cast<volatile unsigned char*>(to);
@@ -105,6 +106,36 @@ KILN_ASIDE inline void move_bytes(void* to, const void* from, unsigned long byte
     } else {
         for (unsigned long i = bytes; i-- > 0;) target[i] = source[i];
     }
+}
+#else
+KILN_ASIDE inline void* told_copy(void* to, const void* from, unsigned long bytes) {
+    note_copy(from, bytes, AccessKind::load, __builtin_return_address(0));
+    note_copy(to, bytes, AccessKind::store, __builtin_return_address(0));
+    return __builtin_memmove(to, from, bytes);
+}
+KILN_ASIDE inline void* told_fill(void* to, int byte, unsigned long bytes) {
+    note_copy(to, bytes, AccessKind::store, __builtin_return_address(0));
+    return __builtin_memset(to, byte, bytes);
+}
+
+// GCC instruments copies of these sizes, which become plain loads and stores, and no others. Templates, since the
+// standard library calls the built-in functions in constant expressions too.
+template <class = void>
+constexpr __forceinline__ bool is_plain(unsigned long bytes) {
+    return __builtin_constant_p(bytes) &&
+           (bytes == 0 || bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16);
+}
+template <class = void>
+constexpr __forceinline__ void* copy(void* to, const void* from, unsigned long bytes) {
+    return is_plain(bytes) ? __builtin_memcpy(to, from, bytes) : told_copy(to, from, bytes);
+}
+template <class = void>
+constexpr __forceinline__ void* move(void* to, const void* from, unsigned long bytes) {
+    return is_plain(bytes) ? __builtin_memmove(to, from, bytes) : told_copy(to, from, bytes);
+}
+template <class = void>
+constexpr __forceinline__ void* fill(void* to, int byte, unsigned long bytes) {
+    return is_plain(bytes) ? __builtin_memset(to, byte, bytes) : told_fill(to, byte, bytes);
 }
 #endif
 
@@ -342,6 +373,25 @@ KILN_HOOK void* memset(void* to, int byte, unsigned long bytes) {
         static_cast<volatile unsigned char*>(to)[i] = (unsigned char)byte;
     return to;
 }
+#else
+// GCC copies structs by calls of the C library's, too, of which it has told already; so calls in the source become
+// others, before it sees them.
+#define KILN_HOOK_INLINE extern inline __attribute__((always_inline, gnu_inline))
+KILN_HOOK_INLINE void* memcpy(void* to, const void* from, unsigned long bytes) noexcept {
+    return kiln_host::copy(to, from, bytes);
+}
+KILN_HOOK_INLINE void* memmove(void* to, const void* from, unsigned long bytes) noexcept {
+    return kiln_host::move(to, from, bytes);
+}
+KILN_HOOK_INLINE void* memset(void* to, int byte, unsigned long bytes) noexcept {
+    return kiln_host::fill(to, byte, bytes);
+}
 #endif
 
 }  // extern "C"
+
+#if !defined(__clang__)
+#define __builtin_memcpy(...) ::kiln_host::copy(__VA_ARGS__)
+#define __builtin_memmove(...) ::kiln_host::move(__VA_ARGS__)
+#define __builtin_memset(...) ::kiln_host::fill(__VA_ARGS__)
+#endif

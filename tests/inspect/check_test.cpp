@@ -167,5 +167,65 @@ TEST_F(Check, AConvolutionThatReadsBeforeTheBarrier) {
     }
 }
 
+constexpr const char* kCopies = R"(// copies: through shared memory, by the C library's functions.
+//@ kernel copies
+//@ param EARLY bool = false  "threads read what others write before the barrier"
+//@ param BEYOND int in 0, 4 = 0  "bytes behind the tile"
+//@ block 64
+//@ grid ceil_div(n, 64)
+//@ size n = 128
+//@ size bytes = 24
+//@ size way = 1
+//@ input x [n, 6]
+//@ output y [n, 6]
+#include "kiln/device.h"
+#include <cstring>
+#include <string>
+
+extern "C" __global__ void copies(int n, int bytes, int way, const float* x, float* y) {
+    __shared__ float tile[64 * 6];
+    const int t = threadIdx.x, i = blockIdx.x * 64 + t, other = 63 - t;
+    float* const mine = tile + 6 * t + (t == 63 ? BEYOND / 4 : 0);
+    if (way == 1) std::memcpy(mine, x + 6 * i, 24);
+    if (way == 2) __builtin_memcpy(mine, x + 6 * i, bytes);
+    if (way == 3) memmove(mine, x + 6 * i, 24);
+    if (way == 4) __builtin_memset(mine, 0, bytes);
+    if (way == 5) memset(mine, 0, 24);
+    if (!EARLY) __syncthreads();
+    memcpy(y + 6 * i, tile + 6 * other, 24);
+}
+)";
+
+// GCC instruments none of these but the smallest.
+TEST_F(Check, WhatMemcpyAndItsLikeAccess) {
+    const std::string text = kCopies;
+    const Template of = target().parse(text, "copies.cu");
+    for (int way = 1; way <= 5; ++way) {
+        SCOPED_TRACE(way);
+        const std::string made = "if (way == " + std::to_string(way) + ")";
+        AnalyzeOptions options;
+        options.sizes = {{"way", way}};
+        const Recording right = Analyzer(target()).check(of.variant(), options);
+        EXPECT_EQ(texts(right), "");
+        EXPECT_FALSE(right.shared.empty());
+        EXPECT_FALSE(right.global.empty());
+
+        const Recording early = Analyzer(target()).check(of.variant({{"EARLY", true}}), options);
+        ASSERT_FALSE(early.problems.empty());
+        const AccessProblem& race = early.problems.front();
+        EXPECT_EQ(race.kind, ProblemKind::race) << texts(early);
+        EXPECT_EQ((std::set{race.place.line, race.other.line}),
+                  (std::set{line_of(text, made), line_of(text, "memcpy(y + 6")}))
+            << texts(early);
+
+        const Recording beyond = Analyzer(target()).check(of.variant({{"BEYOND", 4}}), options);
+        const auto found =
+            std::ranges::find(beyond.problems, ProblemKind::out_of_bounds, &AccessProblem::kind);
+        ASSERT_NE(found, beyond.problems.end()) << texts(beyond);
+        EXPECT_EQ(found->place.line, line_of(text, made));
+        EXPECT_EQ(found->variable, "tile");
+    }
+}
+
 }  // namespace
 }  // namespace kiln::test
