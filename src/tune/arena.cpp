@@ -29,17 +29,12 @@ constexpr std::uint64_t kMostSpareBytes = std::uint64_t{256} << 20;
 
 bool is_scratch(const Tensor& tensor) { return tensor.role == TensorRole::scratch; }
 
-bool is_result(const Tensor& tensor) {
-    return tensor.role == TensorRole::output || tensor.role == TensorRole::inout;
+bool is_filled(const Tensor& tensor) {
+    return tensor.role == TensorRole::input || tensor.role == TensorRole::inout;
 }
 
-/// Tensors of equal names are one, unless they differ otherwise.
-std::string identity(const Tensor& tensor) {
-    std::string text = tensor.name + " " + tensor.type + " " + std::to_string(static_cast<int>(tensor.role)) +
-                       " " + std::to_string(static_cast<int>(tensor.fill)) + " " +
-                       std::to_string(tensor.low) + " " + std::to_string(tensor.high);
-    for (const std::int64_t extent : tensor.extents) text += " " + std::to_string(extent);
-    return text;
+bool is_result(const Tensor& tensor) {
+    return tensor.role == TensorRole::output || tensor.role == TensorRole::inout;
 }
 
 }  // namespace
@@ -49,6 +44,18 @@ struct Arena::Expected {
     std::vector<std::pair<std::int64_t, std::int64_t>> runs;  ///< first element, count; in order
     std::vector<double> values, bounds;
 };
+
+/// Tensors of equal names are one, unless they differ otherwise.
+std::string Arena::identity(const Tensor& tensor, Data data) {
+    std::string text = tensor.name + " " + tensor.type + " " + std::to_string(static_cast<int>(tensor.role)) +
+                       " " + std::to_string(static_cast<int>(tensor.fill)) + " " +
+                       std::to_string(tensor.low) + " " + std::to_string(tensor.high);
+    for (const std::int64_t extent : tensor.extents) text += " " + std::to_string(extent);
+    if (data == Data::contributions && is_filled(tensor))
+        text += " pattern " + std::to_string(static_cast<int>(tensor.pattern)) + " " +
+                std::to_string(tensor.pattern_size);
+    return text;
+}
 
 Arena::Arena(Service& service, Service& host, bool cold_l2, std::uint64_t seed)
     : service_(service),
@@ -81,7 +88,7 @@ std::uint64_t Arena::held_bytes() const {
 void Arena::drop_spare_scratch(const Problem& problem) {
     const auto is_spare = [&](const Tensor& tensor) {
         return is_scratch(tensor) && std::ranges::none_of(problem.tensors, [&](const Tensor& needed) {
-                   return identity(needed) == identity(tensor);
+                   return identity(needed, Data::random) == identity(tensor, Data::random);
                });
     };
     std::uint64_t bytes = 0;
@@ -92,14 +99,28 @@ void Arena::drop_spare_scratch(const Problem& problem) {
     std::erase_if(tensors_, [&](const auto& one) { return is_spare(one.second->tensor()); });
 }
 
-GuardedTensor& Arena::tensor(const Tensor& tensor, bool fresh) {
-    std::unique_ptr<GuardedTensor>& place = tensors_[identity(tensor)];
+GuardedTensor& Arena::tensor(const Tensor& tensor, Data data, bool fresh) {
+    std::unique_ptr<GuardedTensor>& place = tensors_[identity(tensor, data)];
     if (fresh && tensor.role != TensorRole::input) place.reset();
-    if (!place) place = std::make_unique<GuardedTensor>(service_.device(), tensor, Data::random, seed_);
+    if (!place) place = std::make_unique<GuardedTensor>(service_.device(), tensor, data, seed_);
     return *place;
 }
 
-void Arena::launch(const AnyKernel& kernel, const Problem& problem, bool fresh) {
+/// The same with inputs that make each contribution visible; nullopt: no reference says what these are, or the device
+/// has no room for a second set of them.
+std::optional<Problem> Arena::with_patterns(const Variant& variant, const Problem& problem) {
+    Problem with = problem;
+    if (!set_patterns(host_, variant, with)) return std::nullopt;
+    std::uint64_t more = 0;
+    for (const Tensor& one : with.tensors)
+        if (is_filled(one) && !tensors_.contains(identity(one, Data::contributions)))
+            more += one.size_bytes() + 2 * GuardedTensor::kGuardBytes;
+    // As much again stays free, for the scratch memory of others.
+    if (more > service_.device().free_bytes() / 2) return std::nullopt;
+    return with;
+}
+
+void Arena::launch(const AnyKernel& kernel, const Problem& problem, Data data, bool fresh) {
     drop_spare_scratch(problem);
     std::vector<std::uint64_t> words;
     for (const KernelArgument& argument : kernel.variant().arguments()) {
@@ -110,13 +131,13 @@ void Arena::launch(const AnyKernel& kernel, const Problem& problem, bool fresh) 
         // What is neither is a tensor map, made at the launch.
         const auto found = std::ranges::find(problem.tensors, argument.name, &Tensor::name);
         if (found != problem.tensors.end())
-            words.push_back(reinterpret_cast<std::uintptr_t>(tensor(*found, fresh).data()));
+            words.push_back(reinterpret_cast<std::uintptr_t>(tensor(*found, data, fresh).data()));
     }
     std::vector<void*> pointers;
     for (std::uint64_t& word : words) pointers.push_back(&word);
     forget_watched_memories();
     for (const Tensor& one : problem.tensors) {
-        const GuardedTensor& memory = tensor(one, false);
+        const GuardedTensor& memory = tensor(one, data, false);
         watch_memory(one.name.c_str(), memory.data(), one.size_bytes());
     }
     if (flusher_ && !fresh) flusher_->flush(service_.stream());
@@ -126,14 +147,16 @@ void Arena::launch(const AnyKernel& kernel, const Problem& problem, bool fresh) 
 }
 
 double Arena::time_ms(const AnyKernel& kernel, const Problem& problem) {
-    launch(kernel, problem, false);
+    launch(kernel, problem, Data::random, false);
     end_.synchronize();
     return end_.elapsed_ms_since(start_);
 }
 
-void Arena::prepare(const Problem& problem) {
+void Arena::prepare(const Problem& problem) { prepare(problem, Data::random); }
+
+void Arena::prepare(const Problem& problem, Data data) {
     drop_spare_scratch(problem);
-    for (const Tensor& one : problem.tensors) tensor(one, false);
+    for (const Tensor& one : problem.tensors) tensor(one, data, false);
 }
 
 std::vector<double> Arena::times_ms(const AnyKernel& kernel, const Problem& problem, std::size_t most,
@@ -143,15 +166,18 @@ std::vector<double> Arena::times_ms(const AnyKernel& kernel, const Problem& prob
     return isolated(service_, kernel.variant().template_name(), {}, [&](const TellPhase&) {
         if (apart) static_cast<void>(time_ms(kernel, problem));
         std::vector<double> times;
-        do
-            times.push_back(time_ms(kernel, problem));
+        do times.push_back(time_ms(kernel, problem));
         while (times.size() < most && times.back() <= enough_ms && !service_.options().stop.stop_requested());
         return times;
     });
 }
 
-const Arena::Expected& Arena::expected(const Variant& variant, const Problem& problem, const Tensor& output) {
-    std::unique_ptr<Expected>& place = expected_[variant.template_name() + " " + identity(output)];
+const Arena::Expected& Arena::expected(const Variant& variant, const Problem& problem, const Tensor& output,
+                                       Data data) {
+    std::string name = variant.template_name() + " " + std::to_string(static_cast<int>(data));
+    for (const Tensor& one : problem.tensors)
+        if (is_filled(one) || one.name == output.name) name += " " + identity(one, data);
+    std::unique_ptr<Expected>& place = expected_[name];
     if (place) return *place;
     auto made = std::make_unique<Expected>();
     const std::int64_t count = output.count();
@@ -177,7 +203,7 @@ const Arena::Expected& Arena::expected(const Variant& variant, const Problem& pr
     HostTensors inputs;
     for (const Tensor& input : problem.tensors)
         if (std::ranges::find(reference.inputs(), input.name) != reference.inputs().end())
-            inputs.emplace(input.name, tensor(input, false).initial());
+            inputs.emplace(input.name, tensor(input, data, false).initial());
     reference.bind(inputs);
     std::tie(made->values, made->bounds) = isolated(service_, reference.name(), {}, [&](const TellPhase&) {
         std::vector<double> values(which.size(), std::numeric_limits<double>::quiet_NaN());
@@ -189,27 +215,37 @@ const Arena::Expected& Arena::expected(const Variant& variant, const Problem& pr
     return *place;
 }
 
-std::string Arena::check(const AnyKernel& kernel, const Problem& problem) {
-    if (isolates(service_)) {
-        prepare(problem);
-        for (const Tensor& one : problem.tensors)
-            if (is_result(one) && !one.reference.empty())
-                static_cast<void>(expected(kernel.variant(), problem, one));
-    }
-    return isolated(service_, kernel.variant().template_name(), {},
-                    [&](const TellPhase&) { return problem_of(kernel, problem); });
+void Arena::prepare_expected(const Variant& variant, const Problem& problem, Data data) {
+    prepare(problem, data);
+    for (const Tensor& one : problem.tensors)
+        if (is_result(one) && !one.reference.empty())
+            static_cast<void>(expected(variant, problem, one, data));
 }
 
-std::string Arena::problem_of(const AnyKernel& kernel, const Problem& problem) {
-    launch(kernel, problem, true);
+std::string Arena::check(const AnyKernel& kernel, const Problem& problem) {
+    const std::optional<Problem> patterned = with_patterns(kernel.variant(), problem);
+    if (isolates(service_)) {
+        prepare_expected(kernel.variant(), problem, Data::random);
+        if (patterned) prepare_expected(kernel.variant(), *patterned, Data::contributions);
+    }
+    return isolated(service_, kernel.variant().template_name(), {}, [&](const TellPhase&) {
+        std::string wrong = problem_of(kernel, problem, Data::random);
+        if (!wrong.empty() || !patterned) return wrong;
+        wrong = problem_of(kernel, *patterned, Data::contributions);
+        return wrong.empty() ? wrong : wrong + ", with inputs that make each contribution visible";
+    });
+}
+
+std::string Arena::problem_of(const AnyKernel& kernel, const Problem& problem, Data data) {
+    launch(kernel, problem, data, true);
     service_.stream().synchronize();
     for (const Tensor& one : problem.tensors) {
-        const GuardedTensor& memory = tensor(one, false);
+        const GuardedTensor& memory = tensor(one, data, false);
         if (one.role != TensorRole::input)
             if (const std::vector<Overrun> places = memory.overruns(); !places.empty())
                 return "the kernel wrote " + places.front().text();
         if (!is_result(one) || one.reference.empty()) continue;
-        const Expected& expect = expected(kernel.variant(), problem, one);
+        const Expected& expect = expected(kernel.variant(), problem, one, data);
         std::vector<std::byte> found(expect.values.size() * one.element_bytes);
         std::size_t at = 0;
         for (const auto& [first, elements] : expect.runs) {

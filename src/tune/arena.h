@@ -27,8 +27,9 @@ class Arena {
     Arena(Service& service, Service& host, bool cold_l2, std::uint64_t seed);
     ~Arena();
 
-    /// Launches the kernel once on fresh outputs; what is wrong with the result, in a sentence; empty: nothing.
-    /// Throws what building and launching throw.
+    /// Launches the kernel on fresh outputs, once with random inputs, and where the device has room for them once with
+    /// those that make each contribution visible; what is wrong with the results, in a sentence; empty: nothing. Throws
+    /// what building and launching throw.
     std::string check(const AnyKernel& kernel, const Problem& problem);
     /// One launch, between events.
     double time_ms(const AnyKernel& kernel, const Problem& problem);
@@ -48,11 +49,15 @@ class Arena {
   private:
     struct Expected;
 
-    GuardedTensor& tensor(const Tensor& tensor, bool fresh);
-    void launch(const AnyKernel& kernel, const Problem& problem, bool fresh);
+    static std::string identity(const Tensor& tensor, Data data);
+    GuardedTensor& tensor(const Tensor& tensor, Data data, bool fresh);
+    std::optional<Problem> with_patterns(const Variant& variant, const Problem& problem);
+    void launch(const AnyKernel& kernel, const Problem& problem, Data data, bool fresh);
     void drop_spare_scratch(const Problem& problem);
-    const Expected& expected(const Variant& variant, const Problem& problem, const Tensor& output);
-    std::string problem_of(const AnyKernel& kernel, const Problem& problem);
+    void prepare(const Problem& problem, Data data);
+    const Expected& expected(const Variant& variant, const Problem& problem, const Tensor& output, Data data);
+    void prepare_expected(const Variant& variant, const Problem& problem, Data data);
+    std::string problem_of(const AnyKernel& kernel, const Problem& problem, Data data);
 
     Service& service_;
     Service& host_;

@@ -329,6 +329,34 @@ TEST_F(TuneHost, ScratchOfOthersIsNotKeptWhenItIsLarge) {
     EXPECT_LT(arena.held_bytes(), kMebibyte);
 }
 
+// Random terms of both signs hide two of a thousand: less than what rounding may do.
+TEST_F(TuneHost, WhatLosesAFewContributionsDoesNotWin) {
+    write_text(folder() / "rows.cu",
+               line_template("//@ param WAY int in 1, 2 = 1\n//@ size n = 8\n//@ size k = 1024\n"
+                             "//@ input x [n, k]\n//@ output y [n] by rows_reference\n",
+                             "int n, int k, const float* x, float* y",
+                             "if (i >= n) return;\n    float sum = 0;\n"
+                             "    const int last = WAY == 2 ? k - 2 : k;\n"
+                             "    for (int j = 0; j < last; ++j) sum += x[i * k + j];\n    y[i] = sum;",
+                             "rows"));
+    write_text(folder() / "rows_reference.cu",
+               reference_template("rows_reference", "int k, const float* x",
+                                  "expected[i] = 0;\n    bound[i] = 1.99;\n"
+                                  "    for (int j = 0; j < k; ++j) expected[i] += x[e * k + j];",
+                                  "//@ data x term k\n"));
+    const Template of = service().find("rows");
+    const TuneReport report = tune(service(), std::span(&of, 1), {});
+    ASSERT_THAT(report.shapes, SizeIs(1));
+    const TunedShape& shape = report.shapes.front();
+    EXPECT_EQ(shape.timed, 1U) << "the other is left out before it is timed";
+    ASSERT_THAT(shape.best, SizeIs(1));
+    EXPECT_EQ(shape.best.front().values.at("WAY"), Value(1));
+    ASSERT_THAT(shape.failures, SizeIs(1));
+    EXPECT_TRUE(shape.failures.front().wrong);
+    EXPECT_THAT(shape.failures.front().reason,
+                HasSubstr("8 of 8 elements of y are wrong, with inputs that make each contribution visible"));
+}
+
 TEST_F(TuneHost, ShardsCoverEveryCandidateOnce) {
     const Template of = service().find("ways");
     TuneOptions options;
