@@ -111,6 +111,7 @@ std::vector<std::string> IdentityMemory::ask(const std::string& question, const 
         return record.values;
     }
 
+    const auto begin_s = static_cast<long long>(::time(nullptr));
     Answer answer = derive();
     Record record;
     record.question = asked;
@@ -118,10 +119,9 @@ std::vector<std::string> IdentityMemory::ask(const std::string& question, const 
     std::sort(record.watched.begin(), record.watched.end());
     record.watched.erase(std::unique(record.watched.begin(), record.watched.end()), record.watched.end());
     record.values = answer.values;
-    // After reading the files: what changed since, or shortly before, is not settled.
+    // What changed while the files were read, or shortly before, is not settled, however long that took.
     const Stamps stamps = stamps_of(record.watched);
-    if (stamps.newest_s + kSettled_s >= static_cast<long long>(::time(nullptr)) ||
-        has_newline(record.watched) || has_newline(record.values))
+    if (stamps.newest_s + kSettled_s >= begin_s || has_newline(record.watched) || has_newline(record.values))
         return answer.values;
     record.stamps = stamps.checksum;
     known_[asked] = record;

@@ -228,6 +228,41 @@ TEST_F(DiskTrust, AGroupThatThisUserIsNotInIsRefused) {
     }
 }
 
+// Identities of compilers lie beside the entries, and say which of these are served.
+TEST_F(DiskTrust, IdentitiesThatOthersMayHaveWrittenAreNothing) {
+    const path identities = v1 / "identities";
+    const auto read = [&] { return DiskCache({root}).read_identities(); };
+    DiskCache({root}).write_identities("known");
+    ASSERT_EQ(read(), "known");
+    struct stat status;
+    ASSERT_EQ(::stat(identities.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777u, 0600u);
+    for (const unsigned writable : {0020u, 0002u}) {
+        set_mode(identities, 0600 | writable);
+        EXPECT_EQ(read(), "");
+        set_mode(identities, 0600);
+        EXPECT_EQ(read(), "known");
+    }
+    if (is_root()) {
+        ASSERT_EQ(::chown(identities.c_str(), 1001, 0), 0);
+        EXPECT_EQ(read(), "") << "it belongs to another user";
+        // What is found out anew replaces it, and is this user's.
+        DiskCache({root}).write_identities("own");
+        EXPECT_EQ(read(), "own");
+    }
+    replace_by_link(identities);
+    EXPECT_EQ(read(), "");
+    DiskCache({root}).write_identities("behind a link");
+    EXPECT_EQ(read(), "behind a link");
+    EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(identities)));
+    std::filesystem::remove(identities);
+    ASSERT_EQ(::mkfifo(identities.c_str(), 0600), 0);
+    EXPECT_EQ(read(), "");
+    std::filesystem::remove(identities);
+    DiskCache({root}).write_identities(std::string(2 << 20, 'x'));
+    EXPECT_EQ(read(), "") << "larger than any";
+}
+
 TEST_F(DiskTrust, AHugeFileIsNotRead) {
     std::filesystem::resize_file(file, (std::uintmax_t{1} << 30) + 1);
     expect_refused("1.0 GiB");

@@ -95,6 +95,24 @@ TEST_F(Memory, WhatChangedAMomentAgoIsNotRemembered) {
     EXPECT_EQ(store->writes, 0);
 }
 
+TEST_F(Memory, WhatChangedWhileItWasReadIsNotRemembered) {
+    const auto watched = directory.path() / "library";
+    write_text(watched, "one");
+    const auto slowly = [&]() -> IdentityMemory::Answer {
+        ++derived;
+        write_text(watched, "two");
+        struct timespec wait {
+            3, 100000000
+        };
+        ::nanosleep(&wait, nullptr);
+        return {{"of one"}, {watched.string()}};
+    };
+    IdentityMemory memory(store);
+    memory.ask("q", slowly);
+    EXPECT_EQ(store->writes, 0);
+    EXPECT_EQ(ask(memory, "q", watched.string()), "value 2");
+}
+
 // A record of a file that has the size and the time of modification that it had.
 TEST_F(Memory, AReplacedFileWithTheSameSizeAndTimeIsNoticed) {
     const auto watched = directory.path() / "library";
