@@ -215,6 +215,9 @@ void OutputFile::take_over_owner() {
 FileDescriptor OutputFile::open_stream() const {
     const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     const int links = is_in_proc(place_.directory_.value()) ? O_TRUNC : O_NOFOLLOW;
+    struct stat status;
+    const bool is_fifo = ::fstatat(place_.directory_.value(), place_.leaf_.c_str(), &status, 0) == 0 &&
+                         S_ISFIFO(status.st_mode);
     const auto until = std::chrono::steady_clock::now() + kReaderPatience;
     for (;;) {
         FileDescriptor stream(::openat(place_.directory_.value(), place_.leaf_.c_str(), flags | links));
@@ -223,7 +226,7 @@ FileDescriptor OutputFile::open_stream() const {
             ::fcntl(stream.value(), F_SETFL, ::fcntl(stream.value(), F_GETFL) & ~O_NONBLOCK);
             return stream;
         }
-        if (errno != ENXIO) place_.fail(errno);
+        if (errno != ENXIO || !is_fifo) place_.fail(errno);
         if (std::chrono::steady_clock::now() > until)
             place_.fail(ENXIO, "nobody has opened it for reading within " +
                                    std::to_string(kReaderPatience.count()) + " s");

@@ -159,6 +159,14 @@ TEST_P(KilnWriter, SaysWhatCantBeWritten) {
     EXPECT_THAT(outcome.out, IsEmpty());
 }
 
+// Without a session's terminal the open fails as that of a FIFO without a reader does.
+TEST_F(KilnOutput, ATerminalThatIsNotThereIsNotWaitedFor) {
+    const Outcome outcome = shell("exec setsid -w \"$0\" wisdom export --output /dev/tty");
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("/dev/tty"));
+    EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("for reading")));
+}
+
 TEST_F(KilnOutput, APackThroughAPipeIsThePack) {
     EXPECT_EQ(shell("\"$0\" cache pack - | cat > \"$FILE\"").status, 0);
     expect_pack("file");
