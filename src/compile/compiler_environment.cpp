@@ -120,7 +120,10 @@ constexpr Row kHost[] = {
     {"SDKROOT", withheld},
     {"ROCM_PATH", withheld},
     {"HIP_*", withheld},
-    // Wrappers of compilers that build with the options in these.
+    // Wrappers of compilers that choose the compiler, or build with the options, in these.
+    {"CCACHE_COMPILER*", ingredient},
+    {"CCACHE_PATH", ingredient},
+    {"CCACHE_PREFIX*", ingredient},
     {"NIX_CFLAGS_*", ingredient},
     {"NIX_LDFLAGS*", ingredient},
     {"NIX_CXX*", ingredient},

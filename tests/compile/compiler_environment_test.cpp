@@ -56,6 +56,8 @@ TEST(CompilerEnvironment, NamesMayBePatterns) {
     EXPECT_EQ(treatment_of(CompilerKind::nvrtc, "NVRTC_DISABLE_PCH"), VariableTreatment::harmless);
     EXPECT_EQ(treatment_of(CompilerKind::host, "NV_NVVM_VERSION"), VariableTreatment::harmless);
     EXPECT_EQ(treatment_of(CompilerKind::hiprtc, "AMD_COMGR_NEW"), VariableTreatment::withheld);
+    EXPECT_EQ(treatment_of(CompilerKind::host, "CCACHE_COMPILER"), VariableTreatment::ingredient);
+    EXPECT_EQ(treatment_of(CompilerKind::host, "CCACHE_DIR"), VariableTreatment::harmless);
 }
 
 TEST(CompilerEnvironment, NvrtcsIngredientsAreThoseThatAreSet) {
