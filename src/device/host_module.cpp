@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/kernel_watch.h"
 #include "base/elf.h"
+#include "base/kernel_watch.h"
 #include "device/host_graph.h"
 #include "device/host_object.h"
 
