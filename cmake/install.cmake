@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# cmake --install: the library with its headers and package files (find_package(kiln) gives kiln::kiln),
-# the programs, and a copy of the templates to read. All of it may be moved as a whole afterwards.
+# cmake --install: the libraries that were built with their headers and package files (find_package(kiln) gives
+# kiln::kiln, its component tools kiln::tools), the programs, and a copy of the templates to read. All of it may be moved as a whole afterwards.
 if(NOT KILN_INSTALL)
   return()
 endif()
@@ -28,21 +28,37 @@ function(kiln_install_program program directory)
 endfunction()
 
 install(TARGETS kiln EXPORT kiln-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN tools EXCLUDE)
+if(KILN_BUILD_TOOLS)
+  set_target_properties(kiln-tools PROPERTIES INSTALL_RPATH $ORIGIN)
+  install(TARGETS kiln-tools EXPORT kiln-tools-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kiln/tools DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kiln)
+  install(EXPORT kiln-tools-targets NAMESPACE kiln:: DESTINATION ${package_dir})
+endif()
 set_target_properties(kiln-compile-worker PROPERTIES EXPORT_NAME compile-worker)
 kiln_install_program(kiln-compile-worker ${worker_dir} EXPORT kiln-targets)
-kiln_install_program(jit-gemm ${CMAKE_INSTALL_BINDIR})
-kiln_install_program(kiln-program ${CMAKE_INSTALL_BINDIR})
-install(FILES ${PROJECT_SOURCE_DIR}/src/cli/kiln/completion.bash
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME kiln)
+if(KILN_BUILD_CLI)
+  kiln_install_program(jit-gemm ${CMAKE_INSTALL_BINDIR})
+  kiln_install_program(kiln-program ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/src/cli/kiln/completion.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME kiln)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/kernels_src/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/kernels
   FILES_MATCHING PATTERN *.cu PATTERN *.h)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT kiln-targets NAMESPACE kiln:: DESTINATION ${package_dir})
+# The packages that a static library needs besides.
+set(kiln_pkgconfig_packages "libsodium libxxhash")
+set(kiln_with_tls OFF)
+if(KILN_WITH_REDIS)
+  string(APPEND kiln_pkgconfig_packages " hiredis")
+  set(kiln_with_tls ${KILN_TLS})
+endif()
+string(REPLACE " " ", " kiln_named_packages ${kiln_pkgconfig_packages})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/kiln-config.cmake.in
   ${PROJECT_BINARY_DIR}/generated/kiln-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/kiln-config-version.cmake
-  COMPATIBILITY SameMajorVersion)
+  COMPATIBILITY SameMinorVersion)  # before 1.0 a minor version may change the API
 install(FILES ${PROJECT_BINARY_DIR}/generated/kiln-config.cmake
   ${PROJECT_BINARY_DIR}/generated/kiln-config-version.cmake DESTINATION ${package_dir})

@@ -20,6 +20,28 @@ function(kiln_layer folder)
   endforeach()
 endfunction()
 
+# kiln_leave_out(TARGET NAME...): these of its files, NAME.cpp, are not compiled.
+function(kiln_leave_out target)
+  get_target_property(sources ${target} SOURCES)
+  foreach(name ${ARGN})
+    list(FILTER sources EXCLUDE REGEX "/${name}\\.cpp$")
+  endforeach()
+  set_property(TARGET ${target} PROPERTY SOURCES ${sources})
+endfunction()
+
+# kiln_copies(LAYER NAME...): these files, src/LAYER/NAME.cpp, once more in the archive kiln_copies, for a shared library
+# that hides them.
+function(kiln_copies layer)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/src/${layer}/)
+  list(TRANSFORM ARGN APPEND .cpp)
+  set(objects kiln_copies_of_${layer})
+  add_library(${objects} OBJECT EXCLUDE_FROM_ALL ${ARGN})
+  target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/kernels_src
+    ${PROJECT_BINARY_DIR}/layers/${layer} ${PROJECT_BINARY_DIR}/layers/base)
+  target_link_libraries(${objects} PRIVATE kiln_flags)
+  target_sources(kiln_copies PRIVATE $<TARGET_OBJECTS:${objects}>)
+endfunction()
+
 # kiln_embed(TARGET FOLDER): every .cu and .h below FOLDER becomes part of TARGET (embedded_files()).
 function(kiln_embed target folder)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/${folder}
@@ -49,23 +71,49 @@ function(kiln_embed_wisdom target folder)
   target_sources(${target} PRIVATE ${output})
 endfunction()
 
-# kiln_library(LAYER...): the library kiln, of all layers; static unless BUILD_SHARED_LIBS.
-# kiln_internals gives tests the headers of all layers.
-function(kiln_library)
-  add_library(kiln)
-  add_library(kiln::kiln ALIAS kiln)
-  add_library(kiln_internals INTERFACE)
+# kiln_library(NAME LAYER...): the library NAME of these layers, static unless BUILD_SHARED_LIBS; a shared one exports the
+# public API only. kiln_internals gives tests and the compile worker the headers of all layers, and what lies in them.
+add_library(kiln_internals INTERFACE)
+target_link_libraries(kiln_internals INTERFACE kiln_flags)
+
+function(kiln_library name)
+  add_library(${name})
+  kiln_link_layers(${name} ${ARGN})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  # Before 1.0 a minor version may change the ABI.
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   foreach(layer ${ARGN})
-    target_sources(kiln PRIVATE $<TARGET_OBJECTS:kiln_${layer}>)
     target_include_directories(kiln_internals INTERFACE ${PROJECT_BINARY_DIR}/layers/${layer})
   endforeach()
-  target_include_directories(kiln PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-  target_compile_features(kiln PUBLIC cxx_std_20)
-  target_link_libraries(kiln PRIVATE
+  if(BUILD_SHARED_LIBS)
+    kiln_exports(${name} ${name})
+    add_library(${name}_archive STATIC)
+    kiln_link_layers(${name}_archive ${ARGN})
+    target_include_directories(kiln_internals INTERFACE ${PROJECT_SOURCE_DIR}/include)
+    target_link_libraries(kiln_internals INTERFACE ${name}_archive)
+  else()
+    target_link_libraries(kiln_internals INTERFACE ${name})
+  endif()
+endfunction()
+
+# kiln_shared_twin(NAME LAYER...): the library NAME once more, shared, for tests of a build whose libraries are static.
+function(kiln_shared_twin name)
+  add_library(${name}_shared SHARED)
+  kiln_link_layers(${name}_shared ${ARGN})
+  target_include_directories(${name}_shared PUBLIC ${PROJECT_SOURCE_DIR}/include)
+  target_compile_features(${name}_shared PUBLIC cxx_std_20)
+  set_target_properties(${name}_shared PROPERTIES OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/shared)
+  kiln_exports(${name}_shared ${name})
+endfunction()
+
+function(kiln_link_layers target)
+  foreach(layer ${ARGN})
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:kiln_${layer}>)
+  endforeach()
+  target_link_libraries(${target} PRIVATE
     $<BUILD_INTERFACE:kiln_flags>
     $<BUILD_INTERFACE:kiln_sodium> $<BUILD_INTERFACE:kiln_xxhash> $<BUILD_INTERFACE:kiln_boost_context>
     $<BUILD_INTERFACE:kiln_hiredis> $<BUILD_INTERFACE:kiln_openssl>
     PUBLIC Threads::Threads PRIVATE ${CMAKE_DL_LIBS})
-  set_target_properties(kiln PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-  target_link_libraries(kiln_internals INTERFACE kiln kiln_flags)
 endfunction()

@@ -55,10 +55,13 @@ function(check name)
   execute_process(COMMAND ${prefix}/libexec/kiln/kiln-compile-worker INPUT_FILE /dev/null ERROR_VARIABLE output)
   expect("^kiln-compile-worker: ")
 
-  run(${CMAKE_COMMAND} -S ${user_project} -B ${WORK_DIR}/user-of-${name} -DCMAKE_PREFIX_PATH=${prefix} ${CONFIGURE})
+  run(${CMAKE_COMMAND} -S ${user_project} -B ${WORK_DIR}/user-of-${name} -DCMAKE_PREFIX_PATH=${prefix}
+    -DKILN_COMPONENTS=tools ${CONFIGURE})
   run(${CMAKE_COMMAND} --build ${WORK_DIR}/user-of-${name})
   run(${WORK_DIR}/user-of-${name}/user_gemm)
   expect("of the bound")
+  run(${WORK_DIR}/user-of-${name}/user_tools)
+  expect("^1 wavefronts")
 endfunction()
 
 file(REMOVE_RECURSE ${WORK_DIR})
@@ -86,6 +89,11 @@ if(NOT KILN_SHARED)
   run(${WORK_DIR}/user-of-prefix/user_gemm)
 endif()
 check(moved)
+
+# Before 1.0 a minor version may change the API.
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${user_project} -B ${WORK_DIR}/older -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved
+  -DKILN_WANTED=0.0 ${CONFIGURE} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+expect("compatible[ \n]+with[ \n]+requested[ \n]+version[ \n]+\"0.0\"")
 
 # And as a part of the user's project: only configured, since building all of it again takes minutes.
 run(${CMAKE_COMMAND} -S ${user_project} -B ${WORK_DIR}/with-source -DKILN_SOURCE_DIR=${kiln_source} ${CONFIGURE})

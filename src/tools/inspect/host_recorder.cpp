@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "run/isolated.h"
+#include "run/wire.h"
 
 namespace kiln {
 
@@ -113,7 +113,7 @@ std::optional<Variant> HostRecorder::naive(const Variant& host_variant) const {
 AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->build(host_variant); }
 
 Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options) {
-    const auto work = [&](const TellPhase&) {
+    const auto work = [&](const auto&) {
         AccessRecorder recorder(options);
         Relay::Turn turn(*relay_, recorder);
         RunOptions run;
@@ -124,9 +124,9 @@ Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, cons
         const RunResult result = runner_->run(kernel, run);
         Recording recording = recorder.recording();
         if (options.problems) add_unseen(result, recording);
-        return recording;
+        return wire::written(recording);
     };
-    return isolated(*service_, kernel.variant().template_name(), {}, work);
+    return wire::read<Recording>(launch_apart(*service_, kernel.variant().template_name(), {}, work));
 }
 
 }  // namespace kiln
