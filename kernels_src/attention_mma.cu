@@ -17,6 +17,7 @@
 //@ param   BM      int in 64, 128 = 64            "queries per block"
 //@ param   BN      int in 32, 64 = 64             "keys per tile"
 //@ param   WM      int in 16, 32 = 16             "queries per warp"
+//@ let     THREADS = BM / WM * 32
 //@ require HEAD == 64 || WM == 16                 "32 queries of 128 elements per warp do not fit the registers; choose WM = 16"
 //@ size    batch    = 4    test 2    "sequences"
 //@ size    kv_heads = 16   test 1    "heads of k and v"
@@ -32,7 +33,7 @@
 //@ naive   attention_naive
 //@ backend cuda, host
 //@ arch    sm_80+
-//@ block   BM / WM * 32
+//@ block   THREADS
 //@ grid    batch * kv_heads * group * ceil_div(queries, BM)
 //@ shared  4 * BN * HEAD * sizeof(T)
 #include "kiln/async_tile.h"
@@ -42,7 +43,6 @@
 
 using kiln::i64;
 
-constexpr int kThreads = BM / WM * 32;
 constexpr int kVec = 8;             // elements per copy, and per row of an 8 x 8 matrix
 constexpr int kTilesM = WM / 16;    // of 16 queries, per warp
 constexpr int kStepsD = HEAD / 16;  // of a dot product
@@ -50,7 +50,7 @@ constexpr int kTilesD = HEAD / 8;   // of o's columns
 constexpr int kTilesN = BN / 8;     // of scores
 constexpr float kScale = kiln::kScoreScale<HEAD>;
 
-using Tile = kiln::AsyncTile<T, BN, HEAD, kVec, 0, true, kThreads>;
+using Tile = kiln::AsyncTile<T, BN, HEAD, kVec, 0, true, THREADS>;
 using Accumulator = float[4];
 
 // The two elements of a fragment's register; zeros for a row that is not there.
@@ -107,7 +107,7 @@ __device__ __forceinline__ void multiply_values(Accumulator (&out)[kTilesM][kTil
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void attention_mma(
+extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     int batch, int kv_heads, int group, int queries, int keys, const T* __restrict__ q,
     const T* __restrict__ k, const T* __restrict__ v, T* __restrict__ o, float* __restrict__ lse) {
     T* const tiles_k = kiln::dynamic_shared<T>();

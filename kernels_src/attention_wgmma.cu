@@ -22,6 +22,13 @@
 //@ param   STAGES     int in 2..4 = 2                  "tiles of keys, and of values, under way"
 //@ param   PINGPONG   bool = true                      "warpgroups take turns at the tensor cores"
 //@ param   PERSISTENT bool = false                     "blocks stay, one per multiprocessor"
+//@ let     CONSUMERS   = BM / 64                       "warpgroups that multiply"
+//@ let     THREADS     = 128 * (CONSUMERS + 1)
+//@ let     QUERY_BYTES = BM * HEAD * sizeof(T)         "the block's queries"
+//@ let     TILE_BYTES  = BN * HEAD * sizeof(T)         "a tile of keys or of values"
+//@ let     BARRIERS    = 2 + 4 * STAGES                "full and empty: of the queries, and of each stage of keys and of values"
+//@ let     PRODUCER_REGISTERS = CONSUMERS == 2 ? 24 : 32    "a thread begins with 168, or with three warpgroups that multiply 128"
+//@ let     CONSUMER_REGISTERS = CONSUMERS == 2 ? 240 : 160
 //@ require BN * 3 / 4 + HEAD / 2 <= (BM == 128 ? 208 : 128)  "a thread has registers for 64 queries' scores, weights and results only with fewer keys per tile"
 //@ size    batch    = 4    test 2    "sequences"
 //@ size    kv_heads = 16   test 1    "heads of k and v"
@@ -41,9 +48,9 @@
 //@ naive   attention_naive
 //@ backend cuda, host
 //@ arch    sm_90a
-//@ block   BM * 2 + 128
+//@ block   THREADS
 //@ grid    PERSISTENT ? min(batch * kv_heads * group * ceil_div(queries, BM), max(device.multiprocessors, 1)) : batch * kv_heads * group * ceil_div(queries, BM)
-//@ shared  (BM + 2 * STAGES * BN) * HEAD * sizeof(T) + (3 + 4 * STAGES) * 8
+//@ shared  QUERY_BYTES + 2 * STAGES * TILE_BYTES + (BARRIERS + 1) * 8
 #include "kiln/reduce.h"
 #include "kiln/softmax.h"
 #include "kiln/tma.h"
@@ -52,14 +59,11 @@
 
 using kiln::i64;
 
-constexpr int kConsumers = BM / 64;  // warpgroups
-constexpr int kThreads = kConsumers * 128 + 128;
 constexpr int kSlices = HEAD / 64;  // of 64 columns, which rows of 128 bytes hold
 constexpr int kRowBytes = 128;
 constexpr int kSliceBytesQ = BM * kRowBytes;
 constexpr int kSliceBytes = BN * kRowBytes;  // of keys or values
-constexpr int kTileBytesQ = kSlices * kSliceBytesQ;
-constexpr int kTileBytes = kSlices * kSliceBytes;
+static_assert(kSlices * kSliceBytesQ == QUERY_BYTES && kSlices * kSliceBytes == TILE_BYTES);
 constexpr int kSteps = BN / 16;  // of the product with V
 constexpr int kGroupThreads = 128;
 constexpr int kFirstBarrier = 1;  // of the named ones, one per consumer
@@ -111,10 +115,10 @@ __device__ __forceinline__ void load_tile(const Ring& ring, Turn& turn, const ki
                                           int key) {
     kiln::Barrier* const full = &ring.full[turn.stage];
     kiln::barrier_wait(&ring.empty[turn.stage], turn.parity ^ 1u);
-    kiln::barrier_expect(full, kTileBytes);
+    kiln::barrier_expect(full, TILE_BYTES);
 #pragma unroll
     for (int slice = 0; slice < kSlices; ++slice)
-        kiln::tma_load(ring.tiles + turn.stage * kTileBytes + slice * kSliceBytes, map, full, head, key,
+        kiln::tma_load(ring.tiles + turn.stage * TILE_BYTES + slice * kSliceBytes, map, full, head, key,
                        slice * 64);
     turn.advance();
 }
@@ -139,7 +143,7 @@ __device__ __forceinline__ void produce(const Shared& shared, Work work, unsigne
             continue;
         }
         const int kv_head = work.head / group;
-        kiln::barrier_expect(shared.q_full, kTileBytesQ);
+        kiln::barrier_expect(shared.q_full, QUERY_BYTES);
 #pragma unroll
         for (int slice = 0; slice < kSlices; ++slice)
             kiln::tma_load(shared.q + slice * kSliceBytesQ, q_map, shared.q_full, work.head, work.first,
@@ -249,9 +253,9 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
     };
     const auto pass_turn = [&] {
         if (PINGPONG)
-            kiln::named_barrier_arrive(kFirstBarrier + (consumer + 1) % kConsumers, 2 * kGroupThreads);
+            kiln::named_barrier_arrive(kFirstBarrier + (consumer + 1) % CONSUMERS, 2 * kGroupThreads);
     };
-    if (consumer == kConsumers - 1) pass_turn();
+    if (consumer == CONSUMERS - 1) pass_turn();
 
     const kiln::u64 q = kiln::wgmma_k_major(shared.q) + kiln::wgmma_advance(consumer * 64 * kRowBytes);
     Turn turn_k, turn_v;
@@ -286,7 +290,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
             float rescale[2];
             kiln::barrier_wait(&shared.k.full[turn_k.stage], turn_k.parity);
             kiln::wgmma_fence();
-            multiply_keys(scores, q, shared.k.tiles + turn_k.stage * kTileBytes);
+            multiply_keys(scores, q, shared.k.tiles + turn_k.stage * TILE_BYTES);
             kiln::wgmma_wait<0>(scores);
             release(&shared.k.empty[turn_k.stage]);
             turn_k.advance();
@@ -298,10 +302,10 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
                 kiln::barrier_wait(&shared.k.full[turn_k.stage], turn_k.parity);
                 wait_for_turn();
                 kiln::wgmma_fence();
-                multiply_keys(scores, q, shared.k.tiles + turn_k.stage * kTileBytes);
+                multiply_keys(scores, q, shared.k.tiles + turn_k.stage * TILE_BYTES);
                 kiln::barrier_wait(&shared.v.full[turn_v.stage], turn_v.parity);
                 kiln::wgmma_fence();
-                multiply_values(out, weights, shared.v.tiles + turn_v.stage * kTileBytes, tile != 1);
+                multiply_values(out, weights, shared.v.tiles + turn_v.stage * TILE_BYTES, tile != 1);
                 pass_turn();
                 kiln::wgmma_wait<1>(scores);
                 release(&shared.k.empty[turn_k.stage]);
@@ -318,7 +322,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
             release(shared.q_empty);
             kiln::barrier_wait(&shared.v.full[turn_v.stage], turn_v.parity);
             kiln::wgmma_fence();
-            multiply_values(out, weights, shared.v.tiles + turn_v.stage * kTileBytes, work.tiles_seen != 1);
+            multiply_values(out, weights, shared.v.tiles + turn_v.stage * TILE_BYTES, work.tiles_seen != 1);
             kiln::wgmma_wait<0>(out);
             release(&shared.v.empty[turn_v.stage]);
             turn_v.advance();
@@ -354,17 +358,17 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
     if (consumer == 0) wait_for_turn();  // the turn that was passed last
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void attention_wgmma(
+extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_wgmma(
     int batch, int kv_heads, int group, int queries, int keys, const T* __restrict__ q,
     const T* __restrict__ k, const T* __restrict__ v, T* __restrict__ o, float* __restrict__ lse,
     unsigned* __restrict__ counters, const __grid_constant__ kiln::TensorMap q_map,
     const __grid_constant__ kiln::TensorMap k_map, const __grid_constant__ kiln::TensorMap v_map) {
     unsigned char* const memory = kiln::dynamic_shared<unsigned char>();
-    unsigned char* const tiles_k = memory + kTileBytesQ;
-    unsigned char* const tiles_v = tiles_k + STAGES * kTileBytes;
-    kiln::Barrier* const barriers = reinterpret_cast<kiln::Barrier*>(tiles_v + STAGES * kTileBytes);
+    unsigned char* const tiles_k = memory + QUERY_BYTES;
+    unsigned char* const tiles_v = tiles_k + STAGES * TILE_BYTES;
+    kiln::Barrier* const barriers = reinterpret_cast<kiln::Barrier*>(tiles_v + STAGES * TILE_BYTES);
     const Shared shared = {memory,
-                           reinterpret_cast<unsigned*>(barriers + 2 + 4 * STAGES),
+                           reinterpret_cast<unsigned*>(barriers + BARRIERS),
                            barriers,
                            barriers + 1,
                            {tiles_k, barriers + 2, barriers + 2 + STAGES},
@@ -373,7 +377,7 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void attention_wgmma(
         kiln::tma_prefetch(q_map);
         kiln::tma_prefetch(k_map);
         kiln::tma_prefetch(v_map);
-        constexpr unsigned kWarps = kConsumers * 4;
+        constexpr unsigned kWarps = CONSUMERS * 4;
         kiln::barrier_init(shared.q_full, 1);
         kiln::barrier_init(shared.q_empty, kWarps);
         for (int stage = 0; stage < STAGES; ++stage) {
@@ -391,13 +395,12 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void attention_wgmma(
         static_cast<unsigned>(batch * kv_heads * group) * ((static_cast<unsigned>(queries) + BM - 1) / BM);
     // The same for all lanes, which the compiler can't tell from threadIdx.
     const unsigned role = __shfl_sync(0xffffffffu, threadIdx.x / kGroupThreads, 0);
-    // The block begins with 168 registers per thread, or 128 with four warpgroups; as many are shared out.
     if (role == 0) {
-        kiln::release_registers<kConsumers == 2 ? 24 : 32>();
+        kiln::release_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x < 32 && kiln::elect_one())
             produce(shared, work, count, counters, group, q_map, k_map, v_map);
     } else {
-        kiln::claim_registers<kConsumers == 2 ? 240 : 160>();
+        kiln::claim_registers<CONSUMER_REGISTERS>();
         consume(shared, work, role - 1, count, o, lse);
     }
 }

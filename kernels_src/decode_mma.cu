@@ -20,6 +20,8 @@
 //@ param   WARPS   int in 2, 4, 8 = 4                 "warps per block"
 //@ param   STAGES  int in 2..4 = 2                    "tiles of a warp under way, and the one in use"
 //@ param   BLOCKS  int in 1..4 = 2                    "blocks per multiprocessor"
+//@ let     THREADS = WARPS * 32
+//@ let     PITCH   = HEAD + 4                       "of a warp's results, so that 4 rows at once lie in different banks"
 //@ require WARPS * BLOCKS <= 8                   "a thread takes over 200 registers, so 8 warps are what a multiprocessor holds; choose fewer warps or blocks"
 //@ size    batch      = 32   test 3    "sequences"
 //@ size    kv_heads   = 8    test 2    "heads of the cache"
@@ -38,9 +40,9 @@
 //@ naive   decode_naive
 //@ backend cuda, host
 //@ arch    sm_80+
-//@ block   WARPS * 32
+//@ block   THREADS
 //@ grid    BLOCKS * max(device.multiprocessors, 1)
-//@ shared  WARPS * (STAGES * 32 * HEAD * sizeof(T) + GROUP * (HEAD + 4) * sizeof(float))
+//@ shared  WARPS * (STAGES * 32 * HEAD * sizeof(T) + GROUP * PITCH * sizeof(float))
 #include "kiln/async.h"
 #include "kiln/decode_line.h"
 #include "kiln/last_block.h"
@@ -51,7 +53,6 @@
 
 using kiln::i64;
 
-constexpr int kThreads = WARPS * 32;
 constexpr int kTokens = 16;  // per tile: what the second product sums up at a time, and no more than a page
 constexpr int kVec = 8;      // elements per copy, and per row of an 8 x 8 matrix
 constexpr int kChunks = HEAD / kVec;
@@ -60,7 +61,6 @@ constexpr int kTile = kTokens * HEAD;
 constexpr int kStage = 2 * kTile;  // keys, values
 constexpr int kStepsD = HEAD / 16;
 constexpr int kResults = GROUP * HEAD;
-constexpr int kPitch = HEAD + 4;  // of a warp's results, so that 4 rows at once lie in different banks
 constexpr float kScale = kiln::kScoreScale<HEAD>;
 
 using Accumulator = float[4];
@@ -225,7 +225,7 @@ struct Attention {
         for (int i = 0; i < kStepsD * 4; ++i) {
             const int row = lane % 4 * 2 + i % 2;
             if (row < GROUP)
-                results[row * kPitch + i / 4 * 16 + i % 4 / 2 * 8 + lane / 4] = out[i / 4][i % 4];
+                results[row * PITCH + i / 4 * 16 + i % 4 / 2 * 8 + lane / 4] = out[i / 4][i % 4];
         }
     }
 };
@@ -248,7 +248,7 @@ __device__ __forceinline__ Joined join(int count, StatsAt stats_at, ValueAt valu
     return all;
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void decode_mma(
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void decode_mma(
     int batch, int kv_heads, int max_length, const T* __restrict__ q, const T* __restrict__ k_cache,
     const T* __restrict__ v_cache, const int* __restrict__ page_table, const int* __restrict__ lengths,
     T* __restrict__ o, float* __restrict__ partials, float* __restrict__ partial_stats,
@@ -262,7 +262,7 @@ extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void decode_mma(
 
     // The lengths say what to look up; meanwhile the whole table, or much of it, comes nearer.
     const int pages = kiln::ceil_div(max_length, PAGE);
-    const i64 entry = (static_cast<i64>(blockIdx.x) * kThreads + thread) * (128 / sizeof(int));
+    const i64 entry = (static_cast<i64>(blockIdx.x) * THREADS + thread) * (128 / sizeof(int));
     if (entry < static_cast<i64>(batch) * pages) kiln::prefetch_to_l2(page_table + entry);
 
     const Part part = Line::part(lengths, batch, kv_heads);
@@ -300,17 +300,17 @@ extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void decode_mma(
                 attention.add(queries, ring + stage * kStage, items.length - (place - items.begin) * kTokens);
                 stage = stage == STAGES - 1 ? 0 : stage + 1;
             }
-            attention.store(warp_results + warp * GROUP * kPitch, warp_stats[warp]);
+            attention.store(warp_results + warp * GROUP * PITCH, warp_stats[warp]);
             __syncthreads();
 
             const bool whole = items.begin >= 0 && items.tiles_end <= count;
             const i64 item = item_of(items);
             T* const out = o + item * kResults;
             const i64 slot = 2 * static_cast<i64>(blockIdx.x) + (items.begin >= 0 ? 1 : 0);
-            for (int i = thread; i < kResults; i += kThreads) {
+            for (int i = thread; i < kResults; i += THREADS) {
                 const Joined all = join(
                     WARPS, [&](int w) { return warp_stats[w][i / HEAD]; },
-                    [&](int w) { return warp_results[(w * GROUP + i / HEAD) * kPitch + i % HEAD]; });
+                    [&](int w) { return warp_results[(w * GROUP + i / HEAD) * PITCH + i % HEAD]; });
                 if (whole) {
                     out[i] = T(all.value / all.sum);
                 } else {
@@ -325,7 +325,7 @@ extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void decode_mma(
                     const auto slot_of = [=](int i) {
                         return 2 * static_cast<i64>(first + i) + (i == 0 ? 1 : 0);
                     };
-                    for (int i = thread; i < kResults; i += kThreads) {
+                    for (int i = thread; i < kResults; i += THREADS) {
                         const Joined all = join(
                             static_cast<int>(blocks),
                             [&](int r) { return stats[slot_of(r) * GROUP + i / HEAD]; },
@@ -344,7 +344,7 @@ extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void decode_mma(
     // Sequences without tokens are on nobody's part.
     for (int i = blockIdx.x; i < batch; i += gridDim.x) {
         if (lengths[i] > 0) continue;
-        for (int j = thread; j < kv_heads * kResults; j += kThreads)
+        for (int j = thread; j < kv_heads * kResults; j += THREADS)
             o[static_cast<i64>(i) * kv_heads * kResults + j] = T(0.0f);
     }
 }

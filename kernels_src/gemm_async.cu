@@ -20,12 +20,14 @@
 //@ param   STAGES   int in 2, 3, 4 = 3                    "tiles in shared memory"
 //@ param   PAD      int in 0, 2, 4, 8 = 0                 "extra elements per row of the A tile"
 //@ param   SWIZZLE  bool = true                           "XOR the vectors of the A tile with their row instead of padding it"
+//@ let     THREADS_X = BN / TN
+//@ let     THREADS_Y = BM / TM
 //@ require VEC * sizeof(T) >= 4        "an asynchronous copy moves 4 bytes at least"
 //@ require VEC * sizeof(T) <= 16       "an asynchronous copy moves 16 bytes at most"
 //@ require PAD % VEC == 0              "the pitch of the A tile, BK + PAD, must be a multiple of VEC, or copies are misaligned"
 //@ require !SWIZZLE || PAD == 0        "PAD and SWIZZLE serve the same purpose; choose PAD = 0 or SWIZZLE = false"
 //@ require TN % VEC == 0 || VEC % TN == 0  "a thread reads its TN columns in vectors"
-//@ require (BN / TN) * (BM / TM) >= max(BK, BN) / VEC   "the threads of a block must be able to take a row of a tile at once: use a larger VEC, or fewer results per thread"
+//@ require THREADS_X * THREADS_Y >= max(BK, BN) / VEC   "the threads of a block must be able to take a row of a tile at once: use a larger VEC, or fewer results per thread"
 //@ size    m = 4096 test 97         "rows of C"
 //@ size    n = 4096 test 136        "columns of C"
 //@ size    k = 4096 test 88         "products per result"
@@ -34,16 +36,14 @@
 //@ output  c [m, n] by gemm_reference exact
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
-//@ block   BN / TN, BM / TM
+//@ block   THREADS_X, THREADS_Y
 //@ grid    ceil_div(n, BN) * ceil_div(m, BM)
 //@ shared  STAGES * (BM * (BK + PAD) + BK * BN) * sizeof(T)
 #include "kiln/async_tile.h"
 
 using kiln::i64;
 
-constexpr int kThreadsX = BN / TN;
-constexpr int kThreadsY = BM / TM;
-constexpr int kThreads = kThreadsX * kThreadsY;
+constexpr int kThreads = THREADS_X * THREADS_Y;
 constexpr int kRead = VEC < TN ? VEC : TN;  // columns of B that a thread reads at once
 constexpr int kDepth =
     VEC < 4 ? VEC : 4;  // steps of k that it reads of A at once; more need too many registers
@@ -59,13 +59,13 @@ __device__ __forceinline__ void multiply(float (&sums)[TM][TN], const T* tile_a,
         kiln::Vec<T, kDepth> a_values[TM];
 #pragma unroll
         for (int i = 0; i < TM; ++i)
-            a_values[i] = kiln::load<kDepth>(tile_a + TileA::element(y + i * kThreadsY, step));
+            a_values[i] = kiln::load<kDepth>(tile_a + TileA::element(y + i * THREADS_Y, step));
 #pragma unroll
         for (int s = 0; s < kDepth; ++s) {
             float b_values[TN];
 #pragma unroll
             for (int j = 0; j < TN; j += kRead) {
-                const auto values = kiln::load<kRead>(tile_b + (step + s) * BN + j * kThreadsX + x * kRead);
+                const auto values = kiln::load<kRead>(tile_b + (step + s) * BN + j * THREADS_X + x * kRead);
 #pragma unroll
                 for (int v = 0; v < kRead; ++v) b_values[j + v] = static_cast<float>(values[v]);
             }
@@ -94,7 +94,7 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_async(int m, int n, 
     const int cols = n - first_col;
     const int x = threadIdx.x;
     const int y = threadIdx.y;
-    const int thread = y * kThreadsX + x;
+    const int thread = y * THREADS_X + x;
 
     TileA::Loader load_a(a + static_cast<i64>(first_row) * k, k, thread);
     TileB::Loader load_b(b + first_col, n, thread);
@@ -131,10 +131,10 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_async(int m, int n, 
     c += static_cast<i64>(first_row) * n + first_col;
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
-        const int row = y + i * kThreadsY;
+        const int row = y + i * THREADS_Y;
 #pragma unroll
         for (int j = 0; j < TN; ++j) {
-            const int col = j / kRead * kRead * kThreadsX + x * kRead + j % kRead;
+            const int col = j / kRead * kRead * THREADS_X + x * kRead + j % kRead;
             if (row < rows && col < cols) c[static_cast<i64>(row) * n + col] = sums[i][j];
         }
     }

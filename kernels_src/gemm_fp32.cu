@@ -27,15 +27,18 @@
 //@ param   SPLIT       int in 1..8 = 1           "parts of k, each with a block of its own"
 //@ param   MIN_BLOCKS  int in 1..8 = 4           "blocks per multiprocessor that its registers must do for"
 //@ param   OPT         int in 1, 3 = 1           "optimization level of ptxas; with 1 it keeps the order of the products"
+//@ let     THREADS   = (BM / TM) * (BN / TN)
+//@ let     STAGE     = BK * (BM + BN)            "elements: a tile of A and one of B"
+//@ let     REGISTERS = TM * TN + 4 * TM + 2 * TN + 48  "of a thread: results, operands, addresses"
 //@ require BM % (8 * TM) == 0   "a warp is 8 rows of threads, so BM must be a multiple of 8 * TM"
 //@ require BN % (4 * TN) == 0   "a warp is 4 columns of threads, so BN must be a multiple of 4 * TN"
-//@ require threads >= BN / 4  "the threads of a block copy whole rows at a time: use more of them"
-//@ require TM * TN + 4 * TM + 2 * TN + 48 <= 255  "the results and operands of a thread must fit its 255 registers"
-//@ require MIN_BLOCKS * threads * (TM * TN + 4 * TM + 2 * TN + 48) <= device.registers_per_multiprocessor  "the results and operands of MIN_BLOCKS blocks must fit the registers"
+//@ require THREADS >= BN / 4  "the threads of a block copy whole rows at a time: use more of them"
+//@ require REGISTERS <= 255  "the results and operands of a thread must fit its 255 registers"
+//@ require MIN_BLOCKS * THREADS * REGISTERS <= device.registers_per_multiprocessor  "the results and operands of MIN_BLOCKS blocks must fit the registers"
 //@ opt_level OPT
-//@ block   (BM / TM) * (BN / TN)
+//@ block   THREADS
 //@ grid    ceil_div(n, BN) * ceil_div(m, BM) * SPLIT
-//@ shared  max(STAGES * BK * (BM + BN), threads * TN) * sizeof(float)
+//@ shared  max(STAGES * STAGE, THREADS * TN) * sizeof(float)
 //@ size    m = 4096 test BM + 1      "rows of A and C"
 //@ size    n = 4096 test BN + 12     "columns of B and C"
 //@ size    k = 4096 test 3 * BK + 4  "columns of A, rows of B"
@@ -54,7 +57,6 @@
 using kiln::i64;
 
 constexpr int kAcross = BN / (4 * TN);  // warps
-constexpr int kThreads = (BM / TM) * (BN / TN);
 constexpr int kElementsA = BM * BK;
 constexpr int kElementsB = BK * BN;
 constexpr int kStage = kElementsA + kElementsB;
@@ -94,8 +96,8 @@ struct PlacesB {
 // One thread's part in copying tiles, WIDTH elements at a time.
 template <class Places, int WIDTH>
 struct Copier {
-    static constexpr int kChunks = Places::kCols / WIDTH < kThreads ? Places::kCols / WIDTH : kThreads;
-    static constexpr int kRowsPerStep = kThreads / kChunks;
+    static constexpr int kChunks = Places::kCols / WIDTH < THREADS ? Places::kCols / WIDTH : THREADS;
+    static constexpr int kRowsPerStep = THREADS / kChunks;
     static constexpr int kColSteps = Places::kCols / WIDTH / kChunks;
     static constexpr int kRowSteps = (Places::kRows + kRowsPerStep - 1) / kRowsPerStep;
     static constexpr int kCopies = kRowSteps * kColSteps;
@@ -228,7 +230,7 @@ __device__ __forceinline__ bool join(Work& work, float* partial, unsigned* ticke
     for (int i = 0; i < TM; ++i) {
 #pragma unroll
         for (int j = 0; j < TN; j += 4) {
-            kiln::store(all + split * (BM * BN) + (i * TN + j) * kThreads, work.swapped(i, j));
+            kiln::store(all + split * (BM * BN) + (i * TN + j) * THREADS, work.swapped(i, j));
         }
     }
     if (!kiln::is_last_block(tickets + tile, SPLIT)) return false;
@@ -239,7 +241,7 @@ __device__ __forceinline__ bool join(Work& work, float* partial, unsigned* ticke
             kiln::Vec<float, 4> values[SPLIT];
 #pragma unroll
             for (int s = 0; s < SPLIT; ++s)
-                values[s] = kiln::load<4>(all + s * (BM * BN) + (i * TN + j) * kThreads);
+                values[s] = kiln::load<4>(all + s * (BM * BN) + (i * TN + j) * THREADS);
 #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 float sum = values[0][v];
@@ -252,7 +254,7 @@ __device__ __forceinline__ bool join(Work& work, float* partial, unsigned* ticke
     return true;
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, MIN_BLOCKS) void gemm_fp32(
+extern "C" __global__ __launch_bounds__(THREADS, MIN_BLOCKS) void gemm_fp32(
     int m, int n, int k, const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c,
     float* partial, unsigned* tickets) {
     float* const tiles = kiln::dynamic_shared<float>();

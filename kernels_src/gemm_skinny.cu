@@ -22,12 +22,15 @@
 //@ param   SPLIT    int in 1..16 = 1                "blocks that share out k"
 //@ param   TRANS_B  bool = true                     "B is stored n x k"
 //@ param   DEPENDENT bool = false                "may begin while the kernel before it still runs, which must not write B"
+//@ let     COLUMNS = WN * WARPS_N                "of C per block"
+//@ let     THREADS = WARPS_N * WARPS_K * 32
+//@ let     PITCH   = COLUMNS + 4                 "of a warp's accumulators in shared memory: 4 lanes write 2 rows apart"
 //@ require TRANS_B || WN == 64  "a warp takes 64 columns of a B that is stored k x n, or its rows of C would not be whole pieces of 128 bytes"
 //@ require UNROLL * (WN + ROWS) + WN * ROWS / 32 + 48 <= min(255, device.registers_per_block / threads)  "two runs of B and A and the sums of a thread must fit its registers; choose a smaller UNROLL or WN"
 //@ dependent DEPENDENT
-//@ block   WARPS_N * WARPS_K * 32
-//@ grid    ceil_div(n, WN * WARPS_N) * ceil_div(m, ROWS) * SPLIT
-//@ shared  WARPS_K * ROWS * (WN * WARPS_N + 4) * sizeof(float)
+//@ block   THREADS
+//@ grid    ceil_div(n, COLUMNS) * ceil_div(m, ROWS) * SPLIT
+//@ shared  WARPS_K * ROWS * PITCH * sizeof(float)
 //@ size    m = 4 test ROWS + 3               "rows of A and C"
 //@ size    n = 4096 test WN * WARPS_N + 8    "columns of C"
 //@ size    k = 4096 test 64 * WARPS_K * UNROLL + 40  "columns of A"
@@ -47,14 +50,11 @@
 
 using kiln::i64;
 
-constexpr int kColumns = WN * WARPS_N;  // of C per block
-constexpr int kThreads = WARPS_N * WARPS_K * 32;
 constexpr int kStep = 32;  // of k: four lanes with 8 elements each
 constexpr int kPiece = 8;  // elements of 16 bytes
 constexpr int kRun = UNROLL * kStep;
 constexpr int kPieces = TRANS_B ? WN / 8 : 8;  // of B per step and lane: columns, or steps of k
 constexpr int kTiles = WN / 16;                // of an mma, by ROWS / 8
-constexpr int kPitch = kColumns + 4;  // of the sums of a warp in shared memory: 4 lanes write 2 rows apart
 
 using Piece = kiln::Vec<unsigned, 4>;
 
@@ -188,7 +188,7 @@ __device__ __forceinline__ int column_of(int lane, int t, int i) {
 }
 __device__ __forceinline__ int row_of(int lane, int r, int i) { return r * 8 + lane % 4 * 2 + i % 2; }
 
-extern "C" __global__ __launch_bounds__(kThreads) void gemm_skinny(int m, int n, int k,
+extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(int m, int n, int k,
                                                                    const T* __restrict__ a,
                                                                    const T* __restrict__ b,
                                                                    float* __restrict__ c, float* partial,
@@ -196,12 +196,12 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_skinny(int m, int n,
     float* const shared = kiln::dynamic_shared<float>();
 
     // The grid is a line, since its y and z extents could not hold every m.
-    const unsigned across = (static_cast<unsigned>(n) + kColumns - 1) / kColumns;
+    const unsigned across = (static_cast<unsigned>(n) + COLUMNS - 1) / COLUMNS;
     const unsigned tiles = across * ((static_cast<unsigned>(m) + ROWS - 1) / ROWS);
     const unsigned tile = blockIdx.x % tiles;
     const int split = static_cast<int>(blockIdx.x / tiles);
     const int first_row = static_cast<int>(tile / across) * ROWS;
-    const int first_column = static_cast<int>(tile % across) * kColumns;
+    const int first_column = static_cast<int>(tile % across) * COLUMNS;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp_n = static_cast<int>(threadIdx.x) / 32 % WARPS_N;
     const int warp_k = static_cast<int>(threadIdx.x) / 32 / WARPS_N;
@@ -253,18 +253,18 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_skinny(int m, int n,
         for (int r = 0; r < ROWS / 8; ++r) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                shared[(warp_k * ROWS + row_of(lane, r, i)) * kPitch + warp_n * WN + column_of(lane, t, i)] =
+                shared[(warp_k * ROWS + row_of(lane, r, i)) * PITCH + warp_n * WN + column_of(lane, t, i)] =
                     sums[t][r][i];
         }
     }
     __syncthreads();
     float* const mine =
-        SPLIT > 1 ? partial + (static_cast<i64>(tile) * SPLIT + split) * (ROWS * kColumns) : nullptr;
-    for (int i = static_cast<int>(threadIdx.x); i < ROWS * kColumns; i += kThreads) {
-        const int row = i / kColumns, column = i % kColumns;
+        SPLIT > 1 ? partial + (static_cast<i64>(tile) * SPLIT + split) * (ROWS * COLUMNS) : nullptr;
+    for (int i = static_cast<int>(threadIdx.x); i < ROWS * COLUMNS; i += THREADS) {
+        const int row = i / COLUMNS, column = i % COLUMNS;
         float sum = 0.0f;
 #pragma unroll
-        for (int w = 0; w < WARPS_K; ++w) sum += shared[(w * ROWS + row) * kPitch + column];
+        for (int w = 0; w < WARPS_K; ++w) sum += shared[(w * ROWS + row) * PITCH + column];
         if constexpr (SPLIT > 1)
             mine[i] = sum;
         else if (first_row + row < m && first_column + column < n)
@@ -272,13 +272,13 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_skinny(int m, int n,
     }
     if constexpr (SPLIT > 1) {
         if (!kiln::is_last_block(tickets + tile, SPLIT)) return;
-        const float* const all = partial + static_cast<i64>(tile) * SPLIT * (ROWS * kColumns);
-        for (int i = static_cast<int>(threadIdx.x); i < ROWS * kColumns; i += kThreads) {
-            const int row = i / kColumns, column = i % kColumns;
+        const float* const all = partial + static_cast<i64>(tile) * SPLIT * (ROWS * COLUMNS);
+        for (int i = static_cast<int>(threadIdx.x); i < ROWS * COLUMNS; i += THREADS) {
+            const int row = i / COLUMNS, column = i % COLUMNS;
             if (first_row + row >= m || first_column + column >= n) continue;
             float sum = 0.0f;
 #pragma unroll
-            for (int s = 0; s < SPLIT; ++s) sum += all[s * (ROWS * kColumns) + i];
+            for (int s = 0; s < SPLIT; ++s) sum += all[s * (ROWS * COLUMNS) + i];
             c[static_cast<i64>(first_row + row) * n + first_column + column] = sum;
         }
     }

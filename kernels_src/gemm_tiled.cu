@@ -16,13 +16,17 @@
 //@ param   VEC     int in 1, 2, 4, 8 = 1                       "elements per access to the B tile"
 //@ param   UNROLL  int in 1, 2, 4, 8, 64 = 8                   "steps of k per turn of the innermost loop; 64: all of a tile's"
 //@ param   WARPS   int in 0, 16, 32, 40, 48 = 40               "warps per multiprocessor for which registers are saved, as far as the results leave any; 0: none are"
+//@ let     THREADS_X = BN / TN
+//@ let     THREADS_Y = BM / TM
+//@ let     PITCH_B   = BN + PAD                                "of the B tile, in elements"
+//@ let     REGISTERS = TM * TN + 3 * (TM + TN) + (VEC * sizeof(T) >= 16 ? 16 : 8) + (UNROLL > 8 ? 16 : 0)  "of a thread: its results, its operands three times, since they are read ahead, and addresses"
 //@ require TN % VEC == 0            "a thread's TN columns are read VEC at a time"
-//@ require (BN + PAD) % VEC == 0    "the pitch of the B tile, BN + PAD, must be a multiple of VEC, or vector accesses are misaligned"
+//@ require PITCH_B % VEC == 0       "the pitch of the B tile, BN + PAD, must be a multiple of VEC, or vector accesses are misaligned"
 //@ require VEC * sizeof(T) <= 16    "one access moves 16 bytes at most"
-//@ require threads * (TM * TN + 3 * (TM + TN) + (VEC * sizeof(T) >= 16 ? 16 : 8) + (UNROLL > 8 ? 16 : 0)) <= device.registers_per_block  "the results, operands and addresses of all threads must fit the registers: use more results per thread, or a smaller UNROLL"
-//@ block   BN / TN, BM / TM
+//@ require threads * REGISTERS <= device.registers_per_block  "the results, operands and addresses of all threads must fit the registers: use more results per thread, or a smaller UNROLL"
+//@ block   THREADS_X, THREADS_Y
 //@ grid    ceil_div(n, BN) * ceil_div(m, BM)
-//@ shared  (BM * BK + BK * (BN + PAD)) * sizeof(T)
+//@ shared  (BM * BK + BK * PITCH_B) * sizeof(T)
 //@ size    m = 4096 test BM + 1      "rows of A and C"
 //@ size    n = 4096 test 2 * BN - 1  "columns of B and C"
 //@ size    k = 4096 test 2 * BK + 3  "columns of A, rows of B"
@@ -35,15 +39,11 @@
 
 using kiln::i64;
 
-constexpr int kThreadsX = BN / TN;
-constexpr int kThreadsY = BM / TM;
-constexpr int kThreads = kThreadsX * kThreadsY;
+constexpr int kThreads = THREADS_X * THREADS_Y;
 #if defined(__CUDA_ARCH__)
-// A thread's registers: its results, its operands thrice over (they are read ahead), addresses. Those of a
-// multiprocessor are dealt out to its four schedulers, in lots of 8 per lane.
-constexpr int kAddresses =
-    (VEC * sizeof(T) >= 16 ? 16 : 8) + (UNROLL > 8 ? 16 : 0) + (__CUDA_ARCH__ < 900 ? 8 * int(sizeof(T)) : 0);
-constexpr int kRegisters = kiln::max(40, kiln::ceil_div(TM * TN + 3 * (TM + TN) + kAddresses, 8) * 8);
+// Registers are allocated in units of 8 per lane, from those of one of a multiprocessor's four schedulers.
+constexpr int kAddresses = __CUDA_ARCH__ < 900 ? 8 * int(sizeof(T)) : 0;  // more of them
+constexpr int kRegisters = kiln::max(40, kiln::ceil_div(REGISTERS + kAddresses, 8) * 8);
 // What every multiprocessor of such an architecture can hold: ptxas ignores a bound beyond that.
 constexpr int kMostBlocks = __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100) ? 32 : 16;
 constexpr int kMinBlocks = kiln::max(
@@ -52,7 +52,6 @@ constexpr int kMinBlocks = kiln::max(
 constexpr int kMinBlocks = 1;  // HIP reads it as waves per SIMD
 #endif
 constexpr int kPitchA = BK;
-constexpr int kPitchB = BN + PAD;
 
 // Elements per access to global memory. A tile of A is as wide as its pitch, so its copies move 16 bytes; those
 // of B move a word or more, so that a warp that has to write single elements behind an odd pitch still meets
@@ -140,7 +139,7 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(in
     const int cols = n - first_col < BN ? n - first_col : BN;
     const int x = threadIdx.x;
     const int y = threadIdx.y;
-    const int thread = y * kThreadsX + x;
+    const int thread = y * THREADS_X + x;
     const bool a_aligned = rows_aligned<kWidthA>(a, k);
     const bool b_aligned = rows_aligned<kWidthB>(b, n);
 
@@ -150,7 +149,7 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(in
     for (int left = k; left > 0; left -= BK) {
         const int depth = left < BK ? left : BK;
         load_tile<kWidthA, BM, BK, kPitchA>(tile_a, a, k, rows, depth, a_aligned, thread);
-        load_tile<kWidthB, BK, BN, kPitchB>(tile_b, b, n, depth, cols, b_aligned, thread);
+        load_tile<kWidthB, BK, BN, PITCH_B>(tile_b, b, n, depth, cols, b_aligned, thread);
         a += BK;
         b += static_cast<i64>(BK) * n;
         __syncthreads();
@@ -160,10 +159,10 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(in
             float b_values[TN];
 #pragma unroll
             for (int i = 0; i < TM; ++i)
-                a_values[i] = static_cast<float>(tile_a[(y + i * kThreadsY) * kPitchA + step]);
+                a_values[i] = static_cast<float>(tile_a[(y + i * THREADS_Y) * kPitchA + step]);
 #pragma unroll
             for (int j = 0; j < TN; j += VEC) {
-                const auto values = kiln::load<VEC>(tile_b + step * kPitchB + j * kThreadsX + x * VEC);
+                const auto values = kiln::load<VEC>(tile_b + step * PITCH_B + j * THREADS_X + x * VEC);
 #pragma unroll
                 for (int v = 0; v < VEC; ++v) b_values[j + v] = static_cast<float>(values[v]);
             }
@@ -179,10 +178,10 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(in
     c += static_cast<i64>(first_row) * n + first_col;
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
-        const int row = y + i * kThreadsY;
+        const int row = y + i * THREADS_Y;
 #pragma unroll
         for (int j = 0; j < TN; ++j) {
-            const int col = j / VEC * VEC * kThreadsX + x * VEC + j % VEC;
+            const int col = j / VEC * VEC * THREADS_X + x * VEC + j % VEC;
             if (row < rows && col < cols) c[static_cast<i64>(row) * n + col] = sums[i][j];
         }
     }

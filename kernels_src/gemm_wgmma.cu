@@ -26,6 +26,14 @@
 //@ param   BLOCKS     int in 1, 2 = 1                    "blocks per multiprocessor"
 //@ param   GROUP      int in 1, 2, 4, 8, 16, 32 = 8      "rows of tiles of C, counted in clusters, that are worked through column by column"
 //@ param   TMA_STORE  bool = true                        "C leaves through shared memory and TMA; else straight from registers"
+//@ let     CONSUMERS   = PINGPONG ? 2 : BM == 64 ? 1 : BM == 192 ? 3 : 2  "warpgroups that multiply"
+//@ let     READERS     = PINGPONG ? 1 : CONSUMERS     "of them, that read the same stage"
+//@ let     THREADS     = 128 * (1 + CONSUMERS)
+//@ let     STAGE_BYTES = (BM + BN) * 128              "a tile of A and one of B"
+//@ let     STORE_BYTES = TMA_STORE ? CONSUMERS * 16384 : 0  "what TMA stores C from: two boxes of 2 KiB per warp"
+//@ let     START_REGISTERS    = 65536 / THREADS / 8 * 8   "per thread, before the producer gives most of its own away"
+//@ let     PRODUCER_REGISTERS = CONSUMERS == 3 || BM * BN > 128 * 128 * READERS ? 24 : 40
+//@ let     CONSUMER_REGISTERS = min(((CONSUMERS + 1) * START_REGISTERS - PRODUCER_REGISTERS) / CONSUMERS / 8 * 8, 240)
 //@ require BM * BN <= (BM == 192 ? 192 * 192 : 128 * 256)   "a thread has registers for 128 x 256 results per block, or 192 x 192 with 3 warpgroups"
 //@ require !PINGPONG || BM * BN <= 128 * 192   "a thread has registers for 128 x 192 results per warpgroup"
 //@ require !PINGPONG || BM <= 128 && SPLIT == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
@@ -33,7 +41,7 @@
 //@ require CLUSTER * CLUSTER_N <= 4   "a cluster of more than 4 blocks leaves multiprocessors idle"
 //@ require SPLIT == 1 || CLUSTER * CLUSTER_N == 1   "a cluster shares operands or the steps of k"
 //@ require SPLIT == 1 || !TMA_STORE   "what is added up out of several blocks leaves from registers: TMA_STORE=false"
-//@ require SPLIT == 1 || BM * BN * 4 <= STAGES * (BM + BN) * 128   "the sums of a tile have to fit the ring: use more STAGES"
+//@ require SPLIT == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the sums of a tile have to fit the ring: use more STAGES"
 //@ size    m = 4096 test 131  "rows of A and C"
 //@ size    n = 4096 test 264 multiple 8  "columns of B and C"
 //@ size    k = 4096 test 136 multiple 8  "columns of A and rows of B"
@@ -45,10 +53,10 @@
 //@ tensormap c_map = c [m, n] box [16, 32] swizzle 128
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
-//@ block   PINGPONG ? 384 : BM == 64 ? 256 : BM == 192 ? 512 : 384
+//@ block   THREADS
 //@ cluster CLUSTER * CLUSTER_N * SPLIT
 //@ grid    SPLIT > 1 ? ceil_div(m, BM) * ceil_div(n, BN) * SPLIT : min(ceil_div(m, BM * CLUSTER) * ceil_div(n, BN * CLUSTER_N), max(device.multiprocessors * BLOCKS / (CLUSTER * CLUSTER_N), 1)) * CLUSTER * CLUSTER_N
-//@ shared  STAGES * (BM + BN) * 128 + (TMA_STORE ? (threads / 128 - 1) * 16384 : 0) + STAGES * 16
+//@ shared  STAGES * STAGE_BYTES + STORE_BYTES + STAGES * 16
 //@ backend cuda, host
 //@ arch    sm_90a
 #include "kiln/gemm_wgmma.h"
@@ -57,13 +65,11 @@ constexpr int kDepth = 64;  // of k per tile: what a row of 128 bytes holds
 constexpr int kRowBytes = 128;
 constexpr int kTileBytesA = BM * kRowBytes;
 constexpr int kTileBytesB = BN * kRowBytes;
+static_assert(kTileBytesA + kTileBytesB == STAGE_BYTES && kiln::kStoreBoxBytes == 2048);
 constexpr int kSliceBytesB = kDepth * kRowBytes;  // 64 columns of a tile of B
 constexpr int kPartRowsA = BM / CLUSTER_N;        // of a tile that one block loads
 constexpr int kPartRowsB = kDepth / CLUSTER;
-constexpr int kConsumers = PINGPONG ? 2 : BM == 64 ? 1 : BM == 192 ? 3 : 2;  // warpgroups
-constexpr int kThreads = 128 * (1 + kConsumers);
-constexpr int kReaders = PINGPONG ? 1 : kConsumers;  // warpgroups that read a stage
-constexpr int kSums = BM / kReaders / 64;            // of 64 rows, per warpgroup
+constexpr int kSums = BM / READERS / 64;         // of 64 rows, per warpgroup
 constexpr unsigned kDown = kiln::kHasClusters ? CLUSTER : 1;
 constexpr unsigned kRight = kiln::kHasClusters ? CLUSTER_N : 1;
 constexpr unsigned kSplit = kiln::kHasClusters ? SPLIT : 1;
@@ -71,12 +77,8 @@ constexpr unsigned kSharers = kDown * kRight;  // blocks that write to each othe
 constexpr unsigned kBlocksBelow = (1u << kDown) - 1;
 constexpr unsigned kBlocksBeside = kRight == 1 ? 1 : kRight == 2 ? 1 | 1 << kDown : 0xf;
 
-// A thread begins with an equal share; the producer gives away what the others need, if they do.
-constexpr int kStartRegisters = 65536 / kThreads / 8 * 8;
-constexpr bool kMovesRegisters = kConsumers > 1 && BLOCKS == 1;
-constexpr int kProducerRegisters = kConsumers == 3 || BM * BN > 128 * 128 * kReaders ? 24 : 40;
-constexpr int kMostRegisters = ((kConsumers + 1) * kStartRegisters - kProducerRegisters) / kConsumers / 8 * 8;
-constexpr int kConsumerRegisters = kMostRegisters < 240 ? kMostRegisters : 240;
+// One warpgroup, or one of two blocks, does with what its threads begin with.
+constexpr bool kMovesRegisters = CONSUMERS > 1 && BLOCKS == 1;
 
 using Turn = kiln::RingTurn<STAGES>;
 using Tiles = kiln::ClusterTiles<BM, BN, kDown, kRight, kSplit, GROUP>;
@@ -89,7 +91,7 @@ struct Shared {
     kiln::Barrier* empty;
 
     __device__ __forceinline__ unsigned char* a(unsigned stage) const {
-        return tiles + stage * (kTileBytesA + kTileBytesB);
+        return tiles + stage * STAGE_BYTES;
     }
     __device__ __forceinline__ unsigned char* b(unsigned stage) const { return a(stage) + kTileBytesA; }
 };
@@ -110,7 +112,7 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps
         for (unsigned step = 0; step < steps.count; ++step, depth += kDepth) {
             kiln::Barrier* const full = &shared.full[turn.stage];
             kiln::barrier_wait(&shared.empty[turn.stage], turn.parity ^ 1u);
-            kiln::barrier_expect(full, kTileBytesA + kTileBytesB);
+            kiln::barrier_expect(full, STAGE_BYTES);
 #pragma unroll
             for (unsigned part = rank_right; part < CLUSTER_N; part += kRight) {
                 unsigned char* const to = shared.a(turn.stage) + part * kPartRowsA * kRowBytes;
@@ -191,15 +193,15 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps
         kiln::wgmma_wait<0>(sums);
         if (kSplit > 1) {
             // Nobody reads the ring any more once all are here, and nothing more comes into it.
-            kiln::named_barrier_sync(1, kConsumers * 128);
+            kiln::named_barrier_sync(1, CONSUMERS * 128);
 #pragma unroll
             for (int i = 0; i < kSums; ++i) {
 #pragma unroll
                 for (int j = 0; j < BN / 2; ++j)
                     if (steps.count == 0) sums[i].values[j] = 0;
-                kiln::share_sums<kConsumers * 128>(
+                kiln::share_sums<CONSUMERS * 128>(
                     sums[i],
-                    reinterpret_cast<kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * kConsumers * 128,
+                    reinterpret_cast<kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * CONSUMERS * 128,
                     threadIdx.x - 128);
             }
             return;
@@ -225,22 +227,21 @@ __device__ __forceinline__ void add_up(const Shared& shared, Tiles tiles, unsign
     if (!tiles.advance()) return;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
-        kiln::store_shared_sums<static_cast<int>(kSplit), kConsumers * 128, BN>(
-            reinterpret_cast<const kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * kConsumers * 128,
+        kiln::store_shared_sums<static_cast<int>(kSplit), CONSUMERS * 128, BN>(
+            reinterpret_cast<const kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * CONSUMERS * 128,
             threadIdx.x - 128, kiln::cluster_rank(), c, m, n,
             tiles.row + ((consumer * kSums + i) * 4 + warp) * 16, tiles.column, lane);
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void gemm_wgmma(
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void gemm_wgmma(
     int m, int n, int k, const T* a, const T* b, float* c, const __grid_constant__ kiln::TensorMap a_map,
     const __grid_constant__ kiln::TensorMap b_map, const __grid_constant__ kiln::TensorMap c_map) {
     if (k == 0) return kiln::store_zeros(c, m, n);
     Shared shared;
     shared.tiles = kiln::dynamic_shared<unsigned char>();
-    shared.stores = shared.tiles + STAGES * (kTileBytesA + kTileBytesB);
-    shared.full = reinterpret_cast<kiln::Barrier*>(shared.stores +
-                                                   (TMA_STORE ? kConsumers * 8 * kiln::kStoreBoxBytes : 0));
+    shared.stores = shared.tiles + STAGES * STAGE_BYTES;
+    shared.full = reinterpret_cast<kiln::Barrier*>(shared.stores + STORE_BYTES);
     shared.empty = shared.full + STAGES;
     static_cast<void>(a);
     static_cast<void>(b);
@@ -251,7 +252,7 @@ extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void gemm_wgmma(
         if (TMA_STORE) kiln::tma_prefetch(c_map);
         for (int stage = 0; stage < STAGES; ++stage) {
             kiln::barrier_init(&shared.full[stage], 1);
-            kiln::barrier_init(&shared.empty[stage], kReaders * 4 * kSharers);
+            kiln::barrier_init(&shared.empty[stage], READERS * 4 * kSharers);
         }
         kiln::barrier_init_fence();
     }
@@ -270,11 +271,11 @@ extern "C" __global__ __launch_bounds__(kThreads, BLOCKS) void gemm_wgmma(
     // The same for all lanes, which the compiler can't tell from threadIdx.
     const unsigned group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (group == 0) {
-        if constexpr (kMovesRegisters) kiln::release_registers<kProducerRegisters>();
+        if constexpr (kMovesRegisters) kiln::release_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x < 32 && kiln::elect_one()) produce(shared, tiles, steps, a_map, b_map);
         if constexpr (kSplit > 1) kiln::cluster_sync();
     } else {
-        if constexpr (kMovesRegisters) kiln::claim_registers<kConsumerRegisters>();
+        if constexpr (kMovesRegisters) kiln::claim_registers<CONSUMER_REGISTERS>();
         consume(shared, tiles, steps, group - 1, c, m, n, c_map);
         if constexpr (kSplit > 1) {
             kiln::cluster_sync();

@@ -13,6 +13,11 @@
 //@ param   BN      int in 64, 128, 192, 256 = 128  "columns of C per tile"
 //@ param   STAGES  int in 2..8 = 4                 "tiles of A and B in shared memory"
 //@ param   GROUP   int in 1, 4, 8, 16 = 8          "rows of tiles of C that are worked through column by column"
+//@ let     PRODUCERS   = 2                  "warpgroups that copy"
+//@ let     CONSUMERS   = BM / 64            "warpgroups that multiply"
+//@ let     THREADS     = 128 * (PRODUCERS + CONSUMERS)
+//@ let     STAGE_BYTES = (BM + BN) * 128    "a tile of A and one of B"
+//@ let     STORE_BYTES = CONSUMERS * 8192   "a box of 2 KiB per warp, through which C leaves"
 //@ require BM * BN <= 128 * 128   "512 threads have registers for 128 x 128 results beside those that load"
 //@ size    m = 4096 test 131  "rows of A and C"
 //@ size    n = 4096 test 265  "columns of B and C"
@@ -22,9 +27,9 @@
 //@ output  c [m, n] by gemm_reference exact
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
-//@ block   256 + (BM == 64 ? 128 : 256)
+//@ block   THREADS
 //@ grid    min(ceil_div(m, BM) * ceil_div(n, BN), max(device.multiprocessors, 1))
-//@ shared  STAGES * (BM + BN) * 128 + BM / 16 * 2048 + STAGES * 16
+//@ shared  STAGES * STAGE_BYTES + STORE_BYTES + STAGES * 16
 //@ backend cuda, host
 //@ arch    sm_90a
 #include "kiln/any_tile.h"
@@ -33,11 +38,8 @@
 constexpr int kDepth = 64;  // of k per tile: what a row of 128 bytes holds
 constexpr int kRowBytes = 128;
 constexpr int kTileBytesA = BM * kRowBytes;
-constexpr int kTileBytesB = BN * kRowBytes;
 constexpr int kSliceBytesB = kDepth * kRowBytes;  // 64 columns of a tile of B
-constexpr int kProducers = 2;                     // warpgroups
-constexpr int kConsumers = BM / 64;
-constexpr int kThreads = 128 * (kProducers + kConsumers);
+static_assert(kTileBytesA + BN * kRowBytes == STAGE_BYTES && kiln::kStoreBoxBytes == 2048);
 
 using Turn = kiln::RingTurn<STAGES>;
 using Tiles = kiln::ClusterTiles<BM, BN, 1, 1, 1, GROUP>;
@@ -49,7 +51,7 @@ struct Shared {
     kiln::Barrier* empty;
 
     __device__ __forceinline__ unsigned char* a(unsigned stage) const {
-        return tiles + stage * (kTileBytesA + kTileBytesB);
+        return tiles + stage * STAGE_BYTES;
     }
     __device__ __forceinline__ unsigned char* b(unsigned stage) const { return a(stage) + kTileBytesA; }
 };
@@ -101,18 +103,18 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, unsig
     }
 }
 
-extern "C" __global__ __launch_bounds__(kThreads, 1) void gemm_wgmma_any(int m, int n, int k, const T* a,
+extern "C" __global__ __launch_bounds__(THREADS, 1) void gemm_wgmma_any(int m, int n, int k, const T* a,
                                                                          const T* b, float* c) {
     if (k == 0) return kiln::store_zeros(c, m, n);
     Shared shared;
     shared.tiles = kiln::dynamic_shared<unsigned char>();
-    shared.stores = shared.tiles + STAGES * (kTileBytesA + kTileBytesB);
-    shared.full = reinterpret_cast<kiln::Barrier*>(shared.stores + kConsumers * 4 * kiln::kStoreBoxBytes);
+    shared.stores = shared.tiles + STAGES * STAGE_BYTES;
+    shared.full = reinterpret_cast<kiln::Barrier*>(shared.stores + STORE_BYTES);
     shared.empty = shared.full + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             kiln::barrier_init(&shared.full[stage], 4);
-            kiln::barrier_init(&shared.empty[stage], kConsumers * 4);
+            kiln::barrier_init(&shared.empty[stage], CONSUMERS * 4);
         }
         kiln::barrier_init_fence();
     }
@@ -122,8 +124,8 @@ extern "C" __global__ __launch_bounds__(kThreads, 1) void gemm_wgmma_any(int m, 
     const unsigned steps = (static_cast<unsigned>(k) + kDepth - 1) / kDepth;
     // The same for all lanes, which the compiler can't tell from threadIdx.
     const unsigned group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-    if (group < kProducers)
+    if (group < PRODUCERS)
         produce(shared, tiles, steps, group, {a, m, k}, {b, k, n});
     else
-        consume(shared, tiles, steps, group - kProducers, c, m, n);
+        consume(shared, tiles, steps, group - PRODUCERS, c, m, n);
 }

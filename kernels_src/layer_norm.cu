@@ -15,8 +15,11 @@
 //@ param   ITEMS    int in 1, 2, 4, 8, 16 = 4                 "accesses per thread that fit its registers"
 //@ param   STASH    int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that are held in shared memory besides"
 //@ param   DEPENDENT bool = false                             "may begin while the kernel before it still runs"
+//@ let     RESIDENT    = STASH > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
+//@ let     HELD        = VEC * ITEMS * sizeof(T) / 4  "registers of a thread that hold its part of the row"
+//@ let     STASH_BYTES = THREADS * STASH * VEC * sizeof(T)  "of a row, in shared memory"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require (STASH > 0 && threads <= 512 ? 2 : 1) * threads * (VEC * ITEMS * sizeof(T) / 4 + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with STASH those of two blocks: use fewer ITEMS, or fewer threads"
+//@ require max(RESIDENT, 1) * threads * (HELD + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with STASH those of two blocks: use fewer ITEMS, or fewer threads"
 //@ require STASH == 0 || VEC * sizeof(T) >= 4  "a part of the row in shared memory takes accesses of 4 bytes or more"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1000
@@ -28,7 +31,7 @@
 //@ naive   layer_norm_naive
 //@ dependent DEPENDENT
 //@ block   THREADS, ROWS
-//@ shared  THREADS * ROWS * STASH * VEC * sizeof(T)
+//@ shared  ROWS * STASH_BYTES
 //@ grid    ceil_div(rows, ROWS)
 #include "kiln/launch.h"
 #include "kiln/row.h"
@@ -37,8 +40,6 @@ using kiln::i64;
 using Row = kiln::Row<T, THREADS, VEC, ITEMS, STASH>;
 
 constexpr float kEpsilon = 1e-5f;
-// Blocks that a multiprocessor shall have registers for; 0: as the compiler likes.
-constexpr int kResident = STASH > 0 && THREADS * ROWS <= 512 ? 2 : 0;
 
 // Two reductions in turn, each with parts of its own.
 struct Parts {
@@ -57,7 +58,7 @@ __device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols,
     const float per_element = 1.0f / static_cast<float>(cols);
     Row row;
     if constexpr (STASH > 0)
-        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * (THREADS * STASH * VEC * sizeof(T)));
+        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(STASH_BYTES));
     row.load(x, cols);
     float sum = 0.0f;
     row.visit(cols, [&](float value, int, int) { sum += value; });
@@ -80,7 +81,7 @@ __device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols,
         });
 }
 
-extern "C" __global__ __launch_bounds__(THREADS * ROWS, kResident) void layer_norm(long long rows, int cols,
+extern "C" __global__ __launch_bounds__(THREADS * ROWS, RESIDENT) void layer_norm(long long rows, int cols,
                                                                         const T* __restrict__ x,
                                                                         const T* __restrict__ weight,
                                                                         const T* __restrict__ bias,

@@ -16,8 +16,11 @@
 //@ param   STASH    int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that are held in shared memory besides"
 //@ param   AGAIN    bool = false                           "compute exponentials twice instead of keeping them"
 //@ param   DEPENDENT bool = false                          "may begin while the kernel before it still runs"
+//@ let     RESIDENT    = STASH > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
+//@ let     HELD        = AGAIN ? VEC * ITEMS * sizeof(T) / 4 : VEC * ITEMS  "registers of a thread that hold its part of the row"
+//@ let     STASH_BYTES = THREADS * STASH * VEC * sizeof(T)  "of a row, in shared memory"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require (STASH > 0 && threads <= 512 ? 2 : 1) * threads * ((AGAIN ? VEC * ITEMS * sizeof(T) / 4 : VEC * ITEMS) + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with STASH those of two blocks: use fewer ITEMS, fewer threads, or AGAIN=true"
+//@ require max(RESIDENT, 1) * threads * (HELD + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with STASH those of two blocks: use fewer ITEMS, fewer threads, or AGAIN=true"
 //@ require STASH == 0 || (AGAIN && VEC * sizeof(T) >= 4)  "with a part of the row in shared memory AGAIN is true, and an access has 4 bytes or more"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1000
@@ -27,7 +30,7 @@
 //@ naive   softmax_naive
 //@ dependent DEPENDENT
 //@ block   THREADS, ROWS
-//@ shared  THREADS * ROWS * STASH * VEC * sizeof(T)
+//@ shared  ROWS * STASH_BYTES
 //@ grid    ceil_div(rows, ROWS)
 #include "kiln/launch.h"
 #include "kiln/row.h"
@@ -35,9 +38,6 @@
 
 using kiln::i64;
 using Row = kiln::Row<T, THREADS, VEC, ITEMS, STASH>;
-
-// Blocks that a multiprocessor shall have registers for; 0: as the compiler likes.
-constexpr int kResident = STASH > 0 && THREADS * ROWS <= 512 ? 2 : 0;
 
 // Two reductions in turn, each with parts of its own, or one of both.
 union Parts {
@@ -53,7 +53,7 @@ __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, int co
                                              T* __restrict__ y) {
     Row row;
     if constexpr (STASH > 0)
-        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * (THREADS * STASH * VEC * sizeof(T)));
+        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(STASH_BYTES));
     row.load(x, cols);
     float largest = kiln::kMinusInfinity;
     row.visit(cols, [&](float value, int, int) { largest = fmaxf(largest, value); });
@@ -75,7 +75,7 @@ __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, int co
         [&](float value, int item, int v) { return (AGAIN ? power(value) : powers[AGAIN ? 0 : item][v]) * factor; });
 }
 
-extern "C" __global__ __launch_bounds__(THREADS * ROWS, kResident) void softmax(long long rows, int cols, const T* __restrict__ x,
+extern "C" __global__ __launch_bounds__(THREADS * ROWS, RESIDENT) void softmax(long long rows, int cols, const T* __restrict__ x,
                                                                      T* __restrict__ y) {
     __shared__ Parts parts;
     if constexpr (DEPENDENT) {

@@ -76,6 +76,17 @@ struct Parameter {
     Value parse(std::string_view text) const;
 };
 
+/// What follows from the parameters, computed once for the source, where it is a constexpr, and for the other lines:
+/// `//@ let THREADS = BM / TM * (BN / TN)`.
+struct Constant {
+    std::string name;
+    bool is_bool = false;           ///< else an integer: int where the value fits, long long where it does not
+    std::string expression;         ///< as written
+    std::vector<std::string> uses;  ///< the parameters that it depends on, itself or through other constants
+    std::string text;
+    int line = 0;
+};
+
 /// A rule between parameters and the device: `//@ require BM % TM == 0 "BM must be a multiple of TM"`.
 struct Constraint {
     std::string expression;
@@ -215,6 +226,7 @@ class Template {
     const std::vector<Parameter>& parameters() const;
     /// nullptr when there is no such parameter.
     const Parameter* parameter(std::string_view name) const;
+    const std::vector<Constant>& constants() const;  ///< in their order
     const std::vector<Constraint>& constraints() const;
     const std::vector<Backend>& backends() const;   ///< where it may run; all of them by default
     /// As the template names them; they restrict the backends whose architectures they are.
@@ -264,6 +276,7 @@ class Variant {
     const std::string& template_name() const;
     const Values& values() const;
     const Value& value(std::string_view name) const;  ///< throws UsageError when there is none
+    Values constants() const;                         ///< what the template's constants are for these values
     const std::optional<Target>& target() const;      ///< what it was validated against
 
     /// "gemm_tiled BM=64 BN=64 ...": all values in the order of the template.

@@ -3,6 +3,7 @@
 // kiln list, show and build.
 #include <kiln/error.h>
 #include <kiln/tools/resources.h>
+#include <kiln/wisdom.h>
 
 #include <algorithm>
 #include <optional>
@@ -163,6 +164,13 @@ Json shown_json(const Shown& shown, const Target& target) {
                                                          : Json(parameter.default_expression)},
                               {"text", parameter.text}});
     }
+    const Values here = shown.example ? shown.example->constants() : Values();
+    Json constants = Json::array();
+    for (const Constant& constant : shown.of.constants())
+        constants.push_back({{"name", constant.name},
+                             {"expression", constant.expression},
+                             {"value", shown.example ? value_json(here.at(constant.name)) : Json()},
+                             {"text", constant.text}});
     for (const Constraint& rule : shown.of.constraints())
         rules.push_back({{"rule", rule.expression}, {"text", rule.text}, {"line", rule.line}});
     Json json;
@@ -174,11 +182,13 @@ Json shown_json(const Shown& shown, const Target& target) {
     json["backend"] = name(target.backend);
     json["arch"] = target.arch;
     json["parameters"] = parameters;
+    json["constants"] = constants;
     json["rules"] = rules;
     json["dependent"] = text_or_null(shown.of.dependent());
     json["opt_level"] = text_or_null(shown.of.opt_level());
     json["problem"] = problem_json(shown.of);
     json["legal_variants"] = or_null(shown.variants);
+    json["digest"] = shown.example ? Json(template_digest(shown.of)) : Json();
     json["defaults_problem"] = shown.problem.empty() ? Json() : Json(shown.problem);
     Json example;
     if (shown.example) {
@@ -224,13 +234,21 @@ std::string shown_text(const Shown& shown, const Target& target) {
                                       here(shown.example ? std::to_string(shown.example->opt_level()) : ""));
     if (!shown.problem.empty()) text += line("defaults", "not legal here: " + shown.problem);
 
-    std::vector<std::vector<std::string>> parameters, rules;
+    std::vector<std::vector<std::string>> parameters, constants, rules;
     for (const Parameter& parameter : shown.of.parameters())
         parameters.push_back({parameter.name,
                               parameter.allowed_text() + " (" + parameter.default_text() + ")",
                               parameter.text});
+    const Values values = shown.example ? shown.example->constants() : Values();
+    for (const Constant& constant : shown.of.constants())
+        constants.push_back(
+            {constant.name, constant.expression + (shown.example ? " (" + values.at(constant.name).text() + ")" : ""),
+             constant.text});
     for (const Constraint& rule : shown.of.constraints()) rules.push_back({rule.expression, rule.text});
     if (!parameters.empty()) text += "\nParameters (in parentheses the default):\n" + table(parameters);
+    if (!constants.empty())
+        text += "\nConstants (in parentheses those of the " +
+                std::string(shown.problem.empty() ? "defaults" : "example") + "):\n" + table(constants);
     if (!rules.empty()) text += "\nRules:\n" + table(rules);
     return text + problem_text(shown.of);
 }

@@ -44,7 +44,8 @@ Expression::Expression(std::string text, Location location, std::vector<Node> no
     : text_(std::move(text)),
       location_(location),
       nodes_(std::move(nodes)),
-      references_(std::move(references)) {
+      references_(std::move(references)),
+      weight_(nodes_.size()) {
     const auto depend_on = [&](int parameter) {
         if (std::ranges::find(parameters_, parameter) == parameters_.end()) parameters_.push_back(parameter);
     };
@@ -54,6 +55,7 @@ Expression::Expression(std::string text, Location location, std::vector<Node> no
         if (node.operation != Operation::reference) continue;
         for (int parameter : reference(node)->parameters()) depend_on(parameter);
         needs_device_ |= reference(node)->needs_device();
+        weight_ += reference(node)->weight();
     }
 }
 
@@ -72,6 +74,13 @@ ExpressionPtr Expression::combine(Operation operation, std::vector<ExpressionPtr
         total = total < 0 ? part : add({.operation = operation, .operands = {total, part, -1}});
     }
     return std::make_shared<Expression>(std::move(text), location, std::move(nodes), std::move(parts));
+}
+
+ExpressionPtr Expression::named(ExpressionPtr value, std::string name, Location location) {
+    const Node node{
+        .operation = Operation::reference, .kind = value->kind(), .value = 0, .begin = 0, .end = name.size()};
+    return std::make_shared<Expression>(std::move(name), location, std::vector{node},
+                                        std::vector{std::move(value)});
 }
 
 std::string_view Expression::text_of(const Node& node) const {

@@ -94,6 +94,9 @@ class Expression {
     static ExpressionPtr combine(Operation operation, std::vector<ExpressionPtr> parts, std::string text,
                                  Location location);
 
+    /// The same value under a name.
+    static ExpressionPtr named(ExpressionPtr value, std::string name, Location location);
+
     const std::string& text() const { return text_; }
     Location location() const { return location_; }
     ExpressionKind kind() const { return root().kind; }
@@ -117,6 +120,8 @@ class Expression {
     bool needs_device() const { return needs_device_; }
     /// The parameters that it depends on, in order of appearance.
     const std::vector<int>& parameters() const { return parameters_; }
+    /// Nodes, with those of what it refers to: how long evaluating takes.
+    std::size_t weight() const { return weight_; }
 
   private:
     Node fold(const Node& node, const Environment& environment, std::vector<Node>& folded) const;
@@ -127,6 +132,7 @@ class Expression {
     std::vector<ExpressionPtr> references_;
     std::vector<int> parameters_;
     bool needs_device_ = false;
+    std::size_t weight_ = 0;
 };
 
 /// device.NAME, for every field of Limits.

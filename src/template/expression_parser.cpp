@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kDeepest = 100;
 constexpr std::size_t kMostNodes = 1000;
+constexpr std::size_t kMostWeight = 10'000;  // each constant that is used twice may double it
 
 struct BinaryOperator {
     std::string_view symbol;
@@ -198,8 +199,12 @@ class Parser {
             return leaf(Operation::parameter, kind, parameter - scope_.parameters->begin(), token);
         }
         if (const auto derived = scope_.derived.find(token.text); derived != scope_.derived.end()) {
+            weight_ += derived->second->weight();
+            if (weight_ > kMostWeight)
+                lexer_.fail(token, "this expression has more than 10000 terms and operators, with those of " +
+                                       std::string(token.text) + " and the other constants that it uses");
             references_.push_back(derived->second);
-            return leaf(Operation::reference, ExpressionKind::number,
+            return leaf(Operation::reference, derived->second->kind(),
                         static_cast<std::int64_t>(references_.size()) - 1, token);
         }
         if (scope_.arguments) {
@@ -283,6 +288,8 @@ class Parser {
     }
 
     [[noreturn]] void fail_unknown(const Token& token) {
+        if (const auto why = scope_.unusable.find(token.text); why != scope_.unusable.end())
+            lexer_.fail(token, std::string(token.text) + " can't be used here: " + why->second);
         std::vector<std::string> names{"device", "true", "false", "sizeof"};
         for (const Function& function : kFunctions) names.emplace_back(function.name);
         for (const Parameter& parameter : *scope_.parameters) names.push_back(parameter.name);
@@ -299,6 +306,7 @@ class Parser {
     const Scope& scope_;
     std::size_t begin_;
     int depth_ = 0;
+    std::size_t weight_ = 0;  // of what is referred to
     std::vector<Node> nodes_;
     std::vector<ExpressionPtr> references_;
 };

@@ -26,7 +26,8 @@ struct Scope {
     };
 
     const std::vector<Parameter>* parameters = nullptr;
-    std::map<std::string, ExpressionPtr, std::less<>> derived;  ///< threads, shared_bytes
+    std::map<std::string, ExpressionPtr, std::less<>> derived;  ///< constants (`let`), threads, shared_bytes
+    std::map<std::string, std::string, std::less<>> unusable;   ///< names that can't be used here, and why
     const std::vector<Argument>* arguments = nullptr;           ///< of the kernel
     bool may_use_arguments = false;
 };

@@ -32,11 +32,11 @@ struct DirectiveRule {
 };
 
 constexpr DirectiveRule kDirectives[] = {
-    {"kernel", false}, {"param", true},    {"require", true},   {"block", false},     {"grid", false},
-    {"shared", true},  {"cluster", false}, {"backend", false},  {"arch", false},      {"size", true},
-    {"input", true},   {"output", true},   {"inout", true},     {"scratch", true},    {"flops", false},
-    {"bytes", false},  {"naive", false},   {"tensormap", true}, {"dependent", false}, {"opt_level", false},
-    {"data", true},    {"bound", true},
+    {"kernel", false}, {"param", true},    {"let", true},     {"require", true},   {"block", false},
+    {"grid", false},   {"shared", true},   {"cluster", false}, {"backend", false},  {"arch", false},
+    {"size", true},    {"input", true},    {"output", true},  {"inout", true},     {"scratch", true},
+    {"flops", false},  {"bytes", false},   {"naive", false},  {"tensormap", true}, {"dependent", false},
+    {"opt_level", false}, {"data", true},  {"bound", true},
 };
 
 /// What a kernel calls that may begin while the one before it still runs.
@@ -63,6 +63,7 @@ class FrontMatterParser {
     FrontMatter parse() {
         collect_directives();
         parse_kernel();
+        collect_arguments();
         parse_parameters();
         parse_backends();
         parse_archs();
@@ -76,6 +77,9 @@ class FrontMatterParser {
         parse_grid();
         parse_problem();
         result_.implicit_rules = implicit_rules(result_, threads_, shared_bytes_);
+        for (std::size_t i = 0; i < result_.constants.values.size(); ++i)
+            result_.implicit_rules.push_back(
+                constant_rule(result_.constants.constants[i], result_.constants.values[i]));
         for (Rule& rule : result_.problem.tensor_map_rules) result_.implicit_rules.push_back(std::move(rule));
         return std::move(result_);
     }
@@ -163,6 +167,7 @@ class FrontMatterParser {
             parameter_locations_.push_back(line.lexer.location(name.begin));
         }
         scope_.parameters = &result_.parameters;
+        result_.constants = parse_constant_lines(directives_["let"], scope_, result_.kernel, text_);
         parse_defaults();
     }
 
@@ -244,17 +249,21 @@ class FrontMatterParser {
                text.find_first_not_of("0123456789", 3) == std::string_view::npos;
     }
 
-    void check_argument_names() {
+    void collect_arguments() {
         for (const Signature::Argument& argument : result_.signature.arguments) {
             const std::string type = normalised_type(argument.type, {});
             arguments_.push_back({argument.name, type, argument_format(type)});
+        }
+        scope_.arguments = &arguments_;
+    }
+
+    void check_argument_names() {
+        for (const Signature::Argument& argument : result_.signature.arguments)
             for (std::size_t i = 0; i < result_.parameters.size(); ++i)
                 if (result_.parameters[i].name == argument.name)
                     throw TemplateError(file_, parameter_locations_[i].line, parameter_locations_[i].column,
                                         "the parameter " + argument.name +
                                             " has the name of an argument of the kernel; rename one of them");
-        }
-        scope_.arguments = &arguments_;
     }
 
     ExpressionPtr parse_number(Lexer& lexer) {

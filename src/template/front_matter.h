@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "template/constant_lines.h"
 #include "template/expression.h"
 #include "template/problem_lines.h"
 #include "template/signature.h"
@@ -22,6 +23,7 @@ struct FrontMatter {
     std::vector<Parameter> parameters;
     std::vector<ExpressionPtr> defaults;     ///< of the parameters; null: Parameter::default_value
     std::vector<std::size_t> default_order;  ///< of the parameters, each behind those that its default uses
+    ConstantLines constants;
     std::vector<Rule> rules;  ///< the author's, in their order
     std::vector<Rule> implicit_rules;
     std::vector<ExpressionPtr> block, grid, cluster;  ///< one to three each; cluster may be empty

@@ -12,6 +12,8 @@
 #include <optional>
 #include <utility>
 
+#include "template/lexer.h"
+
 namespace kiln {
 namespace {
 
@@ -27,8 +29,6 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, size>& 
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // By a table, since most of the time of this check goes by over words.
 constexpr std::array<bool, 256> kIsWord = [] {
     std::array<bool, 256> table{};

@@ -14,8 +14,6 @@ namespace {
 constexpr std::string_view kTwoByteSymbols[] = {"==", "!=", "<=", ">=", "&&", "||", ".."};
 constexpr std::string_view kOneByteSymbols = "+-*/%!<>()[]?:,=.";
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
-
 /// Bytes of the UTF-8 sequence that starts with `lead`, so that messages never show half a character.
 std::size_t sequence_length(char lead) {
     const auto byte = static_cast<unsigned char>(lead);

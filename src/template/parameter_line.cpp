@@ -20,21 +20,25 @@ namespace {
 constexpr std::string_view kReservedNames[] = {"NULL",    "EOF",     "NAN",     "INFINITY",
                                                "INT_MIN", "INT_MAX", "CHAR_BIT"};
 
-std::string parse_name(Lexer& lexer) {
-    const Token token = lexer.expect_identifier("the parameter's name");
+}  // namespace
+
+std::string parse_constant_name(Lexer& lexer, const std::string& what) {
+    const Token token = lexer.expect_identifier(what);
     const std::string name(token.text);
     const auto is_upper = [](char c) { return (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_'; };
     if (!std::ranges::all_of(name, is_upper) || name.front() == '_' || name.find("__") != std::string::npos) {
         std::string upper = name;
         for (char& c : upper)
             if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-        lexer.fail(token, "the parameter's name " + name + " must be in UPPER_CASE, starting with a letter" +
+        lexer.fail(token, what + " " + name + " must be in UPPER_CASE, starting with a letter" +
                               (upper != name && upper.front() != '_' ? ", such as " + upper : std::string()));
     }
     if (std::ranges::find(kReservedNames, name) != std::end(kReservedNames))
         lexer.fail(token, name + " is a keyword or a macro of the compilers; take another name");
     return name;
 }
+
+namespace {
 
 ParameterKind parse_kind(Lexer& lexer) {
     const Token token = lexer.peek();
@@ -120,7 +124,7 @@ void check_kind(const Lexer& lexer, const Token& first, const Parameter& paramet
 
 Parameter parse_parameter_declaration(Lexer& lexer) {
     Parameter parameter;
-    parameter.name = parse_name(lexer);
+    parameter.name = parse_constant_name(lexer, "the parameter's name");
     parameter.kind = parse_kind(lexer);
     if (parameter.kind == ParameterKind::boolean) {
         parameter.allowed = {false, true};
@@ -137,7 +141,8 @@ ExpressionPtr parse_parameter_default(Lexer& lexer, Parameter& parameter, const 
     const bool is_value =
         parameter.kind == ParameterKind::real ||
         (is_one_word(lexer) &&
-         std::ranges::find(*scope.parameters, first.text, &Parameter::name) == scope.parameters->end());
+         std::ranges::find(*scope.parameters, first.text, &Parameter::name) == scope.parameters->end() &&
+         !scope.derived.contains(first.text));
     ExpressionPtr expression;
     if (is_value) {
         parameter.default_value = parse_value(lexer, parameter.kind);

@@ -11,6 +11,9 @@
 
 namespace kiln {
 
+/// A name in UPPER_CASE that no compiler has as a macro. what: for messages, "the parameter's name".
+std::string parse_constant_name(Lexer& lexer, const std::string& what);
+
 /// Reads the line from behind the word `param` up to its `=`. Throws TemplateError.
 Parameter parse_parameter_declaration(Lexer& lexer);
 

@@ -123,7 +123,10 @@ class ValueList {
     void add_value(const Expression& expression, const Node& node) {
         Failure failure;
         const std::int64_t value = expression.evaluate(node, environment_, failure);
-        if (!failure) add(std::string(expression.text_of(node)), std::to_string(value));
+        if (failure) return;
+        const bool is_constant = node.operation == Operation::reference && node.kind == ExpressionKind::truth;
+        add(std::string(expression.text_of(node)), is_constant  ? value != 0 ? "true" : "false"
+                                                                : std::to_string(value));
     }
 
     void add(const std::string& name, const std::string& value) {

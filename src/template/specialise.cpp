@@ -22,6 +22,10 @@ std::string integer_constant(const std::string& name, std::int64_t value) {
     return type + std::to_string(value);
 }
 
+std::string boolean_constant(const std::string& name, std::int64_t value) {
+    return "constexpr bool " + name + " = " + (value != 0 ? "true" : "false");
+}
+
 /// Exactly, in hexadecimal: "0x1.8p-1f". Written out of the bits, since what printf and to_chars give for a denormal
 /// differs from one C library to the next, and this text is part of the key.
 std::string float_literal(float value) {
@@ -41,7 +45,7 @@ std::string declaration(const Parameter& parameter, std::int64_t code) {
         case ParameterKind::integer:
             break;
         case ParameterKind::boolean:
-            return "constexpr bool " + parameter.name + " = " + (code != 0 ? "true" : "false");
+            return boolean_constant(parameter.name, code);
         case ParameterKind::type:
             return "using " + parameter.name + " = " +
                    std::string(element_types()[static_cast<std::size_t>(code)].spelling);
@@ -68,6 +72,14 @@ std::string specialised_text(const TemplateContent& content, const Codes& codes)
     std::string text = "#include \"kiln/device.h\"\n";
     const std::vector<Parameter>& parameters = content.front_matter.parameters;
     for (std::size_t i = 0; i < parameters.size(); ++i) text += declaration(parameters[i], codes[i]) + ";\n";
+    const ConstantLines& lines = content.front_matter.constants;
+    for (std::size_t i = 0; i < lines.values.size(); ++i) {
+        Failure never;  // the implicit rules have seen to it
+        const std::int64_t value = lines.values[i]->evaluate({codes, nullptr, nullptr}, never);
+        const Constant& constant = lines.constants[i];
+        text += (constant.is_bool ? boolean_constant(constant.name, value) : integer_constant(constant.name, value)) +
+                ";\n";
+    }
     text += content.type_words;
     text += "#line 1 \"" + escaped(content.file_name) + "\"\n";
     return text + content.text;

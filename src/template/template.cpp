@@ -104,6 +104,11 @@ const std::string& text_of(const ExpressionPtr& expression) {
 }
 
 [[noreturn]] void fail_unknown(const FrontMatter& front_matter, std::string_view name) {
+    const auto& constants = front_matter.constants.constants;
+    if (const auto constant = std::ranges::find(constants, name, &Constant::name); constant != constants.end())
+        throw VariantError(front_matter.kernel + ": " + constant->name + " is no parameter but a constant, " +
+                           constant->expression +
+                           (constant->uses.empty() ? "" : "; give a value to " + join(constant->uses, " or ")));
     const std::vector<std::string> names = parameter_names(front_matter.parameters);
     const std::string list = names.empty() ? "there are none at all" : "there are " + join(names);
     throw VariantError(front_matter.kernel + " has no parameter " + std::string(name) + "; " + list +
@@ -156,6 +161,9 @@ const std::string& Template::name() const { return data_->content->front_matter.
 const std::string& Template::summary() const { return data_->content->front_matter.summary; }
 const std::string& Template::file() const { return data_->content->file; }
 const std::vector<Parameter>& Template::parameters() const { return data_->content->front_matter.parameters; }
+const std::vector<Constant>& Template::constants() const {
+    return data_->content->front_matter.constants.constants;
+}
 const std::vector<Constraint>& Template::constraints() const { return data_->content->constraints; }
 const std::vector<Backend>& Template::backends() const { return data_->content->front_matter.backends; }
 const std::vector<std::string>& Template::archs() const { return data_->content->front_matter.archs; }

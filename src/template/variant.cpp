@@ -67,6 +67,18 @@ const Value& Variant::value(std::string_view name) const {
     throw UsageError(template_name() + " has no parameter " + std::string(name) + did_you_mean(name, names));
 }
 
+Values Variant::constants() const {
+    const ConstantLines& lines = data_->origin->content->front_matter.constants;
+    Values values;
+    for (std::size_t i = 0; i < lines.values.size(); ++i) {
+        Failure never;  // the variant is legal
+        const std::int64_t value = lines.values[i]->evaluate({data_->codes, nullptr, nullptr}, never);
+        const Constant& constant = lines.constants[i];
+        values.emplace(constant.name, constant.is_bool ? Value(value != 0) : Value(value));
+    }
+    return values;
+}
+
 Source Variant::source(Backend backend) const {
     const TemplateContent& content = *data_->origin->content;
     return {content.file_name, content.front_matter.kernel, specialised_text(content, data_->codes),

@@ -22,12 +22,22 @@ bool is_word(char c) {
 
 bool is_off(const Value& value) { return value.is_bool() && !value.as_bool(); }
 
-bool mentions(std::string_view text, std::string_view name) {
+/// Whether `text` has the name.
+bool has_word(std::string_view text, std::string_view name) {
     for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
         const std::size_t end = at + name.size();
         if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) return true;
     }
     return false;
+}
+
+/// Whether the expressions depend on the parameter, itself or through a constant.
+bool depends(const Template& of, std::string_view expressions, const std::string& parameter) {
+    return has_word(expressions, parameter) ||
+           std::ranges::any_of(of.constants(), [&](const Constant& constant) {
+               return has_word(expressions, constant.name) &&
+                      std::ranges::find(constant.uses, parameter) != constant.uses.end();
+           });
 }
 
 }  // namespace
@@ -64,8 +74,8 @@ std::vector<std::string> problem_parameters(const Service& service, const Templa
                        reference.bound_parameters().end();
         });
         const bool shapes = std::ranges::any_of(of.tensors(), [&](const TensorArgument& tensor) {
-            return tensor.role != TensorRole::scratch && (mentions(tensor.extents_text, parameter.name) ||
-                                                          mentions(tensor.fill_text, parameter.name));
+            return tensor.role != TensorRole::scratch && (depends(of, tensor.extents_text, parameter.name) ||
+                                                          depends(of, tensor.fill_text, parameter.name));
         });
         if (parameter.kind == ParameterKind::type || shared || shapes) names.push_back(parameter.name);
     }

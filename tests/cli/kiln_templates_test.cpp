@@ -12,6 +12,7 @@
 namespace kiln::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -127,6 +128,22 @@ TEST_F(KilnTemplates, ShowForAnArchitecture) {
     EXPECT_EQ(json["arch"], "sm_90a");
     EXPECT_GT(json["legal_variants"], 1000);
     EXPECT_EQ(json["example"]["dynamic_shared_bytes"], (64 * 32 + 32 * (64 + 2)) * 2);
+    EXPECT_EQ(json["digest"].get<std::string>().size(), 16U);
+}
+
+TEST_F(KilnTemplates, ShowListsConstants) {
+    std::string text = tiny_template();
+    text.insert(text.find("//@ require"), "//@ let TWICE = 2 * ADD \"twice as much\"\n//@ let IS_MANY = ADD > 4\n");
+    const std::string directory = with_template("tiny", text);
+    const auto json = run({"show", "tiny", "--backend", "host", "--template-dir", directory, "--json"}).json();
+    EXPECT_EQ(json["constants"].dump(),
+              R"([{"expression":"2 * ADD","name":"TWICE","text":"twice as much","value":2},)"
+              R"({"expression":"ADD > 4","name":"IS_MANY","text":"","value":false}])");
+    EXPECT_THAT(run({"show", "tiny", "--backend", "host", "--template-dir", directory}).out,
+                AllOf(HasSubstr("Constants (in parentheses those of the defaults):"), HasSubstr("2 * ADD (2)"),
+                      HasSubstr("ADD > 4 (false)"), HasSubstr("twice as much")));
+    EXPECT_THAT(run({"build", "tiny", "TWICE=4", "--backend", "host", "--template-dir", directory}).err,
+                HasSubstr("TWICE is no parameter but a constant, 2 * ADD; give a value to ADD"));
 }
 
 TEST_F(KilnTemplates, ShowOfDefaultsThatAreNotLegal) {

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names are checked against everything that a constexpr of the same name would clash with, so that the error is the
+// template's and not a compiler's.
+#include "template/constant_lines.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "template/cpp_lexer.h"
+#include "template/parameter_line.h"
+
+namespace kiln {
+namespace {
+
+int line_of(std::string_view text, std::size_t offset) {
+    return 1 + static_cast<int>(std::ranges::count(text.substr(0, offset), '\n'));
+}
+
+/// Behind the <> of `template <...>`, which `at` is the first token of.
+std::size_t behind_template_head(const std::vector<CppToken>& tokens, std::size_t at) {
+    int depth = 0;
+    for (++at; at < tokens.size(); ++at) {
+        if (tokens[at].text == "<") ++depth;
+        if (tokens[at].text == ">" && --depth == 0) return at + 1;
+    }
+    return at;
+}
+
+/// The line on which the file declares this name behind a type's, outside of all braces and parentheses; 0: it does not
+/// (behind a * it may as well be a factor: that is left to the compilers).
+int declared_on_line(std::string_view text, const std::vector<CppToken>& tokens, std::string_view name) {
+    constexpr std::string_view kBehindName[] = {"=", ";", "[", "{", "("};
+    int depth = 0;
+    for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+        const std::string_view token = tokens[i].text;
+        if (token == "template" && tokens[i + 1].text == "<") {
+            i = behind_template_head(tokens, i) - 1;
+            continue;
+        }
+        if (token == "{" || token == "(") ++depth;
+        if (token == "}" || token == ")") --depth;
+        if (depth != 0 || token != name || i == 0) continue;
+        if (tokens[i - 1].kind == CppToken::Kind::identifier &&
+            std::ranges::find(kBehindName, tokens[i + 1].text) != std::end(kBehindName))
+            return line_of(text, tokens[i].offset);
+    }
+    return 0;
+}
+
+class ConstantParser {
+  public:
+    ConstantParser(Scope& scope, const std::string& kernel, std::string_view text)
+        : scope_(scope), kernel_(kernel), text_(text), tokens_(cpp_tokens(text)) {}
+
+    ConstantLines parse(std::span<Directive> lines) {
+        for (const char* const name : {"threads", "shared_bytes"})
+            scope_.unusable.emplace(name, "it follows from lines that may use constants");
+        std::vector<Token> names;
+        for (Directive& line : lines) {
+            names.push_back(line.lexer.peek());
+            Constant constant;
+            constant.name = parse_constant_name(line.lexer, "the constant's name");
+            constant.line = line.line;
+            check_name(line.lexer, names.back(), constant.name);
+            scope_.unusable.emplace(constant.name, "the constant is declared on line " +
+                                                       std::to_string(line.line) +
+                                                       ", and a constant may use those above it only");
+            result_.constants.push_back(std::move(constant));
+        }
+        for (std::size_t i = 0; i < lines.size(); ++i)
+            parse_value(lines[i].lexer, names[i], result_.constants[i]);
+        scope_.unusable.clear();
+        return std::move(result_);
+    }
+
+  private:
+    void check_name(const Lexer& lexer, const Token& token, const std::string& name) {
+        const auto parameter = std::ranges::find(*scope_.parameters, name, &Parameter::name);
+        if (parameter != scope_.parameters->end())
+            lexer.fail(token, "the constant " + name + " has the name of the parameter on line " +
+                                  std::to_string(parameter->line) + "; rename one of them");
+        const auto other = std::ranges::find(result_.constants, name, &Constant::name);
+        if (other != result_.constants.end())
+            lexer.fail(token,
+                       "a second constant " + name + "; the first is on line " + std::to_string(other->line));
+        const bool is_argument = std::ranges::any_of(
+            *scope_.arguments, [&](const Scope::Argument& argument) { return argument.name == name; });
+        if (is_argument)
+            lexer.fail(token, "the constant " + name +
+                                  " has the name of an argument of the kernel; rename one of them");
+        if (name == kernel_)
+            lexer.fail(token, "the constant " + name + " has the name of the kernel; rename one of them");
+        if (const int line = declared_on_line(text_, tokens_, name); line != 0)
+            lexer.fail(token, "the file declares " + name + " itself, on line " + std::to_string(line) +
+                                  "; this line makes it a constant of the source: remove one of them");
+    }
+
+    void parse_value(Lexer& lexer, const Token& name, Constant& constant) {
+        lexer.expect("=", "and an expression, such as let THREADS = WARPS * 32");
+        const Token first = lexer.peek();
+        ExpressionPtr value = parse_expression(lexer, scope_);
+        if (value->kind() == ExpressionKind::type)
+            lexer.fail(first, "a constant is a number, or true or false; " + value->text() + " is a type");
+        if (value->needs_device())
+            lexer.fail(
+                first,
+                "a constant can't depend on the device, since it is a part of the source, which is the "
+                "same for all devices of an architecture; " +
+                    value->text() + " does");
+        constant.text = lexer.accept_string();
+        lexer.expect_end("the constant");
+        constant.is_bool = value->kind() == ExpressionKind::truth;
+        constant.expression = value->text();
+        for (const int used : value->parameters())
+            constant.uses.push_back((*scope_.parameters)[static_cast<std::size_t>(used)].name);
+        scope_.derived[constant.name] = Expression::named(value, constant.name, lexer.location(name.begin));
+        scope_.unusable.erase(constant.name);
+        result_.values.push_back(std::move(value));
+    }
+
+    Scope& scope_;
+    const std::string& kernel_;
+    std::string_view text_;
+    std::vector<CppToken> tokens_;
+    ConstantLines result_;
+};
+
+}  // namespace
+
+ConstantLines parse_constant_lines(std::span<Directive> lines, Scope& scope, const std::string& kernel,
+                                   std::string_view text) {
+    if (lines.empty()) return {};
+    return ConstantParser(scope, kernel, text).parse(lines);
+}
+
+Rule constant_rule(const Constant& constant, const ExpressionPtr& value) {
+    // Equal to itself, unless it has no value at all.
+    const std::string text = constant.name + " = " + constant.expression;
+    std::vector<Node> nodes{
+        {.operation = Operation::reference,
+         .kind = value->kind(),
+         .value = 0,
+         .begin = 0,
+         .end = text.size()},
+        {.operation = Operation::equal,
+         .kind = ExpressionKind::truth,
+         .operands = {0, 0, -1},
+         .begin = 0,
+         .end = text.size()},
+    };
+    const Location location = value->location();
+    return {
+        {text, "the constant " + constant.name + " is a part of the source", location.line, location.column},
+        std::make_shared<Expression>(text, location, std::move(nodes), std::vector{value})};
+}
+
+}  // namespace kiln
