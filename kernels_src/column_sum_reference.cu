@@ -10,6 +10,8 @@
 //@ param   T          type in half, bfloat16, float = float
 //@ param   THREADS_Y  int in 1..1024 = 1
 //@ param   SLICES     int in 1..1024 = 1
+//@ bound   THREADS_Y
+//@ bound   SLICES
 //@ data    x term rows
 //@ backend host
 //@ block   64

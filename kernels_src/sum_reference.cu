@@ -11,6 +11,8 @@
 //@ param   T        type in half, bfloat16, float = float
 //@ param   THREADS  int in 1..1024 = 256
 //@ param   BLOCKS   int in 1..65536 = 1
+//@ bound   THREADS
+//@ bound   BLOCKS
 //@ data    x term n
 //@ backend host
 //@ block   1

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "tune/model.h"
 #include "tune/problem_space.h"
@@ -42,7 +43,8 @@ const std::vector<std::vector<std::string>> kMoves = {{"BM", "BN"},
                                                       {"VEC"},
                                                       {"UNROLL"},
                                                       {"ITEMS"},
-                                                      {"THREADS"}};
+                                                      {"THREADS"},
+                                                      {"SLICES"}};
 
 const std::vector<std::vector<std::string>> kHostMoves = {
     {"BM", "BN"}, {"BK"}, {"BK", "BUFFERS"}, {"TM", "TN", "VEC", "PAD"}};
@@ -102,6 +104,16 @@ struct Match {
     double distance;
     double ms;  ///< the entry's, or scaled to the sizes asked for
 };
+
+/// Leaves out stale entries of templates that have fresh ones as well: what is known of today's code counts. The time of
+/// a stale entry is rarely wrong by much, so that it competes with entries of other templates.
+void drop_superseded(std::vector<Match>& matches) {
+    std::set<std::string> fresh;
+    for (const Match& match : matches)
+        if (!match.stale) fresh.insert(match.entry->template_name);
+    std::erase_if(matches,
+                  [&](const Match& match) { return match.stale && fresh.contains(match.entry->template_name); });
+}
 
 }  // namespace
 
@@ -266,16 +278,18 @@ Choice Chooser::choose(std::span<const Template> templates, const Values& fixed,
     std::vector<std::string> unusable;
     for (const Contender& contender : contenders) state_->find_matches(contender, exact, near, unusable);
     const auto is_better = [](const Match& a, const Match& b) {
-        if (a.stale != b.stale) return b.stale;
-        return a.ms != b.ms ? a.ms < b.ms : a.entry->text() < b.entry->text();
+        if (a.ms != b.ms) return a.ms < b.ms;
+        return a.stale != b.stale ? b.stale : a.entry->text() < b.entry->text();
     };
     const auto chosen = [&](const Match& match, ChoiceOrigin origin) {
         return Choice{match.variant, origin, *match.entry, match.stale, unusable};
     };
+    drop_superseded(exact);
     if (!exact.empty()) return chosen(*std::ranges::min_element(exact, is_better), ChoiceOrigin::wisdom);
     if (!near.empty()) {
         const double nearest = std::ranges::min(near, {}, &Match::distance).distance;
         std::erase_if(near, [&](const Match& match) { return match.distance > nearest + kAlike; });
+        drop_superseded(near);
         return chosen(*std::ranges::min_element(near, is_better), ChoiceOrigin::nearest);
     }
     // The most promising first: those whose defaults are far behind its best are not looked into.

@@ -121,6 +121,8 @@ TEST_F(Choose, WhatAParameterIsAboutIsFound) {
     // Their references have THREADS too, for the bound alone.
     EXPECT_THAT(problem_parameters(hopper(), hopper().find("softmax")), ElementsAre("T"));
     EXPECT_THAT(problem_parameters(hopper(), hopper().find("layer_norm")), ElementsAre("T"));
+    EXPECT_THAT(problem_parameters(hopper(), hopper().find("sum_shuffle")), ElementsAre("T"));
+    EXPECT_THAT(problem_parameters(hopper(), hopper().find("column_sum")), ElementsAre("T"));
     EXPECT_THAT(problem_parameters(hopper(), hopper().find("decode_paged")),
                 AllOf(IsSupersetOf({"HEAD", "GROUP", "PAGE", "T"}), Not(Contains("THREADS"))));
 }
@@ -191,11 +193,27 @@ TEST_F(Choose, OfSeveralTemplatesTheFasterEntryWins) {
     const Choice choice = Chooser(hopper(), wisdom({wgmma, tiled})).choose(templates, {}, wgmma.sizes);
     EXPECT_EQ(choice.variant.template_name(), "gemm_tiled");
     EXPECT_EQ(choice.variant.value("BM"), Value(32));
-    // One that is known to be what is there now goes before one that is not.
+    // One of an older text of its template competes with its time.
     tiled.digest = "0000000000000000";
-    EXPECT_EQ(
-        Chooser(hopper(), wisdom({wgmma, tiled})).choose(templates, {}, wgmma.sizes).variant.template_name(),
-        "gemm_wgmma");
+    const auto chosen = [&] {
+        return Chooser(hopper(), wisdom({wgmma, tiled})).choose(templates, {}, wgmma.sizes);
+    };
+    EXPECT_EQ(chosen().variant.template_name(), "gemm_tiled");
+    EXPECT_TRUE(chosen().stale);
+    tiled.median_ms = 0.011;
+    EXPECT_EQ(chosen().variant.template_name(), "gemm_wgmma");
+    tiled.median_ms = wgmma.median_ms;
+    EXPECT_FALSE(chosen().stale) << "of two that are alike the one that is known to be of today's text";
+    // Near entries: the same.
+    tiled.sizes = wgmma.sizes = {{"m", 256}, {"n", 256}, {"k", 512}};
+    tiled.median_ms = 0.001;
+    const Choice near = Chooser(hopper(), wisdom({wgmma, tiled}))
+                            .choose(templates, {}, {{"m", 256}, {"n", 256}, {"k", 256}});
+    EXPECT_EQ(near.origin, ChoiceOrigin::nearest);
+    EXPECT_EQ(near.variant.template_name(), "gemm_tiled");
+    // What is not legal any more does not count.
+    tiled.values.insert_or_assign("BM", 48);
+    EXPECT_EQ(chosen().variant.template_name(), "gemm_wgmma");
 }
 
 }  // namespace
