@@ -36,6 +36,8 @@
 //@ block   THREADS
 //@ grid    batch * kv_heads * group * ceil_div(queries, BM)
 //@ shared  4 * BN * HEAD * sizeof(T)
+//@ model   engine mma
+//@ model   search [BM, BN], [BM, WM]
 #include "kiln/async_tile.h"
 #include "kiln/mma.h"
 #include "kiln/reduce.h"

@@ -51,6 +51,8 @@
 //@ block   THREADS
 //@ grid    PERSISTENT ? min(batch * kv_heads * group * ceil_div(queries, BM), max(device.multiprocessors, 1)) : batch * kv_heads * group * ceil_div(queries, BM)
 //@ shared  QUERY_BYTES + 2 * STAGES * TILE_BYTES + (BARRIERS + 1) * 8
+//@ model   engine wgmma
+//@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG]
 #include "kiln/reduce.h"
 #include "kiln/softmax.h"
 #include "kiln/tma.h"

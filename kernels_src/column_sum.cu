@@ -26,6 +26,8 @@
 //@ block   THREADS_X, THREADS_Y
 //@ grid    ceil_div(cols, THREADS_X * VEC) * SLICES
 //@ shared  static (THREADS_Y * THREADS_X * VEC + 1) * sizeof(float)
+//@ model   access VEC, UNROLL
+//@ model   search [VEC], [UNROLL], [SLICES]
 #include "kiln/last_block.h"
 #include "kiln/stream.h"
 

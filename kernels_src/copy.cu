@@ -12,6 +12,8 @@
 //@ output  y [n] by copy_reference exact
 //@ block   THREADS
 //@ grid    ceil_div(n, THREADS * VEC * UNROLL)
+//@ model   access VEC, UNROLL
+//@ model   search [VEC], [UNROLL], [THREADS]
 #include "kiln/device.h"
 
 using kiln::i64;

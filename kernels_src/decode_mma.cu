@@ -43,6 +43,8 @@
 //@ block   THREADS
 //@ grid    BLOCKS * max(device.multiprocessors, 1)
 //@ shared  WARPS * (STAGES * 32 * HEAD * sizeof(T) + GROUP * PITCH * sizeof(float))
+//@ model   engine mma
+//@ model   search [STAGES, BLOCKS]
 #include "kiln/async.h"
 #include "kiln/decode_line.h"
 #include "kiln/last_block.h"

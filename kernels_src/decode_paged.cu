@@ -38,6 +38,7 @@
 //@ block   THREADS
 //@ grid    batch * kv_heads * splits
 //@ shared  (GROUP * HEAD + GROUP * max(CHUNK, THREADS / 32 * HEAD)) * sizeof(float)
+//@ model   search [THREADS]
 #include "kiln/decode.h"
 
 using kiln::i64;

@@ -34,6 +34,7 @@
 //@ block   THREADS
 //@ grid    BLOCKS * max(device.multiprocessors, 1)
 //@ shared  (GROUP * HEAD + GROUP * max(CHUNK, THREADS / 32 * HEAD)) * sizeof(float)
+//@ model   search [BLOCKS], [THREADS]
 #include "kiln/decode.h"
 
 using kiln::i64;

@@ -39,6 +39,12 @@
 //@ block   THREADS_X, THREADS_Y
 //@ grid    ceil_div(n, BN) * ceil_div(m, BM)
 //@ shared  STAGES * (BM * (BK + PAD) + BK * BN) * sizeof(T)
+//@ model   tile BM, BN, BK of m, n, k
+//@ model   thread TM, TN, VEC
+//@ model   padding PAD
+//@ model   copies async
+//@ model   search [BM, BN], [BM, TM], [BN, TN], [BK, STAGES], [BM, BN, STAGES], [VEC]
+//@ model   search host [BM, BN], [BK], [TM, TN, VEC, PAD]
 #include "kiln/async_tile.h"
 
 using kiln::i64;

@@ -39,6 +39,10 @@
 //@ input   bias [n]
 //@ inout   c [batch, m, n] by gemm_batched_reference
 //@ flops   2 * m * n * k * batch
+//@ model   tile BM, BN, BK of m, n, k, batch
+//@ model   thread TM, TN, VEC
+//@ model   search [BM, BN], [BM, TM], [BN, TN], [BK], [VEC]
+//@ model   search host [BM, BN], [BK], [TM, TN, VEC]
 #include "kiln/epilogue.h"
 #include "kiln/gemm_tile.h"
 

@@ -41,6 +41,11 @@
 //@ output  c [m, n] by gemm_reference exact
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
+//@ model   tile BM, BN, BK of m, n, k
+//@ model   thread TM, TN, VEC
+//@ model   padding PAD
+//@ model   search [BM, BN], [BM, TM], [BN, TN], [BK], [VEC]
+//@ model   search host [BM, BN], [BK, BUFFERS], [TM, TN, VEC, PAD]
 #include "kiln/gemm_tile.h"
 
 using kiln::i64;

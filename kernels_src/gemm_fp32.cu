@@ -50,6 +50,11 @@
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
 //@ backend cuda, host
+//@ model   tile BM, BN, BK of m, n, k
+//@ model   thread TM, TN
+//@ model   copies async
+//@ model   search [BM, BN], [BM, TM], [BN, TN], [BK, STAGES], [BM, BN, STAGES], [SPLIT]
+//@ model   search host [BM, BN], [BK], [TM, TN]
 #include "kiln/async.h"
 #include "kiln/last_block.h"
 #include "kiln/ptxas.h"

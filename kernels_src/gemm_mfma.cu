@@ -36,6 +36,12 @@
 //@ shared  (BM + BN) * (BK + PAD) * sizeof(T)
 //@ backend hip, host
 //@ arch    gfx908, gfx90a
+//@ model   engine mma
+//@ model   tile BM, BN, BK of m, n, k
+//@ model   warp WM, WN
+//@ model   padding PAD
+//@ model   search [BM, BN], [BM, WM], [BN, WN], [BK]
+//@ model   search host [BM, BN], [BK], [PAD]
 #include "kiln/mfma.h"
 
 using kiln::i64;

@@ -38,6 +38,13 @@
 //@ shared  STAGES * (BM * BK + BN * BK + (SWIZZLE ? 0 : 8) * ((TRANS_A ? BK : BM) + (TRANS_B ? BN : BK))) * sizeof(T)
 //@ backend cuda, host
 //@ arch    sm_80+
+//@ model   engine mma
+//@ model   tile BM, BN, BK of m, n, k, batch
+//@ model   warp WM, WN
+//@ model   stages STAGES
+//@ model   copies async
+//@ model   search [BM, BN], [BM, WM], [BN, WN], [BK, STAGES], [BM, BN, STAGES]
+//@ model   search host [BM, BN], [BK]
 #include "kiln/epilogue.h"
 #include "kiln/gemm_mma.h"
 

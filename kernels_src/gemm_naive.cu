@@ -16,6 +16,7 @@
 //@ input   b [k, n]
 //@ output  c [m, n] by gemm_reference exact
 //@ flops   2 * m * n * k
+//@ model   tile BY, BX of m, n, k
 #include "kiln/device.h"
 
 extern "C" __global__ __launch_bounds__(BX * BY) void gemm_naive(int m, int n, int k, const T* __restrict__ a,

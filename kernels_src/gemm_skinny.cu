@@ -43,6 +43,10 @@
 //@ naive   gemm_naive
 //@ backend cuda, host
 //@ arch    sm_80+
+//@ model   engine mma
+//@ model   tile ROWS, COLUMNS of m, n, k
+//@ model   warp ROWS, WN
+//@ model   search [WN], [UNROLL], [SPLIT]
 #include "kiln/last_block.h"
 #include "kiln/launch.h"
 #include "kiln/mma.h"

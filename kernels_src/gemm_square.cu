@@ -18,6 +18,7 @@
 //@ output  c [m, n] by gemm_reference exact
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
+//@ model   tile TILE, TILE, TILE of m, n, k
 #include "kiln/device.h"
 
 extern "C" __global__ __launch_bounds__(TILE * TILE) void gemm_square(int m, int n, int k,

@@ -35,6 +35,11 @@
 //@ output  c [m, n] by gemm_reference exact
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
+//@ model   tile BM, BN, BK of m, n, k
+//@ model   thread TM, TN, VEC
+//@ model   padding PAD
+//@ model   search [BM, BN], [BM, TM], [BN, TN], [BK], [VEC], [UNROLL]
+//@ model   search host [BM, BN], [BK], [TM, TN, VEC, PAD]
 #include "kiln/device.h"
 
 using kiln::i64;

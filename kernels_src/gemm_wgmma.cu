@@ -59,6 +59,14 @@
 //@ shared  STAGES * STAGE_BYTES + STORE_BYTES + STAGES * 16
 //@ backend cuda, host
 //@ arch    sm_90a
+//@ model   engine wgmma
+//@ model   tile BM, BN of m, n, k
+//@ model   stages STAGES
+//@ model   cluster CLUSTER, CLUSTER_N
+//@ model   blocks BLOCKS
+//@ model   pingpong PINGPONG
+//@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG], [STAGES, BLOCKS], [BN, STAGES, CLUSTER], [CLUSTER_N], [SPLIT]
+//@ model   search host [BM, BN]
 #include "kiln/gemm_wgmma.h"
 
 constexpr int kDepth = 64;  // of k per tile: what a row of 128 bytes holds

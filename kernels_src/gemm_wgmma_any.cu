@@ -32,6 +32,12 @@
 //@ shared  STAGES * STAGE_BYTES + STORE_BYTES + STAGES * 16
 //@ backend cuda, host
 //@ arch    sm_90a
+//@ model   engine wgmma
+//@ model   tile BM, BN of m, n, k
+//@ model   stages STAGES
+//@ model   copies registers
+//@ model   search [BM, BN, STAGES]
+//@ model   search host [BM, BN]
 #include "kiln/any_tile.h"
 #include "kiln/gemm_wgmma.h"
 

@@ -21,6 +21,8 @@
 //@ block   THREADS
 //@ grid    min(BLOCKS, ceil_div(n, THREADS * VEC * UNROLL))
 //@ shared  static REPLICAS * (256 * LANES + 1) * sizeof(uint32_t)
+//@ model   access VEC, UNROLL
+//@ model   search [VEC], [UNROLL], [THREADS], [BLOCKS]
 #include "kiln/stream.h"
 
 using kiln::i64;

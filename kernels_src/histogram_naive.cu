@@ -8,6 +8,7 @@
 //@ inout   counts [256] = 0 by histogram_reference exact "the counts are added to it"
 //@ block   THREADS
 //@ grid    min(1056, ceil_div(n, THREADS))
+//@ model   search [THREADS]
 #include "kiln/device.h"
 
 extern "C" __global__ __launch_bounds__(THREADS) void histogram_naive(long long n, const unsigned char* __restrict__ x,

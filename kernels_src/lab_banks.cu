@@ -29,6 +29,7 @@
 //@ size    blocks = 1 test 2    "blocks, which differ in nothing"
 //@ output  checksum [blocks, THREADS] by lab_banks_reference exact  "of what each thread has read"
 //@ output  cycles [blocks]                                          "of the multiprocessor, per access of a warp"
+//@ model   search [THREADS]
 #include "kiln/device.h"
 
 constexpr int kReads = 32;  // in a row, without a branch

@@ -33,6 +33,8 @@
 //@ block   THREADS, ROWS
 //@ shared  ROWS * STASH_BYTES
 //@ grid    ceil_div(rows, ROWS)
+//@ model   access VEC, ITEMS
+//@ model   search [VEC], [ITEMS], [THREADS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
 

@@ -12,6 +12,7 @@
 //@ block   THREADS
 //@ grid    BLOCKS
 //@ shared  static THREADS * sizeof(float)
+//@ model   search [BLOCKS], [THREADS]
 #include "kiln/device.h"
 
 extern "C" __global__ __launch_bounds__(THREADS) void sum_naive(long long n, const T* __restrict__ x,

@@ -24,6 +24,8 @@
 //@ dependent DEPENDENT
 //@ block   THREADS
 //@ grid    max(1, min(BLOCKS, ceil_div(n, THREADS * VEC * UNROLL)))
+//@ model   access VEC, UNROLL
+//@ model   search [BLOCKS], [VEC], [UNROLL], [THREADS]
 #include "kiln/last_block.h"
 #include "kiln/launch.h"
 #include "kiln/stream.h"

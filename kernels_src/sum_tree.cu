@@ -21,6 +21,7 @@
 //@ block   THREADS
 //@ grid    max(1, min(BLOCKS, ceil_div(n, THREADS)))
 //@ shared  static (THREADS + 1) * sizeof(float)
+//@ model   search [BLOCKS], [THREADS]
 #include "kiln/last_block.h"
 
 using kiln::i64;

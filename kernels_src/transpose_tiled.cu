@@ -32,6 +32,8 @@
 //@ input   in [rows, cols]
 //@ output  out [cols, rows] by transpose_reference exact
 //@ naive   transpose_naive
+//@ model   access VEC
+//@ model   search [VEC], [THREADS]
 #include "kiln/device.h"
 
 using kiln::i64;

@@ -12,6 +12,7 @@
 #include <kiln/files.h>
 #include <kiln/kernel.h>
 #include <kiln/manifest.h>
+#include <kiln/model.h>
 #include <kiln/observe.h>
 #include <kiln/occupancy.h>
 #include <kiln/operation.h>

@@ -202,6 +202,8 @@ struct TensorMapArgument {
 };
 
 class Variant;
+struct ModelFacts;
+struct ModelSearch;
 struct TemplateData;
 struct VariantData;
 
@@ -240,7 +242,10 @@ class Template {
     const std::string& bytes() const;  ///< the same
     const std::string& naive() const;  ///< the template that this one is measured against; may be empty
     const std::string& dependent() const;  ///< when launches may overlap, the expression; empty: never
+    const std::vector<std::string>& dependent_uses() const;  ///< the parameters that decide it
     const std::string& opt_level() const;  ///< of ptxas, the expression; empty: its own
+    /// What the tuner's model may vary (kiln/model.h); nothing without `model` lines.
+    const ModelSearch& model_search() const;
     /// Every argument is declared: a problem can be made, run and timed.
     bool is_runnable() const;
     /// It computes expected results for other templates: its first arguments are
@@ -305,6 +310,10 @@ class Variant {
     /// Of a reference: what its inputs hold with Data::contributions. sizes: of the tested template. Throws
     /// VariantError for a size that it has not, or that is not positive.
     std::vector<InputPattern> input_patterns(const Sizes& sizes) const;
+
+    /// What the template's `model` lines (kiln/model.h) are for these sizes; those that are not given count as 0. Throws
+    /// VariantError for an expression that overflows or divides by zero.
+    ModelFacts model(const Sizes& sizes) const;
 
     std::size_t hash() const;  ///< of template identity and values; computed once
     bool operator==(const Variant& other) const;

@@ -2,6 +2,7 @@
 //
 // kiln list, show and build.
 #include <kiln/error.h>
+#include <kiln/model.h>
 #include <kiln/tools/resources.h>
 #include <kiln/wisdom.h>
 
@@ -123,6 +124,16 @@ std::string arguments_text(const Variant& variant) {
     return arguments.empty() ? "none" : enumerate(arguments, ", ");
 }
 
+/// "BM+BN, STAGES"
+std::string groups_text(const std::vector<std::vector<std::string>>& groups) {
+    std::vector<std::string> texts;
+    for (const std::vector<std::string>& group : groups) {
+        std::string& text = texts.emplace_back();
+        for (const std::string& name : group) text += (text.empty() ? "" : "+") + name;
+    }
+    return enumerate(texts, ", ");
+}
+
 /// What a template is for a target.
 struct Shown {
     Template of;
@@ -187,6 +198,7 @@ Json shown_json(const Shown& shown, const Target& target) {
     json["dependent"] = text_or_null(shown.of.dependent());
     json["opt_level"] = text_or_null(shown.of.opt_level());
     json["problem"] = problem_json(shown.of);
+    json["model"] = {{"search", shown.of.model_search().groups}, {"host_search", shown.of.model_search().host_groups}};
     json["legal_variants"] = or_null(shown.variants);
     json["digest"] = shown.example ? Json(template_digest(shown.of)) : Json();
     json["defaults_problem"] = shown.problem.empty() ? Json() : Json(shown.problem);
@@ -232,6 +244,8 @@ std::string shown_text(const Shown& shown, const Target& target) {
     if (!shown.of.opt_level().empty())
         text += line("opt_level", "ptxas compiles at " + shown.of.opt_level() +
                                       here(shown.example ? std::to_string(shown.example->opt_level()) : ""));
+    if (!shown.of.model_search().groups.empty())
+        text += line("varied", groups_text(shown.of.model_search().groups) + " by the model");
     if (!shown.problem.empty()) text += line("defaults", "not legal here: " + shown.problem);
 
     std::vector<std::vector<std::string>> parameters, constants, rules;

@@ -36,7 +36,7 @@ constexpr DirectiveRule kDirectives[] = {
     {"grid", false},   {"shared", true},   {"cluster", false}, {"backend", false},  {"arch", false},
     {"size", true},    {"input", true},    {"output", true},  {"inout", true},     {"scratch", true},
     {"flops", false},  {"bytes", false},   {"naive", false},  {"tensormap", true}, {"dependent", false},
-    {"opt_level", false}, {"data", true},  {"bound", true},
+    {"opt_level", false}, {"data", true},   {"model", true},  {"bound", true},
 };
 
 /// What a kernel calls that may begin while the one before it still runs.
@@ -76,6 +76,7 @@ class FrontMatterParser {
         parse_rules();
         parse_grid();
         parse_problem();
+        result_.model = parse_model_lines(directives_["model"], scope_);
         result_.implicit_rules = implicit_rules(result_, threads_, shared_bytes_);
         for (std::size_t i = 0; i < result_.constants.values.size(); ++i)
             result_.implicit_rules.push_back(
@@ -307,6 +308,8 @@ class FrontMatterParser {
             line->lexer.fail(first, "whether launches may overlap must be true or false; " +
                                         result_.dependent->text() + " is not");
         line->lexer.expect_end("the condition");
+        for (const int used : result_.dependent->parameters())
+            result_.dependent_uses.push_back(result_.parameters[static_cast<std::size_t>(used)].name);
         if (text_.find(kWaitForPrevious) == std::string_view::npos)
             line->lexer.fail(line->name,
                              "a kernel that may begin while the one before it still runs must call "

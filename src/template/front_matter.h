@@ -12,6 +12,7 @@
 
 #include "template/constant_lines.h"
 #include "template/expression.h"
+#include "template/model_lines.h"
 #include "template/problem_lines.h"
 #include "template/signature.h"
 
@@ -29,12 +30,14 @@ struct FrontMatter {
     std::vector<ExpressionPtr> block, grid, cluster;  ///< one to three each; cluster may be empty
     ExpressionPtr dynamic_shared, static_shared;      ///< null when there is no such line
     ExpressionPtr dependent;                          ///< when launches may overlap; null: never
+    std::vector<std::string> dependent_uses;          ///< the parameters that decide it
     std::vector<std::string> bound_parameters;        ///< of a reference: those that only its bound depends on
     ExpressionPtr opt_level;                          ///< of ptxas; null: its own
     std::vector<Backend> backends;
     std::vector<std::string> archs;
     Signature signature;
     ProblemLines problem;
+    ModelLines model;
     bool is_reference = false;  ///< see Template::is_reference
 };
 

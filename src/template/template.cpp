@@ -190,6 +190,10 @@ const std::vector<TensorMapArgument>& Template::tensor_maps() const {
 const std::string& Template::flops() const { return text_of(data_->content->front_matter.problem.flops); }
 const std::string& Template::bytes() const { return text_of(data_->content->front_matter.problem.bytes); }
 const std::string& Template::dependent() const { return text_of(data_->content->front_matter.dependent); }
+const std::vector<std::string>& Template::dependent_uses() const {
+    return data_->content->front_matter.dependent_uses;
+}
+const ModelSearch& Template::model_search() const { return data_->content->front_matter.model.search; }
 const std::string& Template::opt_level() const { return text_of(data_->content->front_matter.opt_level); }
 bool Template::is_runnable() const { return data_->content->front_matter.problem.undeclared.empty(); }
 

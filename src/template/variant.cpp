@@ -99,6 +99,22 @@ Dim3 Variant::grid(void* const* arguments) const {
     return {extents[0], extents[1], extents[2]};
 }
 
+ModelFacts Variant::model(const Sizes& sizes) const {
+    const VariantData& data = *data_;
+    const FrontMatter& front_matter = data.origin->content->front_matter;
+    // The low bytes come first on every host that Kiln runs on: a 64-bit word also holds each narrower integer.
+    std::vector<std::int64_t> words;
+    for (const KernelArgument& argument : *data.arguments) {
+        const auto size = sizes.find(argument.name);
+        words.push_back(size == sizes.end() ? 0 : size->second);
+    }
+    std::vector<void*> pointers;
+    for (std::int64_t& word : words) pointers.push_back(&word);
+    Environment environment = data.origin->rules.environment(data.codes);
+    environment.arguments = pointers.data();
+    return model_facts(front_matter.model, environment, front_matter.parameters, front_matter.kernel);
+}
+
 bool Variant::operator==(const Variant& other) const {
     if (data_ == other.data_) return true;
     if (data_->hash != other.data_->hash || data_->codes != other.data_->codes) return false;

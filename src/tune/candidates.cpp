@@ -20,14 +20,6 @@ constexpr double kRepeatPenalty = 0.06;
 constexpr double kMostCombinations = 150'000;  // of values, legal or not: seconds
 constexpr std::size_t kKept = 5;               // of the fastest, whose neighbours are tried
 
-/// By this name templates let a launch begin while the one before it still runs (their `dependent` line).
-constexpr std::string_view kOverlap = "DEPENDENT";
-
-/// What the model reads of a variant.
-constexpr std::string_view kModelled[] = {"BM",      "BN",      "BK",        "TM",    "TN",
-                                          "WM",      "WN",      "STAGES",    "VEC",   "ITEMS",
-                                          "THREADS", "CLUSTER", "CLUSTER_N", "SPLIT", "PINGPONG"};
-
 double choices(const Parameter& parameter) {
     return parameter.allowed.empty() ? static_cast<double>(parameter.max - parameter.min) + 1
                                      : static_cast<double>(parameter.allowed.size());
@@ -48,9 +40,10 @@ std::vector<Variant> legal_variants(const Template& of, Values fixed) {
             if (is_free(parameter)) product *= choices(parameter);
         return product;
     };
+    const std::vector<std::string>& modelled = of.model_search().parameters;
     for (std::size_t i = of.parameters().size(); i-- > 0 && combinations() > kMostCombinations;) {
         const Parameter& parameter = of.parameters()[i];
-        if (is_free(parameter) && std::ranges::find(kModelled, parameter.name) == std::end(kModelled))
+        if (is_free(parameter) && std::ranges::find(modelled, parameter.name) == modelled.end())
             keep(parameter);
     }
     while (combinations() > kMostCombinations) {
@@ -87,8 +80,8 @@ std::vector<Space> legal_spaces(const Service& service, std::span<const Template
     std::vector<Space> spaces;
     for (const Template& of : templates) {
         Values values = problem_values(service, of, fixed);
-        if (const Parameter* const overlap = of.parameter(kOverlap))
-            values.try_emplace(overlap->name, of.default_of(overlap->name, values));
+        for (const std::string& name : of.dependent_uses())
+            if (!values.contains(name)) values.emplace(name, of.default_of(name, values));
         std::vector<Variant> variants = legal_variants(of, values);
         // The defaults tell best what is not allowed.
         if (variants.empty()) static_cast<void>(of.variant(values));
@@ -110,10 +103,10 @@ void check_sizes(std::span<const Space> spaces, const Sizes& sizes, bool test_si
 Candidates ordered_candidates(const Service& service, std::span<const Space> spaces, const Sizes& sizes,
                               bool test_sizes) {
     const Machine machine(service.target(), service.has_device() ? service.device().info().name : "");
+    const Model model(machine);
     Candidates result;
     std::vector<Candidate> candidates;
     for (const Space& space : spaces) {
-        const Model model(machine, space.of);
         // Whether sizes are right does not depend on the variant, but for a few templates; the first says why not.
         std::string why;
         bool is_taken = false;

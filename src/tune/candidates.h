@@ -30,7 +30,7 @@ struct Space {
 };
 
 /// One per template. Unless they are fixed, parameters that say what is computed have their defaults, and so has
-/// DEPENDENT: what an overlap with the launch before gains does not show where launches are timed one by one. Throws
+/// those that decide whether launches overlap (`dependent`): what an overlap with the launch before gains does not show where launches are timed one by one. Throws
 /// VariantError for a template without a legal variant.
 std::vector<Space> legal_spaces(const Service& service, std::span<const Template> templates,
                                 const Values& fixed);

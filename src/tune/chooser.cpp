@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exact entries first; then near ones, scaled to the sizes asked for by the model; then the model alone, which
-// climbs from the defaults, so that it changes nothing that it knows nothing of.
+// climbs from the defaults along the groups of parameters that a template's `model search` lines name.
 #include <kiln/error.h>
 #include <kiln/wisdom.h>
 
@@ -25,29 +25,6 @@ constexpr double kWorthwhile = 0.98;     // of the time: what the model must pro
 constexpr double kHopeless = 2.5;        // times the best: more than moving from the defaults gains
 constexpr double kUnfit = 1e30;          // of a variant of which no block fits
 constexpr int kMostSteps = 8;
-/// What the model looks at, alone or together: those that limit each other have to change together.
-const std::vector<std::vector<std::string>> kMoves = {{"BM", "BN"},
-                                                      {"BM", "WM"},
-                                                      {"BN", "WN"},
-                                                      {"BM", "TM"},
-                                                      {"BN", "TN"},
-                                                      {"BK", "STAGES"},
-                                                      {"BM", "BN", "STAGES"},
-                                                      {"BN", "STAGES", "PINGPONG"},
-                                                      {"STAGES", "BLOCKS"},
-                                                      {"CLUSTER", "STAGES", "BN"},
-                                                      {"SPLIT"},
-                                                      {"PINGPONG"},
-                                                      {"CLUSTER"},
-                                                      {"CLUSTER_N"},
-                                                      {"VEC"},
-                                                      {"UNROLL"},
-                                                      {"ITEMS"},
-                                                      {"THREADS"},
-                                                      {"SLICES"}};
-
-const std::vector<std::vector<std::string>> kHostMoves = {
-    {"BM", "BN"}, {"BK"}, {"BK", "BUFFERS"}, {"TM", "TN", "VEC", "PAD"}};
 
 std::int64_t alignment(std::int64_t size) {
     std::int64_t power = 1;
@@ -173,7 +150,7 @@ struct Chooser::State {
     void find_matches(const Contender& one, std::vector<Match>& exact, std::vector<Match>& near,
                       std::vector<std::string>& unusable) const {
         std::string digest;
-        std::optional<Model> model;
+        const Model model(machine);
         for (const WisdomEntry& entry : wisdom.entries()) {
             if (entry.template_name != one.of.name() || entry.arch != service.target().arch ||
                 (!device.empty() && entry.device != device))
@@ -187,8 +164,7 @@ struct Chooser::State {
                 if (digest.empty()) digest = template_digest(one.of);
                 Match match{variant, &entry, entry.digest != digest, *far, entry.median_ms};
                 if (!is_exact) {
-                    if (!model) model.emplace(machine, one.of);
-                    match.ms *= scale(*model, variant, problem, entry);
+                    match.ms *= scale(model, variant, problem, entry);
                 }
                 (is_exact ? exact : near).push_back(std::move(match));
             } catch (const VariantError& error) {
@@ -213,22 +189,23 @@ struct Chooser::State {
     }
 
     double start_ms(const Contender& one) const {
-        return Model(machine, one.of).ms(one.start, one.problem).value_or(kUnfit);
+        return Model(machine).ms(one.start, one.problem).value_or(kUnfit);
     }
 
     /// The best that the model sees from the defaults, and its time.
     std::pair<Variant, double> climbed(const Contender& one, const Sizes& sizes) const {
-        const Model model(machine, one.of);
+        const Model model(machine);
         Variant best = one.start;
         double best_ms = model.ms(best, one.problem).value_or(kUnfit);
-        const bool on_host = service.backend() == Backend::host;
+        const ModelSearch& search = one.of.model_search();
+        const auto& groups = service.backend() == Backend::host ? search.host_groups : search.groups;
         for (int step = 0; step < kMostSteps; ++step) {
             std::optional<Variant> better;
             double better_ms = best_ms * kWorthwhile;
-            for (const std::vector<std::string>& move : on_host ? kHostMoves : kMoves) {
+            for (const std::vector<std::string>& group : groups) {
                 Values fixed = best.values();
                 bool moves = false;
-                for (const std::string& name : move)
+                for (const std::string& name : group)
                     if (!one.values.contains(name)) moves = fixed.erase(name) > 0 || moves;
                 if (!moves) continue;
                 for (const Variant& variant : one.of.variants(fixed)) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names that templates share mean the same in all of them: BM, BN and BK are a block's tile, TM and TN a thread's,
-// WM and WN a warp's, VEC the elements of an access, UNROLL and ITEMS how many a thread has under way. What a
-// template does not name counts as one.
+// The model knows neither templates nor parameters by name: what a template's `model` lines do not say counts as one.
 #include "tune/model.h"
 
 #include <kiln/error.h>
@@ -18,6 +16,9 @@ namespace {
 // Of an architecture that the table of chips lacks: its products differ, its variants' order hardly.
 constexpr double kUnknownGbps = 1000;
 constexpr double kUnknownTflops = 15;
+// Of a template that does not say them.
+constexpr std::int64_t kDepth = 64, kHostDepth = 16;  // steps of k per tile
+constexpr std::int64_t kWgmmaStages = 4;
 
 constexpr double kLaunchMs = 0.002;
 // A block's way to its first product and from its last one, on top of moving its results.
@@ -45,20 +46,6 @@ constexpr double kWgmmaLaunchMs = 0.0039, kWgmmaTileMs = 0.00007;
 // Clusters of 4 leave multiprocessors of a group idle: of a grid that fills the device, some wait for others.
 constexpr double kWideClusters = 1.25;
 constexpr double kBytesInFlight = 48 * 1024;  // that keep an H200's memory busy, per multiprocessor
-
-std::int64_t whole(const Variant& variant, std::string_view name, std::int64_t otherwise) {
-    const auto found = variant.values().find(name);
-    return found != variant.values().end() && found->second.is_int() ? found->second.as_int() : otherwise;
-}
-
-bool flag(const Variant& variant, std::string_view name) {
-    const auto found = variant.values().find(name);
-    return found != variant.values().end() && found->second.is_bool() && found->second.as_bool();
-}
-
-bool includes(const Source& source, std::string_view header) {
-    return std::ranges::any_of(source.headers, [&](const Header& one) { return one.name == header; });
-}
 
 // Of the host, in cycles: about what gemm_tiled for float takes on x86-64 with GCC.
 constexpr double kHostVector = 4;       // elements of a vector; two of them per cycle where they lie side by side
@@ -93,6 +80,7 @@ struct Model::Launch {
     double blocks = 0;
     double threads = 0;
     double element_bytes = 0;  ///< of the first input
+    ModelFacts facts;
 };
 
 /// How a product is shared out to blocks.
@@ -103,29 +91,13 @@ struct Model::Tiling {
     double depth = 0;  ///< steps of k of a part
 };
 
-Model::Model(const Machine& machine, const Template& of) : machine_(machine) {
-    const auto has_size = [&](std::string_view name) {
-        return std::ranges::any_of(of.sizes(), [&](const SizeArgument& size) { return size.name == name; });
-    };
-    has_tiles_ = has_size("m") && has_size("n") && has_size("k");
-    try {
-        const Source source = of.variant().source(machine_.target.backend);
-        engine_ = includes(source, "kiln/wgmma.h")                                    ? Engine::wgmma
-                  : includes(source, "kiln/mma.h") || includes(source, "kiln/mfma.h") ? Engine::mma
-                                                                                      : Engine::fma;
-        copies_alone_ = includes(source, "kiln/async.h");
-        takes_any_rows_ = includes(source, "kiln/any_tile.h");
-    } catch (const VariantError&) {
-        // Its defaults are not for this target; some of its variants may be.
-    }
-}
-
 std::optional<double> Model::ms(const Variant& variant, const Problem& problem) const {
     const int distance = distance_from_default(variant);
     const bool on_host = machine_.target.backend == Backend::host;
-    if (on_host && !has_tiles_) return 1 + distance;
     Launch launch;
     try {
+        launch.facts = variant.model(problem.sizes);
+        if (on_host && !launch.facts.tiles) return 1 + distance;
         launch.blocks = static_cast<double>(grid_of(variant, problem.sizes).count());
     } catch (const VariantError&) {
         return std::nullopt;
@@ -139,7 +111,7 @@ std::optional<double> Model::ms(const Variant& variant, const Problem& problem) 
     }
     if (on_host) return tile_ms(variant, problem, launch) * (1 + kAsDefault * distance);
     if (blocks_at_once(variant, 0) == 0) return std::nullopt;
-    return has_tiles_ ? tile_ms(variant, problem, launch) : plain_ms(variant, problem, launch);
+    return launch.facts.tiles ? tile_ms(variant, problem, launch) : plain_ms(variant, problem, launch);
 }
 
 int Model::blocks_at_once(const Variant& variant, int registers) const {
@@ -160,29 +132,19 @@ int Model::blocks_at_once(const Variant& variant, int registers) const {
 }
 
 double Model::tile_ms(const Variant& variant, const Problem& problem, const Launch& launch) const {
-    const auto size = [&](const char* name) {
-        const auto found = problem.sizes.find(name);
-        return found == problem.sizes.end() ? 1.0 : static_cast<double>(found->second);
-    };
-    const auto value = [&](const char* name, std::int64_t otherwise) {
-        return static_cast<double>(whole(variant, name, otherwise));
-    };
+    const ModelFacts& facts = launch.facts;
+    const ModelFacts::Tiles& of = *facts.tiles;
+    const auto number = [](std::int64_t value) { return static_cast<double>(value); };
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
-    // Of templates without them: TILE is both, ROWS and warps of WN are gemm_skinny's, BY and BX a thread each.
-    const double bm = value("BM", whole(variant, "TILE", whole(variant, "ROWS", whole(variant, "BY", 1))));
-    const double bn = value(
-        "BN", whole(variant, "TILE",
-                    whole(variant, "WARPS_N", 0) > 0 ? whole(variant, "WARPS_N", 1) * whole(variant, "WN", 16)
-                                                     : whole(variant, "BX", 1)));
-    const double bk = value("BK", 64);
-    const double tiles = ceil_div(size("m"), bm) * ceil_div(size("n"), bn) * size("batch");
+    const double bm = number(of.rows), bn = number(of.columns), bk = number(of.depth > 0 ? of.depth : kDepth);
+    const double tiles = ceil_div(number(of.m), bm) * ceil_div(number(of.n), bn) * number(of.batch);
     // A grid with more blocks than tiles shares the sums out; one with fewer stays for several.
     const double parts = std::max(1.0, std::floor(launch.blocks / tiles));
-    const double depth = ceil_div(ceil_div(size("k"), bk), parts) * bk;
+    const double depth = ceil_div(ceil_div(number(of.k), bk), parts) * bk;
     const double pieces = tiles * parts;
 
     if (machine_.target.backend == Backend::host) return host_ms(variant, launch, {bm, bn, tiles, parts, depth});
-    if (engine_ == Engine::wgmma) return wgmma_ms(variant, problem, {bm, bn, tiles, parts, depth});
+    if (facts.engine == Engine::wgmma) return wgmma_ms(variant, problem, facts, {bm, bn, tiles, parts, depth});
     const double sums = bm * bn / launch.threads;
     int at_once = blocks_at_once(
         variant, static_cast<int>(std::min(
@@ -193,13 +155,14 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
         std::min(static_cast<double>(at_once), ceil_div(std::min(pieces, launch.blocks), multiprocessors));
 
     double share = kFmaShare, tflops = machine_.fma_tflops;
-    if (engine_ == Engine::fma) {
-        const double tm = value("TM", 1), tn = value("TN", 1),
-                     width = std::min(value("VEC", tm * tn > 1 ? 4 : 1), 4.0);
+    if (facts.engine == Engine::fma) {
+        const double tm = number(facts.thread_rows), tn = number(facts.thread_columns);
+        const double width =
+            std::min(facts.thread_width > 0 ? number(facts.thread_width) : tm * tn > 1 ? 4.0 : 1.0, 4.0);
         share *= tm * tn / (tm * tn + (tm + tn) / std::max(width, 1.0) + 1.5);
     } else {
         tflops = machine_.matrix_tflops;
-        const double wm = value("WM", whole(variant, "ROWS", 32)), wn = value("WN", 32);
+        const double wm = number(facts.warp_rows), wn = number(facts.warp_columns);
         const bool is_half_speed =
             machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
         share = (is_half_speed ? kMmaOfWgmma : kMmaShare) * wm * wn / (wm * wn + 16 * (wm + wn) / 2);
@@ -208,8 +171,8 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
     const double warps =
         most_resident * launch.threads / static_cast<double>(machine_.target.limits.warp_size);
     share *= std::min(1.0, std::pow(warps / 8, 0.5));
-    if (engine_ == Engine::mma)
-        share *= std::min(1.0, 0.55 + 0.15 * value("STAGES", 1) * std::min(most_resident, 2.0));
+    if (facts.engine == Engine::mma)
+        share *= std::min(1.0, 0.55 + 0.15 * number(std::max<std::int64_t>(facts.stages, 1)) * std::min(most_resident, 2.0));
 
     const double flops_per_ms = tflops * 1e9 / multiprocessors * share;
     const double l2_bytes_per_ms = machine_.memory_gbps * 1e6 * kL2OverMemory / multiprocessors;
@@ -225,15 +188,16 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
 }
 
 // A ring of tiles that TMA fills and warpgroups empty; blocks stay for several tiles.
-double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Tiling& tiling) const {
-    const auto value = [&](const char* name, std::int64_t otherwise) {
-        return static_cast<double>(whole(variant, name, otherwise));
-    };
+double Model::wgmma_ms(const Variant& variant, const Problem& problem, const ModelFacts& facts,
+                       const Tiling& tiling) const {
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
-    const double down = value("CLUSTER", 1), right = value("CLUSTER_N", 1), sharers = down * right;
-    const double stages = value("STAGES", 4), step = value("BK", 64);
-    const double blocks = std::min(value("BLOCKS", 1), static_cast<double>(blocks_at_once(variant, 0)));
-    const bool alternates = flag(variant, "PINGPONG");  // one warpgroup stores while another multiplies
+    const double down = static_cast<double>(std::max<std::int64_t>(facts.cluster_rows, 1));
+    const double right = static_cast<double>(std::max<std::int64_t>(facts.cluster_columns, 1));
+    const double sharers = down * right;
+    const double stages = static_cast<double>(facts.stages > 0 ? facts.stages : kWgmmaStages);
+    const double step = static_cast<double>(facts.tiles->depth > 0 ? facts.tiles->depth : kDepth);
+    const double blocks =
+        std::max(1.0, std::min(static_cast<double>(facts.blocks), static_cast<double>(blocks_at_once(variant, 0))));
 
     const double places = std::max(std::floor(multiprocessors / sharers), 1.0) * sharers * blocks;
     const double pieces = ceil_div(tiling.tiles, sharers) * sharers * tiling.parts;
@@ -241,24 +205,21 @@ double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Til
     const double beside = std::clamp(pieces / multiprocessors, 1.0, blocks);  // on one multiprocessor
 
     double share = kWgmmaShare * tiling.bn / (tiling.bn + kWgmmaColumns);
-    if (tiling.bm <= 64) share *= alternates ? kShortTurns : blocks == 1 ? kOneWarpgroup : 1;
+    if (tiling.bm <= 64) share *= facts.pingpong ? kShortTurns : blocks == 1 ? kOneWarpgroup : 1;
     const double compute =
         2 * tiling.bm * tiling.bn * step / (machine_.matrix_tflops * 1e9 / multiprocessors * share) * beside;
     const double l2_bytes_per_ms = machine_.memory_gbps * 1e6 * kTmaOverMemory / multiprocessors;
-    const auto lines = [&](const char* row) {
-        const auto size = problem.sizes.find(row);
-        return size == problem.sizes.end() || size->second % kLineElements == 0 ? 1 : kSplitLines;
-    };
-    const double traffic = (tiling.bm / right * lines("k") + tiling.bn / down * lines("n")) * step *
+    const auto lines = [](std::int64_t row) { return row % kLineElements == 0 ? 1 : kSplitLines; };
+    const double traffic = (tiling.bm / right * lines(facts.tiles->k) + tiling.bn / down * lines(facts.tiles->n)) * step *
                            kOperandBytes / l2_bytes_per_ms * beside;
     // While one stage is multiplied the copies of the others are under way.
     const double copies = kCopyMs * (1 + kClusterCopies * (sharers - 1)) / std::max(stages - 1, 1.0);
     double product =
         std::pow(std::pow(compute, 4) + std::pow(traffic, 4) + std::pow(copies, 4), 0.25) * tiling.depth / step;
-    if (takes_any_rows_) product *= kAnyRows;
+    if (facts.copies != Copies::tma) product *= kAnyRows;
     const double store =
         tiling.bm * tiling.bn * 4 / l2_bytes_per_ms * kStores * (tiling.parts > 1 ? 3 : 1) + kWgmmaTileMs;
-    double busy = alternates ? rounds * product + store : rounds * (product + store);
+    double busy = facts.pingpong ? rounds * product + store : rounds * (product + store);
     if (sharers > 2 && pieces > 0.9 * places) busy *= kWideClusters;
     const double memory = static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87);
     return std::max(busy, memory) + kWgmmaLaunchMs + kCopyMs;
@@ -266,22 +227,20 @@ double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Til
 
 // A thread after the other: what it computes between two barriers, and what it takes to change threads there.
 double Model::host_ms(const Variant& variant, const Launch& launch, const Tiling& tiling) const {
-    const auto value = [&](const char* name, std::int64_t otherwise) {
-        return static_cast<double>(whole(variant, name, otherwise));
-    };
-    const double tm = value("TM", 1), tn = value("TN", 1), bk = value("BK", value("TILE", 16));
+    const ModelFacts& facts = launch.facts;
+    const double bk = static_cast<double>(facts.tiles->depth > 0 ? facts.tiles->depth : kHostDepth);
     const double sums = tiling.bm * tiling.bn / launch.threads;
-    const double lanes = value("VEC", 1) >= kHostVector ? 2 * kHostVector : kHostVector;
+    const double lanes = static_cast<double>(facts.thread_width) >= kHostVector ? 2 * kHostVector : kHostVector;
     double step = std::max(kHostLatency, sums / lanes) + 1;
-    if (launch.element_bytes < 4) step += (tm + tn) * kHostConversion;
+    if (launch.element_bytes < 4) step += static_cast<double>(facts.thread_rows + facts.thread_columns) * kHostConversion;
     const double elements = (tiling.bm + tiling.bn) * bk / launch.threads;
     double cycles = bk * step + kHostBarriers + elements;
-    const double row_bytes = (tiling.bn + value("PAD", 0)) * launch.element_bytes;
+    const double row_bytes = (tiling.bn + static_cast<double>(facts.padding)) * launch.element_bytes;
     if (std::fmod(row_bytes, kHostSets) == 0) cycles *= kHostConflicts;
     const double held = static_cast<double>(variant.dynamic_shared_bytes()) + launch.threads * kHostStack;
     cycles *= std::max(1.0, 1 + kHostMisses * (held / kHostL1 - 1));
-    if (copies_alone_) cycles *= kHostAsync;
-    if (engine_ != Engine::fma) cycles *= kHostMatrix;
+    if (facts.copies == Copies::async) cycles *= kHostAsync;
+    if (facts.engine != Engine::fma) cycles *= kHostMatrix;
     const double thread = ceil_div(tiling.depth, bk) * cycles + 2 * sums + kHostBarriers;
     const double pieces = ceil_div(tiling.tiles * tiling.parts, static_cast<double>(machine_.multiprocessors));
     return pieces * launch.threads * thread / kHostCyclesPerMs;
@@ -291,14 +250,13 @@ double Model::plain_ms(const Variant& variant, const Problem& problem, const Lau
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
     const int at_once = std::max(blocks_at_once(variant, 0), 1);
     const double resident = std::min(static_cast<double>(at_once), ceil_div(launch.blocks, multiprocessors));
-    const double under_way =
-        resident * launch.threads * static_cast<double>(whole(variant, "VEC", 1)) * launch.element_bytes *
-        static_cast<double>(std::max(whole(variant, "UNROLL", 1), whole(variant, "ITEMS", 1)));
+    const double under_way = resident * launch.threads * static_cast<double>(launch.facts.access_elements) *
+                             launch.element_bytes * static_cast<double>(launch.facts.accesses);
     const double bandwidth = std::min(1.0, std::pow(under_way / kBytesInFlight, 0.7));
     const double used = std::min(1.0, launch.blocks / multiprocessors);
     const double memory =
         static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87 * bandwidth * used);
-    const double tflops = engine_ == Engine::fma ? machine_.fma_tflops : machine_.matrix_tflops;
+    const double tflops = launch.facts.engine == Engine::fma ? machine_.fma_tflops : machine_.matrix_tflops;
     const double compute = static_cast<double>(problem.flops) / (tflops * 1e9 * 0.6 * used);
     const double waves = ceil_div(launch.blocks, multiprocessors * at_once);
     return std::max(memory, compute) + kLaunchMs + 0.0003 * std::min(waves, 1000.0);

@@ -4,6 +4,7 @@
 // launch, the tile that a block computes, the architecture's peaks. It orders variants; it is no prediction.
 #pragma once
 
+#include <kiln/model.h>
 #include <kiln/occupancy.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
@@ -12,13 +13,6 @@
 #include <string>
 
 namespace kiln {
-
-/// What multiplies in a template.
-enum class Engine {
-    fma,
-    mma,   ///< matrix instructions of a warp or wave
-    wgmma  ///< of a warpgroup
-};
 
 /// A device, or what is known of an architecture.
 struct Machine {
@@ -31,10 +25,10 @@ struct Machine {
     Machine(const Target& target, const std::string& device_name);
 };
 
-/// Estimates for the variants of one template.
+/// Estimates for variants, from what their templates say in `model` lines.
 class Model {
   public:
-    Model(const Machine& machine, const Template& of);
+    explicit Model(const Machine& machine) : machine_(machine) {}
 
     /// Milliseconds for a problem of this variant; nullopt: no block of it fits a multiprocessor. On the host all
     /// variants but those of products are alike, and the figure says only how far their values are from the defaults.
@@ -44,16 +38,13 @@ class Model {
     struct Launch;
     struct Tiling;
     double tile_ms(const Variant& variant, const Problem& problem, const Launch& launch) const;
-    double wgmma_ms(const Variant& variant, const Problem& problem, const Tiling& tiling) const;
+    double wgmma_ms(const Variant& variant, const Problem& problem, const ModelFacts& facts,
+                    const Tiling& tiling) const;
     double host_ms(const Variant& variant, const Launch& launch, const Tiling& tiling) const;
     double plain_ms(const Variant& variant, const Problem& problem, const Launch& launch) const;
     int blocks_at_once(const Variant& variant, int registers) const;
 
     const Machine& machine_;
-    Engine engine_ = Engine::fma;
-    bool has_tiles_ = false;
-    bool copies_alone_ = false;    ///< by cp.async
-    bool takes_any_rows_ = false;  ///< aligned or not
 };
 
 }  // namespace kiln

@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <sstream>
 
+#include "tune/problem_space.h"
 #include "tune_support.h"
 
 namespace kiln::test {
@@ -26,13 +28,15 @@ struct Timed {
 std::map<std::string, std::vector<Timed>> measured_products() {
     const Template of = hopper().find("gemm_wgmma");
     const Machine machine(hopper().target(), "NVIDIA H200");
-    const Model model(machine, of);
-    std::ifstream file(std::string(std::getenv("KILN_TEST_SOURCE_DIR")) + "/tests/tune/data/h200_gemm_wgmma.txt");
+    const Model model(machine);
+    std::ifstream file(std::string(std::getenv("KILN_TEST_SOURCE_DIR")) +
+                       "/tests/tune/data/h200_gemm_wgmma.txt");
     std::map<std::string, std::vector<Timed>> products;
     for (std::string line; std::getline(file, line);) {
         if (line.starts_with('#')) continue;
         std::istringstream words(line);
-        std::int64_t m = 0, n = 0, k = 0, bm = 0, bn = 0, stages = 0, down = 0, right = 0, blocks = 0, group = 0;
+        std::int64_t m = 0, n = 0, k = 0, bm = 0, bn = 0, stages = 0, down = 0, right = 0, blocks = 0,
+                     group = 0;
         double ms = 0;
         bool alternates = false;
         words >> m >> n >> k >> ms >> bm >> bn >> stages >> down >> right >> alternates >> blocks >> group;
@@ -82,6 +86,69 @@ TEST(TuneModel, PutsMeasuredProductsInTheirOrder) {
         slower += std::log(ratio);
     }
     EXPECT_LT(std::exp(slower / static_cast<double>(products.size())), 1.04);
+}
+
+/// gemm_tiled under other names, of its parameters and of its sizes.
+std::string renamed_product() {
+    const std::filesystem::path source = std::getenv("KILN_TEST_SOURCE_DIR");
+    std::ostringstream read;
+    read << std::ifstream(source / "kernels_src/gemm_tiled.cu").rdbuf();
+    std::string text = read.str();
+    const std::pair<const char*, const char*> names[] = {{"gemm_tiled", "mine"},
+                                                         {"BM", "TALL"},
+                                                         {"BN", "BROAD"},
+                                                         {"BK", "DEEP"},
+                                                         {"TM", "MY_ROWS"},
+                                                         {"TN", "MY_COLUMNS"},
+                                                         {"VEC", "AT_ONCE"},
+                                                         {"PAD", "SPARE"},
+                                                         {"m", "p"},
+                                                         {"n", "q"},
+                                                         {"k", "r"}};
+    for (const auto& [from, to] : names)
+        text = std::regex_replace(text, std::regex("\\b" + std::string(from) + "\\b"), to);
+    return text;
+}
+
+std::string without_model_lines(std::string text) {
+    return std::regex_replace(text, std::regex("//@ model[^\n]*\n"), "");
+}
+
+TEST(TuneModel, KnowsATemplateByItsModelLinesAlone) {
+    const Template known = hopper().find("gemm_tiled").for_target(hopper().target());
+    const Template mine = hopper().parse(renamed_product(), "mine.cu").for_target(hopper().target());
+    const Machine machine(hopper().target(), "NVIDIA H200");
+    const Model model(machine);
+    const auto ms = [&](const Template& of, const Values& values, const Sizes& sizes) {
+        const Variant variant = of.variant(values);
+        return model.ms(variant, variant.problem(sizes)).value();
+    };
+    for (const int rows : {16, 64, 128})
+        for (const int width : {1, 4})
+            EXPECT_EQ(
+                ms(known, {{"BM", rows}, {"VEC", width}, {"PAD", 4}}, {{"m", 999}, {"n", 2000}, {"k", 333}}),
+                ms(mine, {{"TALL", rows}, {"AT_ONCE", width}, {"SPARE", 4}},
+                   {{"p", 999}, {"q", 2000}, {"r", 333}}));
+
+    const Chooser chooser(hopper(), Wisdom{});
+    const Choice of_known = chooser.choose(known, {}, {{"m", 4096}, {"n", 4096}, {"k", 4096}});
+    const Choice of_mine = chooser.choose(mine, {}, {{"p", 4096}, {"q", 4096}, {"r", 4096}});
+    EXPECT_EQ(of_mine.variant.value("TALL"), of_known.variant.value("BM"));
+    EXPECT_EQ(of_mine.variant.value("BROAD"), of_known.variant.value("BN"));
+    EXPECT_EQ(of_mine.variant.value("MY_ROWS"), of_known.variant.value("TM"));
+    EXPECT_EQ(of_mine.variant.value("AT_ONCE"), of_known.variant.value("VEC"));
+    EXPECT_NE(of_mine.variant, mine.variant()) << "something better than the defaults is found";
+
+    const Template silent =
+        hopper().parse(without_model_lines(renamed_product()), "mine.cu").for_target(hopper().target());
+    EXPECT_EQ(chooser.choose(silent, {}, {{"p", 4096}, {"q", 4096}, {"r", 4096}}).variant, silent.variant());
+}
+
+TEST(TuneModel, FillsTheDeviceWithATallNarrowReduction) {
+    const Template of = hopper().find("column_sum");
+    const Chooser chooser(hopper(), Wisdom{});
+    const Sizes tall = {{"rows", 1000000}, {"cols", 64}};
+    EXPECT_GE(grid_of(chooser.choose(of, {}, tall).variant, tall).count(), 128U);
 }
 
 TEST(TuneModel, WhatIsChosenWithoutWisdomIsAmongTheFastest) {

@@ -3,7 +3,7 @@
 // The built-in templates' defaults: legal for every value of their types and switches, wherever they run.
 #include <gtest/gtest.h>
 #include <kiln/error.h>
-#include <kiln/kiln.h>
+#include <kiln/service.h>
 
 #include <string>
 #include <utility>
