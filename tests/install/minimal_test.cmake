@@ -64,7 +64,7 @@ if(BUILD)
   run(${WORK_DIR}/user/user_gemm)
   execute_process(COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK_DIR}/wants-tools -DKILN_COMPONENTS=tools
     -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix ${CONFIGURE} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(status EQUAL 0 OR NOT output MATCHES "tools")
+  if(status EQUAL 0 OR NOT output MATCHES "component[ \n]+tools")
     message(FATAL_ERROR "kiln::tools was not built, and find_package did not say so:\n${output}")
   endif()
   set(ENV{KILN_REMOTE} redis://someone:secret@cache.example)
