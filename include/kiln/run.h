@@ -33,7 +33,13 @@ enum class Data {
     contributions
 };
 
-enum class Check { full, sample, none };
+/// How results are compared with what is expected.
+enum class Check {
+    full,
+    sample,
+    none,
+    freivalds  ///< of a GEMM (RunOptions::gemm): a sample, and Freivalds' test, which finds what is wrong anywhere
+};
 
 struct RunOptions {
     Sizes sizes;              ///< those that differ from the defaults
@@ -45,6 +51,10 @@ struct RunOptions {
     /// checking all would take more than about five seconds. A sample is smaller, but not below 1024, where
     /// it would take more than about ten seconds.
     std::optional<Check> check;
+    /// The problem is gemm_problem(), and Kiln itself computes what is expected, in FP64: there need be no reference and
+    /// no C++ compiler. Not set `check` is then full up to 2^31 multiply-adds, else freivalds. Throws UsageError where
+    /// the kernel is no such GEMM.
+    bool gemm = false;
     /// Where the data is random and results are checked: a last launch, not timed, with Data::contributions is
     /// checked as well, if the references say how.
     bool check_contributions = true;
@@ -71,6 +81,7 @@ struct OutputCheck {
     std::uint64_t wrong = 0;      ///< of the checked: beyond the bound, not finite where expected is, not
                                   ///< exact where that is asked for
     std::uint64_t unwritten = 0;  ///< of all: still what they were before the launch, where that can be told
+    std::optional<std::uint64_t> wrong_rows;  ///< that fail Freivalds' test; not set: it was not made
     double worst = 0;             ///< the largest |error| / bound; right is 1 and less
     double max_abs_error = 0;
     /// The first wrong element.
@@ -154,7 +165,13 @@ std::string launch_apart(
     const std::function<void(std::string_view)>& on_phase,
     const std::function<std::string(const std::function<void(std::string_view)>&)>& work);
 
-/// "full", "sample" or "none".
+/// C = A * B, row-major, with the C type float: the problem of a kernel (int m, int n, int k, const T* a, const T* b,
+/// float* c) with T half, bfloat16 or float, whatever its arguments are called. nullopt for any other kernel, and for a
+/// template that declares its tensors otherwise. Sizes may be given as m, n and k, too; without a declared problem
+/// their default is 1024. Throws what Variant::problem throws.
+std::optional<Problem> gemm_problem(const Variant& variant, const Sizes& given = {}, bool test = false);
+
+/// "full", "sample", "freivalds" or "none".
 std::string_view name(Check check);
 /// "random" or "integers".
 std::string_view name(Data data);

@@ -38,7 +38,7 @@ std::vector<Template> contenders(const Service& service, const Chooser& chooser,
 
 /// Of the template; sizes that it lacks are an error that choose_variant() words.
 Sizes wanted_sizes(const Service& service, const Options& options) {
-    return product_sizes(options, service.backend());
+    return gemm_sizes(options, service.backend());
 }
 
 Wisdom wisdom_of(const Options& options, const Terminal& terminal) {
@@ -61,7 +61,8 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
     const Chooser chooser(service, wisdom_of(options, terminal));
     const std::vector<Template> templates = contenders(service, chooser, options);
     try {
-        Choice choice = chooser.choose(templates, fixed_values(anchor, options), wanted_sizes(service, options));
+        Choice choice =
+            chooser.choose(templates, fixed_values(anchor, options), wanted_sizes(service, options));
         for (const std::string& reason : choice.unusable) terminal.note(reason);
         Variant variant = choice.variant;
         return {std::move(variant), std::move(choice)};

@@ -8,11 +8,12 @@
 #include "cli/emit.h"
 #include "cli/gemm.h"
 #include "cli/gemm_choice.h"
+#include "cli/gemm_report.h"
 #include "cli/kiln_analyze.h"
+#include "cli/lists.h"
 #include "cli/options.h"
 #include "cli/parameter_options.h"
 #include "cli/program.h"
-#include "cli/report.h"
 #include "cli/service_setup.h"
 
 namespace kiln::cli {
@@ -47,7 +48,7 @@ std::string list_devices(const Options& options) {
 
 void analyze(Service& service, const Variant& variant, const Options& options, const Terminal& terminal) {
     AnalyzeOptions asked;
-    asked.sizes = product_sizes(options);
+    asked.sizes = gemm_sizes(options);
     const Analysis analysis = [&] {
         const Progress progress(terminal, "analysing");
         return Analyzer(service).analyze(variant, asked);
@@ -83,12 +84,10 @@ int multiply(const Options& options, const Terminal& terminal, const Interrupts&
             terminal.print(text_json(std::string(name(*options.emit)), options.output.string()));
         return kPassed;
     }
-    Report report = run_gemm(service, variant, options, terminal);
+    RunReport report = run_gemm(service, variant, options, terminal);
     report.choice = choice;
-    terminal.print(options.json ? to_json(report) : to_text(report, terminal));
-    if (!report.checked || report.checked->pass()) return kPassed;
-    terminal.complain(report.checked->failure);
-    return kNegative;
+    terminal.print(options.json ? gemm_json(report) : to_text(report, terminal));
+    return told(report.result, terminal);
 }
 
 int act(const ProgramContext& context) {

@@ -33,7 +33,8 @@ RunOptions run_options(const Call& call) {
             parse_whole("--seed", call.value("seed"), 0, std::numeric_limits<std::uint64_t>::max());
     if (call.has("check"))
         options.check =
-            static_cast<Check>(parse_choice("--check", call.value("check"), {"full", "sample", "none"}));
+            static_cast<Check>(parse_choice("--check", call.value("check"), {"full", "sample", "none", "freivalds"}));
+    options.gemm = options.check == Check::freivalds;
     if (call.has("iterations")) options.iterations = launches(call, "iterations", 1);
     if (call.has("warm-up")) options.warm_up = launches(call, "warm-up", 0);
     options.cold_l2 = call.flag("cold-l2");
@@ -65,8 +66,7 @@ int run_template(const Call& call) {
     if (service.backend() == Backend::host) options.test_sizes = true;
     const Variant variant = chosen_variant(service.find(call.words[0]), std::span(call.words).subspan(1));
     Runner runner(service);
-    RunReport report{
-        variant, service.backend(), service.device().info().name, service.target().arch, options, {}, {}, {}};
+    RunReport report{variant, service.backend(), service.device().info().name, service.target().arch, options};
     const std::optional<Variant> naive = call.flag("compare") ? runner.naive(variant) : std::nullopt;
     if (call.flag("compare") && !naive)
         throw UsageError(
@@ -81,6 +81,7 @@ int run_template(const Call& call) {
         RunOptions same = options;
         same.sizes = Runner::shared_sizes(*naive, report.result.problem.sizes);
         same.check = Check::none;
+        same.gemm = false;
         report.naive = naive;
         report.naive_result = runner.run(*naive, same);
     }
@@ -88,12 +89,7 @@ int run_template(const Call& call) {
     aside.reset();
 
     call.print(to_json(report), to_text(report, call.terminal));
-    const std::vector<std::string> failures = report.result.failures();
-    if (failures.empty()) return kPassed;
-    std::string message = "wrong result:";
-    for (const std::string& failure : failures) message += " " + failure;
-    call.terminal.complain(message);
-    return kNegative;
+    return told(report.result, call.terminal);
 }
 
 }  // namespace kiln::cli

@@ -22,6 +22,9 @@ constexpr int kStyle = po::command_line_style::allow_long | po::command_line_sty
                        po::command_line_style::long_allow_next;
 constexpr std::uint64_t kMostConfigBytes = 1 << 20;
 constexpr int kMaxExtent = std::numeric_limits<int>::max();
+/// Options with the names that kiln run has, and what jit-gemm called them before.
+constexpr std::pair<const char*, const char*> kAliases[] = {
+    {"iterations", "iters"}, {"warm-up", "warmup"}, {"check", "verify"}};
 
 /// Options that a configuration file may set too.
 // clang-format off
@@ -42,10 +45,13 @@ po::options_description product_options() {
         ("budget", text("SECONDS"), "for --tune (60)");
     add_target_options(where, "--list-devices");
     how.add_options()
-        ("iters", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
-        ("warmup", text("N"), "untimed launches before those, in addition to the verified one (5; on the host 0)")
+        ("iterations", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
+        ("iters", text("N"), "the same")
+        ("warm-up", text("N"), "untimed launches before those, in addition to the checked one (5; on the host 0)")
+        ("warmup", text("N"), "the same")
         ("cold-l2", po::bool_switch(), "read twice the L2 cache's size of other data before each timed launch")
-        ("verify", text("HOW"), "full, sample or none (full up to 2^31 multiply-adds, else sample)")
+        ("check", text("HOW"), "full, sample or none (full up to 2^31 multiply-adds, else sample)")
+        ("verify", text("HOW"), "the same")
         ("seed", text("N"), "of the random inputs and of the sample (1)")
         ("json", po::bool_switch(), "report as one JSON object on standard output");
     build.add_options()
@@ -236,10 +242,16 @@ class Parser {
                                          : options.analyze    ? "analyze"
                                                               : "emit") +
                              " out.");
-        if (has("iters")) options.iterations = static_cast<int>(whole("iters", 1, 1'000'000));
-        if (has("warmup")) options.warm_up = static_cast<int>(whole("warmup", 0, 1'000'000));
+        for (const auto& [option, alias] : kAliases)
+            if (has(option) && has(alias))
+                throw UsageError(std::string("--") + alias + " is the same as --" + option + "; leave one out.");
+        for (const char* option : {"iterations", "iters"})
+            if (has(option)) options.iterations = static_cast<int>(whole(option, 1, 1'000'000));
+        for (const char* option : {"warm-up", "warmup"})
+            if (has(option)) options.warm_up = static_cast<int>(whole(option, 0, 1'000'000));
         options.cold_l2 = given["cold-l2"].as<bool>();
-        if (has("verify")) options.verify = static_cast<Verify>(choice("verify", {"full", "sample", "none"}));
+        for (const char* option : {"check", "verify"})
+            if (has(option)) options.check = static_cast<Check>(choice(option, {"full", "sample", "none"}));
         if (has("seed")) options.seed = whole("seed", 0, std::numeric_limits<std::uint64_t>::max());
         if (has("emit"))
             options.emit = static_cast<Emit>(choice("emit", {"source", "ptx", "binary", "log", "key"}));
@@ -247,13 +259,14 @@ class Parser {
         options.json = given["json"].as<bool>();
 
         if (options.compile_only || has("emit"))
-            for (const char* run : {"iters", "warmup", "verify", "seed", "cold-l2"})
+            for (const char* run :
+                 {"iterations", "iters", "warm-up", "warmup", "check", "verify", "seed", "cold-l2"})
                 if (has(run) && !given[run].defaulted())  // a switch has its value always
                     throw UsageError("--" + std::string(options.compile_only ? "compile-only" : "emit") +
                                      " does not run the kernel, and --" + run +
                                      " is about running it; leave one out.");
         if (options.analyze)
-            for (const char* other : {"emit", "iters", "warmup", "verify"})
+            for (const char* other : {"emit", "iterations", "iters", "warm-up", "warmup", "check", "verify"})
                 if (has(other))
                     throw UsageError(
                         "--analyze neither runs the kernel on the device nor writes it; leave --" +
@@ -298,10 +311,6 @@ class Parser {
 };
 
 }  // namespace
-
-std::string_view name(Verify verify) {
-    return verify == Verify::full ? "full" : verify == Verify::sample ? "sample" : "none";
-}
 
 std::string_view name(Emit emit) {
     constexpr std::string_view kNames[] = {"source", "ptx", "binary", "log", "key"};

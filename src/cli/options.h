@@ -4,6 +4,7 @@
 // become options: BM is --bm, PAD_A is --pad-a; the type parameter T is set by --dtype.
 #pragma once
 
+#include <kiln/run.h>
 #include <kiln/template.h>
 
 #include <cstdint>
@@ -19,9 +20,7 @@ namespace kiln::cli {
 
 enum class Action { multiply, help, version, list_kernels, list_devices };
 enum class Emit { source, ptx, binary, log, key };
-enum class Verify { full, sample, none };
 
-std::string_view name(Verify verify);
 std::string_view name(Emit emit);
 
 /// What was asked for. Not set means: to be chosen when the device is known.
@@ -46,7 +45,7 @@ struct Options : CommonOptions {
     std::optional<int> iterations;
     std::optional<int> warm_up;
     bool cold_l2 = false;
-    std::optional<Verify> verify;
+    std::optional<Check> check;
     std::uint64_t seed = 1;
 
     std::optional<Emit> emit;

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 
+#include "cli/dtype.h"
 #include "cli/figures.h"
+#include "cli/program.h"
+#include "cli/tune_report.h"
 #include "cli/words.h"
 
 namespace kiln::cli {
@@ -29,21 +32,21 @@ std::string output_text(const OutputCheck& output) {
             : count_text(output.checked) + " of " + count_text(output.elements) + " elements";
     return output.tensor + ": " +
            format("at most %.3g; at most %.3g of the bound; ", output.max_abs_error, output.worst) + how +
+           (output.wrong_rows ? ", and Freivalds' test of all rows" : "") +
            (output.data == Data::contributions ? ", each contribution visible" : "");
 }
 
 /// Something was compared with a reference.
 bool is_checked(const RunResult& result) {
-    return std::ranges::any_of(result.outputs_checked,
-                               [&](const OutputCheck& output) {
-                                   return output.checked > 0 ||
-                                          (output.elements == 0 && result.check != Check::none);
-                               });
+    return std::ranges::any_of(result.outputs_checked, [&](const OutputCheck& output) {
+        return output.checked > 0 || (output.elements == 0 && result.check != Check::none);
+    });
 }
 
 std::string verdict_text(const RunReport& report, const Terminal& terminal) {
     const RunResult& result = report.result;
     const bool pass = result.pass();
+    if (!report.device) return line("NOT RUN", "compiled only");
     if (pass && !is_checked(result))
         return line("NOT CHECKED", result.check == Check::none ? "--check none"
                                                                : "no output has a reference that bounds it");
@@ -67,9 +70,31 @@ Json output_json(const OutputCheck& output) {
             {"checked", output.checked},
             {"wrong", output.wrong},
             {"unwritten", output.unwritten},
+            {"wrong_rows", or_null(output.wrong_rows)},
             {"max_abs_error", output.max_abs_error},
             {"worst", output.worst},
             {"first_wrong", wrong}};
+}
+
+/// "C (5 x 6, f32) = A (5 x 7, f16) * B (7 x 6, f16)"
+std::string gemm_text(const Problem& problem) {
+    const auto matrix = [&](const char* title, std::size_t i) {
+        const Tensor& tensor = problem.tensors[i];
+        const auto dtype = dtype_of(tensor.type);
+        return title + (" (" + extents_text(tensor)) + ", " +
+               (dtype ? std::string(name(*dtype)) : tensor.type) + ")";
+    };
+    return matrix("C", 2) + " = " + matrix("A", 0) + " * " + matrix("B", 1);
+}
+
+Json choice_json(const std::optional<Choice>& choice) {
+    if (!choice) return {};
+    Json json;
+    json["origin"] = name(choice->origin);
+    json["text"] = choice->text();
+    json["stale"] = choice->stale;
+    json["wisdom"] = choice->entry ? to_json(*choice->entry) : Json();
+    return json;
 }
 
 std::string_view role_name(TensorRole role) {
@@ -136,12 +161,14 @@ std::string tensors_text(const Problem& problem) {
 std::string to_text(const RunReport& report, const Terminal& terminal) {
     const RunResult& result = report.result;
     std::string text = report.variant.text() + "\n\n";
+    if (report.choice) text += line("chosen", report.choice->text());
+    if (report.options.gemm) text += line("problem", gemm_text(result.problem));
     text += line("sizes", sizes_text(report.variant, result.problem, report.options, report.backend));
     if (!result.problem.tensors.empty()) text += line("tensors", tensors_text(result.problem));
-    text +=
-        line("device", report.device + " (" + std::string(name(report.backend)) + ", " + report.arch + ")");
-    text += line("build", origin_text(result.origin, result.build.build_ms) + ", loaded in " +
-                              duration(result.build.load_ms));
+    text += line("device", report.device.value_or("none, compiled only") + " (" +
+                               std::string(name(report.backend)) + ", " + report.arch + ")");
+    text += line("build", origin_text(result.origin, result.build.build_ms) +
+                              (report.device ? ", loaded in " + duration(result.build.load_ms) : ""));
     text += line("key", result.build.key.digest);
     text += line("resources", resources_text(result.build));
     if (result.time) text += line("time", time_text(*result.time));
@@ -173,7 +200,8 @@ Json to_json(const RunReport& report) {
     json["template"] = report.variant.template_name();
     json["values"] = values_json(report.variant.values());
     json["backend"] = name(report.backend);
-    json["device"] = report.device;
+    json["device"] = or_null(report.device);
+    json["choice"] = choice_json(report.choice);
     json["arch"] = report.arch;
     json["sizes"] = sizes;
     json["tensors"] = tensors_json(result.problem);
@@ -182,7 +210,7 @@ Json to_json(const RunReport& report) {
     json["tier"] = name(result.origin);
     json["key"] = build.key.digest;
     json["build_ms"] = build.build_ms;
-    json["load_ms"] = build.load_ms;
+    json["load_ms"] = report.device ? Json(build.load_ms) : Json();
     json["shared_bytes"] = build.shared_bytes();
     json["registers"] = or_null(build.registers);
     json["local_bytes"] = or_null(build.local_bytes);
@@ -212,6 +240,15 @@ Json to_json(const RunReport& report) {
     json["failures"] = result.failures();
     json["pass"] = result.pass() && !is_checked(result) ? Json() : Json(result.pass());
     return json;
+}
+
+int told(const RunResult& result, const Terminal& terminal) {
+    const std::vector<std::string> failures = result.failures();
+    if (failures.empty()) return kPassed;
+    std::string message = "wrong result:";
+    for (const std::string& failure : failures) message += " " + failure;
+    terminal.complain(message);
+    return kNegative;
 }
 
 }  // namespace kiln::cli

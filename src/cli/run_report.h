@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kiln run found, as text for people and as JSON for programs.
+// What kiln run and jit-gemm found, as text for people and as JSON for programs.
 #pragma once
 
 #include <kiln/run.h>
+#include <kiln/wisdom.h>
 
 #include <optional>
 #include <string>
@@ -16,12 +17,13 @@ namespace kiln::cli {
 struct RunReport {
     Variant variant;
     Backend backend = Backend::host;
-    std::string device;
+    std::optional<std::string> device;  ///< not set: compiled only
     std::string arch;
     RunOptions options;
-    RunResult result;
-    std::optional<Variant> naive;  ///< with --compare
-    std::optional<RunResult> naive_result;
+    RunResult result = {};
+    std::optional<Variant> naive = {};  ///< with --compare
+    std::optional<RunResult> naive_result = {};
+    std::optional<Choice> choice = {};  ///< where the command line left the variant open
 
     /// How many times as long the naive one takes; nullopt without both times.
     std::optional<double> speed_up() const;
@@ -37,5 +39,7 @@ std::string tensors_text(const Problem& problem);
 
 std::string to_text(const RunReport& report, const Terminal& terminal);
 Json to_json(const RunReport& report);
+/// Reports what is wrong on standard error. The exit status.
+int told(const RunResult& result, const Terminal& terminal);
 
 }  // namespace kiln::cli

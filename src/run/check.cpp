@@ -14,6 +14,7 @@
 #include "run/element.h"
 #include "run/parallel.h"
 #include "run/sample.h"
+#include "run/tally.h"
 
 namespace kiln {
 namespace {
@@ -32,17 +33,10 @@ std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::
     return index;
 }
 
-struct Element {
-    double found = 0, expected = 0, bound = 0;
-    bool wrong = false;
-    double error = 0;  // |found - expected|
-    double ratio = 0;  // of error to bound
-};
-
 /// Judges one element of type T.
 template <class T>
-Element judged(double found, double expected, double bound, bool exact) {
-    Element result{found, expected, bound, false, 0, 0};
+ComparedElement judged(double found, double expected, double bound, bool exact) {
+    ComparedElement result{found, expected, bound, false, 0, 0};
     if (bound == INFINITY) return result;
     if (std::isnan(bound)) {  // it holds nothing, or the reference left the element out
         result.wrong = true;
@@ -68,36 +62,6 @@ Element judged(double found, double expected, double bound, bool exact) {
     result.wrong = computed_error > bound;
     return result;
 }
-
-/// Counts; one per thread, then merged.
-struct Tally {
-    std::uint64_t checked = 0, wrong = 0;
-    double worst = 0, max_abs_error = 0;
-    std::int64_t first = -1;
-    Element first_wrong;
-
-    void add(std::int64_t number, const Element& element) {
-        if (element.bound == INFINITY) return;
-        ++checked;
-        worst = std::max(worst, element.ratio);
-        max_abs_error = std::max(max_abs_error, element.error);
-        if (!element.wrong) return;
-        ++wrong;
-        keep(number, element);
-    }
-    void merge(const Tally& other) {
-        checked += other.checked;
-        wrong += other.wrong;
-        worst = std::max(worst, other.worst);
-        max_abs_error = std::max(max_abs_error, other.max_abs_error);
-        if (other.first >= 0) keep(other.first, other.first_wrong);
-    }
-    void keep(std::int64_t number, const Element& element) {
-        if (first >= 0 && first <= number) return;
-        first = number;
-        first_wrong = element;
-    }
-};
 
 template <class T>
 class Comparison {

@@ -55,6 +55,7 @@ class GuardedTensor {
     }
 
     const Tensor& tensor() const { return tensor_; }
+    Data contents() const { return data_; }  ///< of inputs and inouts
     void* data() const { return static_cast<std::byte*>(buffer_.data()) + start_; }
     bool is_filled() const;  ///< with data that can be made again, rather than with poison
 

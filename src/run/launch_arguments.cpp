@@ -46,16 +46,16 @@ std::int64_t unpacked_integer(const std::string& type, std::uint64_t word) {
 }
 
 LaunchArguments::LaunchArguments(const Variant& variant, const Problem& problem,
-                                 const std::vector<GuardedTensor>& tensors) {
+                                 const std::vector<std::shared_ptr<GuardedTensor>>& tensors) {
     for (const KernelArgument& argument : variant.arguments()) {
         if (const auto size = problem.sizes.find(argument.name); size != problem.sizes.end()) {
             values_.push_back(packed_integer(argument.type, size->second));
             continue;
         }
-        const auto tensor = std::find_if(tensors.begin(), tensors.end(), [&](const GuardedTensor& candidate) {
-            return candidate.tensor().name == argument.name;
+        const auto tensor = std::find_if(tensors.begin(), tensors.end(), [&](const auto& candidate) {
+            return candidate->tensor().name == argument.name;
         });
-        if (tensor != tensors.end()) values_.push_back(reinterpret_cast<std::uintptr_t>(tensor->data()));
+        if (tensor != tensors.end()) values_.push_back(reinterpret_cast<std::uintptr_t>((*tensor)->data()));
     }
     for (std::uint64_t& value : values_) pointers_.push_back(&value);
 }

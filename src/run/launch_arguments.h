@@ -6,6 +6,7 @@
 #include <kiln/run.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "run/guarded_tensor.h"
@@ -17,7 +18,7 @@ class LaunchArguments {
     /// The tensors' addresses are taken now. What is neither a size nor a tensor (a tensor map, made at the
     /// launch) is left out.
     LaunchArguments(const Variant& variant, const Problem& problem,
-                    const std::vector<GuardedTensor>& tensors);
+                    const std::vector<std::shared_ptr<GuardedTensor>>& tensors);
     LaunchArguments(const LaunchArguments&) = delete;
     LaunchArguments& operator=(const LaunchArguments&) = delete;
 

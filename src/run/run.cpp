@@ -7,20 +7,14 @@
 #include <kiln/run.h>
 
 #include <algorithm>
-#include <list>
-#include <map>
 #include <set>
 
-#include "base/kernel_watch.h"
-#include "base/stopwatch.h"
-#include "run/check.h"
-#include "run/graph_timing.h"
-#include "run/guarded_tensor.h"
 #include "run/inputs.h"
 #include "run/isolated.h"
-#include "run/launch_arguments.h"
-#include "run/problem_memory.h"
-#include "run/reference.h"
+#include "run/launch_timer.h"
+#include "run/memory_limit.h"
+#include "run/problem_launch.h"
+#include "run/result_check.h"
 
 namespace kiln {
 namespace {
@@ -28,135 +22,53 @@ namespace {
 constexpr int kIterations = 20;
 constexpr int kWarmUp = 5;
 
-bool is_result(const Tensor& tensor) {
-    return tensor.role == TensorRole::output || tensor.role == TensorRole::inout;
-}
-
 /// What is known before anything is built or allocated.
 struct Plan {
     Problem problem;
-    std::map<std::string, Reference> references;  ///< by output
-    std::set<std::string> copied;                 ///< tensors that they read
-    bool has_patterns = false;                    ///< of inputs, for Data::contributions
+    std::optional<ResultCheck> check;  ///< not set: nothing is compared
+    bool has_patterns = false;         ///< of inputs, for Data::contributions
 };
 
-/// One launch's memory and arguments.
-class Launcher {
-  public:
-    Launcher(const Service& service, const AnyKernel& kernel, const Problem& problem,
-             const RunOptions& options)
-        : service_(service), kernel_(kernel) {
-        tensors_.reserve(problem.tensors.size());
-        for (const Tensor& tensor : problem.tensors)
-            tensors_.emplace_back(service.device(), tensor, options.data, options.seed, options.skew);
-        forget_watched_memories();
-        for (const GuardedTensor& memory : tensors_)
-            watch_memory(memory.tensor().name.c_str(), memory.data(), memory.tensor().size_bytes());
-        arguments_.emplace(kernel.variant(), problem, tensors_);
-        if (!options.on_tensor) return;
-        for (const GuardedTensor& memory : tensors_)
-            options.on_tensor({reinterpret_cast<std::uint64_t>(memory.data()), memory.tensor().size_bytes(),
-                               memory.tensor().name});
-    }
-
-    /// Whether there is nothing to launch, the grid being empty.
-    bool is_empty() const { return kernel_.variant().grid(arguments_->pointers()).count() == 0; }
-    void launch() const { kernel_.launch(service_.stream(), arguments_->pointers()); }
-    /// The time that it took as seen from here.
-    double launch_and_wait() const {
-        const Stopwatch watch;
-        launch();
-        service_.stream().synchronize();
-        return watch.elapsed_ms();
-    }
-    const std::vector<GuardedTensor>& tensors() const { return tensors_; }
-    /// Everything as before the first launch, but for the data of inputs.
-    void refill(Data data) {
-        for (GuardedTensor& memory : tensors_) memory.refill(data);
-    }
-
-  private:
-    const Service& service_;
-    const AnyKernel& kernel_;
-    std::vector<GuardedTensor> tensors_;
-    std::optional<LaunchArguments> arguments_;
-};
-
-/// What a launch did besides its results.
-void look_around(const Launcher& launcher, const RunOptions& options, RunResult& result) {
-    const auto add = [](std::vector<std::string>& names, const std::string& name) {
-        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+void add(const SideEffects& found, RunResult& result) {
+    const auto append = [](auto& list, const auto& more) {
+        for (const auto& one : more)
+            if (std::ranges::find(list, one) == list.end()) list.push_back(one);
     };
-    for (const GuardedTensor& memory : launcher.tensors()) {
-        const Tensor& tensor = memory.tensor();
-        for (const Overrun& place : memory.overruns())
-            if (std::ranges::find(result.overrun, place) == result.overrun.end()) result.overrun.push_back(place);
-        if (options.check == Check::none) continue;
-        if (tensor.role == TensorRole::input && !memory.is_unchanged()) add(result.changed, tensor.name);
-        if (tensor.role == TensorRole::scratch && tensor.fill == Fill::zero && !memory.is_zero())
-            add(result.not_zeroed, tensor.name);
+    append(result.overrun, found.overrun);
+    append(result.changed, found.changed);
+    append(result.not_zeroed, found.not_zeroed);
+}
+
+void keep_results(const ProblemLaunch& launch, RunResult& result) {
+    for (const auto& memory : launch.tensors()) {
+        if (!is_result(memory->tensor())) continue;
+        std::vector<std::byte> bytes(memory->tensor().size_bytes());
+        memory->read(0, bytes);
+        result.outputs.emplace_back(memory->tensor().name, std::move(bytes));
     }
 }
 
-std::vector<OutputCheck> check_results(const Launcher& launcher, Plan& plan, const RunOptions& options,
-                                       Data data, RunResult& result) {
-    std::vector<OutputCheck> checks;
-    HostTensors inputs;
-    for (const GuardedTensor& memory : launcher.tensors())
-        if (plan.copied.count(memory.tensor().name) != 0)
-            inputs.emplace(memory.tensor().name, memory.initial());
-    for (const GuardedTensor& memory : launcher.tensors()) {
-        const Tensor& tensor = memory.tensor();
-        if (!is_result(tensor)) continue;
-        const auto reference = plan.references.find(tensor.name);
-        if (reference != plan.references.end()) reference->second.bind(inputs);
-        CheckRequest request{options.check, tensor.exact && data == Data::integers,
-                             random_word(options.seed, 1)};
-        checks.push_back(
-            check_output(memory, reference == plan.references.end() ? nullptr : &reference->second, request));
-        checks.back().data = data;
-        if (request.how == Check::sample) result.check = Check::sample;
-    }
-    return checks;
-}
-
-void keep_results(const Launcher& launcher, RunResult& result) {
-    for (const GuardedTensor& memory : launcher.tensors()) {
-        if (!is_result(memory.tensor())) continue;
-        std::vector<std::byte> bytes(memory.tensor().size_bytes());
-        memory.read(0, bytes);
-        result.outputs.emplace_back(memory.tensor().name, std::move(bytes));
-    }
-}
-
-/// Of the outputs; none where an inout makes each launch a different one.
-std::vector<std::pair<std::string, std::uint64_t>> fingerprints(const Launcher& launcher) {
-    std::vector<std::pair<std::string, std::uint64_t>> prints;
-    for (const GuardedTensor& memory : launcher.tensors()) {
-        if (memory.tensor().role == TensorRole::inout) return {};
-        if (memory.tensor().role == TensorRole::output)
-            prints.emplace_back(memory.tensor().name, memory.fingerprint());
-    }
-    return prints;
-}
-
-void time(Service& service, const Launcher& launcher, const RunOptions& options, double one_launch_ms,
-          RunResult& result) {
+/// How long the launch takes, and that later launches give the bits of the first one: unknown where an inout makes each
+/// launch a different one.
+void time_and_compare(Service& service, const ProblemLaunch& launch, const RunOptions& options,
+                      double one_launch_ms, const TellPhase& tell, RunResult& result) {
+    const bool comparing = options.check != Check::none && !launch.has_inout();
+    const auto before = comparing ? launch.fingerprints() : decltype(launch.fingerprints()){};
+    tell("timing");
     const bool on_host = service.backend() == Backend::host;
     const int iterations =
         options.iterations.value_or(on_host ? host_iterations(one_launch_ms) : kIterations);
     const int warm_up = options.warm_up.value_or(on_host ? 0 : kWarmUp);
-    std::optional<CacheFlusher> flusher;
-    std::function<void()> before_each;
-    if (options.cold_l2) {
-        flusher.emplace(service);
-        before_each = [&] { flusher->flush(service.stream()); };
-    }
-    const auto launch = [&] { launcher.launch(); };
-    result.time = summarise(
-        time_launches(service.device(), service.stream(), warm_up, iterations, launch, before_each));
-    if (options.graph && !launcher.is_empty())
-        result.graph_time = summarise(time_graph(service.device(), service.stream(), iterations, launch));
+    const auto queue = [&] { launch.launch(); };
+    LaunchTimer timer(service, options.cold_l2);
+    result.time = summarise(timer.times_ms(queue, warm_up, iterations));
+    if (options.graph && !launch.is_empty()) result.graph_time = summarise(timer.graph_ms(queue, iterations));
+    if (!comparing) return;
+    const auto after = launch.fingerprints();
+    for (const Tensor& tensor : launch.problem().tensors)
+        if (const auto print = before.find(tensor.name);
+            print != before.end() && print->second != after.at(tensor.name))
+            result.unstable.push_back(tensor.name);
 }
 
 }  // namespace
@@ -165,76 +77,76 @@ struct Runner::State {
     Service& service;
     ReferenceService references{service};
 
+    Problem problem(const Variant& variant, const RunOptions& options) {
+        if (!options.gemm && options.check == Check::freivalds)
+            throw UsageError("Freivalds' test is for GEMMs (RunOptions::gemm); check full or a sample.");
+        if (!options.gemm) return variant.problem(options.sizes, options.test_sizes);
+        if (auto problem = gemm_problem(variant, options.sizes, options.test_sizes))
+            return *std::move(problem);
+        throw UsageError(
+            variant.template_name() +
+            " is not C = A * B of row-major matrices with C in float, which is what Kiln can check "
+            "without a reference; choose another check.");
+    }
+
     Plan plan(const Variant& variant, const RunOptions& options) {
-        Plan plan{variant.problem(options.sizes, options.test_sizes), {}, {}};
+        Plan plan{problem(variant, options), {}, false};
         const bool checking = options.check != Check::none;
-        for (const Tensor& tensor : plan.problem.tensors) {
-            if (!checking || !is_result(tensor) || tensor.reference.empty()) continue;
-            const auto& reference =
-                plan.references.try_emplace(tensor.name, references.get(), variant, plan.problem, tensor)
-                    .first->second;
-            plan.copied.insert(reference.inputs().begin(), reference.inputs().end());
-        }
+        if (checking) plan.check.emplace(references, variant, plan.problem, options.gemm);
         // Data of this kind without a check is for comparing bits; it needs the references as well.
         if (checking || options.data == Data::contributions)
-            plan.has_patterns = set_patterns(references.get(), variant, plan.problem);
-        check_fits(service.device(), plan.problem, options, checking, plan.copied);
+            plan.has_patterns = set_patterns(references, variant, plan.problem, options.gemm);
+        check_fits(service.device(), plan.problem, options, checking,
+                   checking ? plan.check->copied() : std::set<std::string>{});
         return plan;
     }
 
     RunResult run(const AnyKernel& kernel, Plan plan, const RunOptions& options) {
         // A child may not build.
-        for (auto& [output, reference] : plan.references) reference.build();
+        if (plan.check) plan.check->build();
         return isolated(service, kernel.variant().template_name(), options.on_phase,
                         [&](const TellPhase& on_phase) { return launch(kernel, plan, options, on_phase); });
     }
 
     RunResult launch(const AnyKernel& kernel, Plan& plan, const RunOptions& options,
                      const TellPhase& on_phase) {
-        const auto tell = [&](std::string_view phase) {
-            if (on_phase) on_phase(phase);
-        };
+        const TellPhase tell = on_phase ? on_phase : [](std::string_view) {};
         RunResult result;
         result.problem = plan.problem;
         result.origin = kernel.origin();
         result.build = kernel.info();
         tell("filling");
-        Launcher launcher(service, kernel, plan.problem, options);
+        ProblemLaunch launch(service, kernel, plan.problem, {options.data, options.seed, options.skew});
+        if (options.on_tensor)
+            for (const auto& memory : launch.tensors())
+                options.on_tensor({reinterpret_cast<std::uint64_t>(memory->data()),
+                                   memory->tensor().size_bytes(), memory->tensor().name});
+        const CheckRequest request{options.check, false, random_word(options.seed, 1)};
+        const auto check = [&](std::vector<OutputCheck>& checks) {
+            tell("checking");
+            SideEffects found = launch.side_effects(plan.check.has_value());
+            if (!plan.check) found.not_zeroed.clear();
+            add(found, result);
+            if (!plan.check) return;
+            checks = plan.check->outputs(launch, request, result.check);
+            plan.check->release();
+        };
         tell("running");
-        const double one_launch_ms = launcher.launch_and_wait();
-        tell("checking");
-        look_around(launcher, options, result);
-        const bool checking = options.check != Check::none;
-        if (checking) {
-            result.check = Check::full;
-            result.outputs_checked = check_results(launcher, plan, options, options.data, result);
-        }
-        if (options.keep_results) keep_results(launcher, result);
-        if (options.time) time_and_compare(launcher, options, one_launch_ms, tell, result);
-        if (!checking || options.data != Data::random || !plan.has_patterns || !options.check_contributions ||
-            !result.pass())
+        const double one_launch_ms = launch.launch_and_wait();
+        check(result.outputs_checked);
+        const Check done = result.check;
+        if (options.keep_results) keep_results(launch, result);
+        if (options.time) time_and_compare(service, launch, options, one_launch_ms, tell, result);
+        if (!plan.check || options.data != Data::random || !plan.has_patterns ||
+            !options.check_contributions || !result.pass())
             return result;
         tell("filling");
-        launcher.refill(Data::contributions);
+        launch.refill(Data::contributions);
         tell("running");
-        launcher.launch_and_wait();
-        tell("checking");
-        look_around(launcher, options, result);
-        result.contributions_checked = check_results(launcher, plan, options, Data::contributions, result);
+        launch.launch_and_wait();
+        check(result.contributions_checked);
+        if (done != Check::full) result.check = done;
         return result;
-    }
-
-    /// Later launches give the bits of the first one.
-    void time_and_compare(const Launcher& launcher, const RunOptions& options, double one_launch_ms,
-                          const std::function<void(std::string_view)>& tell, RunResult& result) {
-        const bool comparing = options.check != Check::none;
-        const auto before = comparing ? fingerprints(launcher) : decltype(fingerprints(launcher)){};
-        tell("timing");
-        time(service, launcher, options, one_launch_ms, result);
-        if (!comparing) return;
-        const auto after = fingerprints(launcher);
-        for (std::size_t i = 0; i < before.size(); ++i)
-            if (before[i] != after[i]) result.unstable.push_back(before[i].first);
     }
 };
 

@@ -56,6 +56,9 @@ std::vector<std::string> RunResult::failures() const {
     for (const auto* const checks : {&outputs_checked, &contributions_checked}) {
         for (const OutputCheck& output : *checks) {
             if (output.wrong > 0) sentences.push_back(failure(output));
+            if (output.wrong_rows.value_or(0) > 0)
+                sentences.push_back(std::to_string(*output.wrong_rows) + " rows of " + output.tensor +
+                                    " fail Freivalds' test.");
             if (output.unwritten > 0)
                 sentences.push_back(std::to_string(output.unwritten) + " of " +
                                     std::to_string(output.elements) + " elements of " + output.tensor +
@@ -77,7 +80,8 @@ std::optional<double> RunResult::gflops() const { return rate(problem.flops, tim
 std::optional<double> RunResult::gbps() const { return rate(problem.bytes, time); }
 
 std::string_view name(Check check) {
-    return check == Check::full ? "full" : check == Check::sample ? "sample" : "none";
+    constexpr std::string_view kNames[] = {"full", "sample", "none", "freivalds"};
+    return kNames[static_cast<int>(check)];
 }
 std::string_view name(Data data) {
     return data == Data::random ? "random" : data == Data::integers ? "integers" : "contributions";

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events around each launch, queued in batches, so that the device does not wait for the host.
+// Timing launches, and what makes the L2 cache cold.
 #include <kiln/timing.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "run/launch_timer.h"
+
 namespace kiln {
 namespace {
 
-constexpr std::size_t kBatch = 64;
 constexpr std::uint64_t kUnknownL2 = std::uint64_t{64} << 20;
 
 // Reads: what is written would stay in the cache until the kernel that is timed pushes it out, and pays for it (11% of
@@ -57,7 +58,7 @@ void CacheFlusher::flush(const Stream& stream) {
     value_ += 1;
     if (push_out_)
         push_out_(stream, static_cast<int>(buffer_.size_bytes() / sizeof(float)), buffer_.as<float>(),
-                   std::numeric_limits<float>::quiet_NaN());
+                  std::numeric_limits<float>::quiet_NaN());
     else
         buffer_.fill(static_cast<std::uint32_t>(value_));
 }
@@ -67,26 +68,7 @@ std::vector<double> time_launches(const Device& device, const Stream& stream, in
                                   const std::function<void()>& before_each) {
     for (int i = 0; i < warm_up; ++i) launch();
     stream.synchronize();
-
-    const std::size_t count = static_cast<std::size_t>(iterations);
-    std::vector<Event> starts, ends;
-    for (std::size_t i = 0; i < std::min(kBatch, count); ++i) {
-        starts.push_back(device.event());
-        ends.push_back(device.event());
-    }
-    std::vector<double> times_ms;
-    while (times_ms.size() < count) {
-        const std::size_t batch = std::min(kBatch, count - times_ms.size());
-        for (std::size_t i = 0; i < batch; ++i) {
-            if (before_each) before_each();
-            starts[i].record(stream);
-            launch();
-            ends[i].record(stream);
-        }
-        stream.synchronize();
-        for (std::size_t i = 0; i < batch; ++i) times_ms.push_back(ends[i].elapsed_ms_since(starts[i]));
-    }
-    return times_ms;
+    return time_interleaved(device, stream, {&launch, 1}, iterations, before_each).front();
 }
 
 int host_iterations(double one_launch_ms) {

@@ -45,11 +45,11 @@ double median(std::vector<double> times_ms) { return summarise(std::move(times_m
 
 }  // namespace
 
-Tournament::Tournament(Service& service, Arena& arena, Runner& runner, Journal& journal,
+Tournament::Tournament(Service& service, CandidateRunner& candidate_runner, Runner& runner, Journal& journal,
                        const TuneOptions& options, const std::map<std::string, std::string>& digests,
                        TuneProgress progress)
     : service_(service),
-      arena_(arena),
+      candidate_runner_(candidate_runner),
       runner_(runner),
       journal_(journal),
       options_(options),
@@ -231,7 +231,7 @@ void Tournament::watch(Entrant& entrant, const Work& work) {
         if (stopping()) return;  // a compiler that was ended did not fail
         fail(entrant, error.what(), false);
     }
-    arena_.drop_scratch();
+    candidate_runner_.drop_scratch();
 }
 
 /// After a fault every call of the process fails; after a launch that was refused, none.
@@ -248,7 +248,7 @@ bool Tournament::device_works() const {
 std::string Tournament::make_ready(Entrant& entrant) {
     const Candidate& candidate = candidates_[entrant.candidate];
     const AnyKernel kernel = service_.build(candidate.variant);
-    std::string problem = arena_.check(kernel, candidate.problem);
+    std::string problem = candidate_runner_.check(kernel, candidate.problem);
     if (!problem.empty()) return problem;
     entrant.kernel = kernel;
     entrant.compiler = as_field(kernel.info().compiler);
@@ -257,9 +257,9 @@ std::string Tournament::make_ready(Entrant& entrant) {
 
 void Tournament::time_first(Entrant& entrant, double best_ms) {
     const Candidate& candidate = candidates_[entrant.candidate];
-    const double enough_ms =
-        best_ms > 0 ? kHopelessTimes * best_ms : std::numeric_limits<double>::infinity();
-    entrant.times_ms = arena_.times_ms(entrant.kernel, candidate.problem, kFirstLaunches, enough_ms);
+    const double enough_ms = best_ms > 0 ? kHopelessTimes * best_ms : std::numeric_limits<double>::infinity();
+    entrant.times_ms =
+        candidate_runner_.times_ms(entrant.kernel, candidate.problem, kFirstLaunches, enough_ms);
     entrant.median_ms = std::max(median(entrant.times_ms), kLeastMs);
 }
 
@@ -309,7 +309,7 @@ std::vector<std::vector<double>> Tournament::times_in_turn(int launches, Clock::
         return times_ms;
     };
     const auto time_ms = [&](const Entrant& entrant) {
-        return arena_.time_ms(entrant.kernel, candidates_[entrant.candidate].problem);
+        return candidate_runner_.time_ms(entrant.kernel, candidates_[entrant.candidate].problem);
     };
     if (!isolates(service_)) {
         return in_turn(
@@ -322,7 +322,7 @@ std::vector<std::vector<double>> Tournament::times_in_turn(int launches, Clock::
             [&] { tell("comparing"); });
     }
     for (const Entrant& entrant : entrants_)
-        if (is_ready(entrant)) arena_.prepare(candidates_[entrant.candidate].problem);
+        if (is_ready(entrant)) candidate_runner_.prepare(candidates_[entrant.candidate].problem);
     try {
         return isolated(
             service_, "of the finalists", [&](std::string_view) { tell("comparing"); },
@@ -330,8 +330,9 @@ std::vector<std::vector<double>> Tournament::times_in_turn(int launches, Clock::
                 // The first launch of each meets the child's memory for the first time.
                 for (const Entrant& entrant : entrants_)
                     if (is_ready(entrant)) static_cast<void>(time_ms(entrant));
-                return in_turn([&](Entrant& entrant, std::vector<double>& times) { times.push_back(time_ms(entrant)); },
-                               [&] { told("comparing"); });
+                return in_turn(
+                    [&](Entrant& entrant, std::vector<double>& times) { times.push_back(time_ms(entrant)); },
+                    [&] { told("comparing"); });
             });
     } catch (const DeviceError&) {
         // One of them ended the child: each by itself.
@@ -340,9 +341,9 @@ std::vector<std::vector<double>> Tournament::times_in_turn(int launches, Clock::
             Entrant& entrant = entrants_[k];
             if (!is_ready(entrant)) continue;
             watch(entrant, [&] {
-                times_ms[k] = arena_.times_ms(entrant.kernel, candidates_[entrant.candidate].problem,
-                                              static_cast<std::size_t>(launches),
-                                              std::numeric_limits<double>::infinity());
+                times_ms[k] = candidate_runner_.times_ms(
+                    entrant.kernel, candidates_[entrant.candidate].problem,
+                    static_cast<std::size_t>(launches), std::numeric_limits<double>::infinity());
                 return std::string();
             });
         }
@@ -373,7 +374,7 @@ void Tournament::launch_in_turn(int launches, Clock::time_point until) {
 }
 
 void Tournament::verify() {
-    arena_.clear();
+    candidate_runner_.clear();
     std::set<std::string> found;
     for (Entrant& entrant : entrants_) {  // the fastest first
         const std::string& name = candidates_[entrant.candidate].variant.template_name();

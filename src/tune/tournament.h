@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/arena.h"
+#include "tune/candidate_runner.h"
 #include "tune/candidates.h"
 #include "tune/journal.h"
 
@@ -25,8 +25,9 @@ class Tournament {
   public:
     using Clock = std::chrono::steady_clock;
 
-    Tournament(Service& service, Arena& arena, Runner& runner, Journal& journal, const TuneOptions& options,
-               const std::map<std::string, std::string>& digests, TuneProgress progress);
+    Tournament(Service& service, CandidateRunner& candidate_runner, Runner& runner, Journal& journal,
+               const TuneOptions& options, const std::map<std::string, std::string>& digests,
+               TuneProgress progress);
 
     /// Ends at about `deadline`.
     TunedShape run(std::span<const Space> spaces, const Sizes& sizes, Clock::time_point deadline);
@@ -69,7 +70,7 @@ class Tournament {
     void tell(std::string_view phase);
 
     Service& service_;
-    Arena& arena_;
+    CandidateRunner& candidate_runner_;
     Runner& runner_;
     Journal& journal_;
     const TuneOptions& options_;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "tune/arena.h"
+#include "tune/candidate_runner.h"
 #include "tune/candidates.h"
 #include "tune/journal.h"
 #include "tune/problem_space.h"
@@ -69,7 +69,8 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
     // What is wrong is said before the first shape takes its time.
     for (const Sizes& sizes : shapes) {
         for (const auto& [name, size] : sizes)
-            if (size == 0) throw UsageError("with " + name + "=0 there is nothing to time, and nothing to tune.");
+            if (size == 0)
+                throw UsageError("with " + name + "=0 there is nothing to time, and nothing to tune.");
         check_sizes(spaces, sizes, options.test_sizes);
     }
     const auto budget = std::chrono::duration_cast<Tournament::Clock::duration>(
@@ -80,7 +81,7 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
     const bool on_host = service.backend() == Backend::host;
     std::unique_ptr<Service> host = on_host ? nullptr : host_service(service);
     const bool cold_l2 = options.cold_l2.value_or(!on_host);
-    Arena arena(service, host ? *host : service, cold_l2, options.seed);
+    CandidateRunner candidate_runner(service, host ? *host : service, cold_l2, options.seed);
     Runner runner(service);
     Journal journal;
     if (!options.journal.empty())
@@ -93,7 +94,7 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
         TuneProgress progress;
         progress.shape = i;
         progress.shapes = shapes.size();
-        Tournament tournament(service, arena, runner, journal, options, digests, progress);
+        Tournament tournament(service, candidate_runner, runner, journal, options, digests, progress);
         report.shapes.push_back(
             tournament.run(spaces, shapes[i], now + left / static_cast<long>(shapes.size() - i)));
         report.wisdom.merge(report.shapes.back().best);

@@ -73,9 +73,9 @@ TEST_F(BadInput, Shape) {
 
 TEST_F(BadInput, SizesThatDoNotFit) {
     expect_error(run({"--backend", "host", "--m", "2147483647", "--n", "2147483647", "--k", "2147483647"}), 2,
-                 {"--m 2147483647", "more bytes than 64 bits can count", "free"});
+                 {"m = 2147483647", "n = 2147483647", "c has more bytes than 64 bits count"});
     expect_error(run({"--backend", "host", "--m", "3000000", "--n", "3000000", "--k", "1"}), 2,
-                 {"--m 3000000", "72000027000000", "TiB", "free"});
+                 {"k=1 m=3000000 n=3000000 needs 360000", "a 5.7 MiB", "c 32.7 TiB", "free"});
 }
 
 TEST_F(BadInput, OtherNumbers) {
@@ -270,13 +270,28 @@ TEST_F(BadInput, AWrongResultIsFound) {
         EXPECT_TRUE(result.json()["max_abs_error"].is_null()) << "never written: NaN";
         expect_clean_error(result);
         EXPECT_THAT(result.err, HasSubstr("wrong result"));
-        EXPECT_THAT(result.err, HasSubstr("column 30"));
+        EXPECT_THAT(result.err, HasSubstr("the first at [0, 30]: nan"));
     }
     const Outcome text = run({"--template-dir", directory, "--kernel", "wrong", "--backend", "host", "--m",
                               "30", "--n", "31", "--k", "32"});
     EXPECT_EQ(text.status, 1);
     EXPECT_THAT(text.out, HasSubstr("FAIL"));
     EXPECT_EQ(text.out.find("PASS"), std::string::npos);
+}
+
+TEST_F(BadInput, WhatAKernelWritesApartFromItsResultIsFound) {
+    for (const auto& [name, statement, words] :
+         {std::array{"beyond", "c[(long long)m * n + 3] = 1;", "behind the end of c, 12 bytes away"},
+          {"input", "const_cast<kiln::half*>(a)[0] = kiln::half(2.0f);", "wrote to its input a"}}) {
+        std::string text = naive_template(name, "", "n");
+        text.insert(text.rfind("}"),
+                    std::string("    if (row == m - 1 && column == n - 1) ") + statement + "\n");
+        const Outcome result = run({"--template-dir", with_template(name, text), "--kernel", name,
+                                    "--backend", "host", "--m", "30", "--n", "31", "--k", "32", "--json"});
+        EXPECT_EQ(result.status, 1) << result.err;
+        EXPECT_EQ(result.json()["pass"], false);
+        EXPECT_THAT(result.err, HasSubstr(words));
+    }
 }
 
 TEST_F(BadInput, AFullStandardOutput) {

@@ -200,6 +200,21 @@ TEST_F(Flags, ItersAndWarmup) {
     EXPECT_LE(chosen, 20);
 }
 
+TEST_F(Flags, NamesOfKilnRun) {
+    const auto json =
+        multiply({"--iterations", "7", "--warm-up", "2", "--check", "sample", "--json"}).json();
+    EXPECT_EQ(json["time_ms"]["iterations"], 7);
+    EXPECT_EQ(json["verified"], "sample");
+    EXPECT_EQ(json["check"], "freivalds") << "all of C is looked at";
+    EXPECT_EQ(json["outputs"][0]["wrong_rows"], 0);
+    for (const auto& [option, alias] :
+         {std::pair{"--iterations", "--iters"}, {"--warm-up", "--warmup"}, {"--check", "--verify"}}) {
+        const Outcome both = multiply({option, "full", alias, "full"});
+        EXPECT_EQ(both.status, 2);
+        EXPECT_THAT(both.err, HasSubstr(std::string(alias) + " is the same as " + option));
+    }
+}
+
 TEST_F(Flags, ColdL2) {
     const Outcome result = multiply({"--cold-l2", "--iters", "3", "--json"});
     EXPECT_EQ(result.status, 0) << result.err;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The small parts: words, statistics, loops, the report's figures.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 #include <kiln/timing.h>
@@ -12,10 +13,10 @@
 #include <stdexcept>
 
 #include "cli/figures.h"
-#include "cli/parallel.h"
+#include "cli/gemm_report.h"
 #include "cli/program.h"
-#include "cli/report.h"
 #include "cli/words.h"
+#include "run/parallel.h"
 
 namespace kiln::cli {
 namespace {
@@ -88,39 +89,46 @@ TEST(Parallel, RethrowsWhatABodyThrows) {
                  std::runtime_error);
 }
 
-Report some_report() {
-    Report report;
-    report.kernel = "k";
-    report.variant = {{"BM", 64}, {"FAST", true}, {"T", "half"}};
-    report.dtype = "f16";
-    report.shape = {1000, 2000, 500};
-    report.flops = report.shape.flops();
-    report.bytes = double(Footprint(Dtype::f16, report.shape).total());
+RunReport some_report() {
+    const std::string text =
+        "// f: for tests.\n//\n//@ kernel f\n//@ param BM int in 32, 64 = 64\n//@ param FAST bool = "
+        "true\n//@ block 1\n"
+        "//@ grid 1\n#include \"kiln/device.h\"\n\nextern \"C\" __global__ void f(int m, int n, int k, const "
+        "kiln::half* a, const kiln::half* b, float* c) {}\n";
+    RunReport report{Template::parse(text, "f.cu").variant(), Backend::host, "a device", "x86-64", {}};
+    report.options.gemm = true;
+    report.result.problem = *gemm_problem(report.variant, {{"m", 1000}, {"n", 2000}, {"k", 500}});
     return report;
 }
 
 TEST(Figures, ComeFromTheMedian) {
-    Report report = some_report();
-    report.time = TimeSummary{1, 2, 3, 20};
-    EXPECT_DOUBLE_EQ(*report.gflops(), 2.0 * 1000 * 2000 * 500 / 2e-3 / 1e9);
-    EXPECT_DOUBLE_EQ(*report.gbps(), (2.0 * 1000 * 500 + 2.0 * 500 * 2000 + 4.0 * 1000 * 2000) / 2e-3 / 1e9);
-    report.time->median_ms = 0;
-    EXPECT_FALSE(report.gflops());
+    RunReport report = some_report();
+    report.result.time = TimeSummary{1, 2, 3, 20};
+    EXPECT_DOUBLE_EQ(*report.result.gflops(), 2.0 * 1000 * 2000 * 500 / 2e-3 / 1e9);
+    EXPECT_DOUBLE_EQ(*report.result.gbps(),
+                     (2.0 * 1000 * 500 + 2.0 * 500 * 2000 + 4.0 * 1000 * 2000) / 2e-3 / 1e9);
+    report.result.time->median_ms = 0;
+    EXPECT_FALSE(report.result.gflops());
 }
 
 TEST(Figures, AnErrorThatIsNotFiniteIsNullInJson) {
-    Report report = some_report();
-    Verdict verdict;
-    verdict.max_abs_error = INFINITY;
-    verdict.not_finite = 3;
-    report.checked = checked(verdict, Verify::sample);
-    const auto json = nlohmann::json::parse(to_json(report));
+    RunReport report = some_report();
+    OutputCheck output;
+    output.tensor = "c";
+    output.max_abs_error = INFINITY;
+    output.wrong_rows = 3;
+    report.result.outputs_checked = {output};
+    report.result.check = Check::freivalds;
+    const auto json = nlohmann::json::parse(gemm_json(report));
     EXPECT_TRUE(json["max_abs_error"].is_null());
     EXPECT_EQ(json["pass"], false);
+    EXPECT_EQ(json["verified"], "sample");
+    EXPECT_EQ(json["check"], "freivalds");
     EXPECT_EQ(json["variant"]["BM"], 64);
     EXPECT_EQ(json["variant"]["FAST"], true);
-    EXPECT_EQ(json["variant"]["T"], "half");
-    EXPECT_NE(report.checked->failure.find("3 elements of C are NaN"), std::string::npos);
+    EXPECT_EQ(json["dtype"], "f16");
+    EXPECT_EQ(json["shape"]["n"], 2000);
+    EXPECT_THAT(report.result.failures(), ::testing::ElementsAre("3 rows of c fail Freivalds' test."));
 }
 
 TEST(Figures, MessagesWithBytesThatAreNoTextAreStillJson) {

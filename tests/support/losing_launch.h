@@ -18,7 +18,7 @@
 #include "run/element.h"
 #include "run/guarded_tensor.h"
 #include "run/inputs.h"
-#include "run/launch_arguments.h"
+#include "run/problem_launch.h"
 #include "run/reference.h"
 #include "run/sample.h"
 
@@ -47,22 +47,21 @@ class LosingLaunch {
     /// host: for the reference. adjust: may change what tensors hold.
     LosingLaunch(Service& service, Service& host, const Variant& variant, const Sizes& sizes, bool test_sizes,
                  std::uint64_t seed = 1, const std::function<void(Problem&)>& adjust = {})
-        : service_(service),
-          kernel_(service.build(variant)),
-          problem_(variant.problem(sizes, test_sizes)),
-          seed_(seed) {
-        if (adjust) adjust(problem_);
-        set_patterns(host, variant, problem_);
-        tensors_.reserve(problem_.tensors.size());
-        for (const Tensor& tensor : problem_.tensors)
-            tensors_.emplace_back(service.device(), tensor, Data::contributions, seed);
-        arguments_ = std::make_unique<LaunchArguments>(variant, problem_, tensors_);
-        for (const Tensor& output : problem_.tensors) {
+        : launch_(service, service.build(variant),
+                  [&] {
+                      Problem problem = variant.problem(sizes, test_sizes);
+                      if (adjust) adjust(problem);
+                      set_patterns(host, variant, problem);
+                      return problem;
+                  }(),
+                  {Data::contributions, seed}) {
+        HostTensors inputs;
+        for (const Tensor& output : problem().tensors) {
             if (output.reference.empty()) continue;
-            Reference reference(host, variant, problem_, output);
+            Reference reference(host, variant, problem(), output);
             for (const std::string& input : reference.inputs())
-                if (!inputs_.contains(input)) inputs_.emplace(input, tensor(input).initial());
-            reference.bind(inputs_);
+                if (!inputs.contains(input)) inputs.emplace(input, launch_.tensor(input).initial());
+            reference.bind(inputs);
             Expected expected{
                 output.name, sample_elements(output.extents, kCompared, random_word(seed, 1)), {}, {}};
             std::ranges::sort(expected.which);
@@ -71,19 +70,16 @@ class LosingLaunch {
             reference.evaluate(expected.which, expected.values.data(), expected.bounds.data());
             expected_.push_back(std::move(expected));
         }
-        inputs_.clear();
     }
 
-    const Problem& problem() const { return problem_; }
+    const Problem& problem() const { return launch_.problem(); }
 
     /// How many of the compared elements a launch with this loss gets wrong.
     std::uint64_t wrong(const std::vector<Loss>& losses, const Compared& compared = {}) {
-        for (GuardedTensor& memory : tensors_)
-            if (memory.tensor().role != TensorRole::input) memory.refill();
+        launch_.refill_results();
         std::vector<Saved> saved;
         for (const Loss& loss : losses) saved.push_back(apply(loss));
-        kernel_.launch(service_.stream(), arguments_->pointers());
-        service_.stream().synchronize();
+        launch_.launch_and_wait();
         for (const Saved& one : saved) restore(one);
         std::uint64_t wrong = 0;
         for (const Expected& expected : expected_) wrong += wrong_in(expected, compared);
@@ -100,11 +96,6 @@ class LosingLaunch {
         std::vector<double> values, bounds;
     };
 
-    GuardedTensor& tensor(const std::string& name) {
-        return *std::ranges::find_if(tensors_,
-                                     [&](const GuardedTensor& one) { return one.tensor().name == name; });
-    }
-
     /// What a change overwrote: pieces of elements at these numbers, one after the other.
     struct Saved {
         GuardedTensor* memory;
@@ -113,7 +104,7 @@ class LosingLaunch {
     };
 
     Saved apply(const Loss& loss) {
-        GuardedTensor& memory = tensor(loss.tensor);
+        GuardedTensor& memory = launch_.tensor(loss.tensor);
         const auto& extents = memory.tensor().extents;
         std::int64_t inner = 1, outer = 1;
         for (std::size_t i = 0; i < extents.size(); ++i) (i < loss.axis ? outer : inner) *= extents[i];
@@ -166,7 +157,7 @@ class LosingLaunch {
     }
 
     std::uint64_t wrong_in(const Expected& expected, const Compared& compared) {
-        const GuardedTensor& output = tensor(expected.output);
+        const GuardedTensor& output = launch_.tensor(expected.output);
         const auto& extents = output.tensor().extents;
         std::int64_t inner = 1;
         for (std::size_t i = compared.but_axis + 1; i < extents.size(); ++i) inner *= extents[i];
@@ -189,13 +180,7 @@ class LosingLaunch {
         return count_wrong(output.tensor().type, found, values, bounds);
     }
 
-    Service& service_;
-    AnyKernel kernel_;
-    Problem problem_;
-    std::uint64_t seed_;
-    std::vector<GuardedTensor> tensors_;
-    std::unique_ptr<LaunchArguments> arguments_;
-    HostTensors inputs_;
+    ProblemLaunch launch_;
     std::vector<Expected> expected_;
 };
 

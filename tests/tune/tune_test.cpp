@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/file.h"
-#include "tune/arena.h"
+#include "tune/candidate_runner.h"
 #include "tune/candidates.h"
 #include "tune/journal.h"
 #include "tune/problem_space.h"
@@ -315,18 +315,18 @@ TEST_F(TuneHost, ScratchOfOthersIsNotKeptWhenItIsLarge) {
         "//@ output y [n]\n//@ scratch s [SIZE, 1048576]\n",
         "int n, const float* x, float* y, float* s", kRight, "roomy");
     const Template of = service().parse(text, "roomy.cu");
-    Arena arena(service(), service(), false, 1);
+    CandidateRunner runner(service(), service(), false, 1);
     std::uint64_t most = 0;
     for (const Variant& variant : of.variants()) {
         const AnyKernel kernel = service().build(variant);
-        EXPECT_EQ(arena.check(kernel, variant.problem()), "");
-        EXPECT_GT(arena.time_ms(kernel, variant.problem()), 0);
-        most = std::max(most, arena.held_bytes());
+        EXPECT_EQ(runner.check(kernel, variant.problem()), "");
+        EXPECT_GT(runner.time_ms(kernel, variant.problem()), 0);
+        most = std::max(most, runner.held_bytes());
     }
     EXPECT_GT(most, 100 * kMebibyte);
     EXPECT_LT(most, 400 * kMebibyte) << "of 540 in all";
-    arena.drop_scratch();
-    EXPECT_LT(arena.held_bytes(), kMebibyte);
+    runner.drop_scratch();
+    EXPECT_LT(runner.held_bytes(), kMebibyte);
 }
 
 // Random terms of both signs hide two of a thousand: less than what rounding may do.

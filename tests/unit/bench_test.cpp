@@ -12,7 +12,7 @@
 
 #include "base/process.h"
 #include "bench/chip_state.h"
-#include "bench/contest.h"
+#include "bench/comparator_run.h"
 #include "bench/helper/sources.h"
 #include "bench/suites.h"
 #include "bench/torch.h"
@@ -487,11 +487,11 @@ TEST_F(BenchRun, AComparatorThatFailsLeavesKilnsFigures) {
     bench::Workbench workbench(options_);
     BenchRow row = row_with(1, {});
     const Sizes sizes = {{"rows", 3}, {"cols", 32}};
-    bench::Contest contest(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
-    const GuardedTensor& result = contest.result_like("out");
-    contest.add("a library", "", [] { throw DeviceError("it can't do that", "call", 1); }, result, {});
-    contest.add("nothing", "", [] {}, result, {});
-    contest.time();
+    bench::ComparatorRun run(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
+    const GuardedTensor& result = run.result_like("out");
+    run.add("a library", "", [] { throw DeviceError("it can't do that", "call", 1); }, result, {});
+    run.add("nothing", "", [] {}, result, {});
+    run.time();
     EXPECT_THAT(row.notes, ElementsAre(HasSubstr("a library failed: it can't do that")));
     EXPECT_EQ(row.verified, true);
     ASSERT_EQ(row.comparisons.size(), 1U);
@@ -514,15 +514,15 @@ TEST_F(BenchRun, OfSeveralWaysTheFastestIsComparedWith) {
     bench::Workbench workbench(options_);
     BenchRow row = row_with(1, {});
     const Sizes sizes = {{"rows", 3}, {"cols", 32}};
-    bench::Contest contest(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
+    bench::ComparatorRun run(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
     const auto sleeping = [](int ms) {
         return [ms] { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
     };
-    contest.add_verified("slow", "", sleeping(20), true, {});
-    contest.add_verified("fast", "by luck", sleeping(5), true, {});
-    contest.add_verified("other", "", sleeping(1), true, {});
-    contest.join("both", {"slow", "fast"}, {0.5, 2.0});
-    contest.time();
+    run.add_verified("slow", "", sleeping(20), true, {});
+    run.add_verified("fast", "by luck", sleeping(5), true, {});
+    run.add_verified("other", "", sleeping(1), true, {});
+    run.join("both", {"slow", "fast"}, {0.5, 2.0});
+    run.time();
     ASSERT_EQ(row.comparisons.size(), 3U);
     EXPECT_EQ(row.comparisons[0].with, "both");
     EXPECT_EQ(row.comparisons[0].detail, "fast, by luck");
@@ -539,9 +539,9 @@ TEST_F(BenchRun, PyTorchsLaunchesAlternateWithKilnsByRounds) {
     bench::Workbench workbench(options_);
     BenchRow row = row_with(1, {});
     const Sizes sizes = {{"rows", 3}, {"cols", 32}};
-    bench::Contest contest(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
-    contest.add_torch(torch, "copy 16", {{"torch copy", {0.1, {}}}});
-    contest.time();
+    bench::ComparatorRun run(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
+    run.add_torch(torch, "copy 16", {{"torch copy", {0.1, {}}}});
+    run.time();
     ASSERT_EQ(row.comparisons.size(), 1U);
     EXPECT_EQ(row.comparisons[0].with, "torch copy");
     EXPECT_EQ(row.comparisons[0].must, 0.1);

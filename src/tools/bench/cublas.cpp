@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-#include "bench/stage.h"
+#include "bench/verified_launch.h"
 
 namespace kiln::bench {
 namespace {
@@ -75,8 +75,8 @@ struct LtProblem {
 
 }  // namespace
 
-ProductPlan product_plan(const Stage& stage) {
-    const Problem& problem = stage.problem();
+ProductPlan product_plan(const VerifiedLaunch& kernel) {
+    const Problem& problem = kernel.problem();
     const auto tensor = [&](std::string_view name) -> const Tensor& {
         return *std::ranges::find_if(problem.tensors, [&](const Tensor& one) { return one.name == name; });
     };
@@ -87,7 +87,7 @@ ProductPlan product_plan(const Stage& stage) {
     plan.type = data_type(tensor("a").type);
     plan.result_type = data_type(tensor("c").type);
     // By the extents with sizes that all differ, since those of this problem may not.
-    const Problem probe = stage.variant().problem({{"m", 64}, {"n", 128}, {"k", 256}});
+    const Problem probe = kernel.variant().problem({{"m", 64}, {"n", 128}, {"k", 256}});
     for (const Tensor& one : probe.tensors) {
         if (one.name == "a") plan.a_is_transposed = one.extents.front() == 256;
         if (one.name == "b") plan.b_is_transposed = one.extents.front() == 128;
@@ -161,7 +161,7 @@ LibraryProduct Cublas::best(const ProductPlan& plan, const void* a, const void* 
     if (candidates.empty())
         throw DeviceError("cublasLt has no algorithm for " + product_text(plan.m, plan.n, plan.k),
                           "cublasLtMatmulAlgoGetHeuristic");
-    const auto times = bench_.in_turns(launches, bench_.quick() ? kQuickTrials : kTrials);
+    const auto times = bench_.interleaved_us(launches, bench_.quick() ? kQuickTrials : kTrials);
     std::size_t fastest = 0;
     for (std::size_t i = 1; i < times.size(); ++i)
         if (spread_of(times[i]).median < spread_of(times[fastest]).median) fastest = i;

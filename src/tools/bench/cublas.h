@@ -13,7 +13,7 @@
 
 namespace kiln::bench {
 
-class Stage;
+class VerifiedLaunch;
 
 /// C[m, n] = A[m, k] B[k, n], row-major, or B[n, k] transposed.
 struct ProductPlan {
@@ -24,7 +24,7 @@ struct ProductPlan {
     bool b_is_transposed = false;                     ///< B is stored [n, k]
 };
 /// Of a template with sizes m, n, k and tensors a, b, c. Throws UsageError for a type that it has no name for.
-ProductPlan product_plan(const Stage& stage);
+ProductPlan product_plan(const VerifiedLaunch& kernel);
 
 /// A product that is ready to be launched, as often as wanted, as long as the Cublas that made it lives.
 struct LibraryProduct {

@@ -3,7 +3,7 @@
 // Attention: of whole sequences, whose limit is the matrix cores, and of one new token, whose limit is memory.
 #include <algorithm>
 
-#include "bench/contest.h"
+#include "bench/comparator_run.h"
 #include "bench/suites.h"
 #include "bench/torch.h"
 
@@ -87,13 +87,13 @@ void run_attention(Workbench& bench, BenchSuite& suite) {
     bench.prepare(suite, wanted);
     for (const Forward& one : problems) {
         bench.row(suite, one.text(), [&](BenchRow& row) {
-            Contest contest(bench, row, bench.choose(kForward, one.values(), one.sizes()), one.sizes());
+            ComparatorRun run(bench, row, bench.choose(kForward, one.values(), one.sizes()), one.sizes());
             const Aim aim = one.head == 64 ? Aim{0.95, 1.20} : Aim{0.90, 1.10};
             if (TorchProcess* const torch = bench.torch(suite))
-                contest.add_torch(*torch, one.line(), {{"cuDNN", aim}});
-            contest.time();
-            set_flops_rate(row, contest.stage().problem());
-            if (const auto share = roof_share(row, bench.ceilings(suite), contest.stage().problem(), true))
+                run.add_torch(*torch, one.line(), {{"cuDNN", aim}});
+            run.time();
+            set_flops_rate(row, run.kernel().problem());
+            if (const auto share = roof_share(row, bench.ceilings(suite), run.kernel().problem(), true))
                 row.comparisons.push_back(*share);
         });
     }
@@ -117,9 +117,10 @@ void run_decode(Workbench& bench, BenchSuite& suite) {
     bench.prepare(suite, wanted);
     for (const Step& step : steps) {
         bench.row(suite, step.text(), [&](BenchRow& row) {
-            Contest contest(bench, row, bench.choose(kDecode, {}, step.sizes()), step.sizes(), fill_lengths);
-            contest.time();
-            const Problem& problem = contest.stage().problem();
+            ComparatorRun run(bench, row, bench.choose(kDecode, {}, step.sizes()), step.sizes(),
+                              fill_lengths);
+            run.time();
+            const Problem& problem = run.kernel().problem();
             set_bytes_rate(row, problem);
             if (const double rate = bench.ceilings(suite).copy_bytes_per_us; rate > 0)
                 row.comparisons.push_back(

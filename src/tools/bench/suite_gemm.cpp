@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix products: on tensor cores, in FP32, by the instructions of sm_80, and of few rows.
-#include "bench/contest.h"
+#include "bench/comparator_run.h"
 #include "bench/cublas.h"
 #include "bench/suites.h"
 
@@ -37,27 +37,27 @@ constexpr std::uint64_t kLargeWeightsBytes = 100'000'000;
 
 /// cublasLt's best; of FP32 also cublasSgemm, and the better of the two is what counts.
 void add_library(Workbench& bench, BenchSuite& suite, BenchRow& row, const Products& products, Aim aim,
-                 Contest& contest) {
+                 ComparatorRun& run) {
     Cublas* const library = bench.cublas(suite);
     if (library == nullptr) return;
-    Stage& stage = contest.stage();
-    const ProductPlan plan = product_plan(stage);
-    const void* const a = stage.tensor("a").data();
-    const void* const b = stage.tensor("b").data();
+    VerifiedLaunch& kernel = run.kernel();
+    const ProductPlan plan = product_plan(kernel);
+    const void* const a = kernel.tensor("a").data();
+    const void* const b = kernel.tensor("b").data();
     attempt(row, "cublasLt", [&] {
-        const GuardedTensor& result = contest.result_like("c");
+        const GuardedTensor& result = run.result_like("c");
         const LibraryProduct product = library->best(plan, a, b, result.data());
-        contest.add("cublasLt", product.detail, product.launch, result, aim);
+        run.add("cublasLt", product.detail, product.launch, result, aim);
     });
     if (!products.float_only) return;
     attempt(row, "cublasSgemm", [&] {
-        const GuardedTensor& result = contest.result_like("c");
+        const GuardedTensor& result = run.result_like("c");
         const LibraryProduct product =
             library->single_precision(plan, static_cast<const float*>(a), static_cast<const float*>(b),
                                       static_cast<float*>(result.data()));
-        contest.add("cublasSgemm", product.detail, product.launch, result, {});
+        run.add("cublasSgemm", product.detail, product.launch, result, {});
     });
-    contest.join("cuBLAS", {"cublasLt", "cublasSgemm"}, aim);
+    run.join("cuBLAS", {"cublasLt", "cublasSgemm"}, aim);
 }
 
 void measure(Workbench& bench, BenchSuite& suite, const Products& products) {
@@ -85,15 +85,15 @@ void measure(Workbench& bench, BenchSuite& suite, const Products& products) {
     for (const Asked& one : asked) {
         const Shape& shape = one.shape;
         bench.row(suite, text_of(one.type, shape), [&](BenchRow& row) {
-            Contest contest(bench, row, bench.choose(products.templates, one.values, shape.sizes()),
-                            shape.sizes());
+            ComparatorRun run(bench, row, bench.choose(products.templates, one.values, shape.sizes()),
+                              shape.sizes());
             const bool is_large =
-                shape.m == 1 && contest.stage().tensor("b").tensor().size_bytes() > kLargeWeightsBytes;
+                shape.m == 1 && run.kernel().tensor("b").tensor().size_bytes() > kLargeWeightsBytes;
             const bool has_aim_of_its_own = is_large && products.large_weights.must.has_value();
             add_library(bench, suite, row, products,
-                        has_aim_of_its_own ? products.large_weights : products.row, contest);
-            contest.time();
-            const Problem& problem = contest.stage().problem();
+                        has_aim_of_its_own ? products.large_weights : products.row, run);
+            run.time();
+            const Problem& problem = run.kernel().problem();
             if (products.in_gbps)
                 set_bytes_rate(row, problem);
             else

@@ -5,7 +5,7 @@
 #include <list>
 
 #include "base/stopwatch.h"
-#include "bench/contest.h"
+#include "bench/comparator_run.h"
 #include "bench/cublas.h"
 #include "bench/suites.h"
 
@@ -40,15 +40,15 @@ std::vector<WayTimes> wall_times(Workbench& bench, const std::vector<Launch>& wa
     return times;
 }
 
-/// The library's result of a stage that is a product.
+/// The library's result of a kernel that is a product.
 struct Product {
-    Stage* stage;
+    VerifiedLaunch* kernel;
     GuardedTensor result;
 };
 
 /// A chain of Kiln's kernels, none of which works in place, and the same with the library's products.
 struct Chain {
-    std::list<Stage> stages;
+    std::list<VerifiedLaunch> kernels;
     std::list<Product> products;
     Launch one_by_one;
     Launch library;  ///< empty: it is not there
@@ -61,21 +61,23 @@ Chosen overlapping(Workbench& bench, Chosen chosen) {
 }
 
 /// Adds a kernel, verified. Wrong results go into the row.
-Stage& add_stage(Workbench& bench, BenchRow& row, Chain& chain, const Chosen& chosen, const Sizes& sizes) {
-    Stage& stage = chain.stages.emplace_back(bench, chosen.variant, sizes);
-    const std::vector<std::string> wrong = stage.verify();
+VerifiedLaunch& add_kernel(Workbench& bench, BenchRow& row, Chain& chain, const Chosen& chosen,
+                           const Sizes& sizes) {
+    VerifiedLaunch& kernel = chain.kernels.emplace_back(bench, chosen.variant, sizes);
+    const std::vector<std::string> wrong = kernel.verify();
     row.failures.insert(row.failures.end(), wrong.begin(), wrong.end());
     row.verified = row.verified.value_or(true) && wrong.empty();
-    return stage;
+    return kernel;
 }
 
-/// The library's launch of a stage that is a product. best: what was chosen for products of this shape; empty: not yet.
-Launch library_launch(Chain& chain, Stage& stage, Cublas& library, std::optional<LibraryProduct>& best) {
-    const void* const a = stage.tensor("a").data();
-    const void* const b = stage.tensor("b").data();
-    chain.products.push_back({&stage, stage.like("c")});
+/// The library's launch of a kernel that is a product. best: what was chosen for products of this shape; empty: not yet.
+Launch library_launch(Chain& chain, VerifiedLaunch& kernel, Cublas& library,
+                      std::optional<LibraryProduct>& best) {
+    const void* const a = kernel.tensor("a").data();
+    const void* const b = kernel.tensor("b").data();
+    chain.products.push_back({&kernel, kernel.like("c")});
     void* const c = chain.products.back().result.data();
-    if (!best) best = library.best(product_plan(stage), a, b, c);
+    if (!best) best = library.best(product_plan(kernel), a, b, c);
     return best->on(a, b, c);
 }
 
@@ -83,7 +85,7 @@ Launch library_launch(Chain& chain, Stage& stage, Cublas& library, std::optional
 /// can be wrong where a launch alone is right. Gives whether they are right.
 bool verify_as_timed(Workbench& bench, BenchRow& row, Chain& chain, const std::string& how, const Launch& way,
                      int repeats, bool is_library) {
-    for (Stage& stage : chain.stages) stage.poison();
+    for (VerifiedLaunch& kernel : chain.kernels) kernel.poison();
     for (Product& product : chain.products) product.result.refill();
     for (int i = 0; i < repeats; ++i) way();
     bench.stream().synchronize();
@@ -92,9 +94,9 @@ bool verify_as_timed(Workbench& bench, BenchRow& row, Chain& chain, const std::s
         for (const std::string& sentence : sentences) wrong.push_back(how + ": " + sentence);
     };
     if (is_library)
-        for (const Product& product : chain.products) add(product.stage->verify(product.result, "cublasLt"));
+        for (const Product& product : chain.products) add(product.kernel->verify(product.result, "cublasLt"));
     else
-        for (Stage& stage : chain.stages) add(stage.check());
+        for (VerifiedLaunch& kernel : chain.kernels) add(kernel.check());
     row.failures.insert(row.failures.end(), wrong.begin(), wrong.end());
     return wrong.empty();
 }
@@ -122,7 +124,7 @@ void time_chain(Workbench& bench, BenchRow& row, Chain& chain, int repeats, Aim 
         ways.emplace_back([&] { library.launch(bench.stream()); });
         ways.push_back(chain.library);
     }
-    for (Stage& stage : chain.stages) stage.done_verifying();
+    for (VerifiedLaunch& kernel : chain.kernels) kernel.done_verifying();
     const std::vector<WayTimes> times = wall_times(bench, ways, repeats);
     row.kiln = spread_of(times[0].whole_us);
     const auto add = [&](const char* with, const char* detail, std::size_t which, Aim aim) {
@@ -137,7 +139,7 @@ void time_chain(Workbench& bench, BenchRow& row, Chain& chain, int repeats, Aim 
     }
     char text[120];
     std::snprintf(text, sizeof text, "%d launches; the calls take %.3g us, one by one %.3g us",
-                  static_cast<int>(chain.stages.size()), spread_of(times[0].calls_us).median,
+                  static_cast<int>(chain.kernels.size()), spread_of(times[0].calls_us).median,
                   spread_of(times[1].calls_us).median);
     row.comparisons.front().detail += std::string("; ") + text;
 }
@@ -165,10 +167,10 @@ void measure_products(Workbench& bench, BenchSuite& suite, int count, std::int64
         std::vector<Launch> ours, theirs;
         std::optional<LibraryProduct> best;
         for (int i = 0; i < count; ++i) {
-            Stage& stage = add_stage(bench, row, chain, chosen, sizes);
-            ours.emplace_back([&stage] { stage.launch(); });
+            VerifiedLaunch& kernel = add_kernel(bench, row, chain, chosen, sizes);
+            ours.emplace_back([&kernel] { kernel.launch(); });
             if (library == nullptr) continue;
-            const auto add = [&] { theirs.push_back(library_launch(chain, stage, *library, best)); };
+            const auto add = [&] { theirs.push_back(library_launch(chain, kernel, *library, best)); };
             if (!attempt(row, "cublasLt", add)) library = nullptr;
         }
         chain.one_by_one = all_of(std::move(ours));
@@ -199,14 +201,14 @@ void measure_layer(Workbench& bench, BenchSuite& suite, const Layer& layer) {
         const auto add = [&](const std::vector<std::string>& templates, const Values& values,
                              const Sizes& sizes) {
             const Chosen chosen = overlapping(bench, bench.choose(templates, values, sizes));
-            Stage& stage = add_stage(bench, row, chain, chosen, sizes);
+            VerifiedLaunch& kernel = add_kernel(bench, row, chain, chosen, sizes);
             row.variant += (row.variant.empty() ? "" : "; ") + chosen.variant.template_name();
-            ours.emplace_back([&stage] { stage.launch(); });
+            ours.emplace_back([&kernel] { kernel.launch(); });
             if (library == nullptr) return;
             const bool is_product = sizes.contains("k");
             const auto add_theirs = [&] {
                 std::optional<LibraryProduct> best;
-                theirs.push_back(is_product ? library_launch(chain, stage, *library, best) : ours.back());
+                theirs.push_back(is_product ? library_launch(chain, kernel, *library, best) : ours.back());
             };
             if (!attempt(row, "cublasLt", add_theirs)) library = nullptr;
         };
@@ -244,9 +246,9 @@ void measure_steps(Workbench& bench, BenchSuite& suite, const std::string& kerne
         row.variant = chosen.variant.text();
         row.origin = chosen.origin;
         Chain chain;
-        Stage& stage = add_stage(bench, row, chain, chosen, sizes);
+        VerifiedLaunch& step = add_kernel(bench, row, chain, chosen, sizes);
         chain.one_by_one =
-            all_of(std::vector<Launch>(static_cast<std::size_t>(count), [&stage] { stage.launch(); }));
+            all_of(std::vector<Launch>(static_cast<std::size_t>(count), [&step] { step.launch(); }));
         time_chain(bench, row, chain, 1, {});
     });
 }

@@ -9,7 +9,7 @@
 
 #include "base/dynamic_library.h"
 #include "bench/child.h"
-#include "bench/contest.h"
+#include "bench/comparator_run.h"
 #include "bench/suites.h"
 
 namespace kiln::bench {
@@ -148,22 +148,22 @@ int child_host(int size, int rounds, const std::string& cache_directory, bool wi
         const std::string type = chosen.variant.value("T").text();
         BenchRow row;
         row.problem = row_text(type, size, chosen.origin == kDefault);
-        Contest contest(bench, row, chosen, sizes);
-        Stage& stage = contest.stage();
+        ComparatorRun run(bench, row, chosen, sizes);
+        VerifiedLaunch& kernel = run.kernel();
         if (sgemm != nullptr && type == "float") {
-            const auto* const a = static_cast<const float*>(stage.tensor("a").data());
-            const auto* const b = static_cast<const float*>(stage.tensor("b").data());
-            const GuardedTensor& result = contest.result_like("c");
+            const auto* const a = static_cast<const float*>(kernel.tensor("a").data());
+            const auto* const b = static_cast<const float*>(kernel.tensor("b").data());
+            const GuardedTensor& result = run.result_like("c");
             auto* const c = static_cast<float*>(result.data());
-            contest.add("OpenBLAS", "one thread",
-                        [=] {
-                            sgemm(kRowMajor, kNoTranspose, kNoTranspose, size, size, size, 1, a, size, b,
-                                  size, 0, c, size);
-                        },
-                        result, {});
+            run.add("OpenBLAS", "one thread",
+                    [=] {
+                        sgemm(kRowMajor, kNoTranspose, kNoTranspose, size, size, size, 1, a, size, b, size, 0,
+                              c, size);
+                    },
+                    result, {});
         }
-        contest.time();
-        tell_row(row, stage.problem());
+        run.time();
+        tell_row(row, kernel.problem());
     }
     return 0;
 }

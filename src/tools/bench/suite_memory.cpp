@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "bench/bare_cuda.h"
-#include "bench/contest.h"
+#include "bench/comparator_run.h"
 #include "bench/cub.h"
 #include "bench/helper/sources.h"
 #include "bench/suites.h"
@@ -77,14 +77,14 @@ std::vector<Work> list_of(const Workbench& bench) {
 }
 
 /// CUB's sum of the same array.
-void add_sum(Workbench& bench, BenchSuite& suite, CubFunction& cub, Contest& contest) {
-    Stage& stage = contest.stage();
-    const GuardedTensor& result = contest.result_like("sum");
+void add_sum(Workbench& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run) {
+    VerifiedLaunch& kernel = run.kernel();
+    const GuardedTensor& result = run.result_like("sum");
     std::string problem;
     const Launch launch =
-        cub.prepare(stage.tensor("x").data(), stage.problem().sizes.at("n"), result.data(), problem);
+        cub.prepare(kernel.tensor("x").data(), kernel.problem().sizes.at("n"), result.data(), problem);
     if (launch)
-        contest.add("CUB", "DeviceReduce::Sum", launch, result, {1.00, 1.015});
+        run.add("CUB", "DeviceReduce::Sum", launch, result, {1.00, 1.015});
     else
         bench.missing(suite, "cub", problem);
 }
@@ -92,16 +92,17 @@ void add_sum(Workbench& bench, BenchSuite& suite, CubFunction& cub, Contest& con
 /// CUB's histogram of the same bytes. It sets its counts to zero in each call, so Kiln's are set to zero before each
 /// launch, and that is timed too. CUB counts in 32 bits and Kiln in 64; so its counts are compared with those of Kiln's
 /// first launch, which were compared with the reference.
-void add_histogram(Workbench& bench, BenchSuite& suite, CubFunction& cub, Contest& contest, Buffer& counts) {
+void add_histogram(Workbench& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run,
+                   Buffer& counts) {
     constexpr std::size_t kBins = 256;
-    Stage& stage = contest.stage();
+    VerifiedLaunch& kernel = run.kernel();
     std::vector<std::uint64_t> ours(kBins);
-    stage.tensor("counts").read(0, std::as_writable_bytes(std::span(ours)));
+    kernel.tensor("counts").read(0, std::as_writable_bytes(std::span(ours)));
     counts = bench.service().device().allocate(kBins * sizeof(std::uint32_t));
     counts.fill(0xa5a5a5a5);
     std::string problem;
     const Launch launch =
-        cub.prepare(stage.tensor("x").data(), stage.problem().sizes.at("n"), counts.data(), problem);
+        cub.prepare(kernel.tensor("x").data(), kernel.problem().sizes.at("n"), counts.data(), problem);
     if (!launch) {
         bench.missing(suite, "cub", problem);
         return;
@@ -110,12 +111,12 @@ void add_histogram(Workbench& bench, BenchSuite& suite, CubFunction& cub, Contes
     bench.stream().synchronize();
     std::vector<std::uint32_t> theirs(kBins);
     counts.copy_to(std::as_writable_bytes(std::span(theirs)));
-    GuardedTensor& zeroed = stage.tensor("counts");
-    contest.before_each([&bench, &zeroed, driver = BareCuda(bench.service().device().info().ordinal)] {
+    GuardedTensor& zeroed = kernel.tensor("counts");
+    run.before_each([&bench, &zeroed, driver = BareCuda(bench.service().device().info().ordinal)] {
         driver.set_zero(zeroed.data(), zeroed.tensor().size_bytes(), bench.stream().handle());
     });
-    contest.add_verified("CUB", "DeviceHistogram::HistogramEven; both set their counts to zero", launch,
-                         std::equal(ours.begin(), ours.end(), theirs.begin()), {1.07, 1.3});
+    run.add_verified("CUB", "DeviceHistogram::HistogramEven; both set their counts to zero", launch,
+                     std::equal(ours.begin(), ours.end(), theirs.begin()), {1.07, 1.3});
 }
 
 }  // namespace
@@ -137,26 +138,25 @@ void run_memory(Workbench& bench, BenchSuite& suite) {
     for (const Work& work : list) {
         bench.row(suite, work.text, [&](BenchRow& row) {
             Buffer counts;
-            Contest contest(bench, row, bench.choose(work.templates, work.values, work.sizes), work.sizes,
-                            [&](Problem& problem) {
-                                if (!work.all_equal) return;
-                                Tensor& x = problem.tensors.front();
-                                x.fill = Fill::range;
-                                x.low = x.high = 7;
-                            });
-            const std::string& name = contest.stage().variant().template_name();
+            ComparatorRun run(bench, row, bench.choose(work.templates, work.values, work.sizes), work.sizes,
+                              [&](Problem& problem) {
+                                  if (!work.all_equal) return;
+                                  Tensor& x = problem.tensors.front();
+                                  x.fill = Fill::range;
+                                  x.low = x.high = 7;
+                              });
+            const std::string& name = run.kernel().variant().template_name();
             attempt(row, "CUB", [&] {
-                if (sum && name == "sum_shuffle") add_sum(bench, suite, *sum, contest);
-                if (histogram && name == "histogram")
-                    add_histogram(bench, suite, *histogram, contest, counts);
+                if (sum && name == "sum_shuffle") add_sum(bench, suite, *sum, run);
+                if (histogram && name == "histogram") add_histogram(bench, suite, *histogram, run, counts);
             });
             TorchProcess* const torch = work.torch.empty() ? nullptr : bench.torch(suite);
             if (torch != nullptr) {
-                contest.add_torch(*torch, work.torch, {});
-                contest.join("PyTorch", {"eager", "torch.compile"}, work.torch_aim);
+                run.add_torch(*torch, work.torch, {});
+                run.join("PyTorch", {"eager", "torch.compile"}, work.torch_aim);
             }
-            contest.time();
-            const Problem& problem = contest.stage().problem();
+            run.time();
+            const Problem& problem = run.kernel().problem();
             set_bytes_rate(row, problem);
             if (const double rate = bench.ceilings(suite).copy_bytes_per_us; rate > 0)
                 row.comparisons.push_back(share_of(row, "copy", static_cast<double>(problem.bytes) / rate,

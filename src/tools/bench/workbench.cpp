@@ -15,13 +15,12 @@
 #include "bench/child.h"
 #include "bench/cub.h"
 #include "bench/cublas.h"
-#include "bench/stage.h"
 #include "bench/torch.h"
+#include "bench/verified_launch.h"
 
 namespace kiln::bench {
 namespace {
 
-constexpr std::size_t kQueued = 48;  // timed launches that are queued before they are waited for
 constexpr double kFlopsPerUs = 1e6;  // of one TFLOP/s
 constexpr std::chrono::seconds kGrace{20}, kTorchStart{120};
 
@@ -55,10 +54,10 @@ Workbench::Workbench(const BenchOptions& options)
 }
 Workbench::~Workbench() = default;
 
-std::vector<std::vector<double>> Workbench::in_turns(const std::vector<Launch>& contenders, int rounds) {
-    if (!flusher_) flusher_.emplace(service_);
+std::vector<std::vector<double>> Workbench::interleaved_us(const std::vector<Launch>& contenders,
+                                                           int rounds) {
+    if (!timer_) timer_.emplace(service_, true);
     const Effort effort = !on_gpu() ? kHost : quick() ? kQuick : kFull;
-    const Device& device = service_.device();
     for (const Stopwatch watch; on_gpu() && watch.elapsed_us() < effort.warm_up_us; stream().synchronize())
         for (const Launch& launch : contenders) launch();
 
@@ -67,7 +66,7 @@ std::vector<std::vector<double>> Workbench::in_turns(const std::vector<Launch>& 
     if (rounds == 0) {
         const Stopwatch watch;
         for (const Launch& launch : contenders) {
-            flusher_->flush(stream());
+            timer_->flush();
             launch();
         }
         stream().synchronize();
@@ -76,32 +75,10 @@ std::vector<std::vector<double>> Workbench::in_turns(const std::vector<Launch>& 
                                         static_cast<double>(effort.least), static_cast<double>(effort.most)));
     }
 
-    struct Timed {
-        std::size_t contender;
-        Event start, end;
-    };
-    std::vector<std::vector<double>> times_us(contenders.size());
-    std::vector<Timed> queued;
-    const auto collect = [&] {
-        stream().synchronize();
-        for (const Timed& one : queued)
-            times_us[one.contender].push_back(one.end.elapsed_ms_since(one.start) * 1000);
-        queued.clear();
-    };
-    for (int round = 0; round < rounds; ++round) {
-        for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
-            // Who goes first changes, so that nobody gains by a place.
-            const std::size_t which = (turn + static_cast<std::size_t>(round)) % contenders.size();
-            queued.push_back({which, device.event(), device.event()});
-            flusher_->flush(stream());
-            queued.back().start.record(stream());
-            contenders[which]();
-            queued.back().end.record(stream());
-            if (queued.size() == kQueued) collect();
-        }
-    }
-    collect();
-    return times_us;
+    std::vector<std::vector<double>> times = timer_->interleaved_ms(contenders, rounds);
+    for (std::vector<double>& of_one : times)
+        for (double& time : of_one) time *= 1000;
+    return times;
 }
 
 const Ceilings& Workbench::ceilings(BenchSuite& suite) {
@@ -131,7 +108,7 @@ const Ceilings& Workbench::ceilings(BenchSuite& suite) {
 }
 
 void Workbench::measure_copy() {
-    Stage copy(*this, service_.find("copy").variant(), {{"n", quick() ? 1 << 26 : 1 << 28}});
+    VerifiedLaunch copy(*this, service_.find("copy").variant(), {{"n", quick() ? 1 << 26 : 1 << 28}});
     expect_right(copy.verify());
     std::vector<Launch> contenders = {[&] { copy.launch(); }};
     std::vector<std::string> names = {"Kiln's copy"};
@@ -151,7 +128,7 @@ void Workbench::measure_copy() {
         expect_right(copy.verify(copy.tensor("y"), "the driver"));
     }
     copy.done_verifying();
-    const auto times = in_turns(contenders);
+    const auto times = interleaved_us(contenders);
     for (std::size_t i = 0; i < times.size(); ++i) {
         const double rate = static_cast<double>(copy.problem().bytes) / spread_of(times[i]).median;
         if (rate <= ceilings_->copy_bytes_per_us) continue;
@@ -166,15 +143,16 @@ void Workbench::measure_matrix() {
     if (!quick()) shapes.push_back({8192, 8192, 4096});
     for (const auto& [m, n, k] : shapes) {
         const Sizes sizes = {{"m", m}, {"n", n}, {"k", k}};
-        Stage stage(*this, choose({"gemm_wgmma", "gemm_mma"}, {{"T", "half"}}, sizes).variant, sizes);
-        const LibraryProduct best = cublas_->best(product_plan(stage), stage.tensor("a").data(),
-                                                  stage.tensor("b").data(), stage.tensor("c").data());
+        VerifiedLaunch kernel(*this, choose({"gemm_wgmma", "gemm_mma"}, {{"T", "half"}}, sizes).variant,
+                              sizes);
+        const LibraryProduct best = cublas_->best(product_plan(kernel), kernel.tensor("a").data(),
+                                                  kernel.tensor("b").data(), kernel.tensor("c").data());
         best.launch();
         stream().synchronize();
-        expect_right(stage.verify(stage.tensor("c"), "cublasLt"));
-        stage.done_verifying();
-        const double rate =
-            static_cast<double>(stage.problem().flops) / spread_of(in_turns({best.launch}).front()).median;
+        expect_right(kernel.verify(kernel.tensor("c"), "cublasLt"));
+        kernel.done_verifying();
+        const double rate = static_cast<double>(kernel.problem().flops) /
+                            spread_of(interleaved_us({best.launch}).front()).median;
         if (rate <= ceilings_->matrix_flops_per_us) continue;
         ceilings_->matrix_flops_per_us = rate;
         ceilings_->matrix_source = "cublasLt at " + product_text(m, n, k);

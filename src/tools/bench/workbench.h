@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all suites measure with: the service, launches in turns behind a cold L2 cache, the ceilings of
+// What all suites measure with: the service, interleaved launches with a cold L2 cache, the ceilings of
 // the device, and where variants come from.
 #pragma once
 
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bench/chip_state.h"
+#include "run/launch_timer.h"
 #include "run/reference.h"
 
 namespace kiln::bench {
@@ -85,11 +86,12 @@ class Workbench {
     bool on_cuda() const { return service_.backend() == Backend::cuda; }
     /// The service of the references.
     Service& host() { return references_.get(); }
+    ReferenceService& references() { return references_; }
 
     /// The microseconds of each launch, a list per contender. Untimed launches first, until clocks are up; then the
     /// contenders take turns, each launch behind a cold cache and between two events, all of it queued before
     /// it is waited for. rounds: 0: as many as take a fraction of a second.
-    std::vector<std::vector<double>> in_turns(const std::vector<Launch>& contenders, int rounds = 0);
+    std::vector<std::vector<double>> interleaved_us(const std::vector<Launch>& contenders, int rounds = 0);
 
     /// Measured at the first call; what goes wrong then is a failure of this suite.
     const Ceilings& ceilings(BenchSuite& suite);
@@ -145,7 +147,7 @@ class Workbench {
     ChipMonitor monitor_;
     BenchRun run_;
     ReferenceService references_;
-    std::optional<CacheFlusher> flusher_;
+    std::optional<LaunchTimer> timer_;  ///< cold L2
     std::optional<Ceilings> ceilings_;
     std::unique_ptr<Cublas> cublas_;
     bool cublas_tried_ = false;

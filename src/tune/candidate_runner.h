@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of one problem, in which candidates are launched one after the other: checked once, timed as often
-// as is asked.
+// Candidates on one problem, launched one after the other on the same tensors: checked once, timed as often as is asked.
 #pragma once
 
 #include <kiln/run.h>
 #include <kiln/service.h>
-#include <kiln/timing.h>
 
 #include <cstdint>
 #include <map>
@@ -15,57 +13,50 @@
 #include <string>
 #include <vector>
 
-#include "run/guarded_tensor.h"
-#include "run/reference.h"
+#include "run/expected_sample.h"
+#include "run/launch_timer.h"
+#include "run/problem_launch.h"
+#include "run/shared_tensors.h"
 
 namespace kiln {
 
 /// Not thread-safe.
-class Arena {
+class CandidateRunner {
   public:
     /// host: the service that builds references.
-    Arena(Service& service, Service& host, bool cold_l2, std::uint64_t seed);
-    ~Arena();
+    CandidateRunner(Service& service, Service& host, bool cold_l2, std::uint64_t seed);
 
     /// Launches the kernel on fresh outputs, once with random inputs, and where the device has room for them once with
     /// those that make each contribution visible; what is wrong with the results, in a sentence; empty: nothing. Throws
     /// what building and launching throw.
     std::string check(const AnyKernel& kernel, const Problem& problem);
-    /// One launch, between events.
+    /// One launch.
     double time_ms(const AnyKernel& kernel, const Problem& problem);
     /// As many launches as `most`, but none after one that took longer than `enough_ms`. In a child process, where
     /// the service isolates: then after one more, which meets the child's memory for the first time.
     std::vector<double> times_ms(const AnyKernel& kernel, const Problem& problem, std::size_t most,
                                  double enough_ms);
     /// The memory that a launch needs: before a child that launches is made, so that all have it.
-    void prepare(const Problem& problem);
-    /// What scratch memory holds may no longer be what a launch may expect: the next gets it anew.
-    void drop_scratch();
+    void prepare(const Problem& problem) { tensors_.of(problem); }
+    /// SharedTensors::drop_scratch
+    void drop_scratch() { tensors_.drop_scratch(); }
     /// Gives the memory back.
     void clear();
     /// Device memory of the tensors.
-    std::uint64_t held_bytes() const;
+    std::uint64_t held_bytes() const { return tensors_.held_bytes(); }
 
   private:
-    struct Expected;
-
-    static std::string identity(const Tensor& tensor, Data data);
-    GuardedTensor& tensor(const Tensor& tensor, Data data, bool fresh);
+    const ExpectedSample& expected(const ProblemLaunch& launch, const Tensor& output);
     std::optional<Problem> with_patterns(const Variant& variant, const Problem& problem);
-    void launch(const AnyKernel& kernel, const Problem& problem, Data data, bool fresh);
-    void drop_spare_scratch(const Problem& problem);
-    void prepare(const Problem& problem, Data data);
-    const Expected& expected(const Variant& variant, const Problem& problem, const Tensor& output, Data data);
-    void prepare_expected(const Variant& variant, const Problem& problem, Data data);
+    void prepare_expected(const AnyKernel& kernel, const Problem& problem, Data data);
     std::string problem_of(const AnyKernel& kernel, const Problem& problem, Data data);
 
     Service& service_;
     Service& host_;
     const std::uint64_t seed_;
-    std::map<std::string, std::unique_ptr<GuardedTensor>> tensors_;
-    std::map<std::string, std::unique_ptr<Expected>> expected_;
-    std::optional<CacheFlusher> flusher_;
-    Event start_, end_;
+    SharedTensors tensors_;
+    std::map<std::string, std::unique_ptr<ExpectedSample>> expected_;  ///< by template, data and tensors
+    LaunchTimer timer_;
 };
 
 }  // namespace kiln

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/stage.h"
 #include "bench/torch.h"
+#include "bench/verified_launch.h"
 #include "bench/workbench.h"
 
 namespace kiln::bench {
@@ -20,13 +20,13 @@ struct Aim {
     std::optional<double> must, aim;
 };
 
-class Contest {
+class ComparatorRun {
   public:
     /// Builds Kiln's kernel, verifies it, and sets what the row tells of it.
-    Contest(Workbench& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
-            const std::function<void(Problem&)>& adjust = {});
+    ComparatorRun(Workbench& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
+                  const std::function<void(Problem&)>& adjust = {});
 
-    Stage& stage() { return stage_; }
+    VerifiedLaunch& kernel() { return kernel_; }
     /// Memory for another library's result: like that of this output, poisoned.
     GuardedTensor& result_like(std::string_view output);
 
@@ -67,7 +67,7 @@ class Contest {
 
     Workbench& bench_;
     BenchRow& row_;
-    Stage stage_;
+    VerifiedLaunch kernel_;
     std::list<GuardedTensor> results_;
     std::vector<Other> others_;
     std::vector<Group> groups_;

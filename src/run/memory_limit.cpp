@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sums of sizes that can't overflow.
-#include "run/problem_memory.h"
+#include "run/memory_limit.h"
 
 #include <kiln/error.h>
 #include <kiln/timing.h>
@@ -20,6 +20,14 @@ constexpr std::uint64_t kTooMany = std::numeric_limits<std::uint64_t>::max();
 
 std::uint64_t add(std::uint64_t a, std::uint64_t b) { return a > kTooMany - b ? kTooMany : a + b; }
 
+std::uint64_t bytes_of(const Tensor& tensor) {
+    try {
+        return tensor.size_bytes();
+    } catch (const VariantError&) {
+        return kTooMany;
+    }
+}
+
 std::string amount(std::uint64_t bytes) {
     return bytes == kTooMany ? "more bytes than 64 bits can count"
                              : std::to_string(bytes) + " bytes (" + bytes_text(bytes) + ")";
@@ -30,7 +38,7 @@ void check(const Problem& problem, std::uint64_t needed, std::uint64_t available
     std::vector<std::string> sizes, tensors;
     for (const auto& [name, value] : problem.sizes) sizes.push_back(name + "=" + std::to_string(value));
     for (const Tensor& tensor : problem.tensors)
-        tensors.push_back(tensor.name + " " + bytes_text(tensor.size_bytes()));
+        tensors.push_back(tensor.name + " " + bytes_text(bytes_of(tensor)));
     throw UsageError((sizes.empty() ? "the problem" : join(sizes, " ")) + " needs " + amount(needed) + " (" +
                      join(tensors) + "), but " + where + " " + amount(available) +
                      " free. Give smaller sizes.");
@@ -44,7 +52,7 @@ void check_fits(const Device& device, const Problem& problem, const RunOptions& 
     std::uint64_t on_device = options.cold_l2 && options.time ? CacheFlusher::buffer_bytes(info) : 0;
     std::uint64_t on_host = add(GuardedTensor::kPieceBytes, checking ? check_bytes() : 0);
     for (const Tensor& tensor : problem.tensors) {
-        const std::uint64_t bytes = tensor.size_bytes();
+        const std::uint64_t bytes = bytes_of(tensor);
         on_device = add(on_device, add(bytes, 2 * GuardedTensor::kGuardBytes));
         if (copied.count(tensor.name) != 0) on_host = add(on_host, bytes);
         const bool kept =

@@ -2,7 +2,7 @@
 //
 // Verifying comes before any timing, since it tells what is wrong with the first launch, and once more behind it, since
 // what was timed should be right as well.
-#include "bench/contest.h"
+#include "bench/comparator_run.h"
 
 #include <kiln/error.h>
 
@@ -19,37 +19,38 @@ constexpr std::chrono::seconds kPrepareLimit{240}, kTimeLimit{60};
 
 }  // namespace
 
-Contest::Contest(Workbench& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
-                 const std::function<void(Problem&)>& adjust)
-    : bench_(bench), row_(row), stage_(bench, chosen.variant, sizes, adjust) {
+ComparatorRun::ComparatorRun(Workbench& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
+                             const std::function<void(Problem&)>& adjust)
+    : bench_(bench), row_(row), kernel_(bench, chosen.variant, sizes, adjust) {
     row.variant = chosen.variant.text();
     row.origin = chosen.origin;
-    row.sizes = stage_.problem().sizes;
-    row.failures = stage_.verify();
+    row.sizes = kernel_.problem().sizes;
+    row.failures = kernel_.verify();
     row.verified = row.failures.empty();
 }
 
-GuardedTensor& Contest::result_like(std::string_view output) {
-    results_.push_back(stage_.like(output));
+GuardedTensor& ComparatorRun::result_like(std::string_view output) {
+    results_.push_back(kernel_.like(output));
     return results_.back();
 }
 
-void Contest::add(std::string with, std::string detail, Launch launch, const GuardedTensor& result, Aim aim) {
+void ComparatorRun::add(std::string with, std::string detail, Launch launch, const GuardedTensor& result,
+                        Aim aim) {
     attempt(row_, with, [&] {
         launch();
         bench_.stream().synchronize();
-        const std::vector<std::string> wrong = stage_.verify(result, with);
+        const std::vector<std::string> wrong = kernel_.verify(result, with);
         row_.failures.insert(row_.failures.end(), wrong.begin(), wrong.end());
         add_verified(with, std::move(detail), std::move(launch), wrong.empty(), aim);
     });
 }
 
-void Contest::add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim) {
+void ComparatorRun::add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim) {
     others_.push_back({std::move(with), std::move(detail), std::move(launch), 0, right, aim, {}});
 }
 
-void Contest::add_torch(TorchProcess& torch, const std::string& problem,
-                        const std::vector<std::pair<std::string, Aim>>& aims) {
+void ComparatorRun::add_torch(TorchProcess& torch, const std::string& problem,
+                              const std::vector<std::pair<std::string, Aim>>& aims) {
     attempt(row_, "PyTorch", [&] {
         const std::vector<TorchWay> ways = torch.prepare(problem, bench_.at_most(kPrepareLimit));
         torch_ = &torch;
@@ -67,19 +68,19 @@ void Contest::add_torch(TorchProcess& torch, const std::string& problem,
     });
 }
 
-void Contest::join(std::string name, std::vector<std::string> ways, Aim aim) {
+void ComparatorRun::join(std::string name, std::vector<std::string> ways, Aim aim) {
     groups_.push_back({std::move(name), std::move(ways), aim});
 }
 
-void Contest::time_by_rounds(const std::vector<Launch>& launches,
-                             std::vector<std::vector<double>>& times_us) {
+void ComparatorRun::time_by_rounds(const std::vector<Launch>& launches,
+                                   std::vector<std::vector<double>>& times_us) {
     int rounds = bench_.quick() ? kQuickRounds : kRounds, count = bench_.quick() ? kQuickLaunches : kLaunches;
     if (const std::optional<int> asked = bench_.options().rounds) {
         count = std::min(count, *asked);
         rounds = std::max(1, *asked / count);
     }
     for (int round = 0; round < rounds; ++round) {
-        const std::vector<std::vector<double>> ours = bench_.in_turns(launches, count);
+        const std::vector<std::vector<double>> ours = bench_.interleaved_us(launches, count);
         for (std::size_t i = 0; i < ours.size(); ++i)
             times_us[i].insert(times_us[i].end(), ours[i].begin(), ours[i].end());
         for (Other& other : others_) {
@@ -94,11 +95,11 @@ void Contest::time_by_rounds(const std::vector<Launch>& launches,
     }
 }
 
-void Contest::time() {
-    stage_.done_verifying();
+void ComparatorRun::time() {
+    kernel_.done_verifying();
     std::vector<Launch> launches = {[this] {
         if (before_each_) before_each_();
-        stage_.launch();
+        kernel_.launch();
     }};
     for (const Other& other : others_)
         if (other.launch) launches.push_back(other.launch);
@@ -106,9 +107,9 @@ void Contest::time() {
     if (torch_ != nullptr)
         time_by_rounds(launches, times);
     else
-        times = bench_.in_turns(launches);
+        times = bench_.interleaved_us(launches);
     if (row_.verified.value_or(false)) {
-        std::vector<std::string> wrong = stage_.verify_again();
+        std::vector<std::string> wrong = kernel_.verify_again();
         row_.verified = wrong.empty();
         std::ranges::move(wrong, std::back_inserter(row_.failures));
     }
@@ -125,7 +126,7 @@ void Contest::time() {
     }
 }
 
-void Contest::compare_groups() {
+void ComparatorRun::compare_groups() {
     for (const Group& group : groups_) {
         Other* best = nullptr;
         const auto median = [](const Other& one) { return spread_of(one.times_us).median; };

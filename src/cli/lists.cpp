@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --list-kernels and --list-devices print.
+// Columns are as wide as their widest word.
+#include "cli/lists.h"
+
 #include <algorithm>
 
 #include "cli/json.h"
-#include "cli/report.h"
 #include "cli/words.h"
 
 namespace kiln::cli {

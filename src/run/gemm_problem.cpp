@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which kernels compute C = A * B, told by their declaration.
+#include <kiln/error.h>
+#include <kiln/run.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kExtent = 1024, kTestExtent = 67;
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+/// The template whose expected values are those of GemmCheck.
+constexpr std::string_view kGemmReference = "gemm_reference";
+
+/// The element type of A and B where the arguments are those of a GEMM; empty: they are not.
+std::string operand_type(const Variant& variant) {
+    const auto& arguments = variant.arguments();
+    if (arguments.size() != 6) return {};
+    for (const char* type : {"half", "bfloat16", "float"}) {
+        const std::string input = "const " + std::string(type) + "*";
+        const std::array<std::string, 6> expected = {"int", "int", "int", input, input, "float*"};
+        if (std::ranges::equal(arguments, expected, {}, &KernelArgument::type)) return type;
+    }
+    return {};
+}
+
+std::int64_t saturating_product(std::initializer_list<std::int64_t> factors) {
+    std::int64_t product = 1;
+    for (const std::int64_t factor : factors)
+        if (__builtin_mul_overflow(product, factor, &product)) return kMost;
+    return product;
+}
+
+/// With Data::contributions, each product of an element of A and one of B is an integer that shows in the result.
+Problem with_patterns(Problem problem, std::int64_t k) {
+    for (std::size_t i = 0; i < 2 && k > 0; ++i) {
+        problem.tensors[i].pattern = Pattern::factor;
+        problem.tensors[i].pattern_size = k;
+    }
+    return problem;
+}
+
+/// Of a template that declares none.
+Problem undeclared(const Variant& variant, const std::string& type, const Sizes& given, bool test) {
+    const auto& arguments = variant.arguments();
+    Problem problem;
+    std::array<std::int64_t, 3> extents{};
+    for (std::size_t i = 0; i < 3; ++i) {
+        const auto size = given.find(arguments[i].name);
+        extents[i] = size != given.end() ? size->second : test ? kTestExtent : kExtent;
+        if (extents[i] < 0 || extents[i] > std::numeric_limits<int>::max())
+            throw VariantError(variant.template_name() + ": the size " + arguments[i].name + " = " +
+                               std::to_string(extents[i]) + " is not between 0 and 2147483647");
+        problem.sizes.emplace(arguments[i].name, extents[i]);
+    }
+    for (const auto& [name, value] : given)
+        if (!problem.sizes.contains(name))
+            throw VariantError(variant.template_name() + ": there is no size " + name + "; there are " +
+                               arguments[0].name + ", " + arguments[1].name + " and " + arguments[2].name);
+    const auto [m, n, k] = extents;
+    const std::size_t element = type == "float" ? 4 : 2;
+    const auto add = [&](const std::string& name, const std::string& of, std::size_t bytes, std::int64_t rows,
+                         std::int64_t columns, TensorRole role) {
+        Tensor tensor;
+        tensor.name = name;
+        tensor.type = of;
+        tensor.element_bytes = bytes;
+        tensor.extents = {rows, columns};
+        tensor.role = role;
+        problem.tensors.push_back(std::move(tensor));
+    };
+    add(arguments[3].name, type, element, m, k, TensorRole::input);
+    add(arguments[4].name, type, element, k, n, TensorRole::input);
+    add(arguments[5].name, "float", sizeof(float), m, n, TensorRole::output);
+    const auto operands = static_cast<std::int64_t>(element);
+    for (const auto& [rows, columns, bytes] : {std::array{m, k, operands}, {k, n, operands}, {m, n, 4}})
+        if (__builtin_add_overflow(problem.bytes, saturating_product({rows, columns, bytes}), &problem.bytes))
+            problem.bytes = kMost;
+    problem.flops = saturating_product({2, m, n, k});
+    return with_patterns(std::move(problem), k);
+}
+
+}  // namespace
+
+std::optional<Problem> gemm_problem(const Variant& variant, const Sizes& given, bool test) {
+    const std::string type = operand_type(variant);
+    if (type.empty()) return std::nullopt;
+    const auto& arguments = variant.arguments();
+    Sizes sizes;
+    for (const auto& [name, value] : given) {
+        const std::size_t place = std::string_view("mnk").find(name);
+        sizes.emplace(name.size() == 1 && place != std::string_view::npos ? arguments[place].name : name,
+                      value);
+    }
+    if (!variant.origin().is_runnable()) return undeclared(variant, type, sizes, test);
+    Problem problem = variant.problem(sizes, test);
+    const std::int64_t m = problem.sizes.at(arguments[0].name), n = problem.sizes.at(arguments[1].name),
+                       k = problem.sizes.at(arguments[2].name);
+    const std::array<std::vector<std::int64_t>, 3> extents = {{{m, k}, {k, n}, {m, n}}};
+    for (std::size_t i = 0; i < 3; ++i) {
+        const Tensor& tensor = problem.tensors[i];
+        if (tensor.extents != extents[i] || tensor.fill != Fill::uniform ||
+            tensor.role != (i < 2 ? TensorRole::input : TensorRole::output))
+            return std::nullopt;
+    }
+    if (!problem.tensors[2].reference.empty() && problem.tensors[2].reference != kGemmReference)
+        return std::nullopt;
+    problem.tensors[2].reference.clear();
+    return with_patterns(std::move(problem), k);
+}
+
+}  // namespace kiln

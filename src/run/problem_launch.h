@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One kernel on one problem: the problem's tensors in device memory, with guards, and launches on them. What runs a
+// problem (Runner, the tuner, benchmarks) launches it here.
+#pragma once
+
+#include <kiln/device.h>
+#include <kiln/kernel.h>
+#include <kiln/run.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "run/guarded_tensor.h"
+#include "run/launch_arguments.h"
+#include "run/shared_tensors.h"
+
+namespace kiln {
+
+struct TensorContents {
+    Data data = Data::random;
+    std::uint64_t seed = 1;
+    int skew = 0;  ///< RunOptions::skew
+};
+
+/// What a launch did apart from its results.
+struct SideEffects {
+    std::vector<Overrun> overrun;
+    std::vector<std::string> changed;     ///< inputs
+    std::vector<std::string> not_zeroed;  ///< scratch that must be left zeroed
+};
+
+inline bool is_result(const Tensor& tensor) {
+    return tensor.role == TensorRole::output || tensor.role == TensorRole::inout;
+}
+
+/// Not thread-safe. Launches are in the service's stream.
+class ProblemLaunch {
+  public:
+    /// Allocates and fills. The service must outlive it.
+    ProblemLaunch(const Service& service, AnyKernel kernel, Problem problem,
+                  const TensorContents& contents = {});
+    /// With tensors that are shared with other kernels.
+    ProblemLaunch(const Service& service, AnyKernel kernel, Problem problem, SharedTensors& shared,
+                  Data data = Data::random);
+    ProblemLaunch(const ProblemLaunch&) = delete;
+    ProblemLaunch& operator=(const ProblemLaunch&) = delete;
+
+    const AnyKernel& kernel() const { return kernel_; }
+    const Variant& variant() const { return kernel_.variant(); }
+    const Problem& problem() const { return problem_; }
+    Data data() const { return data_; }
+    const GuardedTensors& tensors() const { return tensors_; }  ///< in the order of the arguments
+    /// Throws UsageError when there is none of this name.
+    GuardedTensor& tensor(std::string_view name) const;
+    bool has_inout() const;
+
+    /// Whether there is nothing to launch, the grid being empty.
+    bool is_empty() const { return variant().grid(arguments_.pointers()).count() == 0; }
+    void launch() const { kernel_.launch(service_.stream(), arguments_.pointers()); }
+    /// The time that it took, measured on the host.
+    double launch_and_wait() const;
+
+    /// Everything as before the first launch, with other data. Nothing may run meanwhile.
+    void refill(Data data);
+    /// The same of all but the inputs.
+    void refill_results();
+    /// changed_inputs: inputs are read back and compared, too.
+    SideEffects side_effects(bool changed_inputs) const;
+    /// Hashes of the outputs, by name.
+    std::map<std::string, std::uint64_t> fingerprints() const;
+    /// Further memory like that of an output, poisoned.
+    GuardedTensor like(std::string_view output) const;
+
+  private:
+    void watch() const;
+
+    const Service& service_;
+    const AnyKernel kernel_;
+    const Problem problem_;
+    Data data_;
+    GuardedTensors tensors_;
+    LaunchArguments arguments_;
+};
+
+}  // namespace kiln

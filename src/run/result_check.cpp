@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inputs are made again in host memory, as they were before the launch.
+#include "run/result_check.h"
+
+#include <algorithm>
+
+#include "run/gemm_check.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kMostFullProducts =
+    2147483648.0;  // of a GEMM that is checked as a whole without being asked for
+
+}  // namespace
+
+ResultCheck::ResultCheck(ReferenceService& references, const Variant& variant, const Problem& problem,
+                         bool gemm)
+    : gemm_(gemm) {
+    if (gemm) copied_ = {problem.tensors[0].name, problem.tensors[1].name};
+    for (const Tensor& tensor : problem.tensors) {
+        if (gemm || !is_result(tensor) || tensor.reference.empty()) continue;
+        const Reference& reference =
+            references_.try_emplace(tensor.name, references.get(), variant, problem, tensor).first->second;
+        copied_.insert(reference.inputs().begin(), reference.inputs().end());
+    }
+}
+
+void ResultCheck::build() {
+    for (auto& [output, reference] : references_) reference.build();
+}
+
+OutputCheck ResultCheck::gemm_output(const ProblemLaunch& launch, const GuardedTensor& result,
+                                     CheckRequest& request) const {
+    const auto operand = [&](const Tensor& tensor) {
+        return GemmOperand(tensor.type, tensor.extents[0], tensor.extents[1],
+                           inputs_.find(tensor.name)->second.data());
+    };
+    const Tensor &a = launch.problem().tensors[0], &b = launch.problem().tensors[1];
+    const std::int64_t n = b.extents[1];
+    if (!request.how)
+        request.how = static_cast<double>(a.count()) * static_cast<double>(n) <= kMostFullProducts
+                          ? Check::full
+                          : Check::freivalds;
+    const auto rows = [&](std::int64_t first, std::span<float> out) {
+        result.read(first * n, std::as_writable_bytes(out));
+    };
+    const GemmCheck check(operand(a), operand(b));
+    // On integers Freivalds' test is exact: whatever is missing in a row shows.
+    const bool whole = *request.how == Check::full && launch.data() != Data::contributions;
+    OutputCheck found = whole ? check.full(rows)
+                              : check.sampled(rows, std::min(request.sample, GemmCheck::kSample),
+                                              request.seed, *request.how != Check::sample);
+    found.tensor = result.tensor().name;
+    return found;
+}
+
+OutputCheck ResultCheck::output(const ProblemLaunch& launch, const GuardedTensor& result,
+                                CheckRequest& request) {
+    if (inputs_.empty() && !copied_.empty()) {
+        for (const auto& memory : launch.tensors())
+            if (copied_.contains(memory->tensor().name))
+                inputs_.emplace(memory->tensor().name, memory->initial());
+        for (auto& [output, reference] : references_) reference.bind(inputs_);
+    }
+    request.exact = result.tensor().exact && launch.data() == Data::integers;
+    const auto reference = references_.find(result.tensor().name);
+    OutputCheck found =
+        gemm_ ? gemm_output(launch, result, request)
+              : check_output(result, reference == references_.end() ? nullptr : &reference->second, request);
+    found.data = launch.data();
+    return found;
+}
+
+std::vector<OutputCheck> ResultCheck::outputs(const ProblemLaunch& launch, const CheckRequest& request,
+                                              Check& done) {
+    std::vector<OutputCheck> checks;
+    done = Check::full;
+    for (const auto& memory : launch.tensors()) {
+        if (!is_result(memory->tensor())) continue;
+        CheckRequest each = request;
+        checks.push_back(output(launch, *memory, each));
+        if (each.how && *each.how != Check::full) done = *each.how;
+    }
+    return checks;
+}
+
+bool set_patterns(ReferenceService& references, const Variant& variant, Problem& problem, bool gemm) {
+    if (!gemm) return set_patterns(references.get(), variant, problem);
+    return std::ranges::any_of(problem.tensors,
+                               [](const Tensor& tensor) { return tensor.pattern != Pattern::none; });
+}
+
+}  // namespace kiln

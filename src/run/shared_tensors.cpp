@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Before memory is given back, all launches must have ended.
+#include "run/shared_tensors.h"
+
+#include <algorithm>
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMostSpareBytes = std::uint64_t{256} << 20;
+
+bool has_data(const Tensor& tensor) {
+    return tensor.role == TensorRole::input || tensor.role == TensorRole::inout;
+}
+
+}  // namespace
+
+std::string identity_of(const Tensor& tensor, Data data) {
+    std::string text = tensor.name + " " + tensor.type + " " + std::to_string(static_cast<int>(tensor.role)) +
+                       " " + std::to_string(static_cast<int>(tensor.fill)) + " " +
+                       std::to_string(tensor.low) + " " + std::to_string(tensor.high);
+    for (const std::int64_t extent : tensor.extents) text += " " + std::to_string(extent);
+    if (data == Data::contributions && has_data(tensor))
+        text += " pattern " + std::to_string(static_cast<int>(tensor.pattern)) + " " +
+                std::to_string(tensor.pattern_size);
+    return text;
+}
+
+GuardedTensors SharedTensors::of(const Problem& problem, Data data) {
+    const auto is_spare = [&](const Tensor& tensor) {
+        return tensor.role == TensorRole::scratch &&
+               std::ranges::none_of(problem.tensors, [&](const Tensor& needed) {
+                   return identity_of(needed, data) == identity_of(tensor, data);
+               });
+    };
+    std::uint64_t spare_bytes = 0;
+    for (const auto& [identity, memory] : tensors_)
+        if (is_spare(memory->tensor())) spare_bytes += memory->tensor().size_bytes();
+    if (spare_bytes > kMostSpareBytes) {
+        service_.stream().synchronize();
+        std::erase_if(tensors_, [&](const auto& one) { return is_spare(one.second->tensor()); });
+    }
+    GuardedTensors tensors;
+    for (const Tensor& tensor : problem.tensors) {
+        std::shared_ptr<GuardedTensor>& place = tensors_[identity_of(tensor, data)];
+        if (!place) place = std::make_shared<GuardedTensor>(service_.device(), tensor, data, seed_);
+        tensors.push_back(place);
+    }
+    return tensors;
+}
+
+std::uint64_t SharedTensors::missing_bytes(const Problem& problem, Data data) const {
+    std::uint64_t bytes = 0;
+    for (const Tensor& tensor : problem.tensors)
+        if (has_data(tensor) && !tensors_.contains(identity_of(tensor, data)))
+            bytes += tensor.size_bytes() + 2 * GuardedTensor::kGuardBytes;
+    return bytes;
+}
+
+void SharedTensors::drop_scratch() {
+    service_.stream().synchronize();
+    std::erase_if(tensors_, [](const auto& one) { return one.second->tensor().role == TensorRole::scratch; });
+}
+
+void SharedTensors::clear() {
+    service_.stream().synchronize();
+    tensors_.clear();
+}
+
+std::uint64_t SharedTensors::held_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& [identity, memory] : tensors_) bytes += memory->tensor().size_bytes();
+    return bytes;
+}
+
+}  // namespace kiln

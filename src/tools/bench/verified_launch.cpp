@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory, launches and checks are those of running templates (src/run).
+#include "bench/verified_launch.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+
+#include "run/inputs.h"
+
+namespace kiln::bench {
+namespace {
+
+constexpr std::uint64_t kSeed = 20261122;
+constexpr std::size_t kSample = 4096, kQuickSample = 1024;  // elements of an output that are checked
+
+std::string told(const OutputCheck& check, const std::string& whose) {
+    std::string text = whose + "'s " + check.tensor + " is wrong in " + std::to_string(check.wrong) + " of " +
+                       std::to_string(check.checked) + " elements";
+    if (check.unwritten != 0) text += ", and " + std::to_string(check.unwritten) + " were never written";
+    if (check.first_wrong) {
+        text += "; the first is [";
+        for (const std::int64_t index : check.first_wrong->index)
+            text += (text.ends_with('[') ? "" : ", ") + std::to_string(index);
+        text += "]: " + std::to_string(check.first_wrong->found) + " where " +
+                std::to_string(check.first_wrong->expected) + " is expected, within " +
+                std::to_string(check.first_wrong->bound);
+    }
+    return text;
+}
+
+}  // namespace
+
+VerifiedLaunch::VerifiedLaunch(Workbench& bench, const Variant& variant, const Sizes& sizes,
+                               const std::function<void(Problem&)>& adjust)
+    : bench_(bench) {
+    const AnyKernel kernel = bench.service().build(variant);
+    Problem problem = variant.problem(sizes);
+    if (adjust) adjust(problem);
+    bench.add_version("compiler", kernel.info().compiler);
+    has_patterns_ = set_patterns(bench.references(), variant, problem, false);
+    const Device& device = bench.service().device();
+    std::uint64_t needed = 0;
+    for (const Tensor& tensor : problem.tensors)
+        needed += tensor.size_bytes() + 2 * GuardedTensor::kGuardBytes;
+    if (bench.on_gpu() && needed > device.free_bytes())
+        throw UsageError("the problem needs " + std::to_string(needed >> 20) + " MiB of device memory, and " +
+                         std::to_string(device.free_bytes() >> 20) + " MiB are free.");
+    launch_.emplace(bench.service(), kernel, std::move(problem), TensorContents{Data::random, kSeed});
+}
+
+std::vector<std::string> VerifiedLaunch::verify(const GuardedTensor& result, const std::string& whose) {
+    std::vector<std::string> wrong;
+    for (const Overrun& place : result.overruns()) wrong.push_back(whose + " wrote " + place.text());
+    for (std::string& sentence : check(result, whose, bench_.quick() ? kQuickSample : kSample))
+        wrong.push_back(std::move(sentence));
+    return wrong;
+}
+
+std::vector<std::string> VerifiedLaunch::check(const GuardedTensor& result, const std::string& whose,
+                                               std::size_t sample) {
+    if (!check_) check_.emplace(bench_.references(), variant(), problem(), false);
+    CheckRequest request{Check::sample, false, random_word(kSeed, 1), sample};
+    const OutputCheck found = check_->output(*launch_, result, request);
+    return found.wrong != 0 || found.unwritten != 0 ? std::vector{told(found, whose)}
+                                                    : std::vector<std::string>{};
+}
+
+std::vector<std::string> VerifiedLaunch::verify() {
+    launch_->launch_and_wait();
+    std::vector<std::string> wrong = check();
+    if (wrong.empty()) verified_ = launch_->fingerprints();
+    return wrong;
+}
+
+std::vector<std::string> VerifiedLaunch::verify_again() {
+    std::vector<std::string> wrong;
+    const auto add = [&](std::vector<std::string> sentences, const std::string& when) {
+        for (const std::string& sentence : sentences) wrong.push_back(sentence + when);
+    };
+    // What the launches before have added to is filled again.
+    const bool adds_up = launch_->has_inout();
+    if (adds_up) {
+        launch_->refill_results();
+        launch_->launch_and_wait();
+    }
+    if (adds_up || launch_->fingerprints() != verified_)
+        add(check(kQuickSample), ", after the timed launches");
+    done_verifying();
+    if (!has_patterns_ || !wrong.empty()) return wrong;
+    launch_->refill(Data::contributions);
+    launch_->launch_and_wait();
+    add(check(kQuickSample), ", on inputs in which each contribution is large enough to be seen");
+    done_verifying();
+    return wrong;
+}
+
+std::vector<std::string> VerifiedLaunch::check() { return check(bench_.quick() ? kQuickSample : kSample); }
+
+std::vector<std::string> VerifiedLaunch::check(std::size_t sample) {
+    std::vector<std::string> wrong;
+    const SideEffects found = launch_->side_effects(false);
+    for (const Overrun& place : found.overrun) wrong.push_back("Kiln wrote " + place.text());
+    for (const std::string& tensor : found.not_zeroed)
+        wrong.push_back("Kiln left its scratch " + tensor + " not zeroed");
+    for (const auto& memory : launch_->tensors())
+        if (is_result(memory->tensor()))
+            for (std::string& sentence : check(*memory, "Kiln", sample)) wrong.push_back(std::move(sentence));
+    return wrong;
+}
+
+}  // namespace kiln::bench
