@@ -170,11 +170,37 @@ class Graph {
     std::shared_ptr<DeviceGraph> launches_;
 };
 
+/// The context of a CUDA device that work is done in. A value that owns nothing.
+class ContextRef {
+  public:
+    /// The device's primary context, which the CUDA runtime and frameworks use.
+    static ContextRef primary() noexcept { return ContextRef(); }
+    /// The one that is current in the thread that opens the device.
+    static ContextRef current() noexcept {
+        ContextRef context;
+        context.is_primary_ = false;
+        return context;
+    }
+    /// A CUcontext, for a green context that of cuCtxFromGreenCtx. It must live as long as what is opened in it.
+    explicit ContextRef(void* native) noexcept : native_(native), is_primary_(native == nullptr) {}
+
+    void* native() const { return native_; }  ///< nullptr: primary or current
+    bool is_primary() const { return is_primary_; }
+
+  private:
+    ContextRef() = default;
+
+    void* native_ = nullptr;
+    bool is_primary_ = true;
+};
+
 /// One opened device. Copies share it; safe to use from many threads.
 class Device {
   public:
     /// Throws DeviceError: no driver, no such device (the message lists what there is).
-    static Device open(Backend backend, int ordinal = 0);
+    /// With a context that is not the primary one, the device is the context's, whatever `ordinal` says; also throws
+    /// UsageError where there is no such context. Calls leave current in a thread what was current before.
+    static Device open(Backend backend, int ordinal = 0, ContextRef context = ContextRef::primary());
     /// What there is; empty where the driver or the hardware is missing. Never throws for that.
     /// `reason`, when given, receives one line on why the list is empty.
     static std::vector<DeviceInfo> list(Backend backend, std::string* reason = nullptr);

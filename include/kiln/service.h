@@ -35,6 +35,8 @@ struct ServiceOptions {
     /// Not set: CUDA if a device answers, else HIP, else the host.
     std::optional<Backend> backend;
     int device = 0;
+    /// CUDA only: the context to work in; one that is not the primary one decides about `device` and `backend` too.
+    ContextRef context = ContextRef::primary();
     /// Not set: the device's own. With no device it must be set for cuda and hip; then the service
     /// compiles and can't launch.
     std::string arch;

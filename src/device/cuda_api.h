@@ -132,6 +132,7 @@ struct LaunchConfig {
     required(primary_context_release, cuDevicePrimaryCtxRelease_v2, (DeviceHandle))                        \
     required(context_get_current, cuCtxGetCurrent, (ContextHandle*))                                       \
     required(context_set_current, cuCtxSetCurrent, (ContextHandle))                                        \
+    required(context_get_device, cuCtxGetDevice, (DeviceHandle*))                                          \
     required(synchronize, cuCtxSynchronize, ())                                                    \
     required(mem_get_info, cuMemGetInfo_v2, (std::size_t*, std::size_t*))                                  \
     required(mem_alloc, cuMemAlloc_v2, (DevicePointer*, std::size_t))                                      \

@@ -17,7 +17,7 @@ namespace {
 using Call = Api::Call;
 
 ModuleHandle load_ptx(const Vendor::Context& context, const Binary& binary) {
-    context.make_current();
+    const auto scope = context.make_current();
     const Api& api = context.api();
     const std::string ptx(reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size());
     std::array<char, 8192> info{}, error{};
@@ -41,19 +41,49 @@ ModuleHandle load_ptx(const Vendor::Context& context, const Binary& binary) {
 
 }  // namespace
 
-PrimaryContext::PrimaryContext(const Api& api, const DeviceInfo& info)
-    : api_(api), device_(Vendor::device_handle(api, info.ordinal)) {
+DeviceContext::DeviceContext(const Api& api, const DeviceInfo& info, void* given)
+    : api_(api),
+      device_(Vendor::device_handle(api, info.ordinal)),
+      context_(static_cast<ContextHandle>(given)),
+      is_primary_(given == nullptr) {
     int clusters = 0;  // a driver older than CUDA 11.8 does not know the question
     has_clusters_ =
         api_.device_get_attribute(&clusters, kClusterLaunch, device_) == kSuccess && clusters != 0;
+    if (!is_primary_) return;
     if (const Result result = api_.primary_context_retain(&context_, device_); result != kSuccess)
         api_.fail(result, Call::primary_context_retain, "opening the context " + gpu::place(info));
-    try {
-        make_current();
-    } catch (...) {
+    // Where nothing is current in this thread, it stays current, as with the CUDA runtime.
+    ContextHandle previous = nullptr;
+    if (const Result result = enter(previous); result != kSuccess) {
         api_.primary_context_release(device_);
-        throw;
+        api_.fail(result, kEnterCall);
     }
+    leave(previous);
+}
+
+int device_of_context(const Api& api, void*& native) {
+    ContextHandle before = nullptr;
+    static_cast<void>(api.context_get_current(&before));
+    if (native == nullptr) native = before;
+    if (native == nullptr)
+        throw UsageError(
+            "no context is current in this thread: make one current (cuCtxSetCurrent, or any call of the "
+            "CUDA runtime), or use ContextRef::primary()");
+    DeviceHandle device = 0;
+    Result result = api.context_set_current(static_cast<ContextHandle>(native));
+    if (result == kSuccess) {
+        result = api.context_get_device(&device);
+        static_cast<void>(api.context_set_current(before));
+    }
+    if (result != kSuccess)
+        throw UsageError(
+            "the driver does not take what ContextRef holds for a context: " + api.describe(result) +
+            "; it takes a CUcontext, for a green context that of cuCtxFromGreenCtx");
+    int count = 0;
+    api.check(api.device_get_count(&count), Call::device_get_count);
+    for (int ordinal = 0; ordinal < count; ++ordinal)
+        if (Vendor::device_handle(api, ordinal) == device) return ordinal;
+    throw UsageError("the context of ContextRef belongs to no device that the driver lists");
 }
 
 DeviceHandle Vendor::device_handle(const Api& api, int ordinal) {
@@ -123,7 +153,7 @@ Result Vendor::launch_with_attributes(const Context& context, FunctionHandle fun
                                       const std::string& entry, const LaunchShape& shape, void** arguments,
                                       StreamHandle stream) {
     const Api& api = context.api();
-    const PrimaryContext& device = context.device();
+    const DeviceContext& device = context.device();
     const bool in_clusters = shape.cluster != Dim3{};
     if (in_clusters && (api.launch_kernel_ex == nullptr || !device.has_clusters())) {
         throw DeviceError(
@@ -173,10 +203,12 @@ std::vector<DeviceInfo> list_cuda_devices(std::string* reason) {
     return gpu::list_devices<cuda::Vendor>(cuda::api(reason), reason);
 }
 
-std::shared_ptr<Driver> open_cuda_device(int ordinal) {
+std::shared_ptr<Driver> open_cuda_device(int ordinal, ContextRef context) {
     std::string reason;
     const cuda::Api* const api = cuda::api(&reason);
-    return gpu::open_device<cuda::Vendor>(api, reason, ordinal);
+    void* native = context.native();
+    if (api != nullptr && !context.is_primary()) ordinal = cuda::device_of_context(*api, native);
+    return gpu::open_device<cuda::Vendor>(api, reason, ordinal, native);
 }
 
 }  // namespace kiln

@@ -53,7 +53,7 @@ void Vendor::encode_tensor_map(const Context& context, const TensorMapLayout& la
                               context.info().name + " has " + api.version,
                           Call::tensor_map_encode);
     }
-    context.make_current();
+    const auto scope = context.make_current();
     // The cache fetches whole pieces. Where rows do not begin with one that costs time: 5% of a product with rows
     // of 10,000 bytes on an H200.
     constexpr std::uint64_t kPiece = 256;

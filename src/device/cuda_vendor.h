@@ -18,42 +18,62 @@
 
 namespace kiln::cuda {
 
-/// One reference to a device's primary context: the context that the CUDA runtime and other libraries
-/// in the process use as well, so their memory and streams work with Kiln's and the other way round.
-class PrimaryContext {
+/// One reference to a device's primary context: the context that the CUDA runtime and other libraries in the process
+/// use as well, so their memory and streams work with Kiln's and the other way round. Or a context of the
+/// application's, which it does not own.
+class DeviceContext {
   public:
-    /// Retains the primary context and makes it current in this thread. Throws DeviceError.
-    PrimaryContext(const Api& api, const DeviceInfo& info);
-    ~PrimaryContext() {
-        if (try_make_current()) api_.primary_context_release(device_);
+    /// What was current before, where it has to be again.
+    using Previous = ContextHandle;
+    static constexpr const char* kEnterCall = Api::Call::context_set_current;
+
+    /// given: nullptr for the primary context, which is retained. Throws DeviceError.
+    DeviceContext(const Api& api, const DeviceInfo& info, void* given);
+    ~DeviceContext() {
+        ContextHandle previous = nullptr;
+        if (!is_primary_ || enter(previous, true) != kSuccess) return;
+        leave(previous);
+        static_cast<void>(api_.primary_context_release(device_));
     }
-    PrimaryContext(const PrimaryContext&) = delete;
-    PrimaryContext& operator=(const PrimaryContext&) = delete;
+    DeviceContext(const DeviceContext&) = delete;
+    DeviceContext& operator=(const DeviceContext&) = delete;
 
     bool has_clusters() const { return has_clusters_; }
     /// Whether a kernel may be started while the one before it still runs: compute capability 9.0 like clusters.
     bool can_overlap() const { return has_clusters_ && api_.launch_kernel_ex != nullptr; }
+    const void* native() const { return context_; }
 
-    void make_current() const {
+    /// anew: sets it also where it is current, which tells whether the driver is still there.
+    Result enter(Previous& previous, bool anew = false) const noexcept {
         ContextHandle current = nullptr;
-        if (api_.context_get_current(&current) == kSuccess && current == context_) return;
-        api_.check(api_.context_set_current(context_), Api::Call::context_set_current);
+        const bool is_current = api_.context_get_current(&current) == kSuccess && current == context_;
+        if (is_current && !anew) return kSuccess;
+        const Result result = api_.context_set_current(context_);
+        if (result == kSuccess && !is_current) previous = current;
+        return result;
     }
-    bool try_make_current() const noexcept { return api_.context_set_current(context_) == kSuccess; }
+    void leave(Previous previous) const noexcept {
+        if (previous != nullptr) static_cast<void>(api_.context_set_current(previous));
+    }
 
   private:
     const Api& api_;
     DeviceHandle device_ = 0;
     ContextHandle context_ = nullptr;
+    bool is_primary_ = true;
     bool has_clusters_ = false;
 };
+
+/// The ordinal of the device of a context of the application's; of the one that is current for nullptr, which then is
+/// replaced by it. Throws UsageError: nothing is current, or the driver does not know the context.
+int device_of_context(const Api& api, void*& native);
 
 struct Vendor {
     using Api = cuda::Api;
     using Call = Api::Call;
     using DeviceAttribute = cuda::DeviceAttribute;
     using DevicePointer = cuda::DevicePointer;
-    using DeviceContext = PrimaryContext;
+    using DeviceContext = cuda::DeviceContext;
     using Context = gpu::Context<Vendor>;
     using FillWord = unsigned;
 
@@ -85,7 +105,7 @@ struct Vendor {
     }
 
     // Launches.
-    static bool needs_attributes(const PrimaryContext& device, const LaunchShape& shape) {
+    static bool needs_attributes(const cuda::DeviceContext& device, const LaunchShape& shape) {
         return shape.cluster != Dim3{} || (shape.dependent && device.can_overlap());
     }
     /// Throws DeviceError where the device or the driver has no clusters.

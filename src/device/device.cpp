@@ -12,10 +12,13 @@
 namespace kiln {
 namespace {
 
-std::shared_ptr<Driver> open_driver(Backend backend, int ordinal) {
+std::shared_ptr<Driver> open_driver(Backend backend, int ordinal, ContextRef context) {
+    if (!context.is_primary() && backend != Backend::cuda)
+        throw UsageError("a context can be given for the backend cuda only: " + std::string(name(backend)) +
+                         " has none; use ContextRef::primary()");
     switch (backend) {
         case Backend::cuda:
-            return open_cuda_device(ordinal);
+            return open_cuda_device(ordinal, context);
         case Backend::hip:
             return open_hip_device(ordinal);
         case Backend::host:
@@ -190,9 +193,9 @@ void Driver::observe(std::shared_ptr<AccessObserver>) {
                      label(info().backend) + ".");
 }
 
-Device Device::open(Backend backend, int ordinal) {
+Device Device::open(Backend backend, int ordinal, ContextRef context) {
     try {
-        return Device(open_driver(backend, ordinal));
+        return Device(open_driver(backend, ordinal, context));
     } catch (const DeviceError& error) {
         std::string reason;
         const auto devices = list(backend, &reason);

@@ -76,6 +76,8 @@ class Driver {
     virtual ~Driver() = default;
 
     virtual const DeviceInfo& info() const = 0;
+    /// The CUcontext; nullptr where the backend has none.
+    virtual const void* context() const { return nullptr; }
     virtual std::size_t free_bytes() const = 0;
 
     /// What is loaded from now on has to be compiled for it, and tells it of its accesses. Before all use.
@@ -130,10 +132,12 @@ class Driver {
     virtual void encode_tensor_map(const TensorMapLayout& layout, void* map) = 0;
 };
 
-/// A device that was opened twice, by two services perhaps, has two drivers and one context.
+/// A device that was opened twice, by two services perhaps, has two drivers and one context, unless the application
+/// gave it another one.
 inline bool is_same_device(const Driver* one, const Driver& other) {
-    return one == &other || (one != nullptr && one->info().backend == other.info().backend &&
-                             one->info().ordinal == other.info().ordinal);
+    return one == &other ||
+           (one != nullptr && one->info().backend == other.info().backend &&
+            one->info().ordinal == other.info().ordinal && one->context() == other.context());
 }
 
 /// What keeps this stream from taking work of a device, said of it: "belongs to another device"; nullptr: nothing.
@@ -141,7 +145,7 @@ const char* stream_problem(const StreamRef& stream, const Driver& driver);
 
 // One pair per backend. list: empty with a reason instead of throwing. open: throws DeviceError.
 std::vector<DeviceInfo> list_cuda_devices(std::string* reason);
-std::shared_ptr<Driver> open_cuda_device(int ordinal);
+std::shared_ptr<Driver> open_cuda_device(int ordinal, ContextRef context = ContextRef::primary());
 std::vector<DeviceInfo> list_hip_devices(std::string* reason);
 std::shared_ptr<Driver> open_hip_device(int ordinal);
 std::vector<DeviceInfo> list_host_devices(std::string* reason);

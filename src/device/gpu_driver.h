@@ -32,9 +32,10 @@ class DeviceDriver final : public Driver {
         : context_(std::move(context)), api_(context_->api()) {}
 
     const DeviceInfo& info() const override { return context_->info(); }
+    const void* context() const override { return context_->device().native(); }
 
     std::size_t free_bytes() const override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         std::size_t free = 0, total = 0;
         api_.check(api_.mem_get_info(&free, &total), Call::mem_get_info);
         return free;
@@ -42,7 +43,7 @@ class DeviceDriver final : public Driver {
 
     void* allocate(std::size_t bytes) override {
         if (bytes == 0) return nullptr;
-        context_->make_current();
+        const auto scope = context_->make_current();
         typename Vendor::DevicePointer memory{};
         if (const Result result = api_.mem_alloc(&memory, bytes); result != kSuccess) {
             std::size_t free = 0, total = 0;
@@ -56,8 +57,9 @@ class DeviceDriver final : public Driver {
     }
 
     void* allocate_async(std::size_t bytes, void* stream) override {
-        if (bytes == 0 || api_.mem_alloc_async == nullptr || api_.mem_free_async == nullptr) return allocate(bytes);
-        context_->make_current();
+        if (bytes == 0 || api_.mem_alloc_async == nullptr || api_.mem_free_async == nullptr)
+            return allocate(bytes);
+        const auto scope = context_->make_current();
         typename Vendor::DevicePointer memory{};
         // A device without memory pools says so; where there is not enough memory, allocate() says how much there is.
         if (api_.mem_alloc_async(&memory, bytes, static_cast<StreamHandle>(stream)) != kSuccess)
@@ -65,7 +67,9 @@ class DeviceDriver final : public Driver {
         return reinterpret_cast<void*>(memory);
     }
     void release_async(void* memory, void* stream) noexcept override {
-        if (memory == nullptr || !context_->try_make_current()) return;
+        if (memory == nullptr) return;
+        const auto scope = context_->try_make_current();
+        if (!scope) return;
         // What allocate() gave is not of a pool.
         if (api_.mem_free_async == nullptr ||
             api_.mem_free_async(address(memory), static_cast<StreamHandle>(stream)) != kSuccess)
@@ -73,7 +77,8 @@ class DeviceDriver final : public Driver {
     }
 
     void release(void* memory) noexcept override {
-        if (memory != nullptr && context_->try_make_current())
+        if (memory == nullptr) return;
+        if (const auto scope = context_->try_make_current())
             static_cast<void>(api_.mem_free(address(memory)));
     }
 
@@ -85,7 +90,7 @@ class DeviceDriver final : public Driver {
     }
     void queue_copy_to_device(void* destination, const void* source, std::size_t bytes,
                               void* stream) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         queued(api_.memcpy_to_device(address(destination), const_cast<void*>(source), bytes,
                                      static_cast<StreamHandle>(stream)),
                Call::memcpy_to_device, "copying", bytes);
@@ -99,7 +104,7 @@ class DeviceDriver final : public Driver {
     }
     void queue_copy_from_device(void* destination, const void* source, std::size_t bytes,
                                 void* stream) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         queued(
             api_.memcpy_from_device(destination, address(source), bytes, static_cast<StreamHandle>(stream)),
             Call::memcpy_from_device, "copying", bytes);
@@ -112,7 +117,7 @@ class DeviceDriver final : public Driver {
         synchronize(context_->copy_stream());
     }
     void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void* stream) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         const auto queue = static_cast<StreamHandle>(stream);
         const std::size_t words = bytes / 4;
         if (words != 0)
@@ -127,48 +132,50 @@ class DeviceDriver final : public Driver {
     }
 
     void* create_stream() override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         StreamHandle stream = nullptr;
         api_.check(api_.stream_create(&stream, kStreamNonBlocking), Call::stream_create);
         return stream;
     }
     void destroy_stream(void* stream) noexcept override {
-        if (stream != nullptr && context_->try_make_current()) {
+        if (stream == nullptr) return;
+        if (const auto scope = context_->try_make_current()) {
             static_cast<void>(api_.stream_destroy(static_cast<StreamHandle>(stream)));
         }
     }
     void synchronize(void* stream) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         api_.check(api_.stream_synchronize(static_cast<StreamHandle>(stream)), Call::stream_synchronize);
     }
 
     void* create_event() override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         EventHandle event = nullptr;
         api_.check(api_.event_create(&event, kEventDefault), Call::event_create);
         return event;
     }
     void destroy_event(void* event) noexcept override {
-        if (event != nullptr && context_->try_make_current())
+        if (event == nullptr) return;
+        if (const auto scope = context_->try_make_current())
             static_cast<void>(api_.event_destroy(static_cast<EventHandle>(event)));
     }
     void record(void* event, void* stream) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         api_.check(api_.event_record(static_cast<EventHandle>(event), static_cast<StreamHandle>(stream)),
                    Call::event_record);
     }
     void queue_wait(void* stream, void* event) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         api_.check(
             api_.stream_wait_event(static_cast<StreamHandle>(stream), static_cast<EventHandle>(event), 0),
             Call::stream_wait_event);
     }
     void synchronize_event(void* event) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         api_.check(api_.event_synchronize(static_cast<EventHandle>(event)), Call::event_synchronize);
     }
     double elapsed_ms(void* start, void* end) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         float milliseconds = 0;
         api_.check(api_.event_elapsed_time(&milliseconds, static_cast<EventHandle>(start),
                                            static_cast<EventHandle>(end)),
@@ -181,18 +188,19 @@ class DeviceDriver final : public Driver {
     }
 
     bool is_capturing(void* stream) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         int status = 0;
         // While another stream is captured, the legacy default stream may not even be asked.
-        return api_.stream_is_capturing(static_cast<StreamHandle>(stream), &status) != kSuccess || status != 0;
+        return api_.stream_is_capturing(static_cast<StreamHandle>(stream), &status) != kSuccess ||
+               status != 0;
     }
     void begin_capture(void* stream) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         api_.check(api_.stream_begin_capture(static_cast<StreamHandle>(stream), kCaptureThreadLocal),
                    Call::stream_begin_capture);
     }
     std::unique_ptr<DeviceGraph> end_capture(void* stream, Capture& capture) override {
-        context_->make_current();
+        const auto scope = context_->make_current();
         const CapturedGraph<Vendor> captured(api_, static_cast<StreamHandle>(stream));
         if (captured.is_empty()) return nullptr;
         return std::make_unique<InstantiatedGraph<Vendor>>(context_, captured, capture.take());
@@ -207,7 +215,7 @@ class DeviceDriver final : public Driver {
 
     static typename Vendor::DevicePointer address(const void* memory) { return Vendor::address(memory); }
     void wait_for_all() const {
-        context_->make_current();
+        const auto scope = context_->make_current();
         api_.check(api_.synchronize(), Call::synchronize);
     }
     void queued(Result result, const char* call, const char* doing, std::size_t bytes) const {
@@ -283,9 +291,11 @@ std::vector<DeviceInfo> list_devices(const typename Vendor::Api* api, std::strin
     return devices;
 }
 
-/// See open_cuda_device(). api: nullptr, with a reason, where there is no library that works.
+/// See open_cuda_device(). api: nullptr, with a reason, where there is no library that works. native: a context of the
+/// application's on that device, or nullptr.
 template <class Vendor>
-std::shared_ptr<Driver> open_device(const typename Vendor::Api* api, std::string reason, int ordinal) {
+std::shared_ptr<Driver> open_device(const typename Vendor::Api* api, std::string reason, int ordinal,
+                                    void* native) {
     const std::string a_device = std::string(Vendor::kName) + " device";
     const int count = api == nullptr ? 0 : device_count<Vendor>(*api);
     if (count == 0) {
@@ -302,7 +312,7 @@ std::shared_ptr<Driver> open_device(const typename Vendor::Api* api, std::string
         throw DeviceError(message, Vendor::kOpenCall, kErrorInvalidDevice);
     }
     return std::make_shared<DeviceDriver<Vendor>>(
-        std::make_shared<const Context<Vendor>>(*api, describe_device<Vendor>(*api, ordinal)));
+        std::make_shared<const Context<Vendor>>(*api, describe_device<Vendor>(*api, ordinal), native));
 }
 
 }  // namespace kiln::gpu

@@ -54,14 +54,15 @@ class InstantiatedGraph final : public DeviceGraph {
           modules_(std::move(modules)),
           graph_(Vendor::instantiate(*context_, captured.handle())) {}
     ~InstantiatedGraph() override {
-        if (context_->try_make_current()) static_cast<void>(context_->api().graph_exec_destroy(graph_));
+        if (const auto scope = context_->try_make_current())
+            static_cast<void>(context_->api().graph_exec_destroy(graph_));
     }
     InstantiatedGraph(const InstantiatedGraph&) = delete;
     InstantiatedGraph& operator=(const InstantiatedGraph&) = delete;
 
     void launch(void* stream) override {
         const auto& api = context_->api();
-        context_->make_current();
+        const auto scope = context_->make_current();
         const Result result = api.graph_launch(graph_, static_cast<StreamHandle>(stream));
         if (result != kSuccess) [[unlikely]]
             api.fail(result, Vendor::Api::Call::graph_launch, "launching a graph " + context_->place());

@@ -33,7 +33,7 @@ ModuleHandle load_elf(const Context<Vendor>& context, const Binary& binary, cons
         throw DeviceError("the " + kind + " of '" + binary.entry + "' is damaged: it " + problem, kCall,
                           kErrorInvalidImage);
     }
-    context.make_current();
+    const auto scope = context.make_current();
     ModuleHandle module = nullptr;
     const Result result = context.api().module_load_data(&module, binary.bytes.data());
     if (result != kSuccess) {
@@ -64,7 +64,8 @@ class LoadedModule final : public Module {
         info_.argument_bytes = Vendor::argument_bytes(api, function_);
     }
     ~LoadedModule() override {
-        if (context_->try_make_current()) static_cast<void>(context_->api().module_unload(module_));
+        if (const auto scope = context_->try_make_current())
+            static_cast<void>(context_->api().module_unload(module_));
     }
     LoadedModule(const LoadedModule&) = delete;
     LoadedModule& operator=(const LoadedModule&) = delete;
@@ -115,7 +116,7 @@ void LoadedModule<Vendor>::allow_dynamic_shared(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     if (bytes <= dynamic_shared_.load(std::memory_order_relaxed)) return;
     if (fixed + bytes > static_cast<std::size_t>(limits.shared_bytes_per_block)) {
-        context_->make_current();
+        const auto scope = context_->make_current();
         if (const Result result = Vendor::opt_in_to_shared(context_->api(), function_, bytes);
             result != kSuccess) {
             context_->api().fail(
@@ -139,14 +140,16 @@ void LoadedModule<Vendor>::launch(const LaunchShape& shape, void* const* argumen
             function_, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y, shape.block.z,
             static_cast<unsigned>(shape.dynamic_shared_bytes), queue, values, nullptr);
     };
-    if constexpr (!Vendor::kLaunchReportsOtherContext) context_->make_current();
-    Result result = submit();
+    const auto enter_and_submit = [&] {
+        const auto scope = context_->make_current();
+        return submit();
+    };
+    Result result = Vendor::kLaunchReportsOtherContext ? submit() : enter_and_submit();
     // Asking for the current context before every launch would cost more than the check of its result:
     // where none, or another's, is current in this thread the driver rejects the launch and has done nothing.
     if constexpr (Vendor::kLaunchReportsOtherContext) {
         if (Vendor::is_other_context(result)) [[unlikely]] {
-            context_->make_current();
-            result = submit();
+            result = enter_and_submit();
         }
     }
     if (result != kSuccess) [[unlikely]]
@@ -179,7 +182,7 @@ void LoadedModule<Vendor>::fail_launch(Result result, const char* call, const La
 
 template <class Vendor>
 std::optional<int> LoadedModule<Vendor>::blocks_per_multiprocessor(const LaunchShape& shape) const {
-    context_->make_current();
+    const auto scope = context_->make_current();
     const Api& api = context_->api();
     int blocks = 0;
     api.check(api.occupancy_blocks(&blocks, function_, static_cast<int>(shape.block.count()),

@@ -61,7 +61,7 @@ std::vector<DeviceInfo> list_hip_devices(std::string* reason) {
 std::shared_ptr<Driver> open_hip_device(int ordinal) {
     std::string reason;
     const hip::Api* const api = hip::api(&reason);
-    return gpu::open_device<hip::Vendor>(api, reason, ordinal);
+    return gpu::open_device<hip::Vendor>(api, reason, ordinal, nullptr);
 }
 
 }  // namespace kiln

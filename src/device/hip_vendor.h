@@ -22,17 +22,29 @@ namespace kiln::hip {
 /// HIP keeps a current device per thread; the device's context itself needs no reference.
 class CurrentDevice {
   public:
-    /// Makes the device current in this thread. Throws DeviceError.
-    CurrentDevice(const Api& api, const DeviceInfo& info) : api_(api), ordinal_(info.ordinal) {
-        make_current();
-    }
+    /// The device that was current before, and 1; 0: nothing has to be current again.
+    using Previous = int;
+    static constexpr const char* kEnterCall = Api::Call::set_device;
 
-    void make_current() const {
-        int current = -1;
-        if (api_.get_device(&current) == kSuccess && current == ordinal_) return;
-        api_.check(api_.set_device(ordinal_), Api::Call::set_device);
+    CurrentDevice(const Api& api, const DeviceInfo& info, void*) : api_(api), ordinal_(info.ordinal) {
+        Previous previous = 0;
+        api_.check(enter(previous), kEnterCall);
+        leave(previous);
     }
-    bool try_make_current() const noexcept { return api_.set_device(ordinal_) == kSuccess; }
+    const void* native() const { return nullptr; }
+
+    /// anew: sets it also where it is current, which tells whether the runtime is still there.
+    Result enter(Previous& previous, bool anew = false) const noexcept {
+        int current = -1;
+        const bool is_known = api_.get_device(&current) == kSuccess;
+        if (is_known && current == ordinal_ && !anew) return kSuccess;
+        const Result result = api_.set_device(ordinal_);
+        if (result == kSuccess && is_known && current != ordinal_) previous = current + 1;
+        return result;
+    }
+    void leave(Previous previous) const noexcept {
+        if (previous != 0) static_cast<void>(api_.set_device(previous - 1));
+    }
 
   private:
     const Api& api_;

@@ -54,6 +54,7 @@ std::optional<Backend> backend_of_arch(const std::string& arch) {
 // the architecture belongs to, else the first that has a device; the host always has one.
 std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& options) {
     std::optional<Backend> wanted = options.backend;
+    if (!wanted && !options.context.is_primary()) wanted = Backend::cuda;
     if (!wanted && options.arch.empty() && options.observer) wanted = Backend::host;
     if (!wanted && !options.arch.empty()) {
         wanted = backend_of_arch(options.arch);
@@ -68,7 +69,7 @@ std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& opt
     if (wanted && options.compile_only && !options.arch.empty()) return {*wanted, std::nullopt};
     if (wanted) {
         try {
-            return {*wanted, Device::open(*wanted, options.device)};
+            return {*wanted, Device::open(*wanted, options.device, options.context)};
         } catch (const DeviceError& error) {
             if (!options.compile_only) throw;
             throw UsageError("compiling for " + std::string(name(*wanted)) +

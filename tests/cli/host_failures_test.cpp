@@ -67,6 +67,12 @@ std::string copying_reference(const std::string& name) {
            "    if (i >= count) return;\n    expected[i] = x[which ? which[i] : i];\n    bound[i] = 0;\n}\n";
 }
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kHasAddressSanitizer = true;
+#else
+constexpr bool kHasAddressSanitizer = false;
+#endif
+
 struct Deed {
     int how;
     const char* what;
@@ -128,7 +134,12 @@ TEST_F(HostFailures, RunTellsWhatEndedTheProcess) {
 }
 
 TEST_F(HostFailures, CheckTellsWhatEndedTheProcess) {
-    for (const Deed& deed : kDeeds) expect_told(bad("check", deed.how, {"--json"}), deed);
+    for (const Deed& deed : kDeeds) {
+        const Outcome outcome = bad("check", deed.how, {"--json"});
+        // AddressSanitizer has memory of its own 400 MB away: there it is an access out of bounds and no fault.
+        if (kHasAddressSanitizer && outcome.status == 1 && (deed.how == 2 || deed.how == 3)) continue;
+        expect_told(outcome, deed);
+    }
 }
 
 TEST_F(HostFailures, ALoopWithoutEndMeetsTheTimeLimit) {

@@ -75,6 +75,10 @@ inline void fill_own(cuda::Api& api) {
         fake_current = static_cast<int>(reinterpret_cast<std::uintptr_t>(context)) - 1;
         return fake->call("make_current");
     };
+    api.context_get_device = [](DeviceHandle* device) {
+        *device = fake_current % 10;  // of two contexts of one device: 1 and 11
+        return fake->call("context_get_device");
+    };
     api.function_load = [](FunctionHandle) { return fake->call("function_load"); };
     api.function_set_attribute = [](FunctionHandle, FunctionAttribute which, int value) {
         return fake->call("function_set_attribute", std::to_string(which) + "=" + std::to_string(value));
@@ -136,7 +140,8 @@ class FakeGpu {
     FakeGpu& operator=(const FakeGpu&) = delete;
 
     /// A driver of device 1. The limits that matter are those given, not what the table answers.
-    std::shared_ptr<Driver> open(std::int64_t shared_bytes = 49152, std::int64_t shared_bytes_optin = 49152) {
+    std::shared_ptr<Driver> open(std::int64_t shared_bytes = 49152, std::int64_t shared_bytes_optin = 49152,
+                                 void* context = nullptr) {
         DeviceInfo info;
         info.backend = Vendor::kBackend;
         info.ordinal = 1;
@@ -145,7 +150,7 @@ class FakeGpu {
         info.limits.shared_bytes_per_block = shared_bytes;
         info.limits.shared_bytes_per_block_optin = shared_bytes_optin;
         return std::make_shared<gpu::DeviceDriver<Vendor>>(
-            std::make_shared<const gpu::Context<Vendor>>(api, info));
+            std::make_shared<const gpu::Context<Vendor>>(api, info, context));
     }
 
     /// The smallest file that may go to a driver, of the kind that this vendor loads.

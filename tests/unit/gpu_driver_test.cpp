@@ -102,12 +102,13 @@ TYPED_TEST(GpuDriver, AQuestionWithoutAnAnswerIsTheArchitecturesOrAnError) {
 TYPED_TEST(GpuDriver, OpeningADeviceThatIsNotThereNamesThoseThatAre) {
     if constexpr (!this->kIsCuda) {
         const auto error =
-            this->error_of([&] { gpu::open_device<TypeParam>(&this->gpu.api, std::string(), 2); });
+            this->error_of([&] { gpu::open_device<TypeParam>(&this->gpu.api, std::string(), 2, nullptr); });
         EXPECT_STREQ(error.what(), "there is no HIP device 2; there are 0 (Fake 0), 1 (Fake 1)");
         EXPECT_EQ(error.call(), "hipSetDevice");
         EXPECT_EQ(error.code(), gpu::kErrorInvalidDevice);
     }
-    const auto error = this->error_of([&] { gpu::open_device<TypeParam>(nullptr, "it was not found", 0); });
+    const auto error =
+        this->error_of([&] { gpu::open_device<TypeParam>(nullptr, "it was not found", 0, nullptr); });
     EXPECT_EQ(std::string(error.what()),
               "there is no " + std::string(TypeParam::kName) + " device: it was not found");
     EXPECT_EQ(error.call(), this->kIsCuda ? "cuInit" : "hipInit");
@@ -390,6 +391,62 @@ TYPED_TEST(GpuDriver, TheLastHandleEndsStreamAndContext) {
     if constexpr (this->kIsCuda) {
         EXPECT_LT(this->state.position("stream_destroy"), this->state.position("primary_context_release"));
     }
+}
+
+TYPED_TEST(GpuDriver, WhatWasCurrentInAThreadIsCurrentAgain) {
+    auto driver = this->gpu.open();
+    auto module = driver->load(this->gpu.binary());
+    int value = 0;
+    void* const arguments[] = {&value};
+    const auto keeps_current = [&](const char* what, const auto& call) {
+        fake_current = 0;
+        call();
+        EXPECT_EQ(fake_current, 0) << what;
+    };
+    keeps_current("opening", [&] { static_cast<void>(this->gpu.open()); });
+    keeps_current("loading", [&] { static_cast<void>(driver->load(this->gpu.binary())); });
+    keeps_current("a stream", [&] { driver->destroy_stream(driver->create_stream()); });
+    keeps_current("an event", [&] { driver->destroy_event(driver->create_event()); });
+    keeps_current("filling", [&] { driver->fill(&value, 0, 4); });
+    keeps_current("launching", [&] { module->launch(LaunchShape{}, arguments, nullptr); });
+    EXPECT_EQ(this->state.count("launch_kernel 1,1,1 x 1 shared 0 argument 0 device 1"), 1u);
+    keeps_current("the end", [&] {
+        module.reset();
+        driver.reset();
+    });
+}
+
+TEST(GpuContext, OfTheApplication) {
+    FakeGpu<cuda::Vendor> gpu;
+    fake_current = 11;  // a second context of device 1
+    void* native = nullptr;
+    EXPECT_EQ(cuda::device_of_context(gpu.api, native), 1);
+    EXPECT_EQ(native, fake_handle<void*>(12)) << "the current one";
+    fake_current = 0;
+    EXPECT_EQ(cuda::device_of_context(gpu.api, native), 1);
+    EXPECT_EQ(fake_current, 0);
+    {
+        const auto driver = gpu.open(49152, 49152, native);
+        EXPECT_EQ(driver->context(), native);
+        EXPECT_FALSE(is_same_device(gpu.open().get(), *driver)) << "its streams are others";
+        gpu.state.calls.clear();
+        fake_current = 11;
+        driver->destroy_stream(driver->create_stream());
+        EXPECT_EQ(gpu.state.count("primary_context_retain"), 0u);
+    }
+    EXPECT_EQ(gpu.state.count("primary_context_release"), 0u);
+    fake_current = -1;
+    native = nullptr;
+    try {
+        cuda::device_of_context(gpu.api, native);
+        FAIL();
+    } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("no context is current in this thread"));
+    }
+    gpu.state.errors["context_get_device"] = 201;
+    native = fake_handle<void*>(5);
+    EXPECT_THROW(cuda::device_of_context(gpu.api, native), UsageError);
+    EXPECT_THROW(Device::open(Backend::host, 0, ContextRef::current()), UsageError);
 }
 
 TYPED_TEST(GpuDriver, ATensorMapIsCudasAlone) {
