@@ -73,50 +73,50 @@ inline std::int64_t divide(std::int64_t a, std::int64_t b, std::int64_t& remaind
     return a / b;
 }
 
-inline std::int64_t apply(Operation operation, std::int64_t a, std::int64_t b, Failure::Reason& reason) {
+inline std::int64_t apply(Operator operation, std::int64_t a, std::int64_t b, Failure::Reason& reason) {
     std::int64_t result = 0, remainder = 0;
     const auto checked = [&](bool overflowed) {
         if (overflowed) reason = Failure::Reason::overflow;
         return result;
     };
     switch (operation) {
-        case Operation::negate:
+        case Operator::negate:
             return checked(__builtin_sub_overflow(std::int64_t{0}, a, &result));
-        case Operation::logical_not:
+        case Operator::logical_not:
             return a == 0;
-        case Operation::is_pow2:
+        case Operator::is_pow2:
             return a > 0 && (a & (a - 1)) == 0;
-        case Operation::add:
+        case Operator::add:
             return checked(__builtin_add_overflow(a, b, &result));
-        case Operation::subtract:
+        case Operator::subtract:
             return checked(__builtin_sub_overflow(a, b, &result));
-        case Operation::multiply:
+        case Operator::multiply:
             return checked(__builtin_mul_overflow(a, b, &result));
-        case Operation::divide:
+        case Operator::divide:
             return divide(a, b, remainder, reason);
-        case Operation::remainder:
+        case Operator::remainder:
             if (b == -1) return 0;  // also for the smallest integer, whose quotient does not exist
             divide(a, b, remainder, reason);
             return remainder;
-        case Operation::ceil_div: {
+        case Operator::ceil_div: {
             const std::int64_t quotient = divide(a, b, remainder, reason);
             return quotient + (remainder != 0 && (remainder < 0) == (b < 0));
         }
-        case Operation::min:
+        case Operator::min:
             return std::min(a, b);
-        case Operation::max:
+        case Operator::max:
             return std::max(a, b);
-        case Operation::equal:
+        case Operator::equal:
             return a == b;
-        case Operation::not_equal:
+        case Operator::not_equal:
             return a != b;
-        case Operation::less:
+        case Operator::less:
             return a < b;
-        case Operation::less_equal:
+        case Operator::less_equal:
             return a <= b;
-        case Operation::greater:
+        case Operator::greater:
             return a > b;
-        case Operation::greater_equal:
+        case Operator::greater_equal:
             return a >= b;
         default:
             return 0;

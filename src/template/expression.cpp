@@ -50,16 +50,16 @@ Expression::Expression(std::string text, Location location, std::vector<Node> no
         if (std::ranges::find(parameters_, parameter) == parameters_.end()) parameters_.push_back(parameter);
     };
     for (const Node& node : nodes_) {
-        if (node.operation == Operation::parameter) depend_on(static_cast<int>(node.value));
-        needs_device_ |= node.operation == Operation::limit;
-        if (node.operation != Operation::reference) continue;
+        if (node.operation == Operator::parameter) depend_on(static_cast<int>(node.value));
+        needs_device_ |= node.operation == Operator::limit;
+        if (node.operation != Operator::reference) continue;
         for (int parameter : reference(node)->parameters()) depend_on(parameter);
         needs_device_ |= reference(node)->needs_device();
         weight_ += reference(node)->weight();
     }
 }
 
-ExpressionPtr Expression::combine(Operation operation, std::vector<ExpressionPtr> parts, std::string text,
+ExpressionPtr Expression::combine(Operator operation, std::vector<ExpressionPtr> parts, std::string text,
                                   Location location) {
     std::vector<Node> nodes;
     const auto add = [&](Node node) {
@@ -67,10 +67,10 @@ ExpressionPtr Expression::combine(Operation operation, std::vector<ExpressionPtr
         nodes.push_back(node);
         return static_cast<int>(nodes.size()) - 1;
     };
-    const std::int64_t neutral = operation == Operation::multiply ? 1 : 0;
+    const std::int64_t neutral = operation == Operator::multiply ? 1 : 0;
     int total = parts.empty() ? add({.value = neutral}) : -1;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-        const int part = add({.operation = Operation::reference, .value = static_cast<std::int64_t>(i)});
+        const int part = add({.operation = Operator::reference, .value = static_cast<std::int64_t>(i)});
         total = total < 0 ? part : add({.operation = operation, .operands = {total, part, -1}});
     }
     return std::make_shared<Expression>(std::move(text), location, std::move(nodes), std::move(parts));
@@ -78,7 +78,7 @@ ExpressionPtr Expression::combine(Operation operation, std::vector<ExpressionPtr
 
 ExpressionPtr Expression::named(ExpressionPtr value, std::string name, Location location) {
     const Node node{
-        .operation = Operation::reference, .kind = value->kind(), .value = 0, .begin = 0, .end = name.size()};
+        .operation = Operator::reference, .kind = value->kind(), .value = 0, .begin = 0, .end = name.size()};
     return std::make_shared<Expression>(std::move(name), location, std::vector{node},
                                         std::vector{std::move(value)});
 }
@@ -95,24 +95,24 @@ std::int64_t Expression::evaluate(const Node& node, const Environment& environme
     Failure::Reason reason = Failure::Reason::none;
     std::int64_t result = 0;
     switch (node.operation) {
-        case Operation::constant:
+        case Operator::constant:
             return node.value;
-        case Operation::parameter:
+        case Operator::parameter:
             return environment.parameters[index];
-        case Operation::limit:
+        case Operator::limit:
             return environment.limits->*kLimits[index].field;
-        case Operation::argument:
+        case Operator::argument:
             result = arithmetic::read_argument(environment.arguments[index], node.format, reason);
             break;
-        case Operation::reference:
+        case Operator::reference:
             return references_[index]->evaluate(environment, failure);
-        case Operation::size_of:
+        case Operator::size_of:
             return element_types()[static_cast<std::size_t>(operand(0))].bytes;
-        case Operation::logical_and:
+        case Operator::logical_and:
             return operand(0) != 0 && operand(1) != 0;
-        case Operation::logical_or:
+        case Operator::logical_or:
             return operand(0) != 0 || operand(1) != 0;
-        case Operation::select:
+        case Operator::select:
             return operand(0) != 0 ? operand(1) : operand(2);
         default: {
             const std::int64_t first = operand(0);
@@ -133,13 +133,13 @@ Expression Expression::fold(const Environment& environment) const {
 
 Node Expression::fold(const Node& node, const Environment& environment, std::vector<Node>& folded) const {
     Node result = node;
-    if (node.operation == Operation::argument) return result;
+    if (node.operation == Operator::argument) return result;
     const std::size_t size_before = folded.size();
     bool constant = true;
     for (int& operand : result.operands) {
         if (operand < 0) continue;
         const Node part = fold(nodes_[static_cast<std::size_t>(operand)], environment, folded);
-        constant &= part.operation == Operation::constant;
+        constant &= part.operation == Operator::constant;
         operand = static_cast<int>(folded.size());
         folded.push_back(part);
     }
@@ -149,7 +149,7 @@ Node Expression::fold(const Node& node, const Environment& environment, std::vec
     // What fails stays as it is, so that it fails again where the error can be reported.
     if (failure) return result;
     folded.resize(size_before);
-    return {.operation = Operation::constant,
+    return {.operation = Operator::constant,
             .kind = node.kind,
             .value = value,
             .begin = node.begin,

@@ -25,7 +25,7 @@ using ExpressionPtr = std::shared_ptr<const Expression>;
 /// An integer argument of the kernel: how its bytes are read at launch.
 enum class ArgumentFormat : std::uint8_t { i8, u8, i16, u16, i32, u32, i64, u64, boolean };
 
-enum class Operation : std::uint8_t {
+enum class Operator : std::uint8_t {
     constant,
     parameter,
     limit,
@@ -57,7 +57,7 @@ enum class Operation : std::uint8_t {
 enum class ExpressionKind : std::uint8_t { number, truth, type };
 
 struct Node {
-    Operation operation = Operation::constant;
+    Operator operation = Operator::constant;
     ExpressionKind kind = ExpressionKind::number;
     ArgumentFormat format = ArgumentFormat::i32;
     std::array<int, 3> operands{-1, -1, -1};  ///< nodes before this one
@@ -91,7 +91,7 @@ class Expression {
                std::vector<ExpressionPtr> references);
 
     /// The sum or the product of expressions, under a text of its own.
-    static ExpressionPtr combine(Operation operation, std::vector<ExpressionPtr> parts, std::string text,
+    static ExpressionPtr combine(Operator operation, std::vector<ExpressionPtr> parts, std::string text,
                                  Location location);
 
     /// The same value under a name.

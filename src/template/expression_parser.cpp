@@ -17,33 +17,33 @@ constexpr std::size_t kMostWeight = 10'000;  // each constant that is used twice
 
 struct BinaryOperator {
     std::string_view symbol;
-    Operation operation;
+    Operator operation;
     int precedence;  ///< a higher one binds tighter
     bool gives_truth;
 };
 
 constexpr BinaryOperator kBinaryOperators[] = {
-    {"||", Operation::logical_or, 1, true}, {"&&", Operation::logical_and, 2, true},
-    {"==", Operation::equal, 3, true},      {"!=", Operation::not_equal, 3, true},
-    {"<", Operation::less, 4, true},        {"<=", Operation::less_equal, 4, true},
-    {">", Operation::greater, 4, true},     {">=", Operation::greater_equal, 4, true},
-    {"+", Operation::add, 5, false},        {"-", Operation::subtract, 5, false},
-    {"*", Operation::multiply, 6, false},   {"/", Operation::divide, 6, false},
-    {"%", Operation::remainder, 6, false},
+    {"||", Operator::logical_or, 1, true}, {"&&", Operator::logical_and, 2, true},
+    {"==", Operator::equal, 3, true},      {"!=", Operator::not_equal, 3, true},
+    {"<", Operator::less, 4, true},        {"<=", Operator::less_equal, 4, true},
+    {">", Operator::greater, 4, true},     {">=", Operator::greater_equal, 4, true},
+    {"+", Operator::add, 5, false},        {"-", Operator::subtract, 5, false},
+    {"*", Operator::multiply, 6, false},   {"/", Operator::divide, 6, false},
+    {"%", Operator::remainder, 6, false},
 };
 
 struct Function {
     std::string_view name;
-    Operation operation;
+    Operator operation;
     std::size_t operands;
     ExpressionKind kind;
 };
 
 constexpr Function kFunctions[] = {
-    {"ceil_div", Operation::ceil_div, 2, ExpressionKind::number},
-    {"min", Operation::min, 2, ExpressionKind::number},
-    {"max", Operation::max, 2, ExpressionKind::number},
-    {"is_pow2", Operation::is_pow2, 1, ExpressionKind::truth},
+    {"ceil_div", Operator::ceil_div, 2, ExpressionKind::number},
+    {"min", Operator::min, 2, ExpressionKind::number},
+    {"max", Operator::max, 2, ExpressionKind::number},
+    {"is_pow2", Operator::is_pow2, 1, ExpressionKind::truth},
 };
 
 class Parser {
@@ -81,7 +81,7 @@ class Parser {
         return static_cast<int>(nodes_.size()) - 1;
     }
 
-    int leaf(Operation operation, ExpressionKind kind, std::int64_t value, const Token& token) {
+    int leaf(Operator operation, ExpressionKind kind, std::int64_t value, const Token& token) {
         return add(
             {.operation = operation, .kind = kind, .value = value, .begin = token.begin, .end = token.end},
             token);
@@ -106,7 +106,7 @@ class Parser {
         const int no = ternary();
         require_number(no, question);
         const bool both_truth = at(yes).kind == ExpressionKind::truth && at(no).kind == ExpressionKind::truth;
-        return add({.operation = Operation::select,
+        return add({.operation = Operator::select,
                     .kind = both_truth ? ExpressionKind::truth : ExpressionKind::number,
                     .operands = {condition, yes, no},
                     .begin = at(condition).begin,
@@ -155,7 +155,7 @@ class Parser {
         const Nesting nesting(*this, token);
         const int operand = unary();
         require_number(operand, token);
-        return add({.operation = negate ? Operation::negate : Operation::logical_not,
+        return add({.operation = negate ? Operator::negate : Operator::logical_not,
                     .kind = negate ? ExpressionKind::number : ExpressionKind::truth,
                     .operands = {operand, -1, -1},
                     .begin = token.begin,
@@ -167,7 +167,7 @@ class Parser {
         const Token token = lexer_.peek();
         if (token.kind == TokenKind::number) {
             const std::int64_t value = lexer_.expect_integer("a number");
-            return leaf(Operation::constant, ExpressionKind::number, value, token);
+            return leaf(Operator::constant, ExpressionKind::number, value, token);
         }
         if (token.kind == TokenKind::identifier) return name();
         if (!lexer_.accept("("))
@@ -183,7 +183,7 @@ class Parser {
     int name() {
         const Token token = lexer_.next();
         if (token.text == "true" || token.text == "false")
-            return leaf(Operation::constant, ExpressionKind::truth, token.text == "true", token);
+            return leaf(Operator::constant, ExpressionKind::truth, token.text == "true", token);
         if (token.text == "sizeof") return size_of(token);
         if (token.text == "device") return limit(token);
         for (const Function& function : kFunctions)
@@ -196,7 +196,7 @@ class Parser {
             const ExpressionKind kind = parameter->kind == ParameterKind::type      ? ExpressionKind::type
                                         : parameter->kind == ParameterKind::boolean ? ExpressionKind::truth
                                                                                     : ExpressionKind::number;
-            return leaf(Operation::parameter, kind, parameter - scope_.parameters->begin(), token);
+            return leaf(Operator::parameter, kind, parameter - scope_.parameters->begin(), token);
         }
         if (const auto derived = scope_.derived.find(token.text); derived != scope_.derived.end()) {
             weight_ += derived->second->weight();
@@ -204,7 +204,7 @@ class Parser {
                 lexer_.fail(token, "this expression has more than 10000 terms and operators, with those of " +
                                        std::string(token.text) + " and the other constants that it uses");
             references_.push_back(derived->second);
-            return leaf(Operation::reference, derived->second->kind(),
+            return leaf(Operator::reference, derived->second->kind(),
                         static_cast<std::int64_t>(references_.size()) - 1, token);
         }
         if (scope_.arguments) {
@@ -212,7 +212,7 @@ class Parser {
             if (argument != scope_.arguments->end()) return launch_argument(*argument, token);
         }
         if (const auto type = find_element_type(token.text))
-            return leaf(Operation::constant, ExpressionKind::type, *type, token);
+            return leaf(Operator::constant, ExpressionKind::type, *type, token);
         fail_unknown(token);
     }
 
@@ -227,7 +227,7 @@ class Parser {
         if (!argument.is_known)
             lexer_.fail(token, "the argument " + argument.name + " has no value yet; a line //@ size " +
                                    argument.name + " = EXPRESSION above gives it one");
-        return add({.operation = Operation::argument,
+        return add({.operation = Operator::argument,
                     .kind = ExpressionKind::number,
                     .format = *argument.format,
                     .value = &argument - scope_.arguments->data(),
@@ -243,7 +243,7 @@ class Parser {
         for (const LimitName& known : limit_names()) {
             if (known.name == field.text) {
                 const auto index = &known - limit_names().data();
-                const int node = leaf(Operation::limit, ExpressionKind::number, index, device);
+                const int node = leaf(Operator::limit, ExpressionKind::number, index, device);
                 at(node).end = field.end;
                 return node;
             }
@@ -264,7 +264,7 @@ class Parser {
                                            Lexer::describe(operand_token));
         const std::size_t end = lexer_.peek().end;
         lexer_.expect(")", "after the type");
-        return add({.operation = Operation::size_of,
+        return add({.operation = Operator::size_of,
                     .kind = ExpressionKind::number,
                     .operands = {operand, -1, -1},
                     .begin = token.begin,

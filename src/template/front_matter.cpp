@@ -290,7 +290,7 @@ class FrontMatterParser {
     void parse_block() {
         Directive& line = required("block", "X[, Y[, Z]] that gives the threads of a block");
         result_.block = parse_extents(line);
-        threads_ = Expression::combine(Operation::multiply, result_.block, "threads",
+        threads_ = Expression::combine(Operator::multiply, result_.block, "threads",
                                        result_.block.front()->location());
         scope_.derived["threads"] = threads_;
     }
@@ -341,7 +341,7 @@ class FrontMatterParser {
             parts.push_back(target);
         }
         const Location location = parts.empty() ? kernel_location_ : parts.front()->location();
-        shared_bytes_ = Expression::combine(Operation::add, std::move(parts), "shared_bytes", location);
+        shared_bytes_ = Expression::combine(Operator::add, std::move(parts), "shared_bytes", location);
         scope_.derived["shared_bytes"] = shared_bytes_;
     }
 

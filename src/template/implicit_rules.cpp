@@ -18,13 +18,13 @@ ExpressionPtr bound(const std::string& text) {
     return parse_expression(lexer, scope);
 }
 
-Rule compare(const ExpressionPtr& left, Operation operation, const std::string& symbol,
+Rule compare(const ExpressionPtr& left, Operator operation, const std::string& symbol,
              const std::string& right, const std::string& words) {
     const std::string text = left->text() + " " + symbol + " " + right;
     const std::size_t left_end = left->text().size(), right_begin = text.size() - right.size();
     std::vector<Node> nodes{
-        {.operation = Operation::reference, .value = 0, .begin = 0, .end = left_end},
-        {.operation = Operation::reference, .value = 1, .begin = right_begin, .end = text.size()},
+        {.operation = Operator::reference, .value = 0, .begin = 0, .end = left_end},
+        {.operation = Operator::reference, .value = 1, .begin = right_begin, .end = text.size()},
         {.operation = operation,
          .kind = ExpressionKind::truth,
          .operands = {0, 1, -1},
@@ -37,11 +37,11 @@ Rule compare(const ExpressionPtr& left, Operation operation, const std::string& 
 }
 
 Rule at_least(const ExpressionPtr& left, const std::string& right, const std::string& words) {
-    return compare(left, Operation::greater_equal, ">=", right, words);
+    return compare(left, Operator::greater_equal, ">=", right, words);
 }
 
 Rule at_most(const ExpressionPtr& left, const std::string& right, const std::string& words) {
-    return compare(left, Operation::less_equal, "<=", right, words);
+    return compare(left, Operator::less_equal, "<=", right, words);
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace {
 constexpr std::size_t kStackSize = 16;
 
 bool is_straight(const Node& node) {
-    return node.operation != Operation::logical_and && node.operation != Operation::logical_or &&
-           node.operation != Operation::select && node.operation != Operation::reference &&
-           node.operation != Operation::size_of;
+    return node.operation != Operator::logical_and && node.operation != Operator::logical_or &&
+           node.operation != Operator::select && node.operation != Operator::reference &&
+           node.operation != Operator::size_of;
 }
 
 /// How many values the stack holds at most while this node is computed.
@@ -42,7 +42,7 @@ void LaunchProgram::compile(const Node& node) {
     Instruction instruction{node.operation, node.format, false, node.value};
     for (std::size_t i = 0; i < node.operands.size() && node.operands[i] >= 0; ++i) {
         const Node& operand = folded_.nodes()[static_cast<std::size_t>(node.operands[i])];
-        if (i == 1 && operand.operation == Operation::constant) {
+        if (i == 1 && operand.operation == Operator::constant) {
             instruction.takes_constant = true;
             instruction.value = operand.value;
         } else {
@@ -63,16 +63,16 @@ std::int64_t LaunchProgram::run(const Environment& environment, bool& failed) co
     std::size_t count = 0;
     for (const Instruction& instruction : instructions_) {
         switch (instruction.operation) {
-            case Operation::constant:
+            case Operator::constant:
                 stack[count++] = instruction.value;
                 break;
-            case Operation::argument:
+            case Operator::argument:
                 stack[count++] = arithmetic::read_argument(environment.arguments[instruction.value],
                                                            instruction.format, failure.reason);
                 break;
-            case Operation::negate:
-            case Operation::logical_not:
-            case Operation::is_pow2:
+            case Operator::negate:
+            case Operator::logical_not:
+            case Operator::is_pow2:
                 stack[count - 1] =
                     arithmetic::apply(instruction.operation, stack[count - 1], 0, failure.reason);
                 break;

@@ -21,7 +21,7 @@ class LaunchProgram {
 
   private:
     struct Instruction {
-        Operation operation;
+        Operator operation;
         ArgumentFormat format = ArgumentFormat::i32;
         bool takes_constant = false;  ///< the right operand is `value`, not on the stack
         std::int64_t value = 0;       ///< a constant or the number of an argument

@@ -62,19 +62,19 @@ class Walk {
     std::uint64_t steps_ = 0;
 };
 
-bool is_comparison(Operation operation) {
-    return operation >= Operation::equal && operation <= Operation::greater_equal;
+bool is_comparison(Operator operation) {
+    return operation >= Operator::equal && operation <= Operator::greater_equal;
 }
 
 /// Nodes whose value is told by their name or is plain to see.
-bool is_leaf(Operation operation) { return operation <= Operation::reference; }
+bool is_leaf(Operator operation) { return operation <= Operator::reference; }
 
-bool is_plain(Operation operation) { return operation < Operation::reference; }
+bool is_plain(Operator operation) { return operation < Operator::reference; }
 
 /// The part of a chain of && that decides that it is false.
 const Node& deciding_part(const Expression& expression, const Environment& environment) {
     const Node* node = &expression.root();
-    while (node->operation == Operation::logical_and) {
+    while (node->operation == Operator::logical_and) {
         Failure failure;
         const Node& left = expression.nodes()[static_cast<std::size_t>(node->operands[0])];
         const bool left_holds = expression.evaluate(left, environment, failure) != 0 && !failure;
@@ -90,12 +90,12 @@ class ValueList {
 
     void add_names(const Expression& expression) {
         for (const Node& node : expression.nodes()) {
-            if (node.operation == Operation::parameter) {
+            if (node.operation == Operator::parameter) {
                 const auto index = static_cast<std::size_t>(node.value);
                 add(parameters_[index].name, code_text(parameters_[index], environment_.parameters[index]));
-            } else if (node.operation == Operation::limit || node.operation == Operation::argument) {
+            } else if (node.operation == Operator::limit || node.operation == Operator::argument) {
                 add_value(expression, node);
-            } else if (node.operation == Operation::reference) {
+            } else if (node.operation == Operator::reference) {
                 const Expression& referenced = *expression.reference(node);
                 add_names(referenced);
                 // The only part of a sum or product has the same value as the whole, and a longer text.
@@ -110,9 +110,9 @@ class ValueList {
         for (std::size_t i = 0; i < 2; ++i) {
             const Node& side = expression.nodes()[static_cast<std::size_t>(comparison.operands[i])];
             const bool is_literal =
-                side.operation == Operation::negate &&
+                side.operation == Operator::negate &&
                 expression.nodes()[static_cast<std::size_t>(side.operands[0])].operation ==
-                    Operation::constant;
+                    Operator::constant;
             if (!is_leaf(side.operation) && !is_literal) add_value(expression, side);
         }
     }
@@ -124,7 +124,7 @@ class ValueList {
         Failure failure;
         const std::int64_t value = expression.evaluate(node, environment_, failure);
         if (failure) return;
-        const bool is_constant = node.operation == Operation::reference && node.kind == ExpressionKind::truth;
+        const bool is_constant = node.operation == Operator::reference && node.kind == ExpressionKind::truth;
         add(std::string(expression.text_of(node)), is_constant  ? value != 0 ? "true" : "false"
                                                                 : std::to_string(value));
     }
