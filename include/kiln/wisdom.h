@@ -109,6 +109,10 @@ struct Choice {
     std::string text() const;
 };
 
+/// The template that stands for a family: the one of this name, else NAME_naive ("gemm" means gemm_naive, and with it
+/// all that compute the same). Throws UsageError that lists the nearest names.
+Template find_family(const Service& service, std::string_view name);
+
 /// Chooses variants for one service's target. Thread-safe: const throughout.
 class Chooser {
   public:
@@ -133,6 +137,10 @@ class Chooser {
     /// Ordered by name; all of them may be given to choose(). Naive ones, which no other measures itself by but
     /// which name none, are left out unless they are `of`.
     std::vector<Template> alternatives(const Template& of, const Values& fixed = {}) const;
+
+    /// alternatives() without `of` itself where it is a naive template and there are others: what has a chance to be the
+    /// fastest.
+    std::vector<Template> candidates(const Template& of, const Values& fixed = {}) const;
 
     const Wisdom& wisdom() const;
 

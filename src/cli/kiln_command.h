@@ -7,6 +7,7 @@
 #include <kiln/cache.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
+#include <kiln/wisdom.h>
 
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/variables_map.hpp>
@@ -98,6 +99,12 @@ CacheOptions cache_options(const KilnOptions& options);
 
 /// The variant that NAME=VALUE words mean, from the second word on. Throws UsageError, VariantError.
 Variant chosen_variant(const Template& of, std::span<const std::string> words);
+
+/// The values that such words give. Throws UsageError, VariantError.
+Values given_values(const Template& of, std::span<const std::string> words);
+/// With --best: the first word is a template or a family, the others are values that say what is computed; of all
+/// templates that compute it, the variant for the sizes of --size, by wisdom or the model. Throws the same.
+Choice best_choice(const Service& service, const Call& call, bool test_sizes);
 
 /// The same where a word may give several values, or * for all: NAME=1,2. All legal combinations, in the order
 /// written; throws VariantError when none is legal.

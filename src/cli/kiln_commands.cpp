@@ -15,7 +15,10 @@ void templates_options(po::options_description& options) {
 }
 
 void build_options(po::options_description& options) {
-    options.add_options()("output", text("FILE"), "write the binary to FILE");
+    options.add_options()
+        ("output", text("FILE"), "write the binary to FILE")
+        ("best", po::bool_switch(), "the variant that is best for the sizes, of all templates that compute the same; values say what is computed")
+        ("size", texts("NAME=N"), "with --best: a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)");
 }
 
 void run_options(po::options_description& options) {
@@ -30,6 +33,7 @@ void run_options(po::options_description& options) {
         ("warm-up", text("N"), "untimed launches before those, in addition to the checked one (5; on the host 0)")
         ("cold-l2", po::bool_switch(), "read twice the L2 cache's size of other data before each timed launch")
         ("graph", po::bool_switch(), "also time launches replayed from a captured graph, with a warm L2 cache")
+        ("best", po::bool_switch(), "the variant that is best for the sizes, of all templates that compute the same; values say what is computed")
         ("compare", po::bool_switch(), "also time the template that this one is measured against");
 }
 

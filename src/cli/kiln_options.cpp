@@ -85,7 +85,8 @@ KilnOptions kiln_options(const po::variables_map& given, const Terminal& termina
     options.json = given["json"].as<bool>();
     for (const char* cache : {"seed-pack", "remote"})
         if (!options.use_cache && given.count(cache) != 0)
-            throw UsageError(std::string("--no-cache uses no cache, and --") + cache + " names one; leave one out.");
+            throw UsageError(std::string("--no-cache uses no cache, and --") + cache +
+                             " names one; leave one out.");
 
     if (given.count("remote") != 0) use_remote(given["remote"].as<std::string>(), terminal);
     return options;
@@ -138,11 +139,12 @@ std::string meant_by(const std::string& option, const po::options_description& k
     for (const Template& of : named_templates(arguments)) {
         for (const SizeArgument& size : of.sizes())
             if (size.name == option)
-                return " " + option + " is a size of " + of.name() + ": write --size " + option + "=" + value + ".";
+                return " " + option + " is a size of " + of.name() + ": write --size " + option + "=" +
+                       value + ".";
         for (const Parameter& parameter : of.parameters())
             if (option_name(parameter.name) == option || parameter.name == option)
-                return " " + parameter.name + " is a parameter of " + of.name() + ": write " + parameter.name +
-                       "=" + value + ".";
+                return " " + parameter.name + " is a parameter of " + of.name() + ": write " +
+                       parameter.name + "=" + value + ".";
     }
     return {};
 }
@@ -254,17 +256,36 @@ std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, Serv
     return service;
 }
 
+Choice best_choice(const Service& service, const Call& call, bool test_sizes) {
+    const Template of = find_family(service, call.words[0]).for_target(service.target());
+    const Values fixed = given_values(of, std::span(call.words).subspan(1));
+    std::string problem;
+    const Chooser chooser(service, Wisdom::usual(&problem));
+    if (!problem.empty()) call.terminal.note(problem);
+    const std::vector<Template> candidates = chooser.candidates(of, fixed);
+    if (candidates.empty())
+        throw VariantError(of.name() + ": no template computes this on " + service.target().arch);
+    Sizes sizes = given_sizes(call);
+    if (of.is_runnable()) sizes = of.variant(fixed).problem(sizes, test_sizes).sizes;
+    return chooser.choose(candidates, fixed, sizes);
+}
+
 Variant chosen_variant(const Template& of, std::span<const std::string> words) {
+    return of.variant(given_values(of, words));
+}
+
+Values given_values(const Template& of, std::span<const std::string> words) {
     Values values;
     for (const std::string& word : words) {
         const auto [parameter, text] = assignment(of, word);
         if (text == "*" || text.find(',') != std::string_view::npos)
-            throw UsageError(word + " is several variants, and one is wanted here; 'kiln analyze', 'kiln check' and "
+            throw UsageError(word +
+                             " is several variants, and one is wanted here; 'kiln analyze', 'kiln check' and "
                              "'kiln report' take lists, and 'kiln warm' builds them.");
         if (!values.emplace(parameter->name, parameter->parse(text)).second)
             throw UsageError(parameter->name + " is given twice; a variant has one value of each parameter.");
     }
-    return of.variant(values);
+    return values;
 }
 
 std::vector<Variant> chosen_variants(const Template& of, std::span<const std::string> words) {
@@ -272,9 +293,8 @@ std::vector<Variant> chosen_variants(const Template& of, std::span<const std::st
     for (const std::string& word : words) {
         const auto [parameter, text] = assignment(of, word);
         if (combinations.front().count(parameter->name) != 0)
-            throw UsageError(parameter->name +
-                             " is given twice; list its values, as in " +
-                             parameter->name + "=1,2.");
+            throw UsageError(parameter->name + " is given twice; list its values, as in " + parameter->name +
+                             "=1,2.");
         std::vector<Values> more;
         const std::vector<Value> listed = listed_values(*parameter, text);
         for (const Values& before : combinations)

@@ -27,13 +27,14 @@ RunOptions run_options(const Call& call) {
     options.sizes = given_sizes(call);
     options.test_sizes = call.flag("test-sizes");
     if (call.has("data"))
-        options.data = static_cast<Data>(parse_choice("--data", call.value("data"), {"random", "integers", "contributions"}));
+        options.data = static_cast<Data>(
+            parse_choice("--data", call.value("data"), {"random", "integers", "contributions"}));
     if (call.has("seed"))
         options.seed =
             parse_whole("--seed", call.value("seed"), 0, std::numeric_limits<std::uint64_t>::max());
     if (call.has("check"))
-        options.check =
-            static_cast<Check>(parse_choice("--check", call.value("check"), {"full", "sample", "none", "freivalds"}));
+        options.check = static_cast<Check>(
+            parse_choice("--check", call.value("check"), {"full", "sample", "none", "freivalds"}));
     options.gemm = options.check == Check::freivalds;
     if (call.has("iterations")) options.iterations = launches(call, "iterations", 1);
     if (call.has("warm-up")) options.warm_up = launches(call, "warm-up", 0);
@@ -64,9 +65,15 @@ int run_template(const Call& call) {
     say_why_host(service, call.options, call.terminal);
 
     if (service.backend() == Backend::host) options.test_sizes = true;
-    const Variant variant = chosen_variant(service.find(call.words[0]), std::span(call.words).subspan(1));
+    std::optional<Choice> choice;
+    if (call.flag("best")) choice = best_choice(service, call, options.test_sizes);
+    const Variant variant =
+        choice ? choice->variant
+               : chosen_variant(service.find(call.words[0]), std::span(call.words).subspan(1));
     Runner runner(service);
-    RunReport report{variant, service.backend(), service.device().info().name, service.target().arch, options};
+    RunReport report{variant, service.backend(), service.device().info().name, service.target().arch,
+                     options};
+    report.choice = std::move(choice);
     const std::optional<Variant> naive = call.flag("compare") ? runner.naive(variant) : std::nullopt;
     if (call.flag("compare") && !naive)
         throw UsageError(

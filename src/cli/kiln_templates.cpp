@@ -308,7 +308,12 @@ int show_template(const Call& call) {
 int build_variant(const Call& call) {
     Warnings warnings(call.terminal);
     const auto service = open_service(call, warnings, compile_options(call, warnings));
-    const Variant variant = chosen_variant(service->find(call.words[0]), std::span(call.words).subspan(1));
+    if (call.has("size") && !call.flag("best"))
+        throw UsageError("--size says for which sizes --best chooses, and --best is not given; a build needs no sizes.");
+    std::optional<Choice> choice;
+    if (call.flag("best")) choice = best_choice(*service, call, false);
+    const Variant variant = choice ? choice->variant
+                                   : chosen_variant(service->find(call.words[0]), std::span(call.words).subspan(1));
     const std::string output = call.has("output") ? call.value("output") : std::string();
     std::optional<Output> place;
     if (!output.empty()) {
@@ -341,8 +346,10 @@ int build_variant(const Call& call) {
     json["shared_bytes"] = shared_bytes;
     json["registers"] = or_null(registers);
     json["output"] = output.empty() ? Json() : Json(output);
+    json["choice"] = choice ? Json(choice->text()) : Json();
 
     std::string text = variant.text() + "\n\n";
+    if (choice) text += line("chosen", choice->text());
     text += line("target", target_text(service->target()));
     text += line("build", origin_text(compiled.origin, compiled.elapsed_ms));
     text += line("key", compiled.key.digest);

@@ -43,11 +43,11 @@ class DeviceContext {
     bool can_overlap() const { return has_clusters_ && api_.launch_kernel_ex != nullptr; }
     const void* native() const { return context_; }
 
-    /// anew: sets it also where it is current, which tells whether the driver is still there.
-    Result enter(Previous& previous, bool anew = false) const noexcept {
+    /// always: sets it also where it is current, which tells whether the driver is still there.
+    Result enter(Previous& previous, bool always = false) const noexcept {
         ContextHandle current = nullptr;
         const bool is_current = api_.context_get_current(&current) == kSuccess && current == context_;
-        if (is_current && !anew) return kSuccess;
+        if (is_current && !always) return kSuccess;
         const Result result = api_.context_set_current(context_);
         if (result == kSuccess && !is_current) previous = current;
         return result;

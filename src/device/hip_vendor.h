@@ -33,11 +33,11 @@ class CurrentDevice {
     }
     const void* native() const { return nullptr; }
 
-    /// anew: sets it also where it is current, which tells whether the runtime is still there.
-    Result enter(Previous& previous, bool anew = false) const noexcept {
+    /// always: sets it also where it is current, which tells whether the runtime is still there.
+    Result enter(Previous& previous, bool always = false) const noexcept {
         int current = -1;
         const bool is_known = api_.get_device(&current) == kSuccess;
-        if (is_known && current == ordinal_ && !anew) return kSuccess;
+        if (is_known && current == ordinal_ && !always) return kSuccess;
         const Result result = api_.set_device(ordinal_);
         if (result == kSuccess && is_known && current != ordinal_) previous = current + 1;
         return result;

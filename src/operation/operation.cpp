@@ -18,19 +18,6 @@
 namespace kiln {
 namespace {
 
-// "gemm" names the family of gemm_naive, where no template is called so.
-Template named(Service& service, std::string_view name) {
-    try {
-        return service.find(name);
-    } catch (const UsageError&) {
-        try {
-            return service.find(std::string(name) + "_naive");
-        } catch (const UsageError&) {
-        }
-        throw;
-    }
-}
-
 bool is_empty(const Variant& variant, const Sizes& sizes, const std::string& tensor) {
     const Problem problem = variant.problem(sizes);
     const auto found = std::ranges::find(problem.tensors, tensor, &Tensor::name);
@@ -112,7 +99,7 @@ struct Operation::State {
 };
 
 Operation::Operation(Service& service, std::string_view name, Values fixed, OperationOptions options)
-    : Operation(service, named(service, name), std::move(fixed), std::move(options)) {}
+    : Operation(service, find_family(service, name), std::move(fixed), std::move(options)) {}
 
 Operation::Operation(Service& service, const Template& of, Values fixed, OperationOptions options) {
     if (options.reproducible && options.when_missing == WhenMissing::substitute)

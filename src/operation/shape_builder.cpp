@@ -51,7 +51,7 @@ ShapeBuilder::ShapeBuilder(Service& service, const Template& of, Values fixed, O
       signature_(any_variant(of.for_target(service.target()), fixed_)),
       table_(signature_.size_count()),
       chooser_(std::make_shared<const Chooser>(service, options_.wisdom)) {
-    templates_ = chooser_->alternatives(of.for_target(service.target()), fixed_);
+    templates_ = chooser_->candidates(of.for_target(service.target()), fixed_);
     if (templates_.empty())
         throw VariantError(name_ + ": no template computes this on " + service.target().arch);
 }

@@ -13,6 +13,9 @@
 namespace kiln {
 namespace {
 
+/// Of the templates that others are measured against, and that no other name can mean.
+constexpr std::string_view kNaiveEnding = "_naive";
+
 /// Sizes by which extents can be told apart; multiples of 128, which every template should take.
 constexpr std::int64_t kTelling[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37};
 constexpr std::int64_t kMultiple = 128;
@@ -81,6 +84,25 @@ std::vector<Template> Chooser::alternatives(const Template& of, const Values& fi
     if (std::ranges::none_of(found, [&](const Template& one) { return one.name() == mine.name(); }))
         found.push_back(mine);
     return found;
+}
+
+std::vector<Template> Chooser::candidates(const Template& of, const Values& fixed) const {
+    std::vector<Template> found = alternatives(of, fixed);
+    if (found.size() > 1 && of.name().ends_with(kNaiveEnding))
+        std::erase_if(found, [&](const Template& one) { return one.name() == of.name(); });
+    return found;
+}
+
+Template find_family(const Service& service, std::string_view name) {
+    try {
+        return service.find(name);
+    } catch (const UsageError&) {
+        try {
+            return service.find(std::string(name) + std::string(kNaiveEnding));
+        } catch (const UsageError&) {
+        }
+        throw;
+    }
 }
 
 }  // namespace kiln

@@ -37,6 +37,28 @@ TEST_F(KilnRun, ReportsWhatItFound) {
                 AllOf(HasSubstr("from the cache (disk)"), Not(HasSubstr("median"))));
 }
 
+TEST_F(KilnRun, BestIsOfAllTemplatesOfTheFamily) {
+    const Outcome result = run(
+        {"run", "sum", "T=float", "--best", "--size", "n=2000", "--backend", "host", "--no-time", "--json"});
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.json()["template"].get<std::string>(), testing::StartsWith("sum_"));
+    EXPECT_NE(result.json()["template"], "sum_naive");
+    EXPECT_EQ(result.json()["values"]["T"], "float");
+    EXPECT_EQ(result.json()["sizes"]["n"], 2000);
+    EXPECT_TRUE(result.json()["choice"]["text"].is_string());
+    const Outcome built = run({"build", "gemm", "T=half", "--best", "--size", "m=4096,n=4096,k=4096",
+                               "--backend", "cuda", "--arch", "sm_90a", "--json"});
+    if (built.status == 0) {
+        EXPECT_EQ(built.json()["template"], "gemm_wgmma");
+        EXPECT_THAT(built.json()["choice"].get<std::string>(), testing::StartsWith("by wisdom"));
+    }
+    const Outcome wrong = run({"run", "summ", "--best", "--backend", "host"});
+    EXPECT_EQ(wrong.status, 2);
+    EXPECT_THAT(wrong.err, testing::HasSubstr("summ"));
+    EXPECT_THAT(run({"build", "sum_naive", "--size", "n=3", "--backend", "host"}).err,
+                testing::HasSubstr("--best"));
+}
+
 TEST_F(KilnRun, AWrongResultIsStatusOne) {
     const Outcome result = run_doubling({"FACTOR=3", "--no-time"});
     EXPECT_EQ(result.status, 1);
@@ -111,23 +133,27 @@ TEST_F(KilnRun, MistakesAreTold) {
 }
 
 TEST_F(KilnRun, AnOptionThatIsASizeOrAParameterSaysHowToWriteIt) {
-    expect_error(run_doubling({"--n", "64"}), 2, {"no option --n. n is a size of doubling: write --size n=64."});
+    expect_error(run_doubling({"--n", "64"}), 2,
+                 {"no option --n. n is a size of doubling: write --size n=64."});
     expect_error(run_doubling({"--m=3"}), 2, {"m is a size of doubling: write --size m=3."});
     expect_error(run_doubling({"--factor", "3"}), 2, {"FACTOR is a parameter of doubling: write FACTOR=3."});
-    expect_error(run({"run", "softmax", "--rows", "5"}), 2, {"rows is a size of softmax: write --size rows=5."});
+    expect_error(run({"run", "softmax", "--rows", "5"}), 2,
+                 {"rows is a size of softmax: write --size rows=5."});
     expect_error(run_doubling({"--sizes", "n=64"}), 2, {"Did you mean --size?"});
 }
 
 TEST_F(KilnRun, OneVariantIsRunAndListsAreForOthers) {
     for (const char* list : {"FACTOR=2,3", "FACTOR=*"}) {
-        expect_error(run_doubling({list}), 2, {list, "is several variants", "'kiln analyze'", "'kiln report'"});
+        expect_error(run_doubling({list}), 2,
+                     {list, "is several variants", "'kiln analyze'", "'kiln report'"});
         expect_error(on_host({"build", "doubling", list}), 2, {"'kiln analyze'", "'kiln report'"});
     }
 }
 
 TEST_F(KilnRun, NoCacheAndACacheExcludeEachOther) {
-    for (const Arguments& cache : {Arguments{"--cache-dir", path("other").string()}, Arguments{"--seed-pack", "x.pack"},
-                                   Arguments{"--remote", "redis://localhost:1"}}) {
+    for (const Arguments& cache :
+         {Arguments{"--cache-dir", path("other").string()}, Arguments{"--seed-pack", "x.pack"},
+          Arguments{"--remote", "redis://localhost:1"}}) {
         Arguments arguments = {"build", "tiny", "--no-cache"};
         arguments.insert(arguments.end(), cache.begin(), cache.end());
         expect_error(on_host(arguments), 2, {"--no-cache uses no cache, and " + cache[0] + " names one"});
@@ -189,9 +215,8 @@ class DeclaredProduct : public JitGemm {
 TEST_F(DeclaredProduct, IsRunAsItsTemplateDeclares) {
     const Outcome text = scaled({"--m", "5", "--n", "6", "--k", "7", "--factor", "3"});
     EXPECT_EQ(text.status, 0) << text.err;
-    for (const char* word :
-         {"scaled FACTOR=3", "m=5 n=6 k=7 batch=1", "a float (5 x 7)", "GFLOP/s, ", "GB/s (from the median)",
-          "of the bound; all 30 elements", "PASS"})
+    for (const char* word : {"scaled FACTOR=3", "m=5 n=6 k=7 batch=1", "a float (5 x 7)", "GFLOP/s, ",
+                             "GB/s (from the median)", "of the bound; all 30 elements", "PASS"})
         EXPECT_THAT(text.out, HasSubstr(word));
     const auto json = scaled({"--m", "5", "--json", "--iters", "3", "--size", "batch=2"}).json();
     EXPECT_EQ(json["shape"], nlohmann::json({{"m", 5}, {"n", 18}, {"k", 19}}));
