@@ -16,6 +16,7 @@
 #include <kiln/observe.h>
 #include <kiln/occupancy.h>
 #include <kiln/operation.h>
+#include <kiln/record.h>
 #include <kiln/run.h>
 #include <kiln/service.h>
 #include <kiln/template.h>

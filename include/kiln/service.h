@@ -56,6 +56,11 @@ struct ServiceOptions {
 
     CacheOptions cache;
 
+    /// A file for what this service is asked for: variants that are built, and sizes that kiln::Operation is called
+    /// with (kiln/record.h). Several services and processes may have one file. `kiln cache pack --for FILE` makes a seed
+    /// pack of it. What the tuner builds is recorded too: tune in a run without a record. Empty: nothing is recorded.
+    std::filesystem::path record;
+
     /// A compile that takes longer is given up. Applies to compilers that run in a process of their own.
     std::chrono::milliseconds compile_timeout{120000};
     /// Processes that compile for build_async and compile_async. 0: KILN_WORKERS, else one per core.
@@ -171,6 +176,10 @@ class Service {
     Source source(const Variant& variant) const;
     /// CUDA only: the PTX of a variant, past the cache. Throws UsageError on the other backends.
     std::string ptx(const Variant& variant) const;
+
+    /// Adds the sizes of a problem to the record, if there is one; kiln::Operation does. of, fixed: what names the
+    /// problem, as for Chooser::alternatives(). Throws nothing.
+    void record(const Template& of, const Values& fixed, const Sizes& sizes) const;
 
     const ServiceOptions& options() const { return options_; }  ///< as they were given
     Backend backend() const;

@@ -8,6 +8,8 @@
 // and only encode 512.
 #include "base/arch_facts.h"
 
+#include <charconv>
+
 namespace kiln {
 namespace {
 
@@ -16,6 +18,8 @@ constexpr CudaArch kCudaArchs[] = {
     {88, 1536, 16, 100, 99},   {89, 1536, 24, 100, 99},   {90, 2048, 32, 228, 227}, {100, 2048, 32, 228, 227},
     {103, 2048, 32, 228, 227}, {110, 1536, 24, 228, 227}, {120, 1536, 24, 100, 99}, {121, 1536, 24, 100, 99},
 };
+
+constexpr std::string_view kPtxPrefix = "compute_";
 
 constexpr HipArch kHipArchs[] = {
     {"gfx906", 64, 40, 16, 64, 256, 256, 256, 4, 512},
@@ -31,12 +35,25 @@ constexpr HipArch kHipArchs[] = {
 std::span<const CudaArch> cuda_archs() { return kCudaArchs; }
 std::span<const HipArch> hip_archs() { return kHipArchs; }
 
+bool is_ptx_arch(std::string_view name) { return name.starts_with(kPtxPrefix); }
+
+std::optional<int> cuda_arch_number(std::string_view name) {
+    if (!name.starts_with("sm_") && !is_ptx_arch(name)) return std::nullopt;
+    const bool is_ptx = is_ptx_arch(name);
+    name.remove_prefix(is_ptx ? kPtxPrefix.size() : 3);
+    // Their instructions are those of one architecture: no PTX of it serves a later one.
+    if (!is_ptx && (name.ends_with('a') || name.ends_with('f'))) name.remove_suffix(1);
+    int number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc() || end != name.data() + name.size() || number < 10 || name.front() == '0')
+        return std::nullopt;
+    return number;
+}
+
 const CudaArch* find_cuda_arch(std::string_view name) {
-    if (!name.starts_with("sm_")) return nullptr;
-    name.remove_prefix(3);
-    if (name.ends_with('a') || name.ends_with('f')) name.remove_suffix(1);
+    const std::optional<int> number = cuda_arch_number(name);
     for (const CudaArch& arch : kCudaArchs)
-        if (name == std::to_string(arch.number)) return &arch;
+        if (number == arch.number) return &arch;
     return nullptr;
 }
 

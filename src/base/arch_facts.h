@@ -4,6 +4,7 @@
 // checked against where there is no device (device/arch_table) and behind occupancy (analysis).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,7 +39,12 @@ struct HipArch {
 std::span<const CudaArch> cuda_archs();
 std::span<const HipArch> hip_archs();
 
-/// "sm_90", "sm_90a", "sm_100f"; nullptr: not in the table.
+/// 90 of "sm_90", "sm_90a" and "compute_90" (PTX for this architecture and all later ones); nullopt for what is none.
+std::optional<int> cuda_arch_number(std::string_view name);
+/// Whether it is the architecture of PTX, "compute_90".
+bool is_ptx_arch(std::string_view name);
+
+/// "sm_90", "sm_90a", "sm_100f", "compute_90"; nullptr: not in the table.
 const CudaArch* find_cuda_arch(std::string_view name);
 /// "gfx90a", "gfx90a:sramecc+:xnack-"; nullptr: not in the table.
 const HipArch* find_hip_arch(std::string_view name);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/arch_facts.h"
 #include "base/config.h"
 #include "base/dynamic_library.h"
 #include "base/stopwatch.h"
@@ -258,11 +259,13 @@ std::vector<std::string> Nvrtc::options(const Target& target, const Source& sour
 }
 
 Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
-    const auto arch = parse_sm_arch(target.arch);
+    const bool is_ptx = is_ptx_arch(target.arch);
+    const auto arch = parse_sm_arch(is_ptx ? "sm_" + target.arch.substr(target.arch.find('_') + 1) : target.arch);
     const std::string known = facts.product + " compiles for " + enumerate(facts.archs) + ".";
     if (!arch)
         throw BuildError("\"" + target.arch +
-                         "\" is not the name of an NVIDIA architecture, which looks like sm_80 or sm_90a. " +
+                         "\" is not the name of an NVIDIA architecture, which looks like sm_80 or sm_90a; "
+                         "compute_80 is PTX. " +
                          known);
     std::vector<int> numbers;  // in rising order
     for (const auto& name : facts.archs) {
@@ -270,7 +273,7 @@ Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
             numbers.push_back(parsed->number);
     }
     if (numbers.empty() || std::binary_search(numbers.begin(), numbers.end(), arch->number))
-        return {target.arch, "", false};
+        return {target.arch, "", is_ptx};
     const auto newer = std::upper_bound(numbers.begin(), numbers.end(), arch->number);
     if (newer == numbers.begin())
         throw BuildError(facts.product + " no longer compiles for " + target.arch + "; it compiles for " +

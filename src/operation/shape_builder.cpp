@@ -45,6 +45,7 @@ double distance(const ShapeKey& a, const ShapeKey& b) {
 
 ShapeBuilder::ShapeBuilder(Service& service, const Template& of, Values fixed, Options options)
     : service_(service),
+      of_(of),
       name_(of.name()),
       fixed_(std::move(fixed)),
       options_(std::move(options)),
@@ -75,7 +76,10 @@ Choice ShapeBuilder::choose(const ShapeKey& key) const {
 
 ShapeBuilder::Known& ShapeBuilder::known(const ShapeKey& key) {
     const auto [place, is_new] = known_.try_emplace(key);
-    if (is_new) place->second.number = next_number_++;
+    if (is_new) {
+        place->second.number = next_number_++;
+        service_.record(of_, fixed_, signature_.sizes(key));
+    }
     return place->second;
 }
 

@@ -81,6 +81,7 @@ class ShapeBuilder {
     void work(std::stop_token stop);
 
     Service& service_;
+    const Template of_;
     const std::string name_;
     const Values fixed_;
     const Options options_;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/arch_facts.h"
 #include "base/config.h"
 #include "base/host_arch.h"
 #include "base/words.h"
@@ -42,7 +43,7 @@ std::unique_ptr<Compiler> make_compiler(Backend backend, const WorkerLimits& lim
 }
 
 std::optional<Backend> backend_of_arch(const std::string& arch) {
-    if (arch.starts_with("sm_")) return Backend::cuda;
+    if (arch.starts_with("sm_") || is_ptx_arch(arch)) return Backend::cuda;
     if (arch.starts_with("gfx")) return Backend::hip;
     const auto known = known_archs(Backend::host);
     if (arch == host_arch() || std::find(known.begin(), known.end(), arch) != known.end())

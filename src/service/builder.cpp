@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/arch_facts.h"
 #include "base/stopwatch.h"
 #include "cache/build_key.h"
 #include "service/explain.h"
@@ -193,6 +194,7 @@ Builder::Built Builder::find_or_compile(const Request& request) {
     const auto future = single_flight(in_flight_mutex_, flights, request.key.digest, [&]() -> Built {
         asked_tiers = true;
         if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
+        if (auto hit = find_ptx(request)) return std::move(*hit);
         observer_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
         if (options_.cached_only) {
             observer_.count(&Counters::misses);
@@ -210,6 +212,29 @@ Builder::Built Builder::find_or_compile(const Request& request) {
     Built built = future.get();
     if (!asked_tiers) observer_.count_memory_hit();
     return built;
+}
+
+std::optional<Builder::Built> Builder::find_ptx(const Request& request) {
+    const Target& target = selection_.target;
+    const bool compiles_here = !options_.cached_only && request.keys.has_compiler();
+    const auto number = cuda_arch_number(target.arch);
+    if (target.backend != Backend::cuda || !number || !request.keys.open || compiles_here) return std::nullopt;
+    const auto archs = cuda_archs();
+    for (auto arch = archs.rbegin(); arch != archs.rend(); ++arch) {
+        if (arch->number > *number) continue;
+        const Target older{Backend::cuda, "compute_" + std::to_string(arch->number), {}};
+        const OpenLookup open{
+            make_open_key(older, selection_.compiler->options(older, request.source), request.source),
+            request.keys.open->everywhere};
+        auto hit = tiers_.find({open.key, request.variant, request.refused, true, &open, false});
+        if (!hit) continue;
+        observer_.warn_once("there is no binary of " + std::string(request.variant) + " for " + target.arch +
+                            ": the PTX for " + older.arch +
+                            " is used, which the driver compiles when it loads it; a pack that is made with --arch " +
+                            target.arch + " has one");
+        return hit;
+    }
+    return std::nullopt;
 }
 
 // One compiles, for the other processes of this machine and for the other machines.

@@ -99,6 +99,8 @@ class Builder {
                                             std::unique_ptr<RemoteCache::Lease>& lease);
     void note_wait(const Request& request, double waited_ms, bool took_over);
     Binary compile(const Request& request);
+    /// PTX of this or an older architecture, for who compiles nothing: the driver compiles it.
+    std::optional<Built> find_ptx(const Request& request);
 
     const Selection selection_;
     const BuilderOptions options_;

@@ -13,6 +13,7 @@
 #include "service/background.h"
 #include "service/bound_templates.h"
 #include "service/builder.h"
+#include "service/recorder.h"
 
 namespace kiln {
 namespace {
@@ -41,7 +42,9 @@ class ServiceState {
         : observer_(options.on_warning ? options.on_warning : print_warning, options.on_trace),
           builder_(make_builder(options, observer_)),
           templates_(templates(options), builder_.selection().target),
-          background_(worker_limits(options).workers) {}
+          background_(worker_limits(options).workers) {
+        if (!options.record.empty()) recorder_.emplace(options.record, builder_.selection().target, observer_);
+    }
     ~ServiceState() {
         background_.finish();
         builder_.tiers().flush();
@@ -52,10 +55,15 @@ class ServiceState {
         std::call_once(stream_once_, [this] { stream_ = builder_.selection().device->stream(); });
         return stream_;
     }
+    /// What was just built, or found in a tier: what memory serves was noted before.
+    void note(const Builder::Found& found, const Variant& variant) {
+        if (recorder_ && found.origin != Origin::memory) recorder_->note(variant);
+    }
     bool is_of_this_process() const { return generation_ == fork_generation(); }
 
     Observer observer_;
     Builder builder_;
+    std::optional<Recorder> recorder_;
     BoundTemplates templates_;
     Background background_;
 
@@ -91,15 +99,17 @@ Template Service::parse(std::string text, std::string file, std::vector<Header> 
 
 AnyKernel Service::build_any(const Variant& variant, std::optional<std::span<const ArgumentType>> types) {
     auto found = state().builder_.kernel(variant, Isolation::here);
+    state().note(found, variant);
     if (types) found.kernel->check_arguments(*types);
     return AnyKernel(std::move(found.kernel), found.origin);
 }
 
 void Service::build_in_background(const Variant& variant, std::span<const ArgumentType> types,
                                   Finished finished) {
-    state().background_.post([&builder = state().builder_, variant, types, finished = std::move(finished)] {
+    state().background_.post([&state = state(), variant, types, finished = std::move(finished)] {
         try {
-            auto found = builder.kernel(variant, Isolation::worker);
+            auto found = state.builder_.kernel(variant, Isolation::worker);
+            state.note(found, variant);
             found.kernel->check_arguments(types);
             finished(AnyKernel(std::move(found.kernel), found.origin), nullptr);
         } catch (...) {
@@ -118,6 +128,10 @@ std::future<Compiled> Service::compile_async(const Variant& variant) {
     auto future = task->get_future();
     state().background_.post([task] { (*task)(); });
     return future;
+}
+
+void Service::record(const Template& of, const Values& fixed, const Sizes& sizes) const {
+    if (ServiceState& current = state(); current.recorder_) current.recorder_->note(of, fixed, sizes);
 }
 
 BuildKey Service::key(const Variant& variant) const { return state().builder_.key(source(variant)); }

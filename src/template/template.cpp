@@ -53,6 +53,12 @@ int compute_capability(std::string_view arch) {
     return number;
 }
 
+/// PTX has the instructions of its architecture without the architecture-specific ones: "sm_90" of "compute_90".
+std::string machine_of(std::string_view arch) {
+    constexpr std::string_view kPtx = "compute_";
+    return arch.starts_with(kPtx) ? "sm_" + std::string(arch.substr(kPtx.size())) : std::string(arch);
+}
+
 /// Whether this word of an `arch` line means that architecture: itself, itself with features behind a colon
 /// (gfx90a:xnack-), or with a plus, it and all of a higher number.
 bool means(std::string_view word, std::string_view arch) {
@@ -62,11 +68,12 @@ bool means(std::string_view word, std::string_view arch) {
 
 /// An `arch` line restricts the backends whose architectures it names.
 bool serves(const std::vector<std::string>& archs, Backend backend, std::string_view arch) {
+    const std::string machine = machine_of(arch);
     bool restricts = false;
     for (const std::string& word : archs) {
         if (backend_of(word) != backend) continue;
         restricts = true;
-        if (means(word, arch)) return true;
+        if (means(word, machine)) return true;
     }
     return !restricts;
 }

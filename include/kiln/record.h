@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Record: what an application asked a Service for: variants, and the sizes that its operations were called with.
+// ServiceOptions::record names the file; `kiln cache pack --for FILE` makes a seed pack of all that it needs.
+#pragma once
+
+#include <kiln/template.h>
+
+#include <compare>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace kiln {
+
+/// A variant, or the fixed values of an operation, for one target.
+struct RecordedValues {
+    std::string template_name;
+    std::map<std::string, std::string> values;  ///< as Value::text() writes them
+    std::string backend;                        ///< "cuda"
+    std::string arch;                           ///< "sm_90a"
+
+    auto operator<=>(const RecordedValues&) const = default;
+};
+
+/// Plain data. The file is JSON:
+///     {"kiln_record": 1, "complete": true,
+///      "variants": [{"template": "softmax", "backend": "cuda", "arch": "sm_90a", "values": {"T": "half"}}],
+///      "operations": [{"template": "gemm_naive", ..., "values": {"T": "half"}, "shapes": [{"m": 1, "n": 2, "k": 3}]}]}
+struct Record {
+    static constexpr std::size_t kMostVariants = 10'000;
+    static constexpr std::size_t kMostShapes = 50'000;  ///< of all operations together
+
+    std::set<RecordedValues> variants;  ///< that were built
+    std::map<RecordedValues, std::set<Sizes>>
+        operations;        ///< template_name: of the one that names the operation
+    bool complete = true;  ///< false: there was more than is kept
+
+    /// False: it was there, or there is no room for it, and then `complete` is false.
+    bool add(const RecordedValues& variant);
+    bool add(const RecordedValues& operation, const Sizes& sizes);
+    void merge(const Record& other);
+
+    /// The file.
+    std::string text() const;
+    /// Throws UsageError, naming `file`, for what is no such text.
+    static Record parse(std::string_view text, const std::string& file);
+    /// Throws the same, and where there is no such file that can be read.
+    static Record load(const std::filesystem::path& file);
+    /// Merges `seen` into a file, which need not exist: under a lock, and so that readers see the old file or the new
+    /// one. Throws UsageError for a file that is no record or can't be written.
+    static void store(const std::filesystem::path& file, const Record& seen);
+};
+
+}  // namespace kiln
