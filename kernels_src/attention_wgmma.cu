@@ -3,13 +3,13 @@
 // Layouts, causal alignment, grouped heads and lse: as in attention. Weights are rounded to T before they meet
 // V. TMA wants addresses of q, k and v that are multiples of 16 bytes.
 //
-// One thread, the producer, has TMA fill rings of tiles of keys and of values; each of the other warpgroups
-// owns 64 queries. Scores are multiplied out of shared memory; as accumulators they already lie as the second
-// product wants its first operand, so rounding them is all that happens in between. While a tile's scores
-// become weights, the tensor cores multiply the weights and values of the tile before; with PINGPONG the
-// warpgroups also take turns, so that one's products run below the other's exponentials. With PERSISTENT, a
-// block per multiprocessor takes one tile of queries after the other, whichever is next when it asks, and its
-// loads start before the results of the tile before leave. The order of a row's sum is fixed. Shah et al.,
+// One thread, the producer, has TMA fill a pipeline of tiles of keys and one of tiles of values; each of the other
+// warpgroups, the consumers, owns 64 queries. Q K^T takes both operands from shared memory. Its accumulators lie in
+// registers as P V wants its first operand, so they only have to be rounded. While a tile's scores become weights, the
+// tensor cores multiply the weights and values of the tile before. With PINGPONG the warpgroups also take turns, so
+// that one issues its wgmma while the other computes exponentials. With PERSISTENT, a block per multiprocessor
+// computes one tile of queries after the other, whichever is next when it asks, and the next tile's loads start
+// before the results of this one are stored. The order in which a row is summed is fixed. Shah et al.,
 // FlashAttention-3, 2024.
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -19,9 +19,9 @@
 //@ param   CAUSAL     bool = false                     "queries see no keys behind them"
 //@ param   BM         int in 128, 192 = 128            "queries per block, 64 per warpgroup"
 //@ param   BN         int in 64, 96, 128, 144, 160, 176, 192 = 128  "keys per tile"
-//@ param   STAGES     int in 2..4 = 2                  "tiles of keys, and of values, under way"
-//@ param   PINGPONG   bool = true                      "warpgroups take turns at the tensor cores"
-//@ param   PERSISTENT bool = false                     "blocks stay, one per multiprocessor"
+//@ param   STAGES     int in 2..4 = 2                  "stages of the pipeline of keys, and of that of values"
+//@ param   PINGPONG   bool = true                      "warpgroups take turns to issue wgmma"
+//@ param   PERSISTENT bool = false                     "persistent blocks, one per multiprocessor"
 //@ let     CONSUMERS   = BM / 64                       "warpgroups that multiply"
 //@ let     THREADS     = 128 * (CONSUMERS + 1)
 //@ let     QUERY_BYTES = BM * HEAD * sizeof(T)         "the block's queries"
@@ -71,23 +71,26 @@ constexpr int kGroupThreads = 128;
 constexpr int kFirstBarrier = 1;  // of the named ones, one per consumer
 constexpr float kScale = kiln::kScoreScale<HEAD>;
 
-using Scores = kiln::WgmmaSums<BN>;
+using Scores = kiln::WgmmaAccumulator<BN>;
 using Weights = kiln::WgmmaFragments<kSteps>;
-using Out = kiln::WgmmaSums<HEAD>;
-using Turn = kiln::RingTurn<STAGES>;
+using Out = kiln::WgmmaAccumulator<HEAD>;
+using Pipeline = kiln::MbarrierPipeline<STAGES>;
 
-// A ring in shared memory. `full`: a stage has landed; `empty`: nobody reads it any more.
-struct Ring {
-    unsigned char* tiles;
-    kiln::Barrier* full;
-    kiln::Barrier* empty;
+// Stages of tiles of keys or values.
+struct Tiles {
+    unsigned char* memory;
+    Pipeline pipeline;
+
+    __device__ __forceinline__ unsigned char* stage(const Pipeline::State& state) const {
+        return memory + state.index * TILE_BYTES;
+    }
 };
 struct Shared {
     unsigned char* q;
     unsigned* number;  // of the tile of queries in q
     kiln::Barrier* q_full;
     kiln::Barrier* q_empty;
-    Ring k, v;
+    Tiles k, v;
 };
 
 // A tile of queries. The last queries of a head see the most keys and go first.
@@ -113,31 +116,30 @@ struct Work {
     }
 };
 
-__device__ __forceinline__ void load_tile(const Ring& ring, Turn& turn, const kiln::TensorMap& map, int head,
-                                          int key) {
-    kiln::Barrier* const full = &ring.full[turn.stage];
-    kiln::barrier_wait(&ring.empty[turn.stage], turn.parity ^ 1u);
-    kiln::barrier_expect(full, TILE_BYTES);
+__device__ __forceinline__ void load_tile(const Tiles& tiles, Pipeline::State& state,
+                                          const kiln::TensorMap& map, int head, int key) {
+    kiln::Barrier* const full = &tiles.pipeline.full[state.index];
+    tiles.pipeline.producer_acquire(state);
+    kiln::barrier_arrive_and_expect_tx(full, TILE_BYTES);
 #pragma unroll
     for (int slice = 0; slice < kSlices; ++slice)
-        kiln::tma_load(ring.tiles + turn.stage * TILE_BYTES + slice * kSliceBytes, map, full, head, key,
-                       slice * 64);
-    turn.advance();
+        kiln::tma_load(tiles.stage(state) + slice * kSliceBytes, map, full, head, key, slice * 64);
+    state.advance();
 }
 
-// By one thread. Keys are wanted one tile ahead of values.
+// By one thread. The consumers need keys one tile ahead of values.
 __device__ __forceinline__ void produce(const Shared& shared, Work work, unsigned count, unsigned* counters,
                                         int group, const kiln::TensorMap& q_map, const kiln::TensorMap& k_map,
                                         const kiln::TensorMap& v_map) {
-    Turn turn_k, turn_v;
-    unsigned parity_q = 1;
+    Pipeline::State state_k, state_v;
+    unsigned phase_q = 1;
     unsigned number = blockIdx.x;
     while (number < count) {
         // Asked for early, since the answer takes a while.
         const unsigned next = PERSISTENT ? gridDim.x + atomicAdd(&counters[0], 1u) : count;
         work.take(number);
-        kiln::barrier_wait(shared.q_empty, parity_q);
-        parity_q ^= 1u;
+        kiln::barrier_wait(shared.q_empty, phase_q);
+        phase_q ^= 1u;
         if (PERSISTENT) *shared.number = number;
         number = next;
         if (work.tiles_seen == 0) {
@@ -145,23 +147,23 @@ __device__ __forceinline__ void produce(const Shared& shared, Work work, unsigne
             continue;
         }
         const int kv_head = work.head / group;
-        kiln::barrier_expect(shared.q_full, QUERY_BYTES);
+        kiln::barrier_arrive_and_expect_tx(shared.q_full, QUERY_BYTES);
 #pragma unroll
         for (int slice = 0; slice < kSlices; ++slice)
             kiln::tma_load(shared.q + slice * kSliceBytesQ, q_map, shared.q_full, work.head, work.first,
                            slice * 64);
-        load_tile(shared.k, turn_k, k_map, kv_head, 0);
+        load_tile(shared.k, state_k, k_map, kv_head, 0);
         for (int tile = 1; tile < work.tiles_seen; ++tile) {
-            load_tile(shared.k, turn_k, k_map, kv_head, tile * BN);
-            load_tile(shared.v, turn_v, v_map, kv_head, (tile - 1) * BN);
+            load_tile(shared.k, state_k, k_map, kv_head, tile * BN);
+            load_tile(shared.v, state_v, v_map, kv_head, (tile - 1) * BN);
         }
-        load_tile(shared.v, turn_v, v_map, kv_head, (work.tiles_seen - 1) * BN);
+        load_tile(shared.v, state_v, v_map, kv_head, (work.tiles_seen - 1) * BN);
     }
     if (!PERSISTENT) return;
-    kiln::barrier_wait(shared.q_empty, parity_q);
+    kiln::barrier_wait(shared.q_empty, phase_q);
     *shared.number = count;
     kiln::barrier_arrive(shared.q_full);
-    // The last block to be done leaves the counters as they were.
+    // The last block resets the counters for the next launch.
     __threadfence();
     if (atomicAdd(&counters[1], 1u) == gridDim.x - 1) counters[0] = counters[1] = 0;
 }
@@ -189,36 +191,36 @@ __device__ __forceinline__ void multiply_values(Out& out, const Weights& weights
     kiln::wgmma_commit();
 }
 
-// A thread's two rows, 8 apart.
+// What is known of a thread's two rows.
 struct Rows {
     kiln::OnlineSoftmax softmax[2];
-    float sums[2];
+    float sums[2];  // of weights
 };
 
-// Makes weights of scores. rescale: what becomes of results so far.
+// Makes weights of scores. rescale: the factors of the results so far.
 __device__ __forceinline__ void weigh(Scores& scores, Rows& rows, float (&rescale)[2]) {
     constexpr int kChains = 4;  // independent ones, since each of their steps waits for the one before
 #pragma unroll
-    for (int side = 0; side < 2; ++side) {
+    for (int row = 0; row < scores.kRows; ++row) {
         float largest[kChains];
 #pragma unroll
-        for (int i = 0; i < BN / 4; ++i) {
-            const float score = scores.values[i / 2 * 4 + side * 2 + i % 2];
-            largest[i % kChains] = i < kChains ? score : fmaxf(largest[i % kChains], score);
+        for (int col = 0; col < scores.kCols; ++col) {
+            const float score = scores(row, col);
+            largest[col % kChains] = col < kChains ? score : fmaxf(largest[col % kChains], score);
         }
         const float most = fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
-        rescale[side] = rows.softmax[side].raise(kiln::warp_reduce<4>(most, kiln::Max{}) * kScale);
+        rescale[row] = rows.softmax[row].raise(kiln::warp_reduce<4>(most, kiln::Max{}) * kScale);
     }
 #pragma unroll
-    for (int side = 0; side < 2; ++side) {
+    for (int row = 0; row < scores.kRows; ++row) {
         float sums[kChains] = {};
 #pragma unroll
-        for (int i = 0; i < BN / 4; ++i) {
-            float& score = scores.values[i / 2 * 4 + side * 2 + i % 2];
-            score = kiln::fast_exp2(fmaf(score, kScale, -rows.softmax[side].base));
-            sums[i % kChains] += score;
+        for (int col = 0; col < scores.kCols; ++col) {
+            float& score = scores(row, col);
+            score = kiln::fast_exp2(fmaf(score, kScale, -rows.softmax[row].base));
+            sums[col % kChains] += score;
         }
-        rows.sums[side] = rows.sums[side] * rescale[side] + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+        rows.sums[row] = rows.sums[row] * rescale[row] + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
     }
 }
 
@@ -245,10 +247,10 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
                                         T* o, float* lse) {
     const int thread = threadIdx.x % kGroupThreads;
     const int lane = thread % 32;
-    const int column = lane % 4 * 2;
+    const int first_col = Scores::col_of(thread, 0);
     // What this warp has read may be overwritten.
-    const auto release = [&](kiln::Barrier* barrier) {
-        if (lane == 0) kiln::barrier_arrive(barrier);
+    const auto release = [&](kiln::Barrier* empty) {
+        if (lane == 0) kiln::barrier_arrive(empty);
     };
     const auto wait_for_turn = [&] {
         if (PINGPONG) kiln::named_barrier_sync(kFirstBarrier + consumer, 2 * kGroupThreads);
@@ -260,98 +262,94 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
     if (consumer == CONSUMERS - 1) pass_turn();
 
     const kiln::u64 q = kiln::wgmma_k_major(shared.q) + kiln::wgmma_advance(consumer * 64 * kRowBytes);
-    Turn turn_k, turn_v;
-    unsigned parity_q = 0;
+    Pipeline::State state_k, state_v;
+    unsigned phase_q = 0;
     Scores scores;
     Weights weights;
     Out out;
     while (true) {
-        kiln::barrier_wait(shared.q_full, parity_q);
-        parity_q ^= 1u;
+        kiln::barrier_wait(shared.q_full, phase_q);
+        phase_q ^= 1u;
         // The lane that reads the tile's number is the one that arrives on q_empty, so that its own program order
         // puts the read before the next write.
         const unsigned number =
             PERSISTENT ? __shfl_sync(0xffffffffu, lane == 0 ? *shared.number : 0u, 0) : blockIdx.x;
         if (number >= count) break;
         work.take(number);
-        // This thread's rows are first_row and 8 further.
-        const int first_row = work.first + static_cast<int>(consumer) * 64 + kiln::wgmma_row(thread, 0);
-        const int limits[2] = {work.visible(first_row), work.visible(first_row + 8)};
+        const int first_row = work.first + static_cast<int>(consumer) * 64 + Scores::row_of(thread, 0);
+        const int limits[2] = {work.visible(first_row), work.visible(first_row + Scores::row_of(0, 1))};
         const int whole = work.visible(work.first);  // all of the block's queries see the keys before this
         Rows rows = {{kiln::OnlineSoftmax::none(), kiln::OnlineSoftmax::none()}, {0.0f, 0.0f}};
         const auto mask = [&](int begin) {
             if (begin + BN <= whole) return;
-#pragma unroll
-            for (int i = 0; i < BN / 2; ++i) {
-                if (begin + i / 4 * 8 + i % 2 + column >= limits[i % 4 / 2])
-                    scores.values[i] = kiln::kMinusInfinity;
-            }
+            scores.for_each([&](float& score, int row, int col) {
+                if (begin + Scores::col_of(0, col) + first_col >= limits[row]) score = kiln::kMinusInfinity;
+            });
         };
 
         if (work.tiles_seen > 0) {
             float rescale[2];
-            kiln::barrier_wait(&shared.k.full[turn_k.stage], turn_k.parity);
+            shared.k.pipeline.consumer_wait(state_k);
             kiln::wgmma_fence();
-            multiply_keys(scores, q, shared.k.tiles + turn_k.stage * TILE_BYTES);
+            multiply_keys(scores, q, shared.k.stage(state_k));
             kiln::wgmma_wait<0>(scores);
-            release(&shared.k.empty[turn_k.stage]);
-            turn_k.advance();
+            release(&shared.k.pipeline.empty[state_k.index]);
+            state_k.advance();
             mask(0);
             weigh(scores, rows, rescale);
             kiln::wgmma_pack<T>(weights, scores);
 
             for (int tile = 1; tile < work.tiles_seen; ++tile) {
-                kiln::barrier_wait(&shared.k.full[turn_k.stage], turn_k.parity);
+                shared.k.pipeline.consumer_wait(state_k);
                 wait_for_turn();
                 kiln::wgmma_fence();
-                multiply_keys(scores, q, shared.k.tiles + turn_k.stage * TILE_BYTES);
-                kiln::barrier_wait(&shared.v.full[turn_v.stage], turn_v.parity);
+                multiply_keys(scores, q, shared.k.stage(state_k));
+                shared.v.pipeline.consumer_wait(state_v);
                 kiln::wgmma_fence();
-                multiply_values(out, weights, shared.v.tiles + turn_v.stage * TILE_BYTES, tile != 1);
+                multiply_values(out, weights, shared.v.stage(state_v), tile != 1);
                 pass_turn();
                 kiln::wgmma_wait<1>(scores);
-                release(&shared.k.empty[turn_k.stage]);
-                turn_k.advance();
+                release(&shared.k.pipeline.empty[state_k.index]);
+                state_k.advance();
                 mask(tile * BN);
                 weigh(scores, rows, rescale);
                 kiln::wgmma_wait<0>(out);
-                release(&shared.v.empty[turn_v.stage]);
-                turn_v.advance();
-#pragma unroll
-                for (int i = 0; i < HEAD / 2; ++i) out.values[i] *= rescale[i % 4 / 2];
+                release(&shared.v.pipeline.empty[state_v.index]);
+                state_v.advance();
+                out.for_each([&](float& value, int row, int) { value *= rescale[row]; });
                 kiln::wgmma_pack<T>(weights, scores);
             }
             release(shared.q_empty);
-            kiln::barrier_wait(&shared.v.full[turn_v.stage], turn_v.parity);
+            shared.v.pipeline.consumer_wait(state_v);
             kiln::wgmma_fence();
-            multiply_values(out, weights, shared.v.tiles + turn_v.stage * TILE_BYTES, work.tiles_seen != 1);
+            multiply_values(out, weights, shared.v.stage(state_v), work.tiles_seen != 1);
             kiln::wgmma_wait<0>(out);
-            release(&shared.v.empty[turn_v.stage]);
-            turn_v.advance();
+            release(&shared.v.pipeline.empty[state_v.index]);
+            state_v.advance();
         } else {
             release(shared.q_empty);
         }
 
 #pragma unroll
-        for (int side = 0; side < 2; ++side) {
-            const int row = first_row + side * 8;
-            const i64 place = static_cast<i64>(work.head) * work.queries + row;
-            const float sum = kiln::warp_reduce<4>(rows.sums[side], kiln::Sum{});
+        for (int row = 0; row < out.kRows; ++row) {
+            const int query = first_row + Out::row_of(0, row);
+            const i64 place = static_cast<i64>(work.head) * work.queries + query;
+            const float sum = kiln::warp_reduce<4>(rows.sums[row], kiln::Sum{});
             const float scale = 1.0f / sum;
-            if (lane % 4 == 0 && row < work.queries) lse[place] = rows.softmax[side].log_sum_exp(sum);
+            if (lane % 4 == 0 && query < work.queries) lse[place] = rows.softmax[row].log_sum_exp(sum);
 #pragma unroll
             for (int part = 0; part < HEAD; part += 32) {
                 unsigned words[4];
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    const int i = part / 2 + j * 4 + side * 2;
-                    // Without keys there is nothing in `out`, not even zeros. A sum that is not a number stays so.
+                    const int col = part / 4 + j * 2;
+                    // Without keys there is nothing in `out`, not even zeros. A sum that is a NaN stays one.
                     words[j] =
-                        sum == 0.0f ? 0u : kiln::pack2<T>(out.values[i] * scale, out.values[i + 1] * scale);
+                        sum == 0.0f ? 0u : kiln::pack2<T>(out(row, col) * scale, out(row, col + 1) * scale);
                 }
                 transpose_words(words, lane);
                 const kiln::Vec<unsigned, 4> piece = {{words[0], words[1], words[2], words[3]}};
-                if (row < work.queries)
+                if (query < work.queries)
                     kiln::store(reinterpret_cast<unsigned*>(o + place * HEAD + part + lane % 4 * 8), piece);
             }
         }
@@ -373,8 +371,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_wgmma(
                            reinterpret_cast<unsigned*>(barriers + BARRIERS),
                            barriers,
                            barriers + 1,
-                           {tiles_k, barriers + 2, barriers + 2 + STAGES},
-                           {tiles_v, barriers + 2 + 2 * STAGES, barriers + 2 + 3 * STAGES}};
+                           {tiles_k, {barriers + 2, barriers + 2 + STAGES}},
+                           {tiles_v, {barriers + 2 + 2 * STAGES, barriers + 2 + 3 * STAGES}}};
     if (threadIdx.x == 0) {
         kiln::tma_prefetch(q_map);
         kiln::tma_prefetch(k_map);
@@ -383,10 +381,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_wgmma(
         kiln::barrier_init(shared.q_full, 1);
         kiln::barrier_init(shared.q_empty, kWarps);
         for (int stage = 0; stage < STAGES; ++stage) {
-            kiln::barrier_init(&shared.k.full[stage], 1);
-            kiln::barrier_init(&shared.k.empty[stage], kWarps);
-            kiln::barrier_init(&shared.v.full[stage], 1);
-            kiln::barrier_init(&shared.v.empty[stage], kWarps);
+            shared.k.pipeline.init_stage(stage, 1, kWarps);
+            shared.v.pipeline.init_stage(stage, 1, kWarps);
         }
         kiln::barrier_init_fence();
     }
@@ -395,14 +391,14 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_wgmma(
     const Work work(queries, keys);
     const unsigned count =
         static_cast<unsigned>(batch * kv_heads * group) * ((static_cast<unsigned>(queries) + BM - 1) / BM);
-    // The same for all lanes, which the compiler can't tell from threadIdx.
+    // Equal in all lanes of a warp, which the compiler cannot know of threadIdx.
     const unsigned role = __shfl_sync(0xffffffffu, threadIdx.x / kGroupThreads, 0);
     if (role == 0) {
-        kiln::release_registers<PRODUCER_REGISTERS>();
+        kiln::setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x < 32 && kiln::elect_one())
             produce(shared, work, count, counters, group, q_map, k_map, v_map);
     } else {
-        kiln::claim_registers<CONSUMER_REGISTERS>();
+        kiln::setmaxnreg_inc<CONSUMER_REGISTERS>();
         consume(shared, work, role - 1, count, o, lse);
     }
 }

@@ -1,9 +1,9 @@
-// gemm_mma: C = activation(ALPHA * A * B) on matrix cores (mma.sync), tiles through cp.async and ldmatrix
+// gemm_mma: C = activation(ALPHA * A * B) on tensor cores (mma.sync), tiles by cp.async and ldmatrix
 //
 // C is m x n; A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B; all row-major, so that a
 // transposed operand is a column-major one. A block computes BM x BN results, each of its warps WM x WN of
-// them; STAGES tiles of BK steps of k are in shared memory, of which all but one are on their way. The main
-// loop is in kiln/gemm_mma.h. Sums are in float, in the order of the matrix cores.
+// them; STAGES stages of BK steps of k form a pipeline in shared memory. The main loop is in kiln/gemm_mma.h.
+// Accumulators are FP32; the tensor cores decide the order of their sums.
 // On the host the matrix instructions are emulated from their fragment layout: for checking, not for speed.
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -14,9 +14,9 @@
 //@ param   BK          int in 16, 32, 64 = 32             "steps of k per tile"
 //@ param   WM          int in 32, 64 = 64                 "rows of C per warp"
 //@ param   WN          int in 32, 64 = 64                 "columns of C per warp"
-//@ param   STAGES      int in 2, 3, 4 = 4                 "tiles in shared memory"
+//@ param   STAGES      int in 2, 3, 4 = 4                 "stages of the pipeline"
 //@ param   SWIZZLE     bool = true                        "against bank conflicts: XOR the columns with the row; false: 16 bytes of padding per row"
-//@ param   GROUP       int in 1, 2, 4, 8, 16 = 8                 "rows of blocks that run together, for the L2 cache"
+//@ param   GROUP       int in 1, 2, 4, 8, 16 = 8                 "rasterisation: rows of tiles of C that are computed column by column, for the L2 cache"
 //@ param   ACROSS      bool = false                     "GROUP counts columns of blocks: their blocks share rows of A"
 //@ param   TRANS_A     bool = false                       "A is stored k x m"
 //@ param   TRANS_B     bool = false                       "B is stored n x k"
@@ -49,27 +49,27 @@
 #include "kiln/gemm_mma.h"
 
 using kiln::i64;
-using Product = kiln::MmaProduct<T, BM, BN, BK, WM, WN, STAGES, SWIZZLE, TRANS_A, TRANS_B>;
+using Mainloop = kiln::MmaMainloop<T, BM, BN, BK, WM, WN, STAGES, SWIZZLE, TRANS_A, TRANS_B>;
 
-extern "C" __global__ __launch_bounds__(Product::kThreads) void gemm_mma(int m, int n, int k,
-                                                                         const T* __restrict__ a,
-                                                                         const T* __restrict__ b,
-                                                                         float* __restrict__ c) {
+extern "C" __global__ __launch_bounds__(Mainloop::kThreads) void gemm_mma(int m, int n, int k,
+                                                                          const T* __restrict__ a,
+                                                                          const T* __restrict__ b,
+                                                                          float* __restrict__ c) {
     // The grid is a line, since its y and z extents could not hold every m.
-    const kiln::BlockPlace place = kiln::block_place<GROUP, ACROSS>(
+    const kiln::TileCoord place = kiln::rasterize<GROUP, ACROSS>(
         blockIdx.x, (static_cast<unsigned>(m) + BM - 1) / BM, (static_cast<unsigned>(n) + BN - 1) / BN);
     const i64 first_row = static_cast<i64>(place.row) * BM;
     const i64 first_col = static_cast<i64>(place.col) * BN;
     const int rows = static_cast<int>(m - first_row);
     const int cols = static_cast<int>(n - first_col);
 
-    Product product(threadIdx.x);
-    product.run(kiln::dynamic_shared<T>(), a + first_row * (TRANS_A ? 1 : k), TRANS_A ? m : k,
-                b + first_col * (TRANS_B ? k : 1), TRANS_B ? k : n, rows, cols, k);
+    Mainloop mainloop(threadIdx.x);
+    mainloop.run(kiln::dynamic_shared<T>(), a + first_row * (TRANS_A ? 1 : k), TRANS_A ? m : k,
+                 b + first_col * (TRANS_B ? k : 1), TRANS_B ? k : n, rows, cols, k);
 
     const bool pairs = kiln::pairs_aligned(c, n);
     c += first_row * n + first_col;
-    product.for_each_pair([&](int row, int col, float first, float second) {
+    mainloop.for_each_pair([&](int row, int col, float first, float second) {
         if (row >= rows || col >= cols) return;
         first = kiln::activate<ACTIVATION>(ALPHA * first);
         second = kiln::activate<ACTIVATION>(ALPHA * second);

@@ -1,4 +1,4 @@
-// gemm_mma_batched: C = activation(ALPHA * A * B + BETA * C + bias) for a batch of products on matrix cores
+// gemm_mma_batched: C = activation(ALPHA * A * B + BETA * C + bias) for a batch of products on tensor cores (mma.sync)
 //
 // Product p of the batch has its own A, B and C, each right behind the one before; they share the bias, one
 // number per column. Layouts, tiles and parameters are those of gemm_mma, with which it shares its main loop
@@ -12,9 +12,9 @@
 //@ param   BK          int in 16, 32, 64 = 32             "steps of k per tile"
 //@ param   WM          int in 32, 64 = 64                 "rows of C per warp"
 //@ param   WN          int in 32, 64 = 64                 "columns of C per warp"
-//@ param   STAGES      int in 2, 3, 4 = 4                 "tiles in shared memory"
+//@ param   STAGES      int in 2, 3, 4 = 4                 "stages of the pipeline"
 //@ param   SWIZZLE     bool = true                        "against bank conflicts: XOR the columns with the row; false: 16 bytes of padding per row"
-//@ param   GROUP       int in 1, 8 = 8                    "rows of blocks that run together, for the L2 cache"
+//@ param   GROUP       int in 1, 8 = 8                    "rasterisation: rows of tiles of C that are computed column by column, for the L2 cache"
 //@ param   TRANS_A     bool = false                       "each A is stored k x m"
 //@ param   TRANS_B     bool = false                       "each B is stored n x k"
 //@ param   ALPHA       float = 1                          "factor of the product"
@@ -49,9 +49,9 @@
 #include "kiln/gemm_mma.h"
 
 using kiln::i64;
-using Product = kiln::MmaProduct<T, BM, BN, BK, WM, WN, STAGES, SWIZZLE, TRANS_A, TRANS_B>;
+using Mainloop = kiln::MmaMainloop<T, BM, BN, BK, WM, WN, STAGES, SWIZZLE, TRANS_A, TRANS_B>;
 
-extern "C" __global__ __launch_bounds__(Product::kThreads) void gemm_mma_batched(
+extern "C" __global__ __launch_bounds__(Mainloop::kThreads) void gemm_mma_batched(
     int m, int n, int k, int batch, const T* __restrict__ a, const T* __restrict__ b,
     const float* __restrict__ bias, float* __restrict__ c) {
     // The grid is a line, since its y and z extents could not hold every m or batch.
@@ -60,7 +60,7 @@ extern "C" __global__ __launch_bounds__(Product::kThreads) void gemm_mma_batched
     const unsigned blocks = block_rows * block_cols;
     const i64 index = blockIdx.x / blocks;
     if (index >= batch) return;
-    const kiln::BlockPlace place = kiln::block_place<GROUP>(blockIdx.x % blocks, block_rows, block_cols);
+    const kiln::TileCoord place = kiln::rasterize<GROUP>(blockIdx.x % blocks, block_rows, block_cols);
     const i64 first_row = static_cast<i64>(place.row) * BM;
     const i64 first_col = static_cast<i64>(place.col) * BN;
     const int rows = static_cast<int>(m - first_row);
@@ -69,14 +69,14 @@ extern "C" __global__ __launch_bounds__(Product::kThreads) void gemm_mma_batched
     b += index * n * k;
     c += index * m * n;
 
-    Product product(threadIdx.x);
-    product.run(kiln::dynamic_shared<T>(), a + first_row * (TRANS_A ? 1 : k), TRANS_A ? m : k,
-                b + first_col * (TRANS_B ? k : 1), TRANS_B ? k : n, rows, cols, k);
+    Mainloop mainloop(threadIdx.x);
+    mainloop.run(kiln::dynamic_shared<T>(), a + first_row * (TRANS_A ? 1 : k), TRANS_A ? m : k,
+                 b + first_col * (TRANS_B ? k : 1), TRANS_B ? k : n, rows, cols, k);
 
     const bool pairs = kiln::pairs_aligned(c, n);
     c += first_row * n + first_col;
     if (BIAS) bias += first_col;
-    product.for_each_pair([&](int row, int col, float first, float second) {
+    mainloop.for_each_pair([&](int row, int col, float first, float second) {
         if (row >= rows || col >= cols) return;
         const bool both = col + 1 < cols;
         float* const to = c + static_cast<i64>(row) * n + col;

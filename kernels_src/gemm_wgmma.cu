@@ -1,31 +1,32 @@
-// gemm_wgmma: C = A * B on Hopper's tensor cores, out of a ring of tiles in shared memory that TMA fills
+// gemm_wgmma: C = A * B on Hopper's tensor cores (wgmma), out of a pipeline of tiles in shared memory that TMA fills
 //
 // A is m x k, B is k x n, C is m x n, all row-major. TMA takes rows that start at multiples of 16 bytes: n
 // and k have to be multiples of 8, and the addresses of a, b and c multiples of 16; gemm_wgmma_any
 // has no such rule.
-// Blocks stay: each takes one tile of C after the other, in an order that keeps those which run at the
-// same time in a compact part of C, whose rows of A and columns of B so stay in the L2 cache. One thread,
-// the producer, starts the copies of the tiles of A and B; the other warpgroups multiply, each its rows of
-// the tile, or with PINGPONG its own tile, so that one stores its results while the other multiplies.
-// `full` says that a stage of the ring has landed, `empty` that nobody reads it any more. In a cluster,
-// blocks one above the other share the tiles of B and blocks side by side those of A: each loads its part
-// of them, and the accelerator writes it to all. Or the blocks of a cluster share one tile, each with a
-// part of k (SPLIT): for products with less tiles than the device has multiprocessors. They add up in the
-// order of k, out of each other's shared memory.
+// Blocks are persistent: each computes one tile of C after the other, in a rasterisation that keeps the tiles
+// which are computed at the same time close together, so that their rows of A and columns of B are in the L2 cache.
+// The first warpgroup is the producer: one of its threads starts the TMA loads of A and B. The others are consumers:
+// each multiplies its rows of the tile, or with PINGPONG a tile of its own, so that one stores its results while the
+// other multiplies. The full mbarrier of a stage says that its tiles have landed, the empty mbarrier that no consumer
+// reads them any more.
+// In a cluster, blocks one above the other share the tiles of B, and blocks side by side those of A: each loads its
+// part of them, and TMA multicasts it to all. Or the blocks of a cluster share one tile of C, each with a part of k
+// (SPLIT), for a C with fewer tiles than the device has multiprocessors. Their accumulators are added in the order of
+// k, out of each other's shared memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_wgmma
 //@ param   T          type in half, bfloat16 = half      "element type of A and B; C is float"
 //@ param   BM         int in 64, 128, 192, 256 = 128     "rows of C per tile"
 //@ param   BN         int in 64, 128, 192, 256 = PINGPONG ? 192 : 256  "columns of C per tile"
-//@ param   STAGES     int in 2..8 = 4                    "tiles of A and B under way"
+//@ param   STAGES     int in 2..8 = 4                    "stages of the pipeline: a tile of A and one of B each"
 //@ param   CLUSTER    int in 1, 2, 4 = 1                 "blocks, one above the other, that share the tiles of B"
 //@ param   CLUSTER_N  int in 1, 2, 4 = 1                 "blocks side by side that share the tiles of A"
-//@ param   SPLIT      int in 1, 2, 4, 8 = 1              "blocks that share the steps of k of a tile"
-//@ param   PINGPONG   bool = false                       "two warpgroups multiply for a tile each, in turn; else for one together"
+//@ param   SPLIT      int in 1, 2, 4, 8 = 1              "split-K: blocks of a cluster that share the steps of k of a tile"
+//@ param   PINGPONG   bool = false                       "two consumer warpgroups compute a tile each, in turn; else one tile together"
 //@ param   BLOCKS     int in 1, 2 = 1                    "blocks per multiprocessor"
-//@ param   GROUP      int in 1, 2, 4, 8, 16, 32 = 8      "rows of tiles of C, counted in clusters, that are worked through column by column"
-//@ param   TMA_STORE  bool = true                        "C leaves through shared memory and TMA; else straight from registers"
+//@ param   GROUP      int in 1, 2, 4, 8, 16, 32 = 8      "rasterisation: rows of tiles of C, counted in clusters, that are computed column by column"
+//@ param   TMA_STORE  bool = true                        "C is stored by TMA, through shared memory; else from registers"
 //@ let     CONSUMERS   = PINGPONG ? 2 : BM == 64 ? 1 : BM == 192 ? 3 : 2  "warpgroups that multiply"
 //@ let     READERS     = PINGPONG ? 1 : CONSUMERS     "of them, that read the same stage"
 //@ let     THREADS     = 128 * (1 + CONSUMERS)
@@ -40,8 +41,8 @@
 //@ require BLOCKS == 1 || !PINGPONG && (BM == 64 && BN <= 192 || BM == 128 && BN == 64)   "two blocks have registers for 64 x 192 or 128 x 64 results each"
 //@ require CLUSTER * CLUSTER_N <= 4   "a cluster of more than 4 blocks leaves multiprocessors idle"
 //@ require SPLIT == 1 || CLUSTER * CLUSTER_N == 1   "a cluster shares operands or the steps of k"
-//@ require SPLIT == 1 || !TMA_STORE   "what is added up out of several blocks leaves from registers: TMA_STORE=false"
-//@ require SPLIT == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the sums of a tile have to fit the ring: use more STAGES"
+//@ require SPLIT == 1 || !TMA_STORE   "split-K stores C from registers: TMA_STORE=false"
+//@ require SPLIT == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the accumulators of a tile have to fit the stages: use more STAGES"
 //@ size    m = 4096 test 131  "rows of A and C"
 //@ size    n = 4096 test 264 multiple 8  "columns of B and C"
 //@ size    k = 4096 test 136 multiple 8  "columns of A and rows of B"
@@ -77,30 +78,27 @@ static_assert(kTileBytesA + kTileBytesB == STAGE_BYTES && kiln::kStoreBoxBytes =
 constexpr int kSliceBytesB = kDepth * kRowBytes;  // 64 columns of a tile of B
 constexpr int kPartRowsA = BM / CLUSTER_N;        // of a tile that one block loads
 constexpr int kPartRowsB = kDepth / CLUSTER;
-constexpr int kSums = BM / READERS / 64;         // of 64 rows, per warpgroup
+constexpr int kAccumulators = BM / READERS / 64;  // of 64 rows each, per warpgroup
 constexpr unsigned kDown = kiln::kHasClusters ? CLUSTER : 1;
 constexpr unsigned kRight = kiln::kHasClusters ? CLUSTER_N : 1;
 constexpr unsigned kSplit = kiln::kHasClusters ? SPLIT : 1;
-constexpr unsigned kSharers = kDown * kRight;  // blocks that write to each other's rings
+constexpr unsigned kSharers = kDown * kRight;  // blocks that fill each other's stages
 constexpr unsigned kBlocksBelow = (1u << kDown) - 1;
 constexpr unsigned kBlocksBeside = kRight == 1 ? 1 : kRight == 2 ? 1 | 1 << kDown : 0xf;
 
 // One warpgroup, or one of two blocks, does with what its threads begin with.
 constexpr bool kMovesRegisters = CONSUMERS > 1 && BLOCKS == 1;
 
-using Turn = kiln::RingTurn<STAGES>;
+using Pipeline = kiln::MbarrierPipeline<STAGES>;
 using Tiles = kiln::ClusterTiles<BM, BN, kDown, kRight, kSplit, GROUP>;
-using Sums = kiln::WgmmaSums<BN>;
+using Accumulator = kiln::WgmmaAccumulator<BN>;
 
 struct Shared {
     unsigned char* tiles;
     unsigned char* stores;
-    kiln::Barrier* full;
-    kiln::Barrier* empty;
+    Pipeline pipeline;
 
-    __device__ __forceinline__ unsigned char* a(unsigned stage) const {
-        return tiles + stage * STAGE_BYTES;
-    }
+    __device__ __forceinline__ unsigned char* a(unsigned stage) const { return tiles + stage * STAGE_BYTES; }
     __device__ __forceinline__ unsigned char* b(unsigned stage) const { return a(stage) + kTileBytesA; }
 };
 
@@ -114,16 +112,16 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps
                                         const kiln::TensorMap& a_map, const kiln::TensorMap& b_map) {
     const unsigned rank_down = kSharers == 1 ? 0 : kiln::cluster_rank() % kDown;
     const unsigned rank_right = kSharers == 1 ? 0 : kiln::cluster_rank() / kDown;
-    Turn turn;
+    Pipeline::State state;
     while (tiles.advance()) {
         int depth = static_cast<int>(steps.first * kDepth);
         for (unsigned step = 0; step < steps.count; ++step, depth += kDepth) {
-            kiln::Barrier* const full = &shared.full[turn.stage];
-            kiln::barrier_wait(&shared.empty[turn.stage], turn.parity ^ 1u);
-            kiln::barrier_expect(full, STAGE_BYTES);
+            kiln::Barrier* const full = &shared.pipeline.full[state.index];
+            shared.pipeline.producer_acquire(state);
+            kiln::barrier_arrive_and_expect_tx(full, STAGE_BYTES);
 #pragma unroll
             for (unsigned part = rank_right; part < CLUSTER_N; part += kRight) {
-                unsigned char* const to = shared.a(turn.stage) + part * kPartRowsA * kRowBytes;
+                unsigned char* const to = shared.a(state.index) + part * kPartRowsA * kRowBytes;
                 const int row = static_cast<int>(tiles.row + part * kPartRowsA);
                 if constexpr (kRight > 1)
                     kiln::tma_load_multicast(to, a_map, full, kBlocksBeside << rank_down, row, depth);
@@ -135,7 +133,7 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps
 #pragma unroll
                 for (int column = 0; column < BN; column += 64) {
                     unsigned char* const to =
-                        shared.b(turn.stage) + column * kRowBytes + part * kPartRowsB * kRowBytes;
+                        shared.b(state.index) + column * kRowBytes + part * kPartRowsB * kRowBytes;
                     const int from_row = depth + static_cast<int>(part * kPartRowsB);
                     const int from_column = static_cast<int>(tiles.column + column);
                     if constexpr (kDown > 1)
@@ -145,13 +143,12 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps
                         kiln::tma_load(to, b_map, full, from_row, from_column);
                 }
             }
-            turn.advance();
+            state.advance();
         }
     }
-    // Other blocks of the cluster arrive at this one's barriers; it may not end before they have.
+    // Other blocks of the cluster arrive at this block's mbarriers; it must not exit before they have.
     if constexpr (kSharers > 1) {
-        for (int stage = 0; stage < STAGES; ++stage, turn.advance())
-            kiln::barrier_wait(&shared.empty[turn.stage], turn.parity ^ 1u);
+        for (int stage = 0; stage < STAGES; ++stage, state.advance()) shared.pipeline.producer_acquire(state);
     }
 }
 
@@ -161,54 +158,46 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps
     const unsigned warp = threadIdx.x / 32 % 4;
     const unsigned lane = threadIdx.x % 32;
     const unsigned part = PINGPONG ? 0 : consumer;  // of the tile's rows
-    // What this warp has read of a stage may be overwritten, here and, as tiles go to others as well, from
-    // any block of the cluster.
-    const auto release = [&](unsigned stage) {
-        if (lane < kSharers) {
-            if constexpr (kSharers > 1)
-                kiln::barrier_arrive_at(&shared.empty[stage], lane);
-            else
-                kiln::barrier_arrive(&shared.empty[stage]);
-        }
-    };
+    const auto release = [&](unsigned stage) { shared.pipeline.consumer_release<kSharers>(stage, lane); };
     unsigned char* const staging = shared.stores + (consumer * 4 + warp) * 2 * kiln::kStoreBoxBytes;
     kiln::TmaStores stores;
     unsigned box = 0;
-    Turn turn;
-    Sums sums[kSums];
+    Pipeline::State state;
+    Accumulator accumulators[kAccumulators];
     unsigned turn_to_multiply = 0;
     if (PINGPONG && consumer == 1) kiln::named_barrier_arrive(2, 256);
     while (tiles.advance()) {
         if (PINGPONG && turn_to_multiply++ % 2 != consumer) {
-            turn.skip(steps.count);
+            state.advance(steps.count);
             continue;
         }
-        // A barrier tells apart two phases in a row only, so a warpgroup begins when the other has waited for
-        // all of its stages; by then its last matrix instructions still run.
+        // A wait can tell apart only two consecutive phases of an mbarrier. So a warpgroup begins when the other has
+        // waited for all of its stages; the last wgmma of that one are then still running.
         if (PINGPONG) kiln::named_barrier_sync(2 + consumer, 256);
         unsigned last_stage = 0;
         for (unsigned step = 0; step < steps.count; ++step) {
-            kiln::barrier_wait(&shared.full[turn.stage], turn.parity);
-            kiln::multiply_stage<T>(sums, shared.a(turn.stage) + part * kSums * 64 * kRowBytes,
-                                    shared.b(turn.stage), kSliceBytesB, step != 0);
-            // The next stage is multiplied while this group goes on; only the one before has to end.
-            kiln::wgmma_wait<1>(sums);
+            shared.pipeline.consumer_wait(state);
+            kiln::multiply_stage<T>(accumulators,
+                                    shared.a(state.index) + part * kAccumulators * 64 * kRowBytes,
+                                    shared.b(state.index), kSliceBytesB, step != 0);
+            // The wgmma of this stage run on while those of the next are issued; only those of the last have to end.
+            kiln::wgmma_wait<1>(accumulators);
             if (step != 0) release(last_stage);
-            last_stage = turn.stage;
-            turn.advance();
+            last_stage = state.index;
+            state.advance();
         }
         if (PINGPONG) kiln::named_barrier_arrive(2 + (consumer ^ 1), 256);
-        kiln::wgmma_wait<0>(sums);
+        kiln::wgmma_wait<0>(accumulators);
         if (kSplit > 1) {
-            // Nobody reads the ring any more once all are here, and nothing more comes into it.
+            // Once all consumers are here, nobody reads the stages any more, and no load is under way.
             kiln::named_barrier_sync(1, CONSUMERS * 128);
 #pragma unroll
-            for (int i = 0; i < kSums; ++i) {
+            for (int i = 0; i < kAccumulators; ++i) {
 #pragma unroll
                 for (int j = 0; j < BN / 2; ++j)
-                    if (steps.count == 0) sums[i].values[j] = 0;
-                kiln::share_sums<CONSUMERS * 128>(
-                    sums[i],
+                    if (steps.count == 0) accumulators[i].values[j] = 0;
+                kiln::share_accumulators<CONSUMERS * 128>(
+                    accumulators[i],
                     reinterpret_cast<kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * CONSUMERS * 128,
                     threadIdx.x - 128);
             }
@@ -216,29 +205,30 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps
         }
         release(last_stage);
 #pragma unroll
-        for (int i = 0; i < kSums; ++i) {
-            const unsigned row = tiles.row + ((part * kSums + i) * 4 + warp) * 16;
+        for (int i = 0; i < kAccumulators; ++i) {
+            const unsigned row = tiles.row + ((part * kAccumulators + i) * 4 + warp) * 16;
             if constexpr (TMA_STORE)
-                kiln::store_sums_by_tma(sums[i], c_map, stores, staging, box, row, tiles.column, lane);
+                kiln::store_accumulators_by_tma(accumulators[i], c_map, stores, staging, box, row,
+                                                tiles.column, lane);
             else
-                kiln::store_sums(sums[i], c, m, n, row, tiles.column, lane);
+                kiln::store_accumulators(accumulators[i], c, m, n, row, tiles.column, lane);
         }
     }
     if (TMA_STORE && lane == 0) stores.wait_read<0>();
 }
 
-// After the blocks of the cluster have left their sums of the tile: the rank's part of the columns.
-__device__ __forceinline__ void add_up(const Shared& shared, Tiles tiles, unsigned consumer, float* c, int m,
+// Split-K: adds what the blocks of the cluster left in shared memory, and stores this block's part of the columns.
+__device__ __forceinline__ void reduce(const Shared& shared, Tiles tiles, unsigned consumer, float* c, int m,
                                        int n) {
     const unsigned warp = threadIdx.x / 32 % 4;
     const unsigned lane = threadIdx.x % 32;
     if (!tiles.advance()) return;
 #pragma unroll
-    for (int i = 0; i < kSums; ++i) {
-        kiln::store_shared_sums<static_cast<int>(kSplit), CONSUMERS * 128, BN>(
+    for (int i = 0; i < kAccumulators; ++i) {
+        kiln::store_reduced_accumulators<static_cast<int>(kSplit), CONSUMERS * 128, BN>(
             reinterpret_cast<const kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * CONSUMERS * 128,
             threadIdx.x - 128, kiln::cluster_rank(), c, m, n,
-            tiles.row + ((consumer * kSums + i) * 4 + warp) * 16, tiles.column, lane);
+            tiles.row + ((consumer * kAccumulators + i) * 4 + warp) * 16, tiles.column, lane);
     }
 }
 
@@ -249,8 +239,8 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void gemm_wgmma(
     Shared shared;
     shared.tiles = kiln::dynamic_shared<unsigned char>();
     shared.stores = shared.tiles + STAGES * STAGE_BYTES;
-    shared.full = reinterpret_cast<kiln::Barrier*>(shared.stores + STORE_BYTES);
-    shared.empty = shared.full + STAGES;
+    auto* const mbarriers = reinterpret_cast<kiln::Barrier*>(shared.stores + STORE_BYTES);
+    shared.pipeline = {mbarriers, mbarriers + STAGES};
     static_cast<void>(a);
     static_cast<void>(b);
 
@@ -258,14 +248,12 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void gemm_wgmma(
         kiln::tma_prefetch(a_map);
         kiln::tma_prefetch(b_map);
         if (TMA_STORE) kiln::tma_prefetch(c_map);
-        for (int stage = 0; stage < STAGES; ++stage) {
-            kiln::barrier_init(&shared.full[stage], 1);
-            kiln::barrier_init(&shared.empty[stage], READERS * 4 * kSharers);
-        }
+        for (int stage = 0; stage < STAGES; ++stage)
+            shared.pipeline.init_stage(stage, 1, READERS * 4 * kSharers);
         kiln::barrier_init_fence();
     }
     if constexpr (kSharers > 1)
-        kiln::cluster_meet();
+        kiln::cluster_sync_relaxed();
     else
         __syncthreads();
 
@@ -276,20 +264,20 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void gemm_wgmma(
         steps = {steps.count * rank / kSplit, steps.count * (rank + 1) / kSplit};
         steps.count -= steps.first;
     }
-    // The same for all lanes, which the compiler can't tell from threadIdx.
+    // Equal in all lanes of a warp, which the compiler cannot know of threadIdx.
     const unsigned group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (group == 0) {
-        if constexpr (kMovesRegisters) kiln::release_registers<PRODUCER_REGISTERS>();
+        if constexpr (kMovesRegisters) kiln::setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x < 32 && kiln::elect_one()) produce(shared, tiles, steps, a_map, b_map);
         if constexpr (kSplit > 1) kiln::cluster_sync();
     } else {
-        if constexpr (kMovesRegisters) kiln::claim_registers<CONSUMER_REGISTERS>();
+        if constexpr (kMovesRegisters) kiln::setmaxnreg_inc<CONSUMER_REGISTERS>();
         consume(shared, tiles, steps, group - 1, c, m, n, c_map);
         if constexpr (kSplit > 1) {
             kiln::cluster_sync();
-            add_up(shared, tiles, group - 1, c, m, n);
+            reduce(shared, tiles, group - 1, c, m, n);
         }
     }
-    // Until all are here, blocks of the cluster read each other's sums.
-    if constexpr (kSplit > 1) kiln::cluster_meet();
+    // The blocks of the cluster read each other's shared memory until here.
+    if constexpr (kSplit > 1) kiln::cluster_sync_relaxed();
 }

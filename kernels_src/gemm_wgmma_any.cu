@@ -3,16 +3,17 @@
 // A is m x k, B is k x n, C is m x n, all row-major. gemm_wgmma is the faster one where n and k are multiples of
 // 8; TMA takes no other rows. Here two warpgroups, the producers, take every other step of k each, by
 // plain loads that they shift into place (kiln/any_tile.h), and the others multiply as gemm_wgmma's do.
-// Blocks stay: each takes one tile of C after the other, in an order that keeps those which run at the same
-// time in a compact part of C. `full` says that a stage has been written, `empty` that nobody reads it any more.
+// Blocks are persistent: each computes one tile of C after the other, in a rasterisation that keeps the tiles which are
+// computed at the same time close together. The full mbarrier of a stage says that it has been written, the empty
+// mbarrier that no consumer reads it any more.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_wgmma_any
 //@ param   T       type in half, bfloat16 = half   "element type of A and B; C is float"
 //@ param   BM      int in 64, 128 = 128            "rows of C per tile"
 //@ param   BN      int in 64, 128, 192, 256 = 128  "columns of C per tile"
-//@ param   STAGES  int in 2..8 = 4                 "tiles of A and B in shared memory"
-//@ param   GROUP   int in 1, 4, 8, 16 = 8          "rows of tiles of C that are worked through column by column"
+//@ param   STAGES  int in 2..8 = 4                 "stages of the pipeline: a tile of A and one of B each"
+//@ param   GROUP   int in 1, 4, 8, 16 = 8          "rasterisation: rows of tiles of C that are computed column by column"
 //@ let     PRODUCERS   = 2                  "warpgroups that copy"
 //@ let     CONSUMERS   = BM / 64            "warpgroups that multiply"
 //@ let     THREADS     = 128 * (PRODUCERS + CONSUMERS)
@@ -47,38 +48,35 @@ constexpr int kTileBytesA = BM * kRowBytes;
 constexpr int kSliceBytesB = kDepth * kRowBytes;  // 64 columns of a tile of B
 static_assert(kTileBytesA + BN * kRowBytes == STAGE_BYTES && kiln::kStoreBoxBytes == 2048);
 
-using Turn = kiln::RingTurn<STAGES>;
+using Pipeline = kiln::MbarrierPipeline<STAGES>;
 using Tiles = kiln::ClusterTiles<BM, BN, 1, 1, 1, GROUP>;
 
 struct Shared {
     unsigned char* tiles;
     unsigned char* stores;
-    kiln::Barrier* full;
-    kiln::Barrier* empty;
+    Pipeline pipeline;
 
-    __device__ __forceinline__ unsigned char* a(unsigned stage) const {
-        return tiles + stage * STAGE_BYTES;
-    }
+    __device__ __forceinline__ unsigned char* a(unsigned stage) const { return tiles + stage * STAGE_BYTES; }
     __device__ __forceinline__ unsigned char* b(unsigned stage) const { return a(stage) + kTileBytesA; }
 };
 
-// By the warpgroup `producer`. It is never so far ahead of the other that the two phases of a barrier could
-// be mistaken: whoever multiplies takes the stages in their order.
+// By the warpgroup `producer`. It is never so far ahead of the other that the two phases of an mbarrier could be
+// mistaken for each other: the consumers take the stages in their order.
 __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, unsigned steps, unsigned producer,
                                         const kiln::AnyMatrix<T>& a, const kiln::AnyMatrix<T>& b) {
     const int thread = static_cast<int>(threadIdx.x % 128);
-    Turn turn;
+    Pipeline::State state;
     bool is_mine = producer == 0;
     while (tiles.advance()) {
-        for (unsigned step = 0; step < steps; ++step, turn.advance(), is_mine = !is_mine) {
+        for (unsigned step = 0; step < steps; ++step, state.advance(), is_mine = !is_mine) {
             if (!is_mine) continue;
-            kiln::barrier_wait(&shared.empty[turn.stage], turn.parity ^ 1u);
+            shared.pipeline.producer_acquire(state);
             const kiln::i64 depth = static_cast<kiln::i64>(step) * kDepth;
-            kiln::AnyTile<T, BM, kDepth, 128>::load(shared.a(turn.stage), a, tiles.row, depth, thread);
-            kiln::AnyTile<T, kDepth, BN, 128>::load(shared.b(turn.stage), b, depth, tiles.column, thread);
+            kiln::AnyTile<T, BM, kDepth, 128>::load(shared.a(state.index), a, tiles.row, depth, thread);
+            kiln::AnyTile<T, kDepth, BN, 128>::load(shared.b(state.index), b, depth, tiles.column, thread);
             kiln::fence_async_proxy();
             __syncwarp();
-            if (thread % 32 == 0) kiln::barrier_arrive(&shared.full[turn.stage]);
+            if (thread % 32 == 0) kiln::barrier_arrive(&shared.pipeline.full[state.index]);
         }
     }
 }
@@ -88,47 +86,45 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, unsig
                                         float* c, int m, int n) {
     const unsigned warp = threadIdx.x / 32 % 4;
     const unsigned lane = threadIdx.x % 32;
-    Turn turn;
-    kiln::WgmmaSums<BN> sums[1];
+    Pipeline::State state;
+    kiln::WgmmaAccumulator<BN> accumulators[1];
     while (tiles.advance()) {
         unsigned last_stage = 0;
         for (unsigned step = 0; step < steps; ++step) {
-            kiln::barrier_wait(&shared.full[turn.stage], turn.parity);
-            kiln::multiply_stage<T>(sums, shared.a(turn.stage) + consumer * 64 * kRowBytes,
-                                    shared.b(turn.stage), kSliceBytesB, step != 0);
-            // The next stage is multiplied while this group goes on; only the one before has to end.
-            kiln::wgmma_wait<1>(sums);
-            if (step != 0 && lane == 0) kiln::barrier_arrive(&shared.empty[last_stage]);
-            last_stage = turn.stage;
-            turn.advance();
+            shared.pipeline.consumer_wait(state);
+            kiln::multiply_stage<T>(accumulators, shared.a(state.index) + consumer * 64 * kRowBytes,
+                                    shared.b(state.index), kSliceBytesB, step != 0);
+            // The wgmma of this stage run on while those of the next are issued; only those of the last have to end.
+            kiln::wgmma_wait<1>(accumulators);
+            if (step != 0) shared.pipeline.consumer_release(last_stage, lane);
+            last_stage = state.index;
+            state.advance();
         }
-        kiln::wgmma_wait<0>(sums);
-        if (lane == 0) kiln::barrier_arrive(&shared.empty[last_stage]);
-        kiln::store_sums_by_rows(sums[0], shared.stores + (consumer * 4 + warp) * kiln::kStoreBoxBytes, c, m,
-                                 n, tiles.row + (consumer * 4 + warp) * 16, tiles.column, lane);
+        kiln::wgmma_wait<0>(accumulators);
+        shared.pipeline.consumer_release(last_stage, lane);
+        kiln::store_accumulators_by_rows(accumulators[0],
+                                         shared.stores + (consumer * 4 + warp) * kiln::kStoreBoxBytes, c, m,
+                                         n, tiles.row + (consumer * 4 + warp) * 16, tiles.column, lane);
     }
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void gemm_wgmma_any(int m, int n, int k, const T* a,
-                                                                         const T* b, float* c) {
+                                                                        const T* b, float* c) {
     if (k == 0) return kiln::store_zeros(c, m, n);
     Shared shared;
     shared.tiles = kiln::dynamic_shared<unsigned char>();
     shared.stores = shared.tiles + STAGES * STAGE_BYTES;
-    shared.full = reinterpret_cast<kiln::Barrier*>(shared.stores + STORE_BYTES);
-    shared.empty = shared.full + STAGES;
+    auto* const mbarriers = reinterpret_cast<kiln::Barrier*>(shared.stores + STORE_BYTES);
+    shared.pipeline = {mbarriers, mbarriers + STAGES};
     if (threadIdx.x == 0) {
-        for (int stage = 0; stage < STAGES; ++stage) {
-            kiln::barrier_init(&shared.full[stage], 4);
-            kiln::barrier_init(&shared.empty[stage], CONSUMERS * 4);
-        }
+        for (int stage = 0; stage < STAGES; ++stage) shared.pipeline.init_stage(stage, 4, CONSUMERS * 4);
         kiln::barrier_init_fence();
     }
     __syncthreads();
 
     const Tiles tiles(m, n);
     const unsigned steps = (static_cast<unsigned>(k) + kDepth - 1) / kDepth;
-    // The same for all lanes, which the compiler can't tell from threadIdx.
+    // Equal in all lanes of a warp, which the compiler cannot know of threadIdx.
     const unsigned group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (group < PRODUCERS)
         produce(shared, tiles, steps, group, {a, m, k}, {b, k, n});

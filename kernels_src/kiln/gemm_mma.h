@@ -1,34 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MmaProduct: the main loop of a matrix product on NVIDIA's matrix cores, for one block's tile of C:
-// asynchronous copies into a ring of STAGES tiles, ldmatrix one step of k ahead, mma.sync. And
-// block_place(), which block computes which tile of C. What happens to the sums is the kernel's.
+// MmaMainloop: the main loop of a tensor-core GEMM (mma.sync), for one block's tile of C: cp.async into a pipeline of
+// STAGES stages, ldmatrix one step of k ahead, mma.sync. The epilogue is the kernel's.
 #pragma once
 
 #include "kiln/async_tile.h"
 #include "kiln/mma.h"
+#include "kiln/raster.h"
 
 namespace kiln {
-
-struct BlockPlace {
-    int row, col;  ///< of the tile of C, counted in tiles
-};
-
-/// The tiles of C, `rows` x `cols` of them, in an order in which blocks that run together read few different
-/// rows of A and columns of B, so that they find them in the L2 cache: down GROUP rows, then to the right; or, ACROSS,
-/// to the right over GROUP columns, then down.
-template <int GROUP, bool ACROSS = false>
-__device__ __forceinline__ BlockPlace block_place(unsigned block, unsigned rows, unsigned cols) {
-    if constexpr (ACROSS) {
-        const BlockPlace turned = block_place<GROUP>(block, cols, rows);
-        return {turned.col, turned.row};
-    } else {
-        const unsigned group = block / (GROUP * cols);
-        const unsigned within = block % (GROUP * cols);
-        const unsigned height = kiln::min(rows - group * GROUP, static_cast<unsigned>(GROUP));
-        return {static_cast<int>(group * GROUP + within % height), static_cast<int>(within / height)};
-    }
-}
 
 /// A tile of C of BM x BN; BK steps of k per stage; each warp computes WM x WN. A is m x k, or k x m when
 /// TRANS_A; B is k x n, or n x k when TRANS_B; row-major. In shared memory they lie as in global memory, and
@@ -36,21 +16,21 @@ __device__ __forceinline__ BlockPlace block_place(unsigned block, unsigned rows,
 /// chunk of 16 bytes. Either is free of bank conflicts.
 template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, bool SWIZZLE, bool TRANS_A,
           bool TRANS_B>
-class MmaProduct {
+class MmaMainloop {
     static_assert(sizeof(T) == 2 && STAGES >= 2, "");
     static_assert(BM % WM == 0 && BN % WN == 0 && WM % 16 == 0 && WN % 16 == 0 && BK % 16 == 0, "");
 
   public:
     static constexpr int kThreads = BM / WM * (BN / WN) * 32;
 
-    __device__ __forceinline__ explicit MmaProduct(int thread) : thread_(thread), lane_(thread % 32) {
+    __device__ __forceinline__ explicit MmaMainloop(int thread) : thread_(thread), lane_(thread % 32) {
         const int warp = thread / 32;
         warp_row_ = warp / (BN / WN) * WM;
         warp_col_ = warp % (BN / WN) * WN;
         place_fragments();
     }
 
-    /// Computes the block's sums. a, b: the corners of the block's rows of A and columns of B at k = 0;
+    /// Computes the block's tile of C. a, b: the corners of the block's rows of A and columns of B at k = 0;
     /// a_pitch, b_pitch: elements per row as stored; rows, cols: how much of C is left from the tile's corner
     /// on. shared: STAGES stages of both tiles, aligned to 16 bytes.
     __device__ __forceinline__ void run(T* shared, const T* a, i64 a_pitch, const T* b, i64 b_pitch, int rows,
@@ -113,7 +93,7 @@ class MmaProduct {
         copies.template wait<0>();
     }
 
-    /// Calls use(row, col, first, second) for each two sums that lie side by side, at (row, col) of the tile
+    /// Calls use(row, col, first, second) for each two accumulators that lie side by side, at (row, col) of the tile
     /// and to the right of it. col is even.
     template <class Use>
     __device__ __forceinline__ void for_each_pair(Use use) const {

@@ -195,11 +195,11 @@ inline void barrier_arrive(Barrier* barrier) {
     kiln_host::release(barrier);
     kiln_host::change_barrier(barrier, 1, 0);
 }
-inline void barrier_arrive_at(Barrier* barrier, unsigned rank) {
-    if (rank != 0) kiln_host::trap("barrier_arrive_at names a block outside of the cluster");
+inline void barrier_arrive_cluster(Barrier* barrier, unsigned rank) {
+    if (rank != 0) kiln_host::trap("barrier_arrive_cluster names a block outside of the cluster");
     barrier_arrive(barrier);
 }
-inline void barrier_expect(Barrier* barrier, unsigned bytes) {
+inline void barrier_arrive_and_expect_tx(Barrier* barrier, unsigned bytes) {
     kiln_host::release(barrier);
     kiln_host::change_barrier(barrier, 1, bytes);
 }
@@ -219,9 +219,9 @@ inline void fence_async_proxy() {}
 
 inline unsigned cluster_rank() { return 0; }
 inline void cluster_sync() { __syncthreads(); }
-inline void cluster_meet() { __syncthreads(); }
-inline Vec<float, 4> load_at(const Vec<float, 4>* shared, unsigned rank) {
-    if (rank != 0) kiln_host::trap("load_at names a block outside of the cluster");
+inline void cluster_sync_relaxed() { __syncthreads(); }
+inline Vec<float, 4> load_shared_cluster(const Vec<float, 4>* shared, unsigned rank) {
+    if (rank != 0) kiln_host::trap("load_shared_cluster names a block outside of the cluster");
     return *shared;
 }
 

@@ -5,7 +5,7 @@
 // does. It does so when it waits for the group, as late as possible: sums that are read without a wait,
 // operands that are overwritten too early and a group that is not committed all give wrong results. Sums
 // whose first wgmma has no wgmma_fence before it, descriptors that the device would misread, and shared
-// memory that is not dynamic are errors. Registers are not counted: claim_registers and release_registers do
+// memory that is not dynamic are errors. Registers are not counted: setmaxnreg_inc and setmaxnreg_dec do
 // nothing.
 #pragma once
 
@@ -62,16 +62,17 @@ template <class T, bool A_MN, bool B_MN, int N>
 inline void run_wgmma(float* values, const WgmmaStep& step) {
     const WgmmaOperand<T, A_MN> a(step.a);
     const WgmmaOperand<T, B_MN> b(step.b);
+    using C = kiln::WgmmaAccumulatorValues<N>;
     const int thread = int(thread_of_block() % 128);
     float rows[2][16];
     for (int half = 0; half < 2; ++half) {
-        for (int k = 0; k < 16; ++k) rows[half][k] = a(kiln::wgmma_row(thread, half * 2), k);
+        for (int k = 0; k < 16; ++k) rows[half][k] = a(C::row_of(thread, half), k);
     }
     for (int i = 0; i < N / 2; i += 4) {
         float sums[2][2] = {};
         for (int k = 0; k < 16; ++k) {
             for (int side = 0; side < 2; ++side) {
-                const float factor = b(kiln::wgmma_column(thread, i + side), k);
+                const float factor = b(C::col_of(thread, i / 2 + side), k);
                 sums[0][side] += rows[0][k] * factor;
                 sums[1][side] += rows[1][k] * factor;
             }
@@ -96,12 +97,9 @@ inline unsigned long long wgmma_address(const void* shared) {
 namespace kiln {
 
 template <int N>
-struct WgmmaSums {
-    static_assert(N == 64 || N == 96 || N == 128 || N == 144 || N == 160 || N == 176 || N == 192 || N == 256,
-                  "N is one of 64, 96, 128, 144, 160, 176, 192, 256");
+struct WgmmaAccumulator : WgmmaAccumulatorValues<N> {
     static constexpr int kMostSteps = 64;
 
-    float values[N / 2];
     kiln_host::WgmmaStep steps[kMostSteps];
     int step_count = 0;
 
@@ -112,7 +110,7 @@ struct WgmmaSums {
         for (int i = 0; i < step_count; ++i) {
             const unsigned newer = kiln_host::wgmma_groups[kiln_host::thread_of_block()] - steps[i].group;
             if (newer > pending)
-                steps[i].run(values, steps[i]);
+                steps[i].run(this->values, steps[i]);
             else
                 steps[kept++] = steps[i];
         }
@@ -135,11 +133,11 @@ inline void wgmma_commit() {
 }
 
 template <class T, bool A_MN, bool B_MN, int N>
-inline void wgmma(WgmmaSums<N>& sums, u64 a_tile, u64 b_tile, bool accumulate) {
+inline void wgmma(WgmmaAccumulator<N>& sums, u64 a_tile, u64 b_tile, bool accumulate) {
     [[maybe_unused]] const kiln_host::Muted muted{};
     const unsigned thread = kiln_host::thread_of_block();
     if (!kiln_host::wgmma_fenced[thread]) kiln_host::trap("a wgmma comes without a wgmma_fence before it");
-    if (sums.step_count == WgmmaSums<N>::kMostSteps)
+    if (sums.step_count == WgmmaAccumulator<N>::kMostSteps)
         kiln_host::trap("more than 64 wgmma add to the same sums without a wait");
     sums.steps[sums.step_count++] = {&kiln_host::run_wgmma<T, A_MN, B_MN, N>, a_tile, b_tile,
                                      kiln_host::wgmma_groups[thread], accumulate};
@@ -156,18 +154,18 @@ inline void wgmma_wait(Sums&... sums) {
     __syncwarp();
 }
 template <int PENDING, int N, int COUNT>
-inline void wgmma_wait(WgmmaSums<N> (&sums)[COUNT]) {
+inline void wgmma_wait(WgmmaAccumulator<N> (&sums)[COUNT]) {
     for (auto& each : sums) each.finish(PENDING);
     wgmma_wait<PENDING>();
 }
 
 template <int COUNT>
-inline void claim_registers() {
+inline void setmaxnreg_inc() {
     static_assert(COUNT >= 24 && COUNT <= 256 && COUNT % 8 == 0, "a multiple of 8 from 24 to 256");
 }
 template <int COUNT>
-inline void release_registers() {
-    claim_registers<COUNT>();
+inline void setmaxnreg_dec() {
+    setmaxnreg_inc<COUNT>();
 }
 
 inline bool elect_one() {

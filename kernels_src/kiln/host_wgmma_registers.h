@@ -21,11 +21,12 @@ inline void run_wgmma_registers(float* values, const WgmmaStep& step) {
         trap("registers that a wgmma reads were written before the wait for it");
     const WgmmaOperand<T, B_MN> b(step.b);
     const int thread = int(thread_of_block() % 128);
+    using C = kiln::WgmmaAccumulatorValues<N>;
     for (int i = 0; i < N / 2; i += 4) {
         float sums[2][2] = {};
         for (int k = 0; k < 16; ++k) {
             for (int side = 0; side < 2; ++side) {
-                const float factor = b(kiln::wgmma_column(thread, i + side), k);
+                const float factor = b(C::col_of(thread, i / 2 + side), k);
                 sums[0][side] += a.rows[0][k] * factor;
                 sums[1][side] += a.rows[1][k] * factor;
             }
@@ -46,7 +47,8 @@ struct WgmmaFragments {
 };
 
 template <class T, bool B_MN, int N, int STEPS>
-inline void wgmma(WgmmaSums<N>& sums, const WgmmaFragments<STEPS>& a, int step, u64 b_tile, bool accumulate) {
+inline void wgmma(WgmmaAccumulator<N>& sums, const WgmmaFragments<STEPS>& a, int step, u64 b_tile,
+                  bool accumulate) {
     kiln_host::WgmmaRows& rows = a.rows[step];
     rows.registers = a.values[step];
     for (int i = 0; i < 4; ++i) {
@@ -63,7 +65,7 @@ inline void wgmma(WgmmaSums<N>& sums, const WgmmaFragments<STEPS>& a, int step, 
     [[maybe_unused]] const kiln_host::Muted muted{};
     const unsigned thread = kiln_host::thread_of_block();
     if (!kiln_host::wgmma_fenced[thread]) kiln_host::trap("a wgmma comes without a wgmma_fence before it");
-    if (sums.step_count == WgmmaSums<N>::kMostSteps)
+    if (sums.step_count == WgmmaAccumulator<N>::kMostSteps)
         kiln_host::trap("more than 64 wgmma add to the same sums without a wait");
     sums.steps[sums.step_count++] = {&kiln_host::run_wgmma_registers<T, B_MN, N>,
                                      __builtin_bit_cast(unsigned long long, &rows), b_tile,

@@ -3,19 +3,21 @@
 // Hopper's asynchronous copies (sm_90 and newer; the host emulates them): a barrier in shared memory counts
 // arrivals and bytes, and the tensor memory accelerator moves boxes of tensors between global and shared
 // memory. Offered:
-//   kiln::Barrier, barrier_init, _arrive, _expect, _wait  the mbarrier, waited for by the parity of its phase
-//   kiln::RingTurn                                        where in a ring of stages with barriers a thread is
+//   kiln::Barrier, barrier_init, barrier_arrive, barrier_arrive_and_expect_tx, barrier_wait
+//                                                         the mbarrier, waited for by the parity of its phase
+//   kiln::MbarrierPipeline                                the full and empty mbarriers of a pipeline's stages
 //   kiln::tma_load, tma_load_multicast, tma_prefetch      box -> shared memory, announced at a Barrier
 //   kiln::TmaStores                                       shared memory -> box, in groups of one thread
 //   kiln::fence_async_proxy                               before TMA or wgmma read what threads wrote
-//   kiln::cluster_rank, _sync, _meet, barrier_arrive_at, load_at    blocks of a cluster
+//   kiln::cluster_rank, cluster_sync, cluster_sync_relaxed, barrier_arrive_cluster, load_shared_cluster
+//                                                         blocks of a cluster
 //   kiln::swizzled                                        where the accelerator puts a byte
 // Coordinates and extents come outermost first, as in the template's `//@ tensormap` line. A box that reaches
 // past its tensor is zero there when loaded, and not written there when stored.
 // What the host does differently, and which mistakes that shows, is told in kiln/host_tma.h.
 #pragma once
 
-#include "kiln/device.h"
+#include "kiln/pipeline.h"
 
 namespace kiln {
 
@@ -23,24 +25,6 @@ namespace kiln {
 /// for have come and all bytes announced with them have landed.
 struct Barrier {
     unsigned long long word;
-};
-
-/// Where in a ring of stages, each with its barriers, a thread is; parity tells even rounds from odd ones.
-template <unsigned STAGES>
-struct RingTurn {
-    unsigned stage = 0;
-    unsigned parity = 0;
-
-    __device__ __forceinline__ void advance() {
-        if (++stage < STAGES) return;
-        stage = 0;
-        parity ^= 1u;
-    }
-    __device__ __forceinline__ void skip(unsigned steps) {
-        stage += steps;
-        parity ^= stage / STAGES & 1u;
-        stage %= STAGES;
-    }
 };
 
 /// The place of a byte in a tile of rows of 128 bytes that starts at a multiple of 1024 bytes and was
@@ -66,7 +50,7 @@ __device__ __forceinline__ unsigned shared_address(const void* shared) {
 }
 
 /// By one thread, before all use: each phase takes `arrivals` of them. Others may use it after
-/// barrier_init_fence and a barrier of the block (cluster_meet where other blocks of the cluster use it).
+/// barrier_init_fence and a barrier of the block (cluster_sync_relaxed where other blocks of the cluster use it).
 __device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
                  :
@@ -80,9 +64,9 @@ __device__ __forceinline__ void barrier_init_fence() {
 __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" : : "r"(shared_address(barrier)) : "memory");
 }
-/// Arrives at the same barrier of block `rank` of the cluster. What this thread wrote is not thereby seen there: that
-/// would take a fence of all memory, some 0.5 us on an H200. It tells that matrix instructions have read.
-__device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned rank) {
+/// Arrives at the same barrier of block `rank` of the cluster. It says that matrix instructions have read a stage. It
+/// does not make what this thread wrote visible there: that would take a fence of all memory, some 0.5 us on an H200.
+__device__ __forceinline__ void barrier_arrive_cluster(Barrier* barrier, unsigned rank) {
     asm volatile(
         "{\n.reg .b32 remote;\n"
         "mapa.shared::cluster.u32 remote, %0, %1;\n"
@@ -91,15 +75,15 @@ __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned ran
         : "r"(shared_address(barrier)), "r"(rank)
         : "memory");
 }
-/// Arrives, and adds `bytes`, 2^20 - 1 at most, to what the phase waits for.
-__device__ __forceinline__ void barrier_expect(Barrier* barrier, unsigned bytes) {
+/// Arrives, and adds `bytes`, 2^20 - 1 at most, to the transaction count that the phase waits for.
+__device__ __forceinline__ void barrier_arrive_and_expect_tx(Barrier* barrier, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  :
                  : "r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
 }
-/// Waits for the end of the current phase if that has this parity (phase % 2), and else not at all: so a
-/// new barrier does not hold up those who wait with parity 1.
+/// Waits for the end of the current phase if that has this parity (phase % 2), and else not at all. So a wait with
+/// parity 1 returns at once when the barrier is new.
 __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) {
     unsigned done;
     do {
@@ -119,8 +103,8 @@ __device__ __forceinline__ void fence_async_proxy() {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
 }
 
-/// Which block of its cluster this is, and all threads of the cluster meet; who has ended counts as there.
-/// cluster_meet: without a promise that they see what the others wrote.
+/// The rank of the block in its cluster, and barriers of all threads of the cluster; a thread that has exited counts
+/// as arrived. cluster_sync_relaxed does not make what threads wrote before it visible to the others.
 __device__ __forceinline__ unsigned cluster_rank() {
     unsigned rank;
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -130,12 +114,12 @@ __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" : : : "memory");
 }
 
-__device__ __forceinline__ void cluster_meet() {
+__device__ __forceinline__ void cluster_sync_relaxed() {
     asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" : : : "memory");
 }
 
-/// What lies at this place of the shared memory of block `rank` of the cluster, which has to run still.
-__device__ __forceinline__ Vec<float, 4> load_at(const Vec<float, 4>* shared, unsigned rank) {
+/// Loads from the same address in the shared memory of block `rank` of the cluster, which must not have exited.
+__device__ __forceinline__ Vec<float, 4> load_shared_cluster(const Vec<float, 4>* shared, unsigned rank) {
     Vec<float, 4> result;
     asm volatile(
         "{\n.reg .b32 remote;\n"
@@ -213,3 +197,41 @@ class TmaStores {
 }  // namespace kiln
 
 #endif
+
+namespace kiln {
+
+/// The mbarriers of a pipeline of STAGES stages in shared memory. full: a stage has been filled; empty: all that
+/// multiply out of it have read it. Producers and consumers have a PipelineState each, and take the same stages.
+template <unsigned STAGES>
+struct MbarrierPipeline {
+    using State = PipelineState<STAGES>;
+
+    Barrier* full;   ///< STAGES of them
+    Barrier* empty;  ///< and of these
+
+    /// By one thread, before barrier_init_fence and a barrier of all who use them.
+    __device__ __forceinline__ void init_stage(unsigned stage, unsigned producers, unsigned consumers) const {
+        barrier_init(&full[stage], producers);
+        barrier_init(&empty[stage], consumers);
+    }
+    /// Until the stage may be filled. In the first round that is at once.
+    __device__ __forceinline__ void producer_acquire(const State& state) const {
+        barrier_wait(&empty[state.index], state.phase ^ 1u);
+    }
+    /// Until the stage has been filled.
+    __device__ __forceinline__ void consumer_wait(const State& state) const {
+        barrier_wait(&full[state.index], state.phase);
+    }
+    /// By all lanes of a warp that has read the stage. Where BLOCKS blocks of a cluster fill each other's stages, it
+    /// arrives in all of them.
+    template <unsigned BLOCKS = 1>
+    __device__ __forceinline__ void consumer_release(unsigned stage, unsigned lane) const {
+        if (lane >= BLOCKS) return;
+        if constexpr (BLOCKS > 1)
+            barrier_arrive_cluster(&empty[stage], lane);
+        else
+            barrier_arrive(&empty[stage]);
+    }
+};
+
+}  // namespace kiln

@@ -4,9 +4,9 @@
 // 4 i + 3 of the block, multiply a 64 x 16 piece of A with a 16 x N piece of B, both half or both bfloat16 in
 // dynamic shared memory, into 64 x N floats spread over their registers. Offered:
 //   kiln::wgmma_k_major, wgmma_mn_major, wgmma_advance    descriptors of what TMA put into shared memory
-//   kiln::WgmmaSums<N>, wgmma_row, wgmma_column           a thread's share of the result, and where it lies
+//   kiln::WgmmaAccumulator<N>                             a thread's accumulators, by rows and columns
 //   kiln::wgmma_fence, wgmma, wgmma_commit, wgmma_wait    start, multiply, end a group, wait for groups
-//   kiln::claim_registers, release_registers, elect_one   for blocks whose warpgroups differ in their work
+//   kiln::setmaxnreg_inc, setmaxnreg_dec, elect_one       for blocks whose warpgroups differ in their work
 // Operands lie in rows of 128 bytes (64 elements) with a swizzle of 128 bytes; others are not covered.
 // The layouts are those of the PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
 // Instructions". What the host does differently, and which mistakes that shows, is told in kiln/host_wgmma.h.
@@ -19,13 +19,43 @@ namespace kiln {
 /// What a descriptor adds to reach `bytes` further into shared memory, a multiple of 16.
 __host__ __device__ __forceinline__ constexpr u64 wgmma_advance(unsigned bytes) { return bytes >> 4; }
 
-/// Where element `i` of a thread's sums lies in the 64 x N result. `thread`: in its warpgroup.
-__host__ __device__ __forceinline__ constexpr int wgmma_row(int thread, int i) {
-    return thread / 32 * 16 + thread % 32 / 4 + i % 4 / 2 * 8;
-}
-__host__ __device__ __forceinline__ constexpr int wgmma_column(int thread, int i) {
-    return i / 4 * 8 + thread % 4 * 2 + i % 2;
-}
+/// A thread's share of a 64 x N result: 2 rows, 8 apart, with N / 4 columns each, two neighbouring ones out of every 8.
+template <int N>
+struct WgmmaAccumulatorValues {
+    static_assert(N == 64 || N == 96 || N == 128 || N == 144 || N == 160 || N == 176 || N == 192 || N == 256,
+                  "N is one of 64, 96, 128, 144, 160, 176, 192, 256");
+    static constexpr int kRows = 2;
+    static constexpr int kCols = N / 4;
+
+    float values[N / 2];  ///< in the order of the instruction's registers
+
+    __host__ __device__ __forceinline__ float& operator()(int row, int col) {
+        return values[place(row, col)];
+    }
+    __host__ __device__ __forceinline__ float operator()(int row, int col) const {
+        return values[place(row, col)];
+    }
+
+    /// Calls visit(value, row, col) for all of them, in the order of the registers.
+    template <class Visit>
+    __host__ __device__ __forceinline__ void for_each(Visit visit) {
+#pragma unroll
+        for (int i = 0; i < N / 2; ++i) visit(values[i], i % 4 / 2, i / 4 * 2 + i % 2);
+    }
+
+    /// Where a thread's row and column are in the 64 x N result. `thread`: in its warpgroup.
+    static __host__ __device__ __forceinline__ constexpr int row_of(int thread, int row) {
+        return thread / 32 * 16 + thread % 32 / 4 + row * 8;
+    }
+    static __host__ __device__ __forceinline__ constexpr int col_of(int thread, int col) {
+        return col / 2 * 8 + thread % 4 * 2 + col % 2;
+    }
+
+  private:
+    static __host__ __device__ __forceinline__ constexpr int place(int row, int col) {
+        return col / 2 * 4 + row * 2 + col % 2;
+    }
+};
 
 /// A descriptor but for the address. leading_bytes: from 64 columns to the next 64; unused when K-major.
 __host__ __device__ __forceinline__ constexpr u64 wgmma_layout(unsigned leading_bytes) {
@@ -41,15 +71,9 @@ __host__ __device__ __forceinline__ constexpr u64 wgmma_layout(unsigned leading_
 
 namespace kiln {
 
-/// This thread's share of a 64 x N result. Between wgmma and the wgmma_wait for it, values is not to be
-/// touched.
+/// Between wgmma and the wgmma_wait for it, accumulators are neither read nor written.
 template <int N>
-struct WgmmaSums {
-    static_assert(N == 64 || N == 96 || N == 128 || N == 144 || N == 160 || N == 176 || N == 192 || N == 256,
-                  "N is one of 64, 96, 128, 144, 160, 176, 192, 256");
-
-    float values[N / 2];
-};
+struct WgmmaAccumulator : WgmmaAccumulatorValues<N> {};
 
 __device__ __forceinline__ u64 wgmma_address(const void* shared) {
     return (static_cast<unsigned>(__cvta_generic_to_shared(shared)) & 0x3ffffu) >> 4;
@@ -66,31 +90,31 @@ __device__ __forceinline__ u64 wgmma_mn_major(const void* tile, unsigned slice_b
     return wgmma_layout(slice_bytes) | wgmma_address(tile);
 }
 
-/// Before the first wgmma, and when other instructions changed the sums or what the descriptors describe.
+/// Before the first wgmma, and when other instructions changed the accumulators or what the descriptors describe.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
 /// Ends a group: all wgmma since the last one.
 __device__ __forceinline__ void wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
 }
 
-/// The compiler takes the sums as changed here, so that it reads them after this and not before.
+/// The compiler takes the accumulators as changed here, so that it reads them after this and not before.
 template <int N>
-__device__ __forceinline__ void wgmma_touch(WgmmaSums<N>& sums) {
+__device__ __forceinline__ void wgmma_touch(WgmmaAccumulator<N>& accumulator) {
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) asm volatile("" : "+f"(sums.values[i]) : : "memory");
+    for (int i = 0; i < N / 2; ++i) asm volatile("" : "+f"(accumulator.values[i]) : : "memory");
 }
 /// Until at most PENDING of the groups that this thread committed last are under way. What the operands of
-/// the others occupy may then be written, and their sums read if they are named here.
-template <int PENDING, class... Sums>
-__device__ __forceinline__ void wgmma_wait(Sums&... sums) {
+/// the others occupy may then be written, and their accumulators read if they are named here.
+template <int PENDING, class... Accumulators>
+__device__ __forceinline__ void wgmma_wait(Accumulators&... accumulators) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(PENDING) : "memory");
-    (wgmma_touch(sums), ...);
+    (wgmma_touch(accumulators), ...);
 }
 template <int PENDING, int N, int COUNT>
-__device__ __forceinline__ void wgmma_wait(WgmmaSums<N> (&sums)[COUNT]) {
+__device__ __forceinline__ void wgmma_wait(WgmmaAccumulator<N> (&accumulators)[COUNT]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(PENDING) : "memory");
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) wgmma_touch(sums[i]);
+    for (int i = 0; i < COUNT; ++i) wgmma_touch(accumulators[i]);
 }
 
 // A PTX instruction names all its registers one by one: %0 to %9 and so on, and the operands that they stand
@@ -147,21 +171,22 @@ KILN_WGMMA(256, KILN_90 KILN_10(9) KILN_10(10) KILN_10(11) "%120,%121,%122,%123,
 #undef KILN_WGMMA
 #undef KILN_LIST
 
-/// sums = A * B, or sums += A * B. Starts it; all 128 threads call it with the same descriptors. A_MN, B_MN:
-/// the operand's descriptor comes from wgmma_mn_major, not from wgmma_k_major.
+/// C = A * B, or C += A * B. Starts it; all 128 threads call it with the same descriptors. A_MN, B_MN: the
+/// operand's descriptor comes from wgmma_mn_major, not from wgmma_k_major.
 template <class T, bool A_MN, bool B_MN, int N>
-__device__ __forceinline__ void wgmma(WgmmaSums<N>& sums, u64 a_tile, u64 b_tile, bool accumulate) {
-    wgmma_issue<A_MN, B_MN>(T{}, sums.values, a_tile, b_tile, accumulate);
+__device__ __forceinline__ void wgmma(WgmmaAccumulator<N>& c, u64 a_tile, u64 b_tile, bool accumulate) {
+    wgmma_issue<A_MN, B_MN>(T{}, c.values, a_tile, b_tile, accumulate);
 }
 
-/// All warps of a warpgroup: from now on each thread has COUNT registers, a multiple of 8 from 24 to 256.
-/// claim_registers waits until others have released enough. Needs __launch_bounds__(threads, 1).
+/// Warpgroup register reallocation, by all warps of a warpgroup: from now on each thread has COUNT registers, a
+/// multiple of 8 from 24 to 256. setmaxnreg_inc waits until other warpgroups have released as many by
+/// setmaxnreg_dec. Needs __launch_bounds__(threads, 1).
 template <int COUNT>
-__device__ __forceinline__ void claim_registers() {
+__device__ __forceinline__ void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(COUNT));
 }
 template <int COUNT>
-__device__ __forceinline__ void release_registers() {
+__device__ __forceinline__ void setmaxnreg_dec() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(COUNT));
 }
 

@@ -3,8 +3,8 @@
 // Hopper's matrix instruction with A in registers (sm_90a; the host emulates it): the product of one wgmma
 // becomes an operand of the next without a way through shared memory. Offered:
 //   kiln::WgmmaFragments<STEPS>       a thread's share of A, 64 x (16 STEPS) of half or bfloat16
-//   kiln::wgmma_pack<T>(a, sums)      fills it from a 64 x (16 STEPS) result: both lie in the same places
-//   kiln::wgmma<T, B_MN>(sums, a, step, b_tile, accumulate)
+//   kiln::wgmma_pack<T>(a, c)         fills it from a 64 x (16 STEPS) result: both lie in the same places
+//   kiln::wgmma<T, B_MN>(c, a, step, b_tile, accumulate)
 //                                     64 x N floats += columns 16 step to 16 step + 15 of A, times B
 // The rest, and what the fence and the waits are for, is in kiln/wgmma.h; fragments count as operands: they
 // must not change, nor cease to be, before the wait. The layout is that of the PTX ISA, "Register Fragments"
@@ -34,7 +34,7 @@ struct WgmmaFragments {
 #define KILN_F4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define KILN_F16(i) KILN_F4(i), KILN_F4(i + 4), KILN_F4(i + 8), KILN_F4(i + 12)
 #define KILN_F32(i) KILN_F16(i), KILN_F16(i + 16)
-// The last seven: the numbers of the operands that follow the registers of the sums.
+// The last seven: the numbers of the operands that follow the registers of the accumulators.
 #define KILN_WGMMA_OF(T, type, n, names, operands, a0, a1, a2, a3, b, more, b_mn)                       \
     template <bool B_MN>                                                                                \
     __device__ __forceinline__ void wgmma_issue(T, float(&d)[n / 2], const unsigned(&a)[4], u64 b_tile, \
@@ -65,12 +65,12 @@ KILN_WGMMA(128, KILN_60 "%60,%61,%62,%63", (KILN_F32(0), KILN_F32(32)), 64, 65, 
 #undef KILN_WGMMA
 #undef KILN_LIST
 
-/// sums = A * B, or sums += A * B, with 16 columns of A out of `a`. N is 64 or 128. Starts it; all 128 threads
+/// C = A * B, or C += A * B, with 16 columns of A out of `a`. N is 64 or 128. Starts it; all 128 threads
 /// call it with the same descriptor. B_MN: that comes from wgmma_mn_major, not from wgmma_k_major.
 template <class T, bool B_MN, int N, int STEPS>
-__device__ __forceinline__ void wgmma(WgmmaSums<N>& sums, const WgmmaFragments<STEPS>& a, int step,
+__device__ __forceinline__ void wgmma(WgmmaAccumulator<N>& c, const WgmmaFragments<STEPS>& a, int step,
                                       u64 b_tile, bool accumulate) {
-    wgmma_issue<B_MN>(T{}, sums.values, a.values[step], b_tile, accumulate);
+    wgmma_issue<B_MN>(T{}, c.values, a.values[step], b_tile, accumulate);
 }
 
 }  // namespace kiln
@@ -79,12 +79,17 @@ __device__ __forceinline__ void wgmma(WgmmaSums<N>& sums, const WgmmaFragments<S
 
 namespace kiln {
 
-/// Rounds to nearest even.
+/// Rounds accumulators to nearest even, and makes them the A of the next product.
 template <class T, int STEPS>
-__device__ __forceinline__ void wgmma_pack(WgmmaFragments<STEPS>& a, const WgmmaSums<STEPS * 16>& sums) {
+__device__ __forceinline__ void wgmma_pack(WgmmaFragments<STEPS>& a, const WgmmaAccumulator<STEPS * 16>& c) {
 #pragma unroll
-    for (int i = 0; i < STEPS * 4; ++i)
-        a.values[i / 4][i % 4] = pack2<T>(sums.values[i * 2], sums.values[i * 2 + 1]);
+    for (int step = 0; step < STEPS; ++step) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int row = i % 2, col = step * 4 + i / 2 * 2;
+            a.values[step][i] = pack2<T>(c(row, col), c(row, col + 1));
+        }
+    }
 }
 
 }  // namespace kiln

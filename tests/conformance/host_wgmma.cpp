@@ -57,7 +57,7 @@ extern "C" __global__ void kernel(const __grid_constant__ kiln::TensorMap map, i
     if (threadIdx.x == 0) {
         kiln::barrier_init(barrier, 1);
         kiln::barrier_init_fence();
-        kiln::barrier_expect(barrier, bytes);
+        kiln::barrier_arrive_and_expect_tx(barrier, bytes);
         if (RANK == 3)
             kiln::tma_load(shared, map, barrier, slice, row, column);
         else
@@ -184,12 +184,13 @@ TEST(HostTma, BarriersRefuseWhatCantBe) {
     EXPECT_THAT(error("kiln::barrier_wait(barrier, 0);"), HasSubstr("not initialised"));
     EXPECT_THAT(error("kiln::barrier_arrive(barrier);"), HasSubstr("not initialised"));
     EXPECT_THAT(error("kiln::barrier_init(barrier, 0);"), HasSubstr("1 to 2^20 - 1"));
-    EXPECT_THAT(error("kiln::barrier_init(barrier, 2); kiln::barrier_expect(barrier, 8);"
+    EXPECT_THAT(error("kiln::barrier_init(barrier, 2); kiln::barrier_arrive_and_expect_tx(barrier, 8);"
                       "kiln::barrier_arrive(barrier); kiln::barrier_arrive(barrier);"),
                 HasSubstr("more threads arrive"));
-    EXPECT_THAT(error("kiln::barrier_init(barrier, 1); kiln::barrier_expect(barrier, 1 << 20);"),
-                HasSubstr("2^20 - 1"));
-    EXPECT_THAT(error("kiln::barrier_init(barrier, 1); kiln::barrier_expect(barrier, 8); "
+    EXPECT_THAT(
+        error("kiln::barrier_init(barrier, 1); kiln::barrier_arrive_and_expect_tx(barrier, 1 << 20);"),
+        HasSubstr("2^20 - 1"));
+    EXPECT_THAT(error("kiln::barrier_init(barrier, 1); kiln::barrier_arrive_and_expect_tx(barrier, 8); "
                       "kiln::barrier_wait(barrier, 0);"),
                 HasSubstr("waits for a condition"));
 }
@@ -214,7 +215,7 @@ extern "C" __global__ void kernel(const unsigned char* image, unsigned bytes, un
     const int thread = threadIdx.x % 128;
     const auto a = A_MN ? kiln::wgmma_mn_major(shared, a_slice) : kiln::wgmma_k_major(shared);
     const auto b = B_MN ? kiln::wgmma_mn_major(shared + b_at, b_slice) : kiln::wgmma_k_major(shared + b_at);
-    kiln::WgmmaSums<N> sums;
+    kiln::WgmmaAccumulator<N> sums;
     for (int i = 0; i < N / 2; ++i) sums.values[i] = 0.5f;
     FENCE
     for (int i = 0; i < steps; ++i)
@@ -223,8 +224,9 @@ extern "C" __global__ void kernel(const unsigned char* image, unsigned bytes, un
     COMMIT
     BEFORE_WAIT
     WAIT
-    for (int i = 0; i < N / 2; ++i)
-        out[kiln::wgmma_row(thread, i) * N + kiln::wgmma_column(thread, i)] = sums.values[i];
+    for (int row = 0; row < sums.kRows; ++row)
+        for (int col = 0; col < sums.kCols; ++col)
+            out[sums.row_of(thread, row) * N + sums.col_of(thread, col)] = sums(row, col);
 })";
 
 // An operand with `rows` of m or n and 64 of k, in small integers, and its image in shared memory.
@@ -293,13 +295,20 @@ TEST(HostWgmma, MultipliesWhatTheDescriptorsDescribe) {
 TEST(HostWgmma, SpreadsTheResultOverThreadsAsTheDeviceDoes) {
     const HostKernel kernel(std::string(kIncludes) + R"(
 constexpr bool lies(int thread, int i, int row, int column) {
-    return kiln::wgmma_row(thread, i) == row && kiln::wgmma_column(thread, i) == column;
+    using C = kiln::WgmmaAccumulator<256>;
+    return C::row_of(thread, i % 4 / 2) == row && C::col_of(thread, i / 4 * 2 + i % 2) == column;
 }
 static_assert(lies(0, 0, 0, 0) && lies(0, 1, 0, 1) && lies(0, 2, 8, 0) && lies(0, 3, 8, 1) && lies(0, 4, 0, 8));
 static_assert(lies(1, 0, 0, 2) && lies(3, 1, 0, 7) && lies(4, 0, 1, 0) && lies(31, 3, 15, 7));
 static_assert(lies(32, 0, 16, 0) && lies(96, 2, 56, 0) && lies(127, 127, 63, 255));
-extern "C" __global__ void kernel() {})");
-    kernel({}, {}, 0);
+extern "C" __global__ void kernel(bool* right) {
+    kiln::WgmmaAccumulator<256> sums;
+    *right = true;
+    for (int i = 0; i < 128; ++i) *right = *right && &sums(i % 4 / 2, i / 4 * 2 + i % 2) == &sums.values[i];
+})");
+    bool right = false;
+    kernel({}, {}, 0, &right);
+    EXPECT_TRUE(right);
 }
 
 TEST(HostWgmma, MistakesInTheOrderShow) {

@@ -44,7 +44,7 @@ extern "C" __global__ void kernel(const unsigned char* image, unsigned bytes, co
         }
     }
     const auto b = B_MN ? kiln::wgmma_mn_major(shared, 8192) : kiln::wgmma_k_major(shared);
-    kiln::WgmmaSums<N> sums;
+    kiln::WgmmaAccumulator<N> sums;
     for (int i = 0; i < N / 2; ++i) sums.values[i] = 0.5f;
     FENCE
     for (int step = 0; step < 3; ++step)
@@ -53,8 +53,9 @@ extern "C" __global__ void kernel(const unsigned char* image, unsigned bytes, co
     COMMIT
     BEFORE_WAIT
     WAIT
-    for (int i = 0; i < N / 2; ++i)
-        out[kiln::wgmma_row(thread, i) * N + kiln::wgmma_column(thread, i)] = sums.values[i];
+    for (int row = 0; row < sums.kRows; ++row)
+        for (int col = 0; col < sums.kCols; ++col)
+            out[sums.row_of(thread, row) * N + sums.col_of(thread, col)] = sums(row, col);
 })";
 
 std::string text_from_registers(const char* type, unsigned n, bool b_mn, bool accumulate) {
@@ -124,9 +125,10 @@ TEST(HostWgmmaRegisters, PackedSumsAreAnOperand) {
 #include "kiln/wgmma_registers.h"
 extern "C" __global__ void kernel(bool* right) {
     const int thread = threadIdx.x;
-    kiln::WgmmaSums<64> sums;
-    for (int i = 0; i < 32; ++i)
-        sums.values[i] = static_cast<float>(kiln::wgmma_row(thread, i) * 8 + kiln::wgmma_column(thread, i) % 8);
+    kiln::WgmmaAccumulator<64> sums;
+    sums.for_each([&](float& value, int row, int col) {
+        value = static_cast<float>(sums.row_of(thread, row) * 8 + sums.col_of(thread, col) % 8);
+    });
     kiln::WgmmaFragments<4> fragments;
     kiln::wgmma_pack<kiln::half>(fragments, sums);
     bool all = true;

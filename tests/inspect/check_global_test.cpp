@@ -145,7 +145,7 @@ extern "C" __global__ void boxes(int rows, const float* x, float* y, const __gri
     const int row = 16 * blockIdx.x;
     if (threadIdx.x == 0) {
         kiln::barrier_init(&full, 1);
-        kiln::barrier_expect(&full, sizeof(tile));
+        kiln::barrier_arrive_and_expect_tx(&full, sizeof(tile));
         kiln::tma_load(tile, x_map, &full, row, 0);
         kiln::barrier_wait(&full, 0);
         stores.store(y_map, tile, row, 0);

@@ -35,7 +35,7 @@ boxes(int rows, int columns, const float* x, float* y, const __grid_constant__ k
     if (threadIdx.x == 0) {
         kiln::barrier_init(&full, 1);
         kiln::barrier_init_fence();
-        kiln::barrier_expect(&full, sizeof(box));
+        kiln::barrier_arrive_and_expect_tx(&full, sizeof(box));
         kiln::tma_load(box, x_map, &full, b / across * 8, b % across * WIDTH);
     }
     __syncthreads();
