@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exporting kernels as C: a header and a source for each template, with the binaries in them, for programs that want no
+// library at run time (docs/embedding.md). What the source needs of the driver it declares itself and opens at run time.
+#pragma once
+
+#include <kiln/build.h>
+#include <kiln/service.h>
+#include <kiln/template.h>
+#include <kiln/wisdom.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// A variant of a target of CUDA or HIP, and its binary for it.
+struct ExportedVariant {
+    Variant variant;
+    Binary binary;
+};
+
+struct ExportedFile {
+    std::string name;  ///< "kiln_gemm_tiled.h"
+    std::string text;
+};
+
+/// The header and the source for variants of one template, for one or several targets. service: to find references.
+/// wisdom: its entries for these variants decide which is launched for which sizes. Throws UsageError for no variants,
+/// for those of several templates or of the host, and for a kernel that C can't call.
+std::vector<ExportedFile> export_c(const Service& service, std::span<const ExportedVariant> variants,
+                                   const Wisdom& wisdom);
+
+}  // namespace kiln

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checks of a plan are those of Variant::problem() and Variant::grid(), and those that TMA has for extents.
+#include "export/c_kernel.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "base/arch_facts.h"
+#include "export/c_expression.h"
+#include "template/element_type.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kWordsOfALine = 6;
+
+/// As 64-bit words, which need no longer to compile and are aligned; what is behind the end is zero.
+std::string words_text(const Bytes& bytes) {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    std::string text;
+    std::size_t word_count = 0;
+    // One more than needed: PTX ends with a zero.
+    for (std::size_t at = 0; at <= bytes.size(); at += 8) {
+        std::uint64_t word = 0;
+        for (std::size_t i = std::min<std::size_t>(8, bytes.size() - at); i > 0; --i)
+            word = word << 8 | std::to_integer<std::uint64_t>(bytes[at + i - 1]);
+        text += word_count++ % kWordsOfALine == 0 ? "\n    0x" : " 0x";
+        bool leading = true;
+        for (int shift = 60; shift >= 0; shift -= 4) {
+            const auto digit = static_cast<unsigned>(word >> shift & 15);
+            leading = leading && digit == 0 && shift > 0;
+            if (!leading) text += kDigits[digit];
+        }
+        text += "ULL,";
+    }
+    return text;
+}
+
+/// cuTensorMapEncodeTiled's number of a type: those that TMA only moves go by their width.
+int tensor_map_type(const TensorMapSpec& spec) {
+    constexpr std::pair<const char*, int> kNamed[] = {{"half", 6},   {"bfloat16", 9}, {"float", 7},
+                                                      {"double", 8}, {"int", 3},      {"long long", 5}};
+    for (const auto& [name, number] : kNamed)
+        if (spec.type == name) return number;
+    switch (spec.element_bytes) {
+        case 1:
+            return 0;
+        case 2:
+            return 1;
+        case 4:
+            return 2;
+        case 8:
+            return 4;
+        default:
+            throw UsageError("the tensor map " + spec.name +
+                             " can't be exported: TMA moves elements of 1, 2, 4 or 8 "
+                             "bytes, and " +
+                             spec.type + " has " + std::to_string(spec.element_bytes) + ".");
+    }
+}
+
+std::string extents_text(const Dim3& extents) {
+    return "{" + std::to_string(extents.x) + "u, " + std::to_string(extents.y) + "u, " +
+           std::to_string(extents.z) + "u}";
+}
+
+std::string array_text(CExpressions& expressions, const std::vector<ExpressionPtr>& extents) {
+    std::string text;
+    for (std::size_t i = 0; i < extents.size(); ++i)
+        text += "    x[" + std::to_string(i) + "] = " + expressions.text(*extents[i]) + ";\n";
+    return text;
+}
+
+/// PTX may be made for less than sm_90, and comes without the wait that the overlap needs.
+bool overlaps(const Variant& variant, BinaryKind kind) {
+    const auto number = cuda_arch_number(variant.target()->arch);
+    return variant.dependent() && kind == BinaryKind::cubin && number && *number >= 90;
+}
+
+}  // namespace
+
+std::string c_string(const std::string& text) {
+    std::string quoted = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') quoted += '\\';
+        quoted += c;
+    }
+    return quoted + '"';
+}
+
+std::string CKernels::arithmetic() const { return c_arithmetic(used_); }
+
+std::string CKernels::named(const std::string& prefix, const std::string& text, std::string& definitions,
+                            const std::string& head, const std::string& tail) {
+    const auto [place, is_new] = names_.try_emplace(prefix + text, prefix + std::to_string(names_.size()));
+    if (is_new) definitions += head + place->second + tail + text;
+    return place->second;
+}
+
+std::string CKernels::plan(const Variant& variant) {
+    const VariantData& data = VariantAccess::data(variant);
+    const FrontMatter& front_matter = data.origin->content->front_matter;
+    const ProblemLines& lines = front_matter.problem;
+    CExpressions expressions(data);
+    std::string text;
+    const std::string otherwise = ") return KILN_BAD_ARGUMENT;\n";
+    for (const SizeLine& line : lines.size_lines) {
+        if (!line.multiple) continue;
+        const std::string index = std::to_string(line.argument);
+        text += "    x[0] = " + expressions.text(*line.multiple) + ";\n    if (kiln_multiple(" +
+                c_string(front_matter.signature.arguments[line.argument].name) + ", a->value[" + index +
+                "], x[0], bad)" + otherwise;
+    }
+    for (std::size_t i = 0; i < lines.tensors.size(); ++i) {
+        const TensorLine& line = lines.tensor_lines[i];
+        const std::string type = (*data.arguments)[line.argument].type;
+        std::string element = type.substr(0, type.size() - 1);  // without its *
+        if (element.starts_with("const ")) element.erase(0, 6);
+        const auto* const known = find_normalised_type(element);
+        text += array_text(expressions, line.extents) + "    if (kiln_tensor(launch, " +
+                std::to_string(line.argument) + ", " + c_string(lines.tensors[i].name) + ", x, " +
+                std::to_string(line.extents.size()) + ", " +
+                std::to_string(known != nullptr ? known->bytes : 1) + ", bad)" + otherwise;
+    }
+    for (std::size_t axis = 0; axis < front_matter.grid.size(); ++axis)
+        text += "    x[0] = " + expressions.text(*front_matter.grid[axis]) +
+                ";\n    if (kiln_extent(launch, " + std::to_string(axis) + ", x[0], bad, " +
+                c_integer(data.largest_grid[axis]) + ")" + otherwise;
+    const unsigned cluster[3] = {data.cluster.x, data.cluster.y, data.cluster.z};
+    for (std::size_t axis = 0; axis < 3; ++axis)
+        if (cluster[axis] != 1)
+            text += "    if (kiln_cluster(launch, " + std::to_string(axis) + ", " +
+                    std::to_string(cluster[axis]) + "u)" + otherwise;
+    if (!data.tensor_maps.empty())
+        text += "    if (launch->grid[0] == 0 || launch->grid[1] == 0 || launch->grid[2] == 0) return 0;\n";
+    const std::string maps = data.tensor_maps.empty() ? ""
+                                                      : named("kiln_maps_", map_rows(variant), maps_,
+                                                              "static const struct kiln_map ", "[] = ");
+    for (std::size_t i = 0; i < data.tensor_maps.size(); ++i)
+        text += array_text(expressions, lines.tensor_map_lines[i].extents) +
+                "    if (kiln_map_extents(launch, " + std::to_string(i) + ", &" + maps + "[" +
+                std::to_string(i) + "], x, bad)" + otherwise;
+    used_.insert(expressions.used().begin(), expressions.used().end());
+    return "(const struct kiln_arguments* a, const struct kiln_device* d, struct kiln_launch* launch) {\n"
+           "    kiln_i64 x[5];\n    int bad = 0;\n    (void)a;\n    (void)d;\n" +
+           text + "    return 0;\n}\n\n";
+}
+
+std::string CKernels::map_rows(const Variant& variant) const {
+    std::string text = "{\n";
+    for (const TensorMapProgram& map : VariantAccess::data(variant).tensor_maps) {
+        const TensorMapSpec& spec = map.spec;
+        const int swizzle = spec.swizzle_bytes == 128  ? 3
+                            : spec.swizzle_bytes == 64 ? 2
+                            : spec.swizzle_bytes == 32 ? 1
+                                                       : 0;
+        text += "    {" + c_string(spec.tensor) + ", " + std::to_string(spec.pointer_argument) + ", " +
+                std::to_string(tensor_map_type(spec)) + ", " + std::to_string(spec.rank) + ", " +
+                std::to_string(spec.element_bytes) + ", " + std::to_string(swizzle) + ", {";
+        for (int i = 0; i < static_cast<int>(kMostTensorMapExtents); ++i)
+            text +=
+                (i == 0 ? "" : ", ") +
+                std::to_string(i < spec.rank ? spec.box[static_cast<std::size_t>(spec.rank - 1 - i)] : 1) +
+                "u";
+        text += "}},\n";
+    }
+    return text + "};\n\n";
+}
+
+void CKernels::add(const ExportedVariant& exported) {
+    const Variant& variant = exported.variant;
+    const std::size_t maps = VariantAccess::data(variant).tensor_maps.size();
+    const std::string binary = named("kiln_binary_", words_text(exported.binary.bytes) + "\n};\n\n",
+                                     binaries_, "static const kiln_u64 ", "[] = {");
+    const std::string body = plan(variant);
+    const std::string plan_name = named("kiln_plan_", body, plans_, "static int ", "");
+    const std::string map_name =
+        maps == 0 ? "NULL"
+                  : named("kiln_maps_", map_rows(variant), maps_, "static const struct kiln_map ", "[] = ");
+    rows_ += "    {" + c_string(variant.text()) + ", " + c_string(exported.binary.entry) + ", " + binary +
+             ", " + extents_text(variant.block()) + ", " + extents_text(variant.cluster()) + ", " +
+             std::to_string(variant.dynamic_shared_bytes()) + "u, " +
+             (overlaps(variant, exported.binary.kind) ? "1" : "0") + ", " + plan_name + ", " + map_name +
+             ", " + std::to_string(maps) + "},\n";
+    most_maps_ = std::max(most_maps_, maps);
+    backends_.insert(variant.target()->backend);
+    ++count_;
+}
+
+}  // namespace kiln

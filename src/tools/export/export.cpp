@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// export_c: the variants of a template are sorted into problems (the values that say what is computed, a function each)
+// and within these by architecture, the most specific first; then header and source are put together.
+#include <kiln/error.h>
+#include <kiln/tools/export.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "base/arch_facts.h"
+#include "base/words.h"
+#include "export/c_expression.h"
+#include "export/c_kernel.h"
+#include "export/c_runtime.h"
+
+namespace kiln {
+namespace {
+
+/// How C passes an argument.
+std::optional<std::string> c_type(const std::string& type) {
+    if (type.ends_with('*')) return type.starts_with("const ") ? "const void*" : "void*";
+    for (const char* same : {"int", "unsigned int", "long long", "unsigned long long", "short",
+                             "unsigned short", "signed char", "unsigned char", "float", "double"})
+        if (type == same) return same;
+    if (type == "bool") return "bool";
+    return std::nullopt;
+}
+
+bool is_integer(const std::string& c_type) {
+    return !c_type.ends_with('*') && c_type != "float" && c_type != "double";
+}
+
+struct Problem {
+    std::vector<std::pair<std::string, std::string>> values;  ///< name and text of what says what is computed
+    std::string name;                                         ///< "kiln_gemm_tiled_T_half"
+    std::vector<const ExportedVariant*> variants;             ///< sorted by architecture
+};
+
+std::string as_identifier(std::string text) {
+    for (char& c : text)
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+    return text;
+}
+
+/// Those that a device prefers come first: sm_90a, sm_90, sm_80, and PTX behind all binaries.
+auto preference(const Target& target, BinaryKind kind) {
+    const int number = cuda_arch_number(target.arch).value_or(0);
+    const int suffix = target.arch.ends_with('a') ? 0 : target.arch.ends_with('f') ? 1 : 2;
+    return std::tuple(target.backend, kind == BinaryKind::ptx, -number, suffix, target.arch);
+}
+
+std::vector<Problem> problems_of(const Service& service, std::span<const ExportedVariant> variants) {
+    const Template of = variants.front().variant.origin();
+    const std::vector<std::string> parameters = problem_parameters(service, of);
+    std::vector<Problem> problems;
+    for (const ExportedVariant& one : variants) {
+        std::vector<std::pair<std::string, std::string>> values;
+        for (const std::string& name : parameters) values.emplace_back(name, one.variant.value(name).text());
+        auto found = std::ranges::find(problems, values, &Problem::values);
+        if (found == problems.end()) {
+            problems.push_back({values, {}, {}});
+            found = std::prev(problems.end());
+        }
+        found->variants.push_back(&one);
+    }
+    std::map<std::string, int> names;
+    for (Problem& problem : problems) {
+        problem.name = "kiln_" + of.name();
+        for (std::size_t i = 0; i < parameters.size(); ++i) {
+            const auto differs = [&](const Problem& other) { return other.values[i] != problem.values[i]; };
+            if (std::ranges::any_of(problems, differs))
+                problem.name += "_" + as_identifier(parameters[i] + "_" + problem.values[i].second);
+        }
+        if (const int before = names[problem.name]++; before > 0)
+            problem.name += "_" + std::to_string(before + 1);
+        std::ranges::stable_sort(problem.variants, {}, [](const ExportedVariant* one) {
+            return preference(*one->variant.target(), one->binary.kind);
+        });
+    }
+    return problems;
+}
+
+/// What C needs to know of a problem's arguments.
+struct Arguments {
+    std::vector<std::string> types, names;
+    std::vector<std::size_t> sizes;    ///< those that a size line declares
+    std::vector<std::size_t> scratch;  ///< tensors
+
+    explicit Arguments(const Variant& variant) {
+        const Template of = variant.origin();
+        for (const KernelArgument& argument : variant.arguments()) {
+            const auto type = c_type(argument.type);
+            if (!type || argument.name.empty())
+                throw UsageError(
+                    variant.template_name() + " can't be exported: C has no way to pass its argument " +
+                    std::to_string(names.size() + 1) + ", " + argument.type + " " + argument.name + ".");
+            if (std::ranges::find(of.sizes(), argument.name, &SizeArgument::name) != of.sizes().end())
+                sizes.push_back(names.size());
+            const auto tensor = std::ranges::find(of.tensors(), argument.name, &TensorArgument::name);
+            if (tensor != of.tensors().end() && tensor->role == TensorRole::scratch)
+                scratch.push_back(names.size());
+            types.push_back(*type);
+            names.push_back(argument.name);
+        }
+    }
+
+    std::string declared(std::size_t i) const {
+        return types[i] + (types[i].ends_with('*') ? " " : " ") + names[i];
+    }
+    std::string all() const {
+        std::vector<std::string> words = {"void* kiln_stream"};
+        for (std::size_t i = 0; i < names.size(); ++i) words.push_back(declared(i));
+        return join(words);
+    }
+    /// Integers: what a choice depends on.
+    std::string integers() const {
+        std::vector<std::string> words;
+        for (std::size_t i = 0; i < names.size(); ++i)
+            if (is_integer(types[i])) words.push_back(declared(i));
+        return join(words);
+    }
+    std::string integers_with_scratch() const {
+        std::vector<std::string> words;
+        if (!integers().empty()) words.push_back(integers());
+        for (const std::size_t i : scratch) words.push_back("size_t* " + names[i] + "_bytes");
+        return join(words);
+    }
+};
+
+std::string or_void(const std::string& parameters) { return parameters.empty() ? "void" : parameters; }
+
+/// Collects the two files.
+class Exporter {
+  public:
+    Exporter(const Service& service, std::span<const ExportedVariant> variants, const Wisdom& wisdom)
+        : of_(variants.front().variant.origin()),
+          wisdom_(wisdom),
+          prefix_("kiln_" + of_.name()),
+          problems_(problems_of(service, variants)) {
+        for (const Problem& problem : problems_) arguments_.emplace_back(problem.variants.front()->variant);
+    }
+
+    std::vector<ExportedFile> files() {
+        for (std::size_t i = 0; i < problems_.size(); ++i) add_problem(i);
+        return {{prefix_ + ".h", header()}, {prefix_ + ".c", source()}};
+    }
+
+  private:
+    std::string target_names() const {
+        std::vector<std::string> names;
+        for (const auto& [target, index] : arch_index_) names.push_back(target);
+        return join(names);
+    }
+
+    std::string header() const {
+        std::string guard = prefix_ + "_h";
+        for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+        std::string text = "/* " + of_.name() + ": " + of_.summary() + ".\n * Made by `kiln export` for " +
+                           target_names() + R"(. Compile the source with it, and link with
+ * -lpthread and -ldl where the C library has them apart; the driver is opened at run time.
+ *
+ * Each launch is queued on kiln_stream, a CUstream, cudaStream_t or hipStream_t, whose context must be current in the
+ * calling thread. Functions may be called from any thread. They return 0; or a negative number: -1 for an argument that
+ * is wrong, -2 without a driver, a device or a current context, -3 without a binary for the device; or the driver's
+ * error. The first launch of a kernel loads it: load it before a stream is captured. */
+)";
+        text +=
+            "#ifndef " + guard + "\n#define " + guard +
+            "\n\n#include <stdbool.h>\n#include <stddef.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+        for (std::size_t i = 0; i < problems_.size(); ++i) {
+            const Problem& problem = problems_[i];
+            std::vector<std::string> values;
+            for (const auto& [name, value] : problem.values) values.push_back(name + "=" + value);
+            text += "/* " + of_.name() + (values.empty() ? "" : " " + join(values, " ")) + ".\n" +
+                    argument_notes(i) + " */\nint " + problem.name + "(" + arguments_[i].all() + ");\n";
+            if (!arguments_[i].scratch.empty())
+                text +=
+                    "/* The memory that a launch with these sizes needs for its scratch arguments. */\nint " +
+                    problem.name + "_scratch(" + arguments_[i].integers_with_scratch() + ");\n";
+            text += "/* The variant that a launch with these sizes takes; NULL: none. */\nconst char* " +
+                    problem.name + "_variant(" + or_void(arguments_[i].integers()) + ");\n" +
+                    "/* Loads all of its kernels in the current context. */\nint " + problem.name +
+                    "_load(void);\n\n";
+        }
+        text += "/* What the last call of this thread that failed had to say. */\nconst char* " + prefix_ +
+                "_error(void);\n/* Unloads all kernels of the current context, before it is destroyed; no "
+                "launch may be "
+                "under way. */\nvoid " +
+                prefix_ + "_unload(void);\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
+        return text;
+    }
+
+    /// Types and extents of tensors.
+    std::string argument_notes(std::size_t problem) const {
+        std::string text;
+        for (const KernelArgument& argument : problems_[problem].variants.front()->variant.arguments()) {
+            const auto tensor = std::ranges::find(of_.tensors(), argument.name, &TensorArgument::name);
+            if (tensor == of_.tensors().end()) continue;
+            constexpr const char* kRoles[] = {"input", "output", "inout", "scratch"};
+            text += " *   " + std::string(kRoles[static_cast<int>(tensor->role)]) + " " + argument.type +
+                    " " + argument.name + " [" + tensor->extents_text + "]" +
+                    (tensor->role == TensorRole::scratch && tensor->fill == Fill::zero
+                         ? ", zero before the first launch; launches leave it so"
+                         : "") +
+                    "\n";
+        }
+        return text;
+    }
+
+    int arch_of(const ExportedVariant& one) {
+        const Target& target = *one.variant.target();
+        const auto [place, is_new] =
+            arch_index_.try_emplace(target.arch, static_cast<int>(arch_index_.size()));
+        if (is_new) {
+            const bool is_cuda = target.backend == Backend::cuda;
+            const char last = target.arch.back();
+            archs_ += "    {" + c_string(target.arch) + ", " + (is_cuda ? "KILN_CUDA, " : "KILN_HIP, ") +
+                      std::to_string(cuda_arch_number(target.arch).value_or(0)) + ", " +
+                      (is_cuda && (last == 'a' || last == 'f') ? std::string("'") + last + "'" : "0") + ", " +
+                      (one.binary.kind == BinaryKind::ptx ? "1" : "0") + "},\n";
+        }
+        return place->second;
+    }
+
+    /// The sizes for which wisdom says that one of these is the fastest, and which.
+    std::string known_rows(const Problem& problem, std::size_t begin, std::size_t end,
+                           std::size_t first_kernel, const Arguments& arguments, std::size_t& count) const {
+        std::map<Sizes, std::pair<double, std::size_t>> best;
+        for (const WisdomEntry& entry : wisdom_.entries()) {
+            for (std::size_t i = begin; i < end; ++i) {
+                const Variant& variant = problem.variants[i]->variant;
+                if (entry.template_name != of_.name() || entry.arch != variant.target()->arch ||
+                    !std::ranges::equal(entry.values, variant.values(), [](const auto& a, const auto& b) {
+                        return a.first == b.first && a.second.text() == b.second.text();
+                    }))
+                    continue;
+                const auto [place, is_new] =
+                    best.try_emplace(entry.sizes, entry.median_ms, first_kernel + i - begin);
+                if (!is_new && entry.median_ms < place->second.first)
+                    place->second = {entry.median_ms, first_kernel + i - begin};
+            }
+        }
+        std::string text;
+        for (const auto& [sizes, kernel] : best) {
+            std::vector<std::string> words;
+            for (const std::size_t size : arguments.sizes) {
+                const auto found = sizes.find(arguments.names[size]);
+                if (found != sizes.end()) words.push_back(c_integer(found->second));
+            }
+            if (words.size() != arguments.sizes.size() || words.empty()) continue;
+            text += "    {{" + join(words) + "}, " + std::to_string(kernel.second) + "},\n";
+            ++count;
+        }
+        return text;
+    }
+
+    void add_problem(std::size_t index) {
+        const Problem& problem = problems_[index];
+        const Arguments& arguments = arguments_[index];
+        const std::string number = std::to_string(index);
+        std::string groups;
+        std::size_t group_count = 0;
+        for (std::size_t begin = 0, end = 0; begin < problem.variants.size(); begin = end, ++group_count) {
+            const std::string& arch = problem.variants[begin]->variant.target()->arch;
+            const std::size_t first = kernels_.count();
+            for (end = begin;
+                 end < problem.variants.size() && problem.variants[end]->variant.target()->arch == arch;
+                 ++end)
+                kernels_.add(*problem.variants[end]);
+            std::size_t known_count = 0;
+            const std::string known = known_rows(problem, begin, end, first, arguments, known_count);
+            const std::string known_name = "kiln_known_" + number + "_" + std::to_string(group_count);
+            if (known_count > 0)
+                tables_ += "static const struct kiln_known " + known_name + "[] = {\n" + known + "};\n";
+            groups += "    {" + std::to_string(arch_of(*problem.variants[begin])) + ", " +
+                      std::to_string(first) + ", " + std::to_string(end - begin) + ", " +
+                      (known_count > 0 ? known_name : "NULL") + ", " + std::to_string(known_count) + "},\n";
+        }
+        std::vector<std::string> names, sizes;
+        for (const std::string& name : arguments.names) names.push_back(c_string(name));
+        for (const std::size_t size : arguments.sizes) sizes.push_back(std::to_string(size));
+        tables_ += "static const struct kiln_group kiln_groups_" + number + "[] = {\n" + groups +
+                   "};\nstatic const char* const kiln_names_" + number + "[] = {" + join(names) +
+                   "};\nstatic const int kiln_sizes_" + number + "[] = {" +
+                   (sizes.empty() ? "0" : join(sizes)) + "};\n";
+        rows_ += "    {" + c_string(problem.name) + ", " + std::to_string(names.size()) + ", kiln_names_" +
+                 number + ", " + std::to_string(sizes.size()) + ", kiln_sizes_" + number + ", kiln_groups_" +
+                 number + ", " + std::to_string(group_count) + "},\n";
+        functions_ += functions(index);
+    }
+
+    /// The statements that fill `a`; with_pointers: of a launch.
+    static std::string filled(const Arguments& arguments, const std::string& problem, bool with_pointers,
+                              const std::string& failure) {
+        std::string text = "    struct kiln_arguments kiln_a;\n    memset(&kiln_a, 0, sizeof kiln_a);\n";
+        for (std::size_t i = 0; i < arguments.names.size(); ++i) {
+            const std::string& name = arguments.names[i];
+            const std::string place = "[" + std::to_string(i) + "] = ";
+            if (arguments.types[i].ends_with('*')) {
+                if (with_pointers) text += "    kiln_a.pointer" + place + name + ";\n";
+                continue;
+            }
+            if (!is_integer(arguments.types[i])) continue;
+            if (arguments.types[i] == "unsigned long long")
+                text += "    if (" + name +
+                        " > 9223372036854775807ULL) {\n        kiln_fail(KILN_BAD_ARGUMENT, \"" + problem +
+                        ": the size " + name + " is %llu; it is too large\", " + name +
+                        ");\n        return " + failure + ";\n    }\n";
+            text += "    kiln_a.value" + place + "(kiln_i64)" + name + ";\n";
+        }
+        return text;
+    }
+
+    std::string functions(std::size_t index) const {
+        const Problem& problem = problems_[index];
+        const Arguments& arguments = arguments_[index];
+        const std::string place = "&kiln_problems[" + std::to_string(index) + "]";
+        std::string text = "int " + problem.name + "(" + arguments.all() + ") {\n    void* kiln_passed[" +
+                           std::to_string(arguments.names.size()) + " + KILN_MAPS];\n" +
+                           filled(arguments, problem.name, true, "KILN_BAD_ARGUMENT");
+        for (std::size_t i = 0; i < arguments.names.size(); ++i)
+            text += "    kiln_passed[" + std::to_string(i) + "] = &" + arguments.names[i] + ";\n";
+        text += "    return kiln_run(" + place + ", &kiln_a, kiln_passed, kiln_stream);\n}\n\n";
+        const std::string choice =
+            "    struct kiln_device kiln_d;\n    struct kiln_launch kiln_l;\n    int kiln_status;\n";
+        const std::string chosen =
+            "    if ((kiln_status = kiln_current_device(&kiln_d)) == 0)\n        kiln_status = "
+            "kiln_choose(" +
+            place + ", &kiln_a, &kiln_d, &kiln_l);\n";
+        if (!arguments.scratch.empty()) {
+            text += "int " + problem.name + "_scratch(" + arguments.integers_with_scratch() + ") {\n" +
+                    choice + filled(arguments, problem.name, false, "KILN_BAD_ARGUMENT") + chosen +
+                    "    if (kiln_status < 0) return kiln_status;\n";
+            for (const std::size_t i : arguments.scratch)
+                text += "    *" + arguments.names[i] + "_bytes = (size_t)kiln_l.bytes[" + std::to_string(i) +
+                        "];\n";
+            text += "    return 0;\n}\n\n";
+        }
+        text += "const char* " + problem.name + "_variant(" + or_void(arguments.integers()) + ") {\n" +
+                choice + filled(arguments, problem.name, false, "NULL") + chosen +
+                "    return kiln_status < 0 ? NULL : kiln_kernels[kiln_status].text;\n}\n\n";
+        return text + "int " + problem.name + "_load(void) { return kiln_load_problem(" + place + "); }\n\n";
+    }
+
+    std::string source() const {
+        std::size_t most_arguments = 1, most_sizes = 1;
+        for (const Arguments& arguments : arguments_) {
+            most_arguments = std::max(most_arguments, arguments.names.size());
+            most_sizes = std::max(most_sizes, arguments.sizes.size());
+        }
+        const auto define = [](const char* name, std::size_t value) {
+            return std::string("#define ") + name + " " + std::to_string(value) + "\n";
+        };
+        const bool has_cuda = kernels_.has(Backend::cuda), has_hip = kernels_.has(Backend::hip);
+        std::string text = "/* " + of_.name() +
+                           ", made by `kiln export`. C11 or C++17, POSIX. */\n#include \"" + prefix_ +
+                           ".h\"\n\n#include <dlfcn.h>\n#include <pthread.h>\n#include <stdarg.h>\n#include "
+                           "<stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n";
+        text += define("KILN_HAS_CUDA", has_cuda ? 1 : 0) + define("KILN_HAS_HIP", has_hip ? 1 : 0) +
+                define("KILN_ARGUMENTS", most_arguments) + define("KILN_SIZES", most_sizes) +
+                define("KILN_KERNELS", kernels_.count()) + define("KILN_MAPS", kernels_.most_maps()) + "\n";
+        text += kCTypes;
+        text += kernels_.arithmetic() + "\n";
+        text += helpers(kCPlanHelpers, kernels_.plans());
+        if (kernels_.most_maps() > 0) text += kCMapHelpers;
+        text += kernels_.maps() + kernels_.plans() + kernels_.binaries();
+        text += "static const struct kiln_arch kiln_archs[] = {\n" + archs_ + "};\n";
+        text += "static const struct kiln_kernel kiln_kernels[] = {\n" + kernels_.rows() + "};\n";
+        text += tables_ + "static const struct kiln_problem kiln_problems[] = {\n" + rows_ + "};\n\n";
+        text += kCDriver;
+        if (has_cuda) text += kCCuda;
+        if (has_hip) text += kCHip;
+        text += kCContexts;
+        text += kCRun;
+        return text + functions_ + "const char* " + prefix_ +
+               "_error(void) { return kiln_message; }\n\nvoid " + prefix_ +
+               "_unload(void) { kiln_unload_current(); }\n";
+    }
+
+    /// Those of the functions that are called: others would be warned of.
+    static std::string helpers(std::string_view all, const std::string& callers) {
+        std::string text;
+        while (!all.empty()) {
+            const std::size_t end = all.find("\n}\n\n") + 4;
+            const std::string_view one = all.substr(0, end);
+            const std::size_t name = one.find("kiln_");
+            if (callers.find(one.substr(name, one.find('(') - name + 1)) != std::string::npos) text += one;
+            all.remove_prefix(end);
+        }
+        return text;
+    }
+
+    const Template of_;
+    const Wisdom& wisdom_;
+    const std::string prefix_;
+    const std::vector<Problem> problems_;
+    std::vector<Arguments> arguments_;
+    CKernels kernels_;
+    std::map<std::string, int> arch_index_;
+    std::string archs_, tables_, rows_, functions_;
+};
+
+}  // namespace
+
+std::vector<ExportedFile> export_c(const Service& service, std::span<const ExportedVariant> variants,
+                                   const Wisdom& wisdom) {
+    if (variants.empty()) throw UsageError("there is no variant to export.");
+    for (const ExportedVariant& one : variants) {
+        if (one.variant.template_name() != variants.front().variant.template_name())
+            throw UsageError("variants of " + variants.front().variant.template_name() + " and of " +
+                             one.variant.template_name() + " can't be exported to one file.");
+        if (!one.variant.target() || one.variant.target()->backend == Backend::host)
+            throw UsageError(one.variant.text() +
+                             " can't be exported for the host: kernels of CUDA and HIP can.");
+    }
+    return Exporter(service, variants, wisdom).files();
+}
+
+}  // namespace kiln
