@@ -13,4 +13,9 @@ namespace kiln::cli {
 /// way. Throws CacheError.
 Cache open_cache(const KilnOptions& options);
 
+/// "3 entries (12.5 KiB) removed"
+std::string amount_text(const CacheTransfer& transfer, const std::string& verb);
+/// "3 entries (12.5 KiB) sent; 2 were there already". Returns the exit status: a rejected entry makes the answer no.
+int report_transfer(const Call& call, const CacheTransfer& transfer, const std::string& verb);
+
 }  // namespace kiln::cli

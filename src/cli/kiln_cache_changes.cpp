@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln cache verify, prune, clear, pack, unpack, push, pull. Each says how much it did.
+// kiln cache verify, prune, clear, unpack, push, pull. Each says how much it did.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -18,17 +18,12 @@ std::string entries_text(std::uint64_t count) {
     return std::to_string(count) + (count == 1 ? " entry" : " entries");
 }
 
-/// "3 entries (12.5 KiB) removed"
+}  // namespace
+
 std::string amount_text(const CacheTransfer& transfer, const std::string& verb) {
     return entries_text(transfer.entries) + " (" + bytes_text(double(transfer.bytes)) + ") " + verb;
 }
 
-int report_removed(const Call& call, const CacheTransfer& gone) {
-    call.print({{"entries", gone.entries}, {"bytes", gone.bytes}}, amount_text(gone, "removed") + "\n");
-    return kPassed;
-}
-
-/// "3 entries (12.5 KiB) sent; 2 were there already". A rejected entry makes the answer no.
 int report_transfer(const Call& call, const CacheTransfer& transfer, const std::string& verb) {
     Json json;
     json["entries"] = transfer.entries;
@@ -48,6 +43,13 @@ int report_transfer(const Call& call, const CacheTransfer& transfer, const std::
     call.print(json, text);
     if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
     return transfer.refused.empty() ? kPassed : kNegative;
+}
+
+namespace {
+
+int report_removed(const Call& call, const CacheTransfer& gone) {
+    call.print({{"entries", gone.entries}, {"bytes", gone.bytes}}, amount_text(gone, "removed") + "\n");
+    return kPassed;
 }
 
 template <class Exchange>
@@ -97,17 +99,6 @@ int cache_clear(const Call& call) {
             return kNegative;
     }
     return report_removed(call, cache.clear());
-}
-
-int cache_pack(const Call& call) {
-    const std::vector<std::string> keys(call.words.begin() + 1, call.words.end());
-    const Output output("the seed pack", call.words[0]);
-    output.check_json(call.options.json);
-    output.check_terminal(call.terminal);
-    const CacheTransfer transfer = open_cache(call.options).pack(output.path(), keys);
-    if (!output.is_standard_output()) return report_transfer(call, transfer, "packed into " + call.words[0]);
-    for (const std::string& reason : transfer.refused) call.terminal.complain("rejected: " + reason);
-    return transfer.refused.empty() ? kPassed : kNegative;
 }
 
 int cache_unpack(const Call& call) {

@@ -124,6 +124,7 @@ int show_template(const Call& call);
 int build_variant(const Call& call);
 int run_template(const Call& call);
 int warm(const Call& call);
+int export_sources(const Call& call);
 int explain(const Call& call);
 int regress(const Call& call);
 int analyze(const Call& call);

@@ -156,6 +156,12 @@ void bench_page_options(po::options_description& options) {
     options.add_options()("check", po::bool_switch(), "write nothing; exit status 1 when a page differs from its records");
 }
 
+void export_options(po::options_description& options) {
+    options.add_options()
+        ("output", text("DIR"), "the directory for the files; it is made where it is missing")
+        ("wisdom", texts("FILE"), "choose by the wisdom of this file (the user's own and the shipped); may be repeated");
+}
+
 void stats_options(po::options_description& options) {
     options.add_options()("prometheus", po::bool_switch(), "in Prometheus' text format");
 }
@@ -173,6 +179,13 @@ void verify_options(po::options_description& options) {
 
 void prune_options(po::options_description& options) {
     options.add_options()("limit", text("SIZE"), "bytes to leave, such as 500MiB (the cache's limit)");
+}
+
+void pack_options(po::options_description& options) {
+    options.add_options()
+        ("for", text("RECORD"), "build and pack all that an application asked for (ServiceOptions::record)")
+        ("arch", text("ARCH[,ARCH]..."), "with --for: for these architectures (those of the record)")
+        ("no-ptx", po::bool_switch(), "with --for: no PTX of the newest CUDA architecture, which newer GPUs run");
 }
 
 void clear_options(po::options_description& options) {
@@ -219,6 +232,13 @@ constexpr std::array kCommands = {
         "and --arch. MANIFEST - is standard input. Ctrl-C keeps all that is built.\n",
         "  kiln warm variants.txt\n  echo 'gemm_tiled BM=* BN=*' | kiln warm - --arch sm_90a --workers 8\n",
         warm_options, warm},
+    Command{"export", "MANIFEST...", 1, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
+            "write variants as C sources that need the driver only",
+            "A header and a source for each template of the manifests, with the binaries of all its variants and\n"
+            "targets (CUDA and HIP) in them. A call chooses by the wisdom for its sizes. See docs/embedding.md.\n",
+            "  kiln export variants.txt --output exported\n"
+            "  echo 'softmax T=half @cuda:sm_80 @cuda:compute_80' | kiln export - --output exported\n",
+            export_options, export_sources},
     Command{"explain", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kTemplates | kTiers,
             "say whether a variant is in the cache, where, or why not", kVariantText,
             "  kiln explain gemm_tiled BM=64\n  kiln explain gemm_tiled BM=64 --arch sm_90a --json\n",
@@ -360,11 +380,12 @@ constexpr std::array kCommands = {
     Command{"cache clear", "", 0, 0, kDirectory, "remove all entries and set the counters to zero",
             "Asks first; without a terminal, --yes is required.\n", "  kiln cache clear --yes\n",
             clear_options, cache_clear},
-    Command{"cache pack", "FILE [KEY]...", 1, kAnyNumber, kDirectory,
-            "write a seed pack of these entries, or of all",
+    Command{"cache pack", "FILE [KEY]...", 1, kAnyNumber, kDirectory | kTemplates,
+            "write a seed pack of these entries, of what an application asked for, or of all",
             "Ship it with an application, and name it in KILN_SEED_PACKS or --seed-pack.\n",
-            "  kiln cache pack kernels.kiln\n  kiln cache pack two.kiln 3be9368f 81c09da2\n", nullptr,
-            cache_pack},
+            "  kiln cache pack kernels.kiln\n  kiln cache pack two.kiln 3be9368f 81c09da2\n"
+            "  kiln cache pack app.kiln --for app.json --arch sm_80,sm_90a,gfx90a\n",
+            pack_options, cache_pack},
     Command{"cache unpack", "FILE", 1, 1, kDirectory, "store a pack's entries in the cache directory", "",
             "  kiln cache unpack kernels.kiln\n", nullptr, cache_unpack},
     Command{"cache push", "", 0, 0, kDirectory | kRemote, "send all entries to the remote", kRemoteText,

@@ -3,18 +3,16 @@
 // kiln warm: manifests to variants, all of them built in the background, target after target, and a report of
 // what became of each. The whole manifest is checked before the first compile.
 #include <kiln/error.h>
-#include <kiln/files.h>
-#include <kiln/manifest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <deque>
 #include <map>
 #include <set>
-#include <unordered_set>
 
 #include "cli/figures.h"
 #include "cli/kiln_command.h"
+#include "cli/manifest_plan.h"
 #include "cli/progress_bar.h"
 #include "cli/words.h"
 
@@ -22,94 +20,11 @@ namespace kiln::cli {
 namespace {
 
 // Futures that are out at once: enough for any number of workers, few enough to hold their binaries.
-constexpr std::uint64_t kMostBytesOfAManifest = 64 << 20;
 constexpr std::size_t kWindow = 256;
 constexpr std::chrono::milliseconds kPoll{20};
 // After a stop, for compilers to be ended; the program ends by itself soon after that.
 constexpr std::chrono::milliseconds kPatience{250};
 constexpr std::size_t kVariantsShown = 20;  // of those that failed for one reason; --json has all
-
-struct VariantHash {
-    std::size_t operator()(const Variant& variant) const { return variant.hash(); }
-};
-
-/// The variants of one target, each once.
-struct Group {
-    std::unique_ptr<Service> service;
-    std::vector<Variant> variants;
-    std::unordered_set<Variant, VariantHash> known;
-};
-
-Manifest read_manifest(const std::string& name) {
-    if (name != "-") return Manifest::load(name);
-    return Manifest::parse(read_standard_input(kMostBytesOfAManifest), "standard input");
-}
-
-/// Manifests as groups of variants.
-class Plan {
-  public:
-    Plan(const Call& call, Warnings& warnings, const ServiceOptions& options)
-        : call_(call), warnings_(warnings), options_(options) {}
-
-    void add(const Manifest& manifest) {
-        for (const ManifestLine& line : manifest.lines) {
-            std::vector<std::optional<ManifestTarget>> targets(line.targets.begin(), line.targets.end());
-            if (targets.empty()) targets.emplace_back(std::nullopt);
-            for (const auto& target : targets) add(manifest, line, target);
-        }
-    }
-
-    std::vector<std::unique_ptr<Group>>& groups() { return groups_; }
-    std::uint64_t total() const {
-        std::uint64_t total = 0;
-        for (const auto& group : groups_) total += group->variants.size();
-        return total;
-    }
-
-  private:
-    void add(const Manifest& manifest, const ManifestLine& line,
-             const std::optional<ManifestTarget>& target) {
-        const auto at_line = [&](const Error& error) {
-            return TemplateError(manifest.file, line.line, 1, error.what());
-        };
-        const auto checked = [&](const auto& step) {
-            try {
-                return step();
-            } catch (const UsageError& error) {  // an unknown template, a bad architecture
-                throw at_line(error);
-            } catch (const DeviceError& error) {
-                throw at_line(error);
-            }
-        };
-        Group& group = checked([&]() -> std::reference_wrapper<Group> { return group_of(target); });
-        const Template of = checked([&] { return group.service->find(line.template_name); });
-        for (Variant& variant : line.variants(of, manifest.file))
-            if (group.known.insert(variant).second) group.variants.push_back(std::move(variant));
-    }
-
-    Group& group_of(const std::optional<ManifestTarget>& target) {
-        if (const auto found = by_target_.find(target); found != by_target_.end()) return *found->second;
-        ServiceOptions options = options_;
-        if (target) {
-            options.backend = target->backend;
-            options.arch = target->arch;
-        }
-        auto service = open_service(call_, warnings_, std::move(options), true);
-        // "@host" and "@host:x86-64-v3" may be the same target.
-        for (const auto& group : groups_)
-            if (target_text(group->service->target()) == target_text(service->target()))
-                return *(by_target_[target] = group.get());
-        groups_.push_back(std::make_unique<Group>());
-        groups_.back()->service = std::move(service);
-        return *(by_target_[target] = groups_.back().get());
-    }
-
-    const Call& call_;
-    Warnings& warnings_;
-    const ServiceOptions& options_;
-    std::vector<std::unique_ptr<Group>> groups_;
-    std::map<std::optional<ManifestTarget>, Group*> by_target_;
-};
 
 struct FailedVariant {
     std::string variant;
@@ -146,7 +61,7 @@ class Work {
           outcome_(outcome),
           bar_(call.terminal, "warm") {}
 
-    void run(Group& group) {
+    void run(VariantGroup& group) {
         std::deque<Pending> window;
         std::size_t next = 0;
         auto stopped_at = Clock::time_point::max();
@@ -288,7 +203,7 @@ int warm(const Call& call) {
     if (call.has("workers"))
         options.workers = static_cast<int>(parse_whole("--workers", call.value("workers"), 1, 1024));
 
-    Plan plan(call, warnings, options);
+    ManifestPlan plan(call, warnings, options, true);
     for (const std::string& name : call.words) plan.add(read_manifest(name));
 
     Outcome outcome;

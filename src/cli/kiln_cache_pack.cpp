@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln cache pack: a seed pack of entries, or of all that the record of an application asks for. For the latter, each
+// target has its variants: those that were built, and for each shape of an operation those that an Operation may choose
+// there. They are compiled first, without a GPU.
+#include <kiln/error.h>
+#include <kiln/record.h>
+#include <kiln/wisdom.h>
+
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <unordered_set>
+
+#include "cli/kiln_cache.h"
+#include "cli/progress_bar.h"
+#include "cli/words.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr std::size_t kFuturesAtOnce = 256;
+constexpr std::size_t kReasonsShown = 10;
+
+struct LeftOut {
+    std::string what, arch, reason;
+};
+
+struct Gathered {
+    std::vector<std::string> keys;
+    std::vector<LeftOut> left_out;  ///< the target can't have it
+    std::vector<LeftOut> failed;    ///< it should be there, and is not
+};
+
+bool is_ptx(const std::string& arch) { return arch.starts_with("compute_"); }
+
+int compute_capability(const std::string& arch) {
+    const std::size_t digits = arch.find('_');
+    return digits == std::string::npos ? 0 : std::atoi(arch.c_str() + digits + 1);
+}
+
+std::vector<std::string> split_list(const std::string& option, const std::string& text) {
+    std::vector<std::string> words;
+    for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
+        end = std::min(text.find(',', begin), text.size());
+        words.push_back(text.substr(begin, end - begin));
+        if (words.back().empty())
+            throw UsageError(option + " " + text +
+                             ": an architecture is missing; write them with commas, as in " + option +
+                             " sm_80,sm_90a.");
+    }
+    return words;
+}
+
+/// The architectures to pack for, each once.
+std::vector<std::string> archs_of(const Call& call, const Record& record) {
+    std::vector<std::string> archs;
+    const auto add = [&](const std::string& arch) {
+        if (std::ranges::find(archs, arch) == archs.end()) archs.push_back(arch);
+    };
+    if (call.has("arch")) {
+        for (const std::string& arch : split_list("--arch", call.value("arch"))) add(arch);
+    } else {
+        for (const RecordedValues& one : record.variants) add(one.arch);
+        for (const auto& [one, shapes] : record.operations) add(one.arch);
+    }
+    // What a GPU runs that is newer than all of them.
+    std::string newest;
+    for (const std::string& arch : archs)
+        if (arch.starts_with("sm_") && compute_capability(arch) > compute_capability(newest)) newest = arch;
+    if (!newest.empty() && !call.flag("no-ptx")) add("compute_" + std::to_string(compute_capability(newest)));
+    return archs;
+}
+
+/// What one target needs of a record.
+class TargetVariants {
+  public:
+    TargetVariants(const Service& service, const Record& record, bool for_all, Gathered& gathered)
+        : service_(service), arch_(service.target().arch), gathered_(gathered) {
+        const auto is_meant = [&](const RecordedValues& one) {
+            return for_all || one.arch == arch_ || (is_ptx(arch_) && one.backend == "cuda");
+        };
+        for (const RecordedValues& one : record.variants)
+            if (is_meant(one)) add_variant(one);
+        for (const auto& [one, shapes] : record.operations)
+            if (is_meant(one)) add_operation(one, shapes);
+    }
+    const std::vector<Variant>& variants() const { return variants_; }
+
+  private:
+    struct Hash {
+        std::size_t operator()(const Variant& variant) const { return variant.hash(); }
+    };
+
+    void add(const Variant& variant) {
+        if (known_.insert(variant).second) variants_.push_back(variant);
+    }
+    /// What a target can't have on which it was not asked for is no failure.
+    void leave_out(const RecordedValues& one, const std::string& reason, bool is_failure) {
+        std::string what = one.template_name;
+        for (const auto& [name, value] : one.values) what += " " + name + "=" + value;
+        (is_failure || one.arch == arch_ ? gathered_.failed : gathered_.left_out)
+            .push_back({what, arch_, reason});
+    }
+    static Values values_of(const Template& of, const RecordedValues& one) {
+        Values values;
+        for (const auto& [name, text] : one.values) {
+            const Parameter* const parameter = of.parameter(name);
+            values.emplace(name, parameter != nullptr ? parameter->parse(text) : Value(text));
+        }
+        return values;
+    }
+
+    void add_variant(const RecordedValues& one) {
+        try {
+            const Template of = service_.find(one.template_name);
+            add(of.variant(values_of(of, one)));
+        } catch (const VariantError& error) {
+            leave_out(one, error.what(), false);
+        } catch (const Error& error) {
+            leave_out(one, error.what(), true);
+        }
+    }
+
+    /// An Operation chooses by what it knows of the device, which is not here: all that it may choose.
+    void add_operation(const RecordedValues& one, const std::set<Sizes>& shapes) {
+        try {
+            const Template of = service_.find(one.template_name);
+            const Values fixed = values_of(of, one);
+            for (const Wisdom& wisdom : possible_wisdom()) {
+                const Chooser chooser(service_, wisdom);
+                const std::vector<Template> templates = chooser.alternatives(of, fixed);
+                if (templates.empty())
+                    throw VariantError(one.template_name + ": no template computes this on " + arch_);
+                for (const Sizes& sizes : shapes) add(chooser.choose(templates, fixed, sizes).variant);
+            }
+        } catch (const VariantError& error) {
+            leave_out(one, error.what(), false);
+        } catch (const Error& error) {
+            leave_out(one, error.what(), true);
+        }
+    }
+
+    /// None, and that of each device with this architecture.
+    std::vector<Wisdom> possible_wisdom() const {
+        const Wisdom usual = Wisdom::usual();
+        std::set<std::string> devices;
+        for (const WisdomEntry& entry : usual.entries())
+            if (entry.arch == arch_) devices.insert(entry.device);
+        std::vector<Wisdom> possible(1);
+        for (const std::string& device : devices) {
+            possible.push_back(usual);
+            possible.back().keep_if([&](const WisdomEntry& entry) { return entry.device == device; });
+        }
+        return possible;
+    }
+
+    const Service& service_;
+    const std::string arch_;
+    Gathered& gathered_;
+    std::vector<Variant> variants_;
+    std::unordered_set<Variant, Hash> known_;
+};
+
+void compile_all(const Call& call, Service& service, const std::vector<Variant>& variants,
+                 Gathered& gathered) {
+    struct Pending {
+        const Variant* variant;
+        std::future<Compiled> future;
+    };
+    std::deque<Pending> window;
+    std::size_t next = 0, done = 0;
+    ProgressBar bar(call.terminal, service.target().arch.c_str());
+    while (next < variants.size() || !window.empty()) {
+        while (next < variants.size() && window.size() < kFuturesAtOnce && call.interrupts.signal() == 0) {
+            window.push_back({&variants[next], service.compile_async(variants[next])});
+            ++next;
+        }
+        if (window.empty()) break;  // interrupted
+        try {
+            gathered.keys.push_back(window.front().future.get().key.digest);
+        } catch (const Error& error) {
+            gathered.failed.push_back({window.front().variant->text(), service.target().arch, error.what()});
+        }
+        window.pop_front();
+        bar.update(++done, variants.size(), gathered.failed.size());
+    }
+}
+
+Gathered gather(const Call& call) {
+    const Record record = Record::load(call.value("for"));
+    if (!record.complete)
+        call.terminal.complain("the record " + call.value("for") +
+                               " is not complete: more was asked for than it has room for.");
+    const std::vector<std::string> archs = archs_of(call, record);
+    if (archs.empty())
+        throw UsageError("the record " + call.value("for") + " is empty: the application asked for nothing.");
+    Gathered gathered;
+    Warnings warnings(call.terminal);
+    for (const std::string& arch : archs) {
+        ServiceOptions options = compile_options(call, warnings);
+        options.arch = arch;
+        const auto service = open_service(call, warnings, std::move(options), true);
+        const TargetVariants needed(*service, record, call.has("arch"), gathered);
+        compile_all(call, *service, needed.variants(), gathered);
+        if (call.interrupts.signal() != 0) break;
+    }
+    return gathered;
+}
+
+Json list_json(const std::vector<LeftOut>& list) {
+    Json json = Json::array();
+    for (const LeftOut& one : list)
+        json.push_back({{"variant", one.what}, {"arch", one.arch}, {"reason", one.reason}});
+    return json;
+}
+
+std::string list_text(const char* title, const std::vector<LeftOut>& list) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(list.size(), kReasonsShown); ++i)
+        text +=
+            std::string(title) + ": " + list[i].what + " (" + list[i].arch + "): " + list[i].reason + "\n";
+    if (list.size() > kReasonsShown)
+        text += "and " + std::to_string(list.size() - kReasonsShown) + " more; --json lists them all\n";
+    return text;
+}
+
+int pack_for_record(const Call& call, const Output& output) {
+    const Gathered gathered = gather(call);
+    if (call.interrupts.signal() != 0) {
+        call.terminal.note("interrupted; no pack was written, what is built is kept.");
+        return 128 + call.interrupts.signal();
+    }
+    if (gathered.keys.empty())
+        throw BuildError("nothing of this record could be built, and no pack was written.",
+                         list_text("failed", gathered.failed) + list_text("left out", gathered.left_out));
+    const CacheTransfer packed = open_cache(call.options).pack(output.path(), gathered.keys);
+    Json json = {{"entries", packed.entries},
+                 {"bytes", packed.bytes},
+                 {"failed", list_json(gathered.failed)},
+                 {"left_out", list_json(gathered.left_out)}};
+    const std::string text =
+        amount_text(packed, "packed into " + call.words[0]) + "\n" + list_text("left out", gathered.left_out);
+    if (!output.is_standard_output()) call.print(json, text);
+    const std::string failures = list_text("failed", gathered.failed);
+    if (!failures.empty()) call.terminal.complain(failures.substr(0, failures.size() - 1));
+    return gathered.failed.empty() ? kPassed : kNegative;
+}
+
+}  // namespace
+
+int cache_pack(const Call& call) {
+    const std::vector<std::string> keys(call.words.begin() + 1, call.words.end());
+    if (call.has("for") && !keys.empty())
+        throw UsageError("--for packs what a record asks for, and keys are named as well; leave one out.");
+    for (const char* option : {"arch", "template-dir"})
+        if (call.has(option) && !call.has("for"))
+            throw UsageError(std::string("--") + option +
+                             " goes with --for; keys name entries of any architecture.");
+    if (call.flag("no-ptx") && !call.has("for")) throw UsageError("--no-ptx goes with --for.");
+    const Output output("the seed pack", call.words[0]);
+    output.check_json(call.options.json);
+    output.check_terminal(call.terminal);
+    if (call.has("for")) return pack_for_record(call, output);
+    const CacheTransfer transfer = open_cache(call.options).pack(output.path(), keys);
+    if (!output.is_standard_output()) return report_transfer(call, transfer, "packed into " + call.words[0]);
+    for (const std::string& reason : transfer.refused) call.terminal.complain("rejected: " + reason);
+    return transfer.refused.empty() ? kPassed : kNegative;
+}
+
+}  // namespace kiln::cli
