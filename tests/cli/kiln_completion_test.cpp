@@ -49,7 +49,7 @@ TEST_F(KilnCompletion, Commands) {
                                                 "completion", "help"}));
     EXPECT_THAT(offered("kiln "), Not(Contains("complete")));
     EXPECT_THAT(offered("kiln bu"), ElementsAre("build"));
-    EXPECT_THAT(offered("kiln help ex"), ElementsAre("explain"));
+    EXPECT_THAT(offered("kiln help ex"), ElementsAre("explain", "export"));
     EXPECT_THAT(offered("kiln --v"), ElementsAre("--version"));
     EXPECT_THAT(offered("kiln cache p"), ElementsAre("pack", "prune", "pull", "push"));
     EXPECT_THAT(offered("kiln completion "), ElementsAre("bash"));
