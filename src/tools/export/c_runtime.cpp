@@ -370,11 +370,12 @@ static int kiln_choose(const struct kiln_problem* problem, const struct kiln_arg
     return kiln_fail(KILN_NO_BINARY, "%s: there is no binary for %s", problem->name, device->arch);
 }
 
-static int kiln_run(const struct kiln_problem* problem, const struct kiln_arguments* a, void** arguments, void* stream) {
+static int kiln_run(const struct kiln_problem* problem, const struct kiln_arguments* a, void** passed, void* stream) {
     struct kiln_device device;
     struct kiln_launch launch;
     const struct kiln_kernel* kernel;
     void* function = NULL;
+    void* arguments[KILN_ARGUMENTS + KILN_MAPS];
     int i, chosen, status;
 #if KILN_MAPS
     KILN_ALIGNED(128) unsigned char maps[KILN_MAPS][128];
@@ -388,6 +389,7 @@ static int kiln_run(const struct kiln_problem* problem, const struct kiln_argume
                              problem->name, problem->names[i], launch.bytes[i]);
     if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) return 0;
     if ((status = kiln_function(chosen, kernel, &function)) != 0) return status;
+    for (i = 0; i < problem->argument_count; ++i) arguments[i] = passed[i];
 #if KILN_MAPS
     for (i = 0; i < kernel->map_count; ++i) {
         if ((status = kiln_cuda_encode(kernel, i, &launch, a, maps[i])) != 0) return status;

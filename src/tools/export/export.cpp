@@ -321,7 +321,7 @@ class Exporter {
         const Arguments& arguments = arguments_[index];
         const std::string place = "&kiln_problems[" + std::to_string(index) + "]";
         std::string text = "int " + problem.name + "(" + arguments.all() + ") {\n    void* kiln_passed[" +
-                           std::to_string(arguments.names.size()) + " + KILN_MAPS];\n" +
+                           std::to_string(arguments.names.size()) + "];\n" +
                            filled(arguments, problem.name, true, "KILN_BAD_ARGUMENT");
         for (std::size_t i = 0; i < arguments.names.size(); ++i)
             text += "    kiln_passed[" + std::to_string(i) + "] = &" + arguments.names[i] + ";\n";
