@@ -14,7 +14,7 @@
 #include <future>
 #include <utility>
 
-#include "base/words.h"
+#include "tune/problem_space.h"
 
 namespace kiln {
 namespace {
@@ -22,17 +22,6 @@ namespace {
 constexpr std::size_t kMostBuilt = 64;        // variants that may serve as substitutes
 constexpr std::size_t kMostSubstitutes = 16;  // of them, those that are tried for one shape
 constexpr std::chrono::milliseconds kPoll{2};
-
-// Any variant of the operation's own template tells its arguments.
-Variant any_variant(const Template& of, const Values& fixed) {
-    try {
-        return of.variant(fixed);
-    } catch (const VariantError&) {
-        const std::vector<Variant> legal = of.variants(fixed);
-        if (legal.empty()) throw;
-        return legal.front();
-    }
-}
 
 double distance(const ShapeKey& a, const ShapeKey& b) {
     double sum = 0;
@@ -49,7 +38,7 @@ ShapeBuilder::ShapeBuilder(Service& service, const Template& of, Values fixed, O
       name_(of.name()),
       fixed_(std::move(fixed)),
       options_(std::move(options)),
-      signature_(any_variant(of.for_target(service.target()), fixed_)),
+      signature_(some_variant(of.for_target(service.target()), fixed_)),
       table_(signature_.size_count()),
       chooser_(std::make_shared<const Chooser>(service, options_.wisdom)) {
     templates_ = chooser_->candidates(of.for_target(service.target()), fixed_);

@@ -36,35 +36,41 @@ Workspaces::Workspaces(const Device& device, WorkspaceAllocator allocator, std::
 
 Workspaces::~Workspaces() { release(); }
 
-std::shared_ptr<Workspaces::OfStream> Workspaces::of(StreamRef stream) {
-    const std::uintptr_t id = identity(stream);
+std::shared_ptr<Workspaces::OfStream> Workspaces::of(std::uintptr_t stream) {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find(streams_, id, [](const auto& one) { return one->stream; });
-    if (found != streams_.end()) {
-        streams_.splice(streams_.begin(), streams_, found);
-        return streams_.front();
-    }
+    const auto found = std::ranges::find(streams_, stream, [](const auto& one) { return one->stream; });
+    if (found != streams_.end()) return *found;
     if (streams_.size() >= most_streams_) {
-        const std::shared_ptr<OfStream> oldest = streams_.back();
+        const auto place = std::ranges::min_element(
+            streams_, {}, [](const auto& one) { return one->last_use.load(std::memory_order_relaxed); });
+        const std::shared_ptr<OfStream> oldest = std::move(*place);
+        streams_.erase(place);
         const std::lock_guard of_stream(oldest->mutex);
-        streams_.pop_back();
         oldest->is_evicted = true;
         free(*oldest);
     }
-    streams_.push_front(std::make_shared<OfStream>());
-    streams_.front()->stream = id;
-    return streams_.front();
+    streams_.push_back(std::make_shared<OfStream>());
+    streams_.back()->stream = stream;
+    streams_.back()->last_use = ++time_;
+    return streams_.back();
 }
 
 Workspaces::Lease Workspaces::lease(StreamRef stream, std::size_t zero_bytes, std::size_t plain_bytes,
                                     const Signature& signature, const ShapeKey& shape) {
-    std::shared_ptr<OfStream> memory;
+    const std::uintptr_t id = identity(stream);
+    const std::size_t slot = thread_slot();
+    Last* const last = slot < kThreadSlots ? &last_[slot] : nullptr;
+    std::shared_ptr<OfStream> memory = last != nullptr && last->stream == id ? last->memory : nullptr;
     std::unique_lock<std::mutex> lock;
-    do {
-        memory = of(stream);
+    if (memory) lock = std::unique_lock(memory->mutex);
+    while (!memory || memory->is_evicted) {
+        if (lock) lock.unlock();
+        memory = of(id);
         lock = std::unique_lock(memory->mutex);
-    } while (memory->is_evicted);  // between the two
+        if (last != nullptr) *last = {id, memory};
+    }
     memory->last = stream;
+    memory->last_use.store(time_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     const bool is_enough = memory->zero.bytes >= zero_bytes && memory->plain.bytes >= plain_bytes;
     if (!is_enough) {
         if (device_.is_capturing(stream))

@@ -7,13 +7,16 @@
 #include <kiln/device.h>
 #include <kiln/operation.h>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
+#include "base/thread_slot.h"
 #include "operation/signature.h"
 
 namespace kiln {
@@ -36,7 +39,8 @@ class Workspaces {
         std::mutex mutex;
         Memory zero, plain;
         StreamRef last = StreamRef::legacy_default();
-        bool is_evicted = false;  ///< it holds nothing, and never will again
+        bool is_evicted = false;                 ///< it holds nothing, and never will again
+        std::atomic<std::uint64_t> last_use{0};  ///< in leases of new streams
     };
 
     /// A stream's workspace, which is this thread's until it is destroyed: until its launch is queued.
@@ -62,7 +66,7 @@ class Workspaces {
     void release();
 
   private:
-    std::shared_ptr<OfStream> of(StreamRef stream);
+    std::shared_ptr<OfStream> of(std::uintptr_t stream);
     void grow(Memory& memory, std::size_t bytes, bool is_zero, StreamRef stream);
     void free(OfStream& of) noexcept;
 
@@ -70,7 +74,14 @@ class Workspaces {
     const WorkspaceAllocator allocator_;
     const std::size_t most_streams_;
     mutable std::mutex mutex_;
-    std::list<std::shared_ptr<OfStream>> streams_;  ///< the most recently used first
+    std::vector<std::shared_ptr<OfStream>> streams_;
+    std::atomic<std::uint64_t> time_{0};  ///< counts streams that came
+    /// What each thread had last: most threads use one stream, and find its workspace without `mutex_`.
+    struct alignas(64) Last {
+        std::uintptr_t stream = 0;
+        std::shared_ptr<OfStream> memory;
+    };
+    std::array<Last, kThreadSlots> last_;
 };
 
 }  // namespace kiln

@@ -99,6 +99,14 @@ Template TemplateSet::State::find(std::string_view name) {
     const auto guess = nearest(name, names);
     std::vector<std::string> searched;
     for (const auto& directory : directories_) searched.push_back(directory.string());
+    std::vector<std::string> family;
+    const std::string naive = std::string(name) + "_naive";
+    if (templates_.contains(naive))
+        for (const auto& [known, value] : templates_)
+            if (known == naive || value.naive() == naive) family.push_back(known);
+    if (!family.empty())
+        throw UsageError("there is no template '" + std::string(name) + "': that is a family of templates, " +
+                         enumerate(family) + ". Name one of them, or have the best one chosen (--best, Operation).");
     throw UsageError("there is no template '" + std::string(name) + "'" +
                      (guess ? "; did you mean " + *guess + "?" : "") +
                      (guess ? " There are " : "; there are ") + join(names) +

@@ -130,15 +130,7 @@ struct Chooser::State {
         }
         try {
             const Values values = problem_values(service, of, fixed);
-            Variant start = [&] {
-                try {
-                    return of.variant(values);
-                } catch (const VariantError&) {
-                    const std::vector<Variant> legal = of.variants(values);
-                    if (legal.empty()) throw;
-                    return legal.front();
-                }
-            }();
+            Variant start = some_variant(of, values);
             Problem problem = start.problem(sizes);
             return Contender{of, values, std::move(start), std::move(problem)};
         } catch (const VariantError& error) {

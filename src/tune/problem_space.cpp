@@ -42,17 +42,19 @@ bool depends(const Template& of, std::string_view expressions, const std::string
 
 }  // namespace
 
+Variant some_variant(const Template& of, const Values& fixed) {
+    try {
+        return of.variant(fixed);
+    } catch (const VariantError&) {
+        const std::vector<Variant> legal = of.variants(fixed);
+        if (legal.empty()) throw;
+        return legal.front();
+    }
+}
+
 std::string template_digest(const Template& of) {
     // Any variant will do: the values stand in front of the template's own text.
-    const Variant variant = [&] {
-        try {
-            return of.variant();
-        } catch (const VariantError&) {
-            const std::vector<Variant> legal = of.variants();
-            if (legal.empty()) throw;
-            return legal.front();
-        }
-    }();
+    const Variant variant = some_variant(of);
     const Backend backend = of.target() ? of.target()->backend : Backend::host;
     const Source source = variant.source(backend);
     const std::size_t line = source.text.find("#line 1 ");

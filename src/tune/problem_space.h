@@ -19,6 +19,10 @@ Values problem_values(const Service& service, const Template& of, const Values& 
 /// is off.
 bool has_parameters(const Template& of, const Values& values);
 
+/// A variant with these values: the defaults, or the first that is legal where the defaults are not. Throws
+/// VariantError when none is.
+Variant some_variant(const Template& of, const Values& fixed = {});
+
 /// The grid of a launch with these sizes.
 Dim3 grid_of(const Variant& variant, const Sizes& sizes);
 

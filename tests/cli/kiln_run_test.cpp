@@ -52,6 +52,9 @@ TEST_F(KilnRun, BestIsOfAllTemplatesOfTheFamily) {
         EXPECT_EQ(built.json()["template"], "gemm_wgmma");
         EXPECT_THAT(built.json()["choice"].get<std::string>(), testing::StartsWith("by wisdom"));
     }
+    EXPECT_THAT(run({"run", "sum", "--backend", "host"}).err,
+                testing::AllOf(testing::HasSubstr("family of templates, sum_naive, sum_shuffle and sum_tree"),
+                               testing::HasSubstr("--best")));
     const Outcome wrong = run({"run", "summ", "--best", "--backend", "host"});
     EXPECT_EQ(wrong.status, 2);
     EXPECT_THAT(wrong.err, testing::HasSubstr("summ"));
