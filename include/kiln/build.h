@@ -28,11 +28,12 @@ inline constexpr int kUsualOptLevel = 3;
 
 /// A specialised template: everything a compiler is given except options.
 struct Source {
-    std::string file_name;           ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
-    std::string entry;               ///< the extern "C" name of the kernel
-    std::string text;                ///< typed constants, #line, then the template's bytes untouched
-    std::vector<Header> headers;     ///< every header it may include, in a fixed order
-    int opt_level = kUsualOptLevel;  ///< of ptxas, 0 to 3; PTX that a driver compiles, and other backends, have none
+    std::string file_name;        ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
+    std::string entry;            ///< the extern "C" name of the kernel
+    std::string text;             ///< typed constants, #line, then the template's bytes untouched
+    std::vector<Header> headers;  ///< every header it may include, in a fixed order
+    int opt_level =
+        kUsualOptLevel;  ///< of ptxas, 0 to 3; PTX that a driver compiles, and other backends, have none
 };
 
 /// The identity of a build: `text` is the canonical list of ingredients, `digest` the BLAKE2b-256 of

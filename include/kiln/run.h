@@ -26,7 +26,7 @@ namespace kiln {
 
 /// What floating-point inputs hold.
 enum class Data {
-    random,   ///< uniform in [-1, 1), rounded to the type
+    random,    ///< uniform in [-1, 1), rounded to the type
     integers,  ///< -2 to 2: where a tensor is declared `exact`, results must be right to the last bit
     /// As the reference's `data` lines say, uniform where there are none: whatever a kernel leaves out of a result
     /// changes it by more than the bound (Pattern)
@@ -75,14 +75,14 @@ struct RunOptions {
 /// One output against its reference.
 struct OutputCheck {
     std::string tensor;
-    Data data = Data::random;     ///< of the inputs
+    Data data = Data::random;  ///< of the inputs
     std::uint64_t elements = 0;
     std::uint64_t checked = 0;
     std::uint64_t wrong = 0;      ///< of the checked: beyond the bound, not finite where expected is, not
                                   ///< exact where that is asked for
     std::uint64_t unwritten = 0;  ///< of all: still what they were before the launch, where that can be told
     std::optional<std::uint64_t> wrong_rows;  ///< that fail Freivalds' test; not set: it was not made
-    double worst = 0;             ///< the largest |error| / bound; right is 1 and less
+    double worst = 0;                         ///< the largest |error| / bound; right is 1 and less
     double max_abs_error = 0;
     /// The first wrong element.
     struct Wrong {
@@ -108,7 +108,8 @@ struct RunResult {
     Problem problem;
     Check check = Check::none;
     std::vector<OutputCheck> outputs_checked;  ///< of the first launch
-    std::vector<OutputCheck> contributions_checked;  ///< of the one with Data::contributions; empty: there was none
+    std::vector<OutputCheck>
+        contributions_checked;            ///< of the one with Data::contributions; empty: there was none
     std::vector<Overrun> overrun;         ///< where the kernel wrote beyond a tensor
     std::vector<std::string> changed;     ///< inputs that the kernel wrote to
     std::vector<std::string> not_zeroed;  ///< scratch that must be left zeroed, and is not
@@ -161,8 +162,7 @@ class Runner {
 /// work returns; else in this one. kernel: what is launched, for messages. on_phase may be empty; the work tells its
 /// phases to what it is given. Throws what the work throws, and DeviceError when the child ends otherwise.
 std::string launch_apart(
-    const Service& service, const std::string& kernel,
-    const std::function<void(std::string_view)>& on_phase,
+    const Service& service, const std::string& kernel, const std::function<void(std::string_view)>& on_phase,
     const std::function<std::string(const std::function<void(std::string_view)>&)>& work);
 
 /// C = A * B, row-major, with the C type float: the problem of a kernel (int m, int n, int k, const T* a, const T* b,

@@ -60,8 +60,9 @@ struct Parameter {
     std::vector<Value> allowed;  ///< the list, in its order; empty for a range, and for any finite float
     std::int64_t min = 0;        ///< of a range, inclusive
     std::int64_t max = 0;
-    Value default_value = 0;         ///< where every other parameter has its default, too
-    std::string default_expression;  ///< as written ("16 / sizeof(T)"); empty: default_value, whatever the others are
+    Value default_value = 0;  ///< where every other parameter has its default, too
+    std::string
+        default_expression;  ///< as written ("16 / sizeof(T)"); empty: default_value, whatever the others are
     std::vector<std::string> default_uses;  ///< the parameters that default_expression names
     std::string text;
     int line = 0;
@@ -80,8 +81,8 @@ struct Parameter {
 /// `//@ let THREADS = BM / TM * (BN / TN)`.
 struct Constant {
     std::string name;
-    bool is_bool = false;           ///< else an integer: int where the value fits, long long where it does not
-    std::string expression;         ///< as written
+    bool is_bool = false;    ///< else an integer: int where the value fits, long long where it does not
+    std::string expression;  ///< as written
     std::vector<std::string> uses;  ///< the parameters that it depends on, itself or through other constants
     std::string text;
     int line = 0;
@@ -106,8 +107,8 @@ struct KernelArgument {
 /// integer arguments declared before it.
 struct SizeArgument {
     std::string name;
-    std::string default_text;  ///< the expression, as written: "1024"
-    std::string test_text;     ///< the same for tests; may be empty: the default
+    std::string default_text;   ///< the expression, as written: "1024"
+    std::string test_text;      ///< the same for tests; may be empty: the default
     std::string multiple_text;  ///< what it must be a multiple of; empty: 1
     std::string text;
     int line = 0;
@@ -133,12 +134,12 @@ enum class Fill {
 /// missing. The reference says it, by a line `//@ data a factor k`, since its bound must be smaller than the least
 /// contribution.
 enum class Pattern {
-    none,    ///< as its Fill says
+    none,  ///< as its Fill says
     factor,  ///< of sums of `size` products of two: integers so small that every order of additions is exact in float
-    term,    ///< of sums of `size` terms: the same, and positive
-    peaks,   ///< rows of [-1, 1) with 16 to 64 elements that are `size` higher; each column has its turn
-    key,     ///< rows of signs, about 16 rows of each `size` alike
-    query    ///< rows that agree with those 16 keys and with no others
+    term,   ///< of sums of `size` terms: the same, and positive
+    peaks,  ///< rows of [-1, 1) with 16 to 64 elements that are `size` higher; each column has its turn
+    key,    ///< rows of signs, about 16 rows of each `size` alike
+    query   ///< rows that agree with those 16 keys and with no others
 };
 
 /// A line `//@ data x PATTERN SIZE` of a reference, for given sizes.
@@ -156,8 +157,8 @@ struct TensorArgument {
     Fill fill = Fill::uniform;  ///< of an input, inout, or scratch that is zero: others are not filled
     std::string fill_text;      ///< as written: "in 0..n - 1"; empty where there is none
     std::string extents_text;   ///< "m, k"
-    std::string reference;     ///< of an output or inout: the template that computes it; empty: none
-    bool exact = false;        ///< with small integers as inputs the result has no rounding error
+    std::string reference;      ///< of an output or inout: the template that computes it; empty: none
+    bool exact = false;         ///< with small integers as inputs the result has no rounding error
     std::string text;
     int line = 0;
 };
@@ -230,20 +231,20 @@ class Template {
     const Parameter* parameter(std::string_view name) const;
     const std::vector<Constant>& constants() const;  ///< in their order
     const std::vector<Constraint>& constraints() const;
-    const std::vector<Backend>& backends() const;   ///< where it may run; all of them by default
+    const std::vector<Backend>& backends() const;  ///< where it may run; all of them by default
     /// As the template names them; they restrict the backends whose architectures they are.
     const std::vector<std::string>& archs() const;
     /// Whether its `backend` and `arch` lines allow this; an empty arch: some of the backend's.
     bool runs_on(Backend backend, std::string_view arch) const;
-    const std::vector<SizeArgument>& sizes() const;         ///< in the order of the kernel's arguments
-    const std::vector<TensorArgument>& tensors() const;     ///< the same
+    const std::vector<SizeArgument>& sizes() const;      ///< in the order of the kernel's arguments
+    const std::vector<TensorArgument>& tensors() const;  ///< the same
     const std::vector<TensorMapArgument>& tensor_maps() const;
-    const std::string& flops() const;  ///< the expression, as written; empty: not declared
-    const std::string& bytes() const;  ///< the same
-    const std::string& naive() const;  ///< the template that this one is measured against; may be empty
+    const std::string& flops() const;      ///< the expression, as written; empty: not declared
+    const std::string& bytes() const;      ///< the same
+    const std::string& naive() const;      ///< the template that this one is measured against; may be empty
     const std::string& dependent() const;  ///< when launches may overlap, the expression; empty: never
     const std::vector<std::string>& dependent_uses() const;  ///< the parameters that decide it
-    const std::string& opt_level() const;  ///< of ptxas, the expression; empty: its own
+    const std::string& opt_level() const;                    ///< of ptxas, the expression; empty: its own
     /// What the tuner's model may vary (kiln/model.h); nothing without `model` lines.
     const ModelSearch& model_search() const;
     /// Every argument is declared: a problem can be made, run and timed.

@@ -54,8 +54,8 @@ std::optional<std::string> content_identity(const std::filesystem::path& path);
 
 /// What an ELF file tells the loader.
 struct ElfNeeds {
-    std::filesystem::path interpreter;            ///< of a program; empty: it is a library, or linked statically
-    std::vector<std::string> libraries;           ///< DT_NEEDED
+    std::filesystem::path interpreter;   ///< of a program; empty: it is a library, or linked statically
+    std::vector<std::string> libraries;  ///< DT_NEEDED
     std::vector<std::filesystem::path> run_path;  ///< DT_RPATH and DT_RUNPATH, with $ORIGIN filled in
 };
 /// nullopt when it is no ELF file of this kind of machine.

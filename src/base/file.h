@@ -30,7 +30,8 @@ std::optional<std::string> read_text_if_exists(const std::filesystem::path& path
 std::optional<std::vector<std::byte>> read_bytes_if_exists(const std::filesystem::path& path,
                                                            std::uint64_t most_bytes = kMostBytesOfAFile);
 /// What is left to read of an open one, whatever it is. name: for messages. Throws FileError.
-std::string read_descriptor_text(int fd, const std::string& name, std::uint64_t most_bytes = kMostBytesOfAFile);
+std::string read_descriptor_text(int fd, const std::string& name,
+                                 std::uint64_t most_bytes = kMostBytesOfAFile);
 
 /// As long as it lives, a write of this thread beyond RLIMIT_FSIZE fails with EFBIG and one to a pipe that nobody reads
 /// with EPIPE, and neither ends the process, as the signals SIGXFSZ and SIGPIPE would.

@@ -308,7 +308,8 @@ std::string DiskCache::read_identities() const {
         if (!version) return {};
         const Opened file = open_file(version.fd(), kIdentitiesName, options_.trust, kMaxIdentityBytes);
         const auto bytes = file ? read_all(file) : std::nullopt;
-        return bytes ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) : std::string();
+        return bytes ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size())
+                     : std::string();
     } catch (const std::exception&) {
         return {};
     }

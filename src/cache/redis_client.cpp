@@ -52,7 +52,8 @@ class RedisClient::Session {
         const auto permit = admit(manner, deadline);
         try {
             auto reply = exchange(permit, command, deadline);
-            if (refuses(reply)) throw RedisFailure("answered with an error: " + settings_.quote(reply.text()));
+            if (refuses(reply))
+                throw RedisFailure("answered with an error: " + settings_.quote(reply.text()));
             succeeded(permit);
             return reply;
         } catch (const std::exception& error) {

@@ -25,7 +25,7 @@ using Manner = RedisClient::Manner;
 
 constexpr std::string_view kEntryPrefix = "kiln:1:entry:";
 constexpr std::size_t kShortestKey = 16;
-constexpr std::uint64_t kLongestSecret = 64 << 10;         // a password, a key
+constexpr std::uint64_t kLongestSecret = 64 << 10;        // a password, a key
 constexpr std::uint64_t kLongestCertificates = 16 << 20;  // a system's bundle has a quarter of one MiB
 
 std::string entry_key(const std::string& digest) { return std::string(kEntryPrefix) + digest; }

@@ -49,9 +49,10 @@ int list_suites(const Call& call) {
         rows.push_back({"", parts});
         suites.push_back({{"name", suite.name}, {"title", suite.title}, {"parts", part_names}});
     }
-    call.print({{"suites", suites}},
-               table(rows) +
-                   "\nkiln bench SUITE... runs some, kiln bench SUITE.PART a part, kiln bench all runs all.\n");
+    call.print(
+        {{"suites", suites}},
+        table(rows) +
+            "\nkiln bench SUITE... runs some, kiln bench SUITE.PART a part, kiln bench all runs all.\n");
     return kPassed;
 }
 
@@ -144,7 +145,8 @@ int bench(const Call& call) {
     if (call.has("limit"))
         options.limit = std::chrono::seconds(parse_whole("--limit", call.value("limit"), 1, kMostSeconds));
     if (call.has("resume") && Output("--resume", call.value("resume")).is_stream())
-        throw UsageError("--resume " + call.value("resume") + " is no file that could be read again; name one.");
+        throw UsageError("--resume " + call.value("resume") +
+                         " is no file that could be read again; name one.");
     if (call.has("resume")) options.before = resumed(call.value("resume"));
     options.quick = call.flag("quick");
     options.stop = call.interrupts.token();
@@ -194,7 +196,9 @@ int bench_page(const Call& call) {
         const bool differs = anew != old;
         same = same && !differs;
         if (differs && !call.flag("check")) Output("the page", page).write(anew);
-        text += page + (!differs ? ": as its records say\n" : call.flag("check") ? ": DIFFERS\n" : ": written\n");
+        text += page + (!differs             ? ": as its records say\n"
+                        : call.flag("check") ? ": DIFFERS\n"
+                                             : ": written\n");
         pages.push_back({{"page", page}, {"differed", differs}});
     }
     call.print({{"pages", pages}}, text);

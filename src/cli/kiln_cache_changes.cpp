@@ -75,8 +75,7 @@ int cache_verify(const Call& call) {
         damaged.push_back({{"file", damage.file.string()}, {"reason", damage.reason}});
         text += "damaged: " + damage.file.string() + ": " + damage.reason + "\n";
     }
-    if (!found.damaged.empty() && !remove)
-        text += "Look-ups treat these as misses; --remove removes them.\n";
+    if (!found.damaged.empty() && !remove) text += "Look-ups treat these as misses; --remove removes them.\n";
     call.print({{"sound", found.sound}, {"damaged", damaged}, {"removed", remove}}, text);
     return found.damaged.empty() ? kPassed : kNegative;
 }

@@ -80,7 +80,8 @@ std::string problem_text(const AccessProblem& problem, const SourceText& source,
     const std::string kind(name(problem.kind));
     std::string text = problem.text();
     if (!warning && text.starts_with(kind + ": ")) text.erase(0, kind.size() + 2);
-    std::string result = "  " + terminal.painted(warning ? Colour::none : Colour::red, warning ? "warning" : kind) +
+    std::string result = "  " +
+                         terminal.painted(warning ? Colour::none : Colour::red, warning ? "warning" : kind) +
                          ": " + wrapped(text, 4, terminal.output_columns()) + "\n";
     result += place_lines(problem.place, source);
     if (problem.kind == ProblemKind::race && problem.other != problem.place)

@@ -234,8 +234,10 @@ constexpr std::array kCommands = {
         warm_options, warm},
     Command{"export", "MANIFEST...", 1, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
             "write variants as C sources that need the driver only",
-            "A header and a source for each template of the manifests, with the binaries of all its variants and\n"
-            "targets (CUDA and HIP) in them. A call chooses by the wisdom for its sizes. See docs/embedding.md.\n",
+            "A header and a source for each template of the manifests, with the binaries of all its variants "
+            "and\n"
+            "targets (CUDA and HIP) in them. A call chooses by the wisdom for its sizes. See "
+            "docs/embedding.md.\n",
             "  kiln export variants.txt --output exported\n"
             "  echo 'softmax T=half @cuda:sm_80 @cuda:compute_80' | kiln export - --output exported\n",
             export_options, export_sources},

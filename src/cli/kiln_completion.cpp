@@ -70,7 +70,8 @@ std::vector<std::string> archs(const KilnOptions& options) {
 
 std::vector<std::string> templates(const KilnOptions& options) {
     std::vector<std::string> names;
-    for (const Template& found : TemplateSet(options.template_directories).all()) names.push_back(found.name());
+    for (const Template& found : TemplateSet(options.template_directories).all())
+        names.push_back(found.name());
     return names;
 }
 

@@ -35,12 +35,13 @@ std::string explained_text(const Explanation& why, const Variant& variant, const
     std::string text = variant.text() + "\n\n";
     text += line("target", target_text(target));
     text += line("key", why.key.digest.empty() ? "not known without a compiler" : why.key.digest);
-    text += "  " +
-            (why.tier ? terminal.painted(Colour::green, "HIT") + "        " + std::string(name(*why.tier)) +
-                            ", " + why.place
-                      : terminal.painted(Colour::red, "MISS") + "       " +
-                            (why.no_compiler.empty() ? "it would be compiled" : "it can't be compiled here")) +
-            "\n";
+    text +=
+        "  " +
+        (why.tier ? terminal.painted(Colour::green, "HIT") + "        " + std::string(name(*why.tier)) +
+                        ", " + why.place
+                  : terminal.painted(Colour::red, "MISS") + "       " +
+                        (why.no_compiler.empty() ? "it would be compiled" : "it can't be compiled here")) +
+        "\n";
     if (why.tier) text += line("made by", why.compiler);
     if (!why.no_compiler.empty()) text += line("compiler", "none here: " + why.no_compiler);
     for (const std::string& reason : why.rejected) text += line("rejected", reason);

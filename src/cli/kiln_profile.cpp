@@ -81,9 +81,10 @@ void no_device(const Service& service) {
     std::string cuda, hip;
     Device::list(Backend::cuda, &cuda);
     Device::list(Backend::hip, &hip);
-    throw DeviceError("there is no GPU to profile on (cuda: " + cuda + "; hip: " + hip +
-                      ").\n'kiln analyze' predicts without one; output that --keep wrote elsewhere is compared "
-                      "by --read FILE.");
+    throw DeviceError(
+        "there is no GPU to profile on (cuda: " + cuda + "; hip: " + hip +
+        ").\n'kiln analyze' predicts without one; output that --keep wrote elsewhere is compared "
+        "by --read FILE.");
 }
 
 std::optional<TimeSummary> timed(Runner& runner, const Variant& variant, const Sizes& sizes) {
@@ -102,7 +103,8 @@ void measure(const Call& call, Service& service, const Variant& variant, const S
                           "\nOutput that --keep wrote elsewhere is compared by --read FILE.");
     // The child then finds it in the cache: what it compiles would count as time of the profiler.
     service.build(variant);
-    const auto keep = call.has("keep") ? std::optional<Output>(std::in_place, "--keep", call.value("keep")) : std::nullopt;
+    const auto keep =
+        call.has("keep") ? std::optional<Output>(std::in_place, "--keep", call.value("keep")) : std::nullopt;
     ProfileRequest request;
     request.command = child_command(call, service, variant, sizes);
     request.kernel = service.source(variant).entry;

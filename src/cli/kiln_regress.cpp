@@ -80,9 +80,12 @@ std::string moves_text(const RegressReport& report) {
             const std::string kernel = result.variant.substr(0, result.variant.find(' '));
             // A digest says nothing twice.
             const bool digest = move.what == "ingredients" || move.what.starts_with("result");
-            const std::vector<std::string> key = {
-                manifest_target_text(result.target), kernel, move.what, digest ? "" : move.was, digest ? "" : move.now,
-                move.fails ? "FAILS" : ""};
+            const std::vector<std::string> key = {manifest_target_text(result.target),
+                                                  kernel,
+                                                  move.what,
+                                                  digest ? "" : move.was,
+                                                  digest ? "" : move.now,
+                                                  move.fails ? "FAILS" : ""};
             auto& group = alike[key];
             if (group.empty()) order.push_back(key);
             group.push_back(&result);
@@ -157,8 +160,7 @@ RegressOptions regress_options(const Call& call, Warnings& warnings) {
     }
     if (call.has("only")) options.templates = call.given["only"].as<std::vector<std::string>>();
     options.baselines = call.has("baselines") ? call.value("baselines") : kBaselines;
-    std::tie(options.shard, options.shards) =
-        parse_shard(call.has("shard") ? call.value("shard") : "0/1");
+    std::tie(options.shard, options.shards) = parse_shard(call.has("shard") ? call.value("shard") : "0/1");
     options.update = call.flag("update");
     options.time = call.flag("time");
     return options;

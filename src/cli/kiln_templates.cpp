@@ -165,15 +165,15 @@ Json shown_json(const Shown& shown, const Target& target) {
         const bool is_range = parameter.allowed.empty() && parameter.kind == ParameterKind::integer;
         Json allowed;
         for (const Value& value : parameter.allowed) allowed.push_back(value_json(value));
-        parameters.push_back({{"name", parameter.name},
-                              {"kind", name_of(parameter.kind)},
-                              {"allowed", allowed},
-                              {"range", is_range ? Json::array({parameter.min, parameter.max}) : Json()},
-                              {"default", value_json(parameter.default_value)},
-                              {"default_expression", parameter.default_expression.empty()
-                                                         ? Json()
-                                                         : Json(parameter.default_expression)},
-                              {"text", parameter.text}});
+        parameters.push_back(
+            {{"name", parameter.name},
+             {"kind", name_of(parameter.kind)},
+             {"allowed", allowed},
+             {"range", is_range ? Json::array({parameter.min, parameter.max}) : Json()},
+             {"default", value_json(parameter.default_value)},
+             {"default_expression",
+              parameter.default_expression.empty() ? Json() : Json(parameter.default_expression)},
+             {"text", parameter.text}});
     }
     const Values here = shown.example ? shown.example->constants() : Values();
     Json constants = Json::array();
@@ -198,7 +198,8 @@ Json shown_json(const Shown& shown, const Target& target) {
     json["dependent"] = text_or_null(shown.of.dependent());
     json["opt_level"] = text_or_null(shown.of.opt_level());
     json["problem"] = problem_json(shown.of);
-    json["model"] = {{"search", shown.of.model_search().groups}, {"host_search", shown.of.model_search().host_groups}};
+    json["model"] = {{"search", shown.of.model_search().groups},
+                     {"host_search", shown.of.model_search().host_groups}};
     json["legal_variants"] = or_null(shown.variants);
     json["digest"] = shown.example ? Json(template_digest(shown.of)) : Json();
     json["defaults_problem"] = shown.problem.empty() ? Json() : Json(shown.problem);
@@ -239,8 +240,9 @@ std::string shown_text(const Shown& shown, const Target& target) {
     }
     const auto here = [&](const std::string& value) { return shown.example ? " (" + value + " here)" : ""; };
     if (!shown.of.dependent().empty())
-        text += line("dependent", "launches may overlap where " + shown.of.dependent() +
-                                      here(shown.example && shown.example->dependent() ? "they may" : "they may not"));
+        text += line("dependent",
+                     "launches may overlap where " + shown.of.dependent() +
+                         here(shown.example && shown.example->dependent() ? "they may" : "they may not"));
     if (!shown.of.opt_level().empty())
         text += line("opt_level", "ptxas compiles at " + shown.of.opt_level() +
                                       here(shown.example ? std::to_string(shown.example->opt_level()) : ""));
@@ -256,7 +258,8 @@ std::string shown_text(const Shown& shown, const Target& target) {
     const Values values = shown.example ? shown.example->constants() : Values();
     for (const Constant& constant : shown.of.constants())
         constants.push_back(
-            {constant.name, constant.expression + (shown.example ? " (" + values.at(constant.name).text() + ")" : ""),
+            {constant.name,
+             constant.expression + (shown.example ? " (" + values.at(constant.name).text() + ")" : ""),
              constant.text});
     for (const Constraint& rule : shown.of.constraints()) rules.push_back({rule.expression, rule.text});
     if (!parameters.empty()) text += "\nParameters (in parentheses the default):\n" + table(parameters);
@@ -309,11 +312,13 @@ int build_variant(const Call& call) {
     Warnings warnings(call.terminal);
     const auto service = open_service(call, warnings, compile_options(call, warnings));
     if (call.has("size") && !call.flag("best"))
-        throw UsageError("--size says for which sizes --best chooses, and --best is not given; a build needs no sizes.");
+        throw UsageError(
+            "--size says for which sizes --best chooses, and --best is not given; a build needs no sizes.");
     std::optional<Choice> choice;
     if (call.flag("best")) choice = best_choice(*service, call, false);
-    const Variant variant = choice ? choice->variant
-                                   : chosen_variant(service->find(call.words[0]), std::span(call.words).subspan(1));
+    const Variant variant =
+        choice ? choice->variant
+               : chosen_variant(service->find(call.words[0]), std::span(call.words).subspan(1));
     const std::string output = call.has("output") ? call.value("output") : std::string();
     std::optional<Output> place;
     if (!output.empty()) {

@@ -244,7 +244,8 @@ class Parser {
                              " out.");
         for (const auto& [option, alias] : kAliases)
             if (has(option) && has(alias))
-                throw UsageError(std::string("--") + alias + " is the same as --" + option + "; leave one out.");
+                throw UsageError(std::string("--") + alias + " is the same as --" + option +
+                                 "; leave one out.");
         for (const char* option : {"iterations", "iters"})
             if (has(option)) options.iterations = static_cast<int>(whole(option, 1, 1'000'000));
         for (const char* option : {"warm-up", "warmup"})

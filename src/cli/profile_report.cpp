@@ -33,8 +33,9 @@ std::string difference_text(const ComparedFigure& figure) {
         return std::abs(points) < 0.05 ? "equal" : format("%+.1f points", points);
     }
     if (figure.name == "time in ms") {
-        return *figure.predicted > 0 ? format("%.3g times the lower bound", *figure.measured / *figure.predicted)
-                                     : std::string();
+        return *figure.predicted > 0
+                   ? format("%.3g times the lower bound", *figure.measured / *figure.predicted)
+                   : std::string();
     }
     if (std::abs(*figure.measured - *figure.predicted) < 0.5) return "equal";
     return *figure.predicted == 0 ? format("%+.0f", *figure.measured)

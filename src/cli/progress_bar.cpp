@@ -33,9 +33,10 @@ std::string progress_text(const ProgressState& state) {
     if (state.per_second > 0) {
         text += format("  %.3g/s", state.per_second);
         if (state.total > state.done)
-            text += "  about " +
-                    time_left(std::min(double(state.total - state.done) / state.per_second, state.most_seconds)) +
-                    " left";
+            text +=
+                "  about " +
+                time_left(std::min(double(state.total - state.done) / state.per_second, state.most_seconds)) +
+                " left";
     }
     if (state.failed > 0) text += "  " + std::to_string(state.failed) + " failed";
     return text;
@@ -57,8 +58,7 @@ double ProgressBar::rate(Clock::time_point now, std::uint64_t done) {
     return seconds > 0 ? double(done - samples_.front().done) / seconds : 0;
 }
 
-void ProgressBar::update(std::uint64_t done, std::uint64_t total, std::uint64_t failed,
-                         double most_seconds) {
+void ProgressBar::update(std::uint64_t done, std::uint64_t total, std::uint64_t failed, double most_seconds) {
     const auto now = Clock::now();
     const std::uint64_t tenth = total > 0 ? 10 * done / total : 0;
     const bool first = samples_.empty();

@@ -19,7 +19,8 @@ struct ProgressState {
     std::uint64_t total = 0;  ///< 0: not known
     std::uint64_t failed = 0;
     double per_second = 0;  ///< lately; 0: not known yet
-    double most_seconds = std::numeric_limits<double>::infinity();  ///< that are left, whatever remains to be done
+    double most_seconds =
+        std::numeric_limits<double>::infinity();  ///< that are left, whatever remains to be done
 };
 
 /// "12/64  19%  3.2/s  about 16 s left  1 failed"

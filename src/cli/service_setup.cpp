@@ -36,7 +36,8 @@ ServiceOptions service_options(const CommonOptions& options, Warnings& warnings,
     result.cache.directory = options.cache_directory;
     result.cache.enabled = options.use_cache;
     result.isolate_host = true;
-    if (options.time_limit_seconds) result.host_time_limit = std::chrono::seconds(*options.time_limit_seconds);
+    if (options.time_limit_seconds)
+        result.host_time_limit = std::chrono::seconds(*options.time_limit_seconds);
     result.stop = std::move(stop);
     result.on_warning = [&warnings](std::string_view line) { warnings.add(line); };
     return result;

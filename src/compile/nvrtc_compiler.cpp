@@ -260,7 +260,8 @@ std::vector<std::string> Nvrtc::options(const Target& target, const Source& sour
 
 Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
     const bool is_ptx = is_ptx_arch(target.arch);
-    const auto arch = parse_sm_arch(is_ptx ? "sm_" + target.arch.substr(target.arch.find('_') + 1) : target.arch);
+    const auto arch =
+        parse_sm_arch(is_ptx ? "sm_" + target.arch.substr(target.arch.find('_') + 1) : target.arch);
     const std::string known = facts.product + " compiles for " + enumerate(facts.archs) + ".";
     if (!arch)
         throw BuildError("\"" + target.arch +

@@ -123,8 +123,8 @@ std::string FiberBlock::run(Dim3 index) {
 
 std::string FiberBlock::overrun() {
     shared_.repair();
-    return "it wrote outside its dynamic shared memory, which has the " + std::to_string(dynamic_shared_bytes) +
-           " bytes that the template's '//@ shared' line asks for";
+    return "it wrote outside its dynamic shared memory, which has the " +
+           std::to_string(dynamic_shared_bytes) + " bytes that the template's '//@ shared' line asks for";
 }
 
 // The stacks of threads that never ended are started afresh.
@@ -227,7 +227,8 @@ void FiberBlock::wait(Thread& self) {
 bool FiberBlock::where(KernelFacts& facts) const noexcept {
     if (running_ == nullptr) return false;
     facts.kernel = plan_.name;
-    for (const auto& [from, to] : {std::pair(&block_idx, facts.block), {&running_->thread_idx, facts.thread}}) {
+    for (const auto& [from, to] :
+         {std::pair(&block_idx, facts.block), {&running_->thread_idx, facts.thread}}) {
         to[0] = from->x;
         to[1] = from->y;
         to[2] = from->z;

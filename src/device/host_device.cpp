@@ -216,8 +216,8 @@ class HostDriver final : public Driver {
 // beyond it meet no other buffer, harm nothing, and are told. nullptr: there is no room.
 void* HostDriver::allocate_apart(std::size_t bytes) {
     const std::size_t whole = (bytes / kMarginUnitBytes + 1) * kMarginUnitBytes + 2 * kMarginBytes;
-    void* const start = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const start =
+        ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) return nullptr;
     void* const memory = static_cast<std::byte*>(start) + kMarginBytes;
     const std::lock_guard lock(apart_mutex_);

@@ -88,7 +88,8 @@ void HostExecutor::start_helpers(std::uint64_t wanted) {
     // the process without a word where it is blocked.
     sigset_t all, before;
     sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+        sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
         while (helpers_.size() < wanted) {

@@ -24,7 +24,7 @@ namespace kiln {
 namespace {
 
 constexpr double kUnit = 0x1p-24;                           // unit roundoff of FP32
-constexpr double kLargestExact = 1 << 24;                       // integers up to that are exact in FP32
+constexpr double kLargestExact = 1 << 24;                   // integers up to that are exact in FP32
 constexpr std::int64_t kExactSums = std::int64_t{1} << 29;  // of numbers up to 2^24, in FP64
 constexpr std::int64_t kBandElements = std::int64_t{1} << 23;
 constexpr std::int64_t kChunk = 4096;  // elements of a row widened at a time

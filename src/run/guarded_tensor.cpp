@@ -115,9 +115,10 @@ std::vector<Overrun> GuardedTensor::overruns() const {
         std::vector<std::byte> now(bytes);
         buffer_.copy_to(now, first);
         const std::vector<std::byte> before = guard_pattern(bytes);
-        const auto place = first < start_
-                               ? std::mismatch(before.rbegin(), before.rend(), now.rbegin()).first - before.rbegin()
-                               : std::mismatch(before.begin(), before.end(), now.begin()).first - before.begin();
+        const auto place =
+            first < start_
+                ? std::mismatch(before.rbegin(), before.rend(), now.rbegin()).first - before.rbegin()
+                : std::mismatch(before.begin(), before.end(), now.begin()).first - before.begin();
         if (static_cast<std::size_t>(place) != bytes)
             found.push_back({tensor_.name, first < start_, static_cast<std::uint64_t>(place)});
     };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kExactSum = 0x1p24;  // integers up to here are exact in float
 constexpr std::int64_t kMostTerm = 255;
-constexpr std::uint64_t kDenseEnds = 64;                    // elements at each end that are never zero
+constexpr std::uint64_t kDenseEnds = 64;               // elements at each end that are never zero
 constexpr std::uint64_t kPeaks = 16, kMostPeaks = 64;  // of a row
 constexpr std::uint64_t kAlike = 16;                   // keys of one vector
 constexpr double kQueryScale = 6;    // a score of sqrt(HEAD) times this, against one of a normal distribution

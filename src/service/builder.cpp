@@ -218,7 +218,8 @@ std::optional<Builder::Built> Builder::find_ptx(const Request& request) {
     const Target& target = selection_.target;
     const bool compiles_here = !options_.cached_only && request.keys.has_compiler();
     const auto number = cuda_arch_number(target.arch);
-    if (target.backend != Backend::cuda || !number || !request.keys.open || compiles_here) return std::nullopt;
+    if (target.backend != Backend::cuda || !number || !request.keys.open || compiles_here)
+        return std::nullopt;
     const auto archs = cuda_archs();
     for (auto arch = archs.rbegin(); arch != archs.rend(); ++arch) {
         if (arch->number > *number) continue;
@@ -228,10 +229,11 @@ std::optional<Builder::Built> Builder::find_ptx(const Request& request) {
             request.keys.open->everywhere};
         auto hit = tiers_.find({open.key, request.variant, request.refused, true, &open, false});
         if (!hit) continue;
-        observer_.warn_once("there is no binary of " + std::string(request.variant) + " for " + target.arch +
-                            ": the PTX for " + older.arch +
-                            " is used, which the driver compiles when it loads it; a pack that is made with --arch " +
-                            target.arch + " has one");
+        observer_.warn_once(
+            "there is no binary of " + std::string(request.variant) + " for " + target.arch +
+            ": the PTX for " + older.arch +
+            " is used, which the driver compiles when it loads it; a pack that is made with --arch " +
+            target.arch + " has one");
         return hit;
     }
     return std::nullopt;

@@ -43,7 +43,8 @@ class ServiceState {
           builder_(make_builder(options, observer_)),
           templates_(templates(options), builder_.selection().target),
           background_(worker_limits(options).workers) {
-        if (!options.record.empty()) recorder_.emplace(options.record, builder_.selection().target, observer_);
+        if (!options.record.empty())
+            recorder_.emplace(options.record, builder_.selection().target, observer_);
     }
     ~ServiceState() {
         background_.finish();
@@ -136,9 +137,7 @@ void Service::record(const Template& of, const Values& fixed, const Sizes& sizes
 
 BuildKey Service::key(const Variant& variant) const { return state().builder_.key(source(variant)); }
 
-Explanation Service::explain(const Variant& variant) const {
-    return state().builder_.explain(variant);
-}
+Explanation Service::explain(const Variant& variant) const { return state().builder_.explain(variant); }
 
 Source Service::source(const Variant& variant) const {
     return state().builder_.source(state().builder_.validated(variant));

@@ -106,7 +106,8 @@ Template TemplateSet::State::find(std::string_view name) {
             if (known == naive || value.naive() == naive) family.push_back(known);
     if (!family.empty())
         throw UsageError("there is no template '" + std::string(name) + "': that is a family of templates, " +
-                         enumerate(family) + ". Name one of them, or have the best one chosen (--best, Operation).");
+                         enumerate(family) +
+                         ". Name one of them, or have the best one chosen (--best, Operation).");
     throw UsageError("there is no template '" + std::string(name) + "'" +
                      (guess ? "; did you mean " + *guess + "?" : "") +
                      (guess ? " There are " : "; there are ") + join(names) +

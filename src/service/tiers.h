@@ -22,7 +22,7 @@ class Tiers {
     Tiers(CacheSetup setup, Observer& observer);
 
     struct Wanted {
-        const BuildKey& key;  ///< exact, unless there is no compiler to complete it; then that of `open`
+        const BuildKey& key;       ///< exact, unless there is no compiler to complete it; then that of `open`
         std::string_view variant;  ///< for traces
         const Bytes* refused =
             nullptr;         ///< a binary that the driver did not take: who has just that has nothing

@@ -138,11 +138,7 @@ Rule constant_rule(const Constant& constant, const ExpressionPtr& value) {
     // Equal to itself, unless it has no value at all.
     const std::string text = constant.name + " = " + constant.expression;
     std::vector<Node> nodes{
-        {.operation = Operator::reference,
-         .kind = value->kind(),
-         .value = 0,
-         .begin = 0,
-         .end = text.size()},
+        {.operation = Operator::reference, .kind = value->kind(), .value = 0, .begin = 0, .end = text.size()},
         {.operation = Operator::equal,
          .kind = ExpressionKind::truth,
          .operands = {0, 0, -1},

@@ -32,18 +32,18 @@ struct DirectiveRule {
 };
 
 constexpr DirectiveRule kDirectives[] = {
-    {"kernel", false}, {"param", true},    {"let", true},     {"require", true},   {"block", false},
-    {"grid", false},   {"shared", true},   {"cluster", false}, {"backend", false},  {"arch", false},
-    {"size", true},    {"input", true},    {"output", true},  {"inout", true},     {"scratch", true},
-    {"flops", false},  {"bytes", false},   {"naive", false},  {"tensormap", true}, {"dependent", false},
-    {"opt_level", false}, {"data", true},   {"model", true},  {"bound", true},
+    {"kernel", false},    {"param", true},  {"let", true},      {"require", true},   {"block", false},
+    {"grid", false},      {"shared", true}, {"cluster", false}, {"backend", false},  {"arch", false},
+    {"size", true},       {"input", true},  {"output", true},   {"inout", true},     {"scratch", true},
+    {"flops", false},     {"bytes", false}, {"naive", false},   {"tensormap", true}, {"dependent", false},
+    {"opt_level", false}, {"data", true},   {"model", true},    {"bound", true},
 };
 
 /// What a kernel calls that may begin while the one before it still runs.
 constexpr std::string_view kWaitForPrevious = "wait_for_previous_grid(";
 
 /// Those that parse_problem_lines reads.
-constexpr std::string_view kProblemDirectives[] = {"size",  "input", "output", "inout",    "scratch",
+constexpr std::string_view kProblemDirectives[] = {"size",  "input", "output", "inout",     "scratch",
                                                    "flops", "bytes", "naive",  "tensormap", "data"};
 
 /// What a reference's arguments begin with.
@@ -390,7 +390,8 @@ class FrontMatterParser {
         for (Directive& line : found->second) {
             if (!result_.is_reference) fail_outside_reference(line, "which computes the bound");
             const Token name = line.lexer.expect_identifier("a parameter that only the bound depends on");
-            if (std::ranges::find(result_.parameters, name.text, &Parameter::name) == result_.parameters.end())
+            if (std::ranges::find(result_.parameters, name.text, &Parameter::name) ==
+                result_.parameters.end())
                 line.lexer.fail(name, std::string(name.text) + " is no parameter of this template");
             line.lexer.expect_end("the parameter's name");
             result_.bound_parameters.emplace_back(name.text);
@@ -398,7 +399,8 @@ class FrontMatterParser {
     }
 
     [[noreturn]] void fail_outside_reference(Directive& line, const std::string& why) {
-        line.lexer.fail(line.name, "a " + std::string(line.name.text) + " line belongs in the reference, " + why +
+        line.lexer.fail(line.name, "a " + std::string(line.name.text) + " line belongs in the reference, " +
+                                       why +
                                        "; the arguments of a reference begin with (long long count, "
                                        "const long long* which, double* expected, double* bound)");
     }

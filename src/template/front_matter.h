@@ -31,8 +31,8 @@ struct FrontMatter {
     ExpressionPtr dynamic_shared, static_shared;      ///< null when there is no such line
     ExpressionPtr dependent;                          ///< when launches may overlap; null: never
     std::vector<std::string> dependent_uses;          ///< the parameters that decide it
-    std::vector<std::string> bound_parameters;        ///< of a reference: those that only its bound depends on
-    ExpressionPtr opt_level;                          ///< of ptxas; null: its own
+    std::vector<std::string> bound_parameters;  ///< of a reference: those that only its bound depends on
+    ExpressionPtr opt_level;                    ///< of ptxas; null: its own
     std::vector<Backend> backends;
     std::vector<std::string> archs;
     Signature signature;

@@ -26,9 +26,7 @@ struct Choice {
     std::vector<Value> values;  ///< in the order of the parameter's list; empty for all and by default
 
     bool is_listed() const { return !all && !by_default; }
-    std::uint64_t count() const {
-        return all ? choice_count(*parameter) : by_default ? 1 : values.size();
-    }
+    std::uint64_t count() const { return all ? choice_count(*parameter) : by_default ? 1 : values.size(); }
 };
 
 /// Where a value stands among those of its parameter.
@@ -76,9 +74,8 @@ void list_what_defaults_use(std::vector<Choice>& choices) {
     };
     for (const Choice& choice : choices) use(choice);
     for (std::size_t i = 0; i < used.size(); ++i) {
-        Choice& choice = *std::ranges::find(choices, used[i], [](const Choice& one) -> std::string_view {
-            return one.parameter->name;
-        });
+        Choice& choice = *std::ranges::find(
+            choices, used[i], [](const Choice& one) -> std::string_view { return one.parameter->name; });
         if (!choice.all) continue;
         for (std::uint64_t value = 0; value < choice.count(); ++value)
             choice.values.push_back(decode(*choice.parameter, kiln::choice(*choice.parameter, value)));
@@ -158,7 +155,8 @@ std::vector<Variant> expand(const ManifestLine& line, const Template& of) {
     std::optional<VariantError> unfit;  // the first default that does not go with the others' values
     for (bool more = true; more;) {
         try {
-            for (Variant& variant : of.variants(combinations.listed(of))) variants.push_back(std::move(variant));
+            for (Variant& variant : of.variants(combinations.listed(of)))
+                variants.push_back(std::move(variant));
         } catch (const VariantError& error) {
             if (!any_all) throw;
             if (!unfit) unfit = error;

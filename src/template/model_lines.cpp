@@ -80,8 +80,7 @@ class ModelParser {
         const Token token = lexer.expect_identifier(what + " (" + join(names) + ")");
         for (const auto& [name, choice] : choices)
             if (name == token.text) return choice;
-        lexer.fail(token,
-                   "expected " + what + " (" + join(names) + "), found " + Lexer::describe(token));
+        lexer.fail(token, "expected " + what + " (" + join(names) + "), found " + Lexer::describe(token));
     }
 
     /// "BM, BN, BK of m, n, k, batch"

@@ -68,7 +68,7 @@ struct ProblemLines {
     std::vector<TensorMapLine> tensor_map_lines;
     std::vector<Rule> tensor_map_rules;
     std::vector<DataLine> data_lines;  ///< of a reference
-    ExpressionPtr flops, bytes;  ///< null when there is no such line
+    ExpressionPtr flops, bytes;        ///< null when there is no such line
     std::string naive;
     std::vector<std::string> undeclared;  ///< "float alpha": arguments that no line describes
 };

@@ -125,8 +125,8 @@ class ValueList {
         const std::int64_t value = expression.evaluate(node, environment_, failure);
         if (failure) return;
         const bool is_constant = node.operation == Operator::reference && node.kind == ExpressionKind::truth;
-        add(std::string(expression.text_of(node)), is_constant  ? value != 0 ? "true" : "false"
-                                                                : std::to_string(value));
+        add(std::string(expression.text_of(node)),
+            is_constant ? value != 0 ? "true" : "false" : std::to_string(value));
     }
 
     void add(const std::string& name, const std::string& value) {

@@ -77,7 +77,8 @@ std::string specialised_text(const TemplateContent& content, const Codes& codes)
         Failure never;  // the implicit rules have seen to it
         const std::int64_t value = lines.values[i]->evaluate({codes, nullptr, nullptr}, never);
         const Constant& constant = lines.constants[i];
-        text += (constant.is_bool ? boolean_constant(constant.name, value) : integer_constant(constant.name, value)) +
+        text += (constant.is_bool ? boolean_constant(constant.name, value)
+                                  : integer_constant(constant.name, value)) +
                 ";\n";
     }
     text += content.type_words;

@@ -11,8 +11,8 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostTried = 1000;       ///< values of one range
-constexpr std::size_t kMostShown = 8;          ///< values of one parameter
+constexpr std::size_t kMostTried = 1000;             ///< values of one range
+constexpr std::size_t kMostShown = 8;                ///< values of one parameter
 constexpr std::uint64_t kMostSearchSteps = 300'000;  ///< of the search: a few tens of milliseconds
 
 std::uint64_t distance(std::int64_t a, std::int64_t b) {
@@ -93,7 +93,8 @@ class NearestSearch {
     }
 
     bool attempt(std::size_t level, std::size_t changes) {
-        return ++steps_ < kMostSearchSteps && rules_.hold_at(level + 1, codes_) && descend(level + 1, changes);
+        return ++steps_ < kMostSearchSteps && rules_.hold_at(level + 1, codes_) &&
+               descend(level + 1, changes);
     }
 
     const RuleSet& rules_;

@@ -112,10 +112,12 @@ const std::string& text_of(const ExpressionPtr& expression) {
 
 [[noreturn]] void fail_unknown(const FrontMatter& front_matter, std::string_view name) {
     const auto& constants = front_matter.constants.constants;
-    if (const auto constant = std::ranges::find(constants, name, &Constant::name); constant != constants.end())
-        throw VariantError(front_matter.kernel + ": " + constant->name + " is no parameter but a constant, " +
-                           constant->expression +
-                           (constant->uses.empty() ? "" : "; give a value to " + join(constant->uses, " or ")));
+    if (const auto constant = std::ranges::find(constants, name, &Constant::name);
+        constant != constants.end())
+        throw VariantError(
+            front_matter.kernel + ": " + constant->name + " is no parameter but a constant, " +
+            constant->expression +
+            (constant->uses.empty() ? "" : "; give a value to " + join(constant->uses, " or ")));
     const std::vector<std::string> names = parameter_names(front_matter.parameters);
     const std::string list = names.empty() ? "there are none at all" : "there are " + join(names);
     throw VariantError(front_matter.kernel + " has no parameter " + std::string(name) + "; " + list +

@@ -33,7 +33,7 @@ struct TemplateContent {
     std::vector<Constraint> constraints;
     Includes includes;
     std::string type_words;  ///< declarations of half and the like, where the text uses them bare
-    std::string identity;  ///< digest of the text, the file name and the user's headers
+    std::string identity;    ///< digest of the text, the file name and the user's headers
     std::size_t identity_hash;
 };
 

@@ -88,8 +88,9 @@ void drop_superseded(std::vector<Match>& matches) {
     std::set<std::string> fresh;
     for (const Match& match : matches)
         if (!match.stale) fresh.insert(match.entry->template_name);
-    std::erase_if(matches,
-                  [&](const Match& match) { return match.stale && fresh.contains(match.entry->template_name); });
+    std::erase_if(matches, [&](const Match& match) {
+        return match.stale && fresh.contains(match.entry->template_name);
+    });
 }
 
 }  // namespace

@@ -68,11 +68,13 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
     try {
         if (file_.has_parent_path()) std::filesystem::create_directories(file_.parent_path());
         const OutputPlace place(file_);
-        if (place.is_stream()) fail("is no regular file, and a journal is read and removed; name another --output.");
+        if (place.is_stream())
+            fail("is no regular file, and a journal is read and removed; name another --output.");
         file_ = place.path();  // removed in the end, which must not take a link
         lock_ = FileLock::try_acquire(file_.string() + ".lock");
         if (!lock_) fail("is being written by another tuning run; wait for it, or name another --output.");
-        const std::optional<std::string> text = resume ? read_text_if_exists(file_, kMostBytes) : std::nullopt;
+        const std::optional<std::string> text =
+            resume ? read_text_if_exists(file_, kMostBytes) : std::nullopt;
         if (text && !text->empty()) {
             is_new = false;
             std::istringstream lines(*text);

@@ -26,38 +26,39 @@ constexpr double kBlockMs = 0.0012;
 // What all multiprocessors together read of the L2 cache, over what they read of memory. 700 TFLOP/s with tiles of 128
 // x 256 need 8.2 TB/s on an H200, whose memory has 4.8.
 constexpr double kL2OverMemory = 1.8;
-constexpr double kSpareRegisters = 40;     // addresses, operands
+constexpr double kSpareRegisters = 40;                // addresses, operands
 constexpr double kFmaShare = 0.92, kMmaShare = 0.80;  // of the peak, at best
 // mma.sync reaches this part of the warpgroup instructions' peak on the architectures that have those.
 constexpr double kMmaOfWgmma = 0.64;
 // Of warpgroup instructions fed by TMA; fitted to the times of 2233 variants for nine shapes on an H200. Of each
 // shape's variants the one that they put first is 3 % slower than the best (geometric mean; 10 % at most).
-constexpr double kWgmmaShare = 0.84;      // of the peak, for wide tiles
-constexpr double kWgmmaColumns = 5.6;     // a step takes as long as one with that many columns more
-constexpr double kOneWarpgroup = 0.875;   // of that rate, where nobody multiplies while it waits
-constexpr double kShortTurns = 0.8;       // likewise, where two take turns of 64 rows
-constexpr double kCopyMs = 0.0007;        // from the start of a stage's copies until they have landed
-constexpr double kClusterCopies = 0.38;   // more of that for each further block that shares them
-constexpr double kTmaOverMemory = 5.5;    // what all multiprocessors read of the L2 cache by TMA
-constexpr double kSplitLines = 2.6;       // times as long, where a tile's rows of 128 bytes lie in two lines each
-constexpr double kAnyRows = 2.5;          // times as long, where threads copy what TMA does not take
-constexpr double kStores = 4;             // times as long as reading as many bytes
+constexpr double kWgmmaShare = 0.84;     // of the peak, for wide tiles
+constexpr double kWgmmaColumns = 5.6;    // a step takes as long as one with that many columns more
+constexpr double kOneWarpgroup = 0.875;  // of that rate, where nobody multiplies while it waits
+constexpr double kShortTurns = 0.8;      // likewise, where two take turns of 64 rows
+constexpr double kCopyMs = 0.0007;       // from the start of a stage's copies until they have landed
+constexpr double kClusterCopies = 0.38;  // more of that for each further block that shares them
+constexpr double kTmaOverMemory = 5.5;   // what all multiprocessors read of the L2 cache by TMA
+constexpr double kSplitLines = 2.6;  // times as long, where a tile's rows of 128 bytes lie in two lines each
+constexpr double kAnyRows = 2.5;     // times as long, where threads copy what TMA does not take
+constexpr double kStores = 4;        // times as long as reading as many bytes
 constexpr double kWgmmaLaunchMs = 0.0039, kWgmmaTileMs = 0.00007;
 // Clusters of 4 leave multiprocessors of a group idle: of a grid that fills the device, some wait for others.
 constexpr double kWideClusters = 1.25;
 constexpr double kBytesInFlight = 48 * 1024;  // that keep an H200's memory busy, per multiprocessor
 
 // Of the host, in cycles: about what gemm_tiled for float takes on x86-64 with GCC.
-constexpr double kHostVector = 4;       // elements of a vector; two of them per cycle where they lie side by side
-constexpr double kHostLatency = 4;      // of a multiply-add
-constexpr double kHostConversion = 2;   // of an element to float
-constexpr double kHostBarriers = 200;   // two of them, with two changes of threads
-constexpr double kHostSets = 256, kHostConflicts = 1.1;  // rows that far apart meet in few sets of the L1 cache
+constexpr double kHostVector = 4;   // elements of a vector; two of them per cycle where they lie side by side
+constexpr double kHostLatency = 4;  // of a multiply-add
+constexpr double kHostConversion = 2;  // of an element to float
+constexpr double kHostBarriers = 200;  // two of them, with two changes of threads
+constexpr double kHostSets = 256,
+                 kHostConflicts = 1.1;  // rows that far apart meet in few sets of the L1 cache
 constexpr double kHostL1 = 48 * 1024, kHostMisses = 0.1;  // bytes; a block's tiles and stacks should fit
-constexpr double kHostStack = 512;                        // bytes of a thread's stack and state that are in use
+constexpr double kHostStack = 512;                  // bytes of a thread's stack and state that are in use
 constexpr double kHostAsync = 4, kHostMatrix = 40;  // what is emulated takes so much longer
 constexpr double kHostCyclesPerMs = 2.5e6;
-constexpr double kAsDefault = 0.001;    // of alike variants the one nearest to the defaults
+constexpr double kAsDefault = 0.001;  // of alike variants the one nearest to the defaults
 
 constexpr double kOperandBytes = 2;
 constexpr std::int64_t kLineElements = 64;  // of a line of the L2 cache
@@ -143,8 +144,10 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
     const double depth = ceil_div(ceil_div(number(of.k), bk), parts) * bk;
     const double pieces = tiles * parts;
 
-    if (machine_.target.backend == Backend::host) return host_ms(variant, launch, {bm, bn, tiles, parts, depth});
-    if (facts.engine == Engine::wgmma) return wgmma_ms(variant, problem, facts, {bm, bn, tiles, parts, depth});
+    if (machine_.target.backend == Backend::host)
+        return host_ms(variant, launch, {bm, bn, tiles, parts, depth});
+    if (facts.engine == Engine::wgmma)
+        return wgmma_ms(variant, problem, facts, {bm, bn, tiles, parts, depth});
     const double sums = bm * bn / launch.threads;
     int at_once = blocks_at_once(
         variant, static_cast<int>(std::min(
@@ -157,8 +160,10 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
     double share = kFmaShare, tflops = machine_.fma_tflops;
     if (facts.engine == Engine::fma) {
         const double tm = number(facts.thread_rows), tn = number(facts.thread_columns);
-        const double width =
-            std::min(facts.thread_width > 0 ? number(facts.thread_width) : tm * tn > 1 ? 4.0 : 1.0, 4.0);
+        const double width = std::min(facts.thread_width > 0 ? number(facts.thread_width)
+                                      : tm * tn > 1          ? 4.0
+                                                             : 1.0,
+                                      4.0);
         share *= tm * tn / (tm * tn + (tm + tn) / std::max(width, 1.0) + 1.5);
     } else {
         tflops = machine_.matrix_tflops;
@@ -172,7 +177,8 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
         most_resident * launch.threads / static_cast<double>(machine_.target.limits.warp_size);
     share *= std::min(1.0, std::pow(warps / 8, 0.5));
     if (facts.engine == Engine::mma)
-        share *= std::min(1.0, 0.55 + 0.15 * number(std::max<std::int64_t>(facts.stages, 1)) * std::min(most_resident, 2.0));
+        share *= std::min(1.0, 0.55 + 0.15 * number(std::max<std::int64_t>(facts.stages, 1)) *
+                                          std::min(most_resident, 2.0));
 
     const double flops_per_ms = tflops * 1e9 / multiprocessors * share;
     const double l2_bytes_per_ms = machine_.memory_gbps * 1e6 * kL2OverMemory / multiprocessors;
@@ -196,8 +202,8 @@ double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Mod
     const double sharers = down * right;
     const double stages = static_cast<double>(facts.stages > 0 ? facts.stages : kWgmmaStages);
     const double step = static_cast<double>(facts.tiles->depth > 0 ? facts.tiles->depth : kDepth);
-    const double blocks =
-        std::max(1.0, std::min(static_cast<double>(facts.blocks), static_cast<double>(blocks_at_once(variant, 0))));
+    const double blocks = std::max(
+        1.0, std::min(static_cast<double>(facts.blocks), static_cast<double>(blocks_at_once(variant, 0))));
 
     const double places = std::max(std::floor(multiprocessors / sharers), 1.0) * sharers * blocks;
     const double pieces = ceil_div(tiling.tiles, sharers) * sharers * tiling.parts;
@@ -210,12 +216,13 @@ double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Mod
         2 * tiling.bm * tiling.bn * step / (machine_.matrix_tflops * 1e9 / multiprocessors * share) * beside;
     const double l2_bytes_per_ms = machine_.memory_gbps * 1e6 * kTmaOverMemory / multiprocessors;
     const auto lines = [](std::int64_t row) { return row % kLineElements == 0 ? 1 : kSplitLines; };
-    const double traffic = (tiling.bm / right * lines(facts.tiles->k) + tiling.bn / down * lines(facts.tiles->n)) * step *
-                           kOperandBytes / l2_bytes_per_ms * beside;
+    const double traffic =
+        (tiling.bm / right * lines(facts.tiles->k) + tiling.bn / down * lines(facts.tiles->n)) * step *
+        kOperandBytes / l2_bytes_per_ms * beside;
     // While one stage is multiplied the copies of the others are under way.
     const double copies = kCopyMs * (1 + kClusterCopies * (sharers - 1)) / std::max(stages - 1, 1.0);
-    double product =
-        std::pow(std::pow(compute, 4) + std::pow(traffic, 4) + std::pow(copies, 4), 0.25) * tiling.depth / step;
+    double product = std::pow(std::pow(compute, 4) + std::pow(traffic, 4) + std::pow(copies, 4), 0.25) *
+                     tiling.depth / step;
     if (facts.copies != Copies::tma) product *= kAnyRows;
     const double store =
         tiling.bm * tiling.bn * 4 / l2_bytes_per_ms * kStores * (tiling.parts > 1 ? 3 : 1) + kWgmmaTileMs;
@@ -230,9 +237,11 @@ double Model::host_ms(const Variant& variant, const Launch& launch, const Tiling
     const ModelFacts& facts = launch.facts;
     const double bk = static_cast<double>(facts.tiles->depth > 0 ? facts.tiles->depth : kHostDepth);
     const double sums = tiling.bm * tiling.bn / launch.threads;
-    const double lanes = static_cast<double>(facts.thread_width) >= kHostVector ? 2 * kHostVector : kHostVector;
+    const double lanes =
+        static_cast<double>(facts.thread_width) >= kHostVector ? 2 * kHostVector : kHostVector;
     double step = std::max(kHostLatency, sums / lanes) + 1;
-    if (launch.element_bytes < 4) step += static_cast<double>(facts.thread_rows + facts.thread_columns) * kHostConversion;
+    if (launch.element_bytes < 4)
+        step += static_cast<double>(facts.thread_rows + facts.thread_columns) * kHostConversion;
     const double elements = (tiling.bm + tiling.bn) * bk / launch.threads;
     double cycles = bk * step + kHostBarriers + elements;
     const double row_bytes = (tiling.bn + static_cast<double>(facts.padding)) * launch.element_bytes;
@@ -242,7 +251,8 @@ double Model::host_ms(const Variant& variant, const Launch& launch, const Tiling
     if (facts.copies == Copies::async) cycles *= kHostAsync;
     if (facts.engine != Engine::fma) cycles *= kHostMatrix;
     const double thread = ceil_div(tiling.depth, bk) * cycles + 2 * sums + kHostBarriers;
-    const double pieces = ceil_div(tiling.tiles * tiling.parts, static_cast<double>(machine_.multiprocessors));
+    const double pieces =
+        ceil_div(tiling.tiles * tiling.parts, static_cast<double>(machine_.multiprocessors));
     return pieces * launch.threads * thread / kHostCyclesPerMs;
 }
 

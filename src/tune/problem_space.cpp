@@ -113,7 +113,8 @@ Dim3 grid_of(const Variant& variant, const Sizes& sizes) {
     for (std::int64_t& word : words) pointers.push_back(&word);
     const Dim3 grid = variant.grid(pointers.data());
     if (grid.count() == 0)
-        throw VariantError(variant.template_name() + ": with these sizes there is nothing to launch: the grid is empty");
+        throw VariantError(variant.template_name() +
+                           ": with these sizes there is nothing to launch: the grid is empty");
     return grid;
 }
 
@@ -121,7 +122,8 @@ int distance_from_default(const Variant& variant) {
     int distance = 0;
     const Template origin = variant.origin();
     for (const Parameter& parameter : origin.parameters())
-        if (!(variant.value(parameter.name) == origin.default_of(parameter.name, variant.values()))) ++distance;
+        if (!(variant.value(parameter.name) == origin.default_of(parameter.name, variant.values())))
+            ++distance;
     return distance;
 }
 

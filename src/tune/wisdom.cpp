@@ -139,7 +139,8 @@ void Wisdom::store(const std::filesystem::path& file, const Wisdom& found) {
         }
         const FileLock lock = locked(place.path());
         Wisdom all;
-        if (const auto text = read_text_if_exists(place.path(), kMostBytes)) all = parse(*text, file.string());
+        if (const auto text = read_text_if_exists(place.path(), kMostBytes))
+            all = parse(*text, file.string());
         all.merge(found);
         const std::string text = all.text();
         static_cast<void>(parse(text, file.string()));  // a file that can't be read back is worse than none

@@ -61,16 +61,24 @@ TEST(AccessGlobal, BeyondATensor) {
         const char* text;
     };
     constexpr std::uint64_t kEnd = kBuffer + kBufferBytes;
-    for (const Case& c : {
-             Case{kLoad, kEnd, 4, kBufferBytes, "load by thread 0 of 4 bytes right behind the end of a, which has 1048576 bytes"},
-             Case{kStore, kEnd + 12, 2, kBufferBytes + 12, "store by thread 0 of 2 bytes, 12 bytes behind the end of a,"},
-             Case{kLoad, kEnd - 8, 16, kBufferBytes - 8, "load by thread 0 of 16 bytes, 8 bytes of them behind the end of a,"},
-             Case{kStore, kBuffer - 4, 4, -4, "store by thread 0 of 4 bytes, 4 bytes before the start of a,"},
-             Case{kLoad, kBuffer - 4, 8, -4, "load by thread 0 of 8 bytes, 4 bytes of them before the start of a,"},
-             Case{kAtomic, kBuffer - 8192, 4, -8192, "atomic by thread 0 of 4 bytes, 8192 bytes before the start of a,"},
-             Case{AccessKind::bulk_load, kEnd, 1, kBufferBytes, "bulk load by thread 0 of 1 byte right behind the end of a,"},
-             Case{kLoad, 0x7fff00000010, 4, 0x7fff00000010, "of 4 bytes at address 0x7fff00000010, which is near no tensor"},
-             Case{kLoad, kOwn + 4096, 4, 0, ""}, Case{kLoad, 8, 4, 8, "at address 0x8, which is near no tensor"}}) {
+    for (const Case& c :
+         {Case{kLoad, kEnd, 4, kBufferBytes,
+               "load by thread 0 of 4 bytes right behind the end of a, which has 1048576 bytes"},
+          Case{kStore, kEnd + 12, 2, kBufferBytes + 12,
+               "store by thread 0 of 2 bytes, 12 bytes behind the end of a,"},
+          Case{kLoad, kEnd - 8, 16, kBufferBytes - 8,
+               "load by thread 0 of 16 bytes, 8 bytes of them behind the end of a,"},
+          Case{kStore, kBuffer - 4, 4, -4, "store by thread 0 of 4 bytes, 4 bytes before the start of a,"},
+          Case{kLoad, kBuffer - 4, 8, -4,
+               "load by thread 0 of 8 bytes, 4 bytes of them before the start of a,"},
+          Case{kAtomic, kBuffer - 8192, 4, -8192,
+               "atomic by thread 0 of 4 bytes, 8192 bytes before the start of a,"},
+          Case{AccessKind::bulk_load, kEnd, 1, kBufferBytes,
+               "bulk load by thread 0 of 1 byte right behind the end of a,"},
+          Case{kLoad, 0x7fff00000010, 4, 0x7fff00000010,
+               "of 4 bytes at address 0x7fff00000010, which is near no tensor"},
+          Case{kLoad, kOwn + 4096, 4, 0, ""},
+          Case{kLoad, 8, 4, 8, "at address 0x8, which is near no tensor"}}) {
         SCOPED_TRACE(c.text);
         AccessEvents events;
         // Lanes before it and behind it are where they should be.

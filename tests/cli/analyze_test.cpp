@@ -109,8 +109,8 @@ TEST_F(KilnAnalyze, SeveralVariants) {
     expect_error(analyze({"transpose_tiled", "PADD=0"}), 2, {"no parameter PADD", "Did you mean PAD?"});
     const Outcome two =
         analyze({"transpose_tiled", "SWIZZLE=false", "PAD=0,1"}, {"--arch", "sm_90a", "--no-record"});
-    EXPECT_THAT(two.out,
-                HasSubstr("\n\ntranspose_tiled T=float TILE=64 THREADS=256 VEC=4 PAD=1 SWIZZLE=false PAIRS=true GROUP=1\n"));
+    EXPECT_THAT(two.out, HasSubstr("\n\ntranspose_tiled T=float TILE=64 THREADS=256 VEC=4 PAD=1 "
+                                   "SWIZZLE=false PAIRS=true GROUP=1\n"));
 }
 
 TEST_F(KilnAnalyze, NoRecord) {

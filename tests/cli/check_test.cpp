@@ -72,7 +72,8 @@ TEST_F(KilnCheck, EachLabelStandsOnce) {
     EXPECT_THAT(race, AllOf(HasSubstr("  race: turning.cu:"), Not(HasSubstr("race: race"))));
     const std::string bounds = check(turning_template("__syncthreads();", "64 + i")).out;
     EXPECT_THAT(bounds, AllOf(HasSubstr("  out of bounds: "), Not(HasSubstr("bounds: out of bounds"))));
-    const std::string never = check(turning_template("__syncthreads(); __shared__ float other[64];", "0] + other[i")).out;
+    const std::string never =
+        check(turning_template("__syncthreads(); __shared__ float other[64];", "0] + other[i")).out;
     EXPECT_THAT(never, HasSubstr("  warning: uninitialised: turning.cu:"));
 }
 

@@ -201,8 +201,7 @@ TEST_F(Flags, ItersAndWarmup) {
 }
 
 TEST_F(Flags, NamesOfKilnRun) {
-    const auto json =
-        multiply({"--iterations", "7", "--warm-up", "2", "--check", "sample", "--json"}).json();
+    const auto json = multiply({"--iterations", "7", "--warm-up", "2", "--check", "sample", "--json"}).json();
     EXPECT_EQ(json["time_ms"]["iterations"], 7);
     EXPECT_EQ(json["verified"], "sample");
     EXPECT_EQ(json["check"], "freivalds") << "all of C is looked at";

@@ -115,14 +115,16 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
         note("kiln profile", profiled);
     note("kiln bench", run({"bench", "--json"}));
     const std::string record = path("record.json").string();
-    note("kiln bench", run({"bench", "graphs", "--backend", "host", "--quick", "--resume", record, "--json"}));
+    note("kiln bench",
+         run({"bench", "graphs", "--backend", "host", "--quick", "--resume", record, "--json"}));
     note("kiln bench", run({"bench", "merge", record, "--json"}));
     note("kiln bench page", run({"bench", "page", write("page.md", "prose\n"), "--json"}));
     const std::string wisdom = path("wisdom.txt").string();
     note("kiln tune", on_host({"tune", "doubling", "--budget", "5", "--output", wisdom, "--json"}));
     note("kiln wisdom show", run({"wisdom", "show", wisdom, "--json"}));
     note("kiln wisdom export", run({"wisdom", "export", wisdom, "--json"}));
-    note("kiln wisdom merge", run({"wisdom", "merge", "--output", path("merged").string(), wisdom, "--json"}));
+    note("kiln wisdom merge",
+         run({"wisdom", "merge", "--output", path("merged").string(), wisdom, "--json"}));
     note("kiln lab banks", run({"lab", "banks", "--arch", "sm_90a", "--json"}));
     note("kiln lab banks", run({"lab", "banks", "--map", "2", "3", "--json"}));
     note("kiln cache stats", run({"cache", "stats", "--json"}));

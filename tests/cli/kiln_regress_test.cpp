@@ -48,7 +48,8 @@ TEST_F(KilnRegress, RecordsAndThenPasses) {
     EXPECT_THAT(table.out, HasSubstr("| `gemm_tiled` |"));
     const std::string head = table.out.substr(0, table.out.find('\n') + 1);
     const std::string page = write("page.md", "before\n" + head + "| stale |\nafter\n");
-    const Arguments write_page = {"regress", "--table", "--page", page, "--baselines", path("baselines").string()};
+    const Arguments write_page = {"regress", "--table",     "--page",
+                                  page,      "--baselines", path("baselines").string()};
     EXPECT_EQ(run(write_page).status, 0);
     EXPECT_EQ(run_in_shell("cat " + page).out, "before\n" + table.out + "after\n");
     write("page.md", "no table\n");
@@ -112,14 +113,16 @@ TEST_F(KilnRegress, AnInterruptEndsItAndChangesNoBaseline) {
 
 // Whatever is being done then: here the compiler is asked who it is.
 TEST_F(KilnRegress, AnInterruptBeforeAnythingIsCompiledIsOneToo) {
-    const std::string compiler = write("slow_cxx", "#!/bin/sh\ntouch \"$ASKED\"\nsleep 20\nexec g++ \"$@\"\n");
+    const std::string compiler =
+        write("slow_cxx", "#!/bin/sh\ntouch \"$ASKED\"\nsleep 20\nexec g++ \"$@\"\n");
     std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
-    const Outcome result = run_in_shell(
-        "env --default-signal=INT \"$0\" regress " + path("variants.txt").string() + " --update --baselines " +
-            path("baselines").string() + " --template-dir " + templates() +
-            " & job=$!; tries=0; while [ ! -e \"$ASKED\" ] && [ $((tries += 1)) -lt 200 ]; do sleep 0.05; done\n"
-            "kill -INT $job; wait $job; exit $?",
-        {{"KILN_HOST_CXX", compiler}, {"ASKED", path("asked").string()}});
+    const Outcome result = run_in_shell("env --default-signal=INT \"$0\" regress " +
+                                            path("variants.txt").string() + " --update --baselines " +
+                                            path("baselines").string() + " --template-dir " + templates() +
+                                            " & job=$!; tries=0; while [ ! -e \"$ASKED\" ] && [ $((tries += "
+                                            "1)) -lt 200 ]; do sleep 0.05; done\n"
+                                            "kill -INT $job; wait $job; exit $?",
+                                        {{"KILN_HOST_CXX", compiler}, {"ASKED", path("asked").string()}});
     EXPECT_EQ(result.status, 130) << result.out << result.err;
     EXPECT_FALSE(std::filesystem::exists(path("baselines")));
 }

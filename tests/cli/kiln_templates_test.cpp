@@ -133,15 +133,17 @@ TEST_F(KilnTemplates, ShowForAnArchitecture) {
 
 TEST_F(KilnTemplates, ShowListsConstants) {
     std::string text = tiny_template();
-    text.insert(text.find("//@ require"), "//@ let TWICE = 2 * ADD \"twice as much\"\n//@ let IS_MANY = ADD > 4\n");
+    text.insert(text.find("//@ require"),
+                "//@ let TWICE = 2 * ADD \"twice as much\"\n//@ let IS_MANY = ADD > 4\n");
     const std::string directory = with_template("tiny", text);
-    const auto json = run({"show", "tiny", "--backend", "host", "--template-dir", directory, "--json"}).json();
+    const auto json =
+        run({"show", "tiny", "--backend", "host", "--template-dir", directory, "--json"}).json();
     EXPECT_EQ(json["constants"].dump(),
               R"([{"expression":"2 * ADD","name":"TWICE","text":"twice as much","value":2},)"
               R"({"expression":"ADD > 4","name":"IS_MANY","text":"","value":false}])");
     EXPECT_THAT(run({"show", "tiny", "--backend", "host", "--template-dir", directory}).out,
-                AllOf(HasSubstr("Constants (in parentheses those of the defaults):"), HasSubstr("2 * ADD (2)"),
-                      HasSubstr("ADD > 4 (false)"), HasSubstr("twice as much")));
+                AllOf(HasSubstr("Constants (in parentheses those of the defaults):"),
+                      HasSubstr("2 * ADD (2)"), HasSubstr("ADD > 4 (false)"), HasSubstr("twice as much")));
 }
 
 TEST_F(KilnTemplates, ShowOfDefaultsThatAreNotLegal) {
@@ -159,8 +161,10 @@ TEST_F(KilnTemplates, ShowTellsHowItIsCompiledAndLaunched) {
         "early",
         "// early: for tests.\n//\n//@ kernel early\n//@ param EARLY bool = true\n//@ dependent EARLY\n"
         "//@ opt_level EARLY ? 1 : 3\n//@ block 32\n//@ grid 1\n#include \"kiln/device.h\"\n\n"
-        "extern \"C\" __global__ void early(float* y) {\n    kiln::wait_for_previous_grid();\n    y[0] = 1;\n}\n");
-    const auto json = run({"show", "early", "--template-dir", directory, "--arch", "sm_90a", "--json"}).json();
+        "extern \"C\" __global__ void early(float* y) {\n    kiln::wait_for_previous_grid();\n    y[0] = "
+        "1;\n}\n");
+    const auto json =
+        run({"show", "early", "--template-dir", directory, "--arch", "sm_90a", "--json"}).json();
     EXPECT_EQ(json["dependent"], "EARLY");
     EXPECT_EQ(json["opt_level"], "EARLY ? 1 : 3");
     EXPECT_EQ(json["example"]["dependent"], true);
@@ -176,9 +180,11 @@ TEST_F(KilnTemplates, ShowTellsHowItIsCompiledAndLaunched) {
 }
 
 TEST_F(KilnTemplates, AnUnknownTemplateSaysWhereOnesOwnAreLookedFor) {
-    expect_error(run({"show", "mine"}), 2,
-                 {"there is no template 'mine'", "--template-dir", "KILN_TEMPLATE_PATH", "of which there are none"});
-    expect_error(on_host({"run", "mine"}), 2, {"--template-dir", "KILN_TEMPLATE_PATH", "here " + templates()});
+    expect_error(
+        run({"show", "mine"}), 2,
+        {"there is no template 'mine'", "--template-dir", "KILN_TEMPLATE_PATH", "of which there are none"});
+    expect_error(on_host({"run", "mine"}), 2,
+                 {"--template-dir", "KILN_TEMPLATE_PATH", "here " + templates()});
 }
 
 TEST_F(KilnTemplates, UnknownTemplatesAndParameters) {

@@ -84,9 +84,11 @@ TEST_F(KilnTune, FindsTheRightVariantAndKeepsIt) {
                 HasSubstr("fill | n=200 | WAY=1"));
     EXPECT_THAT(run({"wisdom", "export", file(), "--template", "other"}).out, Not(HasSubstr("fill")));
     const std::string manifest = run({"wisdom", "export", file(), "--manifest"}).out;
-    EXPECT_THAT(manifest, ::testing::MatchesRegex("fill WAY=1 @host:[^\n]*\n")) << "both shapes have this one";
-    const Outcome regressed = on_host({"regress", write("wisdom_variants.txt", manifest), "--update", "--baselines",
-                                       path("baselines").string(), "--template-dir", templates()});
+    EXPECT_THAT(manifest, ::testing::MatchesRegex("fill WAY=1 @host:[^\n]*\n"))
+        << "both shapes have this one";
+    const Outcome regressed =
+        on_host({"regress", write("wisdom_variants.txt", manifest), "--update", "--baselines",
+                 path("baselines").string(), "--template-dir", templates()});
     EXPECT_EQ(regressed.status, 0) << regressed.out << regressed.err;
     const std::string all = path("all.txt").string();
     const Outcome merged = run({"wisdom", "merge", file(), file(), "--output", all, "--json"});
@@ -135,8 +137,8 @@ TEST_F(KilnTuneHard, AVariantThatEndsTheProcessIsLeftOutByTheNextRun) {
     add("deadly", "//@ param WAY int in 1, 2 = 2\n",
         "    if (WAY == 2) *reinterpret_cast<volatile int*>(8 * WAY) = i;\n");
     // In a child it is only one that failed (host_failures_test.cpp); in this process it ends the run.
-    const std::string tune = "KILN_HOST_IN_PROCESS=1 \"$0\" tune deadly --backend host --template-dir " + templates() +
-                             " --output " + file() + " --workers 1 --json";
+    const std::string tune = "KILN_HOST_IN_PROCESS=1 \"$0\" tune deadly --backend host --template-dir " +
+                             templates() + " --output " + file() + " --workers 1 --json";
     EXPECT_NE(run_in_shell(tune + "; exit $?").status, 0) << "the defaults go first";
     EXPECT_THAT(*read_text_if_exists(file() + ".journal"), HasSubstr("trying | deadly WAY=2"));
     const Outcome next = run_in_shell(tune + " --resume");

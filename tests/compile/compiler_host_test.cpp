@@ -12,8 +12,8 @@
 
 #include "base/dynamic_library.h"
 #include "base/file.h"
-#include "base/output_file.h"
 #include "base/host_arch.h"
+#include "base/output_file.h"
 #include "compile/compiler.h"
 #include "compiler_fixtures.h"
 #include "require.h"

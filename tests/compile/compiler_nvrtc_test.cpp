@@ -192,8 +192,8 @@ TEST_F(NvrtcTest, TheIdentityIsTheBuildAndNotThePlace) {
     const auto path = *nvrtc_path();
     const std::string identity = compiler_->identity();
     EXPECT_EQ(identity, make_nvrtc_compiler()->identity());
-    EXPECT_THAT(identity, AllOf(StartsWith("nvrtc libnvrtc "), HasSubstr(" libnvrtc-builtins "), Not(HasSubstr("/")),
-                                HasSubstr(" content ")));
+    EXPECT_THAT(identity, AllOf(StartsWith("nvrtc libnvrtc "), HasSubstr(" libnvrtc-builtins "),
+                                Not(HasSubstr("/")), HasSubstr(" content ")));
 
     // Copied with its builtins to another place, it is the same.
     const TemporaryDirectory directory;

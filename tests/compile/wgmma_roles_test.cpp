@@ -73,7 +73,8 @@ TEST_F(WgmmaRoles, BlocksThatShareTilesTellEachOtherWithoutAFence) {
 TEST_F(WgmmaRoles, WhatDoesNotGoTogetherIsRefused) {
     Service service = hopper();
     for (const Values& values :
-         {Values{{"PINGPONG", true}, {"BM", 256}}, Values{{"SPLIT", 2}}, Values{{"CLUSTER", 4}, {"CLUSTER_N", 2}},
+         {Values{{"PINGPONG", true}, {"BM", 256}}, Values{{"SPLIT", 2}},
+          Values{{"CLUSTER", 4}, {"CLUSTER_N", 2}},
           Values{{"SPLIT", 2}, {"TMA_STORE", false}, {"CLUSTER", 2}}, Values{{"BLOCKS", 2}}})
         EXPECT_THROW((void)service.find("gemm_wgmma").variant(values), VariantError);
 }

@@ -306,7 +306,7 @@ TEST_F(WorkerPoolTest, AStopRequestEndsWhatRunsAndWhatWaits) {
     std::stop_source stop;
     WorkerLimits limits;
     limits.stop = stop.get_token();
-    use(limits);  // one worker
+    use(limits);                         // one worker
     (void)compiler_->supported_archs();  // so that what the worker is asked is to compile
     std::vector<std::thread> threads;
     std::atomic<int> stopped = 0;

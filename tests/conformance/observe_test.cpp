@@ -257,9 +257,9 @@ TEST(Observe, TellsAnAsynchronousCopyWhenItBegins) {
         a[1] = tile[4];)",
                              1, "kiln/async.h");
     EXPECT_THAT(log->lines,
-                ElementsAre("launch", "block 0", "0 load 16 a+32", "0 async_copy 16 tile+16",
-                            "0 load 4 a+56", "0 load 8 a+48", "0 async_copy 16 tile+32",
-                            "0 async_copy 8 tile+0", "0 store 4 a+0", "0 load 4 tile+16", "0 store 4 a+4", "end block", "end launch"));
+                ElementsAre("launch", "block 0", "0 load 16 a+32", "0 async_copy 16 tile+16", "0 load 4 a+56",
+                            "0 load 8 a+48", "0 async_copy 16 tile+32", "0 async_copy 8 tile+0",
+                            "0 store 4 a+0", "0 load 4 tile+16", "0 store 4 a+4", "end block", "end launch"));
 }
 
 TEST(Observe, TellsIndicesBeyondTheirArray) {

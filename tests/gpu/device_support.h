@@ -64,7 +64,8 @@ class OwnedStream {
 
 /// launch(module, shape, stream, a, b, c): the arguments as the kernel declares them.
 template <class... Arguments>
-void launch(const Module& module, const LaunchShape& shape, const OwnedStream& stream, Arguments... arguments) {
+void launch(const Module& module, const LaunchShape& shape, const OwnedStream& stream,
+            Arguments... arguments) {
     void* pointers[] = {static_cast<void*>(&arguments)...};
     module.launch(shape, pointers, stream.handle());
 }

@@ -95,7 +95,8 @@ TEST_F(AnalyzerTest, PaddingIsRecommendedWithItsPrice) {
 
 // The price of a tile that the template declares in C++ alone is in the binaries.
 TEST_F(AnalyzerTest, PaddingOfAnUndeclaredTileHasItsPrice) {
-    std::string text = changed("transpose_tiled", "//@ require !(SWIZZLE && PAD != 0)", "//@ require !SWIZZLE");
+    std::string text =
+        changed("transpose_tiled", "//@ require !(SWIZZLE && PAD != 0)", "//@ require !SWIZZLE");
     const auto replace = [&](const std::string& from, const std::string& to) {
         const std::size_t at = text.find(from);
         ASSERT_NE(at, std::string::npos) << from;

@@ -93,7 +93,8 @@ TEST_F(CheckGlobal, EveryAccessBeyondATensorIsTold) {
              Case{6, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them behind the end of x"},
              Case{7, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them behind the end of x"},
              Case{8, AccessKind::store, "x", kBytes + 12, 4, "12 bytes behind the end of x"},
-             Case{9, AccessKind::atomic, "y", kBytes, 4, "atomic by thread 5 of 4 bytes right behind the end of y"},
+             Case{9, AccessKind::atomic, "y", kBytes, 4,
+                  "atomic by thread 5 of 4 bytes right behind the end of y"},
              Case{11, AccessKind::load, "y", kBytes + (4 << 20), 4, "4194304 bytes behind the end of y"},
          }) {
         SCOPED_TRACE(c.mistake);

@@ -245,7 +245,8 @@ std::vector<Prediction> predict(const Data& data, const std::string& arch, const
             options.arch = arch;
             options.compile_only = true;
             options.cache.directory = cache;
-            if (std::filesystem::is_directory(data.templates)) options.template_directories = {data.templates};
+            if (std::filesystem::is_directory(data.templates))
+                options.template_directories = {data.templates};
             Service service(options);
             HostRecorder host(service);
             for (std::size_t i; (i = next++) < rows.size();) {

@@ -70,7 +70,7 @@ Row predicted_row(const Row& row, const Prediction& prediction);
 
 /// Predicts the rows for an architecture, all blocks recorded, in threads, with a cache in this directory. What was
 /// measured is predicted: kernels that have changed since lie, as they were, in `templates` beside the data.
-std::vector<Prediction> predict(const Data& data, const std::string& arch,
-                                const std::filesystem::path& cache, unsigned threads);
+std::vector<Prediction> predict(const Data& data, const std::string& arch, const std::filesystem::path& cache,
+                                unsigned threads);
 
 }  // namespace kiln::model

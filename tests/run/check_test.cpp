@@ -65,12 +65,13 @@ TEST_F(RunCheck, TheFirstWrongElementIsTold) {
 
 TEST_F(RunCheck, WhatRandomDataHideIsFoundWithContributions) {
     // A sum over the first three quarters: of random signs the rest is less than the bound of a sum in float.
-    add_template("some_sum_reference",
-                 reference_template("some_sum_reference", "int n, const float* x",
-                                    "kiln::FloatSum sum;\n    for (int j = 0; j < n; ++j) sum.add(x[j]);\n"
-                                    "    expected[i] = sum.value();\n"
-                                    "    bound[i] = sum.is_exact() ? 0 : kiln::gamma<float>(n) * sum.magnitude();",
-                                    "//@ data x term n\n"));
+    add_template(
+        "some_sum_reference",
+        reference_template("some_sum_reference", "int n, const float* x",
+                           "kiln::FloatSum sum;\n    for (int j = 0; j < n; ++j) sum.add(x[j]);\n"
+                           "    expected[i] = sum.value();\n"
+                           "    bound[i] = sum.is_exact() ? 0 : kiln::gamma<float>(n) * sum.magnitude();",
+                           "//@ data x term n\n"));
     const auto summing = [](const std::string& last) {
         return line_template("//@ size n = 300000\n//@ input x [n]\n//@ output y [1] by some_sum_reference\n",
                              "int n, const float* x, float* y",
@@ -114,8 +115,7 @@ TEST_F(RunCheck, AWriteBeforeTheStartIsTold) {
     // 4 bytes, 3 KiB from the tensor: within the page that lies before it.
     const RunResult result = run_doubling("if (i < n) y[i] = 2 * x[i]; if (i == 0) y[-769] = 1;", once());
     EXPECT_THAT(result.overrun, ElementsAre(Overrun{"y", true, 768 * sizeof(float)}));
-    EXPECT_THAT(result.failures(),
-                ElementsAre("The kernel wrote before the start of y, 3072 bytes away."));
+    EXPECT_THAT(result.failures(), ElementsAre("The kernel wrote before the start of y, 3072 bytes away."));
     const RunResult input =
         run_doubling("if (i < n) y[i] = 2 * x[i]; if (i == 0) const_cast<float*>(x)[n + 1000] = 1;", once());
     EXPECT_THAT(input.overrun, ElementsAre(Overrun{"x", false, 1000 * sizeof(float)}));
@@ -435,7 +435,8 @@ TEST(Element, PoisonIsANanOfItsOwn) {
 
 TEST_F(RunCheck, TheReferenceNeedNotKnowHowTheOutputIsRounded) {
     // Its bound is of the number before that, and leaves nothing to it.
-    const std::string parameters = "//@ param T type in half, bfloat16, float = half\n//@ param E int in 0, 16, 120 = 0\n";
+    const std::string parameters =
+        "//@ param T type in half, bfloat16, float = half\n//@ param E int in 0, 16, 120 = 0\n";
     add_template("third_reference",
                  reference_template("third_reference", "const float* x",
                                     "expected[i] = ldexp(kiln::wide(x[e]) / 3, -E);\n"
@@ -447,7 +448,8 @@ TEST_F(RunCheck, TheReferenceNeedNotKnowHowTheOutputIsRounded) {
                                  "int n, const float* x, T* y",
                                  "const float third = x[i < n ? i : 0] / 3 * "
                                  "(E == 0 ? 1.0f : E == 16 ? 0x1p-16f : 0x1p-120f);\n"
-                                 "    if (i < n) y[i] = T(" + value + ");"),
+                                 "    if (i < n) y[i] = T(" +
+                                     value + ");"),
                    once(), values);
     };
     for (const int exponent : {0, 16, 120}) {

@@ -94,12 +94,15 @@ fs::path NotedCompiler::real_compiler() {
 
 NotedCompiler::NotedCompiler(const fs::path& directory, const std::string& signal)
     // In a folder that nothing else is written to, so that what Kiln asks it is asked once.
-    : program_(directory / "compiler" / "noted-c++"), notes_(directory / "compiles"), hit_(directory / "hit") {
+    : program_(directory / "compiler" / "noted-c++"),
+      notes_(directory / "compiles"),
+      hit_(directory / "hit") {
     fs::create_directories(program_.parent_path());
     const auto quoted = [](const fs::path& path) { return "'" + path.string() + "'"; };
-    std::string script = "#!/bin/sh\nreal=" + quoted(real_compiler()) + "\n" +
-                         "case \" $* \" in *' -### '*) ;; *' -o '*) false ;; esac && exec \"$real\" \"$@\"\n" + "echo $PPID >> " +
-                         quoted(notes_) + "\n";
+    std::string script =
+        "#!/bin/sh\nreal=" + quoted(real_compiler()) + "\n" +
+        "case \" $* \" in *' -### '*) ;; *' -o '*) false ;; esac && exec \"$real\" \"$@\"\n" +
+        "echo $PPID >> " + quoted(notes_) + "\n";
     // Only one process can make a directory. By the time of the signal all others wait for that one.
     if (!signal.empty())
         script += "if mkdir " + quoted(hit_) + " 2> /dev/null; then echo $PPID > " +

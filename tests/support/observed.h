@@ -20,8 +20,8 @@ namespace kiln::test {
 
 /// "load", "async_copy".
 inline std::string word(AccessKind kind) {
-    constexpr const char* kWords[] = {"load", "store", "atomic", "matrix_load", "matrix_store",
-                                      "async_copy", "bulk_load", "bulk_store"};
+    constexpr const char* kWords[] = {"load",         "store",      "atomic",    "matrix_load",
+                                      "matrix_store", "async_copy", "bulk_load", "bulk_store"};
     return kWords[static_cast<int>(kind)];
 }
 

@@ -41,9 +41,8 @@ inline std::optional<Variant> nearest(const Template& of, const std::string& nam
     Values fixed;
     std::vector<std::string> others;
     for (const Parameter& parameter : of.parameters()) {
-        fixed.insert_or_assign(parameter.name, parameter.name == name
-                                                   ? value
-                                                   : of.default_of(parameter.name, {{name, value}}));
+        fixed.insert_or_assign(
+            parameter.name, parameter.name == name ? value : of.default_of(parameter.name, {{name, value}}));
         // Any float is a value of such a one: there is no list to try.
         const bool is_any_float = parameter.kind == ParameterKind::real && parameter.allowed.empty();
         if (parameter.name != name && !is_any_float) others.push_back(parameter.name);

@@ -207,8 +207,8 @@ TEST_F(Choose, OfSeveralTemplatesTheFasterEntryWins) {
     // Near entries: the same.
     tiled.sizes = wgmma.sizes = {{"m", 256}, {"n", 256}, {"k", 512}};
     tiled.median_ms = 0.001;
-    const Choice near = Chooser(hopper(), wisdom({wgmma, tiled}))
-                            .choose(templates, {}, {{"m", 256}, {"n", 256}, {"k", 256}});
+    const Choice near =
+        Chooser(hopper(), wisdom({wgmma, tiled})).choose(templates, {}, {{"m", 256}, {"n", 256}, {"k", 256}});
     EXPECT_EQ(near.origin, ChoiceOrigin::nearest);
     EXPECT_EQ(near.variant.template_name(), "gemm_tiled");
     // What is not legal any more does not count.

@@ -422,12 +422,13 @@ TEST_F(BenchRun, ChainsAreVerifiedAsTheyAreTimed) {
 
 TEST_F(BenchRun, WhatWasTimedIsVerifiedToo) {
     for (const char* name : {"decode_mma", "decode_persistent"}) refuse(name);
-    add_template("decode_paged",
-                 changed("decode_paged",
-                         "    const int length = lengths[sequence];\n    T* const out = o + item * (GROUP * HEAD);\n",
-                         "    T* const out = o + item * (GROUP * HEAD);\n"
-                         "    const bool again = float(out[0]) == float(out[0]);\n"
-                         "    const int length = again ? lengths[sequence] / 2 : lengths[sequence];\n"));
+    add_template(
+        "decode_paged",
+        changed("decode_paged",
+                "    const int length = lengths[sequence];\n    T* const out = o + item * (GROUP * HEAD);\n",
+                "    T* const out = o + item * (GROUP * HEAD);\n"
+                "    const bool again = float(out[0]) == float(out[0]);\n"
+                "    const int length = again ? lengths[sequence] / 2 : lengths[sequence];\n"));
     options_.suites = {"decode"};
     const BenchReport report = run_bench(options_);
     const BenchRow& row = report.suites.at(0).rows.at(0);
@@ -438,10 +439,11 @@ TEST_F(BenchRun, WhatWasTimedIsVerifiedToo) {
 // A kernel that is wrong where queries are as large as no random ones.
 TEST_F(BenchRun, IsVerifiedOnInputsThatHideNothing) {
     for (const char* name : {"decode_mma", "decode_persistent"}) refuse(name);
-    add_template("decode_paged",
-                 changed("decode_paged", "    const int length = lengths[sequence];\n",
-                         "    const float first = float(q[item * (GROUP * HEAD)]);\n"
-                         "    const int length = first * first > 9 ? lengths[sequence] / 2 : lengths[sequence];\n"));
+    add_template(
+        "decode_paged",
+        changed("decode_paged", "    const int length = lengths[sequence];\n",
+                "    const float first = float(q[item * (GROUP * HEAD)]);\n"
+                "    const int length = first * first > 9 ? lengths[sequence] / 2 : lengths[sequence];\n"));
     options_.suites = {"decode"};
     const BenchReport report = run_bench(options_);
     const BenchRow& row = report.suites.at(0).rows.at(0);

@@ -44,9 +44,8 @@ TEST(Config, ASeedIsANumber) {
     EXPECT_EQ(seed("18446744073709551615"), 18446744073709551615u);
     EXPECT_EQ(seed(""), std::nullopt);
     for (const char* junk : {"junk", "3x", "-1", "0x", " 3", "18446744073709551616", "1.5"})
-        EXPECT_THAT(
-            problem("KILN_HOST_SEED", junk, config::host_seed),
-            HasSubstr("KILN_HOST_SEED is set to \"" + std::string(junk) + "\"; it is an integer"));
+        EXPECT_THAT(problem("KILN_HOST_SEED", junk, config::host_seed),
+                    HasSubstr("KILN_HOST_SEED is set to \"" + std::string(junk) + "\"; it is an integer"));
 }
 
 TEST(Config, AHostHasAWholeNumberOfThreads) {

@@ -103,7 +103,8 @@ TEST(Default, Errors) {
     expect_error("//@ param T type in half = half\n//@ param U type in half = sizeof(T)\n", 3, 28,
                  "the default of U must be a type");
     expect_error("//@ param A int in 1..64 = device.warp_size\n", 2, 28, "can't depend on the device");
-    expect_error("//@ param A int in 1..64 = m + 1\n", 2, 28, "m is an argument of the kernel, known only at launch");
+    expect_error("//@ param A int in 1..64 = m + 1\n", 2, 28,
+                 "m is an argument of the kernel, known only at launch");
     expect_error("//@ param A int in 1..64 = threads + 1\n", 2, 28, "threads is not known here");
     expect_error("//@ param A int in 1, 2 = 1 + 1 \"t\" 3\n", 2, 37, "unexpected 3");
 }

@@ -175,7 +175,8 @@ TEST(Problem, References) {
 }
 
 TEST(Problem, OfNothingHasNoElements) {
-    const Variant variant = make("//@ size m = 10\n//@ size n = 5\n//@ output c [m, n]\n//@ flops m * n\n").variant();
+    const Variant variant =
+        make("//@ size m = 10\n//@ size n = 5\n//@ output c [m, n]\n//@ flops m * n\n").variant();
     const Problem problem = variant.problem({{"n", 0}});
     EXPECT_EQ(problem.sizes.at("n"), 0);
     EXPECT_EQ(problem.tensors.front().count(), 0);

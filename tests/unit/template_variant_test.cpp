@@ -127,8 +127,9 @@ TEST(Grid, Errors) {
     m = -1;
     EXPECT_THAT(message(parsed), HasSubstr("is -1")) << "no extent hides another";
     m = 5, n = -5000;
-    EXPECT_THAT(message(parsed), AllOf(HasSubstr("k: the grid's x, ceil_div(n, BN), is -312, but can't be negative"),
-                                       HasSubstr("n = -5000, BN = 16")));
+    EXPECT_THAT(message(parsed),
+                AllOf(HasSubstr("k: the grid's x, ceil_div(n, BN), is -312, but can't be negative"),
+                      HasSubstr("n = -5000, BN = 16")));
     n = 16;
     m = 65536;
     EXPECT_EQ(parsed.variant().grid(arguments).y, 65536u);

@@ -60,7 +60,7 @@ struct GlobalSite {
 };
 
 enum class ProblemKind {
-    race,           ///< two threads, one address, one writes, and nothing orders them
+    race,  ///< two threads, one address, one writes, and nothing orders them
     /// Shared memory that no variable has, global memory that no tensor has, or an index beyond its array's extent.
     /// Of global memory only where the launch names its tensors (ObservedLaunch::global).
     out_of_bounds,
@@ -79,14 +79,15 @@ struct AccessProblem {
     AccessKind other_access = AccessKind::load;
     unsigned other_thread = 0;
 
-    std::string variable;     ///< the nearest, for out_of_bounds; empty: global memory
-    int variable_line = 0;    ///< where it is declared; 0: not known, or dynamic
+    std::string variable;   ///< the nearest, for out_of_bounds; empty: global memory
+    int variable_line = 0;  ///< where it is declared; 0: not known, or dynamic
     /// Of global memory: the tensor, for out_of_bounds the nearest; empty where all are far away, and the offset is an
     /// address, or where the launch names none.
     std::string tensor;
-    std::int64_t offset = 0;  ///< in bytes from its start; may be negative
+    std::int64_t offset = 0;           ///< in bytes from its start; may be negative
     std::uint64_t variable_bytes = 0;  ///< or of the tensor
-    int bytes = 0;  ///< 0 and no place, of an access out of bounds: the guard bytes show it, not the recording
+    int bytes =
+        0;  ///< 0 and no place, of an access out of bounds: the guard bytes show it, not the recording
     std::optional<std::int64_t> index;  ///< of a bad index
     std::string array_type;             ///< of a bad index
     Dim3 block;                         ///< the first in which it was seen

@@ -20,25 +20,25 @@
 namespace kiln {
 
 struct AnalyzeOptions {
-    Sizes sizes;              ///< of the shape asked about; those that are not given have their defaults
+    Sizes sizes;  ///< of the shape asked about; those that are not given have their defaults
     bool test_sizes = false;
     /// Not set: the shape itself, where a block has some 2.5 million accesses and the tensors 12 MB at most; else
     /// smaller sizes (Analysis::recorded_sizes) and a second recording at still smaller ones. Counts of a
     /// block are taken to grow linearly with its flops (without flops, with its bytes), and those of the grid
     /// with its blocks. Sizes keep their remainders modulo 128, so that whole tiles and aligned rows stay so.
     std::optional<Sizes> record_sizes;
-    bool record = true;       ///< else nothing runs: resources, occupancy and roofline only
+    bool record = true;  ///< else nothing runs: resources, occupancy and roofline only
     std::uint64_t most_blocks = 8;
     double most_ms = 500;
-    std::string chip;         ///< a name of chips(); empty: the device's, else the architecture's first
+    std::string chip;  ///< a name of chips(); empty: the device's, else the architecture's first
 };
 
 /// One thing worth doing, or worth knowing.
 struct Advice {
     enum class Weight { good, hint, warning };
     Weight weight = Weight::hint;
-    std::string text;         ///< "PAD=2 removes the 3-way conflict of line 41 and costs 64 bytes; ..."
-    std::string change;       ///< the values to try: "PAD=2"; empty: none
+    std::string text;    ///< "PAD=2 removes the 3-way conflict of line 41 and costs 64 bytes; ..."
+    std::string change;  ///< the values to try: "PAD=2"; empty: none
 };
 
 /// What the compiled code holds for one line of the template.
@@ -53,7 +53,7 @@ struct CompiledAccess {
 /// A site of the recording with the width that is believed to be compiled.
 struct SharedLine {
     SharedSite site;
-    WidthCost believed;       ///< one of site.widths, of the blocks recorded
+    WidthCost believed;  ///< one of site.widths, of the blocks recorded
     /// Why: "LDS.128 in the compiled code", "as written".
     std::string belief;
 };
@@ -68,27 +68,27 @@ struct Traffic {
 };
 
 struct Analysis {
-    std::string variant;       ///< its text
+    std::string variant;  ///< its text
     std::string arch;
     Problem problem;
     Dim3 grid, block, cluster;
 
-    const Chip* chip = nullptr;         ///< in chips(); nullptr: none is known
+    const Chip* chip = nullptr;  ///< in chips(); nullptr: none is known
     std::string chip_name;
-    std::int64_t multiprocessors = 0;   ///< 0: not known
+    std::int64_t multiprocessors = 0;  ///< 0: not known
     Resources resources;
     std::size_t static_shared_bytes = 0, dynamic_shared_bytes = 0;
     Limits limits;
-    std::optional<Occupancy> occupancy; ///< not set where the binary can't be read
+    std::optional<Occupancy> occupancy;  ///< not set where the binary can't be read
     std::optional<Waves> waves;
-    std::optional<Roofline> roofline;   ///< not set without flops and bytes, or without a chip
+    std::optional<Roofline> roofline;  ///< not set without flops and bytes, or without a chip
     /// flops per byte that one block loads into its tiles, as recorded: 32 for FP16 tiles of 64 x 64.
     std::optional<double> tile_intensity;
     Traffic traffic;
 
     std::optional<Recording> recording;
     Sizes recorded_sizes;
-    std::vector<SharedLine> shared;     ///< by line
+    std::vector<SharedLine> shared;  ///< by line
     std::vector<CompiledAccess> compiled;
     // Over all shared lines, scaled to the whole grid of the shape asked about.
     double shared_wavefronts = 0, shared_ideal = 0;

@@ -108,14 +108,14 @@ struct RegressOptions {
     ServiceOptions service;
     /// For lines of a manifest without a target: these, as far as the template may run there.
     std::vector<ManifestTarget> targets = default_targets();
-    std::optional<Backend> backend;      ///< only targets of this one
-    std::string arch;                    ///< only targets of this one; empty: all
-    std::vector<std::string> templates;  ///< only these; empty: all
+    std::optional<Backend> backend;       ///< only targets of this one
+    std::string arch;                     ///< only targets of this one; empty: all
+    std::vector<std::string> templates;   ///< only these; empty: all
     std::uint64_t shard = 0, shards = 1;  ///< only each shards-th variant of a target
-    std::filesystem::path baselines;     ///< the directory
-    bool update = false;                 ///< rewrite the baselines with what is found
-    bool time = false;                   ///< measure speed where there is a GPU
-    std::uint64_t seed = 1;              ///< of the inputs; results are only compared with 1
+    std::filesystem::path baselines;      ///< the directory
+    bool update = false;                  ///< rewrite the baselines with what is found
+    bool time = false;                    ///< measure speed where there is a GPU
+    std::uint64_t seed = 1;               ///< of the inputs; results are only compared with 1
     /// Called after each variant, from the calling thread.
     std::function<void(const RegressResult&, std::size_t done, std::size_t total)> on_result;
 

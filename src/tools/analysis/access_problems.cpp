@@ -50,15 +50,18 @@ std::string tensor_text(const AccessProblem& problem) {
     const std::int64_t end = problem.offset + problem.bytes;
     const std::string whole = problem.tensor + ", which has " + bytes_text(size);
     if (end <= 0) return ", " + bytes_text(-problem.offset) + " before the start of " + whole;
-    if (problem.offset < 0) return ", " + bytes_text(-problem.offset) + " of them before the start of " + whole;
+    if (problem.offset < 0)
+        return ", " + bytes_text(-problem.offset) + " of them before the start of " + whole;
     if (problem.offset == size) return " right behind the end of " + whole;
-    if (problem.offset > size) return ", " + bytes_text(problem.offset - size) + " behind the end of " + whole;
+    if (problem.offset > size)
+        return ", " + bytes_text(problem.offset - size) + " behind the end of " + whole;
     return ", " + bytes_text(end - size) + " of them behind the end of " + whole;
 }
 
 std::string bounds_text(const AccessProblem& problem) {
     if (problem.bytes == 0 && !problem.tensor.empty())
-        return "out of bounds: something that the recording does not see, such as a function of the C library, wrote" +
+        return "out of bounds: something that the recording does not see, such as a function of the C "
+               "library, wrote" +
                tensor_text(problem);
     std::string text = "out of bounds: " + problem.place.text() + " ";
     if (problem.index) {
@@ -68,8 +71,7 @@ std::string bounds_text(const AccessProblem& problem) {
     text += std::string(name(problem.access)) + " by thread " + std::to_string(problem.thread) + " of " +
             width_text(problem.bytes);
     if (problem.variable.empty()) return text + tensor_text(problem);
-    text += " at offset " + std::to_string(problem.offset) + " of " +
-            variable_text(problem) + ", ";
+    text += " at offset " + std::to_string(problem.offset) + " of " + variable_text(problem) + ", ";
     if (problem.offset < 0) return text + "which begins at 0";
     return text + "which has " + counted(problem.variable_bytes, "byte", "bytes");
 }
@@ -77,8 +79,12 @@ std::string bounds_text(const AccessProblem& problem) {
 }  // namespace
 
 void AccessProblems::add(AccessProblem problem) {
-    Key key{problem.kind,  problem.place,        problem.access,
-            problem.other, problem.other_access, problem.variable.empty() ? problem.tensor : problem.variable,
+    Key key{problem.kind,
+            problem.place,
+            problem.access,
+            problem.other,
+            problem.other_access,
+            problem.variable.empty() ? problem.tensor : problem.variable,
             problem.variable.empty() && problem.offset < 0};
     const auto [slot, is_new] = places_.try_emplace(std::move(key), problems_.size());
     if (!is_new) {

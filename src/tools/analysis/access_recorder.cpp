@@ -68,7 +68,7 @@ struct AccessRecorder::State final : AccessSink {
     // Of its instructions, by number.
     std::vector<AccessCode> codes;
     std::vector<SourcePlace> places;
-    std::vector<std::uint32_t> sites;                // in totals
+    std::vector<std::uint32_t> sites;                                // in totals
     std::map<std::pair<std::uint32_t, int>, std::uint32_t> sources;  // by site and variable, counted
     std::uint32_t source_count = 0;
     Dim3 block;

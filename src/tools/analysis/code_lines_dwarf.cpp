@@ -145,8 +145,8 @@ bool read_header(Reader& unit, LineHeader& header, std::vector<std::string>& fil
 /// The state of one program, and the rows it emits into a section of code.
 class Program {
   public:
-    Program(const LineHeader& header, const Sections& sections, const ElfSection& text, std::uint32_t first_file,
-            LineTable& table)
+    Program(const LineHeader& header, const Sections& sections, const ElfSection& text,
+            std::uint32_t first_file, LineTable& table)
         : header_(header), sections_(sections), text_(text), first_file_(first_file), table_(table) {
         reset();
     }

@@ -69,7 +69,8 @@ class RaceDetector {
     std::uint32_t interval_ = 1;
     // Per byte: who wrote it last (interval, flags and thread; see the .cpp), and with what.
     std::vector<std::uint32_t> writers_, written_by_;
-    std::unordered_map<std::uint64_t, RaceOther> second_;  // by byte, where several wrote by atomic operations
+    std::unordered_map<std::uint64_t, RaceOther>
+        second_;  // by byte, where several wrote by atomic operations
     // Per word: which bytes have been written in this block; and the interval of the last write, or kPartly
     // while there are bytes that nobody wrote.
     std::vector<std::uint8_t> written_;

@@ -59,9 +59,9 @@ CubFunction::CubFunction(Workbench& bench, std::string_view source, const char* 
     if (problem_.empty()) {
         const std::filesystem::path file = directory_.path() / "helper.cu";
         write_text(file, source);
-        compiled_ = std::async(std::launch::async, compile, find_nvcc(), bench.service().target().arch, file,
-                               directory_.path() / "helper.so", bench.at_most(kCompileLimit),
-                               bench.options().stop);
+        compiled_ =
+            std::async(std::launch::async, compile, find_nvcc(), bench.service().target().arch, file,
+                       directory_.path() / "helper.so", bench.at_most(kCompileLimit), bench.options().stop);
     }
 }
 

@@ -131,7 +131,8 @@ void measure_warm_start(Workbench& bench, BenchSuite& suite) {
         row.variant = variant.text();
 
         std::vector<double> bare;
-        const int rounds = bench.options().rounds.value_or(bench.quick() ? kQuickProcessRounds : kProcessRounds);
+        const int rounds =
+            bench.options().rounds.value_or(bench.quick() ? kQuickProcessRounds : kProcessRounds);
         for (int round = -kWarmUpRounds; round < rounds; ++round) {
             const auto ours =
                 times_of(start_child(bench.options(), {"warm-kiln", backend_name, device, cache}));

@@ -80,7 +80,8 @@ void add_unseen(const RunResult& result, Recording& recording) {
         for (const Tensor& tensor : result.problem.tensors)
             if (tensor.name == place.tensor) problem.variable_bytes = tensor.size_bytes();
         const auto distance = static_cast<std::int64_t>(place.distance);
-        problem.offset = place.before ? -1 - distance : static_cast<std::int64_t>(problem.variable_bytes) + distance;
+        problem.offset =
+            place.before ? -1 - distance : static_cast<std::int64_t>(problem.variable_bytes) + distance;
         problem.count = 1;
         recording.problems.push_back(std::move(problem));
     }

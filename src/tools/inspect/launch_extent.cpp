@@ -22,7 +22,8 @@ Dim3 grid_of(const Variant& variant, const Problem& problem) {
     for (std::int64_t& word : words) pointers.push_back(&word);
     const Dim3 grid = variant.grid(pointers.data());
     if (grid.count() == 0)
-        throw VariantError(variant.template_name() + ": with these sizes there is nothing to launch: the grid is empty");
+        throw VariantError(variant.template_name() +
+                           ": with these sizes there is nothing to launch: the grid is empty");
     return grid;
 }
 

@@ -177,8 +177,9 @@ LayoutFound compiled_choice(Service& target, const LayoutChoice& choice, const R
     LayoutFound found{choice, excess_of(believed_lines(recording, compiled_accesses(binary))), {}};
     const Resources resources = resources_of(binary);
     found.occupancy = occupancy_of(choice.variant, resources, target.target());
-    const std::uint64_t shared = resources.static_shared_bytes.value_or(choice.variant.static_shared_bytes()) +
-                                 choice.variant.dynamic_shared_bytes();
+    const std::uint64_t shared =
+        resources.static_shared_bytes.value_or(choice.variant.static_shared_bytes()) +
+        choice.variant.dynamic_shared_bytes();
     found.choice.shared_bytes_more = static_cast<std::int64_t>(shared - shared_now);
     return found;
 }

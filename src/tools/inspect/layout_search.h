@@ -18,7 +18,7 @@ namespace kiln {
 /// A variant that differs in its layout alone.
 struct LayoutChoice {
     Variant variant;
-    std::string change;              ///< "PAD=2", "SWIZZLE=true PAD=0"
+    std::string change;  ///< "PAD=2", "SWIZZLE=true PAD=0"
     /// Than the variant at hand; may be negative. As declared, or once it is compiled for the target, as it is.
     std::int64_t shared_bytes_more;
 };

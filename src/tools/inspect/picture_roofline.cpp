@@ -261,7 +261,8 @@ void draw_points(Svg& svg, const std::vector<Point>& points, const std::vector<L
         for (std::size_t k = 0; k < shown; ++k, centre += kStep)
             draw_letter(svg, centre, rows[i].y, points[group[k]], labels);
         if (shown < group.size())
-            svg.text(centre - kMarker + 2, rows[i].y + 4, "+" + std::to_string(group.size() - shown), "strong");
+            svg.text(centre - kMarker + 2, rows[i].y + 4, "+" + std::to_string(group.size() - shown),
+                     "strong");
     }
 }
 
@@ -323,7 +324,8 @@ std::optional<Picture> roofline_picture(std::span<const ReportItem> items) {
     }
     const Axis x{least_x, most_x, kLeft, kRight, true};
     const Axis y{least_y, most_y, kBottom, kTop, true};
-    Picture picture{Svg(kRooflineWidth, kRooflineHeight), "Roofline", description_of(items, labels_of(items))};
+    Picture picture{Svg(kRooflineWidth, kRooflineHeight), "Roofline",
+                    description_of(items, labels_of(items))};
     draw_axes(picture.svg, x, y, "flops per byte of device memory", "TFLOP/s", x.ticks(), y.ticks());
     // The points have their places, and everything else gives way.
     Taken taken;

@@ -203,8 +203,8 @@ const std::vector<QuantityGroup>& quantities() {
 /// What an item must share with another for the better figure to be the better kernel: chip, problem and types.
 std::string contest_of(const ReportItem& item) {
     const Analysis& analysis = item.analysis;
-    std::string text = analysis.arch + "\n" + analysis.chip_name + "\n" + sizes_text(analysis.problem.sizes) + "\n" +
-                       std::to_string(analysis.problem.flops);
+    std::string text = analysis.arch + "\n" + analysis.chip_name + "\n" + sizes_text(analysis.problem.sizes) +
+                       "\n" + std::to_string(analysis.problem.flops);
     for (const Tensor& tensor : analysis.problem.tensors)
         if (tensor.role != TensorRole::scratch) text += "\n" + tensor.name + " " + tensor.type;
     return text;
@@ -212,7 +212,9 @@ std::string contest_of(const ReportItem& item) {
 
 /// Marks the best of the figures with these numbers, unless they are all alike.
 void mark_best(Row& row, const std::vector<std::size_t>& numbers) {
-    const auto cost = [&](const Figure& one) { return row.better == Better::less ? *one.value : -*one.value; };
+    const auto cost = [&](const Figure& one) {
+        return row.better == Better::less ? *one.value : -*one.value;
+    };
     Number best, worst;
     for (const std::size_t i : numbers) {
         const Figure& one = row.figures[i];
@@ -221,7 +223,8 @@ void mark_best(Row& row, const std::vector<std::size_t>& numbers) {
         if (!worst || cost(one) > *worst) worst = cost(one);
     }
     if (!best || *best == *worst) return;
-    for (const std::size_t i : numbers) row.figures[i].best = row.figures[i].value && cost(row.figures[i]) == *best;
+    for (const std::size_t i : numbers)
+        row.figures[i].best = row.figures[i].value && cost(row.figures[i]) == *best;
 }
 
 /// contests: the items by what they have in common.

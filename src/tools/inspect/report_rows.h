@@ -17,7 +17,8 @@ enum class Better { neither, less, more };
 struct Figure {
     std::optional<double> value;  ///< not set: words only, or not known
     std::string text;             ///< for people; empty: not known
-    bool best = false;            ///< of those in its row with the same chip, problem and types, if they are not all alike
+    bool best =
+        false;  ///< of those in its row with the same chip, problem and types, if they are not all alike
 };
 
 struct Row {

@@ -171,8 +171,7 @@ std::string source_section(const Page& page, const SourceGroup& group) {
                "Source of " + first.source_file,
                element("table",
                        std::string("class=\"source") + (group.items.size() > 1 ? " many" : "") +
-                           (wide ? " wide" : "") + "\" id=\"" +
-                           group.id + "\"",
+                           (wide ? " wide" : "") + "\" id=\"" + group.id + "\"",
                        "<caption class=\"unseen\">Wavefronts by line of " + file + "</caption>\n<thead>" +
                            element("tr", "", head) + "</thead>\n" + element("tbody", "", "\n" + body))) +
            "\n";

@@ -79,7 +79,8 @@ class Regression {
 
     void keep_shard(Group& group) const {
         std::uint64_t place = 0;
-        std::erase_if(group.variants, [&](const Variant&) { return place++ % options_.shards != options_.shard; });
+        std::erase_if(group.variants,
+                      [&](const Variant&) { return place++ % options_.shards != options_.shard; });
     }
 
     /// Before minutes of work, not after them.
@@ -153,7 +154,8 @@ class Regression {
             try {
                 (void)group.service->key(group.variants.front());
             } catch (const BuildError& error) {  // there is no such compiler
-                if (options_.service.stop.stop_requested()) throw UsageError("stopped; no baseline was changed");
+                if (options_.service.stop.stop_requested())
+                    throw UsageError("stopped; no baseline was changed");
                 report_.skipped.push_back(target_text + ": " + error.what());
                 total_ -= group.variants.size();
                 return;

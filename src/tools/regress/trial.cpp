@@ -41,7 +41,8 @@ std::string ingredients_digest(const BuildKey& key) {
     for (const Ingredient& one : *ingredients) {
         if (one.tag == "compiler" || one.tag == "environment") continue;
         // Which option is whose makes no difference.
-        text += std::string(one.tag == "compiler-option" ? "option" : one.tag) + " " + std::to_string(one.value.size()) + "\n";
+        text += std::string(one.tag == "compiler-option" ? "option" : one.tag) + " " +
+                std::to_string(one.value.size()) + "\n";
         text.append(one.value);
         text += '\n';
     }

@@ -18,8 +18,7 @@ struct Row {
     /// Whether a row of `cols` elements fits, and all rows of a matrix that begins there can be read in
     /// vectors.
     static __device__ __forceinline__ bool fits(const void* matrix, i64 cols) {
-        return cols <= kCapacity && cols % VEC == 0 &&
-               reinterpret_cast<u64>(matrix) % (VEC * sizeof(T)) == 0;
+        return cols <= kCapacity && cols % VEC == 0 && reinterpret_cast<u64>(matrix) % (VEC * sizeof(T)) == 0;
     }
 
     /// Reads a row; elements that it does not have become `outside`.
@@ -30,7 +29,8 @@ struct Row {
             Vec<T, VEC> read;
             if (col < cols) read = kiln::load<VEC>(row + col);
 #pragma unroll
-            for (int v = 0; v < VEC; ++v) values[item][v] = col < cols ? static_cast<float>(read[v]) : outside;
+            for (int v = 0; v < VEC; ++v)
+                values[item][v] = col < cols ? static_cast<float>(read[v]) : outside;
         }
     }
 
