@@ -109,6 +109,22 @@ TEST_F(GpuCheck, GoesOnWithWhatHasNotPassed) {
     EXPECT_THAT(content(path("log")), Not(HasSubstr("lab"))) << "it had passed";
 }
 
+TEST_F(GpuCheck, RunsTheExamplesWithWhatTheyNeed) {
+    EXPECT_EQ(check(out("a") + " --part examples").status, 1);
+    EXPECT_THAT(statuses("a"), HasSubstr("examples=failed ")) << "a build without them";
+    for (const char* name : {"example_gemm", "example_user_directory", "example_shipped_kernels"})
+        program(std::string("build/bin/") + name,
+                "#!/bin/sh\necho \"${0##*/} $*\" >>\"$LOG\"\n[ \"$1\" != run ] || exit 3\n");
+    check(out("b") + " --part examples");
+    for (const char* name : {"gemm", "user_directory"})
+        EXPECT_THAT(statuses("b"), HasSubstr("examples." + std::string(name) + "=passed "));
+    const std::string log = content(path("log"));
+    for (const char* call :
+         {"example_user_directory examples/templates\n", "example_shipped_kernels record ",
+          "kiln cache pack ", "example_shipped_kernels run ", "/examples/exported/variants.txt"})
+        EXPECT_THAT(log, HasSubstr(call));
+}
+
 TEST_F(GpuCheck, AStepWhoseTimeIsUpIsStoppedAndNotDone) {
     program("build/bin/kiln", "#!/bin/sh\nsleep 30\n");
     EXPECT_EQ(check(out("a") + " --part lab --limit 6").status, 1);
