@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# kiln_exports(TARGET NAME): a shared library that exports the symbols of cmake/exports/NAME.txt and no others, so that
-# what a program can link with is the public API. Each symbol has the minor version as its ELF version, so that two of
-# them in one process do not meet. The lines are demangled names; scripts/exports writes them.
-function(kiln_exports target name)
-  set(list ${PROJECT_SOURCE_DIR}/cmake/exports/${name}.txt)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
-  file(READ ${list} names)
-  # As linkers spell them; lld closes two brackets without a space.
-  string(REPLACE "std::string_view" "std::basic_string_view<char, std::char_traits<char> >" names "${names}")
-  string(REPLACE "std::string" "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >" names "${names}")
-  string(REPLACE "> >" ">>" names_of_lld "${names}")
-  string(REPLACE "> >" ">>" names_of_lld "${names_of_lld}")
-  string(REGEX REPLACE "([^\n]+)\n" "    \"\\1\";\n" patterns "${names}${names_of_lld}")
-  set(map ${PROJECT_BINARY_DIR}/generated/${name}.map)
-  file(CONFIGURE OUTPUT ${map} CONTENT "KILN_${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} {\n  global: extern \"C++\" {\n@patterns@  };\n  local: *;\n};\n" @ONLY)
-  target_link_options(${target} PRIVATE -Wl,--version-script=${map})
+# kiln_exports(TARGET): a shared library that exports what public headers declare, which is the inline namespace KILN_ABI
+# (include/kiln/version.h), and nothing else. Hidden visibility alone would let the standard library's templates through,
+# those of its archives too. Each symbol also has the minor version as its ELF version.
+function(kiln_exports target)
+  set(abi ${PROJECT_VERSION_MAJOR}_${PROJECT_VERSION_MINOR})
+  set(map ${PROJECT_BINARY_DIR}/generated/exports.map)
+  set(names "kiln::v${abi}::*; vtable?for?kiln::v${abi}::*; typeinfo?for?kiln::v${abi}::*;")
+  file(CONFIGURE OUTPUT ${map} CONTENT "KILN_${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} {\n  global: extern \"C++\" { ${names} };\n  local: *;\n};\n" @ONLY)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${map} -Wl,--exclude-libs,libkiln_copies.a)
   if(NOT KILN_SANITIZE)
     target_link_options(${target} PRIVATE -Wl,-z,defs)
   endif()

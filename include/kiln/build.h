@@ -5,6 +5,7 @@
 #pragma once
 
 #include <kiln/types.h>
+#include <kiln/version.h>
 
 #include <cstddef>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// A header as the compilers see it: the name in #include "name", and its content.
 struct Header {
@@ -109,4 +111,5 @@ struct BuildInfo {
     std::size_t shared_bytes() const { return static_shared_bytes + dynamic_shared_bytes; }
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

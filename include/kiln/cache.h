@@ -6,6 +6,7 @@
 
 #include <kiln/build.h>
 #include <kiln/trace.h>
+#include <kiln/version.h>
 
 #include <chrono>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// A Redis server that a fleet shares entries through. Passwords and keys are never part of a message.
 struct RemoteOptions {
@@ -147,4 +149,5 @@ class Cache {
 /// What a pack holds. Throws CacheError when the file is no sound pack.
 std::vector<CacheEntry> list_pack(const std::filesystem::path& file);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

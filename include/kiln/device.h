@@ -7,6 +7,7 @@
 #pragma once
 
 #include <kiln/types.h>
+#include <kiln/version.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +19,13 @@
 
 namespace kiln {
 
-class Driver;  // one opened device, internal
+class Driver;       // one opened device, internal
+class DeviceGraph;  // captured launches, internal
+
+inline namespace KILN_ABI {
+
 class Event;
 class StreamRef;
-class DeviceGraph;  // captured launches, internal
 
 struct DeviceInfo {
     Backend backend = Backend::host;
@@ -221,4 +225,5 @@ class Device {
     std::shared_ptr<Driver> driver_;
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <kiln/service.h>
+#include <kiln/version.h>
 
 #include <string>
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 enum class FindingStatus {
     good,
@@ -31,4 +33,5 @@ struct Finding {
 /// the cache directory with its permissions, seed packs, and the remote. Throws nothing for what it finds.
 std::vector<Finding> examine(const ServiceOptions& options = {});
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -4,11 +4,14 @@
 // value, and the nearest right choice. Catch kiln::Error for all of them.
 #pragma once
 
+#include <kiln/version.h>
+
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// Base of all errors of the library. what() is complete; the accessors below only repeat its parts.
 class Error : public std::runtime_error {
@@ -92,4 +95,5 @@ class DeviceError : public Error {
     int code_;
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

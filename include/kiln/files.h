@@ -10,12 +10,15 @@
 // written.
 #pragma once
 
+#include <kiln/version.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// Where a name for output leads.
 struct OutputTarget {
@@ -38,4 +41,5 @@ std::string read_input(const std::filesystem::path& name, std::uint64_t most_byt
 /// The rest of standard input. Throws UsageError.
 std::string read_standard_input(std::uint64_t most_bytes);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #include <kiln/build.h>
 #include <kiln/device.h>
 #include <kiln/template.h>
+#include <kiln/version.h>
 
 #include <cstddef>
 #include <memory>
@@ -16,6 +17,10 @@
 #include <type_traits>
 
 namespace kiln {
+
+class LoadedKernel;  // module, function and variant, internal
+
+inline namespace KILN_ABI {
 
 namespace detail {
 
@@ -68,8 +73,6 @@ constexpr ArgumentType argument_type() {
         return {detail::scalar_text<std::remove_cv_t<T>>(), false, false, sizeof(T)};
     }
 }
-
-class LoadedKernel;  // module, function and variant, internal
 
 /// A built kernel without a static type. Launching through it checks nothing but what the driver does.
 /// Of an empty handle only origin() and bool may be asked; the rest throws UsageError.
@@ -126,4 +129,5 @@ class Kernel<void(Arguments...)> : public AnyKernel {
     }
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

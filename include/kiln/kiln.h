@@ -25,4 +25,5 @@
 #include <kiln/trace.h>
 #include <kiln/tune.h>
 #include <kiln/types.h>
+#include <kiln/version.h>
 #include <kiln/wisdom.h>

@@ -13,6 +13,7 @@
 
 #include <kiln/template.h>
 #include <kiln/types.h>
+#include <kiln/version.h>
 
 #include <filesystem>
 #include <map>
@@ -22,6 +23,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 struct ManifestTarget {
     Backend backend = Backend::host;
@@ -53,4 +55,5 @@ struct Manifest {
     static Manifest load(const std::filesystem::path& path);
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

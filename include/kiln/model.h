@@ -4,12 +4,15 @@
 // and which parameters are worth varying. Plain data.
 #pragma once
 
+#include <kiln/version.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// What multiplies in a kernel.
 enum class Engine {
@@ -57,4 +60,5 @@ struct ModelSearch {
     std::vector<std::string> parameters;  ///< all that the model lines name
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -7,6 +7,7 @@
 
 #include <kiln/build.h>
 #include <kiln/types.h>
+#include <kiln/version.h>
 
 #include <compare>
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 enum class AccessKind : std::uint8_t {
     load,
@@ -126,4 +128,5 @@ class AccessObserver {
     virtual void end_launch() = 0;
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <kiln/types.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// Arithmetic units.
 enum class Unit {
@@ -103,4 +105,5 @@ struct Waves {
 /// All 0 but `blocks` where no block fits or the multiprocessors are not known.
 Waves waves(std::uint64_t blocks, const Occupancy& occupancy, std::int64_t multiprocessors);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -13,6 +13,7 @@
 #include <kiln/kernel.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
+#include <kiln/version.h>
 #include <kiln/wisdom.h>
 
 #include <chrono>
@@ -29,6 +30,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// What a call does for a shape whose variant is not built yet.
 enum class WhenMissing {
@@ -186,4 +188,5 @@ class TypedOperation<void(Arguments...)> : public Operation {
     }
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

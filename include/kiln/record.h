@@ -5,6 +5,7 @@
 #pragma once
 
 #include <kiln/template.h>
+#include <kiln/version.h>
 
 #include <compare>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <string_view>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// A variant, or the fixed values of an operation, for one target.
 struct RecordedValues {
@@ -55,4 +57,5 @@ struct Record {
     static void store(const std::filesystem::path& file, const Record& seen);
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -11,6 +11,7 @@
 #include <kiln/service.h>
 #include <kiln/template.h>
 #include <kiln/timing.h>
+#include <kiln/version.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// What floating-point inputs hold.
 enum class Data {
@@ -176,4 +178,5 @@ std::string_view name(Check check);
 /// "random" or "integers".
 std::string_view name(Data data);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

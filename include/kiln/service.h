@@ -11,6 +11,7 @@
 #include <kiln/template.h>
 #include <kiln/template_set.h>
 #include <kiln/trace.h>
+#include <kiln/version.h>
 
 #include <atomic>
 #include <chrono>
@@ -28,6 +29,10 @@
 #include <vector>
 
 namespace kiln {
+
+class ServiceState;
+
+inline namespace KILN_ABI {
 
 class AccessObserver;
 
@@ -119,8 +124,6 @@ struct Explanation {
     std::vector<KeyDifference> differences;
 };
 
-class ServiceState;
-
 class Service {
   public:
     /// Opens the device (primary context). Throws DeviceError when the backend asked for is not
@@ -208,4 +211,5 @@ class Service {
 /// "0.1.0"
 std::string_view version();
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -6,6 +6,7 @@
 
 #include <kiln/build.h>
 #include <kiln/types.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -18,6 +19,12 @@
 #include <vector>
 
 namespace kiln {
+
+struct TemplateData;
+struct VariantData;
+struct VariantAccess;
+
+inline namespace KILN_ABI {
 
 /// The value of a parameter: an integer, a boolean, the name of a type, or a finite float.
 class Value {
@@ -205,8 +212,6 @@ struct TensorMapArgument {
 class Variant;
 struct ModelFacts;
 struct ModelSearch;
-struct TemplateData;
-struct VariantData;
 
 class Template {
   public:
@@ -321,10 +326,11 @@ class Variant {
 
   private:
     friend class Template;
-    friend struct VariantAccess;  // of the library's own layers
+    friend struct kiln::VariantAccess;  // of the library's own layers
     explicit Variant(std::shared_ptr<const VariantData> data) : data_(std::move(data)) {}
 
     std::shared_ptr<const VariantData> data_;
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <kiln/template.h>
+#include <kiln/version.h>
 
 #include <filesystem>
 #include <memory>
@@ -13,6 +14,10 @@
 #include <vector>
 
 namespace kiln {
+
+class BoundTemplates;  // internal
+
+inline namespace KILN_ABI {
 
 /// A handle: copies share what was parsed. Thread-safe.
 class TemplateSet {
@@ -28,9 +33,10 @@ class TemplateSet {
     std::vector<Template> all() const;
 
   private:
-    friend class BoundTemplates;
+    friend class kiln::BoundTemplates;
     class State;
     std::shared_ptr<State> state_;
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

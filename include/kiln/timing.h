@@ -4,12 +4,14 @@
 #pragma once
 
 #include <kiln/service.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 struct TimeSummary {
     double min_ms = 0;
@@ -45,4 +47,5 @@ std::vector<double> time_launches(const Device& device, const Stream& stream, in
 /// As many launches as fit two seconds, between 3 and 20.
 int host_iterations(double one_launch_ms);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kiln/build.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <string_view>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// What has happened; a snapshot. Of one service since it was made, or of a cache directory since it was
 /// cleared, summed over all processes. A request for a kernel or a binary is one hit or one miss, with two
@@ -84,4 +86,5 @@ struct TraceEvent {
 /// service. Hits in memory are not traced, since the call would cost more than the look-up.
 using TraceFunction = std::function<void(const TraceEvent&)>;
 
+}  // namespace KILN_ABI
 }  // namespace kiln

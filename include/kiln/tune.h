@@ -6,6 +6,7 @@
 
 #include <kiln/service.h>
 #include <kiln/template.h>
+#include <kiln/version.h>
 #include <kiln/wisdom.h>
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// How far the tuner has come.
 struct TuneProgress {
@@ -97,4 +99,5 @@ struct TuneReport {
 /// work or that another run writes.
 TuneReport tune(Service& service, std::span<const Template> templates, const TuneOptions& options);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -4,12 +4,15 @@
 // kernels_src/kiln), launch extents, backends and targets.
 #pragma once
 
+#include <kiln/version.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// IEEE 754 binary16. Conversion from float rounds to nearest even; overflow gives infinity.
 struct half {
@@ -74,4 +77,5 @@ struct Target {
     Limits limits;
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -7,6 +7,7 @@
 
 #include <kiln/service.h>
 #include <kiln/template.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// The fastest variant of one template for one problem on one kind of device.
 struct WisdomEntry {
@@ -150,4 +152,5 @@ class Chooser {
     std::unique_ptr<State> state_;
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

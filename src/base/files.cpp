@@ -25,6 +25,8 @@ auto with_usage_error(const Step& step) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 OutputTarget output_target(const std::filesystem::path& name) {
     return with_usage_error([&] {
         const OutputPlace place(name);
@@ -47,4 +49,5 @@ std::string read_standard_input(std::uint64_t most_bytes) {
     return with_usage_error([&] { return read_descriptor_text(0, "standard input", most_bytes); });
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

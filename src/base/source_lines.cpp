@@ -235,11 +235,15 @@ int SourceLines::line_of_variable(const std::string& name) {
     return slot->second;
 }
 
+inline namespace KILN_ABI {
+
 std::string source_lines_problem() {
     std::string reason;
     dwarf::api(&reason);
     return reason;
 }
+
+}  // namespace KILN_ABI
 
 std::string SourcePlace::text() const {
     std::string text = file.empty() ? "an unknown line" : file;

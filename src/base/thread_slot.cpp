@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace kiln::detail {
+namespace kiln::thread_slots {
 namespace {
 
 static_assert(kThreadSlots == 64, "a bit of the word for each");
@@ -40,4 +40,4 @@ std::size_t take_thread_slot() {
     return thread_slot = slot;
 }
 
-}  // namespace kiln::detail
+}  // namespace kiln::thread_slots

@@ -35,6 +35,8 @@ static_assert(sizeof(Counters) == kFields.size() * sizeof(std::uint64_t), "a cou
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::span<const CounterField> counter_fields() { return kFields; }
 
 Counters& Counters::operator+=(const Counters& other) {
@@ -80,4 +82,5 @@ std::string_view name(TraceKind kind) {
     return "unknown";
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

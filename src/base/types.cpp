@@ -62,6 +62,8 @@ bfloat16::bfloat16(float value) {
 
 bfloat16::operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
+inline namespace KILN_ABI {
+
 std::string_view name(Backend backend) {
     switch (backend) {
         case Backend::cuda:
@@ -120,4 +122,5 @@ std::string_view name(Origin origin) {
     return "unknown";
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

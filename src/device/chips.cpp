@@ -80,6 +80,8 @@ bool is_same_arch(const std::string& one, const std::string& other) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::string_view name(Unit unit) {
     switch (unit) {
         case Unit::fma_f32:
@@ -123,4 +125,5 @@ const Chip* find_chip(const std::string& arch, const std::string& device_name) {
     return first;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

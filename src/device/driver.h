@@ -7,6 +7,7 @@
 
 #include <kiln/build.h>
 #include <kiln/device.h>
+#include <kiln/observe.h>
 #include <kiln/types.h>
 
 #include <cstddef>
@@ -20,7 +21,6 @@
 
 namespace kiln {
 
-class AccessObserver;
 class Capture;
 
 /// What a launch needs in addition to its arguments.

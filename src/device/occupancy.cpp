@@ -174,6 +174,8 @@ Occupancy occupancy_of(const BlockNeeds& needs, const Multiprocessor& multiproce
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::string_view name(OccupancyLimit limit) {
     switch (limit) {
         case OccupancyLimit::threads:
@@ -217,4 +219,5 @@ Waves waves(std::uint64_t blocks, const Occupancy& occupancy, std::int64_t multi
     return result;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -87,6 +87,8 @@ Problem undeclared(const Variant& variant, const std::string& type, const Sizes&
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::optional<Problem> gemm_problem(const Variant& variant, const Sizes& given, bool test) {
     const std::string type = operand_type(variant);
     if (type.empty()) return std::nullopt;
@@ -114,4 +116,5 @@ std::optional<Problem> gemm_problem(const Variant& variant, const Sizes& given, 
     return with_patterns(std::move(problem), k);
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

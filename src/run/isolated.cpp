@@ -252,11 +252,15 @@ bool isolates(const Service& service) {
            !config::host_in_process();
 }
 
+inline namespace KILN_ABI {
+
 std::string launch_apart(const Service& service, const std::string& kernel, const TellPhase& on_phase,
                          const std::function<std::string(const TellPhase&)>& work) {
     if (isolates(service)) return in_child(service, kernel, on_phase, work);
     return work(on_phase ? on_phase : [](std::string_view) {});
 }
+
+}  // namespace KILN_ABI
 
 std::string in_child(const Service& service, const std::string& kernel, const TellPhase& on_phase,
                      const std::function<std::string(const TellPhase&)>& work) {

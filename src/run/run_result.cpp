@@ -79,6 +79,8 @@ std::vector<std::string> RunResult::failures() const {
 std::optional<double> RunResult::gflops() const { return rate(problem.flops, time); }
 std::optional<double> RunResult::gbps() const { return rate(problem.bytes, time); }
 
+inline namespace KILN_ABI {
+
 std::string_view name(Check check) {
     constexpr std::string_view kNames[] = {"full", "sample", "none", "freivalds"};
     return kNames[static_cast<int>(check)];
@@ -87,4 +89,5 @@ std::string_view name(Data data) {
     return data == Data::random ? "random" : data == Data::integers ? "integers" : "contributions";
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -34,6 +34,8 @@ extern "C" __global__ void push_out(int count, float* data, float never) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 TimeSummary summarise(std::vector<double> times_ms) {
     std::sort(times_ms.begin(), times_ms.end());
     const std::size_t count = times_ms.size();
@@ -75,4 +77,5 @@ int host_iterations(double one_launch_ms) {
     return static_cast<int>(std::clamp(2000 / std::max(one_launch_ms, 1.0), 3.0, 20.0));
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -208,6 +208,8 @@ CacheTransfer Cache::pull(const CacheProgress& progress, std::stop_token stop) {
     return transfer;
 }
 
+inline namespace KILN_ABI {
+
 std::vector<CacheEntry> list_pack(const std::filesystem::path& file) {
     const SeedPack pack = open_pack(file, trust_of({}));
     std::vector<CacheEntry> entries;
@@ -222,4 +224,5 @@ std::vector<CacheEntry> list_pack(const std::filesystem::path& file) {
     return entries;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

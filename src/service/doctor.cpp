@@ -25,6 +25,8 @@ constexpr Part kParts[] = {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::string_view name(FindingStatus status) {
     switch (status) {
         case FindingStatus::good:
@@ -36,6 +38,8 @@ std::string_view name(FindingStatus status) {
     }
     return "unknown";
 }
+
+}  // namespace KILN_ABI
 
 void examine_environment(const ServiceOptions& options, Findings& findings) {
     for (const auto& variable : config::unknown_variables()) {
@@ -58,6 +62,8 @@ void examine_environment(const ServiceOptions& options, Findings& findings) {
     }
 }
 
+inline namespace KILN_ABI {
+
 std::vector<Finding> examine(const ServiceOptions& options) {
     Findings findings;
     for (const auto& part : kParts) {
@@ -70,4 +76,5 @@ std::vector<Finding> examine(const ServiceOptions& options) {
     return std::move(findings.list);
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

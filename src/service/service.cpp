@@ -180,6 +180,9 @@ std::string Service::cache_problem() const {
 
 Counters Service::counters() const { return state().builder_.tiers().counters(); }
 
+inline namespace KILN_ABI {
+
 std::string_view version() { return KILN_VERSION; }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -33,7 +33,7 @@ Template parse_embedded(const EmbeddedFile& file) {
 
 }  // namespace
 
-class TemplateSet::State {
+class __attribute__((visibility("hidden"))) TemplateSet::State {
   public:
     explicit State(std::vector<std::filesystem::path> directories);
 

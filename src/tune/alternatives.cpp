@@ -93,6 +93,8 @@ std::vector<Template> Chooser::candidates(const Template& of, const Values& fixe
     return found;
 }
 
+inline namespace KILN_ABI {
+
 Template find_family(const Service& service, std::string_view name) {
     try {
         return service.find(name);
@@ -105,4 +107,5 @@ Template find_family(const Service& service, std::string_view name) {
     }
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -95,10 +95,14 @@ void drop_superseded(std::vector<Match>& matches) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::string_view name(ChoiceOrigin origin) {
     constexpr std::string_view kNames[] = {"wisdom", "nearest", "model"};
     return kNames[static_cast<int>(origin)];
 }
+
+}  // namespace KILN_ABI
 
 std::string Choice::text() const {
     if (!entry) return "by the analytic model: there is no wisdom for this problem";

@@ -52,6 +52,8 @@ Variant some_variant(const Template& of, const Values& fixed) {
     }
 }
 
+inline namespace KILN_ABI {
+
 std::string template_digest(const Template& of) {
     // Any variant will do: the values stand in front of the template's own text.
     const Variant variant = some_variant(of);
@@ -84,6 +86,8 @@ std::vector<std::string> problem_parameters(const Service& service, const Templa
     std::ranges::sort(names);
     return names;
 }
+
+}  // namespace KILN_ABI
 
 Values problem_values(const Service& service, const Template& of, const Values& fixed) {
     Values values = fixed;

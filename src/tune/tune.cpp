@@ -60,6 +60,8 @@ std::string work_text(const Service& service, const TuneOptions& options, bool c
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 TuneReport tune(Service& service, std::span<const Template> templates, const TuneOptions& options) {
     check_templates(templates, options);
     std::vector<Sizes> shapes = options.shapes;
@@ -107,4 +109,5 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
     return report;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -7,6 +7,7 @@
 
 #include <kiln/observe.h>
 #include <kiln/tools/banks.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// How a warp's executions of one access come out if the compiler uses this width.
 struct WidthCost {
@@ -145,4 +147,5 @@ std::string_view name(AccessKind kind);
 /// "race", "out of bounds", "misaligned", "uninitialised".
 std::string_view name(ProblemKind kind);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

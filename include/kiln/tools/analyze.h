@@ -11,6 +11,7 @@
 #include <kiln/tools/accesses.h>
 #include <kiln/tools/resources.h>
 #include <kiln/tools/roofline.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <optional>
@@ -18,6 +19,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 struct AnalyzeOptions {
     Sizes sizes;  ///< of the shape asked about; those that are not given have their defaults
@@ -121,4 +123,5 @@ class Analyzer {
     std::unique_ptr<State> state_;
 };
 
+}  // namespace KILN_ABI
 }  // namespace kiln

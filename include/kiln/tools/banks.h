@@ -4,6 +4,8 @@
 // thread-safe. Where the model comes from and what is not known: docs/banks.md.
 #pragma once
 
+#include <kiln/version.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,6 +13,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// How one architecture serves shared memory.
 struct BankModel {
@@ -53,4 +56,5 @@ Wavefronts wavefronts(std::span<const std::optional<std::uint32_t>> byte_address
 /// The bank that holds the byte at an address.
 int bank_of(std::uint32_t byte_address, const BankModel& model);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

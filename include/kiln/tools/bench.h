@@ -6,6 +6,7 @@
 #pragma once
 
 #include <kiln/service.h>
+#include <kiln/version.h>
 
 #include <chrono>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// Repeated measurements of one thing, in the unit of their row.
 struct BenchSpread {
@@ -183,4 +185,5 @@ int run_bench_child(std::span<const std::string> arguments);
 /// A picture of a suite's ratios, an SVG file.
 std::string bench_picture(const BenchReport& report, const BenchSuite& suite);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -7,6 +7,7 @@
 #include <kiln/build.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
+#include <kiln/version.h>
 #include <kiln/wisdom.h>
 
 #include <span>
@@ -14,6 +15,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// A variant of a target of CUDA or HIP, and its binary for it.
 struct ExportedVariant {
@@ -32,4 +34,5 @@ struct ExportedFile {
 std::vector<ExportedFile> export_c(const Service& service, std::span<const ExportedVariant> variants,
                                    const Wisdom& wisdom);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -7,6 +7,7 @@
 
 #include <kiln/tools/analyze.h>
 #include <kiln/types.h>
+#include <kiln/version.h>
 
 #include <chrono>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 enum class ProfileTool {
     ncu,        ///< Nsight Compute
@@ -119,4 +121,5 @@ std::vector<ThresholdCheck> check_thresholds(const Analysis& analysis, const Mea
                                              std::optional<double> times_naive,
                                              const Thresholds& thresholds = {});
 
+}  // namespace KILN_ABI
 }  // namespace kiln

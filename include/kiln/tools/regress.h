@@ -8,6 +8,7 @@
 #include <kiln/manifest.h>
 #include <kiln/service.h>
 #include <kiln/tools/resources.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// How fast a variant was on one kind of device, at its template's default sizes, with cold L2.
 struct Speed {
@@ -131,4 +133,5 @@ RegressReport regress(const std::vector<Manifest>& manifests, const RegressOptio
 /// runs nothing.
 std::string kernels_page(const Service& service, const std::filesystem::path& baselines);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #include <kiln/template.h>
 #include <kiln/tools/analyze.h>
 #include <kiln/tools/banks.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <vector>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// A variant in a report.
 struct ReportItem {
@@ -77,4 +79,5 @@ std::string bank_map_svg(std::span<const TileLayout> layouts, const BankModel& m
 /// most, and with them swizzled. Empty when the recording kept no request.
 std::string access_map_svg(const SharedSite& site, const BankModel& model);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <kiln/build.h>
+#include <kiln/version.h>
 
 #include <cstdint>
 #include <map>
@@ -12,6 +13,7 @@
 #include <string>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 struct Resources {
     std::optional<int> registers;              ///< per thread; AMD: VGPRs, on gfx90a and later AGPRs included
@@ -40,4 +42,5 @@ struct Resources {
 /// Throws nothing for bytes that it does not understand: what can't be read is not set. Thread-safe.
 Resources resources_of(const Binary& binary);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

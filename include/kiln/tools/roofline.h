@@ -4,8 +4,10 @@
 #pragma once
 
 #include <kiln/occupancy.h>
+#include <kiln/version.h>
 
 namespace kiln {
+inline namespace KILN_ABI {
 
 /// Williams, Waterman, Patterson: "Roofline", CACM 52(4), 2009.
 struct Roofline {
@@ -22,4 +24,5 @@ struct Roofline {
 /// number that is not positive.
 Roofline roofline(double flops, double bytes, Unit unit, double tflops, double memory_gbps);
 
+}  // namespace KILN_ABI
 }  // namespace kiln

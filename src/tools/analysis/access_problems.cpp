@@ -127,6 +127,8 @@ std::string AccessProblem::text() const {
     return text;
 }
 
+inline namespace KILN_ABI {
+
 std::string_view name(AccessKind kind) {
     switch (kind) {
         case AccessKind::load:
@@ -163,4 +165,5 @@ std::string_view name(ProblemKind kind) {
     return "?";
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

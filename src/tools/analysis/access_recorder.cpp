@@ -39,7 +39,7 @@ bool is_chosen(std::uint64_t block, std::uint64_t count, std::uint64_t most) {
 
 }  // namespace
 
-struct AccessRecorder::State final : AccessSink {
+struct __attribute__((visibility("hidden"))) AccessRecorder::State final : AccessSink {
     explicit State(RecorderOptions chosen)
         : options(std::move(chosen)),
           warp_size(static_cast<unsigned>(options.warp_size)),

@@ -113,6 +113,8 @@ void check(Addresses addresses, int width_bytes, const BankModel& model) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 BankModel bank_model(const std::string& arch) {
     const std::string_view name = std::string_view(arch).substr(0, arch.find(':'));
     if (is_nvidia(name)) {
@@ -167,4 +169,5 @@ Wavefronts wavefronts(Addresses byte_addresses, int width_bytes, const BankModel
     return result;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

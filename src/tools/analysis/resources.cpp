@@ -92,6 +92,8 @@ void read_code_object(Resources& result, const ElfView& elf, const Binary& binar
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 Resources resources_of(const Binary& binary) {
     Resources result;
     result.binary_bytes = binary.bytes.size();
@@ -112,4 +114,5 @@ Resources resources_of(const Binary& binary) {
     return result;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -17,6 +17,8 @@ void require_positive(const char* what, double value) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 Roofline roofline(double flops, double bytes, Unit unit, double tflops, double memory_gbps) {
     require_positive("operations", flops);
     require_positive("bytes", bytes);
@@ -35,4 +37,5 @@ Roofline roofline(double flops, double bytes, Unit unit, double tflops, double m
     return result;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -180,6 +180,8 @@ BenchReport begun(const BenchOptions& options, bench::Workbench& workbench) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::span<const BenchSuiteName> bench_suites() { return kNames; }
 
 BenchReport run_bench(const BenchOptions& options) {
@@ -242,4 +244,5 @@ BenchReport run_bench(const BenchOptions& options) {
     return report;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -51,6 +51,8 @@ std::string number_text(double value) {
 
 }  // namespace bench
 
+inline namespace KILN_ABI {
+
 int run_bench_child(std::span<const std::string> arguments) {
     const auto word = [&](std::size_t i) -> const std::string& {
         if (i >= arguments.size()) throw UsageError("a measuring process lacks its arguments");
@@ -76,4 +78,5 @@ int run_bench_child(std::span<const std::string> arguments) {
     return bench::child_cold(backend, device);
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

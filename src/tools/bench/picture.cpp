@@ -68,6 +68,8 @@ std::vector<double> ticks_of(const Axis& axis) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::string bench_picture(const BenchReport& report, const BenchSuite& suite) {
     const std::vector<const BenchRow*> rows = drawn_rows(suite);
     const std::vector<std::string> names = comparators(suite);
@@ -109,4 +111,5 @@ std::string bench_picture(const BenchReport& report, const BenchSuite& suite) {
     return picture.file("kiln bench " + suite.name + " on " + report.device, description + ".");
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -73,6 +73,8 @@ void add_suite(BenchReport& all, const BenchReport& from, const BenchSuite& suit
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 BenchSpread spread_of(std::vector<double> samples) {
     std::sort(samples.begin(), samples.end());
     const std::size_t count = samples.size();
@@ -172,6 +174,8 @@ BenchReport merged_bench(const std::vector<BenchReport>& reports) {
     bench::drop_unused_runs(all);
     return all;
 }
+
+}  // namespace KILN_ABI
 
 namespace bench {
 

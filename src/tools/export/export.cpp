@@ -407,6 +407,8 @@ class Exporter {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::vector<ExportedFile> export_c(const Service& service, std::span<const ExportedVariant> variants,
                                    const Wisdom& wisdom) {
     if (variants.empty()) throw UsageError("there is no variant to export.");
@@ -421,4 +423,5 @@ std::vector<ExportedFile> export_c(const Service& service, std::span<const Expor
     return Exporter(service, variants, wisdom).files();
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

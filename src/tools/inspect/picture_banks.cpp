@@ -231,6 +231,8 @@ Picture access_picture(const BankRequest& request, const SharedSite& site, const
 
 namespace kiln {
 
+inline namespace KILN_ABI {
+
 std::string access_map_svg(const SharedSite& site, const BankModel& model) {
     const std::vector<inspect::BankRequest> requests = inspect::bank_requests(site, model);
     if (requests.empty()) return {};
@@ -253,4 +255,5 @@ std::string access_map_svg(const SharedSite& site, const BankModel& model) {
     return all.file("Banks of the " + std::string(name(site.kind)) + " at " + site.place.text(), description);
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

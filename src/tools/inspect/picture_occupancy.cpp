@@ -168,6 +168,8 @@ std::vector<Picture> occupancy_pictures(const Analysis& analysis) {
 
 namespace kiln {
 
+inline namespace KILN_ABI {
+
 std::string occupancy_svg(const Analysis& analysis) {
     const std::vector<inspect::Picture> parts = inspect::occupancy_pictures(analysis);
     if (parts.empty()) return {};
@@ -188,4 +190,5 @@ std::string occupancy_svg(const Analysis& analysis) {
     return all.file("Occupancy of " + analysis.variant, description);
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

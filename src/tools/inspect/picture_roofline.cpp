@@ -340,9 +340,12 @@ std::optional<Picture> roofline_picture(std::span<const ReportItem> items) {
 
 namespace kiln {
 
+inline namespace KILN_ABI {
+
 std::string roofline_svg(std::span<const ReportItem> items) {
     const auto picture = inspect::roofline_picture(items);
     return picture ? picture->file() : std::string();
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

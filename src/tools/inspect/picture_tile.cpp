@@ -106,6 +106,8 @@ Wavefronts TileLayout::read_row(const BankModel& model) const {
         *this, model, [](int lane) { return std::pair(0, lane); }, columns);
 }
 
+inline namespace KILN_ABI {
+
 std::string bank_map_svg(std::span<const TileLayout> layouts, const BankModel& model) {
     constexpr double kWidest = 1600;  // then the next one stands below
     struct Placed {
@@ -139,4 +141,5 @@ std::string bank_map_svg(std::span<const TileLayout> layouts, const BankModel& m
     return all.file("Which element lies in which bank", description);
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

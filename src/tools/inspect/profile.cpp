@@ -128,6 +128,8 @@ class Runs {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 ProfileResult run_profiler(const Profiler& profiler, const ProfileRequest& request) {
     if (request.command.empty()) throw UsageError("there is no command to run under the profiler.");
     const Runs runs(profiler, request);
@@ -167,4 +169,5 @@ ProfileResult run_profiler(const Profiler& profiler, const ProfileRequest& reque
     }
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

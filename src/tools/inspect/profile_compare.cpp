@@ -41,6 +41,8 @@ std::optional<int> Measured::blocks() const {
     return std::min({*blocks_by_threads, *blocks_by_registers, *blocks_by_shared, *blocks_by_blocks});
 }
 
+inline namespace KILN_ABI {
+
 std::vector<ComparedFigure> compare_with_measured(const Analysis& analysis, const Measured& measured,
                                                   std::optional<double> median_ms) {
     std::vector<ComparedFigure> figures;
@@ -107,4 +109,5 @@ std::vector<ThresholdCheck> check_thresholds(const Analysis& analysis, const Mea
     return checks;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

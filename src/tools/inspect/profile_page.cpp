@@ -276,6 +276,8 @@ std::string_view ncu_table(std::string_view output) {
     return text.substr(0, end);
 }
 
+inline namespace KILN_ABI {
+
 std::vector<Measured> read_profile_page(std::string_view text, std::vector<std::string>* notes) {
     std::vector<std::string> unread;
     std::vector<std::string>& told = notes != nullptr ? *notes : unread;
@@ -289,4 +291,5 @@ std::vector<Measured> read_profile_page(std::string_view text, std::vector<std::
     return {};
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -45,6 +45,8 @@ std::vector<ProfileTool> tools_of(Backend backend) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::string_view name(ProfileTool tool) {
     switch (tool) {
         case ProfileTool::ncu:
@@ -56,6 +58,8 @@ std::string_view name(ProfileTool tool) {
     }
     return "rocprof";
 }
+
+}  // namespace KILN_ABI
 
 bool is_older(const std::string& a, const std::string& b) {
     const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
@@ -103,6 +107,8 @@ std::optional<Profiler> find_profiler_in(ProfileTool tool, std::span<const fs::p
     return std::nullopt;
 }
 
+inline namespace KILN_ABI {
+
 std::optional<Profiler> find_profiler(Backend backend, std::optional<ProfileTool> tool) {
     const std::vector<ProfileTool> tools = tools_of(backend);
     if (tool && std::ranges::find(tools, *tool) == tools.end())
@@ -123,6 +129,8 @@ std::string why_no_profiler(Backend backend) {
     return "there is no rocprofv3 and no rocprof here: neither in PATH nor in /opt/rocm*/bin.\n"
            "rocprofv3 is in the package rocprofiler-sdk of AMD's repository, rocprof in rocprofiler.";
 }
+
+}  // namespace KILN_ABI
 
 std::vector<std::string> profiler_command(const Profiler& profiler, const ProfileRequest& request,
                                           const std::vector<std::string>& counters, const fs::path& folder) {

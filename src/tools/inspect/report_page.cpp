@@ -338,9 +338,12 @@ std::string page_html(const Page& page, const ReportOptions& options) {
 
 namespace kiln {
 
+inline namespace KILN_ABI {
+
 std::string report_html(std::span<const ReportItem> items, const ReportOptions& options) {
     if (items.empty()) throw UsageError("a report is about one variant or more, and there is none.");
     return inspect::page_html({items, inspect::labels_of(items)}, options);
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -124,6 +124,8 @@ class Comparison {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 // See regress.h for the rules.
 std::vector<Move> compare(const Baseline& was, const Baseline& now) { return Comparison(was, now).moves(); }
 
@@ -141,4 +143,5 @@ std::string_view name(RegressStatus status) {
     return "";
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

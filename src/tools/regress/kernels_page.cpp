@@ -126,6 +126,8 @@ std::string row_text(const Template& of, Row row) {
 
 }  // namespace
 
+inline namespace KILN_ABI {
+
 std::string kernels_page(const Service& service, const std::filesystem::path& directory) {
     std::string text =
         "| template | what it is | run on | compiled only | variants | worst error / bound | registers, "
@@ -143,4 +145,5 @@ std::string kernels_page(const Service& service, const std::filesystem::path& di
     return text;
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -242,8 +242,11 @@ bool RegressReport::pass() const {
     });
 }
 
+inline namespace KILN_ABI {
+
 RegressReport regress(const std::vector<Manifest>& manifests, const RegressOptions& options) {
     return Regression(options).run(manifests);
 }
 
+}  // namespace KILN_ABI
 }  // namespace kiln
