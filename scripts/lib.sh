@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shared by the scripts beside it; sourced with the repository's root as the current directory.
-# Offers: say, missing_packages, nvrtc_wheel, has_nvidia_gpu, find_nvrtc, use_local_nvrtc, configure, build.
+# Offers: say, missing_packages, nvrtc_wheel, has_nvidia_gpu, find_nvrtc, use_local_nvrtc, find_llvm_14, skip_status,
+# configure, build.
 
 # Programs that scripts/setup --tests put here since the system has them under another name.
 PATH=$PATH:$PWD/.deps/bin
@@ -43,6 +44,21 @@ use_local_nvrtc() {
     for candidate in .deps/nvrtc/nvidia/*/lib/libnvrtc.so.1?; do
         if [ -e "$candidate" ]; then KILN_NVRTC=$PWD/$candidate; export KILN_NVRTC; return 0; fi
     done
+}
+
+# The program of LLVM 14 of this name: what clang-format and clang-tidy say differs from version to version.
+find_llvm_14() {
+    local program
+    for program in "$1-14" "$1"; do
+        if "$program" --version 2>/dev/null | grep -q 'version 14\.'; then printf '%s\n' "$program"; return; fi
+    done
+    say "NOT CHECKED: there is no $1 14 here (package $1-14)"
+    return 1
+}
+
+# Of a check that this machine can't do because something is missing: 77, skipped, or 1 where KILN_REQUIRE names it.
+skip_status() {
+    case ,${KILN_REQUIRE:-}, in *",$1,"*) echo 1 ;; *) echo 77 ;; esac
 }
 
 # configure DIRECTORY [OPTION...]: quiet unless it fails.
