@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# exported.sh BIN_DIR WORK_DIR: makes the C program of exported/, which needs no library of Kiln, and runs it: on a GPU, or
-# to the error that says that there is none. BIN_DIR has kiln; WORK_DIR is emptied first. Exit status 77: it can't be made
-# here, since there is no NVRTC or no C compiler.
+# exported.sh KILN WORK_DIR: makes the C program of exported/, which needs no library of Kiln, and runs it: on a GPU, or
+# to the error that says that there is none. KILN is the program kiln; WORK_DIR is emptied first. Exit status 77: it can't be
+# made here, since there is no NVRTC or no C compiler.
 set -euo pipefail
-bin=$1 work=$2
+kiln=$1 work=$2
 source=$(cd "$(dirname "$0")" && pwd)/exported
 rm -rf "$work"
 mkdir -p "$work"
 required() { case ,${KILN_REQUIRE:-}, in *,"$1",*) exit 1 ;; *) exit 77 ;; esac; }
 
-if ! "$bin/kiln" export "$source/variants.txt" --output "$work"; then
+if ! "$kiln" export "$source/variants.txt" --output "$work"; then
     echo "NOT RUN: the variants could not be compiled for CUDA here"
     required nvrtc
 fi

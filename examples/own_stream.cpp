@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An application with a CUDA stream of its own: a GEMM and a reduction of its result run on that stream, in order with the
-// application's own work. Then the application captures the stream into a graph, and replays the graph on other data.
-// What can't happen in a capture (compiling, loading, allocating) is done before it, by prepare().
+// An application with a CUDA context and stream of its own: a GEMM and a reduction of its result run on that stream, in order
+// with the application's own work; data comes by another stream, and an event orders the two. Then the application
+// captures its stream into a graph, and replays the graph on other data. What can't happen in a capture (compiling,
+// loading, allocating) is done before it, by prepare().
 // Without an NVIDIA GPU the same is done with what every backend has, a stream and a graph of Kiln.
 //
 // An application has <cuda_runtime.h>. This one opens the driver at run time, so that it compiles without CUDA; a CUstream
@@ -86,7 +87,9 @@ class Work {
           a_(service.device().allocate(kM * kK * sizeof(kiln::half))),
           b_(service.device().allocate(kK * kN * sizeof(kiln::half))),
           c_(service.device().allocate(kM * kN * sizeof(float))),
-          total_(service.device().allocate(sizeof(float))) {}
+          total_(service.device().allocate(sizeof(float))),
+          copies_(service.device().stream()),
+          copied_(service.device().event()) {}
 
     // Everything that queue() will need on this stream: kernels are chosen, compiled and loaded, workspace is allocated.
     void prepare(kiln::StreamRef stream) const {
@@ -95,13 +98,16 @@ class Work {
         sum_.prepare(std::span(&sum_sizes, 1), stream);
     }
 
-    void fill(unsigned seed) {
+    // New data, copied on a stream of Kiln's; `stream` waits for that, and the calling thread does not.
+    void fill(unsigned seed, kiln::StreamRef stream) {
         std::mt19937 random(seed);
         host_a_ = integers(kM * kK, random);
         host_b_ = integers(kK * kN, random);
-        a_.copy_from(std::as_bytes(std::span(host_a_)));
-        b_.copy_from(std::as_bytes(std::span(host_b_)));
-        total_.fill(0x7fc00000);  // NaN: a launch that does not happen is found
+        a_.copy_from_async(std::as_bytes(std::span(host_a_)), copies_);
+        b_.copy_from_async(std::as_bytes(std::span(host_b_)), copies_);
+        total_.fill_async(0x7fc00000, copies_);  // NaN: a launch that does not happen is found
+        copied_.record(copies_);
+        stream.wait(copied_);
     }
 
     // The launches, queued on the application's stream or recorded in its capture.
@@ -134,7 +140,9 @@ class Work {
     kiln::TypedOperation<void(int m, int n, int k, const kiln::half* a, const kiln::half* b, float* c)> gemm_;
     kiln::TypedOperation<void(long long n, const float* x, float* sum)> sum_;
     kiln::Buffer a_, b_, c_, total_;
-    std::vector<kiln::half> host_a_, host_b_;
+    std::vector<kiln::half> host_a_, host_b_;  // they live until the copies have ended
+    kiln::Stream copies_;
+    kiln::Event copied_;
 };
 
 bool on_own_stream(const Cuda& cuda, Work& work) {
@@ -144,7 +152,7 @@ bool on_own_stream(const Cuda& cuda, Work& work) {
     const kiln::StreamRef ref(stream.get());  // what Kiln takes; the stream stays the application's
 
     work.prepare(ref);
-    work.fill(1);
+    work.fill(1, ref);
     work.queue(ref);
     Cuda::check(cuda.synchronize(stream.get()), "cuStreamSynchronize");
     bool right = work.is_right("on a CUstream");
@@ -163,7 +171,7 @@ bool on_own_stream(const Cuda& cuda, Work& work) {
     Cuda::check(cuda.instantiate(&instance, graph.get(), 0), "cuGraphInstantiate");
     const Owned ready(instance, cuda.destroy_ready);  // destroyed before `work`, which keeps the kernels
     for (const unsigned seed : {2U, 3U}) {
-        work.fill(seed);
+        work.fill(seed, ref);
         Cuda::check(cuda.launch_graph(ready.get(), stream.get()), "cuGraphLaunch");
         Cuda::check(cuda.synchronize(stream.get()), "cuStreamSynchronize");
         right &= work.is_right("replayed from the application's graph");
@@ -174,14 +182,14 @@ bool on_own_stream(const Cuda& cuda, Work& work) {
 bool on_kilns_stream(const kiln::Device& device, Work& work) {
     const kiln::Stream stream = device.stream();
     work.prepare(stream);
-    work.fill(1);
+    work.fill(1, stream);
     work.queue(stream);
     stream.synchronize();
     bool right = work.is_right("on a stream of Kiln");
 
     const kiln::Graph graph = kiln::Graph::capture(stream, [&] { work.queue(stream); });
     for (const unsigned seed : {2U, 3U}) {
-        work.fill(seed);
+        work.fill(seed, stream);
         graph.launch(stream);
         stream.synchronize();
         right &= work.is_right("replayed from a graph of Kiln");
@@ -193,10 +201,11 @@ bool on_kilns_stream(const kiln::Device& device, Work& work) {
 
 int main() try {
     const std::optional<Cuda> cuda = Cuda::open();
-    kiln::Service service;  // in the primary context, where such streams live
-    const bool on_cuda = cuda && service.backend() == kiln::Backend::cuda;
+    kiln::ServiceOptions options;
+    if (cuda) options.context = kiln::ContextRef::current();  // where the application works
+    kiln::Service service(options);
     Work work(service);
-    const bool right = on_cuda ? on_own_stream(*cuda, work) : on_kilns_stream(service.device(), work);
+    const bool right = cuda ? on_own_stream(*cuda, work) : on_kilns_stream(service.device(), work);
     return right ? 0 : 1;
 } catch (const std::exception& error) {  // kiln::Error is one
     std::fprintf(stderr, "%s\n", error.what());

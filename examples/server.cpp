@@ -3,7 +3,7 @@
 // A server with eight threads, each with a stream of its own, that gets GEMMs of sizes nobody knew before. An Operation
 // picks the variant of each shape; the first call with a new shape launches a variant that is built already, while
 // the best one is compiled in the background. Shapes that the server does expect are prepared while it serves. At the
-// end it prints how long the calls took, and gives back what was remembered.
+// end it prints how long the calls took, tunes a little of what it has seen, and gives back what was remembered.
 #include <kiln/kiln.h>
 
 #include <algorithm>
@@ -122,7 +122,12 @@ int main() try {
     print("when all is built", gemm.usage());
     const bool all_built = gemm.usage().substituted == 0;
 
-    // Idle, or short of memory: no launch is under way here. The next call finds its kernel in the service.
+    // The server is idle. Shapes that it has seen are tuned, as far as the time allows, and what is found is used from now on.
+    const kiln::Wisdom found = gemm.tune_pending(std::chrono::seconds(1));
+    std::printf("tuned: %zu shapes; Wisdom::store() would keep that for the next start\n%s",
+                found.entries().size(), gemm.explain({{"m", 64}, {"n", 64}, {"k", 64}}).text().c_str());
+
+    // It is short of memory, and no launch is under way. The next call finds its kernel in the service.
     gemm.release();
     print("released", gemm.usage());
     const bool released = gemm.usage().shapes == 0 && gemm.usage().workspace_bytes == 0;

@@ -30,8 +30,11 @@ bool compute(kiln::Service& service) {
 
     using SaxpyFn = void(int n, float a, const float* x, float* y);
     const auto saxpy = service.build<SaxpyFn>(service.find("saxpy").variant({{"THREADS", 128}}));
-    const kiln::TypedOperation<void(long long n, const float* x, float* sum)> sum(service, "sum",
-                                                                                  {{"T", "float"}});
+    kiln::OperationOptions same;
+    same.reproducible =
+        true;  // the same variants, and so the same bits, at the developer's and the customer's
+    using SumFn = void(long long n, const float* x, float* sum);
+    const kiln::TypedOperation<SumFn> sum(service, "sum", {{"T", "float"}}, same);
     saxpy(service.stream(), n, 3.0f, x.as<float>(), y.as<float>());
     sum(service.stream(), n, y.as<float>(), total.as<float>());
     service.stream().synchronize();

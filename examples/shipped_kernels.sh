@@ -1,29 +1,29 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# shipped_kernels.sh BIN_DIR WORK_DIR: plays the three steps of shipped_kernels.cpp, the last one with every way to a compiler
-# blocked. BIN_DIR has kiln and example_shipped_kernels; WORK_DIR is emptied first.
+# shipped_kernels.sh KILN APPLICATION WORK_DIR: plays the three steps of shipped_kernels.cpp, the last one with every way to a
+# compiler blocked. KILN is the program kiln, APPLICATION is shipped_kernels; WORK_DIR is emptied first.
 set -euo pipefail
-bin=$1 work=$2
+kiln=$1 application=$2 work=$3
 templates=$(cd "$(dirname "$0")" && pwd)/templates
 rm -rf "$work"
 mkdir -p "$work"
 
 echo "== 1. the developer's run"
 export KILN_CACHE_DIR=$work/developer
-"$bin/example_shipped_kernels" record "$work/app.json" "$templates"
+"$application" record "$work/app.json" "$templates"
 
 echo "== 2. the pack"
-"$bin/kiln" cache pack "$work/app.pack" --for "$work/app.json" --template-dir "$templates"
+"$kiln" cache pack "$work/app.pack" --for "$work/app.json" --template-dir "$templates"
 
 echo "== 3. the customer's run, without a compiler"
 export KILN_CACHE_DIR=$work/customer KILN_NVRTC=/nowhere KILN_HIPRTC=/nowhere KILN_HOST_CXX=/nowhere/c++
-"$bin/example_shipped_kernels" run "$work/app.pack" "$templates"
+"$application" run "$work/app.pack" "$templates"
 
 echo "== with a pack that lacks a kernel, the same run ends with an error that says so"
 sed 's/"THREADS": "128"/"THREADS": "256"/' "$work/app.json" >"$work/less.json"
 KILN_CACHE_DIR=$work/developer env -u KILN_NVRTC -u KILN_HIPRTC -u KILN_HOST_CXX \
-    "$bin/kiln" cache pack "$work/less.pack" --for "$work/less.json" --template-dir "$templates"
+    "$kiln" cache pack "$work/less.pack" --for "$work/less.json" --template-dir "$templates"
 status=0
-"$bin/example_shipped_kernels" run "$work/less.pack" "$templates" || status=$?
+"$application" run "$work/less.pack" "$templates" || status=$?
 [ $status -eq 3 ] || { echo "FAILED: it ended with $status instead of 3" >&2; exit 1; }

@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t kMostBuilt = 64;        // variants that may serve as substitutes
 constexpr std::size_t kMostSubstitutes = 16;  // of them, those that are tried for one shape
 constexpr std::chrono::milliseconds kPoll{2};
+constexpr double kLeastSecondsPerShape = 1;  // of tuning: a candidate is compiled, timed and verified
 
 double distance(const ShapeKey& a, const ShapeKey& b) {
     double sum = 0;
@@ -282,6 +283,10 @@ Wisdom ShapeBuilder::tune_pending(double budget_seconds) {
             options.shapes.push_back(signature_.sizes(key));
     }
     if (options.shapes.empty()) return {};
+    // The others have their turn in a later call: each shape takes a while, however small its part of the budget is.
+    const double most = std::max(1.0, budget_seconds / kLeastSecondsPerShape);
+    if (most < static_cast<double>(options.shapes.size()))
+        options.shapes.resize(static_cast<std::size_t>(most));
     const TuneReport report = tune(service_, templates_, options);
     Wisdom all = chooser()->wisdom();
     all.merge(report.wisdom);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// README and docs: links lead to files of the tree, files that are named exist, commands and their options too, and
-// docs/commands.md names every command.
+// README and docs: links lead to files of the tree, files that are named exist, commands and their options too;
+// docs/commands.md names every command, and the code of docs/embedding.md is that of the examples, which are tests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -102,6 +102,57 @@ TEST(Documents, CallCommandsAndOptionsThatExist) {
         }
     }
     EXPECT_GT(calls, 40U);
+}
+
+std::string trimmed(const std::string& line) {
+    const std::size_t begin = line.find_first_not_of(" \t");
+    return begin == line.npos ? "" : line.substr(begin, line.find_last_not_of(" \t") - begin + 1);
+}
+
+/// The lines of a text without their indentation, each with its end.
+std::string without_indentation(const std::string& text) {
+    std::istringstream lines(text);
+    std::string all = "\n";
+    for (std::string line; std::getline(lines, line);) all += trimmed(line) + "\n";
+    return all;
+}
+
+// Each block is under a comment with the file that it is from: <!-- examples/gemm.cpp -->. A line of three dots stands for
+// what is left out.
+TEST(Documents, ShowCodeOfTheExamples) {
+    const std::regex origin("<!-- (examples/[a-z_./]+) -->", std::regex::icase);
+    std::istringstream lines(text_of(root() / "docs/embedding.md"));
+    std::string before, file, piece;
+    bool in_block = false;
+    std::size_t pieces = 0, number = 0;
+    for (std::string line; std::getline(lines, line); before = line) {
+        ++number;
+        if (!in_block) {
+            in_block = line.starts_with("```");
+            std::smatch found;
+            if (!in_block) continue;
+            if (!std::regex_match(before, found, origin)) {
+                ADD_FAILURE() << "embedding.md:" << number
+                              << ": this block does not say which example it is from";
+                file.clear();
+                continue;
+            }
+            file = without_indentation(kiln::read_text_if_exists(root() / found[1].str()).value_or(""));
+            piece = "\n";
+            continue;
+        }
+        const bool ends = line == "```";
+        if (!ends && line != "...") {
+            piece += trimmed(line) + "\n";
+            continue;
+        }
+        EXPECT_NE(file.find(piece), std::string::npos)
+            << "embedding.md:" << number << ": the example does not have these lines:" << piece;
+        piece = "\n";
+        ++pieces;
+        in_block = !ends;
+    }
+    EXPECT_GT(pieces, 15U);
 }
 
 TEST(Documents, NameEveryCommand) {

@@ -284,6 +284,23 @@ TEST_F(OperationOnHost, BadArgumentsAreNamed) {
                 HasSubstr("can't be an operation"));
 }
 
+// A short time is for the shapes that were seen first; the others have their turn later.
+TEST_F(OperationOnHost, TuningTakesAsManyShapesAsTheTimeAllows) {
+    OperationOptions options;
+    options.wisdom.emplace();
+    const Operation sum(service, "sum", {{"T", Value("float")}}, options);
+    std::vector<int> sizes;
+    for (int i = 0; i < 20; ++i) sizes.push_back(50 + 7 * (i * 13 % 20));
+    const std::vector<float> x(1000, 1);
+    float result = 0;
+    for (const int n : sizes) sum(service.stream(), {{"n", n}}, {{"x", x.data()}, {"sum", &result}});
+    for (int turn = 0; turn < 2; ++turn) {
+        const Wisdom found = sum.tune_pending(std::chrono::milliseconds(10));
+        ASSERT_EQ(found.entries().size(), 1u);
+        EXPECT_EQ(found.entries()[0].sizes, (Sizes{{"n", sizes[static_cast<std::size_t>(turn)]}}));
+    }
+}
+
 // Shapes come and go among readers: a table of 8 for 40 shapes.
 TEST_F(OperationOnHost, EightThreadsWithMoreShapesThanAreRemembered) {
     OperationOptions options = options_with(WhenMissing::substitute);

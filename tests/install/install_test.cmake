@@ -90,6 +90,13 @@ if(NOT KILN_SHARED)
 endif()
 check(moved)
 
+# The examples that were installed are a project of their own.
+file(GLOB examples ${WORK_DIR}/moved/share/doc/*/examples)
+run(${CMAKE_COMMAND} -S ${examples} -B ${WORK_DIR}/examples -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved ${CONFIGURE})
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/examples --target example_shipped_kernels)
+run(${CMAKE_CTEST_COMMAND} --test-dir ${WORK_DIR}/examples -R examples.shipped_kernels --output-on-failure)
+expect("1/1 Test +#[0-9]+: examples.shipped_kernels [.]+ +Passed")
+
 # Before 1.0 a minor version may change the API.
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${user_project} -B ${WORK_DIR}/older -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved
   -DKILN_WANTED=0.0 ${CONFIGURE} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
