@@ -1,6 +1,6 @@
-// attention: fused softmax(Q K^T / sqrt(HEAD)) V that never stores the scores; plain FMA, for every backend
+// attention: fused softmax(Q K^T / sqrt(HEAD_DIM)) V that never stores the scores; plain FMA, for every backend
 //
-// q and o are [batch, heads, queries, HEAD], k and v [batch, kv_heads, keys, HEAD], row-major from 16-byte
+// q and o are [batch, heads, queries, HEAD_DIM], k and v [batch, kv_heads, keys, HEAD_DIM], row-major from 16-byte
 // aligned addresses; heads = kv_heads * group, and head h reads the keys of head h / group. CAUSAL aligns the
 // last query with the last key: query i sees keys 0 to i + keys - queries. A query that sees none gives
 // zeros. lse is ln(sum of e^score) of each query, -infinity for none: what it takes to merge with other keys.
@@ -12,26 +12,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  attention
-//@ param   T       type in half, bfloat16, float = half  "element type of q, k, v and o; sums are float"
-//@ param   HEAD    int in 64, 128 = 64                   "elements of a query, key or value"
-//@ param   CAUSAL  bool = false                          "queries see no keys behind them"
-//@ param   BM      int in 32, 64, 128 = 64               "queries per block"
-//@ param   BN      int in 32, 64 = 32                    "keys per tile"
+//@ param   T        type in half, bfloat16, float = half  "element type of q, k, v and o; sums are float"
+//@ param   HEAD_DIM int in 64, 128 = 64                   "elements of a query, key or value"
+//@ param   CAUSAL   bool = false                          "queries see no keys behind them"
+//@ param   BM       int in 32, 64, 128 = 64               "queries per block"
+//@ param   BN       int in 32, 64 = 32                    "keys per tile"
 //@ size    batch    = 4    test 2    "sequences"
 //@ size    kv_heads = 16   test 2    "heads of k and v"
 //@ size    group    = 1    test 3    "heads of q per head of k and v"
 //@ size    queries  = 2048 test 37   "queries per sequence and head"
 //@ size    keys     = 2048 test 71   "keys per sequence and head"
-//@ input   q [batch, kv_heads * group, queries, HEAD]
-//@ input   k [batch, kv_heads, keys, HEAD]
-//@ input   v [batch, kv_heads, keys, HEAD]
-//@ output  o [batch, kv_heads * group, queries, HEAD] by attention_reference
+//@ input   q [batch, kv_heads * group, queries, HEAD_DIM]
+//@ input   k [batch, kv_heads, keys, HEAD_DIM]
+//@ input   v [batch, kv_heads, keys, HEAD_DIM]
+//@ output  o [batch, kv_heads * group, queries, HEAD_DIM] by attention_reference
 //@ output  lse [batch, kv_heads * group, queries] by attention_lse_reference "ln of the sum of e^score"
-//@ flops   4 * batch * kv_heads * group * HEAD * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
+//@ flops   4 * batch * kv_heads * group * HEAD_DIM * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
 //@ naive   attention_naive
 //@ block   16, 16
 //@ grid    batch * kv_heads * group * ceil_div(queries, BM)
-//@ shared  (BM + 2 * BN) * (HEAD + 4) * sizeof(T) + BM * (BN + 4) * sizeof(float)
+//@ shared  (BM + 2 * BN) * (HEAD_DIM + 4) * sizeof(T) + BM * (BN + 4) * sizeof(float)
 //@ model   search [BM, BN]
 #include "kiln/reduce.h"
 #include "kiln/softmax.h"
@@ -41,24 +41,24 @@ using kiln::i64;
 constexpr int kThreads = 256;
 constexpr int kLanes = 16;  // threads that share a row
 constexpr int kVec = 4;     // elements per access
-constexpr int kPitch = HEAD + kVec;
+constexpr int kPitch = HEAD_DIM + kVec;
 constexpr int kPitchP = BN + kVec;
-constexpr int kRows = BM / kLanes;               // of q, per thread
-constexpr int kKeys = BN / kLanes;               // per thread
-constexpr int kGroups = HEAD / (kLanes * kVec);  // of kVec columns of o, per thread
-constexpr float kScale = kiln::kScoreScale<HEAD>;
+constexpr int kRows = BM / kLanes;                   // of q, per thread
+constexpr int kKeys = BN / kLanes;                   // per thread
+constexpr int kGroups = HEAD_DIM / (kLanes * kVec);  // of kVec columns of o, per thread
+constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
 // Copies `rows` rows of a tile, and zeros for those up to ROWS.
 template <int ROWS>
 __device__ __forceinline__ void load_rows(T* tile, const T* __restrict__ source, int rows, int thread) {
-    constexpr int kPerRow = HEAD / kVec;
+    constexpr int kPerRow = HEAD_DIM / kVec;
 #pragma unroll 4
     for (int i = thread; i < ROWS * kPerRow; i += kThreads) {
         const int row = i / kPerRow;
         const int col = i % kPerRow * kVec;
         kiln::Vec<T, kVec> values;
         if (row < rows) {
-            values = kiln::load<kVec>(source + row * HEAD + col);
+            values = kiln::load<kVec>(source + row * HEAD_DIM + col);
         } else {
 #pragma unroll
             for (int j = 0; j < kVec; ++j) values[j] = T(0.0f);
@@ -93,9 +93,9 @@ extern "C" __global__ __launch_bounds__(kThreads,
     const int x = threadIdx.x;
     const int y = threadIdx.y;
     const int thread = y * kLanes + x;
-    q += (head * queries + first) * HEAD;
-    k += head / group * keys * HEAD;
-    v += head / group * keys * HEAD;
+    q += (head * queries + first) * HEAD_DIM;
+    k += head / group * keys * HEAD_DIM;
+    v += head / group * keys * HEAD_DIM;
 
     // Row r of the block sees this many keys, the first ones.
     const auto visible = [=](int r) {
@@ -114,13 +114,13 @@ extern "C" __global__ __launch_bounds__(kThreads,
     const int end = visible(rows - 1);
     for (int begin = 0; begin < end; begin += BN) {
         __syncthreads();
-        load_rows<BN>(tile_k, k + static_cast<i64>(begin) * HEAD, keys - begin, thread);
-        load_rows<BN>(tile_v, v + static_cast<i64>(begin) * HEAD, keys - begin, thread);
+        load_rows<BN>(tile_k, k + static_cast<i64>(begin) * HEAD_DIM, keys - begin, thread);
+        load_rows<BN>(tile_v, v + static_cast<i64>(begin) * HEAD_DIM, keys - begin, thread);
         __syncthreads();
 
         float scores[kRows][kKeys] = {};
 #pragma unroll 4
-        for (int d = 0; d < HEAD; d += kVec) {
+        for (int d = 0; d < HEAD_DIM; d += kVec) {
             kiln::Vec<float, kVec> q_values[kRows];
 #pragma unroll
             for (int i = 0; i < kRows; ++i) q_values[i] = load_floats(tile_q + (y + i * kLanes) * kPitch + d);
@@ -183,7 +183,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
         }
     }
 
-    o += (head * queries + first) * HEAD;
+    o += (head * queries + first) * HEAD_DIM;
     lse += head * queries + first;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
@@ -197,7 +197,7 @@ extern "C" __global__ __launch_bounds__(kThreads,
             kiln::Vec<T, kVec> values;
 #pragma unroll
             for (int e = 0; e < kVec; ++e) values[e] = T(out[i][c][e] * scale);
-            kiln::store(o + static_cast<i64>(row) * HEAD + (c * kLanes + x) * kVec, values);
+            kiln::store(o + static_cast<i64>(row) * HEAD_DIM + (c * kLanes + x) * kVec, values);
         }
     }
 }

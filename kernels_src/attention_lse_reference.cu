@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  attention_lse_reference
-//@ param   T       type in half, bfloat16, float = half
-//@ param   HEAD    int in 64, 128 = 64
-//@ param   CAUSAL  bool = false
+//@ param   T        type in half, bfloat16, float = half
+//@ param   HEAD_DIM int in 64, 128 = 64
+//@ param   CAUSAL   bool = false
 //@ data    q query keys
 //@ data    k key keys
 //@ backend host
@@ -21,10 +21,10 @@ extern "C" __global__ void attention_lse_reference(long long count, const long l
     const long long i = static_cast<long long>(blockIdx.x) * kiln::kAttentionThreads + threadIdx.x;
     if (i >= count) return;
     const long long row = which ? which[i] : i;
-    const T* const head_k = k + row / queries / group * keys * HEAD;
+    const T* const head_k = k + row / queries / group * keys * HEAD_DIM;
     const long long last = CAUSAL ? row % queries + keys - queries : keys - 1;
-    const auto result = kiln::attention_row<HEAD>(
-        q + row * HEAD, last < 0 ? 0 : last + 1, [=](long long j) { return head_k + j * HEAD; },
+    const auto result = kiln::attention_row<HEAD_DIM>(
+        q + row * HEAD_DIM, last < 0 ? 0 : last + 1, [=](long long j) { return head_k + j * HEAD_DIM; },
         [](long long) { return 0.0; }, kiln::unit_roundoff<float>, true, false);
     expected[i] = result.lse;
     bound[i] = result.lse_bound;

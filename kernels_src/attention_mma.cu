@@ -1,4 +1,4 @@
-// attention_mma: fused softmax(Q K^T / sqrt(HEAD)) V on the matrix cores of sm_80 and later
+// attention_mma: fused softmax(Q K^T / sqrt(HEAD_DIM)) V on the matrix cores of sm_80 and later
 //
 // Layouts, causal alignment, grouped heads and lse: as in attention. Weights are rounded to T before they
 // meet V.
@@ -11,31 +11,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  attention_mma
-//@ param   T       type in half, bfloat16 = half  "element type of q, k, v and o; sums are float"
-//@ param   HEAD    int in 64, 128 = 64            "elements of a query, key or value"
-//@ param   CAUSAL  bool = false                   "queries see no keys behind them"
-//@ param   BM      int in 64, 128 = 64            "queries per block"
-//@ param   BN      int in 32, 64 = 64             "keys per tile"
-//@ param   WM      int in 16, 32 = 16             "queries per warp"
+//@ param   T        type in half, bfloat16 = half  "element type of q, k, v and o; sums are float"
+//@ param   HEAD_DIM int in 64, 128 = 64            "elements of a query, key or value"
+//@ param   CAUSAL   bool = false                   "queries see no keys behind them"
+//@ param   BM       int in 64, 128 = 64            "queries per block"
+//@ param   BN       int in 32, 64 = 64             "keys per tile"
+//@ param   WM       int in 16, 32 = 16             "queries per warp"
 //@ let     THREADS = BM / WM * 32
-//@ require HEAD == 64 || WM == 16                 "32 queries of 128 elements per warp do not fit the registers; choose WM = 16"
+//@ require HEAD_DIM == 64 || WM == 16                 "32 queries of 128 elements per warp do not fit the registers; choose WM = 16"
 //@ size    batch    = 4    test 2    "sequences"
 //@ size    kv_heads = 16   test 1    "heads of k and v"
 //@ size    group    = 1    test 3    "heads of q per head of k and v"
 //@ size    queries  = 2048 test 37   "queries per sequence and head"
 //@ size    keys     = 2048 test 71   "keys per sequence and head"
-//@ input   q [batch, kv_heads * group, queries, HEAD]
-//@ input   k [batch, kv_heads, keys, HEAD]
-//@ input   v [batch, kv_heads, keys, HEAD]
-//@ output  o [batch, kv_heads * group, queries, HEAD] by attention_mma_reference
+//@ input   q [batch, kv_heads * group, queries, HEAD_DIM]
+//@ input   k [batch, kv_heads, keys, HEAD_DIM]
+//@ input   v [batch, kv_heads, keys, HEAD_DIM]
+//@ output  o [batch, kv_heads * group, queries, HEAD_DIM] by attention_mma_reference
 //@ output  lse [batch, kv_heads * group, queries] by attention_lse_reference "ln of the sum of e^score"
-//@ flops   4 * batch * kv_heads * group * HEAD * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
+//@ flops   4 * batch * kv_heads * group * HEAD_DIM * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
 //@ naive   attention_naive
 //@ backend cuda, host
 //@ arch    sm_80+
 //@ block   THREADS
 //@ grid    batch * kv_heads * group * ceil_div(queries, BM)
-//@ shared  4 * BN * HEAD * sizeof(T)
+//@ shared  4 * BN * HEAD_DIM * sizeof(T)
 //@ model   engine mma
 //@ model   search [BM, BN], [BM, WM]
 #include "kiln/async_tile.h"
@@ -45,14 +45,14 @@
 
 using kiln::i64;
 
-constexpr int kVec = 8;             // elements per copy, and per row of an 8 x 8 matrix
-constexpr int kTilesM = WM / 16;    // of 16 queries, per warp
-constexpr int kStepsD = HEAD / 16;  // of a dot product
-constexpr int kTilesD = HEAD / 8;   // of o's columns
-constexpr int kTilesN = BN / 8;     // of scores
-constexpr float kScale = kiln::kScoreScale<HEAD>;
+constexpr int kVec = 8;                 // elements per copy, and per row of an 8 x 8 matrix
+constexpr int kTilesM = WM / 16;        // of 16 queries, per warp
+constexpr int kStepsD = HEAD_DIM / 16;  // of a dot product
+constexpr int kTilesD = HEAD_DIM / 8;   // of o's columns
+constexpr int kTilesN = BN / 8;         // of scores
+constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
-using Tile = kiln::AsyncTile<T, BN, HEAD, kVec, 0, true, THREADS>;
+using Tile = kiln::AsyncTile<T, BN, HEAD_DIM, kVec, 0, true, THREADS>;
 using Accumulator = float[4];
 
 // The two elements of a fragment's register; zeros for a row that is not there.
@@ -124,8 +124,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     // This lane's rows are first_row + 16 m and 8 further; its columns come in pairs, from first_col on.
     const int first_row = first + thread / 32 * WM + lane / 4;
     const int first_col = lane % 4 * 2;
-    k += head / group * keys * HEAD;
-    v += head / group * keys * HEAD;
+    k += head / group * keys * HEAD_DIM;
+    v += head / group * keys * HEAD_DIM;
 
     // A query sees this many keys, the first ones.
     const auto visible = [=](int row) {
@@ -137,24 +137,24 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     const int whole_end = visible(first + thread / 32 * WM);  // all of the warp's queries see the keys before
 
     kiln::AsyncCopies<> copies;
-    typename Tile::Loader loader_k(k, HEAD, thread);
-    typename Tile::Loader loader_v(v, HEAD, thread);
-    loader_k.load(copies, tiles_k, end, HEAD);
+    typename Tile::Loader loader_k(k, HEAD_DIM, thread);
+    typename Tile::Loader loader_v(v, HEAD_DIM, thread);
+    loader_k.load(copies, tiles_k, end, HEAD_DIM);
     copies.commit();
-    loader_v.load(copies, tiles_v, end, HEAD);
+    loader_v.load(copies, tiles_v, end, HEAD_DIM);
     copies.commit();
 
     unsigned fragments_q[kTilesM][kStepsD][4];
 #pragma unroll
     for (int m = 0; m < kTilesM; ++m) {
         const int row = first_row + m * 16;
-        const T* const from = q + (head * queries + row) * HEAD + first_col;
+        const T* const from = q + (head * queries + row) * HEAD_DIM + first_col;
 #pragma unroll
         for (int step = 0; step < kStepsD; ++step) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 fragments_q[m][step][i] =
-                    load_pair(from + i % 2 * 8 * HEAD, step * 16 + i / 2 * 8, row + i % 2 * 8 < queries);
+                    load_pair(from + i % 2 * 8 * HEAD_DIM, step * 16 + i / 2 * 8, row + i % 2 * 8 < queries);
         }
     }
 
@@ -168,8 +168,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     for (int begin = 0; begin < end; begin += BN, buffer ^= 1) {
         copies.template wait<1>();
         __syncthreads();  // these keys are there, and the other buffers have been read
-        loader_k.advance(static_cast<i64>(BN) * HEAD);
-        loader_k.load(copies, tiles_k + (buffer ^ 1) * Tile::kElements, end - begin - BN, HEAD);
+        loader_k.advance(static_cast<i64>(BN) * HEAD_DIM);
+        loader_k.load(copies, tiles_k + (buffer ^ 1) * Tile::kElements, end - begin - BN, HEAD_DIM);
         copies.commit();
 
         Accumulator scores[kTilesM][kTilesN] = {};
@@ -219,8 +219,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
 
         copies.template wait<1>();
         __syncthreads();  // these values are there
-        loader_v.advance(static_cast<i64>(BN) * HEAD);
-        loader_v.load(copies, tiles_v + (buffer ^ 1) * Tile::kElements, end - begin - BN, HEAD);
+        loader_v.advance(static_cast<i64>(BN) * HEAD_DIM);
+        loader_v.load(copies, tiles_v + (buffer ^ 1) * Tile::kElements, end - begin - BN, HEAD_DIM);
         copies.commit();
         multiply_values(out, scores, tiles_v + buffer * Tile::kElements, lane);
     }
@@ -234,7 +234,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
             const float sum = kiln::warp_reduce<4>(sums[m][side], kiln::Sum{});
             if (row >= queries) continue;
             const float scale = sum > 0.0f ? 1.0f / sum : 0.0f;
-            T* const to = o + (head * queries + row) * HEAD + first_col;
+            T* const to = o + (head * queries + row) * HEAD_DIM + first_col;
             if (first_col == 0) lse[head * queries + row] = softmax[m][side].log_sum_exp(sum);
 #pragma unroll
             for (int d = 0; d < kTilesD; ++d)

@@ -1,4 +1,4 @@
-// attention_wgmma: fused softmax(Q K^T / sqrt(HEAD)) V on Hopper's tensor cores
+// attention_wgmma: fused softmax(Q K^T / sqrt(HEAD_DIM)) V on Hopper's tensor cores
 //
 // Layouts, causal alignment, grouped heads and lse: as in attention. Weights are rounded to T before they meet
 // V. TMA wants addresses of q, k and v that are multiples of 16 bytes.
@@ -15,7 +15,7 @@
 //
 //@ kernel  attention_wgmma
 //@ param   T          type in half, bfloat16 = half    "element type of q, k, v and o; sums are float"
-//@ param   HEAD       int in 64, 128 = 128             "elements of a query, key or value"
+//@ param   HEAD_DIM   int in 64, 128 = 128             "elements of a query, key or value"
 //@ param   CAUSAL     bool = false                     "queries see no keys behind them"
 //@ param   BM         int in 128, 192 = 128            "queries per block, 64 per warpgroup"
 //@ param   BN         int in 64, 96, 128, 144, 160, 176, 192 = 128  "keys per tile"
@@ -24,27 +24,27 @@
 //@ param   PERSISTENT bool = false                     "persistent blocks, one per multiprocessor"
 //@ let     CONSUMERS   = BM / 64                       "warpgroups that multiply"
 //@ let     THREADS     = 128 * (CONSUMERS + 1)
-//@ let     QUERY_BYTES = BM * HEAD * sizeof(T)         "the block's queries"
-//@ let     TILE_BYTES  = BN * HEAD * sizeof(T)         "a tile of keys or of values"
+//@ let     QUERY_BYTES = BM * HEAD_DIM * sizeof(T)         "the block's queries"
+//@ let     TILE_BYTES  = BN * HEAD_DIM * sizeof(T)         "a tile of keys or of values"
 //@ let     BARRIERS    = 2 + 4 * STAGES                "full and empty: of the queries, and of each stage of keys and of values"
 //@ let     PRODUCER_REGISTERS = CONSUMERS == 2 ? 24 : 32    "a thread begins with 168, or with three warpgroups that multiply 128"
 //@ let     CONSUMER_REGISTERS = CONSUMERS == 2 ? 240 : 160
-//@ require BN * 3 / 4 + HEAD / 2 <= (BM == 128 ? 208 : 128)  "a thread has registers for 64 queries' scores, weights and results only with fewer keys per tile"
+//@ require BN * 3 / 4 + HEAD_DIM / 2 <= (BM == 128 ? 208 : 128)  "a thread has registers for 64 queries' scores, weights and results only with fewer keys per tile"
 //@ size    batch    = 4    test 2    "sequences"
 //@ size    kv_heads = 16   test 1    "heads of k and v"
 //@ size    group    = 1    test 2    "heads of q per head of k and v"
 //@ size    queries  = 4096 test 131  "queries per sequence and head"
 //@ size    keys     = 4096 test 150  "keys per sequence and head"
-//@ input   q [batch, kv_heads * group, queries, HEAD]
-//@ input   k [batch, kv_heads, keys, HEAD]
-//@ input   v [batch, kv_heads, keys, HEAD]
-//@ output  o [batch, kv_heads * group, queries, HEAD] by attention_mma_reference
+//@ input   q [batch, kv_heads * group, queries, HEAD_DIM]
+//@ input   k [batch, kv_heads, keys, HEAD_DIM]
+//@ input   v [batch, kv_heads, keys, HEAD_DIM]
+//@ output  o [batch, kv_heads * group, queries, HEAD_DIM] by attention_mma_reference
 //@ output  lse [batch, kv_heads * group, queries] by attention_lse_reference "ln of the sum of e^score"
 //@ scratch counters [2] = 0
-//@ tensormap q_map = q [batch * kv_heads * group, queries, HEAD] box [1, BM, 64] swizzle 128
-//@ tensormap k_map = k [batch * kv_heads, keys, HEAD] box [1, BN, 64] swizzle 128
-//@ tensormap v_map = v [batch * kv_heads, keys, HEAD] box [1, BN, 64] swizzle 128
-//@ flops   4 * batch * kv_heads * group * HEAD * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
+//@ tensormap q_map = q [batch * kv_heads * group, queries, HEAD_DIM] box [1, BM, 64] swizzle 128
+//@ tensormap k_map = k [batch * kv_heads, keys, HEAD_DIM] box [1, BN, 64] swizzle 128
+//@ tensormap v_map = v [batch * kv_heads, keys, HEAD_DIM] box [1, BN, 64] swizzle 128
+//@ flops   4 * batch * kv_heads * group * HEAD_DIM * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
 //@ naive   attention_naive
 //@ backend cuda, host
 //@ arch    sm_90a
@@ -61,7 +61,7 @@
 
 using kiln::i64;
 
-constexpr int kSlices = HEAD / 64;  // of 64 columns, which rows of 128 bytes hold
+constexpr int kSlices = HEAD_DIM / 64;  // of 64 columns, which rows of 128 bytes hold
 constexpr int kRowBytes = 128;
 constexpr int kSliceBytesQ = BM * kRowBytes;
 constexpr int kSliceBytes = BN * kRowBytes;  // of keys or values
@@ -69,11 +69,11 @@ static_assert(kSlices * kSliceBytesQ == QUERY_BYTES && kSlices * kSliceBytes == 
 constexpr int kSteps = BN / 16;  // of the product with V
 constexpr int kGroupThreads = 128;
 constexpr int kFirstBarrier = 1;  // of the named ones, one per consumer
-constexpr float kScale = kiln::kScoreScale<HEAD>;
+constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
 using Scores = kiln::WgmmaAccumulator<BN>;
 using Weights = kiln::WgmmaFragments<kSteps>;
-using Out = kiln::WgmmaAccumulator<HEAD>;
+using Out = kiln::WgmmaAccumulator<HEAD_DIM>;
 using Pipeline = kiln::MbarrierPipeline<STAGES>;
 
 // Stages of tiles of keys or values.
@@ -172,7 +172,7 @@ __device__ __forceinline__ void produce(const Shared& shared, Work work, unsigne
 __device__ __forceinline__ void multiply_keys(Scores& scores, kiln::u64 q, const unsigned char* tile) {
     const kiln::u64 k = kiln::wgmma_k_major(tile);
 #pragma unroll
-    for (int d = 0; d < HEAD; d += 16) {
+    for (int d = 0; d < HEAD_DIM; d += 16) {
         const unsigned byte = d % 64 * 2;
         kiln::wgmma<T, false, false>(scores, q + kiln::wgmma_advance(d / 64 * kSliceBytesQ + byte),
                                      k + kiln::wgmma_advance(d / 64 * kSliceBytes + byte), d != 0);
@@ -338,7 +338,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
             const float scale = 1.0f / sum;
             if (lane % 4 == 0 && query < work.queries) lse[place] = rows.softmax[row].log_sum_exp(sum);
 #pragma unroll
-            for (int part = 0; part < HEAD; part += 32) {
+            for (int part = 0; part < HEAD_DIM; part += 32) {
                 unsigned words[4];
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
@@ -350,7 +350,8 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
                 transpose_words(words, lane);
                 const kiln::Vec<unsigned, 4> piece = {{words[0], words[1], words[2], words[3]}};
                 if (query < work.queries)
-                    kiln::store(reinterpret_cast<unsigned*>(o + place * HEAD + part + lane % 4 * 8), piece);
+                    kiln::store(reinterpret_cast<unsigned*>(o + place * HEAD_DIM + part + lane % 4 * 8),
+                                piece);
             }
         }
         if (!PERSISTENT) break;

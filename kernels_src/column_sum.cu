@@ -1,33 +1,33 @@
 // column_sum: the sums of a matrix's columns by vector loads across columns, the rows shared out among blocks
 //
-// A block of THREADS_X x THREADS_Y threads sums one of SLICES parts of the rows of THREADS_X * VEC columns; blocks
+// A block of THREADS_X x THREADS_Y threads sums one of SPLIT_ROWS parts of the rows of THREADS_X * VEC columns; blocks
 // that follow each other have neighbouring columns of the same rows, so that what is read at once lies together;
 // thread rows are joined in shared memory, and the last block of a group of columns joins the slices in a fixed
 // order.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  column_sum
-//@ param   T          type in half, bfloat16, float = float  "element type; the sums are float"
-//@ param   VEC        int in 1, 2, 4, 8 = 4                  "columns per access"
-//@ param   THREADS_X  int in 16, 32, 64 = 32                 "threads across the columns"
-//@ param   THREADS_Y  int in 4, 8, 16 = 8                    "threads down the rows"
-//@ param   UNROLL     int in 1, 2, 4, 8, 16 = 4              "accesses under way per thread"
-//@ param   SLICES     int in 1, 4, 8, 16, 32, 64, 128 = 32   "parts of the rows"
-//@ param   STREAM     bool = true                             "loads leave nothing in L1"
+//@ param   T              type in half, bfloat16, float = float  "element type; the sums are float"
+//@ param   VEC            int in 1, 2, 4, 8 = 4                  "columns per access"
+//@ param   THREADS_X      int in 16, 32, 64 = 32                 "threads across the columns"
+//@ param   THREADS_Y      int in 4, 8, 16 = 8                    "threads down the rows"
+//@ param   UNROLL         int in 1, 2, 4, 8, 16 = 4              "accesses under way per thread"
+//@ param   SPLIT_ROWS     int in 1, 4, 8, 16, 32, 64, 128 = 32   "parts of the rows"
+//@ param   L1_NO_ALLOCATE bool = true                             "loads leave nothing in L1"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ size    rows = 8192 test 67
 //@ size    cols = 8192 test THREADS_X * VEC + VEC
 //@ input   x [rows, cols]
-//@ scratch partial [SLICES, cols]
+//@ scratch partial [SPLIT_ROWS, cols]
 //@ scratch tickets [ceil_div(cols, THREADS_X * VEC)] = 0
 //@ output  sums [cols] by column_sum_reference exact
 //@ flops   rows * cols
 //@ naive   column_sum_naive
 //@ block   THREADS_X, THREADS_Y
-//@ grid    ceil_div(cols, THREADS_X * VEC) * SLICES
+//@ grid    ceil_div(cols, THREADS_X * VEC) * SPLIT_ROWS
 //@ shared  static (THREADS_Y * THREADS_X * VEC + 1) * sizeof(float)
 //@ model   access VEC, UNROLL
-//@ model   search [VEC], [UNROLL], [SLICES]
+//@ model   search [VEC], [UNROLL], [SPLIT_ROWS]
 #include "kiln/last_block.h"
 #include "kiln/stream.h"
 
@@ -41,10 +41,10 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
                                                                                float* __restrict__ sums) {
     alignas(16) __shared__ float parts[THREADS_Y][kColumns];
     const int lane = threadIdx.x, y = threadIdx.y;
-    const unsigned groups = gridDim.x / SLICES;
+    const unsigned groups = gridDim.x / SPLIT_ROWS;
     const unsigned group = blockIdx.x % groups, slice = blockIdx.x / groups;
     const i64 first_col = static_cast<i64>(group) * kColumns;
-    const i64 rows_per_slice = (rows + SLICES - 1) / SLICES;
+    const i64 rows_per_slice = (rows + SPLIT_ROWS - 1) / SPLIT_ROWS;
     const i64 begin = kiln::min(rows, slice * rows_per_slice), end = kiln::min(rows, begin + rows_per_slice);
     const bool whole = cols % VEC == 0 && first_col + kColumns <= cols &&
                        reinterpret_cast<kiln::u64>(x) % (VEC * sizeof(T)) == 0;
@@ -57,7 +57,7 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
         for (; row + (UNROLL - 1) * THREADS_Y < end; row += UNROLL * THREADS_Y) {
             kiln::Vec<T, VEC> values[UNROLL];
 #pragma unroll
-            for (int u = 0; u < UNROLL; ++u) values[u] = kiln::stream_load<VEC, STREAM>(from + (row + u * THREADS_Y) * cols);
+            for (int u = 0; u < UNROLL; ++u) values[u] = kiln::stream_load<VEC, L1_NO_ALLOCATE>(from + (row + u * THREADS_Y) * cols);
 #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
 #pragma unroll
@@ -65,7 +65,7 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
             }
         }
         for (; row < end; row += THREADS_Y) {
-            const auto values = kiln::stream_load<VEC, STREAM>(from + row * cols);
+            const auto values = kiln::stream_load<VEC, L1_NO_ALLOCATE>(from + row * cols);
 #pragma unroll
             for (int v = 0; v < VEC; ++v) mine[v] += static_cast<float>(values[v]);
         }
@@ -100,12 +100,12 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
         for (int other = 1; other < THREADS_Y; ++other) sum += parts[other][i];
         if (first_col + i < cols) partial[slice * cols + first_col + i] = sum;
     }
-    if (!kiln::is_last_block(tickets + group, SLICES)) return;
+    if (!kiln::is_last_block(tickets + group, SPLIT_ROWS)) return;
     for (int i = thread; i < kColumns; i += THREADS_X * THREADS_Y) {
         const i64 col = first_col + i;
         if (col >= cols) break;
         float sum = partial[col];
-        for (int other = 1; other < SLICES; ++other) sum += partial[other * cols + col];
+        for (int other = 1; other < SPLIT_ROWS; ++other) sum += partial[other * cols + col];
         sums[col] = sum;
     }
 }

@@ -6,45 +6,45 @@
 // All tokens of all sequences and heads make up one line of tiles of 16, and each block of a fixed grid takes
 // an equal part of it, whatever the lengths (kiln/decode_line.h). Warps work for themselves: each copies its own
 // tiles of keys and values into a ring in shared memory, STAGES - 1 of them ahead and across the ends of
-// sequences, and keeps a running softmax, which the block joins with the others' at the end of a head. The GROUP
+// sequences, and keeps a running softmax, which the block joins with the others' at the end of a head. The GQA_GROUP
 // query heads of a head of the cache are rows of the matrix instruction, so that keys and values are read once
 // and multiplying costs next to nothing. Where a head is spread over several blocks, the last to end merges them
 // in the order of the tokens.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  decode_mma
-//@ param   T       type in half, bfloat16 = half      "element type of q, the cache and o; sums are float"
-//@ param   HEAD    int in 64, 128 = 128               "elements of a query, key or value"
-//@ param   GROUP   int in 1, 2, 4, 8 = 4              "query heads per head of the cache"
-//@ param   PAGE    int in 16, 32, 64 = 16             "tokens per page"
-//@ param   WARPS   int in 2, 4, 8 = 4                 "warps per block"
-//@ param   STAGES  int in 2..4 = 2                    "tiles of a warp under way, and the one in use"
-//@ param   BLOCKS  int in 1..4 = 2                    "blocks per multiprocessor"
+//@ param   T             type in half, bfloat16 = half      "element type of q, the cache and o; sums are float"
+//@ param   HEAD_DIM      int in 64, 128 = 128               "elements of a query, key or value"
+//@ param   GQA_GROUP     int in 1, 2, 4, 8 = 4              "query heads per head of the cache"
+//@ param   PAGE_SIZE     int in 16, 32, 64 = 16             "tokens per page"
+//@ param   WARPS         int in 2, 4, 8 = 4                 "warps per block"
+//@ param   STAGES        int in 2..4 = 2                    "tiles of a warp under way, and the one in use"
+//@ param   BLOCKS_PER_SM int in 1..4 = 2                    "blocks per multiprocessor"
 //@ let     THREADS = WARPS * 32
-//@ let     PITCH   = HEAD + 4                       "of a warp's results, so that 4 rows at once lie in different banks"
-//@ require WARPS * BLOCKS <= 8                   "a thread takes over 200 registers, so 8 warps are what a multiprocessor holds; choose fewer warps or blocks"
+//@ let     PITCH   = HEAD_DIM + 4                       "of a warp's results, so that 4 rows at once lie in different banks"
+//@ require WARPS * BLOCKS_PER_SM <= 8                   "a thread takes over 200 registers, so 8 warps are what a multiprocessor holds; choose fewer warps or blocks"
 //@ size    batch      = 32   test 3    "sequences"
 //@ size    kv_heads   = 8    test 2    "heads of the cache"
 //@ size    max_length = 4096 test 1201 "the most tokens of a sequence"
-//@ input   q [batch, kv_heads * GROUP, HEAD]
-//@ input   k_cache [batch * ceil_div(max_length, PAGE), kv_heads, PAGE, HEAD]  "the pool's keys"
-//@ input   v_cache [batch * ceil_div(max_length, PAGE), kv_heads, PAGE, HEAD]  "the pool's values"
-//@ input   page_table [batch, ceil_div(max_length, PAGE)] permutation "which page of the pool holds a sequence's page"
+//@ input   q [batch, kv_heads * GQA_GROUP, HEAD_DIM]
+//@ input   k_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM]  "the pool's keys"
+//@ input   v_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM]  "the pool's values"
+//@ input   page_table [batch, ceil_div(max_length, PAGE_SIZE)] permutation "which page of the pool holds a sequence's page"
 //@ input   lengths [batch] in 1..max_length "tokens of each sequence"
-//@ output  o [batch, kv_heads * GROUP, HEAD] by decode_mma_reference
-//@ scratch partials [2 * BLOCKS * max(device.multiprocessors, 1), GROUP, HEAD]
-//@ scratch partial_stats [2 * BLOCKS * max(device.multiprocessors, 1), GROUP, 2]
+//@ output  o [batch, kv_heads * GQA_GROUP, HEAD_DIM] by decode_mma_reference
+//@ scratch partials [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), GQA_GROUP, HEAD_DIM]
+//@ scratch partial_stats [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), GQA_GROUP, 2]
 //@ scratch tickets [batch * kv_heads] = 0
-//@ flops   2 * batch * kv_heads * GROUP * HEAD * (max_length + 1)
-//@ bytes   sizeof(T) * batch * kv_heads * HEAD * (max_length + 1) + 2 * sizeof(T) * batch * kv_heads * GROUP * HEAD + 4 * batch * (max_length + 1) / 2 / PAGE + 4 * batch
+//@ flops   2 * batch * kv_heads * GQA_GROUP * HEAD_DIM * (max_length + 1)
+//@ bytes   sizeof(T) * batch * kv_heads * HEAD_DIM * (max_length + 1) + 2 * sizeof(T) * batch * kv_heads * GQA_GROUP * HEAD_DIM + 4 * batch * (max_length + 1) / 2 / PAGE_SIZE + 4 * batch
 //@ naive   decode_naive
 //@ backend cuda, host
 //@ arch    sm_80+
 //@ block   THREADS
-//@ grid    BLOCKS * max(device.multiprocessors, 1)
-//@ shared  WARPS * (STAGES * 32 * HEAD * sizeof(T) + GROUP * PITCH * sizeof(float))
+//@ grid    BLOCKS_PER_SM * max(device.multiprocessors, 1)
+//@ shared  WARPS * (STAGES * 32 * HEAD_DIM * sizeof(T) + GQA_GROUP * PITCH * sizeof(float))
 //@ model   engine mma
-//@ model   search [STAGES, BLOCKS]
+//@ model   search [STAGES, BLOCKS_PER_SM]
 #include "kiln/async.h"
 #include "kiln/decode_line.h"
 #include "kiln/last_block.h"
@@ -57,19 +57,19 @@ using kiln::i64;
 
 constexpr int kTokens = 16;  // per tile: what the second product sums up at a time, and no more than a page
 constexpr int kVec = 8;      // elements per copy, and per row of an 8 x 8 matrix
-constexpr int kChunks = HEAD / kVec;
+constexpr int kChunks = HEAD_DIM / kVec;
 constexpr int kRowsAtOnce = 32 / kChunks;  // that a warp's copy covers
-constexpr int kTile = kTokens * HEAD;
+constexpr int kTile = kTokens * HEAD_DIM;
 constexpr int kStage = 2 * kTile;  // keys, values
-constexpr int kStepsD = HEAD / 16;
-constexpr int kResults = GROUP * HEAD;
-constexpr float kScale = kiln::kScoreScale<HEAD>;
+constexpr int kStepsD = HEAD_DIM / 16;
+constexpr int kResults = GQA_GROUP * HEAD_DIM;
+constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
 using Accumulator = float[4];
 
 // A row's 16-byte chunks change places with the row, so that equal chunks of 8 rows lie in different banks.
 __device__ __forceinline__ constexpr int chunk_at(int row, int chunk) {
-    return row * HEAD + (chunk ^ (row & 7)) * kVec;
+    return row * HEAD_DIM + (chunk ^ (row & 7)) * kVec;
 }
 
 using Line = kiln::TokenLine<kTokens, WARPS>;
@@ -105,7 +105,7 @@ class Loader {
             const int lane = static_cast<int>(threadIdx.x) % 32;
             const int chunk = lane % kChunks;
             const i64 corner =
-                (static_cast<i64>(now.page) * cache_.kv_heads * PAGE + now.place) * HEAD + chunk * kVec;
+                (static_cast<i64>(now.page) * cache_.kv_heads * PAGE_SIZE + now.place) * HEAD_DIM + chunk * kVec;
             T* const keys = ring_ + stage_ * kStage;
 #pragma unroll
             for (int side = 0; side < 2; ++side) {
@@ -113,7 +113,7 @@ class Loader {
 #pragma unroll
                 for (int step = 0; step < kTokens / kRowsAtOnce; ++step) {
                     const int row = step * kRowsAtOnce + lane / kChunks;
-                    copies.template copy<kVec>(keys + side * kTile + chunk_at(row, chunk), from + row * HEAD,
+                    copies.template copy<kVec>(keys + side * kTile + chunk_at(row, chunk), from + row * HEAD_DIM,
                                                row < now.tokens ? kVec : 0);
                 }
             }
@@ -140,8 +140,8 @@ class Loader {
         }
         if (place_ >= count_) return;
         const int token = (place_ - items_.begin) * kTokens;
-        found.page = cache_.page_table[static_cast<i64>(items_.sequence) * cache_.pages + token / PAGE];
-        found.place = items_.head * PAGE + token % PAGE;
+        found.page = cache_.page_table[static_cast<i64>(items_.sequence) * cache_.pages + token / PAGE_SIZE];
+        found.place = items_.head * PAGE_SIZE + token % PAGE_SIZE;
         found.tokens = items_.length - token;
         place_ += WARPS;
     }
@@ -154,7 +154,7 @@ class Loader {
     Found ahead_[kAhead];
 };
 
-// The GROUP queries of a head of the cache, as a fragment without the rows 8 to 15, which are zeros.
+// The GQA_GROUP queries of a head of the cache, as a fragment without the rows 8 to 15, which are zeros.
 struct Queries {
     unsigned pairs[kStepsD][2];
 
@@ -164,7 +164,7 @@ struct Queries {
 #pragma unroll
         for (int i = 0; i < kStepsD * 2; ++i)
             pairs[i / 2][i % 2] =
-                row < GROUP ? *reinterpret_cast<const unsigned*>(from + row * HEAD + i * 8 + column) : 0u;
+                row < GQA_GROUP ? *reinterpret_cast<const unsigned*>(from + row * HEAD_DIM + i * 8 + column) : 0u;
     }
 };
 
@@ -218,15 +218,15 @@ struct Attention {
             kiln::mma_m16n8k16<T>(out[step], v, weights[0], weights[1]);
         }
     }
-    // Leaves GROUP rows of results, and what they are relative to.
+    // Leaves GQA_GROUP rows of results, and what they are relative to.
     __device__ __forceinline__ void store(float* results, kiln::MaxAndSum* stats) const {
         const int lane = static_cast<int>(threadIdx.x) % 32;
         const float total = kiln::warp_reduce<4>(sum, kiln::Sum{});
-        if (lane % 4 == 0 && lane / 4 < GROUP) stats[lane / 4] = {softmax.max, total};
+        if (lane % 4 == 0 && lane / 4 < GQA_GROUP) stats[lane / 4] = {softmax.max, total};
 #pragma unroll
         for (int i = 0; i < kStepsD * 4; ++i) {
             const int row = lane % 4 * 2 + i % 2;
-            if (row < GROUP)
+            if (row < GQA_GROUP)
                 results[row * PITCH + i / 4 * 16 + i % 4 / 2 * 8 + lane / 4] = out[i / 4][i % 4];
         }
     }
@@ -250,12 +250,12 @@ __device__ __forceinline__ Joined join(int count, StatsAt stats_at, ValueAt valu
     return all;
 }
 
-extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void decode_mma(
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     int batch, int kv_heads, int max_length, const T* __restrict__ q, const T* __restrict__ k_cache,
     const T* __restrict__ v_cache, const int* __restrict__ page_table, const int* __restrict__ lengths,
     T* __restrict__ o, float* __restrict__ partials, float* __restrict__ partial_stats,
     unsigned* __restrict__ tickets) {
-    __shared__ kiln::MaxAndSum warp_stats[WARPS][GROUP];
+    __shared__ kiln::MaxAndSum warp_stats[WARPS][GQA_GROUP];
     const int thread = static_cast<int>(threadIdx.x);
     const int warp = thread / 32;
     auto* const stats = reinterpret_cast<kiln::MaxAndSum*>(partial_stats);
@@ -263,7 +263,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void decode_mma(
     float* const warp_results = reinterpret_cast<float*>(kiln::dynamic_shared<T>() + WARPS * STAGES * kStage);
 
     // The lengths say what to look up; meanwhile the whole table, or much of it, comes nearer.
-    const int pages = kiln::ceil_div(max_length, PAGE);
+    const int pages = kiln::ceil_div(max_length, PAGE_SIZE);
     const i64 entry = (static_cast<i64>(blockIdx.x) * THREADS + thread) * (128 / sizeof(int));
     if (entry < static_cast<i64>(batch) * pages) kiln::prefetch_to_l2(page_table + entry);
 
@@ -302,7 +302,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void decode_mma(
                 attention.add(queries, ring + stage * kStage, items.length - (place - items.begin) * kTokens);
                 stage = stage == STAGES - 1 ? 0 : stage + 1;
             }
-            attention.store(warp_results + warp * GROUP * PITCH, warp_stats[warp]);
+            attention.store(warp_results + warp * GQA_GROUP * PITCH, warp_stats[warp]);
             __syncthreads();
 
             const bool whole = items.begin >= 0 && items.tiles_end <= count;
@@ -311,13 +311,13 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void decode_mma(
             const i64 slot = 2 * static_cast<i64>(blockIdx.x) + (items.begin >= 0 ? 1 : 0);
             for (int i = thread; i < kResults; i += THREADS) {
                 const Joined all = join(
-                    WARPS, [&](int w) { return warp_stats[w][i / HEAD]; },
-                    [&](int w) { return warp_results[(w * GROUP + i / HEAD) * PITCH + i % HEAD]; });
+                    WARPS, [&](int w) { return warp_stats[w][i / HEAD_DIM]; },
+                    [&](int w) { return warp_results[(w * GQA_GROUP + i / HEAD_DIM) * PITCH + i % HEAD_DIM]; });
                 if (whole) {
                     out[i] = T(all.value / all.sum);
                 } else {
                     partials[slot * kResults + i] = all.value;
-                    if (i % HEAD == 0) stats[slot * GROUP + i / HEAD] = {all.max, all.sum};
+                    if (i % HEAD_DIM == 0) stats[slot * GQA_GROUP + i / HEAD_DIM] = {all.max, all.sum};
                 }
             }
             if (!whole) {
@@ -330,7 +330,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void decode_mma(
                     for (int i = thread; i < kResults; i += THREADS) {
                         const Joined all = join(
                             static_cast<int>(blocks),
-                            [&](int r) { return stats[slot_of(r) * GROUP + i / HEAD]; },
+                            [&](int r) { return stats[slot_of(r) * GQA_GROUP + i / HEAD_DIM]; },
                             [&](int r) { return partials[slot_of(r) * kResults + i]; });
                         out[i] = T(all.value / all.sum);
                     }

@@ -5,10 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  decode_reference
-//@ param   T       type in half, bfloat16 = half
-//@ param   HEAD    int in 64, 128 = 128
-//@ param   GROUP   int in 1, 2, 4, 8 = 4
-//@ param   PAGE    int in 16, 32, 64 = 16
+//@ param   T         type in half, bfloat16 = half
+//@ param   HEAD_DIM  int in 64, 128 = 128
+//@ param   GQA_GROUP int in 1, 2, 4, 8 = 4
+//@ param   PAGE_SIZE int in 16, 32, 64 = 16
 //@ data    q query max_length
 //@ data    k_cache key max_length
 //@ backend host
@@ -22,6 +22,7 @@ extern "C" __global__ void decode_reference(long long count, const long long* __
                                             const T* __restrict__ k_cache, const T* __restrict__ v_cache,
                                             const int* __restrict__ page_table,
                                             const int* __restrict__ lengths) {
-    kiln::decode_element<HEAD, GROUP, PAGE>(count, which, expected, bound, kv_heads, max_length, q, k_cache,
-                                            v_cache, page_table, lengths, kiln::unit_roundoff<float>, false);
+    kiln::decode_element<HEAD_DIM, GQA_GROUP, PAGE_SIZE>(count, which, expected, bound, kv_heads, max_length,
+                                                         q, k_cache, v_cache, page_table, lengths,
+                                                         kiln::unit_roundoff<float>, false);
 }

@@ -8,25 +8,25 @@
 // A's next four steps of a row as soon as the last of the present four is used. What limits a multiply-add is
 // the reading of its registers: a register file has two banks, and two operands out of one take a cycle more. So
 // the order of a step's products lets each share one operand with the one before it, and results are stored in
-// a way that keeps them out of the bank of their operand from B. OPT = 1 makes ptxas keep that order; else it makes
+// a way that keeps them out of the bank of their operand from B. OPT_LEVEL = 1 makes ptxas keep that order; else it makes
 // three of ten products wait.
 // Where rows start at multiples of 16 bytes copies take 16 bytes, else 4, and every m, n and k runs well.
-// With SPLIT > 1 that many blocks share a tile of C, each for a part of k; the last to end adds their results
+// With SPLIT_K > 1 that many blocks share a tile of C, each for a part of k; the last to end adds their results
 // in the order of k. This fills the device when C is small.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_fp32
-//@ param   T           type in float = float     "element type of A, B and C"
-//@ param   BM          int in 64, 128, 256 = 64  "rows of C per block"
-//@ param   BN          int in 32, 64, 128, 256 = 128 "columns of C per block"
-//@ param   BK          int in 8, 16, 32 = 32     "steps of k per tile"
-//@ param   TM          int in 4, 8, 16 = 8       "rows of C per thread"
-//@ param   TN          int in 4, 8, 16 = 16      "columns of C per thread"
-//@ param   STAGES      int in 2..6 = 2           "tiles in shared memory"
-//@ param   GROUP       int in 1, 4, 8, 16 = 8    "rows of blocks that are worked through column by column, for the L2 cache"
-//@ param   SPLIT       int in 1..8 = 1           "parts of k, each with a block of its own"
-//@ param   MIN_BLOCKS  int in 1..8 = 4           "blocks per multiprocessor that its registers must do for"
-//@ param   OPT         int in 1, 3 = 1           "optimization level of ptxas; with 1 it keeps the order of the products"
+//@ param   T            type in float = float     "element type of A, B and C"
+//@ param   BM           int in 64, 128, 256 = 64  "rows of C per block"
+//@ param   BN           int in 32, 64, 128, 256 = 128 "columns of C per block"
+//@ param   BK           int in 8, 16, 32 = 32     "steps of k per tile"
+//@ param   TM           int in 4, 8, 16 = 8       "rows of C per thread"
+//@ param   TN           int in 4, 8, 16 = 16      "columns of C per thread"
+//@ param   STAGES       int in 2..6 = 2           "tiles in shared memory"
+//@ param   RASTER_GROUP int in 1, 4, 8, 16 = 8    "rows of blocks that are worked through column by column, for the L2 cache"
+//@ param   SPLIT_K      int in 1..8 = 1           "parts of k, each with a block of its own"
+//@ param   MIN_BLOCKS   int in 1..8 = 4           "blocks per multiprocessor that its registers must do for"
+//@ param   OPT_LEVEL    int in 1, 3 = 1           "optimization level of ptxas; with 1 it keeps the order of the products"
 //@ let     THREADS   = (BM / TM) * (BN / TN)
 //@ let     STAGE     = BK * (BM + BN)            "elements: a tile of A and one of B"
 //@ let     REGISTERS = TM * TN + 4 * TM + 2 * TN + 48  "of a thread: results, operands, addresses"
@@ -35,9 +35,9 @@
 //@ require THREADS >= BN / 4  "the threads of a block copy whole rows at a time: use more of them"
 //@ require REGISTERS <= 255  "the results and operands of a thread must fit its 255 registers"
 //@ require MIN_BLOCKS * THREADS * REGISTERS <= device.registers_per_multiprocessor  "the results and operands of MIN_BLOCKS blocks must fit the registers"
-//@ opt_level OPT
+//@ opt_level OPT_LEVEL
 //@ block   THREADS
-//@ grid    ceil_div(n, BN) * ceil_div(m, BM) * SPLIT
+//@ grid    ceil_div(n, BN) * ceil_div(m, BM) * SPLIT_K
 //@ shared  max(STAGES * STAGE, THREADS * TN) * sizeof(float)
 //@ size    m = 4096 test BM + 1      "rows of A and C"
 //@ size    n = 4096 test BN + 12     "columns of B and C"
@@ -45,15 +45,15 @@
 //@ input   a [m, k]
 //@ input   b [k, n]
 //@ output  c [m, n] by gemm_reference exact
-//@ scratch partial [SPLIT > 1 ? ceil_div(n, BN) * ceil_div(m, BM) : 1, SPLIT > 1 ? SPLIT * BM * BN : 1]
-//@ scratch tickets [SPLIT > 1 ? ceil_div(n, BN) * ceil_div(m, BM) : 1] = 0
+//@ scratch partial [SPLIT_K > 1 ? ceil_div(n, BN) * ceil_div(m, BM) : 1, SPLIT_K > 1 ? SPLIT_K * BM * BN : 1]
+//@ scratch tickets [SPLIT_K > 1 ? ceil_div(n, BN) * ceil_div(m, BM) : 1] = 0
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
 //@ backend cuda, host
 //@ model   tile BM, BN, BK of m, n, k
 //@ model   thread TM, TN
 //@ model   copies async
-//@ model   search [BM, BN], [BM, TM], [BN, TN], [BK, STAGES], [BM, BN, STAGES], [SPLIT]
+//@ model   search [BM, BN], [BM, TM], [BN, TN], [BK, STAGES], [BM, BN, STAGES], [SPLIT_K]
 //@ model   search host [BM, BN], [BK], [TM, TN]
 #include "kiln/async.h"
 #include "kiln/last_block.h"
@@ -67,7 +67,7 @@ constexpr int kElementsB = BK * BN;
 constexpr int kStage = kElementsA + kElementsB;
 constexpr int kDepth = 4;     // steps of k that are read of A at once
 // Steps that are written out; with more of them ptxas runs out of registers.
-constexpr int kUnrolled = kiln::kLaterPtxas && SPLIT > 4 ? 4 : 8;
+constexpr int kUnrolled = kiln::kLaterPtxas && SPLIT_K > 4 ? 4 : 8;
 
 // Where the elements of a tile lie. A's chunks of 4 are exchanged within their rows, so that 8 rows that are
 // read at the same step lie in different banks: 128 bytes are one row of 32 steps of k, or several of fewer.
@@ -230,7 +230,7 @@ __device__ __forceinline__ int quad_in_staging(int row, int quad) {
 // Adds the results of all blocks that share a tile, in the order of k, in the last of them.
 __device__ __forceinline__ bool join(Work& work, float* partial, unsigned* tickets, unsigned tile,
                                      unsigned split, int thread) {
-    float* const all = partial + static_cast<i64>(tile) * SPLIT * (BM * BN) + thread * 4;
+    float* const all = partial + static_cast<i64>(tile) * SPLIT_K * (BM * BN) + thread * 4;
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
 #pragma unroll
@@ -238,20 +238,20 @@ __device__ __forceinline__ bool join(Work& work, float* partial, unsigned* ticke
             kiln::store(all + split * (BM * BN) + (i * TN + j) * THREADS, work.swapped(i, j));
         }
     }
-    if (!kiln::is_last_block(tickets + tile, SPLIT)) return false;
+    if (!kiln::is_last_block(tickets + tile, SPLIT_K)) return false;
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
 #pragma unroll
         for (int j = 0; j < TN; j += 4) {
-            kiln::Vec<float, 4> values[SPLIT];
+            kiln::Vec<float, 4> values[SPLIT_K];
 #pragma unroll
-            for (int s = 0; s < SPLIT; ++s)
+            for (int s = 0; s < SPLIT_K; ++s)
                 values[s] = kiln::load<4>(all + s * (BM * BN) + (i * TN + j) * THREADS);
 #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 float sum = values[0][v];
 #pragma unroll
-                for (int s = 1; s < SPLIT; ++s) sum += values[s][v];
+                for (int s = 1; s < SPLIT_K; ++s) sum += values[s][v];
                 work.sums[i][j + (v ^ 1)] = sum;
             }
         }
@@ -267,10 +267,10 @@ extern "C" __global__ __launch_bounds__(THREADS, MIN_BLOCKS) void gemm_fp32(
     // The grid is a line, since its y and z extents could not hold every m.
     const unsigned across = (static_cast<unsigned>(n) + BN - 1) / BN;
     const unsigned down = (static_cast<unsigned>(m) + BM - 1) / BM;
-    const unsigned tile = SPLIT > 1 ? blockIdx.x % (across * down) : blockIdx.x;
-    const unsigned split = SPLIT > 1 ? blockIdx.x / (across * down) : 0;
-    const unsigned group = tile / (GROUP * across) * GROUP;
-    const unsigned height = kiln::min(down - group, static_cast<unsigned>(GROUP));
+    const unsigned tile = SPLIT_K > 1 ? blockIdx.x % (across * down) : blockIdx.x;
+    const unsigned split = SPLIT_K > 1 ? blockIdx.x / (across * down) : 0;
+    const unsigned group = tile / (RASTER_GROUP * across) * RASTER_GROUP;
+    const unsigned height = kiln::min(down - group, static_cast<unsigned>(RASTER_GROUP));
     const unsigned place = tile - group * across;
     const int first_row = static_cast<int>(group + place % height) * BM;
     const int first_col = static_cast<int>(place / height) * BN;
@@ -279,7 +279,7 @@ extern "C" __global__ __launch_bounds__(THREADS, MIN_BLOCKS) void gemm_fp32(
 
     // This block's part of k; the last blocks of a tile may have none.
     const int all_steps = (k - 1) / BK + 1;
-    const int part_steps = (all_steps - 1) / SPLIT + 1;
+    const int part_steps = (all_steps - 1) / SPLIT_K + 1;
     const int first_step = static_cast<int>(split) * part_steps;
     const int steps = kiln::max(kiln::min(all_steps - first_step, part_steps), 0);
 
@@ -363,7 +363,7 @@ extern "C" __global__ __launch_bounds__(THREADS, MIN_BLOCKS) void gemm_fp32(
     }
     copies.template wait<0>();
 
-    if (SPLIT > 1 && !join(work, partial, tickets, tile, split, thread)) return;
+    if (SPLIT_K > 1 && !join(work, partial, tickets, tile, split, thread)) return;
     // A warp's results leave by way of shared memory, in whole rows. Pairs of them are exchanged on the way, for
     // the sake of the main loop: ptxas keeps what is stored as a vector in registers next to each other, and a
     // multiply-add is held up by a result that lies in the same register bank as its operand from B, as it would

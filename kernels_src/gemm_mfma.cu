@@ -1,7 +1,7 @@
 // gemm_mfma: C = A * B on the matrix cores of AMD's CDNA GPUs, tiles through registers into shared memory
 //
 // A is m x k, B is k x n, C is m x n, all row-major; sums are in float. A block computes BM x BN results,
-// each of its waves WM x WN of them by matrix instructions of SIZE x SIZE. Both tiles lie in LDS with the
+// each of its waves WM x WN of them by matrix instructions of MFMA_SIZE x MFMA_SIZE. Both tiles lie in LDS with the
 // steps of k side by side, B transposed on its way, so that a lane reads 16 bytes of either at once: those
 // feed several matrix instructions. Which steps of k one of them takes then differs from the order in memory,
 // but equally for A and B. While a tile is multiplied the next one waits in registers. PAD keeps the rows that
@@ -10,18 +10,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_mfma
-//@ param   T     type in half, bfloat16, float = half  "element type of A and B; C is float"
-//@ param   BM    int in 32, 64, 128 = 128              "rows of C per block"
-//@ param   BN    int in 32, 64, 128 = 128              "columns of C per block"
-//@ param   BK    int in 8, 16, 32, 64 = 32             "steps of k per tile"
-//@ param   WM    int in 16, 32, 64 = 64                "rows of C per wave"
-//@ param   WN    int in 16, 32, 64 = 64                "columns of C per wave"
-//@ param   SIZE  int in 16, 32 = 32                    "rows and columns of C per matrix instruction"
-//@ param   PAD   int in 0, 4, 8, 16 = 8                "extra elements per row of the tiles"
+//@ param   T         type in half, bfloat16, float = half  "element type of A and B; C is float"
+//@ param   BM        int in 32, 64, 128 = 128              "rows of C per block"
+//@ param   BN        int in 32, 64, 128 = 128              "columns of C per block"
+//@ param   BK        int in 8, 16, 32, 64 = 32             "steps of k per tile"
+//@ param   WM        int in 16, 32, 64 = 64                "rows of C per wave"
+//@ param   WN        int in 16, 32, 64 = 64                "columns of C per wave"
+//@ param   MFMA_SIZE int in 16, 32 = 32                    "rows and columns of C per matrix instruction"
+//@ param   PAD       int in 0, 4, 8, 16 = 8                "extra elements per row of the tiles"
 //@ require BM >= WM && BN >= WN             "a wave's part can't be larger than the block's"
-//@ require WM >= SIZE && WN >= SIZE         "a wave's part can't be smaller than that of a matrix instruction"
+//@ require WM >= MFMA_SIZE && WN >= MFMA_SIZE         "a wave's part can't be smaller than that of a matrix instruction"
 //@ require PAD * sizeof(T) % 16 == 0        "rows must stay aligned to 16 bytes"
-//@ require BK * sizeof(T) >= 1024 / SIZE    "the lanes of a wave read 64 / SIZE times 16 bytes of a row at once"
+//@ require BK * sizeof(T) >= 1024 / MFMA_SIZE    "the lanes of a wave read 64 / MFMA_SIZE times 16 bytes of a row at once"
 //@ require BM / WM * (BN / WN) <= 15        "more than 15 waves leave too few registers each"
 //@ size    m = 4096 test 131                "rows of C"
 //@ size    n = 4096 test 136                "columns of C"
@@ -45,7 +45,7 @@
 #include "kiln/mfma.h"
 
 using kiln::i64;
-using Fragment = kiln::MfmaFragment<SIZE>;
+using Fragment = kiln::MfmaFragment<MFMA_SIZE>;
 
 constexpr int kThreads = BM / WM * (BN / WN) * kiln::kWaveSize;
 constexpr int kChunk = 16 / sizeof(T);  // steps of k in 16 bytes
@@ -164,7 +164,7 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_mfma(int m, int n, i
     };
     fetch_next(k);
 
-    kiln::MfmaSums<SIZE> sums[WM / SIZE][WN / SIZE];
+    kiln::MfmaSums<MFMA_SIZE> sums[WM / MFMA_SIZE][WN / MFMA_SIZE];
     for (int left = k; left > 0; left -= BK) {
         put(held, tile_a, tile_b, thread);
         __syncthreads();
@@ -176,22 +176,23 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_mfma(int m, int n, i
 #pragma unroll
         for (int step = 0; step < BK; step += Fragment::kGroups * kChunk) {
             const int at = step + Fragment::k(lane, 0, kChunk);
-            Chunk a_chunks[WM / SIZE], b_chunks[WN / SIZE];
+            Chunk a_chunks[WM / MFMA_SIZE], b_chunks[WN / MFMA_SIZE];
 #pragma unroll
-            for (int i = 0; i < WM / SIZE; ++i)
-                a_chunks[i] =
-                    kiln::load<kChunk>(tile_a + (wave_row + i * SIZE + Fragment::a_row(lane)) * kPitch + at);
+            for (int i = 0; i < WM / MFMA_SIZE; ++i)
+                a_chunks[i] = kiln::load<kChunk>(
+                    tile_a + (wave_row + i * MFMA_SIZE + Fragment::a_row(lane)) * kPitch + at);
 #pragma unroll
-            for (int j = 0; j < WN / SIZE; ++j)
-                b_chunks[j] =
-                    kiln::load<kChunk>(tile_b + (wave_col + j * SIZE + Fragment::b_col(lane)) * kPitch + at);
+            for (int j = 0; j < WN / MFMA_SIZE; ++j)
+                b_chunks[j] = kiln::load<kChunk>(
+                    tile_b + (wave_col + j * MFMA_SIZE + Fragment::b_col(lane)) * kPitch + at);
 #pragma unroll
             for (int which = 0; which < kChunk / kDepth; ++which) {
 #pragma unroll
-                for (int i = 0; i < WM / SIZE; ++i) {
+                for (int i = 0; i < WM / MFMA_SIZE; ++i) {
 #pragma unroll
-                    for (int j = 0; j < WN / SIZE; ++j)
-                        kiln::mfma<SIZE, T>(sums[i][j], part(a_chunks[i], which), part(b_chunks[j], which));
+                    for (int j = 0; j < WN / MFMA_SIZE; ++j)
+                        kiln::mfma<MFMA_SIZE, T>(sums[i][j], part(a_chunks[i], which),
+                                                 part(b_chunks[j], which));
                 }
             }
         }
@@ -200,13 +201,13 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_mfma(int m, int n, i
 
     c += static_cast<i64>(first_row) * n + first_col;
 #pragma unroll
-    for (int i = 0; i < WM / SIZE; ++i) {
+    for (int i = 0; i < WM / MFMA_SIZE; ++i) {
 #pragma unroll
-        for (int j = 0; j < WN / SIZE; ++j) {
+        for (int j = 0; j < WN / MFMA_SIZE; ++j) {
 #pragma unroll
             for (int r = 0; r < Fragment::kSums; ++r) {
-                const int row = wave_row + i * SIZE + Fragment::c_row(lane, r);
-                const int col = wave_col + j * SIZE + Fragment::c_col(lane);
+                const int row = wave_row + i * MFMA_SIZE + Fragment::c_row(lane, r);
+                const int col = wave_col + j * MFMA_SIZE + Fragment::c_col(lane);
                 if (row < rows && col < cols) c[static_cast<i64>(row) * n + col] = sums[i][j][r];
             }
         }

@@ -6,21 +6,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_mma_batched
-//@ param   T           type in half, bfloat16 = half      "element type of A and B; C is float"
-//@ param   BM          int in 64, 128, 256 = 128          "rows of C per block"
-//@ param   BN          int in 64, 128, 256 = 128          "columns of C per block"
-//@ param   BK          int in 16, 32, 64 = 32             "steps of k per tile"
-//@ param   WM          int in 32, 64 = 64                 "rows of C per warp"
-//@ param   WN          int in 32, 64 = 64                 "columns of C per warp"
-//@ param   STAGES      int in 2, 3, 4 = 4                 "stages of the pipeline"
-//@ param   SWIZZLE     bool = true                        "against bank conflicts: XOR the columns with the row; false: 16 bytes of padding per row"
-//@ param   GROUP       int in 1, 8 = 8                    "rasterisation: rows of tiles of C that are computed column by column, for the L2 cache"
-//@ param   TRANS_A     bool = false                       "each A is stored k x m"
-//@ param   TRANS_B     bool = false                       "each B is stored n x k"
-//@ param   ALPHA       float = 1                          "factor of the product"
-//@ param   BETA        float = 0                          "factor of what C held before; 0: it is not read"
-//@ param   BIAS        bool = false                       "bias[j] is added to column j"
-//@ param   ACTIVATION  int in 0, 1, 2, 3 = 0              "0 none, 1 relu, 2 gelu, 3 silu"
+//@ param   T            type in half, bfloat16 = half      "element type of A and B; C is float"
+//@ param   BM           int in 64, 128, 256 = 128          "rows of C per block"
+//@ param   BN           int in 64, 128, 256 = 128          "columns of C per block"
+//@ param   BK           int in 16, 32, 64 = 32             "steps of k per tile"
+//@ param   WM           int in 32, 64 = 64                 "rows of C per warp"
+//@ param   WN           int in 32, 64 = 64                 "columns of C per warp"
+//@ param   STAGES       int in 2, 3, 4 = 4                 "stages of the pipeline"
+//@ param   SWIZZLE      bool = true                        "against bank conflicts: XOR the columns with the row; false: 16 bytes of padding per row"
+//@ param   RASTER_GROUP int in 1, 8 = 8                    "rasterisation: rows of tiles of C that are computed column by column, for the L2 cache"
+//@ param   TRANS_A      bool = false                       "each A is stored k x m"
+//@ param   TRANS_B      bool = false                       "each B is stored n x k"
+//@ param   ALPHA        float = 1                          "factor of the product"
+//@ param   BETA         float = 0                          "factor of what C held before; 0: it is not read"
+//@ param   BIAS         bool = false                       "bias[j] is added to column j"
+//@ param   ACTIVATION   int in 0, 1, 2, 3 = 0              "0 none, 1 relu, 2 gelu, 3 silu"
 //@ require WM * WN / 32 + WM / 2 + WN / 2 + 56 <= min(255, device.registers_per_block / ((BM / WM) * (BN / WN) * 32))   "the sums and fragments of a thread must fit its registers: use fewer warps or smaller parts per warp"
 //@ require BK < 64 || WM * WN < 64 * 64 || (BM + BN) * BK < 128 * threads   "beside 64 x 64 sums a thread lacks the registers for 16 copies or more per tile: use a smaller BK, more warps, or smaller parts per warp"
 //@ require BK < 64 || WM * WN < 64 * 64 || STAGES == 2 || !(TRANS_A || BIAS || ACTIVATION == 3)   "beside 64 x 64 sums a thread lacks the registers for a transposed A, bias or silu with more than 2 tiles of 64 steps: use STAGES = 2 or a smaller BK"
@@ -60,7 +60,7 @@ extern "C" __global__ __launch_bounds__(Mainloop::kThreads) void gemm_mma_batche
     const unsigned blocks = block_rows * block_cols;
     const i64 index = blockIdx.x / blocks;
     if (index >= batch) return;
-    const kiln::TileCoord place = kiln::rasterize<GROUP>(blockIdx.x % blocks, block_rows, block_cols);
+    const kiln::TileCoord place = kiln::rasterize<RASTER_GROUP>(blockIdx.x % blocks, block_rows, block_cols);
     const i64 first_row = static_cast<i64>(place.row) * BM;
     const i64 first_col = static_cast<i64>(place.col) * BN;
     const int rows = static_cast<int>(m - first_row);

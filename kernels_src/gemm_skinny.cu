@@ -3,50 +3,50 @@
 // A is m x k; B is n x k with TRANS_B, else k x n; C is m x n, all row-major. Reading B is what takes time, so
 // none of it takes a detour: in mma.m16n8k16 its columns take the place of the 16 rows, and rows of A that of the
 // 8 columns. A sum over k may be taken in any order, so a lane's 8 consecutive elements serve as its parts of two
-// such fragments. Steps of 32 along k are dealt out, in runs of UNROLL, to WARPS_K warps and with SPLIT > 1 to as
+// such fragments. Steps of 32 along k are dealt out, in runs of UNROLL, to WARPS_K warps and with SPLIT_K > 1 to as
 // many blocks, so that small matrices fill the device too; a warp has two runs under way. Sums are joined in the
-// order of the warps and of the blocks, by the last block to end. With DEPENDENT the first weights are under way
+// order of the warps and of the blocks, by the last block to end. With PDL the first weights are under way
 // before the kernel before this one has ended.
 // Rows of A or B that do not start at multiples of 16 bytes are read element by element, and neither then has two
 // runs under way; nor have the last columns of a B that is stored k x n where they are less than 64. More rows of A
-// than ROWS take further blocks, which find B in the L2 cache at best.
+// than BM take further blocks, which find B in the L2 cache at best.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_skinny
-//@ param   T        type in half, bfloat16 = half   "element type of A and B; C is float"
-//@ param   ROWS     int in 8, 16 = 16               "rows of A per block"
-//@ param   WN       int in 16, 32, 64 = TRANS_B ? 16 : 64  "columns of C per warp"
-//@ param   WARPS_N  int in 1, 2, 4, 8 = 1           "warps side by side"
-//@ param   WARPS_K  int in 1, 2, 4, 8, 16 = 8       "warps that share out k"
-//@ param   UNROLL   int in 1, 2, 4, 8 = 2           "steps of k that a warp loads at once"
-//@ param   SPLIT    int in 1..16 = 1                "blocks that share out k"
-//@ param   TRANS_B  bool = true                     "B is stored n x k"
-//@ param   DEPENDENT bool = false                "may begin while the kernel before it still runs, which must not write B"
-//@ let     COLUMNS = WN * WARPS_N                "of C per block"
+//@ param   T       type in half, bfloat16 = half   "element type of A and B; C is float"
+//@ param   BM      int in 8, 16 = 16               "rows of A per block"
+//@ param   WN      int in 16, 32, 64 = TRANS_B ? 16 : 64  "columns of C per warp"
+//@ param   WARPS_N int in 1, 2, 4, 8 = 1           "warps side by side"
+//@ param   WARPS_K int in 1, 2, 4, 8, 16 = 8       "warps that share out k"
+//@ param   UNROLL  int in 1, 2, 4, 8 = 2           "steps of k that a warp loads at once"
+//@ param   SPLIT_K int in 1..16 = 1                "blocks that share out k"
+//@ param   TRANS_B bool = true                     "B is stored n x k"
+//@ param   PDL     bool = false                "may begin while the kernel before it still runs, which must not write B"
+//@ let     BN      = WN * WARPS_N                "of C per block"
 //@ let     THREADS = WARPS_N * WARPS_K * 32
-//@ let     PITCH   = COLUMNS + 4                 "of a warp's accumulators in shared memory: 4 lanes write 2 rows apart"
+//@ let     PITCH   = BN + 4                 "of a warp's accumulators in shared memory: 4 lanes write 2 rows apart"
 //@ require TRANS_B || WN == 64  "a warp takes 64 columns of a B that is stored k x n, or its rows of C would not be whole pieces of 128 bytes"
-//@ require UNROLL * (WN + ROWS) + WN * ROWS / 32 + 48 <= min(255, device.registers_per_block / threads)  "two runs of B and A and the sums of a thread must fit its registers; choose a smaller UNROLL or WN"
-//@ dependent DEPENDENT
+//@ require UNROLL * (WN + BM) + WN * BM / 32 + 48 <= min(255, device.registers_per_block / threads)  "two runs of B and A and the sums of a thread must fit its registers; choose a smaller UNROLL or WN"
+//@ dependent PDL
 //@ block   THREADS
-//@ grid    ceil_div(n, COLUMNS) * ceil_div(m, ROWS) * SPLIT
-//@ shared  WARPS_K * ROWS * PITCH * sizeof(float)
-//@ size    m = 4 test ROWS + 3               "rows of A and C"
+//@ grid    ceil_div(n, BN) * ceil_div(m, BM) * SPLIT_K
+//@ shared  WARPS_K * BM * PITCH * sizeof(float)
+//@ size    m = 4 test BM + 3               "rows of A and C"
 //@ size    n = 4096 test WN * WARPS_N + 8    "columns of C"
 //@ size    k = 4096 test 64 * WARPS_K * UNROLL + 40  "columns of A"
 //@ input   a [m, k]
 //@ input   b [TRANS_B ? n : k, TRANS_B ? k : n]
 //@ output  c [m, n] by gemm_layout_reference
-//@ scratch partial [SPLIT > 1 ? ceil_div(n, WN * WARPS_N) * ceil_div(m, ROWS) : 1, SPLIT > 1 ? SPLIT * ROWS * WN * WARPS_N : 1]
-//@ scratch tickets [SPLIT > 1 ? ceil_div(n, WN * WARPS_N) * ceil_div(m, ROWS) : 1] = 0
+//@ scratch partial [SPLIT_K > 1 ? ceil_div(n, WN * WARPS_N) * ceil_div(m, BM) : 1, SPLIT_K > 1 ? SPLIT_K * BM * WN * WARPS_N : 1]
+//@ scratch tickets [SPLIT_K > 1 ? ceil_div(n, WN * WARPS_N) * ceil_div(m, BM) : 1] = 0
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
 //@ backend cuda, host
 //@ arch    sm_80+
 //@ model   engine mma
-//@ model   tile ROWS, COLUMNS of m, n, k
-//@ model   warp ROWS, WN
-//@ model   search [WN], [UNROLL], [SPLIT]
+//@ model   tile BM, BN of m, n, k
+//@ model   warp BM, WN
+//@ model   search [WN], [UNROLL], [SPLIT_K]
 #include "kiln/last_block.h"
 #include "kiln/launch.h"
 #include "kiln/mma.h"
@@ -58,7 +58,7 @@ constexpr int kStep = 32;  // of k: four lanes with 8 elements each
 constexpr int kPiece = 8;  // elements of 16 bytes
 constexpr int kRun = UNROLL * kStep;
 constexpr int kPieces = TRANS_B ? WN / 8 : 8;  // of B per step and lane: columns, or steps of k
-constexpr int kTiles = WN / 16;                // of an mma, by ROWS / 8
+constexpr int kTiles = WN / 16;                // of an mma, by BM / 8
 
 using Piece = kiln::Vec<unsigned, 4>;
 
@@ -85,7 +85,7 @@ class Source {
           aligned_a_(k % kPiece == 0 && reinterpret_cast<kiln::u64>(a) % 16 == 0),
           aligned_b_((TRANS_B ? k : n) % kPiece == 0 && reinterpret_cast<kiln::u64>(b) % 16 == 0) {
 #pragma unroll
-        for (int i = 0; i < ROWS / 8; ++i) {
+        for (int i = 0; i < BM / 8; ++i) {
             has_row_[i] = row + lane / 4 + i * 8 < m;
             a_[i] = a + static_cast<i64>(has_row_[i] ? row + lane / 4 + i * 8 : 0) * k + q_;
         }
@@ -107,7 +107,7 @@ class Source {
         kiln::wait_for_previous_grid();
         kiln::let_next_grid_start();
 #pragma unroll
-        for (int i = 0; i < ROWS / 8; ++i) a_[i] = kiln::after_previous_grid(a_[i]);
+        for (int i = 0; i < BM / 8; ++i) a_[i] = kiln::after_previous_grid(a_[i]);
     }
 
     // Steps at, at + 32, ... of k, all of them there and aligned.
@@ -118,20 +118,20 @@ class Source {
             for (int i = 0; i < kPieces; ++i) b[u][i] = stream(place_b(at + u * kStep, i));
         }
     }
-    __device__ __forceinline__ void read_run_a(int at, Piece (&a)[UNROLL][ROWS / 8]) const {
+    __device__ __forceinline__ void read_run_a(int at, Piece (&a)[UNROLL][BM / 8]) const {
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
 #pragma unroll
-            for (int i = 0; i < ROWS / 8; ++i)
+            for (int i = 0; i < BM / 8; ++i)
                 if (has_row_[i]) a[u][i] = plain(a_[i] + at + u * kStep);
         }
     }
     // A single step, as far as it is there: up to `end`.
-    __device__ __forceinline__ void read_step(int at, int end, Piece (&a)[ROWS / 8],
+    __device__ __forceinline__ void read_step(int at, int end, Piece (&a)[BM / 8],
                                               Piece (&b)[kPieces]) const {
         const int left = end - at - q_;
 #pragma unroll
-        for (int i = 0; i < ROWS / 8; ++i)
+        for (int i = 0; i < BM / 8; ++i)
             a[i] = read_piece(a_[i] + at, has_row_[i] ? left : 0, aligned_a_, plain);
 #pragma unroll
         for (int i = 0; i < kPieces; ++i)
@@ -151,13 +151,13 @@ class Source {
 
     int n_, q_;
     bool aligned_a_, aligned_b_;
-    bool has_row_[ROWS / 8];
+    bool has_row_[BM / 8];
     int columns_ = 0;
-    const T* a_[ROWS / 8];
+    const T* a_[BM / 8];
     const T* b_[TRANS_B ? kPieces : 1];
 };
 
-using Sums = float[kTiles][ROWS / 8][4];
+using Sums = float[kTiles][BM / 8][4];
 
 // Elements of two steps of k that were read for the same columns, side by side: `odd` says which column of a pair.
 __device__ __forceinline__ unsigned pair(unsigned low, unsigned high, bool odd) {
@@ -165,7 +165,7 @@ __device__ __forceinline__ unsigned pair(unsigned low, unsigned high, bool odd) 
 }
 
 // Adds the products of one step of k.
-__device__ __forceinline__ void multiply(const Piece (&a)[ROWS / 8], const Piece (&b)[kPieces], Sums& sums) {
+__device__ __forceinline__ void multiply(const Piece (&a)[BM / 8], const Piece (&b)[kPieces], Sums& sums) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
@@ -180,7 +180,7 @@ __device__ __forceinline__ void multiply(const Piece (&a)[ROWS / 8], const Piece
                     weights[i] = pair(b[2 * word][t], b[2 * word + 1][t], i % 2 != 0);
             }
 #pragma unroll
-            for (int r = 0; r < ROWS / 8; ++r)
+            for (int r = 0; r < BM / 8; ++r)
                 kiln::mma_m16n8k16<T>(sums[t][r], weights, a[r][2 * half], a[r][2 * half + 1]);
         }
     }
@@ -200,18 +200,18 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(int m, int n, 
     float* const shared = kiln::dynamic_shared<float>();
 
     // The grid is a line, since its y and z extents could not hold every m.
-    const unsigned across = (static_cast<unsigned>(n) + COLUMNS - 1) / COLUMNS;
-    const unsigned tiles = across * ((static_cast<unsigned>(m) + ROWS - 1) / ROWS);
+    const unsigned across = (static_cast<unsigned>(n) + BN - 1) / BN;
+    const unsigned tiles = across * ((static_cast<unsigned>(m) + BM - 1) / BM);
     const unsigned tile = blockIdx.x % tiles;
     const int split = static_cast<int>(blockIdx.x / tiles);
-    const int first_row = static_cast<int>(tile / across) * ROWS;
-    const int first_column = static_cast<int>(tile % across) * COLUMNS;
+    const int first_row = static_cast<int>(tile / across) * BM;
+    const int first_column = static_cast<int>(tile % across) * BN;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp_n = static_cast<int>(threadIdx.x) / 32 % WARPS_N;
     const int warp_k = static_cast<int>(threadIdx.x) / 32 / WARPS_N;
 
     // This block's part of k, in whole runs; the last blocks may have none.
-    const int part = ((k - 1) / kRun / SPLIT + 1) * kRun;
+    const int part = ((k - 1) / kRun / SPLIT_K + 1) * kRun;
     const int begin = static_cast<int>(kiln::min(static_cast<i64>(split) * part, static_cast<i64>(k)));
     const int end = k - begin < part ? k : begin + part;
     Source source(a, b, m, n, k, first_row, first_column + warp_n * WN, lane);
@@ -220,12 +220,12 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(int m, int n, 
 
     // Two runs are under way; the place of one is filled again as soon as it is multiplied.
     Sums sums = {};
-    Piece run_a[2][UNROLL][ROWS / 8] = {};  // zero in lanes whose row of A does not exist
+    Piece run_a[2][UNROLL][BM / 8] = {};  // zero in lanes whose row of A does not exist
     Piece run_b[2][UNROLL][kPieces];
 #pragma unroll
     for (int i = 0; i < 2; ++i)
         if (warp_k + i * WARPS_K < runs) source.read_run_b(begin + (warp_k + i * WARPS_K) * kRun, run_b[i]);
-    if constexpr (DEPENDENT) source.wait_for_a();
+    if constexpr (PDL) source.wait_for_a();
 #pragma unroll
     for (int i = 0; i < 2; ++i)
         if (warp_k + i * WARPS_K < runs) source.read_run_a(begin + (warp_k + i * WARPS_K) * kRun, run_a[i]);
@@ -245,7 +245,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(int m, int n, 
     }
 #pragma unroll 1
     for (int at = begin + runs * kRun + warp_k * kStep; at < end; at += WARPS_K * kStep) {
-        Piece step_a[ROWS / 8];
+        Piece step_a[BM / 8];
         Piece step_b[kPieces];
         source.read_step(at, end, step_a, step_b);
         multiply(step_a, step_b, sums);
@@ -254,35 +254,35 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(int m, int n, 
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
-        for (int r = 0; r < ROWS / 8; ++r) {
+        for (int r = 0; r < BM / 8; ++r) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                shared[(warp_k * ROWS + row_of(lane, r, i)) * PITCH + warp_n * WN + column_of(lane, t, i)] =
+                shared[(warp_k * BM + row_of(lane, r, i)) * PITCH + warp_n * WN + column_of(lane, t, i)] =
                     sums[t][r][i];
         }
     }
     __syncthreads();
     float* const mine =
-        SPLIT > 1 ? partial + (static_cast<i64>(tile) * SPLIT + split) * (ROWS * COLUMNS) : nullptr;
-    for (int i = static_cast<int>(threadIdx.x); i < ROWS * COLUMNS; i += THREADS) {
-        const int row = i / COLUMNS, column = i % COLUMNS;
+        SPLIT_K > 1 ? partial + (static_cast<i64>(tile) * SPLIT_K + split) * (BM * BN) : nullptr;
+    for (int i = static_cast<int>(threadIdx.x); i < BM * BN; i += THREADS) {
+        const int row = i / BN, column = i % BN;
         float sum = 0.0f;
 #pragma unroll
-        for (int w = 0; w < WARPS_K; ++w) sum += shared[(w * ROWS + row) * PITCH + column];
-        if constexpr (SPLIT > 1)
+        for (int w = 0; w < WARPS_K; ++w) sum += shared[(w * BM + row) * PITCH + column];
+        if constexpr (SPLIT_K > 1)
             mine[i] = sum;
         else if (first_row + row < m && first_column + column < n)
             c[static_cast<i64>(first_row + row) * n + first_column + column] = sum;
     }
-    if constexpr (SPLIT > 1) {
-        if (!kiln::is_last_block(tickets + tile, SPLIT)) return;
-        const float* const all = partial + static_cast<i64>(tile) * SPLIT * (ROWS * COLUMNS);
-        for (int i = static_cast<int>(threadIdx.x); i < ROWS * COLUMNS; i += THREADS) {
-            const int row = i / COLUMNS, column = i % COLUMNS;
+    if constexpr (SPLIT_K > 1) {
+        if (!kiln::is_last_block(tickets + tile, SPLIT_K)) return;
+        const float* const all = partial + static_cast<i64>(tile) * SPLIT_K * (BM * BN);
+        for (int i = static_cast<int>(threadIdx.x); i < BM * BN; i += THREADS) {
+            const int row = i / BN, column = i % BN;
             if (first_row + row >= m || first_column + column >= n) continue;
             float sum = 0.0f;
 #pragma unroll
-            for (int s = 0; s < SPLIT; ++s) sum += all[s * (ROWS * COLUMNS) + i];
+            for (int s = 0; s < SPLIT_K; ++s) sum += all[s * (BM * BN) + i];
             c[static_cast<i64>(first_row + row) * n + first_column + column] = sum;
         }
     }

@@ -6,16 +6,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_tiled
-//@ param   T       type in half, bfloat16, float = half        "element type of A and B; C is float"
-//@ param   BM      int in 16, 32, 64, 128 = 64                 "rows of C per block"
-//@ param   BN      int in 16, 32, 64, 128 = 64                 "columns of C per block"
-//@ param   BK      int in 8, 16, 32, 64 = 32                   "steps of k per tile"
-//@ param   TM      int in 1, 2, 4, 8 = 4                       "rows of C per thread"
-//@ param   TN      int in 1, 2, 4, 8 = 4                       "columns of C per thread"
-//@ param   PAD     int in 0, 1, 2, 4, 8 = 2                    "extra elements per row of the B tile"
-//@ param   VEC     int in 1, 2, 4, 8 = 1                       "elements per access to the B tile"
-//@ param   UNROLL  int in 1, 2, 4, 8, 64 = 8                   "steps of k per turn of the innermost loop; 64: all of a tile's"
-//@ param   WARPS   int in 0, 16, 32, 40, 48 = 40               "warps per multiprocessor for which registers are saved, as far as the results leave any; 0: none are"
+//@ param   T         type in half, bfloat16, float = half        "element type of A and B; C is float"
+//@ param   BM        int in 16, 32, 64, 128 = 64                 "rows of C per block"
+//@ param   BN        int in 16, 32, 64, 128 = 64                 "columns of C per block"
+//@ param   BK        int in 8, 16, 32, 64 = 32                   "steps of k per tile"
+//@ param   TM        int in 1, 2, 4, 8 = 4                       "rows of C per thread"
+//@ param   TN        int in 1, 2, 4, 8 = 4                       "columns of C per thread"
+//@ param   PAD       int in 0, 1, 2, 4, 8 = 2                    "extra elements per row of the B tile"
+//@ param   VEC       int in 1, 2, 4, 8 = 1                       "elements per access to the B tile"
+//@ param   UNROLL    int in 1, 2, 4, 8, 64 = 8                   "steps of k per turn of the innermost loop; 64: all of a tile's"
+//@ param   MIN_WARPS int in 0, 16, 32, 40, 48 = 40               "warps per multiprocessor for which registers are saved, as far as the results leave any; 0: none are"
 //@ let     THREADS_X = BN / TN
 //@ let     THREADS_Y = BM / TM
 //@ let     PITCH_B   = BN + PAD                                "of the B tile, in elements"
@@ -52,7 +52,7 @@ constexpr int kRegisters = kiln::max(40, kiln::ceil_div(REGISTERS + kAddresses, 
 // What every multiprocessor of such an architecture can hold: ptxas ignores a bound beyond that.
 constexpr int kMostBlocks = __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100) ? 32 : 16;
 constexpr int kMinBlocks = kiln::max(
-    1, kiln::min(kMostBlocks, kiln::min(WARPS, 512 / kRegisters * 4) / kiln::ceil_div(kThreads, 32)));
+    1, kiln::min(kMostBlocks, kiln::min(MIN_WARPS, 512 / kRegisters * 4) / kiln::ceil_div(kThreads, 32)));
 #else
 constexpr int kMinBlocks = 1;  // HIP reads it as waves per SIMD
 #endif

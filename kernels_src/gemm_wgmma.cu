@@ -11,22 +11,22 @@
 // reads them any more.
 // In a cluster, blocks one above the other share the tiles of B, and blocks side by side those of A: each loads its
 // part of them, and TMA multicasts it to all. Or the blocks of a cluster share one tile of C, each with a part of k
-// (SPLIT), for a C with fewer tiles than the device has multiprocessors. Their accumulators are added in the order of
+// (SPLIT_K), for a C with fewer tiles than the device has multiprocessors. Their accumulators are added in the order of
 // k, out of each other's shared memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_wgmma
-//@ param   T          type in half, bfloat16 = half      "element type of A and B; C is float"
-//@ param   BM         int in 64, 128, 192, 256 = 128     "rows of C per tile"
-//@ param   BN         int in 64, 128, 192, 256 = PINGPONG ? 192 : 256  "columns of C per tile"
-//@ param   STAGES     int in 2..8 = 4                    "stages of the pipeline: a tile of A and one of B each"
-//@ param   CLUSTER    int in 1, 2, 4 = 1                 "blocks, one above the other, that share the tiles of B"
-//@ param   CLUSTER_N  int in 1, 2, 4 = 1                 "blocks side by side that share the tiles of A"
-//@ param   SPLIT      int in 1, 2, 4, 8 = 1              "split-K: blocks of a cluster that share the steps of k of a tile"
-//@ param   PINGPONG   bool = false                       "two consumer warpgroups compute a tile each, in turn; else one tile together"
-//@ param   BLOCKS     int in 1, 2 = 1                    "blocks per multiprocessor"
-//@ param   GROUP      int in 1, 2, 4, 8, 16, 32 = 8      "rasterisation: rows of tiles of C, counted in clusters, that are computed column by column"
-//@ param   TMA_STORE  bool = true                        "C is stored by TMA, through shared memory; else from registers"
+//@ param   T             type in half, bfloat16 = half      "element type of A and B; C is float"
+//@ param   BM            int in 64, 128, 192, 256 = 128     "rows of C per tile"
+//@ param   BN            int in 64, 128, 192, 256 = PINGPONG ? 192 : 256  "columns of C per tile"
+//@ param   STAGES        int in 2..8 = 4                    "stages of the pipeline: a tile of A and one of B each"
+//@ param   CLUSTER_M     int in 1, 2, 4 = 1                 "blocks, one above the other, that share the tiles of B"
+//@ param   CLUSTER_N     int in 1, 2, 4 = 1                 "blocks side by side that share the tiles of A"
+//@ param   SPLIT_K       int in 1, 2, 4, 8 = 1              "split-K: blocks of a cluster that share the steps of k of a tile"
+//@ param   PINGPONG      bool = false                       "two consumer warpgroups compute a tile each, in turn; else one tile together"
+//@ param   BLOCKS_PER_SM int in 1, 2 = 1                    "blocks per multiprocessor"
+//@ param   RASTER_GROUP  int in 1, 2, 4, 8, 16, 32 = 8      "rasterisation: rows of tiles of C, counted in clusters, that are computed column by column"
+//@ param   TMA_STORE     bool = true                        "C is stored by TMA, through shared memory; else from registers"
 //@ let     CONSUMERS   = PINGPONG ? 2 : BM == 64 ? 1 : BM == 192 ? 3 : 2  "warpgroups that multiply"
 //@ let     READERS     = PINGPONG ? 1 : CONSUMERS     "of them, that read the same stage"
 //@ let     THREADS     = 128 * (1 + CONSUMERS)
@@ -37,12 +37,12 @@
 //@ let     CONSUMER_REGISTERS = min(((CONSUMERS + 1) * START_REGISTERS - PRODUCER_REGISTERS) / CONSUMERS / 8 * 8, 240)
 //@ require BM * BN <= (BM == 192 ? 192 * 192 : 128 * 256)   "a thread has registers for 128 x 256 results per block, or 192 x 192 with 3 warpgroups"
 //@ require !PINGPONG || BM * BN <= 128 * 192   "a thread has registers for 128 x 192 results per warpgroup"
-//@ require !PINGPONG || BM <= 128 && SPLIT == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
-//@ require BLOCKS == 1 || !PINGPONG && (BM == 64 && BN <= 192 || BM == 128 && BN == 64)   "two blocks have registers for 64 x 192 or 128 x 64 results each"
-//@ require CLUSTER * CLUSTER_N <= 4   "a cluster of more than 4 blocks leaves multiprocessors idle"
-//@ require SPLIT == 1 || CLUSTER * CLUSTER_N == 1   "a cluster shares operands or the steps of k"
-//@ require SPLIT == 1 || !TMA_STORE   "split-K stores C from registers: TMA_STORE=false"
-//@ require SPLIT == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the accumulators of a tile have to fit the stages: use more STAGES"
+//@ require !PINGPONG || BM <= 128 && SPLIT_K == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
+//@ require BLOCKS_PER_SM == 1 || !PINGPONG && (BM == 64 && BN <= 192 || BM == 128 && BN == 64)   "two blocks have registers for 64 x 192 or 128 x 64 results each"
+//@ require CLUSTER_M * CLUSTER_N <= 4   "a cluster of more than 4 blocks leaves multiprocessors idle"
+//@ require SPLIT_K == 1 || CLUSTER_M * CLUSTER_N == 1   "a cluster shares operands or the steps of k"
+//@ require SPLIT_K == 1 || !TMA_STORE   "split-K stores C from registers: TMA_STORE=false"
+//@ require SPLIT_K == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the accumulators of a tile have to fit the stages: use more STAGES"
 //@ size    m = 4096 test 131  "rows of A and C"
 //@ size    n = 4096 test 264 multiple 8  "columns of B and C"
 //@ size    k = 4096 test 136 multiple 8  "columns of A and rows of B"
@@ -50,23 +50,23 @@
 //@ input   b [k, n]
 //@ output  c [m, n] by gemm_reference exact
 //@ tensormap a_map = a [m, k] box [BM / CLUSTER_N, 64] swizzle 128
-//@ tensormap b_map = b [k, n] box [64 / CLUSTER, 64] swizzle 128
+//@ tensormap b_map = b [k, n] box [64 / CLUSTER_M, 64] swizzle 128
 //@ tensormap c_map = c [m, n] box [16, 32] swizzle 128
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
 //@ block   THREADS
-//@ cluster CLUSTER * CLUSTER_N * SPLIT
-//@ grid    SPLIT > 1 ? ceil_div(m, BM) * ceil_div(n, BN) * SPLIT : min(ceil_div(m, BM * CLUSTER) * ceil_div(n, BN * CLUSTER_N), max(device.multiprocessors * BLOCKS / (CLUSTER * CLUSTER_N), 1)) * CLUSTER * CLUSTER_N
+//@ cluster CLUSTER_M * CLUSTER_N * SPLIT_K
+//@ grid    SPLIT_K > 1 ? ceil_div(m, BM) * ceil_div(n, BN) * SPLIT_K : min(ceil_div(m, BM * CLUSTER_M) * ceil_div(n, BN * CLUSTER_N), max(device.multiprocessors * BLOCKS_PER_SM / (CLUSTER_M * CLUSTER_N), 1)) * CLUSTER_M * CLUSTER_N
 //@ shared  STAGES * STAGE_BYTES + STORE_BYTES + STAGES * 16
 //@ backend cuda, host
 //@ arch    sm_90a
 //@ model   engine wgmma
 //@ model   tile BM, BN of m, n, k
 //@ model   stages STAGES
-//@ model   cluster CLUSTER, CLUSTER_N
-//@ model   blocks BLOCKS
+//@ model   cluster CLUSTER_M, CLUSTER_N
+//@ model   blocks BLOCKS_PER_SM
 //@ model   pingpong PINGPONG
-//@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG], [STAGES, BLOCKS], [BN, STAGES, CLUSTER], [CLUSTER_N], [SPLIT]
+//@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG], [STAGES, BLOCKS_PER_SM], [BN, STAGES, CLUSTER_M], [CLUSTER_N], [SPLIT_K]
 //@ model   search host [BM, BN]
 #include "kiln/gemm_wgmma.h"
 
@@ -77,20 +77,20 @@ constexpr int kTileBytesB = BN * kRowBytes;
 static_assert(kTileBytesA + kTileBytesB == STAGE_BYTES && kiln::kStoreBoxBytes == 2048);
 constexpr int kSliceBytesB = kDepth * kRowBytes;  // 64 columns of a tile of B
 constexpr int kPartRowsA = BM / CLUSTER_N;        // of a tile that one block loads
-constexpr int kPartRowsB = kDepth / CLUSTER;
+constexpr int kPartRowsB = kDepth / CLUSTER_M;
 constexpr int kAccumulators = BM / READERS / 64;  // of 64 rows each, per warpgroup
-constexpr unsigned kDown = kiln::kHasClusters ? CLUSTER : 1;
+constexpr unsigned kDown = kiln::kHasClusters ? CLUSTER_M : 1;
 constexpr unsigned kRight = kiln::kHasClusters ? CLUSTER_N : 1;
-constexpr unsigned kSplit = kiln::kHasClusters ? SPLIT : 1;
+constexpr unsigned kSplit = kiln::kHasClusters ? SPLIT_K : 1;
 constexpr unsigned kSharers = kDown * kRight;  // blocks that fill each other's stages
 constexpr unsigned kBlocksBelow = (1u << kDown) - 1;
 constexpr unsigned kBlocksBeside = kRight == 1 ? 1 : kRight == 2 ? 1 | 1 << kDown : 0xf;
 
 // One warpgroup, or one of two blocks, does with what its threads begin with.
-constexpr bool kMovesRegisters = CONSUMERS > 1 && BLOCKS == 1;
+constexpr bool kMovesRegisters = CONSUMERS > 1 && BLOCKS_PER_SM == 1;
 
 using Pipeline = kiln::MbarrierPipeline<STAGES>;
-using Tiles = kiln::ClusterTiles<BM, BN, kDown, kRight, kSplit, GROUP>;
+using Tiles = kiln::ClusterTiles<BM, BN, kDown, kRight, kSplit, RASTER_GROUP>;
 using Accumulator = kiln::WgmmaAccumulator<BN>;
 
 struct Shared {
@@ -129,7 +129,7 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps
                     kiln::tma_load(to, a_map, full, row, depth);
             }
 #pragma unroll
-            for (unsigned part = rank_down; part < CLUSTER; part += kDown) {
+            for (unsigned part = rank_down; part < CLUSTER_M; part += kDown) {
 #pragma unroll
                 for (int column = 0; column < BN; column += 64) {
                     unsigned char* const to =
@@ -232,7 +232,7 @@ __device__ __forceinline__ void reduce(const Shared& shared, Tiles tiles, unsign
     }
 }
 
-extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void gemm_wgmma(
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void gemm_wgmma(
     int m, int n, int k, const T* a, const T* b, float* c, const __grid_constant__ kiln::TensorMap a_map,
     const __grid_constant__ kiln::TensorMap b_map, const __grid_constant__ kiln::TensorMap c_map) {
     if (k == 0) return kiln::store_zeros(c, m, n);

@@ -9,11 +9,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_wgmma_any
-//@ param   T       type in half, bfloat16 = half   "element type of A and B; C is float"
-//@ param   BM      int in 64, 128 = 128            "rows of C per tile"
-//@ param   BN      int in 64, 128, 192, 256 = 128  "columns of C per tile"
-//@ param   STAGES  int in 2..8 = 4                 "stages of the pipeline: a tile of A and one of B each"
-//@ param   GROUP   int in 1, 4, 8, 16 = 8          "rasterisation: rows of tiles of C that are computed column by column"
+//@ param   T            type in half, bfloat16 = half   "element type of A and B; C is float"
+//@ param   BM           int in 64, 128 = 128            "rows of C per tile"
+//@ param   BN           int in 64, 128, 192, 256 = 128  "columns of C per tile"
+//@ param   STAGES       int in 2..8 = 4                 "stages of the pipeline: a tile of A and one of B each"
+//@ param   RASTER_GROUP int in 1, 4, 8, 16 = 8          "rasterisation: rows of tiles of C that are computed column by column"
 //@ let     PRODUCERS   = 2                  "warpgroups that copy"
 //@ let     CONSUMERS   = BM / 64            "warpgroups that multiply"
 //@ let     THREADS     = 128 * (PRODUCERS + CONSUMERS)
@@ -49,7 +49,7 @@ constexpr int kSliceBytesB = kDepth * kRowBytes;  // 64 columns of a tile of B
 static_assert(kTileBytesA + BN * kRowBytes == STAGE_BYTES && kiln::kStoreBoxBytes == 2048);
 
 using Pipeline = kiln::MbarrierPipeline<STAGES>;
-using Tiles = kiln::ClusterTiles<BM, BN, 1, 1, 1, GROUP>;
+using Tiles = kiln::ClusterTiles<BM, BN, 1, 1, 1, RASTER_GROUP>;
 
 struct Shared {
     unsigned char* tiles;

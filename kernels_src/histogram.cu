@@ -1,26 +1,26 @@
 // histogram: counts of byte values, by atomics in shared memory
 //
-// Each block counts in shared memory, in tables of LANES counters per value. Neighbouring threads take different
+// Each block counts in shared memory, in tables of COUNTERS_PER_BIN counters per value. Neighbouring threads take different
 // ones of them; with 32 each lane of a warp has a bank of its own, whatever the values are. The block's warps share
 // REPLICAS tables out, a table's pitch putting the same counter of two tables into different banks. At its end a
 // block adds what it counted to the counts in global memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  histogram
-//@ param   VEC       int in 1, 4, 8, 16 = 16                 "bytes per access"
-//@ param   UNROLL    int in 1, 2, 4 = 4                      "accesses under way per thread"
-//@ param   LANES     int in 1, 8, 16, 32 = 32                "counters per value in a table"
-//@ param   REPLICAS  int in 1, 2, 4, 8, 16 = 1               "tables per block"
-//@ param   THREADS   int in 256, 512, 1024 = 1024            "threads per block"
-//@ param   BLOCKS    int in 132, 264, 528, 1056 = 264        "blocks at most"
-//@ param   STREAM    bool = true                              "loads leave nothing in L1"
+//@ param   VEC              int in 1, 4, 8, 16 = 16                 "bytes per access"
+//@ param   UNROLL           int in 1, 2, 4 = 4                      "accesses under way per thread"
+//@ param   COUNTERS_PER_BIN int in 1, 8, 16, 32 = 32                "counters per value in a table"
+//@ param   REPLICAS         int in 1, 2, 4, 8, 16 = 1               "tables per block"
+//@ param   THREADS          int in 256, 512, 1024 = 1024            "threads per block"
+//@ param   BLOCKS           int in 132, 264, 528, 1056 = 264        "blocks at most"
+//@ param   L1_NO_ALLOCATE   bool = true                              "loads leave nothing in L1"
 //@ size    n = 268435456 test 100003
 //@ input   x [n]
 //@ inout   counts [256] = 0 by histogram_reference exact "the counts are added to it"
 //@ naive   histogram_naive
 //@ block   THREADS
 //@ grid    min(BLOCKS, ceil_div(n, THREADS * VEC * UNROLL))
-//@ shared  static REPLICAS * (256 * LANES + 1) * sizeof(uint32_t)
+//@ shared  static REPLICAS * (256 * COUNTERS_PER_BIN + 1) * sizeof(uint32_t)
 //@ model   access VEC, UNROLL
 //@ model   search [VEC], [UNROLL], [THREADS], [BLOCKS]
 #include "kiln/stream.h"
@@ -28,13 +28,13 @@
 using kiln::i64;
 
 constexpr int kValues = 256;
-constexpr int kPitch = kValues * LANES + 1;
+constexpr int kPitch = kValues * COUNTERS_PER_BIN + 1;
 constexpr int kThreadsPerTable = THREADS / REPLICAS;
 constexpr i64 kStep = static_cast<i64>(THREADS) * VEC * UNROLL;  // bytes that a block takes at once
 #if defined(__CUDA_ARCH__)
-constexpr int kLanesAtOnce = LANES;
+constexpr int kLanesAtOnce = COUNTERS_PER_BIN;
 #else
-constexpr int kLanesAtOnce = kiln::min(LANES, 8);  // 1024 threads leave each 64 registers on RDNA
+constexpr int kLanesAtOnce = kiln::min(COUNTERS_PER_BIN, 8);  // 1024 threads leave each 64 registers on RDNA
 #endif
 // A block's counts have 32 bits; before they could overflow it adds them to the global ones.
 constexpr i64 kLargestRound = 1ll << 31;
@@ -48,11 +48,11 @@ __device__ __forceinline__ void count_vector(unsigned* table, const kiln::Vec<un
 #pragma unroll
         for (int w = 0; w < WIDTH / 4; ++w) {
 #pragma unroll
-            for (int byte = 0; byte < 4; ++byte) atomicAdd(&table[(words[w] >> 8 * byte & 255u) * LANES], 1u);
+            for (int byte = 0; byte < 4; ++byte) atomicAdd(&table[(words[w] >> 8 * byte & 255u) * COUNTERS_PER_BIN], 1u);
         }
     } else {
 #pragma unroll
-        for (int v = 0; v < WIDTH; ++v) atomicAdd(&table[bytes[v] * LANES], 1u);
+        for (int v = 0; v < WIDTH; ++v) atomicAdd(&table[bytes[v] * COUNTERS_PER_BIN], 1u);
     }
 }
 
@@ -60,7 +60,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
                                                                 unsigned long long* counts) {
     __shared__ unsigned tables[REPLICAS * kPitch];
     const int thread = threadIdx.x;
-    unsigned* const table = tables + thread / kThreadsPerTable * kPitch + thread % LANES;
+    unsigned* const table = tables + thread / kThreadsPerTable * kPitch + thread % COUNTERS_PER_BIN;
     const bool aligned = reinterpret_cast<kiln::u64>(x) % VEC == 0;
 
     for (i64 begin = 0; begin < n; begin += kLargestRound) {
@@ -75,12 +75,12 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
                 kiln::Vec<unsigned char, VEC> values[UNROLL];
 #pragma unroll
                 for (int u = 0; u < UNROLL; ++u)
-                    values[u] = kiln::stream_load<VEC, STREAM>(from + first + (u * THREADS + thread) * VEC);
+                    values[u] = kiln::stream_load<VEC, L1_NO_ALLOCATE>(from + first + (u * THREADS + thread) * VEC);
 #pragma unroll
                 for (int u = 0; u < UNROLL; ++u) count_vector(table, values[u]);
             } else {
                 const i64 end = kiln::min(count, first + kStep);
-                for (i64 i = first + thread; i < end; i += THREADS) atomicAdd(&table[from[i] * LANES], 1u);
+                for (i64 i = first + thread; i < end; i += THREADS) atomicAdd(&table[from[i] * COUNTERS_PER_BIN], 1u);
             }
         }
         __syncthreads();
@@ -89,10 +89,10 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
             unsigned sum = 0;
 #pragma unroll
             for (int replica = 0; replica < REPLICAS; ++replica) {
-                // Neighbouring values begin with another counter each, since LANES may be all banks.
+                // Neighbouring values begin with another counter each, since COUNTERS_PER_BIN may be all banks.
 #pragma unroll kLanesAtOnce
-                for (int lane = 0; lane < LANES; ++lane)
-                    sum += tables[replica * kPitch + value * LANES + (lane + value) % LANES];
+                for (int lane = 0; lane < COUNTERS_PER_BIN; ++lane)
+                    sum += tables[replica * kPitch + value * COUNTERS_PER_BIN + (lane + value) % COUNTERS_PER_BIN];
             }
             if (sum != 0) atomicAdd(&counts[value], static_cast<unsigned long long>(sum));
         }

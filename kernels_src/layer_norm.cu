@@ -2,25 +2,25 @@
 //
 // THREADS threads hold a row, and a block has ROWS of them. The variance is the mean of squared differences from the
 // mean, which takes a second pass over the registers and does not cancel. Of long rows shared memory holds a part,
-// STASH accesses per thread, so that a multiprocessor has room for two of them. Rows longer than THREADS * VEC *
-// (ITEMS + STASH), or not aligned to VEC elements, are read three times. On an H200 4 to 16 ITEMS and few threads do
+// SMEM_ITEMS accesses per thread, so that a multiprocessor has room for two of them. Rows longer than THREADS * VEC *
+// (ITEMS + SMEM_ITEMS), or not aligned to VEC elements, are read three times. On an H200 4 to 16 ITEMS and few threads do
 // best; blocks that walk over rows, keep weight and bias, or read a row ahead did worse.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  layer_norm
-//@ param   T        type in half, bfloat16, float = half      "element type of all"
-//@ param   THREADS  int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
-//@ param   ROWS     int in 1, 2, 4, 8 = 1                     "rows per block"
-//@ param   VEC      int in 1, 2, 4, 8 = 16 / sizeof(T)        "elements per access"
-//@ param   ITEMS    int in 1, 2, 4, 8, 16 = 4                 "accesses per thread that fit its registers"
-//@ param   STASH    int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that are held in shared memory besides"
-//@ param   DEPENDENT bool = false                             "may begin while the kernel before it still runs"
-//@ let     RESIDENT    = STASH > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
-//@ let     HELD        = VEC * ITEMS * sizeof(T) / 4  "registers of a thread that hold its part of the row"
-//@ let     STASH_BYTES = THREADS * STASH * VEC * sizeof(T)  "of a row, in shared memory"
+//@ param   T          type in half, bfloat16, float = half      "element type of all"
+//@ param   THREADS    int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
+//@ param   ROWS       int in 1, 2, 4, 8 = 1                     "rows per block"
+//@ param   VEC        int in 1, 2, 4, 8 = 16 / sizeof(T)        "elements per access"
+//@ param   ITEMS      int in 1, 2, 4, 8, 16 = 4                 "accesses per thread that fit its registers"
+//@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that are held in shared memory besides"
+//@ param   PDL        bool = false                             "may begin while the kernel before it still runs"
+//@ let     MIN_BLOCKS     = SMEM_ITEMS > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
+//@ let     ROW_REGISTERS  = VEC * ITEMS * sizeof(T) / 4  "registers of a thread that hold its part of the row"
+//@ let     SMEM_ROW_BYTES = THREADS * SMEM_ITEMS * VEC * sizeof(T)  "of a row, in shared memory"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require max(RESIDENT, 1) * threads * (HELD + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with STASH those of two blocks: use fewer ITEMS, or fewer threads"
-//@ require STASH == 0 || VEC * sizeof(T) >= 4  "a part of the row in shared memory takes accesses of 4 bytes or more"
+//@ require max(MIN_BLOCKS, 1) * threads * (ROW_REGISTERS + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with SMEM_ITEMS those of two blocks: use fewer ITEMS, or fewer threads"
+//@ require SMEM_ITEMS == 0 || VEC * sizeof(T) >= 4  "a part of the row in shared memory takes accesses of 4 bytes or more"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1000
 //@ input   x [rows, cols]
@@ -29,9 +29,9 @@
 //@ output  y [rows, cols] by layer_norm_reference
 //@ flops   8 * rows * cols
 //@ naive   layer_norm_naive
-//@ dependent DEPENDENT
+//@ dependent PDL
 //@ block   THREADS, ROWS
-//@ shared  ROWS * STASH_BYTES
+//@ shared  ROWS * SMEM_ROW_BYTES
 //@ grid    ceil_div(rows, ROWS)
 //@ model   access VEC, ITEMS
 //@ model   search [VEC], [ITEMS], [THREADS]
@@ -39,7 +39,7 @@
 #include "kiln/row.h"
 
 using kiln::i64;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS, STASH>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS>;
 
 constexpr float kEpsilon = 1e-5f;
 
@@ -59,8 +59,8 @@ __device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols,
                                           T* __restrict__ y) {
     const float per_element = 1.0f / static_cast<float>(cols);
     Row row;
-    if constexpr (STASH > 0)
-        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(STASH_BYTES));
+    if constexpr (SMEM_ITEMS > 0)
+        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(SMEM_ROW_BYTES));
     row.load(x, cols);
     float sum = 0.0f;
     row.visit(cols, [&](float value, int, int) { sum += value; });
@@ -83,13 +83,13 @@ __device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols,
         });
 }
 
-extern "C" __global__ __launch_bounds__(THREADS * ROWS, RESIDENT) void layer_norm(long long rows, int cols,
+extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void layer_norm(long long rows, int cols,
                                                                         const T* __restrict__ x,
                                                                         const T* __restrict__ weight,
                                                                         const T* __restrict__ bias,
                                                                         T* __restrict__ y) {
     __shared__ Parts parts;
-    if constexpr (DEPENDENT) {
+    if constexpr (PDL) {
         kiln::wait_for_previous_grid();
         kiln::let_next_grid_start();
         x = kiln::after_previous_grid(x);

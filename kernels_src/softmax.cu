@@ -1,36 +1,36 @@
 // softmax: softmax of a matrix's rows; a row is read once and stays in registers
 //
 // THREADS threads hold a row, and a block has ROWS of them. Exponentials are kept as floats, or computed a second time
-// from the row as it was read (AGAIN), which takes half the registers of 16-bit types; then shared memory can hold a
-// part of it, STASH accesses per thread, so that a multiprocessor has room for two long rows. Rows longer than THREADS
-// * VEC * (ITEMS + STASH), or not aligned to VEC elements, are read twice: the first time for the maximum and the sum
+// from the row as it was read (RECOMPUTE), which takes half the registers of 16-bit types; then shared memory can hold a
+// part of it, SMEM_ITEMS accesses per thread, so that a multiprocessor has room for two long rows. Rows longer than THREADS
+// * VEC * (ITEMS + SMEM_ITEMS), or not aligned to VEC elements, are read twice: the first time for the maximum and the sum
 // together (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018).
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  softmax
-//@ param   T        type in half, bfloat16, float = half   "element type of x and y"
-//@ param   THREADS  int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
-//@ param   ROWS     int in 1, 2, 4, 8 = 1                  "rows per block"
-//@ param   VEC      int in 1, 2, 4, 8 = 16 / sizeof(T)     "elements per access"
-//@ param   ITEMS    int in 1, 2, 4, 8, 16 = 4              "accesses per thread that fit its registers"
-//@ param   STASH    int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that are held in shared memory besides"
-//@ param   AGAIN    bool = false                           "compute exponentials twice instead of keeping them"
-//@ param   DEPENDENT bool = false                          "may begin while the kernel before it still runs"
-//@ let     RESIDENT    = STASH > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
-//@ let     HELD        = AGAIN ? VEC * ITEMS * sizeof(T) / 4 : VEC * ITEMS  "registers of a thread that hold its part of the row"
-//@ let     STASH_BYTES = THREADS * STASH * VEC * sizeof(T)  "of a row, in shared memory"
+//@ param   T          type in half, bfloat16, float = half   "element type of x and y"
+//@ param   THREADS    int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
+//@ param   ROWS       int in 1, 2, 4, 8 = 1                  "rows per block"
+//@ param   VEC        int in 1, 2, 4, 8 = 16 / sizeof(T)     "elements per access"
+//@ param   ITEMS      int in 1, 2, 4, 8, 16 = 4              "accesses per thread that fit its registers"
+//@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that are held in shared memory besides"
+//@ param   RECOMPUTE  bool = false                           "compute exponentials twice instead of keeping them"
+//@ param   PDL        bool = false                          "may begin while the kernel before it still runs"
+//@ let     MIN_BLOCKS     = SMEM_ITEMS > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
+//@ let     ROW_REGISTERS  = RECOMPUTE ? VEC * ITEMS * sizeof(T) / 4 : VEC * ITEMS  "registers of a thread that hold its part of the row"
+//@ let     SMEM_ROW_BYTES = THREADS * SMEM_ITEMS * VEC * sizeof(T)  "of a row, in shared memory"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require max(RESIDENT, 1) * threads * (HELD + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with STASH those of two blocks: use fewer ITEMS, fewer threads, or AGAIN=true"
-//@ require STASH == 0 || (AGAIN && VEC * sizeof(T) >= 4)  "with a part of the row in shared memory AGAIN is true, and an access has 4 bytes or more"
+//@ require max(MIN_BLOCKS, 1) * threads * (ROW_REGISTERS + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with SMEM_ITEMS those of two blocks: use fewer ITEMS, fewer threads, or RECOMPUTE=true"
+//@ require SMEM_ITEMS == 0 || (RECOMPUTE && VEC * sizeof(T) >= 4)  "with a part of the row in shared memory RECOMPUTE is true, and an access has 4 bytes or more"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1000
 //@ input   x [rows, cols]
 //@ output  y [rows, cols] by softmax_reference
 //@ flops   5 * rows * cols
 //@ naive   softmax_naive
-//@ dependent DEPENDENT
+//@ dependent PDL
 //@ block   THREADS, ROWS
-//@ shared  ROWS * STASH_BYTES
+//@ shared  ROWS * SMEM_ROW_BYTES
 //@ grid    ceil_div(rows, ROWS)
 //@ model   access VEC, ITEMS
 //@ model   search [VEC], [ITEMS], [THREADS]
@@ -39,7 +39,7 @@
 #include "kiln/softmax.h"
 
 using kiln::i64;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS, STASH>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS>;
 
 // Two reductions in turn, each with parts of its own, or one of both.
 union Parts {
@@ -54,33 +54,33 @@ union Parts {
 __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, int cols, const T* __restrict__ x,
                                              T* __restrict__ y) {
     Row row;
-    if constexpr (STASH > 0)
-        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(STASH_BYTES));
+    if constexpr (SMEM_ITEMS > 0)
+        row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(SMEM_ROW_BYTES));
     row.load(x, cols);
     float largest = kiln::kMinusInfinity;
     row.visit(cols, [&](float value, int, int) { largest = fmaxf(largest, value); });
     largest = kiln::row_reduce<THREADS, ROWS>(largest, kiln::Max{}, parts.turns.max);
-    if constexpr (AGAIN) row.reread();
+    if constexpr (RECOMPUTE) row.reread();
     const auto power = [&](float value) { return exp2f((value - largest) * kiln::kLog2E); };
-    float powers[AGAIN ? 1 : ITEMS][VEC];
+    float powers[RECOMPUTE ? 1 : ITEMS][VEC];
     float sum = 0.0f;
     row.visit(cols, [&](float value, int item, int v) {
         const float weight = power(value);
-        if constexpr (!AGAIN) powers[item][v] = weight;
+        if constexpr (!RECOMPUTE) powers[item][v] = weight;
         sum += weight;
     });
     const float factor = 1.0f / kiln::row_reduce<THREADS, ROWS>(sum, kiln::Sum{}, parts.turns.sum);
-    if constexpr (AGAIN) row.reread();
+    if constexpr (RECOMPUTE) row.reread();
     if (!is_there) return;
     row.write(
         y, cols, [](int, int) {},
-        [&](float value, int item, int v) { return (AGAIN ? power(value) : powers[AGAIN ? 0 : item][v]) * factor; });
+        [&](float value, int item, int v) { return (RECOMPUTE ? power(value) : powers[RECOMPUTE ? 0 : item][v]) * factor; });
 }
 
-extern "C" __global__ __launch_bounds__(THREADS * ROWS, RESIDENT) void softmax(long long rows, int cols, const T* __restrict__ x,
+extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void softmax(long long rows, int cols, const T* __restrict__ x,
                                                                      T* __restrict__ y) {
     __shared__ Parts parts;
-    if constexpr (DEPENDENT) {
+    if constexpr (PDL) {
         kiln::wait_for_previous_grid();
         kiln::let_next_grid_start();
         x = kiln::after_previous_grid(x);

@@ -5,13 +5,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  sum_shuffle
-//@ param   T        type in half, bfloat16, float = float       "element type; the sum is float"
-//@ param   VEC      int in 1, 2, 4, 8 = 4                       "elements per access"
-//@ param   UNROLL   int in 1, 2, 4, 8, 16 = 4                   "accesses under way per thread"
-//@ param   THREADS  int in 64, 128, 256, 512, 1024 = 512        "threads per block"
-//@ param   BLOCKS   int in 1, 132, 264, 528, 1056, 2112, 4224, 8448, 16896 = 528  "blocks at most"
-//@ param   STREAM   bool = true                                  "loads leave nothing in L1"
-//@ param   DEPENDENT bool = false                            "may begin while the kernel before it still runs"
+//@ param   T              type in half, bfloat16, float = float       "element type; the sum is float"
+//@ param   VEC            int in 1, 2, 4, 8 = 4                       "elements per access"
+//@ param   UNROLL         int in 1, 2, 4, 8, 16 = 4                   "accesses under way per thread"
+//@ param   THREADS        int in 64, 128, 256, 512, 1024 = 512        "threads per block"
+//@ param   BLOCKS         int in 1, 132, 264, 528, 1056, 2112, 4224, 8448, 16896 = 528  "blocks at most"
+//@ param   L1_NO_ALLOCATE bool = true                                  "loads leave nothing in L1"
+//@ param   PDL            bool = false                            "may begin while the kernel before it still runs"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require threads * (VEC * UNROLL * sizeof(T) / 4 + 24) <= device.registers_per_block  "what each thread has under way must fit its registers: use fewer UNROLL, or fewer threads"
 //@ size    n = 268435456 test 100003
@@ -21,7 +21,7 @@
 //@ output  sum [1] by sum_reference exact
 //@ flops   n
 //@ naive   sum_naive
-//@ dependent DEPENDENT
+//@ dependent PDL
 //@ block   THREADS
 //@ grid    max(1, min(BLOCKS, ceil_div(n, THREADS * VEC * UNROLL)))
 //@ model   access VEC, UNROLL
@@ -37,7 +37,7 @@ constexpr i64 kTile = static_cast<i64>(THREADS) * VEC * UNROLL;
 extern "C" __global__ __launch_bounds__(THREADS) void sum_shuffle(long long n, const T* __restrict__ x, float* partial,
                                                                   unsigned* ticket, float* __restrict__ sum) {
     const int thread = threadIdx.x;
-    if constexpr (DEPENDENT) {
+    if constexpr (PDL) {
         kiln::wait_for_previous_grid();
         x = kiln::after_previous_grid(x);
     }
@@ -49,7 +49,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_shuffle(long long n, c
             const T* const from = x + first + thread * VEC;
             kiln::Vec<T, VEC> values[UNROLL];
 #pragma unroll
-            for (int u = 0; u < UNROLL; ++u) values[u] = kiln::stream_load<VEC, STREAM>(from + u * (THREADS * VEC));
+            for (int u = 0; u < UNROLL; ++u) values[u] = kiln::stream_load<VEC, L1_NO_ALLOCATE>(from + u * (THREADS * VEC));
 #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
 #pragma unroll
@@ -67,7 +67,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_shuffle(long long n, c
         }
     }
 
-    if constexpr (DEPENDENT) kiln::let_next_grid_start();
+    if constexpr (PDL) kiln::let_next_grid_start();
 
     float mine = sums[0];
 #pragma unroll

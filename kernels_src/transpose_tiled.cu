@@ -12,14 +12,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  transpose_tiled
-//@ param   T        type in half, bfloat16, float, double = float  "element type"
-//@ param   TILE     int in 32, 64, 128 = 64         "rows and columns of a tile"
-//@ param   THREADS  int in 64, 128, 256, 512, 1024 = 256  "threads per block"
-//@ param   VEC      int in 1, 2, 4, 8 = min(4, 16 / sizeof(T))  "elements per access to global memory"
-//@ param   PAD      int in 0, 1, 2, 4, 8 = 0        "extra elements per row of the tile"
-//@ param   SWIZZLE  bool = true                     "exchange groups of elements within the rows of the tile, instead of PAD"
-//@ param   PAIRS    bool = true                     "elements of 16 bits leave the tile two columns at a time"
-//@ param   GROUP    int in 1, 8, 32, 128 = 1        "rows of tiles that blocks walk down before they go on to the next column of tiles"
+//@ param   T            type in half, bfloat16, float, double = float  "element type"
+//@ param   TILE         int in 32, 64, 128 = 64         "rows and columns of a tile"
+//@ param   THREADS      int in 64, 128, 256, 512, 1024 = 256  "threads per block"
+//@ param   VEC          int in 1, 2, 4, 8 = min(4, 16 / sizeof(T))  "elements per access to global memory"
+//@ param   PAD          int in 0, 1, 2, 4, 8 = 0        "extra elements per row of the tile"
+//@ param   SWIZZLE      bool = true                     "exchange groups of elements within the rows of the tile, instead of PAD"
+//@ param   PAIRS        bool = true                     "elements of 16 bits leave the tile two columns at a time"
+//@ param   RASTER_GROUP int in 1, 8, 32, 128 = 1        "rows of tiles that blocks walk down before they go on to the next column of tiles"
 //@ require VEC * sizeof(T) <= 16           "one access moves 16 bytes at most"
 //@ require TILE * TILE >= THREADS * VEC    "each thread needs a vector of the tile to move"
 //@ require !(SWIZZLE && PAD != 0)          "PAD and SWIZZLE serve the same purpose; choose PAD = 0 or SWIZZLE = false"
@@ -159,11 +159,11 @@ extern "C" __global__ __launch_bounds__(THREADS, kResident) void transpose_tiled
     // The grid is a line, since its y and z extents could not hold every size.
     const unsigned blocks_per_row = (static_cast<unsigned>(cols) + TILE - 1) / TILE;
     unsigned tile_row = blockIdx.x / blocks_per_row, tile_col = blockIdx.x % blocks_per_row;
-    if constexpr (GROUP > 1) {
-        // A strip of GROUP rows of tiles, column by column; the last strip may be lower.
-        const unsigned strip = tile_row / GROUP * GROUP;
+    if constexpr (RASTER_GROUP > 1) {
+        // A strip of RASTER_GROUP rows of tiles, column by column; the last strip may be lower.
+        const unsigned strip = tile_row / RASTER_GROUP * RASTER_GROUP;
         const unsigned in_strip = blockIdx.x - strip * blocks_per_row;
-        const unsigned height = kiln::min<unsigned>(GROUP, gridDim.x / blocks_per_row - strip);
+        const unsigned height = kiln::min<unsigned>(RASTER_GROUP, gridDim.x / blocks_per_row - strip);
         tile_row = strip + in_strip % height;
         tile_col = in_strip / height;
     }

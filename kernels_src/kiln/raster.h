@@ -17,9 +17,9 @@ struct TileCoord {
 };
 
 /// The place of tile `index` among `rows` x `cols` tiles. The last group may have fewer than GROUP rows.
-template <unsigned GROUP, bool ACROSS = false>
+template <unsigned GROUP, bool ALONG_M = false>
 __device__ __forceinline__ TileCoord rasterize(unsigned index, unsigned rows, unsigned cols) {
-    if constexpr (ACROSS) {
+    if constexpr (ALONG_M) {
         const TileCoord transposed = rasterize<GROUP>(index, cols, rows);
         return {transposed.col, transposed.row};
     } else {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/renamed_parameters.h"
 #include "base/words.h"
 #include "template/parameter.h"
 
@@ -44,7 +45,7 @@ std::vector<Choice> choices_of(const ManifestLine& line, const Template& of) {
         const std::vector<std::string> names = parameter_names(of.parameters());
         const std::string list = names.empty() ? "it has none at all" : "it has " + join(names);
         throw VariantError(of.name() + " has no parameter " + name.substr(0, kLongestName) + "; " + list +
-                           (name.size() <= kLongestName ? did_you_mean(name, names) : ""));
+                           (name.size() <= kLongestName ? parameter_hint(of.name(), name, names) : ""));
     }
     std::vector<Choice> choices;
     for (const Parameter& parameter : of.parameters()) {

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/file_name.h"
+#include "base/renamed_parameters.h"
 #include "base/words.h"
 #include "template/defaults.h"
 #include "template/template_data.h"
@@ -121,7 +122,7 @@ const std::string& text_of(const ExpressionPtr& expression) {
     const std::vector<std::string> names = parameter_names(front_matter.parameters);
     const std::string list = names.empty() ? "there are none at all" : "there are " + join(names);
     throw VariantError(front_matter.kernel + " has no parameter " + std::string(name) + "; " + list +
-                       did_you_mean(name, names));
+                       parameter_hint(front_matter.kernel, name, names));
 }
 
 /// The codes of the values that are given. Throws VariantError for an unknown name or a value not allowed.

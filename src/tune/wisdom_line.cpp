@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/renamed_parameters.h"
+
 namespace kiln {
 namespace {
 
@@ -81,10 +83,12 @@ Value parse_value(std::size_t field, std::string_view text) {
     return std::string(text);
 }
 
-void parse_values(std::size_t field, std::span<const std::string_view> words, Values& values,
-                  std::vector<std::string>* names) {
+/// Old names of parameters become today's.
+void parse_values(std::size_t field, std::span<const std::string_view> words, std::string_view template_name,
+                  Values& values, std::vector<std::string>* names) {
     for (const std::string_view word : words) {
-        const auto [name, value] = assignment(field, word);
+        const auto [written, value] = assignment(field, word);
+        const std::string_view name = current_parameter_name(template_name, written);
         if (!values.emplace(std::string(name), parse_value(field, value)).second)
             refuse(field, word, "it is given twice");
         if (names != nullptr) names->emplace_back(name);
@@ -146,7 +150,7 @@ WisdomEntry parse_wisdom_line(std::string_view line) {
     const std::vector<std::string_view> words = split(fields[0], " ");
     if (!is_name(words[0])) refuse(0, fields[0], "it should begin with a template's name");
     entry.template_name = words[0];
-    parse_values(0, std::span(words).subspan(1), entry.values, &entry.problem_values);
+    parse_values(0, std::span(words).subspan(1), entry.template_name, entry.values, &entry.problem_values);
     std::ranges::sort(entry.problem_values);
 
     for (const std::string_view word : words_of(fields[1])) {
@@ -155,7 +159,7 @@ WisdomEntry parse_wisdom_line(std::string_view line) {
         if (!parse_whole(text, size) || size <= 0) refuse(1, word, "a size is a positive integer");
         if (!entry.sizes.emplace(std::string(name), size).second) refuse(1, word, "it is given twice");
     }
-    parse_values(2, words_of(fields[2]), entry.values, nullptr);
+    parse_values(2, words_of(fields[2]), entry.template_name, entry.values, nullptr);
     for (const std::size_t field : {3, 4, 8})
         if (fields[field].empty()) refuse(field, fields[field], "it is empty");
     entry.device = fields[3];

@@ -44,7 +44,7 @@ BenchReport made_report() {
     suite.title = "products of few rows";
     BenchRow row;
     row.problem = "half 1 x 4096 x 4096";
-    row.variant = "gemm_skinny ROWS=8";
+    row.variant = "gemm_skinny BM=8";
     row.origin = "wisdom";
     row.part = "4096";
     row.run = run.id;
@@ -97,7 +97,7 @@ skinny: products of few rows
   half 2 x 8 x 8
   FAILED  half 2 x 8 x 8: out of memory
   FAILED  the measuring process 'host' failed
-  variant    gemm_skinny ROWS=8: half 1 x 4096 x 4096
+  variant    gemm_skinny BM=8: half 1 x 4096 x 4096
   mean       geometric mean 1.55 of cublasLt, the least 1.55, of 1 row
   note       half 2 x 8 x 8: cublasLt failed: not supported
   note       torch is not compared with: it is not there
@@ -127,8 +127,7 @@ TEST(BenchMarkdown, HasARowPerComparison) {
           "| | | | | of copy | | | 0.800 | 0.850 / 0.950 | MISSED |\n",
           "- failed: half 2 x 8 x 8: out of memory\n", "- failed: the measuring process 'host' failed\n",
           "- half 2 x 8 x 8: cublasLt failed: not supported\n",
-          "- torch is not compared with: it is not there\n",
-          "- `gemm_skinny ROWS=8`: half 1 x 4096 x 4096\n"})
+          "- torch is not compared with: it is not there\n", "- `gemm_skinny BM=8`: half 1 x 4096 x 4096\n"})
         EXPECT_THAT(text, HasSubstr(part));
 }
 

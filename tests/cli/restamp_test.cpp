@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// scripts/restamp in a repository of its own: its commit has templates that differ from today's by a comment, or by code.
+// scripts/restamp in a repository of its own: its commit has templates that differ from today's by a comment, by code, or
+// by the names of parameters. And scripts/rename-parameters.
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "../support/require.h"
@@ -25,12 +27,14 @@ class Restamp : public Kiln {
             run({"build", "gemm_naive", "--backend", "cuda", "--arch", "sm_90a", "--no-cache"}).status == 0,
             "there is no NVRTC");
         for (const char* const folder :
-             {"repository/scripts", "repository/build/bin", "repository/cache/wisdom"})
+             {"repository/scripts", "repository/build/bin", "repository/cache/wisdom", "repository/src/base"})
             std::filesystem::create_directories(path(folder));
         const std::filesystem::path source = std::getenv("KILN_TEST_SOURCE_DIR");
         std::filesystem::copy(source / "kernels_src", path("repository/kernels_src"),
                               std::filesystem::copy_options::recursive);
-        std::filesystem::copy_file(source / "scripts/restamp", path("repository/scripts/restamp"));
+        for (const char* const file :
+             {"scripts/restamp", "scripts/rename-parameters", "src/base/renamed_parameters.cpp"})
+            std::filesystem::copy_file(source / file, path("repository") / file);
         std::filesystem::create_symlink(program(), path("repository/build/bin/kiln"));
     }
     static bool tool(const std::string& command) {
@@ -108,6 +112,48 @@ TEST_F(Restamp, StampsSpeedsThatWereOfTheCommitsSource) {
         run_program({path("repository/scripts/restamp").string(), "HEAD"}, usual_environment());
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_EQ(content(file), baselines("bbbb", "bbbb", "0000"));
+}
+
+TEST_F(Restamp, KnowsParametersThatWereRenamed) {
+    const auto source = path("repository/kernels_src/sum_shuffle.cu");
+    const std::regex name("L1_NO_ALLOCATE");
+    write_text(source, std::regex_replace(content(source), name, "STREAM"));
+    const auto entry_of = [](const std::string& values, const std::string& digest) {
+        return "# kiln wisdom 1\nsum_shuffle T=half | n=64 | " + values +
+               " | NVIDIA H200 | sm_90a | 0.100000 ms | 1 | " + digest +
+               " | NVRTC 13.0 | 2026-11-22T04:04:06Z\n";
+    };
+    const auto file = path("repository/cache/wisdom/some.txt");
+    write_text(file, entry_of("STREAM=false VEC=8", digest("sum_shuffle", true)));
+    const Outcome renamed = run_program(
+        {path("repository/scripts/rename-parameters").string(), file.string()}, usual_environment());
+    EXPECT_EQ(renamed.status, 0) << renamed.err;
+    EXPECT_EQ(content(file), entry_of("L1_NO_ALLOCATE=false VEC=8", digest("sum_shuffle", true)));
+    const Outcome outcome = restamp("HEAD");
+    EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    EXPECT_EQ(content(file), entry_of("L1_NO_ALLOCATE=false VEC=8", digest("sum_shuffle", false)));
+}
+
+TEST_F(Restamp, RenamesParametersInTemplatesAndBehindTheirNames) {
+    const auto template_file = path("repository/decode_persistent.cu"), list = path("repository/list.md");
+    write_text(template_file,
+               "//@ param   T    type in half = half\n//@ param   SPAN int in 1..4 = 2\nint SPANS = SPAN;\n");
+    write_text(list,
+               "Run `gemm_mma GROUP=8 ACROSS=true`; gemm_naive GROUP=8; decode_mma | GROUP=4 | PAGE=1,2.\n"
+               "decode_mma_2 GROUP=4, my/decode_mma GROUP=4, GROUP=4\n");
+    const Outcome outcome = run_program(
+        {path("repository/scripts/rename-parameters").string(), template_file.string(), list.string()},
+        usual_environment());
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(content(template_file),
+              "//@ param   T              type in half = half\n//@ param   PARTITION_SIZE int in 1..4 = 2\n"
+              "int SPANS = PARTITION_SIZE;\n");
+    EXPECT_EQ(
+        content(list),
+        "Run `gemm_mma RASTER_GROUP=8 RASTER_ALONG_M=true`; gemm_naive GROUP=8; decode_mma | GQA_GROUP=4 | "
+        "PAGE_SIZE=1,2.\ndecode_mma_2 GROUP=4, my/decode_mma GROUP=4, GROUP=4\n");
+    EXPECT_EQ(
+        run_program({path("repository/scripts/rename-parameters").string()}, usual_environment()).status, 2);
 }
 
 TEST_F(Restamp, NeedsACommit) {

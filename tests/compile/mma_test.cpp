@@ -91,7 +91,8 @@ TEST(MatrixCores, HipKernelsCompile) {
         for (const char* type : {"half", "bfloat16", "float"}) {
             for (const int size : {16, 32}) {
                 const Variant variant =
-                    service.find("gemm_mfma").variant({{"T", type}, {"SIZE", size}, {"BM", 64}, {"WM", 32}});
+                    service.find("gemm_mfma")
+                        .variant({{"T", type}, {"MFMA_SIZE", size}, {"BM", 64}, {"WM", 32}});
                 EXPECT_EQ(service.compile(variant).binary.kind, BinaryKind::code_object) << variant.text();
             }
         }

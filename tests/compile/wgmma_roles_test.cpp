@@ -44,9 +44,9 @@ TEST_F(WgmmaRoles, CompileWithoutWarningsSpillsOrStack) {
         {"gemm_wgmma", {{"PINGPONG", true}, {"BN", 192}, {"CLUSTER_N", 2}}},
         {"gemm_wgmma", {{"PINGPONG", true}, {"BN", 128}, {"STAGES", 6}, {"TMA_STORE", false}}},
         {"gemm_wgmma", {{"BM", 192}, {"BN", 192}, {"STAGES", 3}}},
-        {"gemm_wgmma", {{"BM", 64}, {"BN", 192}, {"STAGES", 3}, {"BLOCKS", 2}, {"TMA_STORE", false}}},
+        {"gemm_wgmma", {{"BM", 64}, {"BN", 192}, {"STAGES", 3}, {"BLOCKS_PER_SM", 2}, {"TMA_STORE", false}}},
         {"gemm_wgmma", {{"BM", 64}, {"BN", 256}, {"STAGES", 5}, {"T", "bfloat16"}}},
-        {"gemm_wgmma", {{"SPLIT", 4}, {"TMA_STORE", false}}},
+        {"gemm_wgmma", {{"SPLIT_K", 4}, {"TMA_STORE", false}}},
         {"gemm_wgmma_any", {}},
         {"gemm_wgmma_any", {{"BM", 64}, {"BN", 256}, {"STAGES", 3}}},
     };
@@ -63,7 +63,7 @@ TEST_F(WgmmaRoles, CompileWithoutWarningsSpillsOrStack) {
 // separate ones.
 TEST_F(WgmmaRoles, BlocksThatShareTilesTellEachOtherWithoutAFence) {
     Service service = hopper();
-    for (const Values& values : {Values{{"CLUSTER", 2}}, Values{{"CLUSTER_N", 2}}}) {
+    for (const Values& values : {Values{{"CLUSTER_M", 2}}, Values{{"CLUSTER_N", 2}}}) {
         const std::string ptx = service.ptx(service.find("gemm_wgmma").variant(values));
         EXPECT_THAT(ptx, AllOf(HasSubstr("mapa.shared::cluster"), HasSubstr("barrier.cluster.arrive.relaxed"),
                                Not(HasSubstr("mbarrier.arrive.release.cluster"))));
@@ -73,9 +73,9 @@ TEST_F(WgmmaRoles, BlocksThatShareTilesTellEachOtherWithoutAFence) {
 TEST_F(WgmmaRoles, WhatDoesNotGoTogetherIsRefused) {
     Service service = hopper();
     for (const Values& values :
-         {Values{{"PINGPONG", true}, {"BM", 256}}, Values{{"SPLIT", 2}},
-          Values{{"CLUSTER", 4}, {"CLUSTER_N", 2}},
-          Values{{"SPLIT", 2}, {"TMA_STORE", false}, {"CLUSTER", 2}}, Values{{"BLOCKS", 2}}})
+         {Values{{"PINGPONG", true}, {"BM", 256}}, Values{{"SPLIT_K", 2}},
+          Values{{"CLUSTER_M", 4}, {"CLUSTER_N", 2}},
+          Values{{"SPLIT_K", 2}, {"TMA_STORE", false}, {"CLUSTER_M", 2}}, Values{{"BLOCKS_PER_SM", 2}}})
         EXPECT_THROW((void)service.find("gemm_wgmma").variant(values), VariantError);
 }
 

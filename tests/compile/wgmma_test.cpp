@@ -35,8 +35,9 @@ class WgmmaTest : public testing::Test {
         return Service(options);
     }
     static Values values(int bm, int bn, int stages, int cluster, bool tma_store, const char* type = "half") {
-        return {{"BM", bm},           {"BN", bn},  {"STAGES", stages},
-                {"CLUSTER", cluster}, {"T", type}, {"TMA_STORE", tma_store}};
+        return {{"BM", bm},         {"BN", bn},
+                {"STAGES", stages}, {"CLUSTER_M", cluster},
+                {"T", type},        {"TMA_STORE", tma_store}};
     }
 };
 

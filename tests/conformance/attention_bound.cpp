@@ -66,7 +66,7 @@ TEST_P(AttentionOnHost, IsWithinTheBound) {
     EXPECT_THAT(host.failures(GetParam().name, GetParam().values, GetParam().sizes), IsEmpty());
 }
 
-const Values kCausal128 = {{"HEAD", 128}, {"CAUSAL", true}, {"T", "bfloat16"}};
+const Values kCausal128 = {{"HEAD_DIM", 128}, {"CAUSAL", true}, {"T", "bfloat16"}};
 INSTANTIATE_TEST_SUITE_P(
     Attention, AttentionOnHost,
     testing::Values(Case{"attention", kCausal128, {{"queries", 65}, {"keys", 97}}},
@@ -78,11 +78,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"attention_naive", kCausal128, {{"queries", 9}, {"keys", 5}}}));
 INSTANTIATE_TEST_SUITE_P(
     Decode, AttentionOnHost,
-    testing::Values(Case{"decode_paged", {{"HEAD", 64}, {"GROUP", 8}, {"PAGE", 64}}, {{"splits", 16}}},
-                    Case{"decode_paged", {{"GROUP", 1}}, {{"max_length", 1}}},
-                    Case{"decode_paged", {{"T", "bfloat16"}}, {{"max_length", 600}, {"splits", 1}}},
-                    Case{"decode_persistent", {{"SPAN", 128}, {"HEAD", 64}, {"PAGE", 32}}, {{"batch", 5}}},
-                    Case{"decode_persistent", {{"GROUP", 8}}, {{"max_length", 1}}}));
+    testing::Values(
+        Case{"decode_paged", {{"HEAD_DIM", 64}, {"GQA_GROUP", 8}, {"PAGE_SIZE", 64}}, {{"splits", 16}}},
+        Case{"decode_paged", {{"GQA_GROUP", 1}}, {{"max_length", 1}}},
+        Case{"decode_paged", {{"T", "bfloat16"}}, {{"max_length", 600}, {"splits", 1}}},
+        Case{"decode_persistent",
+             {{"PARTITION_SIZE", 128}, {"HEAD_DIM", 64}, {"PAGE_SIZE", 32}},
+             {{"batch", 5}}},
+        Case{"decode_persistent", {{"GQA_GROUP", 8}}, {{"max_length", 1}}}));
 
 struct Mistake {
     const char* what;

@@ -86,7 +86,7 @@ TEST_F(MatrixProducts, MmaInEveryLayout) {
                                                  {"T", "bfloat16"},
                                                  {"BK", 64},
                                                  {"STAGES", 3},
-                                                 {"GROUP", 1}});
+                                                 {"RASTER_GROUP", 1}});
         }
     }
 }
@@ -126,9 +126,13 @@ TEST_F(MatrixProducts, AsyncCopiesOfEveryWidth) {
 TEST_F(MatrixProducts, MfmaOfEveryShape) {
     for (const int size : {16, 32}) {
         for (const char* type : {"half", "bfloat16", "float"}) {
-            expect_right_everywhere(
-                "gemm_mfma",
-                {{"T", type}, {"SIZE", size}, {"BM", 64}, {"BN", 64}, {"WM", 32}, {"WN", 32}, {"BK", 32}});
+            expect_right_everywhere("gemm_mfma", {{"T", type},
+                                                  {"MFMA_SIZE", size},
+                                                  {"BM", 64},
+                                                  {"BN", 64},
+                                                  {"WM", 32},
+                                                  {"WN", 32},
+                                                  {"BK", 32}});
         }
     }
 }

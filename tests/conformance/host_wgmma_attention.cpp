@@ -46,7 +46,7 @@ void expect_attention_right(Service& service, const std::string& name, const Val
 TEST(HostWgmmaAttention, IsRightAtSizesAroundItsTiles) {
     const auto service = attention_service();
     for (const bool causal : {false, true}) {
-        const Values values = {{"HEAD", 64}, {"BN", 64}, {"CAUSAL", causal}};
+        const Values values = {{"HEAD_DIM", 64}, {"BN", 64}, {"CAUSAL", causal}};
         for (const auto& [queries, keys] :
              {std::pair{1, 1}, {1, 300}, {64, 64}, {65, 63}, {129, 129}, {140, 65}, {200, 1}})
             expect_attention_right(*service, "attention_wgmma", values,
@@ -60,10 +60,10 @@ TEST(HostWgmmaAttention, TilesThatSeeNoKeysAreFollowedByOthers) {
     for (const int bm : {128, 192})
         expect_attention_right(
             *service, "attention_wgmma",
-            {{"HEAD", 64}, {"BM", bm}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", true}, {"STAGES", 4}},
+            {{"HEAD_DIM", 64}, {"BM", bm}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", true}, {"STAGES", 4}},
             {{"queries", 300}, {"keys", 65}});
     expect_attention_right(*service, "attention_wgmma",
-                           {{"HEAD", 64}, {"BN", 144}, {"CAUSAL", true}, {"PERSISTENT", true}},
+                           {{"HEAD_DIM", 64}, {"BN", 144}, {"CAUSAL", true}, {"PERSISTENT", true}},
                            {{"batch", 3}, {"queries", 500}, {"keys", 200}});
 }
 
@@ -71,7 +71,7 @@ TEST(HostWgmmaAttention, IsRightInEveryKindOfVariant) {
     const auto service = attention_service();
     const Sizes sizes = {{"queries", 200}, {"keys", 270}};
     expect_attention_right(*service, "attention_wgmma", {{"T", "bfloat16"}, {"CAUSAL", true}}, sizes);
-    expect_attention_right(*service, "attention_wgmma", {{"HEAD", 64}, {"BM", 192}, {"PERSISTENT", true}},
+    expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 64}, {"BM", 192}, {"PERSISTENT", true}},
                            sizes);
     expect_attention_right(*service, "attention_wgmma",
                            {{"BM", 192}, {"BN", 64}, {"STAGES", 3}, {"PINGPONG", false}}, sizes);
@@ -83,9 +83,10 @@ TEST(HostWgmmaAttention, IsRightInAnyOrderOfItsThreads) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         const auto service = attention_service();
         for (const bool persistent : {false, true})
-            expect_attention_right(*service, "attention_wgmma",
-                                   {{"HEAD", 64}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", persistent}},
-                                   {{"queries", 150}, {"keys", 280}});
+            expect_attention_right(
+                *service, "attention_wgmma",
+                {{"HEAD_DIM", 64}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", persistent}},
+                {{"queries", 150}, {"keys", 280}});
     }
 }
 
@@ -95,7 +96,7 @@ TEST(HostAttention, WhatIsNotANumberStaysSo) {
     const half nan(std::numeric_limits<float>::quiet_NaN());
     const auto service = attention_service();
     for (const char* name : {"attention_naive", "attention", "attention_mma", "attention_wgmma"}) {
-        const AnyKernel kernel = service->build(service->find(name).variant({{"HEAD", kHead}}));
+        const AnyKernel kernel = service->build(service->find(name).variant({{"HEAD_DIM", kHead}}));
         for (const bool in_key : {false, true}) {
             SCOPED_TRACE(std::string(name) + (in_key ? ", a key" : ", a query"));
             std::vector<half> q(kQueries * kHead, half(0.5F)), k(kKeys * kHead, half(0.25F)), v(k), o(q);
@@ -122,13 +123,14 @@ TEST(HostDecodeMma, IsRightHoweverTheTilesAreShared) {
     for (const auto& [batch, kv_heads, most] :
          {std::tuple{1, 1, 1}, {1, 3, 17}, {1, 1, 2000}, {5, 2, 300}, {200, 1, 40}}) {
         for (const int warps : {2, 8})
-            expect_attention_right(*service, "decode_mma", {{"HEAD", 64}, {"WARPS", warps}, {"BLOCKS", 1}},
+            expect_attention_right(*service, "decode_mma",
+                                   {{"HEAD_DIM", 64}, {"WARPS", warps}, {"BLOCKS_PER_SM", 1}},
                                    {{"batch", batch}, {"kv_heads", kv_heads}, {"max_length", most}});
     }
     expect_attention_right(*service, "decode_mma",
-                           {{"T", "bfloat16"}, {"GROUP", 8}, {"PAGE", 64}, {"STAGES", 4}}, {});
-    expect_attention_right(*service, "decode_mma", {{"GROUP", 1}, {"PAGE", 32}, {"WARPS", 2}, {"BLOCKS", 4}},
-                           {});
+                           {{"T", "bfloat16"}, {"GQA_GROUP", 8}, {"PAGE_SIZE", 64}, {"STAGES", 4}}, {});
+    expect_attention_right(*service, "decode_mma",
+                           {{"GQA_GROUP", 1}, {"PAGE_SIZE", 32}, {"WARPS", 2}, {"BLOCKS_PER_SM", 4}}, {});
 }
 
 // A sequence whose values are all the same has them as its result, whatever the weights; one without tokens has
@@ -139,7 +141,7 @@ TEST(HostDecodeMma, SequencesWithoutTokensGiveZeros) {
                           float* partials, float* partial_stats, unsigned* tickets);
     constexpr int kHead = 64, kGroup = 4, kPage = 16, kKvHeads = 2, kPages = 7, kMost = kPages * kPage;
     const auto service = attention_service();
-    const auto kernel = service->build<DecodeFn>(service->find("decode_mma").variant({{"HEAD", kHead}}));
+    const auto kernel = service->build<DecodeFn>(service->find("decode_mma").variant({{"HEAD_DIM", kHead}}));
     for (const std::vector<int>& lengths :
          {std::vector{0, 5, 0, 0, 100, 16, 0}, {0}, {0, 0, 0}, {kMost, 0, 1}, {0, 0, kMost}}) {
         const auto batch = lengths.size();

@@ -51,7 +51,7 @@ TEST(HostWgmmaGemm, IsRightInEveryKindOfVariant) {
     const Sizes sizes = {{"m", 300}, {"n", 264}, {"k", 200}};
     expect_right(*service, {}, sizes, Data::random);
     expect_right(*service, {{"T", "bfloat16"}, {"BN", 192}, {"STAGES", 3}}, sizes, Data::random);
-    expect_right(*service, {{"BM", 256}, {"BN", 128}, {"GROUP", 1}}, sizes, Data::integers);
+    expect_right(*service, {{"BM", 256}, {"BN", 128}, {"RASTER_GROUP", 1}}, sizes, Data::integers);
     expect_right(*service, {{"BM", 256}, {"BN", 64}, {"TMA_STORE", false}, {"STAGES", 5}}, sizes,
                  Data::integers);
 }

@@ -42,7 +42,7 @@ const std::vector<Values> kRoles = {
     {{"PINGPONG", true}, {"BM", 64}, {"BN", 64}, {"STAGES", 3}},
     {{"PINGPONG", true}, {"BN", 64}, {"STAGES", 2}, {"TMA_STORE", false}},
     {{"BM", 256}, {"BN", 64}, {"STAGES", 3}},
-    {{"BM", 64}, {"BN", 64}, {"BLOCKS", 2}},
+    {{"BM", 64}, {"BN", 64}, {"BLOCKS_PER_SM", 2}},
     {{"BM", 192}, {"BN", 64}, {"STAGES", 2}},
 };
 

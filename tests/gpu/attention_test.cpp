@@ -55,7 +55,7 @@ TEST_F(AttentionOnGpu, ForwardIsRightAtEverySize) {
         if (!item.runs_on(service->backend(), service->target().arch)) continue;
         for (const int head : {64, 128}) {
             for (const bool causal : {false, true}) {
-                const Variant variant = item.variant({{"HEAD", head}, {"CAUSAL", causal}});
+                const Variant variant = item.variant({{"HEAD_DIM", head}, {"CAUSAL", causal}});
                 for (const auto& [queries, keys] : {std::pair{1, 1},
                                                     {1, 129},
                                                     {63, 65},
@@ -87,7 +87,7 @@ TEST_F(AttentionOnGpu, WgmmaIsRightWithEveryTile) {
         for (const int bm : {128, 192}) {
             for (const int bn : {64, 96, 128, 144, 160, 176, 192}) {
                 const auto legal = item.variants({{"T", "half"},
-                                                  {"HEAD", head},
+                                                  {"HEAD_DIM", head},
                                                   {"BM", bm},
                                                   {"BN", bn},
                                                   {"CAUSAL", true},
@@ -105,7 +105,7 @@ TEST_F(AttentionOnGpu, WgmmaIsRightWithEveryTile) {
 TEST_F(AttentionOnGpu, PersistentBlocksTakeManyTiles) {
     const Template item = service->find("attention_wgmma");
     if (!item.runs_on(service->backend(), service->target().arch)) GTEST_SKIP() << "not on this device";
-    for (const Values& values : {Values{}, Values{{"HEAD", 64}, {"BM", 192}, {"STAGES", 4}},
+    for (const Values& values : {Values{}, Values{{"HEAD_DIM", 64}, {"BM", 192}, {"STAGES", 4}},
                                  Values{{"BN", 176}, {"PINGPONG", false}, {"T", "bfloat16"}}}) {
         for (const bool causal : {false, true}) {
             Values chosen = values;
@@ -119,7 +119,7 @@ TEST_F(AttentionOnGpu, PersistentBlocksTakeManyTiles) {
 
 TEST_F(AttentionOnGpu, DecodeIsRightAtEveryLength) {
     for (const int head : {64, 128}) {
-        const Values values = {{"HEAD", head}};
+        const Values values = {{"HEAD_DIM", head}};
         for (const int length : {1, 2, 15, 16, 17, 255, 257, 1025, 5000}) {
             for (const int splits : {1, 7, 40})
                 expect_right(service->find("decode_paged").variant(values),

@@ -173,11 +173,11 @@ TEST_F(OverlapOnGpu, TheLibrarysKernelsWaitForWhatTheyRead) {
         const int count = kRows * cols;
         std::vector<std::vector<unsigned>> found[2];
         for (const bool dependent : {false, true}) {
-            const Values chosen = {{"DEPENDENT", dependent}};
+            const Values chosen = {{"PDL", dependent}};
             const auto softmax = service_->build<SoftmaxFn>(service_->find("softmax").variant(chosen));
             const auto norm = service_->build<NormFn>(service_->find("layer_norm").variant(chosen));
             const auto sum = service_->build<SumFn>(
-                service_->find("sum_shuffle").variant({{"T", "half"}, {"VEC", 8}, {"DEPENDENT", dependent}}));
+                service_->find("sum_shuffle").variant({{"T", "half"}, {"VEC", 8}, {"PDL", dependent}}));
             const auto skinny = service_->build<SkinnyFn>(service_->find("gemm_skinny").variant(chosen));
             const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(half);
             Buffer x = words(bytes), y = words(bytes), z = words(bytes), weight = words(bytes),

@@ -62,11 +62,11 @@ const std::vector<Sizes> kProducts = {
 TEST_F(LibraryOnGpu, GemmFp32) {
     expect_right("gemm_fp32",
                  {{},
-                  {{"SPLIT", 4}},
+                  {{"SPLIT_K", 4}},
                   {{"BM", 128}, {"MIN_BLOCKS", 2}, {"BK", 32}, {"STAGES", 2}},
                   {{"BM", 128}, {"BN", 128}, {"TN", 16}, {"BK", 32}, {"STAGES", 2}, {"MIN_BLOCKS", 2}},
-                  {{"BN", 256}, {"TM", 4}, {"TN", 16}, {"BK", 8}, {"MIN_BLOCKS", 1}, {"GROUP", 4}},
-                  {{"BM", 128}, {"BN", 128}, {"TM", 16}, {"TN", 4}, {"MIN_BLOCKS", 1}, {"SPLIT", 7}}},
+                  {{"BN", 256}, {"TM", 4}, {"TN", 16}, {"BK", 8}, {"MIN_BLOCKS", 1}, {"RASTER_GROUP", 4}},
+                  {{"BM", 128}, {"BN", 128}, {"TM", 16}, {"TN", 4}, {"MIN_BLOCKS", 1}, {"SPLIT_K", 7}}},
                  kProducts);
 }
 
@@ -74,10 +74,10 @@ TEST_F(LibraryOnGpu, GemmSkinny) {
     expect_right("gemm_skinny",
                  {{},
                   {{"T", "bfloat16"}, {"WARPS_K", 16}, {"UNROLL", 1}},
-                  {{"WARPS_K", 2}, {"UNROLL", 8}, {"ROWS", 8}, {"SPLIT", 2}},
+                  {{"WARPS_K", 2}, {"UNROLL", 8}, {"BM", 8}, {"SPLIT_K", 2}},
                   {{"WARPS_K", 2}, {"WARPS_N", 4}},
-                  {{"WN", 32}, {"WARPS_K", 4}, {"UNROLL", 1}, {"SPLIT", 5}, {"DEPENDENT", true}},
-                  {{"TRANS_B", false}, {"WN", 64}, {"UNROLL", 1}, {"SPLIT", 4}},
+                  {{"WN", 32}, {"WARPS_K", 4}, {"UNROLL", 1}, {"SPLIT_K", 5}, {"PDL", true}},
+                  {{"TRANS_B", false}, {"WN", 64}, {"UNROLL", 1}, {"SPLIT_K", 4}},
                   {{"TRANS_B", false}, {"WN", 64}, {"UNROLL", 2}, {"WARPS_K", 2}, {"WARPS_N", 2}}},
                  kProducts);
 }
@@ -86,17 +86,18 @@ TEST_F(LibraryOnGpu, RowsInRegistersAndBehind) {
     std::vector<Sizes> lengths;
     for (const int cols : {8, 256, 504, 512, 520, 1000, 1001, 1024, 1032})
         lengths.push_back({{"cols", cols}});
-    expect_right("softmax",
-                 {{},
-                  {{"THREADS", 32}, {"ITEMS", 2}, {"STASH", 2}, {"ROWS", 2}, {"AGAIN", true}},
-                  {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"STASH", 2}, {"AGAIN", true}},
-                  {{"T", "bfloat16"}, {"THREADS", 32}, {"ITEMS", 4}, {"ROWS", 4}, {"DEPENDENT", true}}},
-                 lengths);
+    expect_right(
+        "softmax",
+        {{},
+         {{"THREADS", 32}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"ROWS", 2}, {"RECOMPUTE", true}},
+         {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"RECOMPUTE", true}},
+         {{"T", "bfloat16"}, {"THREADS", 32}, {"ITEMS", 4}, {"ROWS", 4}, {"PDL", true}}},
+        lengths);
     expect_right("layer_norm",
                  {{},
-                  {{"THREADS", 32}, {"ITEMS", 2}, {"STASH", 2}, {"ROWS", 2}},
-                  {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"STASH", 2}},
-                  {{"T", "bfloat16"}, {"THREADS", 32}, {"ITEMS", 4}, {"ROWS", 4}, {"DEPENDENT", true}}},
+                  {{"THREADS", 32}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"ROWS", 2}},
+                  {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}},
+                  {{"T", "bfloat16"}, {"THREADS", 32}, {"ITEMS", 4}, {"ROWS", 4}, {"PDL", true}}},
                  lengths);
 }
 
@@ -106,11 +107,11 @@ TEST_F(LibraryOnGpu, ColumnSum) {
         for (const int rows : {1, 67, 3000}) problems.push_back({{"rows", rows}, {"cols", cols}});
     expect_right("column_sum",
                  {{},
-                  {{"SLICES", 1}},
-                  {{"SLICES", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
-                  {{"T", "half"}, {"VEC", 8}, {"SLICES", 4}, {"UNROLL", 16}, {"THREADS_X", 16}},
-                  {{"VEC", 1}, {"UNROLL", 16}, {"STREAM", true}},
-                  {{"T", "bfloat16"}, {"VEC", 2}, {"SLICES", 1}, {"STREAM", false}}},
+                  {{"SPLIT_ROWS", 1}},
+                  {{"SPLIT_ROWS", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
+                  {{"T", "half"}, {"VEC", 8}, {"SPLIT_ROWS", 4}, {"UNROLL", 16}, {"THREADS_X", 16}},
+                  {{"VEC", 1}, {"UNROLL", 16}, {"L1_NO_ALLOCATE", true}},
+                  {{"T", "bfloat16"}, {"VEC", 2}, {"SPLIT_ROWS", 1}, {"L1_NO_ALLOCATE", false}}},
                  problems);
 }
 
@@ -118,32 +119,36 @@ TEST_F(LibraryOnGpu, TransposeTiled) {
     std::vector<Sizes> problems;
     for (const int rows : {72, 360, 71, 1499})
         for (const int cols : {120, 1064, 121, 1}) problems.push_back({{"rows", rows}, {"cols", cols}});
-    expect_right(
-        "transpose_tiled",
-        {{},
-         {{"T", "half"}, {"VEC", 8}},
-         {{"T", "half"}, {"VEC", 8}, {"PAIRS", false}},
-         {{"T", "bfloat16"}, {"VEC", 2}, {"PAD", 2}, {"SWIZZLE", false}},
-         {{"T", "half"}, {"VEC", 4}, {"TILE", 32}, {"THREADS", 64}, {"GROUP", 8}},
-         {{"T", "half"},
-          {"VEC", 8},
-          {"TILE", 128},
-          {"THREADS", 512},
-          {"PAD", 2},
-          {"SWIZZLE", false},
-          {"GROUP", 32}},
-         {{"T", "half"},
-          {"VEC", 8},
-          {"TILE", 128},
-          {"THREADS", 512},
-          {"PAD", 1},
-          {"SWIZZLE", false},
-          {"GROUP", 128}},
-         {{"VEC", 4}, {"PAD", 1}, {"SWIZZLE", false}, {"TILE", 32}, {"GROUP", 8}},
-         {{"VEC", 4}, {"PAD", 1}, {"SWIZZLE", false}, {"TILE", 128}, {"THREADS", 1024}, {"GROUP", 128}},
-         {{"T", "double"}, {"VEC", 2}},
-         {{"T", "double"}, {"VEC", 2}, {"TILE", 128}}},
-        problems);
+    expect_right("transpose_tiled",
+                 {{},
+                  {{"T", "half"}, {"VEC", 8}},
+                  {{"T", "half"}, {"VEC", 8}, {"PAIRS", false}},
+                  {{"T", "bfloat16"}, {"VEC", 2}, {"PAD", 2}, {"SWIZZLE", false}},
+                  {{"T", "half"}, {"VEC", 4}, {"TILE", 32}, {"THREADS", 64}, {"RASTER_GROUP", 8}},
+                  {{"T", "half"},
+                   {"VEC", 8},
+                   {"TILE", 128},
+                   {"THREADS", 512},
+                   {"PAD", 2},
+                   {"SWIZZLE", false},
+                   {"RASTER_GROUP", 32}},
+                  {{"T", "half"},
+                   {"VEC", 8},
+                   {"TILE", 128},
+                   {"THREADS", 512},
+                   {"PAD", 1},
+                   {"SWIZZLE", false},
+                   {"RASTER_GROUP", 128}},
+                  {{"VEC", 4}, {"PAD", 1}, {"SWIZZLE", false}, {"TILE", 32}, {"RASTER_GROUP", 8}},
+                  {{"VEC", 4},
+                   {"PAD", 1},
+                   {"SWIZZLE", false},
+                   {"TILE", 128},
+                   {"THREADS", 1024},
+                   {"RASTER_GROUP", 128}},
+                  {{"T", "double"}, {"VEC", 2}},
+                  {{"T", "double"}, {"VEC", 2}, {"TILE", 128}}},
+                 problems);
 }
 
 // Rows whose lengths vectors divide, from addresses that they do not.

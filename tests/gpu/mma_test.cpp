@@ -69,7 +69,7 @@ TEST_F(MatrixCores, EveryLayoutAndTile) {
                     {},
                     {{"BM", 256}, {"BK", 64}, {"STAGES", 2}},
                     {{"BN", 256}, {"BK", 16}, {"STAGES", 2}, {"SWIZZLE", false}},
-                    {{"BM", 64}, {"BN", 64}, {"WM", 32}, {"WN", 32}, {"STAGES", 3}, {"GROUP", 1}}};
+                    {{"BM", 64}, {"BN", 64}, {"WM", 32}, {"WN", 32}, {"STAGES", 3}, {"RASTER_GROUP", 1}}};
                 for (const Values& tile : tiles) {
                     Values values = layout;
                     values.insert(tile.begin(), tile.end());

@@ -20,9 +20,13 @@ struct WgmmaOnGpu : testing::Test {
 
     Values values(int bm, int bn, int stages, int cluster, bool tma_store, const char* type = "half",
                   int group = 8) {
-        return {{"BM", bm},           {"BN", bn},  {"STAGES", stages},
-                {"CLUSTER", cluster}, {"T", type}, {"TMA_STORE", tma_store},
-                {"GROUP", group}};
+        return {{"BM", bm},
+                {"BN", bn},
+                {"STAGES", stages},
+                {"CLUSTER_M", cluster},
+                {"T", type},
+                {"TMA_STORE", tma_store},
+                {"RASTER_GROUP", group}};
     }
 
     void expect_right(const Values& chosen, const Shape& shape, Data data, const char* name = "gemm_wgmma") {
@@ -52,18 +56,18 @@ struct WgmmaOnGpu : testing::Test {
                 values(256, 64, 3, 1, false, "bfloat16"),
                 {{"BN", 128}, {"STAGES", 6}, {"PINGPONG", true}},
                 {{"BN", 192}, {"PINGPONG", true}, {"CLUSTER_N", 2}},
-                {{"CLUSTER", 2}, {"CLUSTER_N", 2}},
-                {{"BN", 128}, {"STAGES", 6}, {"CLUSTER", 2}, {"CLUSTER_N", 2}},
+                {{"CLUSTER_M", 2}, {"CLUSTER_N", 2}},
+                {{"BN", 128}, {"STAGES", 6}, {"CLUSTER_M", 2}, {"CLUSTER_N", 2}},
                 {{"BN", 64}, {"STAGES", 8}, {"CLUSTER_N", 4}},
-                {{"BM", 64}, {"BN", 128}, {"CLUSTER", 4}, {"STAGES", 8}},
-                {{"BM", 64}, {"BN", 64}, {"BLOCKS", 2}},
+                {{"BM", 64}, {"BN", 128}, {"CLUSTER_M", 4}, {"STAGES", 8}},
+                {{"BM", 64}, {"BN", 64}, {"BLOCKS_PER_SM", 2}},
                 {{"BM", 192}, {"BN", 192}, {"STAGES", 3}},
-                {{"BN", 128}, {"STAGES", 6}, {"SPLIT", 2}, {"TMA_STORE", false}},
-                {{"SPLIT", 4}, {"TMA_STORE", false}},
-                {{"BM", 64}, {"BN", 64}, {"SPLIT", 8}, {"TMA_STORE", false}},
-                {{"BM", 256}, {"BN", 64}, {"SPLIT", 2}, {"TMA_STORE", false}},
-                {{"BM", 192}, {"BN", 64}, {"SPLIT", 4}, {"TMA_STORE", false}},
-                {{"BM", 64}, {"BN", 192}, {"SPLIT", 8}, {"TMA_STORE", false}, {"T", "bfloat16"}},
+                {{"BN", 128}, {"STAGES", 6}, {"SPLIT_K", 2}, {"TMA_STORE", false}},
+                {{"SPLIT_K", 4}, {"TMA_STORE", false}},
+                {{"BM", 64}, {"BN", 64}, {"SPLIT_K", 8}, {"TMA_STORE", false}},
+                {{"BM", 256}, {"BN", 64}, {"SPLIT_K", 2}, {"TMA_STORE", false}},
+                {{"BM", 192}, {"BN", 64}, {"SPLIT_K", 4}, {"TMA_STORE", false}},
+                {{"BM", 64}, {"BN", 192}, {"SPLIT_K", 8}, {"TMA_STORE", false}, {"T", "bfloat16"}},
                 {{"BN", 128}, {"STAGES", 6}, {"PINGPONG", true}, {"CLUSTER_N", 2}, {"T", "bfloat16"}}};
     }
 

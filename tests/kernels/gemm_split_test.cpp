@@ -26,7 +26,7 @@ TEST(GemmFp32, IsRightHoweverManyBlocksShareATile) {
     test::HostLibrary library(7);
     const Template of = library.service().find("gemm_fp32");
     for (const int split : {1, 2, 5, 8}) {
-        const Variant variant = of.variant({{"SPLIT", split}});
+        const Variant variant = of.variant({{"SPLIT_K", split}});
         for (const Sizes& sizes : kSplitSizes) expect_right(library, variant, sizes);
         expect_right(library, variant, kSplitSizes[2], Data::integers);
     }
@@ -62,20 +62,21 @@ TEST(GemmGroups, AreWorkedThroughToTheLast) {
     test::HostLibrary library;
     const Sizes high = {{"m", 6 * 64 - 3}, {"n", 130}, {"k", 24}},
                 wide = {{"m", 130}, {"n", 6 * 64 - 3}, {"k", 24}};
-    expect_right(library, library.service().find("gemm_fp32").variant({{"GROUP", 4}}), high);
-    expect_right(library, library.service().find("gemm_fp32").variant({{"GROUP", 4}, {"SPLIT", 2}}), high);
-    const Values tiles = {{"BM", 64}, {"BN", 64}, {"WM", 32}, {"WN", 32}, {"GROUP", 4}};
+    expect_right(library, library.service().find("gemm_fp32").variant({{"RASTER_GROUP", 4}}), high);
+    expect_right(library, library.service().find("gemm_fp32").variant({{"RASTER_GROUP", 4}, {"SPLIT_K", 2}}),
+                 high);
+    const Values tiles = {{"BM", 64}, {"BN", 64}, {"WM", 32}, {"WN", 32}, {"RASTER_GROUP", 4}};
     expect_right(library, library.service().find("gemm_mma").variant(tiles), high);
     Values across = tiles;
-    across.insert_or_assign("ACROSS", true);
+    across.insert_or_assign("RASTER_ALONG_M", true);
     expect_right(library, library.service().find("gemm_mma").variant(across), wide);
 }
 
 // The order in which blocks and threads run must not show in the sums.
 TEST(GemmSplit, GivesTheSameBitsInEveryOrderOfThreads) {
     const std::pair<std::string, Values> variants[] = {
-        {"gemm_fp32", {{"SPLIT", 4}}},
-        {"gemm_skinny", {{"WARPS_K", 4}, {"SPLIT", 3}}},
+        {"gemm_fp32", {{"SPLIT_K", 4}}},
+        {"gemm_skinny", {{"WARPS_K", 4}, {"SPLIT_K", 3}}},
     };
     for (const auto& [name, values] : variants) {
         std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> first;
@@ -109,7 +110,7 @@ TEST(GemmSkinny, IsRightInEveryLayout) {
                                                     {"WARPS_N", 2},
                                                     {"WARPS_K", 2},
                                                     {"UNROLL", 1},
-                                                    {"SPLIT", split}});
+                                                    {"SPLIT_K", split}});
                 for (const Sizes& sizes : kSkinnySizes) expect_right(library, variant, sizes);
             }
         }
@@ -122,9 +123,9 @@ TEST(GemmSkinny, IsRightWithManyRunsUnderWay) {
     const Template of = library.service().find("gemm_skinny");
     for (const Values& values :
          {Values{{"WARPS_K", 1}, {"UNROLL", 1}}, Values{{"WARPS_K", 16}, {"UNROLL", 1}},
-          Values{{"WARPS_K", 2}, {"UNROLL", 8}, {"ROWS", 8}, {"SPLIT", 2}},
+          Values{{"WARPS_K", 2}, {"UNROLL", 8}, {"BM", 8}, {"SPLIT_K", 2}},
           Values{{"WARPS_K", 2}, {"UNROLL", 2}, {"WARPS_N", 4}},
-          Values{{"WARPS_K", 1}, {"UNROLL", 2}, {"TRANS_B", false}, {"WN", 64}, {"SPLIT", 3}}}) {
+          Values{{"WARPS_K", 1}, {"UNROLL", 2}, {"TRANS_B", false}, {"WN", 64}, {"SPLIT_K", 3}}}) {
         expect_right(library, of.variant(values), {{"m", 17}, {"n", 136}, {"k", 2312}});
         expect_right(library, of.variant(values), {{"m", 3}, {"n", 64}, {"k", 1024}});
     }
@@ -133,7 +134,7 @@ TEST(GemmSkinny, IsRightWithManyRunsUnderWay) {
 TEST(GemmSkinny, IsExactForSmallIntegers) {
     test::HostLibrary library;
     const Template of = library.service().find("gemm_skinny");
-    for (const Values& values : {Values{}, Values{{"ROWS", 8}, {"DEPENDENT", true}, {"UNROLL", 4}}}) {
+    for (const Values& values : {Values{}, Values{{"BM", 8}, {"PDL", true}, {"UNROLL", 4}}}) {
         const RunResult result = library.runner().run(
             of.variant(values), test::once({{"m", 16}, {"n", 48}, {"k", 1024}}, Data::integers));
         EXPECT_TRUE(result.pass()) << test::failures_text(result);

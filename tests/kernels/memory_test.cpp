@@ -17,9 +17,9 @@ TEST(ColumnSum, IsRightWithVectorsAndWithout) {
     test::HostLibrary library(3);
     const Template of = library.service().find("column_sum");
     for (const Values& values :
-         {Values{{"SLICES", 1}}, Values{{"SLICES", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
-          Values{{"T", "half"}, {"VEC", 8}, {"SLICES", 4}, {"UNROLL", 16}, {"THREADS_X", 16}},
-          Values{{"T", "bfloat16"}, {"VEC", 2}, {"SLICES", 1}, {"STREAM", false}}}) {
+         {Values{{"SPLIT_ROWS", 1}}, Values{{"SPLIT_ROWS", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
+          Values{{"T", "half"}, {"VEC", 8}, {"SPLIT_ROWS", 4}, {"UNROLL", 16}, {"THREADS_X", 16}},
+          Values{{"T", "bfloat16"}, {"VEC", 2}, {"SPLIT_ROWS", 1}, {"L1_NO_ALLOCATE", false}}}) {
         const Variant variant = of.variant(values);
         for (const int cols : {128, 264, 263, 8})
             for (const int rows : {1, 67, 600})
@@ -36,8 +36,12 @@ TEST(TransposeTiled, IsRightWithVectorsOnEitherSide) {
           Values{{"T", "half"}, {"VEC", 4}, {"TILE", 32}, {"THREADS", 64}},
           Values{{"T", "half"}, {"VEC", 8}, {"TILE", 128}, {"PAD", 1}, {"SWIZZLE", false}},
           Values{{"T", "float"}, {"VEC", 4}, {"PAD", 4}, {"SWIZZLE", false}},
-          Values{
-              {"VEC", 4}, {"PAD", 1}, {"SWIZZLE", false}, {"TILE", 128}, {"THREADS", 1024}, {"GROUP", 128}},
+          Values{{"VEC", 4},
+                 {"PAD", 1},
+                 {"SWIZZLE", false},
+                 {"TILE", 128},
+                 {"THREADS", 1024},
+                 {"RASTER_GROUP", 128}},
           Values{{"T", "double"}, {"VEC", 2}}}) {
         const Variant variant = of.variant(values);
         for (const int rows : {72, 120, 71})
@@ -49,8 +53,8 @@ TEST(TransposeTiled, IsRightWithVectorsOnEitherSide) {
 TEST(TransposeTiled, IsRightInSeveralStrips) {
     test::HostLibrary library;
     const Template of = library.service().find("transpose_tiled");
-    for (const Values& values :
-         {Values{{"TILE", 32}, {"GROUP", 8}}, Values{{"TILE", 32}, {"GROUP", 8}, {"T", "half"}}}) {
+    for (const Values& values : {Values{{"TILE", 32}, {"RASTER_GROUP", 8}},
+                                 Values{{"TILE", 32}, {"RASTER_GROUP", 8}, {"T", "half"}}}) {
         for (const int rows : {11 * 32, 11 * 32 - 3, 8 * 32, 16 * 32})
             expect_memory_right(library, of.variant(values), {{"rows", rows}, {"cols", 100}});
     }

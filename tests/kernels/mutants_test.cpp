@@ -112,8 +112,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"rounds twice", "decode_naive", "= T(out[d]);",
                "= T(static_cast<float>(kiln::bfloat16(out[d])));"},
         Mutant{"adds weights up in half", "attention_naive",
-               "sum += softmax.weight(score_of(q, k + j * HEAD));",
-               "sum = static_cast<float>(kiln::half(sum + softmax.weight(score_of(q, k + j * HEAD))));"},
+               "sum += softmax.weight(score_of(q, k + j * HEAD_DIM));",
+               "sum = static_cast<float>(kiln::half(sum + softmax.weight(score_of(q, k + j * HEAD_DIM))));"},
         Mutant{"rounds twice", "softmax_naive",
                "y[col] = T(expf(static_cast<float>(x[col]) - largest) * factor);",
                "y[col] = T(static_cast<float>(kiln::bfloat16(expf(static_cast<float>(x[col]) - largest) * "
@@ -135,10 +135,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"an index wraps", "transpose_naive", "in[row * cols + col]", "in[(row * cols + col) & 0x1ff]"},
         Mutant{"an index wraps", "gemm_naive", "a + row * k;", "a + ((row * k) & 0x1ff);"},
         Mutant{"an index wraps", "gemm_naive", "c[row * n + col]", "c[(row * n + col) & 0x3ff]"},
-        Mutant{"an index wraps", "attention_naive", "v += kv_head * keys * HEAD;",
-               "v += (kv_head * keys * HEAD) & 0x1fff;"},
-        Mutant{"an index wraps", "decode_naive", "return (page * PAGE + token % PAGE) * HEAD;",
-               "return ((page * PAGE + token % PAGE) * HEAD) & 0x7fff;"},
+        Mutant{"an index wraps", "attention_naive", "v += kv_head * keys * HEAD_DIM;",
+               "v += (kv_head * keys * HEAD_DIM) & 0x1fff;"},
+        Mutant{"an index wraps", "decode_naive", "return (page * PAGE_SIZE + token % PAGE_SIZE) * HEAD_DIM;",
+               "return ((page * PAGE_SIZE + token % PAGE_SIZE) * HEAD_DIM) & 0x7fff;"},
         Mutant{"an index wraps", "histogram_naive", "x[i]", "x[i & 0xffff]"}));
 
 }  // namespace

@@ -27,15 +27,15 @@ void expect_right_at_each_length(const char* name, const std::vector<Values>& va
 TEST(RowsInRegisters, SoftmaxIsRightWhereverTheyEnd) {
     expect_right_at_each_length(
         "softmax",
-        {{{"THREADS", 32}, {"VEC", 8}, {"ITEMS", 2}, {"STASH", 2}, {"ROWS", 2}, {"AGAIN", true}},
-         {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"STASH", 2}, {"AGAIN", true}},
+        {{{"THREADS", 32}, {"VEC", 8}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"ROWS", 2}, {"RECOMPUTE", true}},
+         {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"RECOMPUTE", true}},
          {{"T", "bfloat16"}, {"THREADS", 32}, {"VEC", 8}, {"ITEMS", 4}, {"ROWS", 4}}});
 }
 
 TEST(RowsInRegisters, LayerNormIsRightWhereverTheyEnd) {
     expect_right_at_each_length(
-        "layer_norm", {{{"THREADS", 32}, {"VEC", 8}, {"ITEMS", 2}, {"STASH", 2}, {"ROWS", 2}},
-                       {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"STASH", 2}},
+        "layer_norm", {{{"THREADS", 32}, {"VEC", 8}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"ROWS", 2}},
+                       {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}},
                        {{"T", "bfloat16"}, {"THREADS", 32}, {"VEC", 8}, {"ITEMS", 4}, {"ROWS", 4}}});
 }
 

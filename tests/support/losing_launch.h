@@ -230,7 +230,7 @@ inline std::vector<Mutation> mutations(const Problem& problem, std::int64_t step
                     add(" of the columns", tensor, 1, problem.tensors.size() > 2 ? 0 : -1000, 0, part, true);
                 break;
             case Pattern::key: {
-                // Keys lie in [.., keys, HEAD], or in pages [pages, heads, PAGE, HEAD].
+                // Keys lie in [.., keys, HEAD_DIM], or in pages [pages, heads, PAGE_SIZE, HEAD_DIM].
                 const std::size_t axis = tensor.name == "k_cache" ? 0 : axes - 2;
                 const Tensor& values = *(&tensor + 1);
                 add(axis == 0 ? " of the pages" : " of the keys", tensor, axis, 0, -1, step);

@@ -124,7 +124,7 @@ TEST_F(Choose, WhatAParameterIsAboutIsFound) {
     EXPECT_THAT(problem_parameters(hopper(), hopper().find("sum_shuffle")), ElementsAre("T"));
     EXPECT_THAT(problem_parameters(hopper(), hopper().find("column_sum")), ElementsAre("T"));
     EXPECT_THAT(problem_parameters(hopper(), hopper().find("decode_paged")),
-                AllOf(IsSupersetOf({"HEAD", "GROUP", "PAGE", "T"}), Not(Contains("THREADS"))));
+                AllOf(IsSupersetOf({"HEAD_DIM", "GQA_GROUP", "PAGE_SIZE", "T"}), Not(Contains("THREADS"))));
 }
 
 TEST_F(Choose, TemplatesOfTheSameProductAreAlternatives) {

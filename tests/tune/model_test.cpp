@@ -44,11 +44,11 @@ std::map<std::string, std::vector<Timed>> measured_products() {
         const Variant variant = of.variant({{"BM", bm},
                                             {"BN", bn},
                                             {"STAGES", stages},
-                                            {"CLUSTER", down},
+                                            {"CLUSTER_M", down},
                                             {"CLUSTER_N", right},
                                             {"PINGPONG", alternates},
-                                            {"BLOCKS", blocks},
-                                            {"GROUP", group}});
+                                            {"BLOCKS_PER_SM", blocks},
+                                            {"RASTER_GROUP", group}});
         const Problem problem = variant.problem({{"m", m}, {"n", n}, {"k", k}});
         products[std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k)].push_back(
             {variant, problem, ms, model.ms(variant, problem).value_or(1e9)});

@@ -90,6 +90,20 @@ TEST(Wisdom, ATemplateWithoutValuesAndAnEmptyFileAreFine) {
     EXPECT_TRUE(Wisdom::parse(as_file({}), "w").empty());
 }
 
+TEST(Wisdom, ReadsOldNamesOfParameters) {
+    const std::string sizes = " | batch=1 | ",
+                      end =
+                          " | NVIDIA H200 | sm_90a | 0.100000 ms | 1 | 0123456789abcdef | "
+                          "NVRTC 13.0 | 2026-11-22T03:05:11Z";
+    const std::string old = "decode_mma GROUP=4 HEAD=128 PAGE=16 T=half" + sizes + "BLOCKS=2 WARPS=4" + end;
+    const std::string now =
+        "decode_mma GQA_GROUP=4 HEAD_DIM=128 PAGE_SIZE=16 T=half" + sizes + "BLOCKS_PER_SM=2 WARPS=4" + end;
+    const std::string users = "users_kernel GROUP=4" + sizes + "BLOCKS=2" + end;
+    EXPECT_EQ(Wisdom::parse(as_file({old, users, now}), "w").text(), as_file({now, users}));
+    EXPECT_THAT(refusal(as_file({"decode_mma HEAD=128 HEAD_DIM=64" + sizes + "-" + end})),
+                HasSubstr("it is given twice"));
+}
+
 TEST(Wisdom, NamesThatWouldBreakALineAreChanged) {
     WisdomEntry entry = sample_entry();
     entry.device = "A | B\nC";

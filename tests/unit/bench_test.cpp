@@ -403,13 +403,13 @@ TEST_F(BenchRun, AProblemThatNoTemplateTakesIsAFailureOfItsRow) {
 TEST_F(BenchRun, ChainsAreVerifiedAsTheyAreTimed) {
     for (const char* name : {"gemm_wgmma", "gemm_wgmma_any", "gemm_mma", "gemm_tiled", "layer_norm"})
         refuse(name);
-    add_template(
-        "decode_paged",
-        changed("decode_paged",
-                "    const int length = lengths[sequence];\n    T* const out = o + item * (GROUP * HEAD);\n",
-                "    T* const out = o + item * (GROUP * HEAD);\n"
-                "    const bool again = float(out[0]) == float(out[0]);\n"
-                "    const int length = again ? lengths[sequence] / 2 : lengths[sequence];\n"));
+    add_template("decode_paged",
+                 changed("decode_paged",
+                         "    const int length = lengths[sequence];\n    T* const out = o + item * "
+                         "(GQA_GROUP * HEAD_DIM);\n",
+                         "    T* const out = o + item * (GQA_GROUP * HEAD_DIM);\n"
+                         "    const bool again = float(out[0]) == float(out[0]);\n"
+                         "    const int length = again ? lengths[sequence] / 2 : lengths[sequence];\n"));
     options_.suites = {"graphs"};
     const BenchReport report = run_bench(options_);
     const BenchRow& row = report.suites.at(0).rows.back();
@@ -422,13 +422,13 @@ TEST_F(BenchRun, ChainsAreVerifiedAsTheyAreTimed) {
 
 TEST_F(BenchRun, WhatWasTimedIsVerifiedToo) {
     for (const char* name : {"decode_mma", "decode_persistent"}) refuse(name);
-    add_template(
-        "decode_paged",
-        changed("decode_paged",
-                "    const int length = lengths[sequence];\n    T* const out = o + item * (GROUP * HEAD);\n",
-                "    T* const out = o + item * (GROUP * HEAD);\n"
-                "    const bool again = float(out[0]) == float(out[0]);\n"
-                "    const int length = again ? lengths[sequence] / 2 : lengths[sequence];\n"));
+    add_template("decode_paged",
+                 changed("decode_paged",
+                         "    const int length = lengths[sequence];\n    T* const out = o + item * "
+                         "(GQA_GROUP * HEAD_DIM);\n",
+                         "    T* const out = o + item * (GQA_GROUP * HEAD_DIM);\n"
+                         "    const bool again = float(out[0]) == float(out[0]);\n"
+                         "    const int length = again ? lengths[sequence] / 2 : lengths[sequence];\n"));
     options_.suites = {"decode"};
     const BenchReport report = run_bench(options_);
     const BenchRow& row = report.suites.at(0).rows.at(0);
@@ -442,7 +442,7 @@ TEST_F(BenchRun, IsVerifiedOnInputsThatHideNothing) {
     add_template(
         "decode_paged",
         changed("decode_paged", "    const int length = lengths[sequence];\n",
-                "    const float first = float(q[item * (GROUP * HEAD)]);\n"
+                "    const float first = float(q[item * (GQA_GROUP * HEAD_DIM)]);\n"
                 "    const int length = first * first > 9 ? lengths[sequence] / 2 : lengths[sequence];\n"));
     options_.suites = {"decode"};
     const BenchReport report = run_bench(options_);
@@ -453,12 +453,12 @@ TEST_F(BenchRun, IsVerifiedOnInputsThatHideNothing) {
 
 // Behind the kernel that makes caches cold it would have a head start.
 TEST_F(BenchRun, NoVariantThatBeginsEarlyIsTimedAlone) {
-    add_template("layer_norm", changed("layer_norm", "DEPENDENT bool = false", "DEPENDENT bool = true"));
+    add_template("layer_norm", changed("layer_norm", "PDL        bool = false", "PDL        bool = true"));
     bench::Workbench workbench(options_);
     const Variant variant = workbench.choose({"layer_norm"}, {}, {{"rows", 3}, {"cols", 64}}).variant;
-    ASSERT_THAT(workbench.service().find("layer_norm").variant().text(), HasSubstr("DEPENDENT=true"));
-    EXPECT_THAT(variant.text(), HasSubstr("DEPENDENT=false"));
-    EXPECT_THAT(bench::with_overlap(variant, true).text(), HasSubstr("DEPENDENT=true"));
+    ASSERT_THAT(workbench.service().find("layer_norm").variant().text(), HasSubstr("PDL=true"));
+    EXPECT_THAT(variant.text(), HasSubstr("PDL=false"));
+    EXPECT_THAT(bench::with_overlap(variant, true).text(), HasSubstr("PDL=true"));
 }
 
 TEST_F(BenchRun, AWisdomFileThatCantBeUsedIsTold) {

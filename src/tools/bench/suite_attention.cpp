@@ -18,7 +18,7 @@ struct Forward {
     Sizes sizes() const {
         return {{"batch", batch}, {"kv_heads", heads}, {"group", 1}, {"queries", tokens}, {"keys", tokens}};
     }
-    Values values() const { return {{"T", "half"}, {"HEAD", head}, {"CAUSAL", causal}}; }
+    Values values() const { return {{"T", "half"}, {"HEAD_DIM", head}, {"CAUSAL", causal}}; }
     std::string text() const {
         return "head " + std::to_string(head) + (causal ? " causal " : " full ") + std::to_string(tokens) +
                " tokens, batch " + std::to_string(batch) + ", " + std::to_string(heads) + " heads";

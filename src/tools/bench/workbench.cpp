@@ -350,7 +350,7 @@ void Workbench::add_row(BenchSuite& suite, BenchRow row) {
 }
 
 Variant with_overlap(const Variant& variant, bool overlap) {
-    const std::string parameter = "DEPENDENT";
+    const std::string parameter = "PDL";
     if (variant.origin().parameter(parameter) == nullptr) return variant;
     Values values = variant.values();
     values.insert_or_assign(parameter, overlap);

@@ -6,10 +6,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  histogram
-//@ param   VEC       int in 1, 4, 8, 16 = 16                 "bytes per access"
-//@ param   REPLICAS  int in 1, 2, 4, 8, 16 = 8               "tables per block"
-//@ param   THREADS   int in 256, 512, 1024 = 512             "threads per block"
-//@ param   BLOCKS    int in 132, 264, 528, 1056 = 528        "blocks at most"
+//@ param   VEC      int in 1, 4, 8, 16 = 16                 "bytes per access"
+//@ param   REPLICAS int in 1, 2, 4, 8, 16 = 8               "tables per block"
+//@ param   THREADS  int in 256, 512, 1024 = 512             "threads per block"
+//@ param   BLOCKS   int in 132, 264, 528, 1056 = 528        "blocks at most"
 //@ size    n = 67108864 test 100003
 //@ input   x [n]
 //@ inout   counts [256] = 0 by histogram_reference exact "the counts are added to it"

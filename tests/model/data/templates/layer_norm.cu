@@ -6,10 +6,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  layer_norm
-//@ param   T        type in half, bfloat16, float = half      "element type of all"
-//@ param   THREADS  int in 32, 64, 128, 256, 512, 1024 = 256  "threads per row"
-//@ param   VEC      int in 1, 2, 4, 8 = 8                     "elements per access"
-//@ param   ITEMS    int in 1, 2, 4, 8 = 2                     "accesses per thread that fit its registers"
+//@ param   T       type in half, bfloat16, float = half      "element type of all"
+//@ param   THREADS int in 32, 64, 128, 256, 512, 1024 = 256  "threads per row"
+//@ param   VEC     int in 1, 2, 4, 8 = 8                     "elements per access"
+//@ param   ITEMS   int in 1, 2, 4, 8 = 2                     "accesses per thread that fit its registers"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require threads * (VEC * ITEMS + 36) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
 //@ size    rows = 16384 test 19

@@ -5,11 +5,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  sum_shuffle
-//@ param   T        type in half, bfloat16, float = float       "element type; the sum is float"
-//@ param   VEC      int in 1, 2, 4, 8 = 4                       "elements per access"
-//@ param   UNROLL   int in 1, 2, 4, 8 = 4                       "accesses under way per thread"
-//@ param   THREADS  int in 64, 128, 256, 512, 1024 = 512        "threads per block"
-//@ param   BLOCKS   int in 1, 132, 264, 528, 1056, 2112 = 528   "blocks at most"
+//@ param   T       type in half, bfloat16, float = float       "element type; the sum is float"
+//@ param   VEC     int in 1, 2, 4, 8 = 4                       "elements per access"
+//@ param   UNROLL  int in 1, 2, 4, 8 = 4                       "accesses under way per thread"
+//@ param   THREADS int in 64, 128, 256, 512, 1024 = 512        "threads per block"
+//@ param   BLOCKS  int in 1, 132, 264, 528, 1056, 2112 = 528   "blocks at most"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ size    n = 67108864 test 100003
 //@ input   x [n]
