@@ -19,10 +19,10 @@
 namespace kiln {
 inline namespace KILN_ABI {
 
-/// A header as the compilers see it: the name in #include "name", and its content.
+/// A header as the compilers see it: the name in `#include "name"`, and its content.
 struct Header {
-    std::string name;
-    std::string text;
+    std::string name;  ///< as in an include line: "kiln/device.h"
+    std::string text;  ///< its content
 };
 
 /// The optimization level of ptxas where a template has no `opt_level` line.
@@ -32,7 +32,7 @@ inline constexpr int kUsualOptLevel = 3;
 struct Source {
     std::string file_name;        ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
     std::string entry;            ///< the extern "C" name of the kernel
-    std::string text;             ///< typed constants, #line, then the template's bytes untouched
+    std::string text;             ///< typed constants, a `#line`, then the template's bytes untouched
     std::vector<Header> headers;  ///< every header it may include, in a fixed order
     int opt_level =
         kUsualOptLevel;  ///< of ptxas, 0 to 3; PTX that a driver compiles, and other backends, have none
@@ -41,29 +41,37 @@ struct Source {
 /// The identity of a build: `text` is the canonical list of ingredients, `digest` the BLAKE2b-256 of
 /// it in hexadecimal (64 characters). Equal digests with unequal texts are treated as different.
 struct BuildKey {
-    std::string digest;
-    std::string text;
+    std::string digest;  ///< 64 hexadecimal digits
+    std::string text;    ///< every ingredient, tagged and with its length
 };
 
 /// Bytes that never change and that copies share: memory of their own, or part of a mapped file.
 class Bytes {
   public:
     Bytes() = default;
+    /// Owns them.
     Bytes(std::vector<std::byte> bytes)
         : Bytes(std::make_shared<const std::vector<std::byte>>(std::move(bytes))) {}
     /// view: kept alive by owner.
     Bytes(std::shared_ptr<const void> owner, std::span<const std::byte> view)
         : owner_(std::move(owner)), view_(view) {}
 
+    /// The first; nullptr where there are none.
     const std::byte* data() const { return view_.data(); }
+    /// How many.
     std::size_t size() const { return view_.size(); }
+    /// There are none.
     bool empty() const { return view_.empty(); }
+    /// For loops over all of them.
     const std::byte* begin() const { return view_.data(); }
+    /// Behind the last.
     const std::byte* end() const { return view_.data() + view_.size(); }
+    /// The byte at `index`, which must be less than size().
     const std::byte& operator[](std::size_t index) const { return view_[index]; }
     /// A part, which shares the owner. Throws std::out_of_range beyond the end.
     Bytes part(std::size_t offset, std::size_t count) const;
 
+    /// Compares the bytes, not where they are.
     friend bool operator==(const Bytes& a, const Bytes& b);
 
   private:
@@ -73,16 +81,17 @@ class Bytes {
     std::span<const std::byte> view_;
 };
 
+/// What the bytes of a Binary are: of CUDA a cubin or PTX, of HIP a code object, of the host a shared object.
 enum class BinaryKind { cubin, ptx, code_object, shared_object };
 
 /// What a compiler made.
 struct Binary {
-    BinaryKind kind = BinaryKind::cubin;
-    std::string entry;  ///< the kernel's name in it
-    Bytes bytes;
-    std::string log;       ///< the compiler's log, warnings and resource usage included
-    std::string compiler;  ///< for people: "NVRTC 13.0, build 65be0db3"
-    double compile_ms = 0;
+    BinaryKind kind = BinaryKind::cubin;  ///< what the bytes are
+    std::string entry;                    ///< the kernel's name in it
+    Bytes bytes;                          ///< what the driver loads
+    std::string log;                      ///< the compiler's log, warnings and resource usage included
+    std::string compiler;                 ///< for people: "NVRTC 13.0, build 65be0db3"
+    double compile_ms = 0;                ///< what compiling took
 };
 
 /// Where a build came from.
@@ -96,18 +105,19 @@ std::string_view name(Origin origin);
 
 /// What is known of a built kernel.
 struct BuildInfo {
-    Origin origin = Origin::compiled;
-    BuildKey key;
-    std::string compiler;
-    std::string log;
-    double build_ms = 0;           ///< look-up and, on a miss, compiling; this call
-    double load_ms = 0;            ///< handing the binary to the driver; this call
-    std::optional<int> registers;  ///< per thread
-    std::optional<int> blocks_per_multiprocessor;
-    std::optional<std::size_t> local_bytes;  ///< per thread: spills and stack
-    std::size_t static_shared_bytes = 0;
-    std::size_t dynamic_shared_bytes = 0;
+    Origin origin = Origin::compiled;              ///< what served this build
+    BuildKey key;                                  ///< that it was looked up by
+    std::string compiler;                          ///< Binary::compiler
+    std::string log;                               ///< Binary::log
+    double build_ms = 0;                           ///< look-up and, on a miss, compiling; this call
+    double load_ms = 0;                            ///< handing the binary to the driver; this call
+    std::optional<int> registers;                  ///< per thread
+    std::optional<int> blocks_per_multiprocessor;  ///< at once, as the driver says
+    std::optional<std::size_t> local_bytes;        ///< per thread: spills and stack
+    std::size_t static_shared_bytes = 0;           ///< per block, declared by the kernel
+    std::size_t dynamic_shared_bytes = 0;          ///< per block, given at launch
 
+    /// Per block, static and dynamic.
     std::size_t shared_bytes() const { return static_shared_bytes + dynamic_shared_bytes; }
 };
 

@@ -31,11 +31,12 @@ struct RemoteOptions {
     /// Its content (16 bytes or more) signs what is stored (HMAC-SHA-256); entries without a right signature
     /// are rejected.
     std::filesystem::path signature_key_file;
-    bool read_only = false;
+    bool read_only = false;  ///< entries are fetched and never stored
     /// Of one exchange, connecting included.
     std::chrono::milliseconds timeout{500};
 };
 
+/// Where entries are looked up and stored. Part of ServiceOptions, and what Cache is made of.
 struct CacheOptions {
     /// Not set: KILN_CACHE_DIR, else $XDG_CACHE_HOME/kiln, else ~/.cache/kiln.
     std::optional<std::filesystem::path> directory;
@@ -58,47 +59,50 @@ struct CacheOptions {
 
 /// What is known of one entry without running it.
 struct CacheEntry {
-    std::string key;      ///< the digest
-    std::string variant;  ///< "gemm_tiled BM=64 BN=64 ...", read out of the source
-    std::string kernel;
-    Backend backend = Backend::host;
-    std::string arch;
-    BinaryKind kind = BinaryKind::cubin;
-    std::string compiler;
-    double compile_ms = 0;
-    std::uint64_t bytes = 0;                                         ///< of the whole entry
+    std::string key;                      ///< the digest
+    std::string variant;                  ///< "gemm_tiled BM=64 BN=64 ...", read out of the source
+    std::string kernel;                   ///< the kernel's name
+    Backend backend = Backend::host;      ///< that can load it
+    std::string arch;                     ///< that it was compiled for: "sm_90a"
+    BinaryKind kind = BinaryKind::cubin;  ///< what its bytes are
+    std::string compiler;                 ///< that made it, for people
+    double compile_ms = 0;                ///< what compiling it took
+    std::uint64_t bytes = 0;              ///< of the whole entry
     std::optional<std::chrono::system_clock::time_point> last_used;  ///< not known in a pack
 };
 
 /// Everything of one entry.
 struct CacheEntryDetails {
-    CacheEntry summary;
-    BuildKey key;
-    std::string log;
-    std::string place;  ///< the file
+    CacheEntry summary;  ///< what a list shows of it
+    BuildKey key;        ///< with all ingredients
+    std::string log;     ///< the compiler's
+    std::string place;   ///< the file
 };
 
+/// How full a cache is.
 struct CacheUsage {
-    std::uint64_t entries = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t limit_bytes = 0;
-    Counters counters;  ///< of all processes since the cache was cleared
+    std::uint64_t entries = 0;      ///< on disk
+    std::uint64_t bytes = 0;        ///< of all of them
+    std::uint64_t limit_bytes = 0;  ///< CacheOptions::limit_bytes
+    Counters counters;              ///< of all processes since the cache was cleared
 };
 
+/// A file of the cache that is damaged, or that does not belong there.
 struct CacheDamage {
-    std::filesystem::path file;
-    std::string reason;
+    std::filesystem::path file;  ///< which
+    std::string reason;          ///< what is wrong with it
 };
+/// What Cache::verify() found.
 struct CacheVerification {
-    std::uint64_t sound = 0;
+    std::uint64_t sound = 0;           ///< entries without damage
     std::vector<CacheDamage> damaged;  ///< and what has no business there
 };
 
 /// How many entries went, came or were there already.
 struct CacheTransfer {
-    std::uint64_t entries = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t already_there = 0;
+    std::uint64_t entries = 0;         ///< that were moved
+    std::uint64_t bytes = 0;           ///< of them
+    std::uint64_t already_there = 0;   ///< entries that were not moved, since they were there
     std::vector<std::string> refused;  ///< why some were not taken
 };
 
@@ -115,11 +119,13 @@ class Cache {
     Cache(Cache&&) noexcept;
     Cache& operator=(Cache&&) noexcept;
 
+    /// Of the tier on disk.
     const std::filesystem::path& directory() const;
     /// Most recently used first. Damaged entries are left out.
     std::vector<CacheEntry> entries() const;
     /// key: the digest, or enough of its first digits, four at least. Throws UsageError: none, or several.
     CacheEntryDetails entry(std::string_view key) const;
+    /// How full it is, and what was counted.
     CacheUsage usage() const;
 
     /// Reads everything; with `remove`, damaged files go.
@@ -139,6 +145,7 @@ class Cache {
     /// ends a pull as it does unpack(). Throws CacheError without a remote, or when it fails; what was
     /// exchanged by then stays, as after a stop request.
     CacheTransfer push(const CacheProgress& progress = {}, std::stop_token stop = {});
+    /// From the remote: see push().
     CacheTransfer pull(const CacheProgress& progress = {}, std::stop_token stop = {});
 
   private:

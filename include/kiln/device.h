@@ -27,27 +27,31 @@ inline namespace KILN_ABI {
 class Event;
 class StreamRef;
 
+/// What a driver says of a device. Plain data.
 struct DeviceInfo {
-    Backend backend = Backend::host;
-    int ordinal = 0;
-    std::string name;    ///< "NVIDIA H200"
-    std::string arch;    ///< the default to compile for: "sm_90a"
-    std::string driver;  ///< the driver's version, for people
-    std::size_t memory_bytes = 0;
-    Limits limits;
+    Backend backend = Backend::host;  ///< that drives it
+    int ordinal = 0;                  ///< its number in the backend, from 0
+    std::string name;                 ///< "NVIDIA H200"
+    std::string arch;                 ///< the default to compile for: "sm_90a"
+    std::string driver;               ///< the driver's version, for people
+    std::size_t memory_bytes = 0;     ///< of device memory; on the host of main memory
+    Limits limits;                    ///< what rules of templates see as `device.*`
 };
 
 /// Device memory. Move-only; freed by the destructor. Not synchronised: one thread at a time.
 class Buffer {
   public:
     Buffer() = default;
+    /// Device::allocate() makes it. Aligned to 256 bytes at least. Throws DeviceError where there is not enough memory.
     Buffer(std::shared_ptr<Driver> driver, std::size_t bytes);
     Buffer(Buffer&& other) noexcept;
     Buffer& operator=(Buffer&& other) noexcept;
     ~Buffer();
 
     void* data() const { return data_; }  ///< a device address
+    /// As it was asked for.
     std::size_t size_bytes() const { return bytes_; }
+    /// data() as an address of T, for arguments of kernels.
     template <class T>
     T* as() const {
         return static_cast<T*>(data_);
@@ -56,6 +60,7 @@ class Buffer {
     /// Blocking copies of source.size() or destination.size() bytes, `offset_bytes` behind the start.
     /// Throws UsageError when that is more than the buffer has, DeviceError from the driver.
     void copy_from(std::span<const std::byte> source, std::size_t offset_bytes = 0);
+    /// From the device to `destination`; blocking, and throws, as copy_from().
     void copy_to(std::span<std::byte> destination, std::size_t offset_bytes = 0) const;
     /// Sets every 32-bit word, and the odd bytes at the end to its low-order bytes. Blocking.
     void fill(std::uint32_t word);
@@ -65,8 +70,10 @@ class Buffer {
     /// may still wait, as with cuMemcpyAsync. A capture that the application began records them. Also throw
     /// UsageError for a stream of another device, and in Graph::capture.
     void copy_from_async(std::span<const std::byte> source, StreamRef stream, std::size_t offset_bytes = 0);
+    /// copy_to() as work of `stream`: see copy_from_async().
     void copy_to_async(std::span<std::byte> destination, StreamRef stream,
                        std::size_t offset_bytes = 0) const;
+    /// fill() as work of `stream`: see copy_from_async().
     void fill_async(std::uint32_t word, StreamRef stream);
 
   private:
@@ -79,13 +86,16 @@ class Buffer {
 class Stream {
   public:
     Stream() = default;
+    /// Device::stream() makes it. Throws DeviceError.
     explicit Stream(std::shared_ptr<Driver> driver);
     Stream(Stream&& other) noexcept;
     Stream& operator=(Stream&& other) noexcept;
     ~Stream();
 
+    /// Waits until all that was queued has ended. Throws DeviceError, also for what a kernel did wrong.
     void synchronize() const;
     void* handle() const { return handle_; }  ///< CUstream, hipStream_t; on the host of no use
+    /// The device that it belongs to; internal.
     const std::shared_ptr<Driver>& driver() const { return driver_; }
 
   private:
@@ -98,6 +108,7 @@ class Stream {
 /// order with the application's own work; Kiln never synchronises such a stream.
 class StreamRef {
   public:
+    /// A stream of Kiln.
     // NOLINTNEXTLINE(google-explicit-constructor): every call that takes a StreamRef takes a Stream.
     StreamRef(const Stream& stream) noexcept : driver_(stream.driver().get()), handle_(stream.handle()) {}
     /// A CUstream, cudaStream_t or hipStream_t of the device's primary context, which is the one that the CUDA
@@ -107,7 +118,10 @@ class StreamRef {
     explicit StreamRef(void* native) noexcept : handle_(native), is_native_(true) {}
     explicit StreamRef(const Stream*) = delete;  // an address of an owner is no handle
 
+    /// The default stream that waits for all blocking streams of its context: 0 as a stream, unless a program is compiled
+    /// with --default-stream per-thread.
     static StreamRef legacy_default() noexcept { return StreamRef(static_cast<void*>(nullptr)); }
+    /// The default stream of the calling thread.
     static StreamRef per_thread_default() noexcept {
         return StreamRef(reinterpret_cast<void*>(kPerThreadHandle));
     }
@@ -116,6 +130,7 @@ class StreamRef {
     /// UsageError for an event or stream that is empty or of another device, and in Graph::capture; DeviceError.
     void wait(const Event& event) const;
 
+    /// The CUstream, cudaStream_t or hipStream_t.
     void* handle() const { return handle_; }
     const Driver* driver() const {
         return driver_;
@@ -134,12 +149,16 @@ class StreamRef {
 class Event {
   public:
     Event() = default;
+    /// Device::event() makes it. Throws DeviceError.
     explicit Event(std::shared_ptr<Driver> driver);
     Event(Event&& other) noexcept;
     Event& operator=(Event&& other) noexcept;
     ~Event();
 
+    /// Happens when `stream` has done what was queued before. Throws UsageError for a stream that is empty or of another
+    /// device, and in Graph::capture; DeviceError.
     void record(StreamRef stream);
+    /// Waits until the latest record() has happened. Throws DeviceError.
     void synchronize() const;
     /// Milliseconds from `start` to this event; both must have happened.
     double elapsed_ms_since(const Event& start) const;
@@ -189,6 +208,7 @@ class ContextRef {
     explicit ContextRef(void* native) noexcept : native_(native), is_primary_(native == nullptr) {}
 
     void* native() const { return native_; }  ///< nullptr: primary or current
+    /// It is primary().
     bool is_primary() const { return is_primary_; }
 
   private:
@@ -209,14 +229,19 @@ class Device {
     /// `reason`, when given, receives one line on why the list is empty.
     static std::vector<DeviceInfo> list(Backend backend, std::string* reason = nullptr);
 
+    /// As it was when the device was opened.
     const DeviceInfo& info() const;
     Target target() const;  ///< backend, default architecture, limits
+    /// Device memory, not initialised. Throws DeviceError where there is not enough.
     Buffer allocate(std::size_t bytes) const { return Buffer(driver_, bytes); }
+    /// A new stream, which does not wait for the legacy default stream. Throws DeviceError.
     Stream stream() const { return Stream(driver_); }
+    /// A new event. Throws DeviceError.
     Event event() const { return Event(driver_); }
     std::size_t free_bytes() const;  ///< memory that can be allocated now
     /// Whether work on this stream is being captured, by Kiln in this thread or by the application.
     bool is_capturing(StreamRef stream) const;
+    /// The opened device; internal.
     const std::shared_ptr<Driver>& driver() const { return driver_; }
 
   private:

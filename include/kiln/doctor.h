@@ -12,6 +12,7 @@
 namespace kiln {
 inline namespace KILN_ABI {
 
+/// How a finding is.
 enum class FindingStatus {
     good,
     note,    ///< it works without, or with less
@@ -20,13 +21,14 @@ enum class FindingStatus {
 /// "good", "note" or "problem".
 std::string_view name(FindingStatus status);
 
+/// One thing that examine() looked at.
 struct Finding {
     /// "environment", "compilers", "devices", "workers", "limits", "cache", "seed packs", "remote"
     std::string area;
-    std::string subject;  ///< "NVRTC", "KILN_CACHE_DIR"
-    FindingStatus status = FindingStatus::good;
-    std::string text;    ///< what was found
-    std::string remedy;  ///< what to do; empty when nothing needs to be done
+    std::string subject;                         ///< "NVRTC", "KILN_CACHE_DIR"
+    FindingStatus status = FindingStatus::good;  ///< good, or what is wrong
+    std::string text;                            ///< what was found
+    std::string remedy;                          ///< what to do; empty when nothing needs to be done
 };
 
 /// Looks at drivers, devices, compilers with versions and builds, the worker program, limits of the process,

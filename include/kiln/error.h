@@ -30,6 +30,7 @@ class UsageError : public Error {
 /// what() starts with "file:line:column: ", or "file: " when it is about the whole of it (line 0).
 class TemplateError : public Error {
   public:
+    /// what() becomes "file:line:column: message".
     TemplateError(std::string file, int line, int column, const std::string& message)
         : Error(file + (line == 0 ? "" : ":" + std::to_string(line) + ":" + std::to_string(column)) + ": " +
                 message),
@@ -37,6 +38,7 @@ class TemplateError : public Error {
           line_(line),
           column_(column) {}
 
+    /// As the template was named when it was parsed.
     const std::string& file() const { return file_; }
     int line() const { return line_; }      ///< from 1; 0: the whole file
     int column() const { return column_; }  ///< from 1
@@ -54,6 +56,7 @@ class VariantError : public Error {
     VariantError(const std::string& message, std::string rule = {})
         : Error(message), rule_(std::move(rule)) {}
 
+    /// The rule that does not hold; empty for a value outside its list.
     const std::string& rule() const { return rule_; }
 
   private:
@@ -67,6 +70,7 @@ class BuildError : public Error {
     BuildError(const std::string& message, std::string log = {})
         : Error(log.empty() ? message : message + "\n" + log), log_(std::move(log)) {}
 
+    /// The compiler's own words; may be empty.
     const std::string& log() const { return log_; }
 
   private:
@@ -87,7 +91,9 @@ class DeviceError : public Error {
     DeviceError(const std::string& message, std::string call = {}, int code = 0)
         : Error(message), call_(std::move(call)), code_(code) {}
 
+    /// The driver's function; may be empty.
     const std::string& call() const { return call_; }
+    /// The driver's result; 0 where none applies.
     int code() const { return code_; }
 
   private:

@@ -56,12 +56,13 @@ constexpr std::string_view scalar_text() {
 
 /// One argument of Fn, as compared with the kernel's declaration at build<Fn>.
 struct ArgumentType {
-    std::string_view scalar;  ///< "int", "half"; empty for a type known by its size only
-    bool is_pointer = false;
-    bool points_to_const = false;
-    std::size_t size = 0;  ///< bytes
+    std::string_view scalar;       ///< "int", "half"; empty for a type known by its size only
+    bool is_pointer = false;       ///< its value is an address
+    bool points_to_const = false;  ///< a pointer to const
+    std::size_t size = 0;          ///< bytes
 };
 
+/// Of T, which must be trivially copyable and no reference.
 template <class T>
 constexpr ArgumentType argument_type() {
     static_assert(std::is_trivially_copyable_v<T>, "a kernel argument must be trivially copyable");
@@ -79,6 +80,7 @@ constexpr ArgumentType argument_type() {
 class AnyKernel {
   public:
     AnyKernel() = default;
+    /// Service::build() makes it.
     explicit AnyKernel(std::shared_ptr<const LoadedKernel> state, Origin origin = Origin::memory)
         : state_(std::move(state)), origin_(origin) {}
 
@@ -89,13 +91,16 @@ class AnyKernel {
     /// give no legal grid, and UsageError for a stream that is empty or of another device.
     void launch(StreamRef stream, void* const* arguments) const;
 
+    /// What was built.
     const Variant& variant() const;
     /// What is known of the build that loaded this kernel. origin() says what this handle's own
     /// build call found: a second call is served from memory.
     const BuildInfo& info() const;
+    /// What the build call that gave this handle found; Origin::memory where it had been loaded before.
     Origin origin() const { return origin_; }
     void* function_handle() const;  ///< CUfunction, hipFunction_t; on the host the entry's address
     void* module_handle() const;    ///< CUmodule, hipModule_t; on the host what dlopen returned
+    /// It holds a kernel.
     explicit operator bool() const { return state_ != nullptr; }
 
   private:
@@ -114,8 +119,10 @@ template <class... Arguments>
 class Kernel<void(Arguments...)> : public AnyKernel {
   public:
     Kernel() = default;
+    /// Of a kernel whose arguments have been checked; Service::build<Fn>() does.
     explicit Kernel(AnyKernel kernel) : AnyKernel(std::move(kernel)) {}
 
+    /// AnyKernel::launch() with these arguments. Pointers are addresses of the device.
     void operator()(StreamRef stream, Arguments... arguments) const {
         void* pointers[sizeof...(Arguments) + 1] = {
             const_cast<void*>(static_cast<const volatile void*>(&arguments))...};

@@ -27,3 +27,6 @@
 #include <kiln/types.h>
 #include <kiln/version.h>
 #include <kiln/wisdom.h>
+
+/// The public API of libkiln, and of the tools (kiln/tools).
+namespace kiln {}

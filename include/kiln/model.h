@@ -33,31 +33,39 @@ enum class Copies {
 struct ModelFacts {
     /// A product of m x k by k x n elements, `batch` of them; a block computes `rows` x `columns` results at a time.
     struct Tiles {
-        std::int64_t m = 0, n = 0, k = 0, batch = 1;
-        std::int64_t rows = 1, columns = 1;
-        std::int64_t depth = 0;  ///< steps of k per tile in shared memory
+        std::int64_t m = 0;        ///< rows of the result
+        std::int64_t n = 0;        ///< its columns
+        std::int64_t k = 0;        ///< what is summed over
+        std::int64_t batch = 1;    ///< such problems
+        std::int64_t rows = 1;     ///< of the results that a block computes at a time
+        std::int64_t columns = 1;  ///< of them
+        std::int64_t depth = 0;    ///< steps of k per tile in shared memory
     };
 
-    Engine engine = Engine::fma;
-    Copies copies = Copies::registers;
-    std::optional<Tiles> tiles;
-    std::int64_t thread_rows = 1, thread_columns = 1;    ///< of the results of a thread
-    std::int64_t thread_width = 0;                       ///< elements that it reads of a tile at once
-    std::int64_t warp_rows = 32, warp_columns = 32;      ///< of the results of a warp
-    std::int64_t stages = 0;                             ///< of the pipeline
-    std::int64_t cluster_rows = 1, cluster_columns = 1;  ///< blocks that share tiles of B, and of A
-    std::int64_t blocks = 1;                             ///< persistent blocks per multiprocessor
-    bool pingpong = false;                               ///< warpgroups multiply for a tile each, alternately
-    std::int64_t padding = 0;                            ///< elements behind each row of the tile of B
-    std::int64_t access_elements = 1;                    ///< of a memory-bound kernel: elements per access,
-    std::int64_t accesses = 1;                           ///< and accesses of a thread in flight
+    Engine engine = Engine::fma;        ///< what multiplies
+    Copies copies = Copies::registers;  ///< how operands are copied
+    std::optional<Tiles> tiles;         ///< not set: no product
+    std::int64_t thread_rows = 1;       ///< of the results of a thread
+    std::int64_t thread_columns = 1;    ///< of them
+    std::int64_t thread_width = 0;      ///< elements that it reads of a tile at once
+    std::int64_t warp_rows = 32;        ///< of the results of a warp
+    std::int64_t warp_columns = 32;     ///< of them
+    std::int64_t stages = 0;            ///< of the pipeline
+    std::int64_t cluster_rows = 1;      ///< blocks that share tiles of B
+    std::int64_t cluster_columns = 1;   ///< blocks that share tiles of A
+    std::int64_t blocks = 1;            ///< persistent blocks per multiprocessor
+    bool pingpong = false;              ///< warpgroups multiply for a tile each, alternately
+    std::int64_t padding = 0;           ///< elements behind each row of the tile of B
+    std::int64_t access_elements = 1;   ///< of a memory-bound kernel: elements per access,
+    std::int64_t accesses = 1;          ///< and accesses of a thread in flight
 };
 
 /// Of a template.
 struct ModelSearch {
     /// Parameters that the chooser varies, each group together, on GPUs and on the host.
-    std::vector<std::vector<std::string>> groups, host_groups;
-    std::vector<std::string> parameters;  ///< all that the model lines name
+    std::vector<std::vector<std::string>> groups;       ///< on GPUs
+    std::vector<std::vector<std::string>> host_groups;  ///< on the host
+    std::vector<std::string> parameters;                ///< all that the model lines name
 };
 
 }  // namespace KILN_ABI

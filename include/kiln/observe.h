@@ -19,6 +19,7 @@
 namespace kiln {
 inline namespace KILN_ABI {
 
+/// What an access does.
 enum class AccessKind : std::uint8_t {
     load,
     store,
@@ -43,16 +44,16 @@ struct ObservedAccess {
     /// The same of the kernel's call of the function that holds `code`, or that calls the one that does; 0: it
     /// is the kernel itself, which most functions become part of.
     std::uint32_t caller = 0;
-    std::uint16_t bytes = 0;
-    AccessKind kind = AccessKind::load;
+    std::uint16_t bytes = 0;             ///< that the thread reads or writes
+    AccessKind kind = AccessKind::load;  ///< what it does with them
     /// Its type promises no alignment to its size (a packed one, or memcpy's): on a GPU it becomes several.
     bool unaligned_type = false;
 };
 
 /// A line of a template. Accesses in a header are told at the template's line that called it.
 struct SourcePlace {
-    std::string file;  ///< "gemm_tiled.cu"
-    int line = 0;
+    std::string file;   ///< "gemm_tiled.cu"
+    int line = 0;       ///< from 1; 0: not known
     std::string inner;  ///< where in a header, when it is in one: "kiln/reduce.h:88"; else empty
 
     std::string text() const;  ///< "gemm_tiled.cu:41", "gemm_tiled.cu:41 (kiln/reduce.h:88)"
@@ -64,22 +65,24 @@ std::string source_lines_problem();
 
 /// A variable that the kernel declared __shared__.
 struct SharedVariable {
-    std::string name;  ///< as in the template: "tile"
-    std::uint64_t address = 0;
-    std::uint64_t size_bytes = 0;
+    std::string name;              ///< as in the template: "tile"
+    std::uint64_t address = 0;     ///< of its first byte, on the host
+    std::uint64_t size_bytes = 0;  ///< all of it
 };
 
 /// Memory from `address` on.
 struct MemoryRange {
-    std::uint64_t address = 0;
-    std::uint64_t size_bytes = 0;
-    std::string name;  ///< of the tensor that lies there; may be empty
+    std::uint64_t address = 0;     ///< of the first byte
+    std::uint64_t size_bytes = 0;  ///< from there on
+    std::string name;              ///< of the tensor that lies there; may be empty
 };
 
+/// What is launched, and where its memory is. Addresses are those of this process.
 struct ObservedLaunch {
-    Binary binary;  ///< with debug information
-    Dim3 grid, block;
-    std::size_t dynamic_shared_bytes = 0;
+    Binary binary;                             ///< with debug information
+    Dim3 grid;                                 ///< blocks
+    Dim3 block;                                ///< threads of a block
+    std::size_t dynamic_shared_bytes = 0;      ///< per block
     std::uint64_t dynamic_shared_address = 0;  ///< 0: there is none
     std::vector<SharedVariable> shared;        ///< static
     /// Within these bytes before and behind each shared variable, and dynamic shared memory, lies nothing else
@@ -94,10 +97,10 @@ struct ObservedLaunch {
 
 /// An index beyond the extent of the array that it is for, whatever lies there.
 struct ObservedBadIndex {
-    std::string file;  ///< as #line names it: "gemm_tiled.cu", "kiln/reduce.h"
-    int line = 0;
+    std::string file;        ///< as `#line` names it: "gemm_tiled.cu", "kiln/reduce.h"
+    int line = 0;            ///< from 1
     std::string array_type;  ///< "float [64]"
-    std::int64_t index = 0;
+    std::int64_t index = 0;  ///< that the kernel used
 };
 
 /// Notified of a launch from one thread, in an order in which it happened. A thread of the block is named by its
@@ -106,12 +109,14 @@ class AccessObserver {
   public:
     virtual ~AccessObserver() = default;
 
+    /// Before the first block.
     virtual void begin_launch(const ObservedLaunch& launch) = 0;
     /// False: this block is not run.
     virtual bool begin_block(Dim3 index) = 0;
     /// What a thread has accessed since the last report, in its order. Accesses to the kernel's own data may be
     /// among them (ObservedLaunch::own).
     virtual void accesses(unsigned thread, std::span<const ObservedAccess> accesses) = 0;
+    /// A thread used an index that its array does not have.
     virtual void bad_index(unsigned thread, const ObservedBadIndex& what) = 0;
 
     // What orders threads. Accesses made before were told before.
@@ -122,9 +127,12 @@ class AccessObserver {
     /// What the thread did so far comes before what others do after they acquire the same object: arriving at a
     /// named barrier or an mbarrier.
     virtual void release(unsigned thread, std::uint64_t object) = 0;
+    /// The thread waited for the object, and what was released to it before has happened.
     virtual void acquire(unsigned thread, std::uint64_t object) = 0;
 
+    /// All threads of the block have ended.
     virtual void end_block() = 0;
+    /// After the last block.
     virtual void end_launch() = 0;
 };
 

@@ -44,7 +44,9 @@ enum class WhenMissing {
 /// or with WhenMissing::fail. what() names the shape to prepare.
 class NotReadyError : public Error {
   public:
+    /// sizes: of the call.
     NotReadyError(const std::string& message, Sizes sizes) : Error(message), sizes_(std::move(sizes)) {}
+    /// The shape to prepare.
     const Sizes& sizes() const { return sizes_; }
 
   private:
@@ -60,8 +62,9 @@ struct WorkspaceAllocator {
     std::function<void(void* memory, std::size_t bytes, StreamRef stream)> release;
 };
 
+/// How an operation chooses, and what it may hold.
 struct OperationOptions {
-    WhenMissing when_missing = WhenMissing::build;
+    WhenMissing when_missing = WhenMissing::build;  ///< what a call does for a shape that is not built
     /// Equal programs give equal bits at every run: no substitution, and a choice never changes. The wisdom must be the
     /// same too.
     bool reproducible = false;
@@ -77,7 +80,7 @@ struct OperationOptions {
 
 /// One argument of an operation: those of its templates without their scratch memory, in the first one's order.
 struct OperationArgument {
-    std::string name;
+    std::string name;      ///< as the template's kernel calls it
     std::string type;      ///< normalised: "int", "const half*"
     bool is_size = false;  ///< an integer that says how large the problem is; else the address of a tensor
     TensorRole role = TensorRole::input;  ///< of a tensor
@@ -124,6 +127,7 @@ class Operation {
     Operation(Operation&&) noexcept;
     Operation& operator=(Operation&&) noexcept;
 
+    /// What launch() takes, in this order.
     const std::vector<OperationArgument>& arguments() const;
     /// Throws UsageError unless these types fit arguments(), naming the first that does not.
     void check_arguments(std::span<const ArgumentType> types) const;
@@ -140,6 +144,7 @@ class Operation {
     /// Chooses and builds for these shapes, in parallel; afterwards calls with them neither choose nor build. Throws
     /// what the first shape that fails throws, when all are done.
     void prepare(std::span<const Sizes> shapes) const;
+    /// The same for one shape.
     void prepare(const Sizes& shape) const { prepare(std::span(&shape, 1)); }
     /// Gets the workspace that these shapes need on a stream as well, so that a capture on it finds all that it needs.
     void prepare(std::span<const Sizes> shapes, StreamRef stream) const;
@@ -155,6 +160,7 @@ class Operation {
     /// wisdom, for Wisdom::store(). Throws UsageError when `reproducible`, and what tune() throws.
     Wisdom tune_pending(std::chrono::duration<double> budget) const;
 
+    /// What it holds now. It takes locks: not for each call.
     OperationUsage usage() const;
     /// Forgets all shapes and frees all workspace; the device must be done with it, and no launch under way.
     void release() const;
@@ -177,10 +183,12 @@ class TypedOperation<void(Arguments...)> : public Operation {
         static constexpr ArgumentType types[sizeof...(Arguments) + 1] = {argument_type<Arguments>()...};
         check_arguments({types, sizeof...(Arguments)});
     }
+    /// Operation::Operation() and the check of types; throws what both throw.
     TypedOperation(Service& service, std::string_view name, Values fixed = {}, OperationOptions options = {})
         : TypedOperation(Operation(service, name, std::move(fixed), std::move(options))) {}
 
     using Operation::operator();
+    /// Operation::launch() with these arguments.
     void operator()(StreamRef stream, Arguments... arguments) const {
         void* pointers[sizeof...(Arguments) + 1] = {
             const_cast<void*>(static_cast<const volatile void*>(&arguments))...};

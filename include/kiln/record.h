@@ -20,7 +20,7 @@ inline namespace KILN_ABI {
 
 /// A variant, or the fixed values of an operation, for one target.
 struct RecordedValues {
-    std::string template_name;
+    std::string template_name;                  ///< the template's name
     std::map<std::string, std::string> values;  ///< as Value::text() writes them
     std::string backend;                        ///< "cuda"
     std::string arch;                           ///< "sm_90a"
@@ -33,8 +33,8 @@ struct RecordedValues {
 ///      "variants": [{"template": "softmax", "backend": "cuda", "arch": "sm_90a", "values": {"T": "half"}}],
 ///      "operations": [{"template": "gemm_naive", ..., "values": {"T": "half"}, "shapes": [{"m": 1, "n": 2, "k": 3}]}]}
 struct Record {
-    static constexpr std::size_t kMostVariants = 10'000;
-    static constexpr std::size_t kMostShapes = 50'000;  ///< of all operations together
+    static constexpr std::size_t kMostVariants = 10'000;  ///< more are not kept
+    static constexpr std::size_t kMostShapes = 50'000;    ///< of all operations together
 
     std::set<RecordedValues> variants;  ///< that were built
     std::map<RecordedValues, std::set<Sizes>>
@@ -43,7 +43,9 @@ struct Record {
 
     /// False: it was there, or there is no room for it, and then `complete` is false.
     bool add(const RecordedValues& variant);
+    /// Sizes that an operation was called with.
     bool add(const RecordedValues& operation, const Sizes& sizes);
+    /// Adds all of the other one.
     void merge(const Record& other);
 
     /// The file.

@@ -43,12 +43,13 @@ enum class Check {
     freivalds  ///< of a GEMM (RunOptions::gemm): a sample, and Freivalds' test, which finds what is wrong anywhere
 };
 
+/// What Runner::run() does, and with which data.
 struct RunOptions {
-    Sizes sizes;              ///< those that differ from the defaults
-    bool test_sizes = false;  ///< the defaults of tests, which are small and odd
-    Data data = Data::random;
-    std::uint64_t seed = 1;  ///< equal seeds give equal inputs, on every backend
-    int skew = 0;            ///< elements that inputs, outputs and inouts begin behind an aligned address
+    Sizes sizes;               ///< those that differ from the defaults
+    bool test_sizes = false;   ///< the defaults of tests, which are small and odd
+    Data data = Data::random;  ///< what inputs hold
+    std::uint64_t seed = 1;    ///< equal seeds give equal inputs, on every backend
+    int skew = 0;              ///< elements that inputs, outputs and inouts begin behind an aligned address
     /// Not set: for each output full, or a sample of 65536 elements, the first and last among them, where
     /// checking all would take more than about five seconds. A sample is smaller, but not below 1024, where
     /// it would take more than about ten seconds.
@@ -76,29 +77,29 @@ struct RunOptions {
 
 /// One output against its reference.
 struct OutputCheck {
-    std::string tensor;
-    Data data = Data::random;  ///< of the inputs
-    std::uint64_t elements = 0;
-    std::uint64_t checked = 0;
+    std::string tensor;           ///< the output's name
+    Data data = Data::random;     ///< of the inputs
+    std::uint64_t elements = 0;   ///< of the output
+    std::uint64_t checked = 0;    ///< of them
     std::uint64_t wrong = 0;      ///< of the checked: beyond the bound, not finite where expected is, not
                                   ///< exact where that is asked for
     std::uint64_t unwritten = 0;  ///< of all: still what they were before the launch, where that can be told
     std::optional<std::uint64_t> wrong_rows;  ///< that fail Freivalds' test; not set: it was not made
     double worst = 0;                         ///< the largest |error| / bound; right is 1 and less
-    double max_abs_error = 0;
+    double max_abs_error = 0;                 ///< the largest difference from what is expected
     /// The first wrong element.
     struct Wrong {
         std::vector<std::int64_t> index;  ///< one per extent
-        double found = 0;
-        double expected = 0;
-        double bound = 0;
+        double found = 0;                 ///< what the kernel wrote
+        double expected = 0;              ///< what the reference computed
+        double bound = 0;                 ///< the most that they may differ
     };
-    std::optional<Wrong> first_wrong;
+    std::optional<Wrong> first_wrong;  ///< not set: none is wrong
 };
 
 /// A write beyond a tensor, into the guard bytes of a page before and behind each.
 struct Overrun {
-    std::string tensor;
+    std::string tensor;          ///< which is overrun
     bool before = false;         ///< its start; else behind its end
     std::uint64_t distance = 0;  ///< bytes between it and the nearest that was written
 
@@ -106,9 +107,10 @@ struct Overrun {
     bool operator==(const Overrun&) const = default;
 };
 
+/// What a run found. A wrong result is no exception: see pass() and failures().
 struct RunResult {
-    Problem problem;
-    Check check = Check::none;
+    Problem problem;                           ///< that was run
+    Check check = Check::none;                 ///< how results were compared
     std::vector<OutputCheck> outputs_checked;  ///< of the first launch
     std::vector<OutputCheck>
         contributions_checked;            ///< of the one with Data::contributions; empty: there was none
@@ -118,13 +120,14 @@ struct RunResult {
     /// Outputs that differ, in any bit, between the first launch and the last one; unknown, and so empty,
     /// where there was one launch only or the template has inouts.
     std::vector<std::string> unstable;
-    std::optional<TimeSummary> time;
+    std::optional<TimeSummary> time;        ///< of the timed launches; not set: none was asked for
     std::optional<TimeSummary> graph_time;  ///< per launch
-    Origin origin = Origin::compiled;
-    BuildInfo build;
+    Origin origin = Origin::compiled;       ///< what served the build
+    BuildInfo build;                        ///< of the kernel
     /// Outputs and inouts after the first launch, in the order of the arguments. With keep_results.
     std::vector<std::pair<std::string, std::vector<std::byte>>> outputs;
 
+    /// failures() is empty.
     bool pass() const;
     /// What is wrong, one sentence each; empty when it passes.
     std::vector<std::string> failures() const;

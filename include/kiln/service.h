@@ -36,10 +36,11 @@ inline namespace KILN_ABI {
 
 class AccessObserver;
 
+/// How a Service is set up. What is not set is taken from the environment (docs/environment.md), else it has a default.
 struct ServiceOptions {
     /// Not set: CUDA if a device answers, else HIP, else the host.
     std::optional<Backend> backend;
-    int device = 0;
+    int device = 0;  ///< its number in the backend, from 0
     /// CUDA only: the context to work in; one that is not the primary one decides about `device` and `backend` too.
     ContextRef context = ContextRef::primary();
     /// Not set: the device's own. With no device it must be set for cuda and hip; then the service
@@ -59,7 +60,7 @@ struct ServiceOptions {
     /// Templates that are parsed already, with directories of their own; not set: a set of template_directories.
     std::optional<TemplateSet> templates;
 
-    CacheOptions cache;
+    CacheOptions cache;  ///< the tiers, and where they are
 
     /// A file for what this service is asked for: variants that are built, and sizes that kiln::Operation is called
     /// with (kiln/record.h). Several services and processes may have one file. `kiln cache pack --for FILE` makes a seed
@@ -90,15 +91,15 @@ struct ServiceOptions {
     /// Receives a line when something degraded (an unwritable cache, say), each once. Called from any
     /// thread; it must neither throw nor call the service. Not set: the line goes to standard error.
     std::function<void(std::string_view)> on_warning;
-    TraceFunction on_trace;
+    TraceFunction on_trace;  ///< called for each event of the cache; not set: none is traced
 };
 
 /// A binary and where it came from.
 struct Compiled {
-    Binary binary;
-    Origin origin = Origin::compiled;
-    BuildKey key;
-    double elapsed_ms = 0;  ///< look-up and, on a miss, compiling
+    Binary binary;                     ///< what a driver loads
+    Origin origin = Origin::compiled;  ///< which tier had it
+    BuildKey key;                      ///< of the variant
+    double elapsed_ms = 0;             ///< look-up and, on a miss, compiling
 };
 
 /// One ingredient in which the nearest entry differs.
@@ -110,7 +111,7 @@ struct KeyDifference {
 
 /// Why a variant is a hit or a miss.
 struct Explanation {
-    BuildKey key;
+    BuildKey key;  ///< that is looked up
     /// The tier that would serve it in a new process; not set: it would be compiled.
     std::optional<Origin> tier;
     std::string place;                  ///< the file or server that has it
@@ -120,10 +121,11 @@ struct Explanation {
     /// On a miss: the entry, on disk or in a pack, whose ingredients are nearest; empty: there is none of
     /// this kernel. On a hit: the entry that serves, where another compiler made it, and how that one differs.
     std::string nearest_key;
-    std::string nearest_variant;
-    std::vector<KeyDifference> differences;
+    std::string nearest_variant;             ///< what that entry holds: "gemm_tiled BM=64 ..."
+    std::vector<KeyDifference> differences;  ///< from that entry
 };
 
+/// The front door: finds templates, builds variants, hands out kernels; has a device, a stream and a cache. Thread-safe.
 class Service {
   public:
     /// Opens the device (primary context). Throws DeviceError when the backend asked for is not
@@ -185,8 +187,11 @@ class Service {
     void record(const Template& of, const Values& fixed, const Sizes& sizes) const;
 
     const ServiceOptions& options() const { return options_; }  ///< as they were given
+    /// That was asked for, or found.
     Backend backend() const;
+    /// What it builds for. Without a device the limits are those of a table.
     const Target& target() const;
+    /// False with ServiceOptions::compile_only, and where an architecture was asked for and no device answers.
     bool has_device() const;
     const Device& device() const;  ///< throws DeviceError when there is none
     const Stream& stream() const;  ///< a stream of the service's own; throws the same

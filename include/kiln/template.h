@@ -29,23 +29,38 @@ inline namespace KILN_ABI {
 /// The value of a parameter: an integer, a boolean, the name of a type, or a finite float.
 class Value {
   public:
+    /// An integer.
     Value(int value) : value_(std::int64_t{value}) {}
+    /// An integer.
     Value(long value) : value_(std::int64_t{value}) {}
+    /// An integer.
     Value(long long value) : value_(std::int64_t{value}) {}
+    /// A boolean.
     Value(bool value) : value_(value) {}
+    /// A finite float.
     Value(float value) : value_(value) {}
+    /// A finite float, rounded to it.
     Value(double value) : value_(static_cast<float>(value)) {}
+    /// The name of a type, or any other value as text, which is read as the parameter's kind.
     Value(const char* type_name) : value_(std::string(type_name)) {}
+    /// The same.
     Value(std::string type_name) : value_(std::move(type_name)) {}
 
+    /// as_int() may be asked.
     bool is_int() const { return value_.index() == 0; }
+    /// as_bool() may be asked.
     bool is_bool() const { return value_.index() == 1; }
+    /// as_type() may be asked.
     bool is_type() const { return value_.index() == 2; }
+    /// as_float() may be asked.
     bool is_float() const { return value_.index() == 3; }
     /// Throws std::bad_variant_access when the kind is another.
     std::int64_t as_int() const { return std::get<0>(value_); }
+    /// Likewise.
     bool as_bool() const { return std::get<1>(value_); }
+    /// Likewise.
     const std::string& as_type() const { return std::get<2>(value_); }
+    /// Likewise.
     float as_float() const { return std::get<3>(value_); }
     /// "64", "true", "half", "0.5": a float in the fewest digits that give it back.
     std::string text() const;
@@ -56,28 +71,31 @@ class Value {
     std::variant<std::int64_t, bool, std::string, float> value_;
 };
 
+/// Values by the name of their parameter.
 using Values = std::map<std::string, Value, std::less<>>;
 
+/// What values a parameter has: `int`, `bool`, `type` and `float` in a `param` line.
 enum class ParameterKind { integer, boolean, type, real };
 
 /// A named choice of a template: `//@ param BM int in 16, 32, 64 = 64 "rows of C per block"`.
 struct Parameter {
-    std::string name;
-    ParameterKind kind = ParameterKind::integer;
+    std::string name;                             ///< in upper case: "BM"
+    ParameterKind kind = ParameterKind::integer;  ///< of all of its values
     std::vector<Value> allowed;  ///< the list, in its order; empty for a range, and for any finite float
     std::int64_t min = 0;        ///< of a range, inclusive
-    std::int64_t max = 0;
-    Value default_value = 0;  ///< where every other parameter has its default, too
+    std::int64_t max = 0;        ///< the same
+    Value default_value = 0;     ///< where every other parameter has its default, too
     std::string
         default_expression;  ///< as written ("16 / sizeof(T)"); empty: default_value, whatever the others are
     std::vector<std::string> default_uses;  ///< the parameters that default_expression names
-    std::string text;
-    int line = 0;
+    std::string text;                       ///< the author's words; may be empty
+    int line = 0;                           ///< of its `param` line, from 1
 
     /// "16, 32, 64" or "1..8", for messages and help.
     std::string allowed_text() const;
     /// "64" or "16 / sizeof(T)", likewise.
     std::string default_text() const;
+    /// The value is of its kind, and in its list or range.
     bool allows(const Value& value) const;
     /// Reads a value written by a person. Throws VariantError naming the parameter, the text and the
     /// nearest allowed value.
@@ -87,20 +105,20 @@ struct Parameter {
 /// What follows from the parameters, computed once for the source, where it is a constexpr, and for the other lines:
 /// `//@ let THREADS = BM / TM * (BN / TN)`.
 struct Constant {
-    std::string name;
+    std::string name;        ///< in upper case
     bool is_bool = false;    ///< else an integer: int where the value fits, long long where it does not
     std::string expression;  ///< as written
     std::vector<std::string> uses;  ///< the parameters that it depends on, itself or through other constants
-    std::string text;
-    int line = 0;
+    std::string text;               ///< the author's words; may be empty
+    int line = 0;                   ///< from 1
 };
 
 /// A rule between parameters and the device: `//@ require BM % TM == 0 "BM must be a multiple of TM"`.
 struct Constraint {
-    std::string expression;
-    std::string text;  ///< the author's words; may be empty
-    int line = 0;
-    int column = 0;
+    std::string expression;  ///< as written: "BM % TM == 0"
+    std::string text;        ///< the author's words; may be empty
+    int line = 0;            ///< from 1
+    int column = 0;          ///< of the expression, from 1
 };
 
 /// One argument of the kernel, as its declaration writes it after the values were put in.
@@ -113,12 +131,12 @@ struct KernelArgument {
 /// `//@ size m = 1024 test 97 "rows of A and C"`. Its defaults may depend on parameters and on the
 /// integer arguments declared before it.
 struct SizeArgument {
-    std::string name;
+    std::string name;           ///< of the argument
     std::string default_text;   ///< the expression, as written: "1024"
     std::string test_text;      ///< the same for tests; may be empty: the default
     std::string multiple_text;  ///< what it must be a multiple of; empty: 1
-    std::string text;
-    int line = 0;
+    std::string text;           ///< the author's words; may be empty
+    int line = 0;               ///< from 1
 };
 
 /// What a kernel does with the memory behind one of its pointers.
@@ -151,23 +169,23 @@ enum class Pattern {
 
 /// A line `//@ data x PATTERN SIZE` of a reference, for given sizes.
 struct InputPattern {
-    std::string tensor;
-    Pattern pattern = Pattern::none;
-    std::int64_t size = 0;
+    std::string tensor;               ///< its name
+    Pattern pattern = Pattern::none;  ///< what it holds
+    std::int64_t size = 0;            ///< of the pattern, computed
 };
 
 /// The memory behind a pointer argument: `//@ input a [m, k] "the left operand"`. Row-major: the last
 /// extent is contiguous.
 struct TensorArgument {
-    std::string name;  ///< of the argument
-    TensorRole role = TensorRole::input;
+    std::string name;                     ///< of the argument
+    TensorRole role = TensorRole::input;  ///< what the kernel does with it
     Fill fill = Fill::uniform;  ///< of an input, inout, or scratch that is zero: others are not filled
     std::string fill_text;      ///< as written: "in 0..n - 1"; empty where there is none
     std::string extents_text;   ///< "m, k"
     std::string reference;      ///< of an output or inout: the template that computes it; empty: none
     bool exact = false;         ///< with small integers as inputs the result has no rounding error
-    std::string text;
-    int line = 0;
+    std::string text;           ///< the author's words; may be empty
+    int line = 0;               ///< from 1
 };
 
 /// Problem sizes by the name of their argument.
@@ -175,17 +193,18 @@ using Sizes = std::map<std::string, std::int64_t, std::less<>>;
 
 /// A TensorArgument for given values and sizes.
 struct Tensor {
-    std::string name;
-    std::string type;  ///< of an element, normalised: "half", "unsigned int"
-    std::size_t element_bytes = 0;
-    std::vector<std::int64_t> extents;
-    TensorRole role = TensorRole::input;
-    Fill fill = Fill::uniform;
-    std::int64_t low = 0, high = 0;  ///< of Fill::range
-    Pattern pattern = Pattern::none;
-    std::int64_t pattern_size = 0;
-    std::string reference;
-    bool exact = false;
+    std::string name;                     ///< of the argument
+    std::string type;                     ///< of an element, normalised: "half", "unsigned int"
+    std::size_t element_bytes = 0;        ///< of one element
+    std::vector<std::int64_t> extents;    ///< outermost first; row-major, without gaps
+    TensorRole role = TensorRole::input;  ///< what the kernel does with it
+    Fill fill = Fill::uniform;            ///< of an input, inout, or scratch that is zero
+    std::int64_t low = 0;                 ///< of Fill::range
+    std::int64_t high = 0;                ///< of Fill::range, inclusive
+    Pattern pattern = Pattern::none;      ///< with Data::contributions
+    std::int64_t pattern_size = 0;        ///< of the pattern
+    std::string reference;                ///< TensorArgument::reference
+    bool exact = false;                   ///< TensorArgument::exact
 
     /// Elements. Throws VariantError when the number does not fit; those of Variant::problem() fit.
     std::int64_t count() const;
@@ -204,23 +223,24 @@ struct Problem {
 /// `//@ tensormap a_map = a [m, k] box [BM, BK] swizzle 128`. The argument, a kiln::TensorMap, is made at
 /// each launch from the pointer `a`; callers do not pass it.
 struct TensorMapArgument {
-    std::string name;
+    std::string name;    ///< of the argument
     std::string tensor;  ///< the pointer argument
-    int line = 0;
+    int line = 0;        ///< from 1
 };
 
 class Variant;
 struct ModelFacts;
 struct ModelSearch;
 
+/// A parsed .cu file. A handle: copies share what was parsed, and are safe in any thread.
 class Template {
   public:
     /// Parses a template. file: the name in messages (a path is fine; only its last part reaches
-    /// the compilers and the key). headers: what its #include "..." lines may name, transitively.
+    /// the compilers and the key). headers: what its `#include "..."` lines may name, transitively.
     /// Throws TemplateError.
     static Template parse(std::string text, std::string file, std::vector<Header> headers = {});
 
-    /// Reads and parses a file; its #include "..." lines are resolved against its directory, then
+    /// Reads and parses a file; its `#include "..."` lines are resolved against its directory, then
     /// against the built-in prelude. Throws TemplateError.
     static Template load(const std::filesystem::path& path);
 
@@ -228,22 +248,22 @@ class Template {
     /// `backend` and `arch` lines).
     Template for_target(const Target& target) const;
 
-    const std::string& name() const;     ///< of the kernel
-    const std::string& summary() const;  ///< one line
-    const std::string& file() const;
-    const std::vector<Parameter>& parameters() const;
+    const std::string& name() const;                   ///< of the kernel
+    const std::string& summary() const;                ///< one line
+    const std::string& file() const;                   ///< as it was named when it was parsed
+    const std::vector<Parameter>& parameters() const;  ///< in their order
     /// nullptr when there is no such parameter.
     const Parameter* parameter(std::string_view name) const;
-    const std::vector<Constant>& constants() const;  ///< in their order
-    const std::vector<Constraint>& constraints() const;
-    const std::vector<Backend>& backends() const;  ///< where it may run; all of them by default
+    const std::vector<Constant>& constants() const;      ///< in their order
+    const std::vector<Constraint>& constraints() const;  ///< the `require` lines, in their order
+    const std::vector<Backend>& backends() const;        ///< where it may run; all of them by default
     /// As the template names them; they restrict the backends whose architectures they are.
     const std::vector<std::string>& archs() const;
     /// Whether its `backend` and `arch` lines allow this; an empty arch: some of the backend's.
     bool runs_on(Backend backend, std::string_view arch) const;
-    const std::vector<SizeArgument>& sizes() const;      ///< in the order of the kernel's arguments
-    const std::vector<TensorArgument>& tensors() const;  ///< the same
-    const std::vector<TensorMapArgument>& tensor_maps() const;
+    const std::vector<SizeArgument>& sizes() const;             ///< in the order of the kernel's arguments
+    const std::vector<TensorArgument>& tensors() const;         ///< the same
+    const std::vector<TensorMapArgument>& tensor_maps() const;  ///< the same
     const std::string& flops() const;      ///< the expression, as written; empty: not declared
     const std::string& bytes() const;      ///< the same
     const std::string& naive() const;      ///< the template that this one is measured against; may be empty
@@ -259,7 +279,7 @@ class Template {
     bool is_reference() const;
     /// Of a reference: parameters that its bound depends on, and its results do not (`bound` lines).
     const std::vector<std::string>& bound_parameters() const;
-    const std::optional<Target>& target() const;
+    const std::optional<Target>& target() const;  ///< for_target(); not set: none
 
     /// A variant with these values, defaults for the rest. Throws VariantError: an unknown
     /// parameter, a value outside its list, a violated rule, or more than the target allows.
@@ -281,11 +301,12 @@ class Template {
     std::shared_ptr<const TemplateData> data_;
 };
 
+/// A template with validated values. A handle on immutable data: copies are cheap, and safe in any thread.
 class Variant {
   public:
-    Template origin() const;  ///< the template it was made from
-    const std::string& template_name() const;
-    const Values& values() const;
+    Template origin() const;                          ///< the template it was made from
+    const std::string& template_name() const;         ///< origin().name()
+    const Values& values() const;                     ///< all of the template's
     const Value& value(std::string_view name) const;  ///< throws UsageError when there is none
     Values constants() const;                         ///< what the template's constants are for these values
     const std::optional<Target>& target() const;      ///< what it was validated against
@@ -295,13 +316,13 @@ class Variant {
     /// The specialised source with every header it may include, for this backend.
     Source source(Backend backend) const;
 
-    Dim3 block() const;
+    Dim3 block() const;                        ///< threads of a block
     Dim3 cluster() const;                      ///< {1,1,1}: none
     std::size_t dynamic_shared_bytes() const;  ///< to be given at launch
     std::size_t static_shared_bytes() const;   ///< as declared by `shared static`
     bool dependent() const;                    ///< launches may begin before the one before them has ended
     int opt_level() const;                     ///< of ptxas, 0 to 3
-    const std::vector<KernelArgument>& arguments() const;
+    const std::vector<KernelArgument>& arguments() const;  ///< the kernel's, tensor maps left out
 
     /// The grid for these launch arguments, which are passed like the driver's void**: one pointer
     /// per argument, to a value of the declared type. An extent of 0 makes an empty launch, which does
@@ -322,6 +343,7 @@ class Variant {
     ModelFacts model(const Sizes& sizes) const;
 
     std::size_t hash() const;  ///< of template identity and values; computed once
+    /// Of the same template (its text and headers) with the same values; the targets do not count.
     bool operator==(const Variant& other) const;
 
   private:

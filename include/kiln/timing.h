@@ -13,11 +13,12 @@
 namespace kiln {
 inline namespace KILN_ABI {
 
+/// Of the times of several launches, in milliseconds.
 struct TimeSummary {
-    double min_ms = 0;
-    double median_ms = 0;
-    double max_ms = 0;
-    int iterations = 0;
+    double min_ms = 0;     ///< the shortest
+    double median_ms = 0;  ///< of an even number the mean of the middle two
+    double max_ms = 0;     ///< the longest
+    int iterations = 0;    ///< how many were timed
 };
 
 /// Of at least one time. The median of an even number is the mean of the middle two.
@@ -29,8 +30,10 @@ class CacheFlusher {
     /// Allocates the buffer; on a GPU also builds a small kernel, since the reading has to be
     /// queued in the stream: a host that waits would add its launch latency to what is timed.
     explicit CacheFlusher(Service& service);
+    /// Queues it on `stream`.
     void flush(const Stream& stream);
 
+    /// Twice the L2 cache of this device, 128 MiB where its size is not known; at most 8 GiB.
     static std::uint64_t buffer_bytes(const DeviceInfo& device);
 
   private:

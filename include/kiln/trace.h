@@ -20,10 +20,10 @@ inline namespace KILN_ABI {
 /// exceptions: who waited for another thread's build that failed is neither, and an entry that the driver
 /// rejects is a hit and a miss.
 struct Counters {
-    std::uint64_t memory_hits = 0;
-    std::uint64_t disk_hits = 0;
-    std::uint64_t seed_hits = 0;
-    std::uint64_t remote_hits = 0;
+    std::uint64_t memory_hits = 0;       ///< kernels that were loaded already
+    std::uint64_t disk_hits = 0;         ///< entries of the cache directory
+    std::uint64_t seed_hits = 0;         ///< entries of seed packs
+    std::uint64_t remote_hits = 0;       ///< entries of the remote
     std::uint64_t misses = 0;            ///< neither found nor served by another process or machine
     std::uint64_t compiles = 0;          ///< that were started
     std::uint64_t build_failures = 0;    ///< of those
@@ -31,23 +31,24 @@ struct Counters {
     std::uint64_t take_overs = 0;        ///< from one that died or stalled
     std::uint64_t rejected_entries = 0;  ///< damaged, foreign, not trusted, or rejected by the driver
     std::uint64_t stored_entries = 0;    ///< on disk
-    std::uint64_t remote_stores = 0;
-    std::uint64_t remote_failures = 0;  ///< calls that failed or ran out of time
-    std::uint64_t pruned_entries = 0;
-    std::uint64_t bytes_read = 0;     ///< entries of hits beyond memory
-    std::uint64_t bytes_written = 0;  ///< entries stored, on disk and remotely
-    std::uint64_t compile_ms = 0;     ///< spent compiling
-    std::uint64_t saved_ms = 0;       ///< what those hits would have taken to compile
+    std::uint64_t remote_stores = 0;     ///< entries sent to the remote
+    std::uint64_t remote_failures = 0;   ///< calls that failed or ran out of time
+    std::uint64_t pruned_entries = 0;    ///< removed to stay below the limit
+    std::uint64_t bytes_read = 0;        ///< entries of hits beyond memory
+    std::uint64_t bytes_written = 0;     ///< entries stored, on disk and remotely
+    std::uint64_t compile_ms = 0;        ///< spent compiling
+    std::uint64_t saved_ms = 0;          ///< what those hits would have taken to compile
 
+    /// Adds each counter.
     Counters& operator+=(const Counters& other);
     bool operator==(const Counters&) const = default;
 };
 
 /// One counter with its name and a line of help, for writing all of them out.
 struct CounterField {
-    std::string_view name;  ///< the member's name
-    std::uint64_t Counters::*value;
-    std::string_view help;
+    std::string_view name;           ///< the member's name
+    std::uint64_t Counters::*value;  ///< the member
+    std::string_view help;           ///< one line for people
 };
 /// Every counter, in the order of the struct.
 std::span<const CounterField> counter_fields();
@@ -56,6 +57,7 @@ std::span<const CounterField> counter_fields();
 /// labels: written into every line as they are, say `service="a"`; may be empty.
 std::string prometheus_text(const Counters& counters, std::string_view labels = {});
 
+/// What happened.
 enum class TraceKind {
     hit,         ///< tier: where; bytes, elapsed_ms of the look-up
     miss,        ///< in every tier; `wait` and a hit may follow
@@ -73,13 +75,13 @@ std::string_view name(TraceKind kind);
 
 /// Valid during the call only.
 struct TraceEvent {
-    TraceKind kind = TraceKind::hit;
-    Origin tier = Origin::memory;
-    std::string_view key;      ///< the digest; empty where none is concerned
-    std::string_view variant;  ///< "gemm_tiled BM=64 ..."; empty where none is concerned
-    double elapsed_ms = 0;
-    std::uint64_t bytes = 0;
-    std::string_view detail;
+    TraceKind kind = TraceKind::hit;  ///< what happened
+    Origin tier = Origin::memory;     ///< where, as TraceKind says
+    std::string_view key;             ///< the digest; empty where none is concerned
+    std::string_view variant;         ///< "gemm_tiled BM=64 ..."; empty where none is concerned
+    double elapsed_ms = 0;            ///< of what happened, as TraceKind says
+    std::uint64_t bytes = 0;          ///< likewise
+    std::string_view detail;          ///< likewise; for people
 };
 
 /// Called from any thread, in the middle of a build: it must be quick, not throw, and not call the

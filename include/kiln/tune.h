@@ -24,8 +24,8 @@ inline namespace KILN_ABI {
 
 /// How far the tuner has come.
 struct TuneProgress {
-    std::size_t shape = 0;  ///< from 0
-    std::size_t shapes = 0;
+    std::size_t shape = 0;    ///< from 0
+    std::size_t shapes = 0;   ///< how many there are
     std::string_view phase;   ///< "compiling and timing", "comparing", "verifying"
     std::size_t done = 0;     ///< candidates of this shape that are timed, wrong or failed
     std::size_t total = 0;    ///< that there will be, as far as is known
@@ -36,6 +36,7 @@ struct TuneProgress {
 
 struct TunedShape;
 
+/// What is tuned, and for how long.
 struct TuneOptions {
     Values fixed;               ///< values that every variant must have
     std::vector<Sizes> shapes;  ///< sizes that are not given have their defaults; none: one shape of defaults
@@ -43,7 +44,8 @@ struct TuneOptions {
     /// For all shapes together. A launch, a compile and a check that have begun are waited for.
     double budget_seconds = 60;
     /// Candidates are distributed over `shards` tuners; each works on every shards-th of the order of the model.
-    std::uint64_t shard = 0, shards = 1;
+    std::uint64_t shard = 0;   ///< which of them this one is
+    std::uint64_t shards = 1;  ///< how many there are
     std::optional<bool>
         cold_l2;        ///< push the inputs out of the cache before each timed launch; not set: on a GPU
     int finalists = 6;  ///< candidates that are compared at length at the end
@@ -62,13 +64,14 @@ struct TuneOptions {
 
 /// A variant that can't win, and why.
 struct TuneFailure {
-    std::string variant;
-    std::string reason;
-    bool wrong = false;  ///< its results; else it could not be built or launched
+    std::string variant;  ///< Variant::text()
+    std::string reason;   ///< a sentence
+    bool wrong = false;   ///< its results; else it could not be built or launched
 };
 
+/// What was found for one shape.
 struct TunedShape {
-    Sizes sizes;
+    Sizes sizes;                        ///< all of the first template's
     std::vector<WisdomEntry> best;      ///< the fastest first, one per template
     std::vector<std::string> left_out;  ///< templates that can't take these sizes: why, a sentence each
     std::uint64_t legal = 0;            ///< variants of the other templates that the rules allow
@@ -76,16 +79,17 @@ struct TunedShape {
     std::uint64_t timed = 0;    ///< now or, as the journal says, before
     std::uint64_t resumed = 0;  ///< of those, before
     bool complete = false;      ///< all that are fitting were tried; another run finds no more
-    std::vector<TuneFailure> failures;
-    std::optional<double> default_ms;  ///< of the first template's defaults, where they were timed
-    double seconds = 0;
+    std::vector<TuneFailure> failures;  ///< in the order in which they were met
+    std::optional<double> default_ms;   ///< of the first template's defaults, where they were timed
+    double seconds = 0;                 ///< spent on it
 };
 
+/// What tune() found.
 struct TuneReport {
-    std::vector<TunedShape> shapes;
-    Wisdom wisdom;  ///< all that is best
-    bool stopped = false;
-    double seconds = 0;
+    std::vector<TunedShape> shapes;  ///< in the order of TuneOptions::shapes
+    Wisdom wisdom;                   ///< all that is best
+    bool stopped = false;            ///< by TuneOptions::stop
+    double seconds = 0;              ///< of the whole run
 };
 
 /// Tunes templates that compute the same (Chooser::alternatives) or not: candidates of all of them compete, and each

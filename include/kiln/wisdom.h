@@ -24,8 +24,8 @@ inline namespace KILN_ABI {
 
 /// The fastest variant of one template for one problem on one kind of device.
 struct WisdomEntry {
-    std::string template_name;
-    Values values;  ///< all of the template's
+    std::string template_name;  ///< whose variant it is
+    Values values;              ///< all of the template's
     /// The names of those values that say what is computed rather than how ("T", "TRANS_A"): they belong to the
     /// problem. See problem_parameters().
     std::vector<std::string> problem_values;
@@ -66,13 +66,17 @@ class Wisdom {
     /// Of entries of one slot, that of the newest source stays (digest and compiler of the entry with the newest
     /// date), and of those the best time, with the newest date. The order of the entries does not matter.
     void merge(const std::vector<WisdomEntry>& entries);
+    /// All entries of another one.
     void merge(const Wisdom& other) { merge(other.entries()); }
     /// The entries of `other` replace those of their slots that have the same digest. Others are kept next to
     /// them, since which of the two is the template's own only a Chooser knows.
     void prefer(const Wisdom& other);
+    /// Drops the entries for which it returns false.
     void keep_if(const std::function<bool(const WisdomEntry&)>& is_wanted);
 
+    /// In their order in a file.
     const std::vector<WisdomEntry>& entries() const { return entries_; }
+    /// There are no entries.
     bool empty() const { return entries_.empty(); }
     /// The file.
     std::string text() const;
@@ -98,10 +102,11 @@ enum class ChoiceOrigin {
 /// "wisdom", "nearest" or "model".
 std::string_view name(ChoiceOrigin origin);
 
+/// A variant for a problem, and how it was chosen.
 struct Choice {
-    Variant variant;
-    ChoiceOrigin origin = ChoiceOrigin::model;
-    std::optional<WisdomEntry> entry;  ///< of wisdom
+    Variant variant;                            ///< that was chosen
+    ChoiceOrigin origin = ChoiceOrigin::model;  ///< how
+    std::optional<WisdomEntry> entry;           ///< of wisdom
     /// The entry was found with another source of the template (or of its headers) than there is now.
     bool stale = false;
     /// Entries that are for this problem, and can't be used with the templates as they are: why, a sentence each.
@@ -131,6 +136,7 @@ class Chooser {
     /// get equal choices. Throws VariantError when no template has a variant for this problem (with the reason of the
     /// last), UsageError for no templates.
     Choice choose(std::span<const Template> templates, const Values& fixed, const Sizes& sizes) const;
+    /// The same of one template.
     Choice choose(const Template& of, const Values& fixed, const Sizes& sizes) const;
 
     /// The templates that compute what `of` computes with these values, itself included, for this target: runnable,
@@ -144,6 +150,7 @@ class Chooser {
     /// fastest.
     std::vector<Template> candidates(const Template& of, const Values& fixed = {}) const;
 
+    /// That it was given.
     const Wisdom& wisdom() const;
 
   private:

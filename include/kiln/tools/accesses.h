@@ -21,21 +21,21 @@ inline namespace KILN_ABI {
 
 /// How a warp's executions of one access come out if the compiler uses this width.
 struct WidthCost {
-    int bytes = 0;  ///< per lane: 1, 2, 4, 8 or 16
-    std::uint64_t requests = 0;
-    std::uint64_t wavefronts = 0;
-    std::uint64_t ideal = 0;  ///< without a bank conflict
-    int degree = 0;           ///< the largest of any request: words that one bank had to serve in one phase
+    int bytes = 0;                 ///< per lane: 1, 2, 4, 8 or 16
+    std::uint64_t requests = 0;    ///< executions by warps
+    std::uint64_t wavefronts = 0;  ///< that shared memory needs to serve them
+    std::uint64_t ideal = 0;       ///< without a bank conflict
+    int degree = 0;  ///< the largest of any request: words that one bank had to serve in one phase
 };
 
 /// All executions of one access to shared memory in the source. An atomic operation counts as a store;
 /// an asynchronous copy as NVIDIA's profiler counts it: the lines of global memory that it reads are in its
 /// wavefronts. What the matrix units and bulk copies (wgmma, TMA) do to shared memory by themselves is not told.
 struct SharedSite {
-    SourcePlace place;
-    AccessKind kind = AccessKind::load;
-    std::string variable;  ///< "tile"; "dynamic shared memory"
-    WidthCost as_written;
+    SourcePlace place;                   ///< of the access
+    AccessKind kind = AccessKind::load;  ///< what it does
+    std::string variable;                ///< "tile"; "dynamic shared memory"
+    WidthCost as_written;                ///< if the compiler merges nothing
     /// As the GPU's compiler may merge it: neighbouring accesses of every lane, one after the other with no
     /// store to shared memory or barrier between, that together are aligned, up to four of them and 16 bytes.
     /// The widest to which at least half of the accesses merge; the rest stays as narrow as need be. Equal to
@@ -49,18 +49,21 @@ struct SharedSite {
 
 /// All executions of one access to global memory in the source.
 struct GlobalSite {
-    SourcePlace place;
-    AccessKind kind = AccessKind::load;
-    int bytes = 0;                 ///< per lane, as written
-    std::uint64_t requests = 0;    ///< of warps
-    std::uint64_t sectors = 0;     ///< of 32 bytes that they touch
+    SourcePlace place;                   ///< of the access
+    AccessKind kind = AccessKind::load;  ///< what it does
+    int bytes = 0;                       ///< per lane, as written
+    std::uint64_t requests = 0;          ///< of warps
+    std::uint64_t sectors = 0;           ///< of 32 bytes that they touch
     std::uint64_t ideal = 0;       ///< that the bytes asked for would fill, side by side; at most `sectors`
     std::uint64_t lane_bytes = 0;  ///< all bytes asked for
-    std::uint64_t misaligned = 0;
+    std::uint64_t misaligned = 0;  ///< requests with a lane whose address is no multiple of its width
     /// The same after merging neighbouring accesses of each lane up to 16 bytes, as for shared memory.
-    std::uint64_t merged_requests = 0, merged_sectors = 0, merged_ideal = 0;
+    std::uint64_t merged_requests = 0;
+    std::uint64_t merged_sectors = 0;  ///< as merged_requests
+    std::uint64_t merged_ideal = 0;    ///< as merged_requests
 };
 
+/// What is wrong with an access.
 enum class ProblemKind {
     race,  ///< two threads, one address, one writes, and nothing orders them
     /// Shared memory that no variable has, global memory that no tensor has, or an index beyond its array's extent.
@@ -72,14 +75,14 @@ enum class ProblemKind {
 
 /// Something wrong; each pair of places is reported once, with its first occurrence.
 struct AccessProblem {
-    ProblemKind kind = ProblemKind::race;
-    SourcePlace place;
-    AccessKind access = AccessKind::load;
-    unsigned thread = 0;
+    ProblemKind kind = ProblemKind::race;  ///< what is wrong
+    SourcePlace place;                     ///< of the access
+    AccessKind access = AccessKind::load;  ///< what it does
+    unsigned thread = 0;                   ///< of the block, x fastest
     /// The other access of a race.
     SourcePlace other;
-    AccessKind other_access = AccessKind::load;
-    unsigned other_thread = 0;
+    AccessKind other_access = AccessKind::load;  ///< what that one does
+    unsigned other_thread = 0;                   ///< of the same block
 
     std::string variable;   ///< the nearest, for out_of_bounds; empty: global memory
     int variable_line = 0;  ///< where it is declared; 0: not known, or dynamic
@@ -98,18 +101,20 @@ struct AccessProblem {
     std::string text() const;  ///< one sentence with both places
 };
 
+/// What an AccessRecorder has seen.
 struct Recording {
-    std::vector<SharedSite> shared;  ///< by place
-    std::vector<GlobalSite> global;
+    std::vector<SharedSite> shared;       ///< by place
+    std::vector<GlobalSite> global;       ///< by place
     std::vector<AccessProblem> problems;  ///< of distinct places; the first 100
     std::uint64_t blocks = 0;             ///< of the grid
-    std::uint64_t blocks_recorded = 0;
-    double elapsed_ms = 0;
+    std::uint64_t blocks_recorded = 0;    ///< of them
+    double elapsed_ms = 0;                ///< spent running them
 
     /// blocks / blocks_recorded: what the sums are to be multiplied with for the whole grid.
     double scale() const;
 };
 
+/// For which hardware accesses are counted, and how many blocks are run.
 struct RecorderOptions {
     int warp_size = 32;  ///< lanes that access together: 64 for CDNA
     BankModel banks;     ///< of the architecture asked about
@@ -122,9 +127,11 @@ struct RecorderOptions {
 /// Not thread-safe; for one launch after the other. Several launches add up.
 class AccessRecorder final : public AccessObserver {
   public:
+    /// Has seen nothing yet.
     explicit AccessRecorder(RecorderOptions options);
     ~AccessRecorder() override;
 
+    /// Of all launches so far.
     Recording recording() const;
 
     void begin_launch(const ObservedLaunch& launch) override;

@@ -21,26 +21,28 @@
 namespace kiln {
 inline namespace KILN_ABI {
 
+/// What is analysed, and how much of it is run on the host.
 struct AnalyzeOptions {
-    Sizes sizes;  ///< of the shape asked about; those that are not given have their defaults
-    bool test_sizes = false;
+    Sizes sizes;              ///< of the shape asked about; those that are not given have their defaults
+    bool test_sizes = false;  ///< sizes that are not given have the small defaults of tests
     /// Not set: the shape itself, where a block has some 2.5 million accesses and the tensors 12 MB at most; else
     /// smaller sizes (Analysis::recorded_sizes) and a second recording at still smaller ones. Counts of a
     /// block are taken to grow linearly with its flops (without flops, with its bytes), and those of the grid
     /// with its blocks. Sizes keep their remainders modulo 128, so that whole tiles and aligned rows stay so.
     std::optional<Sizes> record_sizes;
-    bool record = true;  ///< else nothing runs: resources, occupancy and roofline only
-    std::uint64_t most_blocks = 8;
-    double most_ms = 500;
-    std::string chip;  ///< a name of chips(); empty: the device's, else the architecture's first
+    bool record = true;             ///< else nothing runs: resources, occupancy and roofline only
+    std::uint64_t most_blocks = 8;  ///< RecorderOptions::most_blocks
+    double most_ms = 500;           ///< RecorderOptions::most_ms
+    std::string chip;               ///< a name of chips(); empty: the device's, else the architecture's first
 };
 
 /// One thing worth doing, or worth knowing.
 struct Advice {
+    /// How much it matters.
     enum class Weight { good, hint, warning };
-    Weight weight = Weight::hint;
-    std::string text;    ///< "PAD=2 removes the 3-way conflict of line 41 and costs 64 bytes; ..."
-    std::string change;  ///< the values to try: "PAD=2"; empty: none
+    Weight weight = Weight::hint;  ///< how much it matters
+    std::string text;              ///< "PAD=2 removes the 3-way conflict of line 41 and costs 64 bytes; ..."
+    std::string change;            ///< the values to try: "PAD=2"; empty: none
 };
 
 /// What the compiled code holds for one line of the template.
@@ -54,12 +56,13 @@ struct CompiledAccess {
 
 /// A site of the recording with the width that is believed to be compiled.
 struct SharedLine {
-    SharedSite site;
+    SharedSite site;     ///< as recorded
     WidthCost believed;  ///< one of site.widths, of the blocks recorded
     /// Why: "LDS.128 in the compiled code", "as written".
     std::string belief;
 };
 
+/// Bytes of device memory that a launch moves.
 struct Traffic {
     double bytes_at_least = 0;  ///< every tensor once
     /// Bytes that the blocks ask of global memory, from the recording: sectors of 32 bytes, scaled. Not set
@@ -69,37 +72,44 @@ struct Traffic {
     std::optional<double> naive_bytes;
 };
 
+/// What is known of a variant without running it on a GPU. What is not set could not be found out.
 struct Analysis {
     std::string variant;  ///< its text
-    std::string arch;
-    Problem problem;
-    Dim3 grid, block, cluster;
+    std::string arch;     ///< that it was compiled for
+    Problem problem;      ///< the shape asked about
+    Dim3 grid;            ///< blocks
+    Dim3 block;           ///< threads of a block
+    Dim3 cluster;         ///< blocks of a cluster; {1,1,1}: none
 
-    const Chip* chip = nullptr;  ///< in chips(); nullptr: none is known
-    std::string chip_name;
-    std::int64_t multiprocessors = 0;  ///< 0: not known
-    Resources resources;
-    std::size_t static_shared_bytes = 0, dynamic_shared_bytes = 0;
-    Limits limits;
-    std::optional<Occupancy> occupancy;  ///< not set where the binary can't be read
-    std::optional<Waves> waves;
-    std::optional<Roofline> roofline;  ///< not set without flops and bytes, or without a chip
+    const Chip* chip = nullptr;            ///< in chips(); nullptr: none is known
+    std::string chip_name;                 ///< as the driver calls it
+    std::int64_t multiprocessors = 0;      ///< 0: not known
+    Resources resources;                   ///< of the binary
+    std::size_t static_shared_bytes = 0;   ///< per block
+    std::size_t dynamic_shared_bytes = 0;  ///< per block
+    Limits limits;                         ///< of the target
+    std::optional<Occupancy> occupancy;    ///< not set where the binary can't be read
+    std::optional<Waves> waves;            ///< of the grid; not set without an occupancy
+    std::optional<Roofline> roofline;      ///< not set without flops and bytes, or without a chip
     /// flops per byte that one block loads into its tiles, as recorded: 32 for FP16 tiles of 64 x 64.
     std::optional<double> tile_intensity;
-    Traffic traffic;
+    Traffic traffic;  ///< bytes of device memory
 
-    std::optional<Recording> recording;
-    Sizes recorded_sizes;
-    std::vector<SharedLine> shared;  ///< by line
-    std::vector<CompiledAccess> compiled;
+    std::optional<Recording> recording;    ///< not set: nothing was run
+    Sizes recorded_sizes;                  ///< of the recording
+    std::vector<SharedLine> shared;        ///< by line
+    std::vector<CompiledAccess> compiled;  ///< by line
     // Over all shared lines, scaled to the whole grid of the shape asked about.
-    double shared_wavefronts = 0, shared_ideal = 0;
+    double shared_wavefronts = 0;  ///< of all shared lines, scaled to the grid of the shape asked about
+    double shared_ideal = 0;       ///< the same without bank conflicts
+    /// What bank conflicts add: shared_wavefronts / shared_ideal - 1.
     double excess() const { return shared_ideal == 0 ? 0 : shared_wavefronts / shared_ideal - 1; }
     // Over all global accesses, the same.
-    double global_sectors = 0, global_ideal = 0;
+    double global_sectors = 0;  ///< of all global accesses, of 32 bytes, scaled likewise
+    double global_ideal = 0;    ///< those that the bytes asked for would fill
 
-    std::vector<Advice> advice;
-    double elapsed_ms = 0;
+    std::vector<Advice> advice;  ///< the most important first
+    double elapsed_ms = 0;       ///< that the analysis took
 };
 
 /// Analyses variants for one target. Not thread-safe.

@@ -17,11 +17,13 @@ inline namespace KILN_ABI {
 
 /// How one architecture serves shared memory.
 struct BankModel {
-    int lanes = 32;  ///< of a warp or wave
-    int banks = 32;
-    int bank_bytes = 4;
+    int lanes = 32;      ///< of a warp or wave
+    int banks = 32;      ///< of shared memory; a power of two
+    int bank_bytes = 4;  ///< of a word
     /// Lanes that go together, a phase, for accesses of 4 bytes and less, of 8, of 16.
-    int lanes_of_4 = 32, lanes_of_8 = 16, lanes_of_16 = 8;
+    int lanes_of_4 = 32;
+    int lanes_of_8 = 16;  ///< as lanes_of_4
+    int lanes_of_16 = 8;  ///< as lanes_of_4
     /// For loads of 16 bytes the order in which lanes form phases; empty: their own order.
     std::vector<int> load_order_of_16;
     /// For loads of 8 and 16 bytes phases are twice as wide where each lane reads the address of the lane
@@ -33,10 +35,12 @@ struct BankModel {
 /// not know.
 BankModel bank_model(const std::string& arch);
 
+/// Which way data goes.
 enum class SharedAccess { load, store };
 
+/// What shared memory needs to serve one request of a warp.
 struct Wavefronts {
-    int actual = 0;
+    int actual = 0;  ///< that it takes
     /// One per phase that a lane takes part in, of the phases that were served: merged ones count once, as in
     /// NVIDIA's own counter. Never above actual.
     int ideal = 0;

@@ -24,27 +24,29 @@ inline namespace KILN_ABI {
 
 /// Repeated measurements of one thing, in the unit of their row.
 struct BenchSpread {
-    double min = 0;
+    double min = 0;     ///< the least
     double median = 0;  ///< of an even number the mean of the middle two
-    double max = 0;
-    int count = 0;
+    double max = 0;     ///< the greatest
+    int count = 0;      ///< how many there were
 };
 /// Of at least one sample.
 BenchSpread spread_of(std::vector<double> samples);
 
 /// What Kiln's figure is held to: a comparator's, or a ceiling.
 struct BenchComparison {
-    std::string with;    ///< "cublasLt", "CUB", "cuDNN", "copy", ...
-    std::string detail;  ///< "the best of 8 heuristics: number 3"; may be empty
-    bool is_ceiling = false;
+    std::string with;                 ///< "cublasLt", "CUB", "cuDNN", "copy", ...
+    std::string detail;               ///< "the best of 8 heuristics: number 3"; may be empty
+    bool is_ceiling = false;          ///< `with` is a limit of the hardware, not another library
     std::optional<BenchSpread> time;  ///< of a ceiling: nullopt
     /// The comparator's median divided by Kiln's: above 1 Kiln is faster. Of a ceiling: the least time that it
     /// allows divided by Kiln's median, the share that is reached.
     double ratio = 0;
-    std::optional<double> must, aim;  ///< what the ratio is to reach at least
-    std::optional<bool> verified;     ///< the comparator's own result; nullopt: it has none
+    std::optional<double> must;    ///< what the ratio has to reach
+    std::optional<double> aim;     ///< what it should reach
+    std::optional<bool> verified;  ///< the comparator's own result; nullopt: it has none
 };
 
+/// One problem, as Kiln and the others do it.
 struct BenchRow {
     std::string problem;  ///< "half 4096 x 7168 x 2048"; a suite has one row of each
     std::string part;     ///< of its suite: "large"
@@ -54,83 +56,93 @@ struct BenchRow {
     std::string variant;  ///< Variant::text(); empty where no single kernel is measured
     std::string origin;   ///< where the variant comes from: "wisdom", "nearest", "model"; "default"; or empty
     std::string unit;     ///< "us", "ns", "ms"
-    std::optional<BenchSpread> kiln;
-    std::optional<double> rate;  ///< from the median
-    std::string rate_unit;       ///< "TFLOP/s", "GB/s"
-    std::optional<bool> verified;
-    std::optional<double> most_must, most_aim;  ///< what Kiln's median is to stay within, in `unit`
-    std::vector<BenchComparison> comparisons;
-    std::vector<std::string> failures;  ///< wrong results, errors; sentences
-    std::vector<std::string> notes;     ///< comparators that could not do this problem, and why
+    std::optional<BenchSpread> kiln;           ///< in `unit`; nullopt: it failed
+    std::optional<double> rate;                ///< from the median
+    std::string rate_unit;                     ///< "TFLOP/s", "GB/s"
+    std::optional<bool> verified;              ///< Kiln's result is right; nullopt: there is none to check
+    std::optional<double> most_must;           ///< what Kiln's median has to stay within, in `unit`
+    std::optional<double> most_aim;            ///< what it should stay within
+    std::vector<BenchComparison> comparisons;  ///< with each comparator and ceiling
+    std::vector<std::string> failures;         ///< wrong results, errors; sentences
+    std::vector<std::string> notes;            ///< comparators that could not do this problem, and why
 
     /// Everything is within its `must`; nullopt: there is none.
     std::optional<bool> meets_must() const;
+    /// The same for its `aim`.
     std::optional<bool> meets_aim() const;
 };
 
 /// The geometric mean of a suite's ratios to one comparator.
 struct BenchMean {
-    std::string with;
-    double ratio = 0;
-    double least = 0;
-    int rows = 0;
-    std::optional<double> must, aim;
+    std::string with;            ///< BenchComparison::with
+    double ratio = 0;            ///< their geometric mean
+    double least = 0;            ///< the smallest of them
+    int rows = 0;                ///< that have one
+    std::optional<double> must;  ///< what the mean has to reach
+    std::optional<double> aim;   ///< what it should reach
 };
 
+/// The rows of one suite.
 struct BenchSuite {
-    std::string name;
-    std::string title;
-    std::vector<BenchRow> rows;
-    std::vector<BenchMean> means;
+    std::string name;                ///< "gemm-f16"
+    std::string title;               ///< for people
+    std::vector<BenchRow> rows;      ///< in the order of the suite
+    std::vector<BenchMean> means;    ///< one per comparator
     std::vector<std::string> notes;  ///< comparators that are missing, and why
     /// What ended it before its last row, and what was asked for by name and is missing.
     std::vector<std::string> failures;
-    double seconds = 0;
+    double seconds = 0;  ///< that it took, in all runs
 };
 
 /// Clocks, power and temperature of a GPU at one moment.
 struct ChipState {
-    int sm_mhz = 0, memory_mhz = 0;
-    double watts = 0;
-    int celsius = 0;
+    int sm_mhz = 0;      ///< clock of the multiprocessors
+    int memory_mhz = 0;  ///< clock of the memory
+    double watts = 0;    ///< drawn
+    int celsius = 0;     ///< of the chip
 };
 
 /// What shares are taken of; 0: not measured.
 struct BenchCeilings {
-    double copy_gbps = 0;
-    std::string copy_source;  ///< "kiln's copy" or "the driver's copy"
-    double matrix_tflops = 0;
+    double copy_gbps = 0;       ///< 1e9 bytes per second, read and written
+    std::string copy_source;    ///< "kiln's copy" or "the driver's copy"
+    double matrix_tflops = 0;   ///< 1e12 operations per second
     std::string matrix_source;  ///< "cublasLt at 8192 x 8192 x 4096" or "data sheet"
     double fma_tflops = 0;      ///< FP32; of the data sheet
 };
 
 /// One call of run_bench(), on one machine.
 struct BenchRun {
-    std::string id;       ///< no two runs have the same
-    std::string date;     ///< when it began, in UTC: "2026-11-22T17:03:25Z"
-    std::string machine;  ///< "16 x Intel(R) Xeon(R) Platinum 8481C"
-    std::string device, arch, driver;
-    bool quick = false;
+    std::string id;                               ///< no two runs have the same
+    std::string date;                             ///< when it began, in UTC: "2026-11-22T17:03:25Z"
+    std::string machine;                          ///< "16 x Intel(R) Xeon(R) Platinum 8481C"
+    std::string device;                           ///< its name
+    std::string arch;                             ///< "sm_90a"
+    std::string driver;                           ///< its version, for people
+    bool quick = false;                           ///< BenchOptions::quick
     std::map<std::string, std::string> versions;  ///< of compiler and comparators, those that were opened
-    BenchCeilings ceilings;
+    BenchCeilings ceilings;                       ///< measured in this run, or of the data sheet
 };
 
 /// A part of a suite, as one run measured it.
 struct BenchPart {
-    std::string name;  ///< "gemm-f16.large"
-    std::string run;
-    double seconds = 0;
-    std::vector<std::string> missing;        ///< problems that were not begun within its time
-    std::optional<ChipState> before, after;  ///< nullopt: could not be read
+    std::string name;                  ///< "gemm-f16.large"
+    std::string run;                   ///< BenchRun::id
+    double seconds = 0;                ///< that it took
+    std::vector<std::string> missing;  ///< problems that were not begun within its time
+    std::optional<ChipState> before;   ///< nullopt: could not be read
+    std::optional<ChipState> after;    ///< likewise
 };
 
+/// What run_bench() measured, or several runs of it.
 struct BenchReport {
-    Backend backend = Backend::host;
-    std::string device, arch;
-    std::vector<BenchRun> runs;    ///< the oldest first
-    std::vector<BenchPart> parts;  ///< as they were measured
-    std::vector<BenchSuite> suites;
-    bool interrupted = false;  ///< a stop was requested before the last row
+    Backend backend = Backend::host;  ///< that was measured
+    std::string device;               ///< its name
+    std::string arch;                 ///< "sm_90a"
+    std::vector<BenchRun> runs;       ///< the oldest first
+    std::vector<BenchPart> parts;     ///< as they were measured
+    std::vector<BenchSuite> suites;   ///< in the order of bench_suites()
+    bool interrupted = false;         ///< a stop was requested before the last row
 
     /// Nothing failed and every result is right.
     bool pass() const;
@@ -144,15 +156,16 @@ struct BenchReport {
 /// means over all rows. Throws UsageError for another device, and for quick runs together with others.
 BenchReport merged_bench(const std::vector<BenchReport>& reports);
 
+/// What is measured, against what, and for how long.
 struct BenchOptions {
-    ServiceOptions service;
+    ServiceOptions service;           ///< backend, device, cache and template directories
     std::vector<std::string> suites;  ///< names of suites and of parts, "gemm-f16.large"; at least one
     /// Measured before: the report goes on from it, and rows that it has are not measured again, but for those that
     /// failed.
     std::optional<BenchReport> before;
     /// When this has passed no further row of a part is begun; and of the whole run.
     std::chrono::seconds part_limit{480};
-    std::optional<std::chrono::seconds> limit;
+    std::optional<std::chrono::seconds> limit;  ///< of the whole run; not set: none
     /// "cublas", "cub", "torch", "openblas"; of these a missing one is an error. Not set: all that there are.
     std::optional<std::vector<std::string>> compare;
     bool quick = false;         ///< fewer and smaller problems, fewer launches; what it measures is a hint
@@ -169,9 +182,11 @@ struct BenchOptions {
 
 /// A suite's name and title, and the names of its parts.
 struct BenchSuiteName {
-    std::string_view name, title;
-    std::span<const std::string_view> parts;
+    std::string_view name;                    ///< "gemm-f16"
+    std::string_view title;                   ///< for people
+    std::span<const std::string_view> parts;  ///< their names, "large"
 };
+/// All of them, in the order in which they are measured.
 std::span<const BenchSuiteName> bench_suites();
 
 /// Throws UsageError for a suite or comparator that there is not (naming the nearest), and for a comparator that

@@ -19,13 +19,14 @@ inline namespace KILN_ABI {
 
 /// A variant of a target of CUDA or HIP, and its binary for it.
 struct ExportedVariant {
-    Variant variant;
-    Binary binary;
+    Variant variant;  ///< for one target
+    Binary binary;    ///< what Service::compile() gave for it
 };
 
+/// A file to be written.
 struct ExportedFile {
     std::string name;  ///< "kiln_gemm_tiled.h"
-    std::string text;
+    std::string text;  ///< its content
 };
 
 /// The header and the source for variants of one template, for one or several targets. service: to find references.

@@ -21,6 +21,7 @@
 namespace kiln {
 inline namespace KILN_ABI {
 
+/// The profilers that can be read.
 enum class ProfileTool {
     ncu,        ///< Nsight Compute
     rocprofv3,  ///< of ROCm 6.2 and later
@@ -29,9 +30,10 @@ enum class ProfileTool {
 /// "ncu", "rocprofv3", "rocprof".
 std::string_view name(ProfileTool tool);
 
+/// A profiler of this machine.
 struct Profiler {
-    ProfileTool tool = ProfileTool::ncu;
-    std::filesystem::path program;
+    ProfileTool tool = ProfileTool::ncu;  ///< which it is
+    std::filesystem::path program;        ///< where it is
 };
 
 /// The profiler of a backend, or this one. Sought in PATH, then where installers put it: CUDA_HOME/bin,
@@ -43,24 +45,31 @@ std::string why_no_profiler(Backend backend);
 
 /// What a profiler reported of one launch. Not set: not reported.
 struct Measured {
-    std::string kernel;         ///< the entry's name
-    std::uint64_t process = 0;  ///< that launched it
-    std::optional<int> registers;
+    std::string kernel;                         ///< the entry's name
+    std::uint64_t process = 0;                  ///< that launched it
+    std::optional<int> registers;               ///< per thread
     std::optional<std::uint64_t> shared_bytes;  ///< per block, static and dynamic; not what the system adds
     std::optional<double> elapsed_ms;    ///< under the profiler, with cold caches: not a time to compare
     std::optional<double> warps_active;  ///< share of the most warps, 0 to 1, averaged over the run
 
     // NVIDIA; sums over the launch.
-    std::optional<double> shared_wavefronts, shared_ideal;
-    std::optional<double> load_wavefronts, store_wavefronts;  ///< as the pipe counted: waits too
-    std::optional<double> shared_loads, shared_stores;        ///< instructions of warps
-    std::optional<double> global_sectors, global_ideal;       ///< of 32 bytes
-    std::optional<int> blocks_by_threads, blocks_by_registers, blocks_by_shared, blocks_by_blocks;
+    std::optional<double> shared_wavefronts;  ///< of loads and stores
+    std::optional<double> shared_ideal;       ///< those that would do without conflicts
+    std::optional<double> load_wavefronts;    ///< as the pipe counted: waits too
+    std::optional<double> store_wavefronts;   ///< likewise
+    std::optional<double> shared_loads;       ///< instructions of warps
+    std::optional<double> shared_stores;      ///< likewise
+    std::optional<double> global_sectors;     ///< of 32 bytes
+    std::optional<double> global_ideal;       ///< those that the bytes asked for would fill
+    std::optional<int> blocks_by_threads;     ///< blocks per multiprocessor by this limit alone
+    std::optional<int> blocks_by_registers;   ///< likewise
+    std::optional<int> blocks_by_shared;      ///< likewise
+    std::optional<int> blocks_by_blocks;      ///< likewise
 
     // AMD; sums over the launch.
     std::optional<double> lds_cycles;           ///< in which the LDS worked
     std::optional<double> lds_conflict_cycles;  ///< those among them that conflicts added
-    std::optional<double> waves;
+    std::optional<double> waves;                ///< wavefronts (waves of threads) that were launched
 
     /// What conflicts cost, as a share of what would do without; nullopt: not told, or no such accesses.
     std::optional<double> excess() const;
@@ -73,13 +82,15 @@ struct Measured {
 /// sentence on what could not be read. Throws nothing; empty: this is no such page.
 std::vector<Measured> read_profile_page(std::string_view text, std::vector<std::string>* notes = nullptr);
 
+/// What is run under the profiler.
 struct ProfileRequest {
     std::vector<std::string> command;           ///< [0]: the program's path. It is run once or more
     std::string kernel;                         ///< launches of other kernels are passed over
     std::chrono::milliseconds timeout{300000};  ///< of one run under the profiler
-    std::stop_token stop;
+    std::stop_token stop;                       ///< ends the profiler
 };
 
+/// What the profiler reported.
 struct ProfileResult {
     std::string version;             ///< of the profiler: "2025.3.1.0"; may be empty
     std::vector<Measured> launches;  ///< one at least
@@ -94,9 +105,10 @@ ProfileResult run_profiler(const Profiler& profiler, const ProfileRequest& reque
 
 /// A figure of which both sides may be known.
 struct ComparedFigure {
-    std::string name;  ///< "shared wavefronts"
-    std::optional<double> predicted, measured;
-    bool is_share = false;  ///< to be shown in percent
+    std::string name;                 ///< "shared wavefronts"
+    std::optional<double> predicted;  ///< by Analysis
+    std::optional<double> measured;   ///< by the profiler
+    bool is_share = false;            ///< to be shown in percent
     /// The prediction is the most that can be.
     bool is_bound = false;
 };
@@ -104,12 +116,14 @@ struct ComparedFigure {
 std::vector<ComparedFigure> compare_with_measured(const Analysis& analysis, const Measured& measured,
                                                   std::optional<double> median_ms = {});
 
+/// What check_thresholds() holds a kernel to.
 struct Thresholds {
     double most_excess = 0.01;         ///< of wavefronts, as a share of the ideal
     double fewest_warps_active = 0.5;  ///< where the problem fills the chip: one wave or more
     double least_times_naive = 1.5;    ///< how many times as long the template's `naive` takes
 };
 
+/// One threshold, and what was found.
 struct ThresholdCheck {
     std::string name;         ///< "excess wavefronts"
     std::string wanted;       ///< "at most 1%"

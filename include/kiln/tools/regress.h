@@ -24,7 +24,7 @@ inline namespace KILN_ABI {
 
 /// How fast a variant was on one kind of device, at its template's default sizes, with cold L2.
 struct Speed {
-    double median_ms = 0;
+    double median_ms = 0;               ///< per launch
     std::optional<double> times_naive;  ///< median of the template's `naive`, divided by this one's
     /// The least time that the device needs, divided by this one's: see ceiling.
     std::optional<double> share;
@@ -39,10 +39,11 @@ struct Baseline {
     /// BLAKE2b-256 of the key's text without the compiler, in hexadecimal.
     std::string ingredients;
     std::string compiler;  ///< for people; a change explains changes of the code
-    Resources resources;
+    Resources resources;   ///< of the binary
     /// Digests of the bits of all outputs, for random and for small-integer inputs, at the test sizes. Empty:
     /// never run; of integers, also where the results had rounding errors.
-    std::string random_result, integer_result;
+    std::string random_result;
+    std::string integer_result;           ///< likewise
     std::optional<double> worst;          ///< the largest error over its bound in the run with random inputs
     std::map<std::string, Speed> speeds;  ///< by the device's name
 };
@@ -57,15 +58,16 @@ class Baselines {
     /// Replaces the file as a whole. Throws UsageError when it can't be written.
     void save(const std::filesystem::path& directory, const ManifestTarget& target) const;
 
+    /// By Variant::text().
     std::map<std::string, Baseline> variants;
 };
 
 /// A difference between a baseline and what is found.
 struct Move {
-    std::string what;  ///< "registers", "HMMA", "result", ...
-    std::string was;   ///< empty: it was not there
-    std::string now;   ///< empty: it is not there
-    bool fails = false;
+    std::string what;    ///< "registers", "HMMA", "result", ...
+    std::string was;     ///< empty: it was not there
+    std::string now;     ///< empty: it is not there
+    bool fails = false;  ///< the test fails by it
 };
 
 /// was -> now. Fails: ingredients that differ, another or an inexact result of integer inputs, matrix instructions
@@ -74,28 +76,31 @@ struct Move {
 /// measure is not compared.
 std::vector<Move> compare(const Baseline& was, const Baseline& now);
 
+/// How a variant stands next to its baseline.
 enum class RegressStatus {
     same,
     moved,  ///< differences, none of which fails
     fresh,  ///< no baseline
     failed
 };
+/// "same", "moved", "fresh" or "failed".
 std::string_view name(RegressStatus status);
 
 /// One variant on one target.
 struct RegressResult {
-    std::string variant;
-    ManifestTarget target;
-    RegressStatus status = RegressStatus::same;
-    std::vector<Move> moves;
+    std::string variant;                         ///< Variant::text()
+    ManifestTarget target;                       ///< that it was built for
+    RegressStatus status = RegressStatus::same;  ///< how it stands
+    std::vector<Move> moves;                     ///< differences from the baseline
     std::vector<std::string> failures;  ///< wrong results, errors of a compiler or a driver; sentences
     bool run = false;                   ///< else compiled only
-    Baseline found;
-    double elapsed_ms = 0;
+    Baseline found;                     ///< what is recorded with RegressOptions::update
+    double elapsed_ms = 0;              ///< building, running and timing
 };
 
+/// What regress() found.
 struct RegressReport {
-    std::vector<RegressResult> results;
+    std::vector<RegressResult> results;      ///< of all variants on all targets
     std::vector<std::string> skipped;        ///< targets that have no compiler here, and why
     std::vector<std::string> gone;           ///< baselines whose variant no manifest names any more
     std::vector<std::string> compiled_only;  ///< targets without a device here
@@ -104,20 +109,22 @@ struct RegressReport {
     bool pass() const;
 };
 
+/// Which variants are tested, on which targets, and against what.
 struct RegressOptions {
     /// Template directories, warnings, the stop token, workers. Backend and architecture come from the targets,
     /// and its cache is replaced by one of its own.
     ServiceOptions service;
     /// For lines of a manifest without a target: these, as far as the template may run there.
     std::vector<ManifestTarget> targets = default_targets();
-    std::optional<Backend> backend;       ///< only targets of this one
-    std::string arch;                     ///< only targets of this one; empty: all
-    std::vector<std::string> templates;   ///< only these; empty: all
-    std::uint64_t shard = 0, shards = 1;  ///< only each shards-th variant of a target
-    std::filesystem::path baselines;      ///< the directory
-    bool update = false;                  ///< rewrite the baselines with what is found
-    bool time = false;                    ///< measure speed where there is a GPU
-    std::uint64_t seed = 1;               ///< of the inputs; results are only compared with 1
+    std::optional<Backend> backend;      ///< only targets of this one
+    std::string arch;                    ///< only targets of this one; empty: all
+    std::vector<std::string> templates;  ///< only these; empty: all
+    std::uint64_t shard = 0;             ///< only each shards-th variant of a target, from this one on
+    std::uint64_t shards = 1;            ///< how many such parts there are
+    std::filesystem::path baselines;     ///< the directory
+    bool update = false;                 ///< rewrite the baselines with what is found
+    bool time = false;                   ///< measure speed where there is a GPU
+    std::uint64_t seed = 1;              ///< of the inputs; results are only compared with 1
     /// Called after each variant, from the calling thread.
     std::function<void(const RegressResult&, std::size_t done, std::size_t total)> on_result;
 

@@ -21,7 +21,7 @@ inline namespace KILN_ABI {
 
 /// A variant in a report.
 struct ReportItem {
-    Analysis analysis;
+    Analysis analysis;        ///< what is shown of it
     std::string summary;      ///< the template's line on what it is; may be empty
     std::string source_file;  ///< "gemm_tiled.cu", as in SourcePlace::file
     std::string source;       ///< the template's text from its line 1 on; empty: the page shows none
@@ -56,17 +56,19 @@ std::string occupancy_svg(const Analysis& analysis);
 
 /// A matrix in shared memory, row-major.
 struct TileLayout {
-    int rows = 0;
-    int columns = 0;
+    int rows = 0;           ///< of the matrix
+    int columns = 0;        ///< without the padding
     int pad = 0;            ///< elements behind each row
     int element_bytes = 4;  ///< 1, 2, 4, 8 or 16
     bool swizzle = false;   ///< 16-byte chunks of a row change places by the row's number
 
+    /// The byte address of an element, relative to the first.
     std::uint32_t address(int row, int column) const;
     /// "half [32][32+1]", "float [8][32], 16-byte chunks swizzled"
     std::string text() const;
     /// Of a warp that reads the first column, and the first row, an element per lane.
     Wavefronts read_column(const BankModel& model) const;
+    /// The same of the first row.
     Wavefronts read_row(const BankModel& model) const;
 };
 

@@ -15,16 +15,17 @@
 namespace kiln {
 inline namespace KILN_ABI {
 
+/// What a kernel needs of a multiprocessor, and which instructions it has. What is not set could not be read.
 struct Resources {
     std::optional<int> registers;              ///< per thread; AMD: VGPRs, on gfx90a and later AGPRs included
     std::optional<int> accumulator_registers;  ///< AMD: AGPRs, where the compiler tells them
     std::optional<int> scalar_registers;       ///< AMD: SGPRs
-    std::optional<std::uint64_t> static_shared_bytes;
-    std::optional<std::uint64_t> stack_bytes;  ///< per thread: local arrays and spills
+    std::optional<std::uint64_t> static_shared_bytes;  ///< per block
+    std::optional<std::uint64_t> stack_bytes;          ///< per thread: local arrays and spills
     /// Per thread. NVIDIA: bytes of spill stores and loads, known from the log alone; AMD: 4 per register,
     /// vector or scalar.
     std::optional<std::uint64_t> spill_bytes;
-    std::uint64_t binary_bytes = 0;
+    std::uint64_t binary_bytes = 0;  ///< of the whole binary
     /// Instructions of the kernel worth guarding, with how often they stand in the code (not how often they
     /// run). Those that do not occur are absent; "total" is all but padding and NOPs; all are absent when the
     /// code can't be read.
