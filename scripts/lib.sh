@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shared by the scripts beside it; sourced with the repository's root as the current directory.
-# Offers: say, missing_packages, nvrtc_wheel, has_nvidia_gpu, find_nvrtc, use_local_nvrtc, find_llvm_14, skip_status,
+# Offers: say, missing_packages, nvrtc_wheels, has_nvidia_gpu, find_nvrtc, use_local_nvrtc, find_llvm_14, skip_status,
 # configure, build.
 
 # Programs that scripts/setup --tests put here since the system has them under another name.
@@ -21,8 +21,10 @@ missing_packages() {
     done
 }
 
-# The wheel that NVRTC is taken from where there is no toolkit: releases that Kiln was tested with (docs/install.md).
-nvrtc_wheel='nvidia-cuda-nvrtc>=13.0,<13.6'
+# The wheels that NVRTC, and the headers that templates may include, are taken from where there is no toolkit: releases
+# that Kiln was tested with (docs/install.md).
+nvrtc_wheels=('nvidia-cuda-nvrtc>=13.0,<13.6' 'nvidia-cuda-runtime>=13.0,<13.6' 'nvidia-cuda-crt>=13.0,<13.6'
+    'nvidia-cuda-cccl>=13.0,<13.6')
 
 # A driver without a toolkit is what most images of machines with GPUs have.
 has_nvidia_gpu() { [ -e /dev/nvidiactl ] || command -v nvidia-smi >/dev/null; }

@@ -8,6 +8,7 @@
 #include <kiln/version.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,6 +37,12 @@ struct Source {
     std::vector<Header> headers;  ///< every header it may include, in a fixed order
     int opt_level =
         kUsualOptLevel;  ///< of ptxas, 0 to 3; PTX that a driver compiles, and other backends, have none
+    /// What #include lines name that is none of the headers, as written: "<cub/cub.cuh>", "\"tile.h\"". Looked for in
+    /// include directories; what these lack is left to the compiler.
+    std::vector<std::string> open_includes = {};
+    std::vector<std::filesystem::path> include_directories = {};  ///< of the template's include_dir lines
+    /// The BLAKE2b-256 of the headers that include directories give; empty for none.
+    std::string include_digest = {};
 };
 
 /// The identity of a build: `text` is the canonical list of ingredients, `digest` the BLAKE2b-256 of

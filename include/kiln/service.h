@@ -57,6 +57,10 @@ struct ServiceOptions {
     /// Directories of *.cu files, searched before the built-in templates, in this order; then those
     /// of KILN_TEMPLATE_PATH.
     std::vector<std::filesystem::path> template_directories;
+    /// Where headers are looked for that a template includes and that do not lie next to it: first the template's own
+    /// `//@ include_dir` lines, then these, in this order, then those of KILN_INCLUDE_PATH, then the compiler's
+    /// platform (CUDA's and CCCL's, ROCm's). What is found is part of the key by its content.
+    std::vector<std::filesystem::path> include_directories;
     /// Templates that are parsed already, with directories of their own; not set: a set of template_directories.
     std::optional<TemplateSet> templates;
 

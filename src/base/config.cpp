@@ -108,6 +108,7 @@ std::optional<int> remote_timeout_ms() { return whole("KILN_REMOTE_TIMEOUT_MS", 
 
 int workers() { return whole("KILN_WORKERS", 1, 1024).value_or(0); }
 
+std::vector<std::filesystem::path> include_directories() { return path_list("KILN_INCLUDE_PATH"); }
 std::vector<std::filesystem::path> template_directories() { return path_list("KILN_TEMPLATE_PATH"); }
 
 int host_threads() { return whole("KILN_HOST_THREADS", 0, 4096).value_or(0); }
@@ -151,6 +152,7 @@ std::vector<std::string> known_variables() {
             "KILN_HOST_IN_PROCESS",
             "KILN_HOST_SEED",
             "KILN_HOST_THREADS",
+            "KILN_INCLUDE_PATH",
             "KILN_NVRTC",
             "KILN_REMOTE",
             "KILN_REMOTE_CA_FILE",

@@ -45,6 +45,8 @@ std::optional<int> remote_timeout_ms();
 int workers();
 /// KILN_TEMPLATE_PATH: directories separated by colons.
 std::vector<std::filesystem::path> template_directories();
+/// KILN_INCLUDE_PATH: directories separated by colons.
+std::vector<std::filesystem::path> include_directories();
 /// KILN_HOST_THREADS: how many blocks of the host backend run at once; 0, as when not set: all cores. Throws UsageError
 /// for what is no number up to 4096.
 int host_threads();

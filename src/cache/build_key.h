@@ -30,13 +30,16 @@ struct CompilerFields {
 
 /// The text is "kiln-key 1\n" and then fields "tag length\nvalue\n" in a fixed order: backend, arch,
 /// compiler, each environment, each option, each compiler-option, file (the virtual name, which debug information
-/// holds), entry, each header (its name, a space, the BLAKE2b-256 of its content), source. Lengths are in bytes, so
+/// holds), entry, each header (its name, a space, the BLAKE2b-256 of its content), includes (the digest of the headers that include directories gave, where
+/// they gave any), source. Lengths are in bytes, so
 /// that no value can pass for a field.
 BuildKey make_build_key(const Target& target, const CompilerFields& compiler,
                         const std::vector<std::string>& options, const Source& source);
 
-/// The same without the fields of a compiler (compiler, environment, compiler-option): what any compiler's entry of
+/// The same without the fields of a compiler (compiler, environment, compiler-option) and, unless they are to count,
+/// without includes: what any compiler's entry of
 /// this build also has. No key, but compared with the texts of keys (is_made_by_any in cache/key_text.h).
-BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source);
+BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source,
+                       bool with_includes = true);
 
 }  // namespace kiln

@@ -28,6 +28,10 @@
 namespace kiln {
 namespace {
 
+const char* name_of(DiskCache::Memory which) {
+    return which == DiskCache::Memory::identities ? kIdentitiesName : kIncludesName;
+}
+
 constexpr std::chrono::milliseconds kStoreLockLimit{1000};
 constexpr std::chrono::milliseconds kCountersLockLimit{2000};
 /// Sizes are counted again after this time, in case the running total has become wrong.
@@ -302,11 +306,11 @@ Lookup DiskCache::find_of_any_compiler(const BuildKey& open_key, bool mark) cons
     return {};
 }
 
-std::string DiskCache::read_identities() const {
+std::string DiskCache::read_memory(Memory which) const {
     try {
         const Opened version = open_version(Make::nothing);
         if (!version) return {};
-        const Opened file = open_file(version.fd(), kIdentitiesName, options_.trust, kMaxIdentityBytes);
+        const Opened file = open_file(version.fd(), name_of(which), options_.trust, kMaxMemoryBytes);
         const auto bytes = file ? read_all(file) : std::nullopt;
         return bytes ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size())
                      : std::string();
@@ -315,15 +319,15 @@ std::string DiskCache::read_identities() const {
     }
 }
 
-void DiskCache::write_identities(const std::string& text) {
+void DiskCache::write_memory(Memory which, const std::string& text) {
     try {
         const Opened version = open_version(Make::all);
         if (!version) return;
         DiskTemporary temporary(version.fd(), options_.trust);
         temporary.write(std::as_bytes(std::span(text)));
-        temporary.publish(version.fd(), kIdentitiesName);
+        temporary.publish(version.fd(), name_of(which));
     } catch (const std::exception&) {
-        // They are found out again.
+        // It is found out again.
     }
 }
 

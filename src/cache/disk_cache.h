@@ -71,10 +71,11 @@ class DiskCache {
     /// cache directory that has vanished.
     void add(const Counters& counters);
 
-    /// The identities of compilers (compile/identity_memory.h), which are stored next to the entries; empty when there
-    /// are none, or none that are trusted. Nothing throws; what can't be written is lost.
-    std::string read_identities() const;
-    void write_identities(const std::string& text);
+    /// What is remembered of compilers and of include directories (compile/identity_memory.h), stored next to the
+    /// entries; empty when there is nothing, or nothing that is trusted. Nothing throws; what can't be written is lost.
+    enum class Memory { identities, includes };
+    std::string read_memory(Memory which) const;
+    void write_memory(Memory which, const std::string& text);
 
     // For operators. These throw CacheError.
     struct Item {

@@ -78,8 +78,8 @@ std::string check_top(int version, const std::string& name, Trust trust) {
     std::string reason;
     if (name == kStateName)
         read_state(version, trust, reason);
-    else if (name == kIdentitiesName)
-        reason = open_file(version, name, trust, kMaxIdentityBytes).refusal;
+    else if (name == kIdentitiesName || name == kIncludesName)
+        reason = open_file(version, name, trust, kMaxMemoryBytes).refusal;
     else if (name != kTemporaryDirectory && !is_shard_name(name))
         reason = "it is no part of the cache";
     else

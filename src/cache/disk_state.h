@@ -28,9 +28,10 @@ std::string state_text(const DiskState& state);
 DiskState parse_state(std::string_view text, std::string& reason);
 
 constexpr const char* kStateName = "state";
-/// Of compilers (compile/identity_memory.h).
+/// What is remembered of compilers and of include directories (compile/identity_memory.h).
 constexpr const char* kIdentitiesName = "identities";
-constexpr std::uint64_t kMaxIdentityBytes = 1 << 20;
+constexpr const char* kIncludesName = "includes";
+constexpr std::uint64_t kMaxMemoryBytes = 4 << 20;
 /// version: the open directory v1. A file that is missing or can't be read is an empty state. Throws
 /// std::system_error where descriptors or memory ran out.
 DiskState read_state(int version, Trust trust, std::string& reason);

@@ -239,6 +239,12 @@ std::vector<IngredientDifference> compare_keys(std::string_view wanted, std::str
         compare_options(tag, values_of(*a, tag), values_of(*b, tag), differences);
     for (const std::string_view tag : {"file", "entry"}) compare_one(tag);
     compare_headers(values_of(*a, "header"), values_of(*b, "header"), differences);
+    const auto includes = [](const std::vector<Ingredient>& of) {
+        const auto values = values_of(of, "includes");
+        return values.empty() ? std::string() : digest_text(values.front());
+    };
+    if (const auto x = includes(*a), y = includes(*b); x != y)
+        differences.push_back({"headers of include directories", x, y});
     compare_sources(one(*a, "source"), one(*b, "source"), differences);
     return differences;
 }

@@ -20,7 +20,9 @@ struct Field {
 constexpr Field kFields[] = {{"backend", false},    {"arch", false},  {"compiler", false},
                              {"environment", true}, {"option", true}, {"compiler-option", true},
                              {"file", false},       {"entry", false}, {"header", true},
-                             {"source", false}};
+                             {"includes", true},    {"source", false}};
+/// At most one. An open key without it is of whoever has no such directories, or may not compile.
+constexpr std::string_view kIncludes = "includes";
 constexpr bool is_of_compiler(std::string_view tag) {
     return tag == "compiler" || tag == "environment" || tag == "compiler-option";
 }
@@ -78,6 +80,11 @@ bool is_made_by_any(std::string_view key_text, std::string_view open_text) {
     for (const Field& field : kFields) {
         if (is_of_compiler(field.tag)) {
             while (take_field(key_text, field.tag)) has_compiler = true;
+            continue;
+        }
+        if (field.tag == kIncludes) {
+            const auto one = take_field(key_text, field.tag), other = take_field(open_text, field.tag);
+            if (other && one != other) return false;
             continue;
         }
         // The last fields are most of the text: the first difference ends it.

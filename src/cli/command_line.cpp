@@ -65,12 +65,16 @@ std::string optional_text(const po::variables_map& given, const char* option, co
     return given.count(option) != 0 ? given[option].as<std::string>() : otherwise;
 }
 
-std::vector<std::filesystem::path> template_directories(const po::variables_map& given) {
+std::vector<std::filesystem::path> directories_of(const po::variables_map& given, const char* option) {
     std::vector<std::filesystem::path> directories;
-    if (given.count("template-dir") != 0)
-        for (const std::string& directory : given["template-dir"].as<std::vector<std::string>>())
+    if (given.count(option) != 0)
+        for (const std::string& directory : given[option].as<std::vector<std::string>>())
             directories.emplace_back(directory);
     return directories;
+}
+
+std::vector<std::filesystem::path> template_directories(const po::variables_map& given) {
+    return directories_of(given, "template-dir");
 }
 
 // clang-format off
@@ -96,6 +100,11 @@ void add_template_directory_option(po::options_description& options) {
         ("template-dir", texts("DIR"), "search DIR/*.cu before the built-in templates; may be repeated");
 }
 
+void add_include_directory_option(po::options_description& options) {
+    options.add_options()
+        ("include-dir", texts("DIR"), "search DIR for headers that templates include; may be repeated");
+}
+
 void add_time_limit_option(po::options_description& options) {
     options.add_options()
         ("time-limit", text("SECONDS"), "time limit of a variant on the host (600)");
@@ -118,6 +127,12 @@ CommonOptions common_options(const po::variables_map& given) {
     if (!options.use_cache && options.cache_directory)
         throw UsageError("--no-cache uses no cache, and --cache-dir names one; leave one out.");
     options.template_directories = template_directories(given);
+    options.include_directories = directories_of(given, "include-dir");
+    for (const std::filesystem::path& directory : options.include_directories) {
+        std::error_code error;
+        if (!std::filesystem::is_directory(directory, error))
+            throw UsageError("--include-dir " + directory.string() + ": there is no such directory");
+    }
     constexpr std::uint64_t kLongestLimit = 31'536'000;  // a year
     if (given.count("time-limit") != 0)
         options.time_limit_seconds = static_cast<int>(

@@ -20,6 +20,7 @@ struct CommonOptions {
     std::optional<std::filesystem::path> cache_directory;
     bool use_cache = true;
     std::vector<std::filesystem::path> template_directories;
+    std::vector<std::filesystem::path> include_directories;
     std::optional<TemplateSet> templates;   ///< those of the directories, where they were looked into already
     std::optional<int> time_limit_seconds;  ///< of a kernel on the host
 };

@@ -60,6 +60,8 @@ enum Takes : unsigned {
     kSeedPacks = 16,  ///< --seed-pack
     kRemote = 32,     ///< --remote
     kTimeLimit = 64,  ///< --time-limit
+    kIncludes = 128,  ///< --include-dir
+    kSources = kTemplates | kIncludes,
     kTiers = kDirectory | kSeedPacks | kRemote
 };
 

@@ -31,6 +31,7 @@ po::options_description shared_options(const Command& command) {
     po::options_description options("Shared options", kHelpWidth);
     if (takes(kTarget)) add_target_options(options, "kiln doctor");
     if (takes(kTemplates)) add_template_directory_option(options);
+    if (takes(kIncludes)) add_include_directory_option(options);
     if (takes(kDirectory)) add_cache_directory_option(options);
     if (takes(kNoCache)) add_no_cache_option(options);
     if (takes(kSeedPacks)) options.add_options()

@@ -28,8 +28,9 @@ constexpr std::size_t kMostVariants = 100;
 
 /// What is given on the command line that shapes the page, in the order in which it is written down there.
 /// Where a cache or a remote is does not, and a remote's URL may hold a password.
-constexpr const char* kShaping[] = {"manifest", "template-dir", "backend",   "device", "arch",  "chip",
-                                    "size",     "test-sizes",   "no-record", "time",   "title", "output"};
+constexpr const char* kShaping[] = {"manifest", "template-dir", "include-dir", "backend",    "device",
+                                    "arch",     "chip",         "size",        "test-sizes", "no-record",
+                                    "time",     "title",        "output"};
 
 /// A service for each target, made for the first variant that needs it.
 class Targets {

@@ -32,6 +32,7 @@ ServiceOptions service_options(const CommonOptions& options, Warnings& warnings,
     result.device = options.device;
     result.arch = options.arch;
     result.template_directories = options.template_directories;
+    result.include_directories = options.include_directories;
     result.templates = options.templates;
     result.cache.directory = options.cache_directory;
     result.cache.enabled = options.use_cache;

@@ -8,6 +8,7 @@
 #include <kiln/build.h>
 #include <kiln/types.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,8 @@ class Compiler {
     }
     /// For people: product, version, build, where it was found.
     virtual std::string description() = 0;
+    /// Where the headers of its platform are, such as cuda_fp16.h and those of CCCL; they need not exist.
+    virtual std::vector<std::filesystem::path> include_directories() { return {}; }
     /// The architectures it can compile for; empty when it can't tell.
     virtual std::vector<std::string> supported_archs() { return {}; }
 

@@ -89,6 +89,7 @@ class Hiprtc final : public Compiler {
         const Located library = located();
         return library.product + ", " + library.file.string();
     }
+    std::vector<fs::path> include_directories() override;
     std::vector<std::string> supported_archs() override {
         const Located library = located();
         return ask(library, {}, library.product).supported_archs;
@@ -132,6 +133,19 @@ Hiprtc::Located Hiprtc::located() {
     const auto real_file = fs::canonical(*file, error);
     return {*file, found[0], found[1],
             "hipRTC (" + real_file.filename().string() + ", build " + short_build(found[0]) + ")"};
+}
+
+// ROCm's own; not /usr/include, where distributions put it among everything else.
+std::vector<fs::path> Hiprtc::include_directories() {
+    std::error_code error;
+    std::vector<fs::path> directories;
+    if (const auto library = hiprtc_search().find())
+        directories.push_back(fs::canonical(*library, error).parent_path().parent_path() / "include");
+    directories.emplace_back("/opt/rocm/include");
+    std::erase_if(directories, [&](const fs::path& one) {
+        return !fs::is_directory(one, error) || one == "/usr/include";
+    });
+    return directories;
 }
 
 CompileResponse Hiprtc::ask(const Located& library, CompileRequest request, const std::string& what) {

@@ -121,7 +121,8 @@ std::vector<std::string> IdentityMemory::ask(const std::string& question, const 
     record.values = answer.values;
     // What changed while the files were read, or shortly before, is not settled, however long that took.
     const Stamps stamps = stamps_of(record.watched);
-    if (stamps.newest_s + kSettled_s >= begin_s || has_newline(record.watched) || has_newline(record.values))
+    if (stamps.newest_s + kSettled_s >= begin_s || record.watched.size() > kMostLines ||
+        record.values.size() > kMostLines || has_newline(record.watched) || has_newline(record.values))
         return answer.values;
     record.stamps = stamps.checksum;
     known_[asked] = record;

@@ -110,6 +110,7 @@ class Nvrtc final : public NvrtcCompiler {
     std::string ptx(const Source& source, const Target& target) override;
     std::string description() override;
     std::vector<std::string> supported_archs() override { return facts(usual_place()).archs; }
+    std::vector<fs::path> include_directories() override;
 
   private:
     struct Located {
@@ -245,6 +246,36 @@ Nvrtc::Facts Nvrtc::facts(const Place& place) {
 std::string Nvrtc::description() {
     return facts(usual_place()).product + " (build " + short_build(located().build) + "), " +
            located().file.string();
+}
+
+// Of the toolkit or the wheels that NVRTC belongs to, then of those that the environment names.
+std::vector<fs::path> Nvrtc::include_directories() {
+    std::vector<fs::path> roots;
+    try {
+        std::error_code error;
+        const fs::path library = fs::canonical(located().file, error);
+        // .../lib64, .../lib, .../targets/x86_64-linux/lib; nvidia/cu13/lib, nvidia/cuda_nvrtc/lib of the wheels
+        const fs::path root = library.parent_path().parent_path();
+        roots.push_back(root);
+        roots.push_back(root.parent_path() / "cuda_runtime");
+        roots.push_back(root.parent_path() / "cuda_cccl");
+    } catch (const BuildError&) {
+        // There is no NVRTC: what is packed may serve.
+    }
+    for (auto& home : config::cuda_homes()) roots.push_back(std::move(home));
+    roots.emplace_back("/usr/local/cuda");
+    std::vector<fs::path> directories;
+    std::error_code error;
+    for (const fs::path& root : roots) {
+        for (const fs::path& directory : {root / "include" / "cccl", root / "include"}) {
+            const fs::path real = fs::canonical(directory, error);
+            if (error || real == "/usr/include")
+                continue;  // where distributions put it among everything else
+            if (std::find(directories.begin(), directories.end(), real) == directories.end())
+                directories.push_back(real);
+        }
+    }
+    return directories;
 }
 
 std::vector<std::string> Nvrtc::options(const Target& target, const Source& source) {

@@ -19,14 +19,16 @@
 namespace kiln {
 namespace {
 
-class DiskIdentities final : public IdentityStore {
+class DiskMemory final : public IdentityStore {
   public:
-    explicit DiskIdentities(std::shared_ptr<DiskCache> disk) : disk_(std::move(disk)) {}
-    std::string read() override { return disk_->read_identities(); }
-    void write(const std::string& text) override { disk_->write_identities(text); }
+    DiskMemory(std::shared_ptr<DiskCache> disk, DiskCache::Memory which)
+        : disk_(std::move(disk)), which_(which) {}
+    std::string read() override { return disk_->read_memory(which_); }
+    void write(const std::string& text) override { disk_->write_memory(which_, text); }
 
   private:
     const std::shared_ptr<DiskCache> disk_;
+    const DiskCache::Memory which_;
 };
 
 std::unique_ptr<Compiler> make_compiler(Backend backend, const WorkerLimits& limits, HostBuild build,
@@ -100,9 +102,16 @@ WorkerLimits worker_limits(const ServiceOptions& options) {
     return limits;
 }
 
-SharedMemory identity_memory(std::shared_ptr<DiskCache> disk) {
+SharedMemory disk_memory(std::shared_ptr<DiskCache> disk, DiskCache::Memory which) {
     if (!disk) return process_memory();
-    return std::make_shared<IdentityMemory>(std::make_shared<DiskIdentities>(std::move(disk)));
+    return std::make_shared<IdentityMemory>(std::make_shared<DiskMemory>(std::move(disk), which));
+}
+
+IncludeTree include_tree(const ServiceOptions& options, Compiler& compiler, SharedMemory memory) {
+    std::vector<std::filesystem::path> directories = options.include_directories;
+    for (auto& directory : config::include_directories()) directories.push_back(std::move(directory));
+    return IncludeTree(
+        std::move(directories), [&compiler] { return compiler.include_directories(); }, std::move(memory));
 }
 
 Selection select_backend(const ServiceOptions& options, const SharedMemory& memory) {

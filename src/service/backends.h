@@ -12,6 +12,7 @@
 
 #include "cache/disk_cache.h"
 #include "compile/compiler.h"
+#include "compile/include_tree.h"
 
 namespace kiln {
 
@@ -24,8 +25,11 @@ struct Selection {
 /// Throws UsageError for a bad KILN_WORKERS.
 WorkerLimits worker_limits(const ServiceOptions& options);
 
-/// Remembers compilers' identities next to the entries of that cache; nullptr: in this process alone.
-SharedMemory identity_memory(std::shared_ptr<DiskCache> disk);
+/// A memory next to the entries of that cache; nullptr: in this process alone.
+SharedMemory disk_memory(std::shared_ptr<DiskCache> disk, DiskCache::Memory which);
+
+/// Over the directories of the options, of KILN_INCLUDE_PATH, and of the platform of the compiler, which it refers to.
+IncludeTree include_tree(const ServiceOptions& options, Compiler& compiler, SharedMemory memory);
 
 /// Throws UsageError (architecture), DeviceError (the backend that was asked for is not there).
 Selection select_backend(const ServiceOptions& options, const SharedMemory& memory);

@@ -14,6 +14,7 @@
 #include "base/arch_facts.h"
 #include "base/stopwatch.h"
 #include "cache/build_key.h"
+#include "compile/missing_header.h"
 #include "service/explain.h"
 #include "template/tensor_maps.h"
 
@@ -43,8 +44,10 @@ auto single_flight(std::mutex& mutex, Map& map, const Key& key, Work work) -> ty
 
 }  // namespace
 
-Builder::Builder(Selection selection, CacheSetup cache, BuilderOptions options, Observer& observer)
+Builder::Builder(Selection selection, IncludeTree includes, CacheSetup cache, BuilderOptions options,
+                 Observer& observer)
     : selection_(std::move(selection)),
+      includes_(std::move(includes)),
       options_(std::move(options)),
       observer_(observer),
       tiers_(std::move(cache), observer) {}
@@ -61,14 +64,19 @@ Variant Builder::validated(const Variant& variant) const {
     return variant.origin().for_target(selection_.target).variant(variant.values());
 }
 
-Source Builder::source(const Variant& variant) const { return variant.source(selection_.target.backend); }
+Source Builder::source(const Variant& variant) const {
+    Source made = variant.source(selection_.target.backend);
+    includes_.identify(made);
+    return made;
+}
 
 Builder::Keys Builder::keys(const Source& build_source) const {
     auto& compiler = *selection_.compiler;
     const auto options = compiler.options(selection_.target, build_source);
     Keys keys;
     if (options_.cached_only || tiers_.setup().named_seeds > 0)
-        keys.open = OpenLookup{make_open_key(selection_.target, options, build_source), options_.cached_only};
+        keys.open = OpenLookup{make_open_key(selection_.target, options, build_source, !options_.cached_only),
+                               options_.cached_only};
     try {
         keys.compiler = compiler.ingredients();
     } catch (const BuildError&) {
@@ -224,9 +232,9 @@ std::optional<Builder::Built> Builder::find_ptx(const Request& request) {
     for (auto arch = archs.rbegin(); arch != archs.rend(); ++arch) {
         if (arch->number > *number) continue;
         const Target older{Backend::cuda, "compute_" + std::to_string(arch->number), {}};
-        const OpenLookup open{
-            make_open_key(older, selection_.compiler->options(older, request.source), request.source),
-            request.keys.open->everywhere};
+        const OpenLookup open{make_open_key(older, selection_.compiler->options(older, request.source),
+                                            request.source, !options_.cached_only),
+                              request.keys.open->everywhere};
         auto hit = tiers_.find({open.key, request.variant, request.refused, true, &open, false});
         if (!hit) continue;
         observer_.warn_once(
@@ -319,8 +327,8 @@ Binary Builder::compile(const Request& request) {
         throw BuildError(file + " was not compiled, since a stop was requested");
     observer_.count(&Counters::compiles);
     try {
-        Binary binary = selection_.compiler->compile(request.source, selection_.target, request.keys.compiler,
-                                                     request.isolation);
+        Binary binary = selection_.compiler->compile(complete(request.source), selection_.target,
+                                                     request.keys.compiler, request.isolation);
         observer_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));
         observer_.trace({TraceKind::compile, Origin::compiled, request.key.digest, request.variant,
                          watch.elapsed_ms(), binary.bytes.size(), binary.compiler});
@@ -329,6 +337,13 @@ Binary Builder::compile(const Request& request) {
         observer_.count(&Counters::build_failures);
         observer_.trace({TraceKind::failure, Origin::compiled, request.key.digest, request.variant,
                          watch.elapsed_ms(), 0, error.what()});
+        if (const auto* rejected = dynamic_cast<const BuildError*>(&error)) {
+            const auto header = missing_header(rejected->log());
+            if (!header) throw;
+            throw BuildError(file + ": the header " + *header + " was not found. " +
+                                 missing_header_advice(*header, includes_.directories(request.source)),
+                             rejected->log());
+        }
         if (dynamic_cast<const std::system_error*>(&error) == nullptr) throw;
         throw BuildError(file + " can't be compiled: " + error.what() +
                          ". Compilers need a directory for temporary files; TMPDIR names another.");

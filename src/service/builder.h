@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 #include "cache/flight.h"
+#include "compile/include_tree.h"
 #include "service/backends.h"
 #include "service/kernel_table.h"
 #include "service/loaded_kernel.h"
@@ -37,7 +38,8 @@ struct BuilderOptions {
 /// Thread-safe.
 class Builder {
   public:
-    Builder(Selection selection, CacheSetup cache, BuilderOptions options, Observer& observer);
+    Builder(Selection selection, IncludeTree includes, CacheSetup cache, BuilderOptions options,
+            Observer& observer);
 
     struct Found {
         std::shared_ptr<const LoadedKernel> kernel;
@@ -50,6 +52,9 @@ class Builder {
     BuildKey key(const Source& build_source) const;
     /// Of what its tiers have and lack.
     Explanation explain(const Variant& variant) const;
+    /// For a compiler: with all headers.
+    Source complete(const Source& build_source) const { return includes_.with_headers(build_source); }
+    /// Without the headers of include directories, but with their digest.
     Source source(const Variant& variant) const;
     /// The variant held to this builder's target; the same when it was validated against it already. Throws
     /// VariantError; UsageError for tensor maps on HIP.
@@ -103,6 +108,7 @@ class Builder {
     std::optional<Built> find_ptx(const Request& request);
 
     const Selection selection_;
+    const IncludeTree includes_;
     const BuilderOptions options_;
     Observer& observer_;
     Tiers tiers_;

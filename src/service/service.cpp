@@ -28,8 +28,10 @@ TemplateSet templates(const ServiceOptions& options) {
 
 Builder make_builder(const ServiceOptions& options, Observer& observer) {
     CacheSetup cache = open_cache(options.cache);
-    Selection selection = select_backend(options, identity_memory(cache.disk));
-    return Builder(std::move(selection), std::move(cache),
+    Selection selection = select_backend(options, disk_memory(cache.disk, DiskCache::Memory::identities));
+    IncludeTree includes =
+        include_tree(options, *selection.compiler, disk_memory(cache.disk, DiskCache::Memory::includes));
+    return Builder(std::move(selection), std::move(includes), std::move(cache),
                    {options.cache.enabled, options.cached_only, options.cache.wait_limit, options.stop},
                    observer);
 }
@@ -151,7 +153,7 @@ std::string Service::ptx(const Variant& variant) const {
                          std::string(name(selection.target.backend)) +
                          ", which has a source, a log and a binary");
     if (!state().builder_.compiles()) throw BuildError("PTX is not cached, and compiling is switched off");
-    return nvrtc->ptx(source(variant), selection.target);
+    return nvrtc->ptx(state().builder_.complete(source(variant)), selection.target);
 }
 
 Backend Service::backend() const { return target().backend; }

@@ -7,6 +7,7 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <utility>
@@ -36,7 +37,7 @@ constexpr DirectiveRule kDirectives[] = {
     {"grid", false},      {"shared", true}, {"cluster", false}, {"backend", false},  {"arch", false},
     {"size", true},       {"input", true},  {"output", true},   {"inout", true},     {"scratch", true},
     {"flops", false},     {"bytes", false}, {"naive", false},   {"tensormap", true}, {"dependent", false},
-    {"opt_level", false}, {"data", true},   {"model", true},    {"bound", true},
+    {"opt_level", false}, {"data", true},   {"model", true},    {"bound", true},     {"include_dir", true},
 };
 
 /// What a kernel calls that may begin while the one before it still runs.
@@ -72,6 +73,7 @@ class FrontMatterParser {
         parse_cluster();
         parse_dependent();
         parse_opt_level();
+        parse_include_directories();
         parse_shared();
         parse_rules();
         parse_grid();
@@ -326,6 +328,23 @@ class FrontMatterParser {
             line->lexer.fail(
                 first, "the level must be a number; " + result_.opt_level->text() + " is true or false");
         line->lexer.expect_end("the level");
+    }
+
+    void parse_include_directories() {
+        for (Directive& line : directives_["include_dir"]) {
+            const Token path = line.lexer.peek();
+            const std::filesystem::path directory(line.lexer.accept_string());
+            if (directory.empty())
+                line.lexer.fail(path,
+                                "an include directory is written in quotes: //@ include_dir \"../include\"");
+            line.lexer.expect_end("the include directory");
+            if (directory.is_relative() && !std::filesystem::path(file_).has_parent_path())
+                line.lexer.fail(
+                    path,
+                    "a relative include directory starts from the directory of the template's file, "
+                    "and this template has none; write an absolute one");
+            result_.include_directories.push_back(directory);
+        }
     }
 
     void parse_shared() {

@@ -5,6 +5,7 @@
 
 #include <kiln/template.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@ struct FrontMatter {
     ExpressionPtr opt_level;                    ///< of ptxas; null: its own
     std::vector<Backend> backends;
     std::vector<std::string> archs;
+    std::vector<std::filesystem::path> include_directories;  ///< as written, in their order
     Signature signature;
     ProblemLines problem;
     ModelLines model;

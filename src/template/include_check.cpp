@@ -45,7 +45,7 @@ class IncludeCheck {
   public:
     IncludeCheck(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
-    std::vector<std::string> run() {
+    std::vector<IncludedName> run() {
         bool line_starts = true;
         while (at_ < text_.size()) {
             const std::size_t start = at_;
@@ -244,7 +244,8 @@ class IncludeCheck {
         const std::filesystem::path path(*name);
         const bool climbs = std::find(path.begin(), path.end(), "..") != path.end();
         if (!path.is_absolute() && !climbs) {
-            if (before == "#include " && open == '"' && !name->empty()) names_.push_back(*name);
+            if (!name->empty() && (before == "#include " || before == "__has_include("))
+                names_.push_back({*name, open == '"'});
             return;
         }
         fail(start, before + open + *name + close + after + ": the name " +
@@ -262,12 +263,12 @@ class IncludeCheck {
     const std::string_view text_;
     const std::string& file_;
     std::size_t at_ = 0;
-    std::vector<std::string> names_;
+    std::vector<IncludedName> names_;
 };
 
 }  // namespace
 
-std::vector<std::string> checked_includes(std::string_view text, const std::string& file) {
+std::vector<IncludedName> checked_includes(std::string_view text, const std::string& file) {
     return IncludeCheck(text, file).run();
 }
 

@@ -11,11 +11,19 @@
 
 namespace kiln {
 
-/// The names in the #include "..." lines of a text, in their order. Throws TemplateError, with the line, for a file
+/// What an #include or a __has_include names.
+struct IncludedName {
+    std::string name;
+    bool is_quoted = true;  ///< else in angle brackets
+
+    std::string text() const { return is_quoted ? '"' + name + '"' : '<' + name + '>'; }
+};
+
+/// What the #include and __has_include of a text name, in their order. Throws TemplateError, with the line, for a file
 /// that the text names past the key: an absolute name or one with ".." (#include, #include_next, #import, #embed,
 /// __has_include, __has_embed), a name that only a macro gives, and a file that the assembler would read (.incbin,
 /// .include in a string). Reads the text as a preprocessor does: lines joined by a backslash, comments, strings,
 /// digraphs. A dead branch counts too.
-std::vector<std::string> checked_includes(std::string_view text, const std::string& file);
+std::vector<IncludedName> checked_includes(std::string_view text, const std::string& file);
 
 }  // namespace kiln

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "template/embedded.h"
 #include "template/include_check.h"
@@ -69,10 +68,10 @@ std::vector<std::string> included_names(std::string_view text) {
 Includes::Includes(std::string_view text, const std::string& file, const HeaderFinder& find)
     : roots_(checked_includes(text, file)) {
     const auto directory = std::filesystem::path(file).parent_path();
-    roots_.emplace_back(kDeviceHeader);
-    std::vector<std::string> pending = roots_;
+    roots_.push_back({std::string(kDeviceHeader)});
+    std::vector<IncludedName> pending = roots_;
     while (!pending.empty()) {
-        const std::string name = std::move(pending.back());
+        const std::string name = std::move(pending.back().name);
         pending.pop_back();
         if (entries_.contains(name)) continue;
         Entry entry{find(name), {}, {}};
@@ -81,27 +80,49 @@ Includes::Includes(std::string_view text, const std::string& file, const HeaderF
             if (!prelude) continue;
             entry.prelude = *prelude;
         }
-        entry.includes = entry.own ? checked_includes(*entry.own, (directory / name).string())
-                                   : included_names(entry.prelude);
+        if (entry.own)
+            entry.includes = checked_includes(*entry.own, (directory / name).string());
+        else
+            for (std::string& included : included_names(entry.prelude))
+                entry.includes.push_back({std::move(included)});
         pending.insert(pending.end(), entry.includes.begin(), entry.includes.end());
         entries_.emplace(name, std::move(entry));
     }
 }
 
-std::vector<Header> Includes::headers(Backend backend) const {
+std::set<std::string_view> Includes::reached(Backend backend) const {
     std::set<std::string_view> reached;
-    std::vector<std::string_view> pending(roots_.begin(), roots_.end());
+    std::vector<std::string_view> pending;
+    const auto add = [&](const std::vector<IncludedName>& names) {
+        for (const IncludedName& one : names) pending.push_back(one.name);
+    };
+    add(roots_);
     while (!pending.empty()) {
         const std::string_view name = pending.back();
         pending.pop_back();
         const auto entry = entries_.find(name);
         if (entry == entries_.end() || !is_meant_for(name, backend) || !reached.insert(name).second) continue;
-        pending.insert(pending.end(), entry->second.includes.begin(), entry->second.includes.end());
+        add(entry->second.includes);
     }
+    return reached;
+}
+
+std::vector<Header> Includes::headers(Backend backend) const {
     std::vector<Header> headers;
-    for (std::string_view name : reached)
+    for (std::string_view name : reached(backend))
         headers.push_back({std::string(name), std::string(entries_.find(name)->second.text())});
     return headers;
+}
+
+std::vector<std::string> Includes::open(Backend backend) const {
+    std::set<std::string> open;
+    const auto add = [&](const std::vector<IncludedName>& names) {
+        for (const IncludedName& one : names)
+            if (!entries_.contains(one.name)) open.insert(one.text());
+    };
+    add(roots_);
+    for (std::string_view name : reached(backend)) add(entries_.find(name)->second.includes);
+    return {open.begin(), open.end()};
 }
 
 std::vector<Header> Includes::own_headers() const {

@@ -10,9 +10,12 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "template/include_check.h"
 
 namespace kiln {
 
@@ -23,13 +26,15 @@ using HeaderFinder = std::function<std::optional<std::string>(const std::string&
 class Includes {
   public:
     Includes() = default;
-    /// Everything that `text` includes, transitively, and the prelude's kiln/device.h. A name is sought
-    /// by `find` first, then in the prelude; what neither has is left to the compiler. `file` is the text's name
+    /// Everything that `text` includes, transitively, and the prelude's kiln/device.h. A name is looked for
+    /// by `find` first, then in the prelude; what neither has is open(). `file` is the text's name
     /// in messages. Throws TemplateError for names that lead past all of that (template/include_check.h).
     Includes(std::string_view text, const std::string& file, const HeaderFinder& find);
 
     /// The headers for one backend, ordered by name.
     std::vector<Header> headers(Backend backend) const;
+    /// What is named and not found, as written and in a fixed order: `<cub/cub.cuh>`.
+    std::vector<std::string> open(Backend backend) const;
     /// The user's own, ordered by name: what makes two templates with the same text differ.
     std::vector<Header> own_headers() const;
 
@@ -37,12 +42,14 @@ class Includes {
     struct Entry {
         std::optional<std::string> own;  // else it is the prelude's, which is part of the library
         std::string_view prelude;
-        std::vector<std::string> includes;
+        std::vector<IncludedName> includes;
 
         std::string_view text() const { return own ? *own : prelude; }
     };
+    /// The names of the entries that a backend reaches.
+    std::set<std::string_view> reached(Backend backend) const;
 
-    std::vector<std::string> roots_;
+    std::vector<IncludedName> roots_;
     std::map<std::string, Entry, std::less<>> entries_;
 };
 

@@ -50,6 +50,17 @@ std::string checked_text(std::string text, const std::string& file) {
     return text;
 }
 
+std::vector<std::filesystem::path> absolute_directories(const std::vector<std::filesystem::path>& written,
+                                                        const std::string& file) {
+    std::vector<std::filesystem::path> directories;
+    std::error_code error;
+    for (const auto& directory : written)
+        directories.push_back(
+            std::filesystem::absolute(std::filesystem::path(file).parent_path() / directory, error)
+                .lexically_normal());
+    return directories;
+}
+
 /// Every field with its length before it, so that no two contents give the same digest.
 std::string identity_of(const TemplateContent& content) {
     std::string fields;
@@ -62,6 +73,7 @@ std::string identity_of(const TemplateContent& content) {
         add(header.name);
         add(header.text);
     }
+    for (const auto& directory : content.include_directories) add(directory.string());
     return digest_hex(fields);
 }
 
@@ -82,6 +94,7 @@ TemplateContent::TemplateContent(std::string text_bytes, std::string file_in_mes
       file_name(std::filesystem::path(file).filename().string()),
       front_matter(parse_front_matter(text, file)),
       includes(text, file, find_header),
+      include_directories(absolute_directories(front_matter.include_directories, file)),
       type_words(type_word_declarations(text, includes.own_headers())),
       identity(identity_of(*this)),
       identity_hash(std::hash<std::string>()(identity)) {

@@ -6,6 +6,7 @@
 #include <kiln/template.h>
 
 #include <array>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@ struct TemplateContent {
     FrontMatter front_matter;
     std::vector<Constraint> constraints;
     Includes includes;
+    std::vector<std::filesystem::path> include_directories;  ///< absolute, in their order
     std::string type_words;  ///< declarations of half and the like, where the text uses them bare
     std::string identity;    ///< digest of the text, the file name and the user's headers
     std::size_t identity_hash;

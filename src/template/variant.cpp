@@ -81,8 +81,13 @@ Values Variant::constants() const {
 
 Source Variant::source(Backend backend) const {
     const TemplateContent& content = *data_->origin->content;
-    return {content.file_name, content.front_matter.kernel, specialised_text(content, data_->codes),
-            content.includes.headers(backend), backend == Backend::cuda ? data_->opt_level : kUsualOptLevel};
+    return {content.file_name,
+            content.front_matter.kernel,
+            specialised_text(content, data_->codes),
+            content.includes.headers(backend),
+            backend == Backend::cuda ? data_->opt_level : kUsualOptLevel,
+            content.includes.open(backend),
+            content.include_directories};
 }
 
 Dim3 Variant::grid(void* const* arguments) const {

@@ -83,7 +83,7 @@ TEST(DiskStorage, AReadOnlyFileSystem) {
         {
             DiskCache cache({place});
             if (!store(cache, "a").stored) return fail_in_child(cache.problem());
-            cache.write_identities("known");
+            cache.write_memory(DiskCache::Memory::identities, "known");
         }
         if (::mount("none", directory.path().c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) != 0)
             return kCantMount;
@@ -92,8 +92,9 @@ TEST(DiskStorage, AReadOnlyFileSystem) {
             return fail_in_child("unclear: " + cache.problem());
         if (!cache.readable() || !cache.find(key_of("a")).binary) return fail_in_child("look-ups stop");
         if (store(cache, "b").stored) return fail_in_child("stored where nothing can be");
-        cache.write_identities("new");
-        if (cache.read_identities() != "known") return fail_in_child("identities are lost");
+        cache.write_memory(DiskCache::Memory::identities, "new");
+        if (cache.read_memory(DiskCache::Memory::identities) != "known")
+            return fail_in_child("identities are lost");
         DiskCache none({directory.path() / "other"});
         if (none.readable() || none.problem().empty()) return fail_in_child("made what can't be made");
         if (::mount("none", directory.path().c_str(), nullptr, MS_REMOUNT, nullptr) != 0) return kCantMount;

@@ -231,8 +231,8 @@ TEST_F(DiskTrust, AGroupThatThisUserIsNotInIsRefused) {
 // Identities of compilers lie beside the entries, and say which of these are served.
 TEST_F(DiskTrust, IdentitiesThatOthersMayHaveWrittenAreNothing) {
     const path identities = v1 / "identities";
-    const auto read = [&] { return DiskCache({root}).read_identities(); };
-    DiskCache({root}).write_identities("known");
+    const auto read = [&] { return DiskCache({root}).read_memory(DiskCache::Memory::identities); };
+    DiskCache({root}).write_memory(DiskCache::Memory::identities, "known");
     ASSERT_EQ(read(), "known");
     struct stat status;
     ASSERT_EQ(::stat(identities.c_str(), &status), 0);
@@ -247,19 +247,19 @@ TEST_F(DiskTrust, IdentitiesThatOthersMayHaveWrittenAreNothing) {
         ASSERT_EQ(::chown(identities.c_str(), 1001, 0), 0);
         EXPECT_EQ(read(), "") << "it belongs to another user";
         // What is found out anew replaces it, and is this user's.
-        DiskCache({root}).write_identities("own");
+        DiskCache({root}).write_memory(DiskCache::Memory::identities, "own");
         EXPECT_EQ(read(), "own");
     }
     replace_by_link(identities);
     EXPECT_EQ(read(), "");
-    DiskCache({root}).write_identities("behind a link");
+    DiskCache({root}).write_memory(DiskCache::Memory::identities, "behind a link");
     EXPECT_EQ(read(), "behind a link");
     EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(identities)));
     std::filesystem::remove(identities);
     ASSERT_EQ(::mkfifo(identities.c_str(), 0600), 0);
     EXPECT_EQ(read(), "");
     std::filesystem::remove(identities);
-    DiskCache({root}).write_identities(std::string(2 << 20, 'x'));
+    DiskCache({root}).write_memory(DiskCache::Memory::identities, std::string(5 << 20, 'x'));
     EXPECT_EQ(read(), "") << "larger than any";
 }
 

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From one # to the next. A directive that is continued on another line with a backslash is read as far as its first
+// line goes.
+#include "compile/include_lines.h"
+
+#include <algorithm>
+
+namespace kiln {
+namespace {
+
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+bool is_of_path(char c) { return is_identifier_character(c) || c == '/' || c == '.' || c == '-' || c == '+'; }
+
+void skip_blanks(std::string_view& line) {
+    line.remove_prefix(
+        static_cast<std::size_t>(std::find_if_not(line.begin(), line.end(), is_blank) - line.begin()));
+}
+
+std::string_view take_word(std::string_view& line) {
+    const auto end = std::find_if_not(line.begin(), line.end(), is_identifier_character);
+    const std::string_view word = line.substr(0, static_cast<std::size_t>(end - line.begin()));
+    line.remove_prefix(word.size());
+    return word;
+}
+
+/// The operand of `directive` at the head of the line; nothing for what is none.
+void add_operand(std::string_view directive, std::string_view line, std::vector<IncludeLine>& lines) {
+    if (line.empty()) return;
+    if (line.front() == '"' || line.front() == '<') {
+        const std::size_t close = line.find(line.front() == '"' ? '"' : '>', 1);
+        if (close == std::string_view::npos || close == 1) return;
+        const auto form = line.front() == '"' ? IncludeForm::quoted : IncludeForm::angled;
+        lines.push_back({directive, line.substr(0, close + 1), line.substr(1, close - 1), form});
+        return;
+    }
+    std::string_view rest = line;
+    const std::string_view word = take_word(rest);
+    if (!word.empty()) lines.push_back({directive, word, word, IncludeForm::macro});
+}
+
+void add_macro(std::string_view line, IncludeScan& scan) {
+    skip_blanks(line);
+    const std::string_view name = take_word(line);
+    if (name.empty() || line.empty() || !is_blank(line.front()))
+        return;  // with arguments, or without a value
+    skip_blanks(line);
+    std::size_t end = line.size();
+    if (!line.empty() && (line.front() == '<' || line.front() == '"')) {
+        end = line.find(line.front() == '<' ? '>' : '"', 1);
+        if (end == std::string_view::npos) return;
+        ++end;
+    } else {
+        for (const std::string_view comment : {"//", "/*"}) end = std::min(end, line.find(comment));
+        while (end > 0 && (is_blank(line[end - 1]) || line[end - 1] == '\r')) --end;
+        const std::string_view value = line.substr(0, end);
+        if (value.empty() || (value.front() >= '0' && value.front() <= '9') ||
+            !std::all_of(value.begin(), value.end(), is_of_path))
+            return;
+    }
+    scan.macros.emplace_back(name, line.substr(0, end));
+}
+
+}  // namespace
+
+IncludeScan scan_includes(std::string_view text) {
+    IncludeScan scan;
+    for (std::size_t at = text.find('#'); at != std::string_view::npos; at = text.find('#', at)) {
+        std::size_t before = at;
+        while (before > 0 && is_blank(text[before - 1])) --before;
+        const bool starts_line = before == 0 || text[before - 1] == '\n';
+        ++at;
+        if (!starts_line) continue;
+        const std::size_t end = std::min(text.find('\n', at), text.size());
+        std::string_view line = text.substr(at, end - at);
+        skip_blanks(line);
+        const std::string_view directive = take_word(line);
+        if (directive == "include" || directive == "include_next") {
+            skip_blanks(line);
+            add_operand(directive, line, scan.lines);
+        } else if (directive == "define") {
+            add_macro(line, scan);
+        }
+        at = end;
+    }
+    constexpr std::string_view kQuestion = "__has_include";
+    for (std::size_t at = text.find(kQuestion); at != std::string_view::npos; at = text.find(kQuestion, at)) {
+        std::string_view line = text.substr(at, std::min(text.find('\n', at), text.size()) - at);
+        const std::string_view directive = take_word(line);
+        at += kQuestion.size();
+        if (directive != kQuestion && directive != "__has_include_next") continue;
+        skip_blanks(line);
+        if (!line.starts_with('(')) continue;
+        line.remove_prefix(1);
+        skip_blanks(line);
+        add_operand(directive, line, scan.lines);
+    }
+    return scan;
+}
+
+}  // namespace kiln

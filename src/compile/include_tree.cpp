@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A work list of files; each is read and scanned once.
+#include "compile/include_tree.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/file_name.h"
+#include "base/words.h"
+#include "compile/include_lines.h"
+
+namespace kiln {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kMostHeaders = 20'000;
+constexpr std::uint64_t kMostBytes = std::uint64_t{128} << 20;
+constexpr int kMostNesting = 8;          // of macros in macros
+constexpr std::size_t kMostValues = 64;  // of one macro
+constexpr std::size_t kMostExpansions = 100'000;
+
+class Search {
+  public:
+    Search(const Source& source, const std::vector<fs::path>& directories) {
+        for (const fs::path& directory : directories) {
+            std::error_code error;
+            fs::path plain = fs::absolute(directory, error).lexically_normal();
+            if (!plain.has_filename()) plain = plain.parent_path();
+            if (std::find(directories_.begin(), directories_.end(), plain) == directories_.end())
+                directories_.push_back(std::move(plain));
+        }
+        for (const Header& header : source.headers) taken_.insert(header.name);
+        for (const std::string& open : source.open_includes) add_root(open);
+    }
+
+    FoundIncludes run() {
+        for (;;) {
+            for (; next_ < files_.size(); ++next_) follow(next_);
+            if (!follow_macros()) break;
+        }
+        FoundIncludes found;
+        for (std::size_t i = 0; i < files_.size(); ++i) found.headers.push_back({name_of(i), rewritten(i)});
+        for (const auto& [spelled, file] : roots_)
+            if (spelled != name_of(file))
+                found.headers.push_back({spelled, "#include <" + name_of(file) + ">\n"});
+        std::ranges::sort(found.headers, {}, &Header::name);
+        found.watched.assign(watched_.begin(), watched_.end());
+        return found;
+    }
+
+  private:
+    struct Place {
+        std::size_t directory;
+        std::string relative;
+        auto operator<=>(const Place&) const = default;
+    };
+    struct File {
+        Place place;
+        std::string name;  // for the compiler
+        std::string text;
+        IncludeScan scan;                                 // views of the text
+        std::vector<std::optional<std::size_t>> targets;  // of its lines
+    };
+
+    void add_root(const std::string& open) {
+        const std::string name = open.substr(1, open.size() - 2);
+        if (const auto place = find(0, name)) roots_.emplace(name, file_at(*place));
+    }
+
+    // What the line names, seen from that file.
+    std::optional<Place> target(const File& file, IncludeForm form, std::string_view name, bool is_next) {
+        if (name.starts_with('/')) return std::nullopt;
+        if (form == IncludeForm::quoted && !is_next) {
+            const fs::path beside = (fs::path(file.place.relative).parent_path() / name).lexically_normal();
+            if (const auto place = at(file.place.directory, beside)) return place;
+        }
+        return find(is_next ? file.place.directory + 1 : 0, name);
+    }
+
+    std::optional<Place> find(std::size_t first, std::string_view name) {
+        const fs::path relative = fs::path(name).lexically_normal();
+        for (std::size_t i = first; i < directories_.size(); ++i)
+            if (auto place = at(i, relative)) return place;
+        return std::nullopt;
+    }
+
+    std::optional<Place> at(std::size_t directory, const fs::path& relative) {
+        if (relative.empty() || relative.is_absolute() || *relative.begin() == "..") return std::nullopt;
+        if (!is_file(directories_[directory] / relative)) return std::nullopt;
+        return Place{directory, relative.string()};
+    }
+
+    bool is_file(const fs::path& path) {
+        const auto [known, is_new] = is_file_.try_emplace(path.string(), false);
+        if (!is_new) return known->second;
+        std::error_code error;
+        known->second = fs::is_regular_file(path, error);
+        watched_.insert(known->second ? path : nearest_directory(path.parent_path()));
+        return known->second;
+    }
+    // A file that is to come there changes this directory.
+    const fs::path& nearest_directory(const fs::path& path) {
+        const auto [known, is_new] = nearest_.try_emplace(path.string());
+        if (!is_new) return known->second;
+        std::error_code error;
+        fs::path nearest = path;
+        while (!fs::is_directory(nearest, error) && nearest.has_relative_path())
+            nearest = nearest.parent_path();
+        return known->second = std::move(nearest);
+    }
+
+    std::size_t file_at(const Place& place) {
+        const auto [known, is_new] = by_place_.try_emplace(place, files_.size());
+        if (!is_new) return known->second;
+        const fs::path path = directories_[place.directory] / place.relative;
+        File& file = files_.emplace_back();
+        file.place = place;
+        file.name = place.relative;
+        if (taken_.contains(file.name) || find(0, place.relative) != place)
+            file.name = "directory-" + std::to_string(place.directory) + "/" + place.relative;
+        try {
+            file.text = read_text_if_exists(path, kMostBytes).value_or(std::string());
+        } catch (const FileError& failure) {
+            throw BuildError("the header " + path.string() + " can't be read: " + failure.reason());
+        }
+        bytes_ += file.text.size();
+        if (files_.size() > kMostHeaders || bytes_ > kMostBytes)
+            throw BuildError("the include directories give more than " + std::to_string(kMostHeaders) +
+                             " headers or " + bytes_text(kMostBytes) + " for one template; the last is " +
+                             path.string() + ". Include a smaller header, or name a smaller directory.");
+        file.scan = scan_includes(file.text);
+        for (const auto& [macro, value] : file.scan.macros)
+            if (auto& values = macros_[macro]; values.size() < kMostValues) values.insert(value);
+        return files_.size() - 1;
+    }
+
+    void follow(std::size_t index) {
+        for (std::size_t i = 0; i < files_[index].scan.lines.size(); ++i) {
+            const File& file = files_[index];
+            const IncludeLine line = file.scan.lines[i];
+            std::optional<std::size_t> found;
+            if (line.form == IncludeForm::macro)
+                by_macro_.emplace_back(index, line.name);
+            else if (const auto place = target(file, line.form, line.name, line.is_next()))
+                found = file_at(*place);
+            files_[index].targets.push_back(found);
+        }
+    }
+
+    // Every value of every macro that an #include names, as far as files of that name are there. Whether there are new
+    // files.
+    bool follow_macros() {
+        const std::size_t before = files_.size();
+        for (const auto& [index, macro] : std::vector(by_macro_)) {
+            for (const std::string& operand : values_of(macro, kMostNesting)) {
+                if (operand.size() < 3 || (operand.front() != '<' && operand.front() != '"')) continue;
+                const auto form = operand.front() == '"' ? IncludeForm::quoted : IncludeForm::angled;
+                const std::string inside = operand.substr(1, operand.size() - 2);
+                // The compiler looks for it by the name that is written.
+                if (taken_.contains(inside)) continue;
+                if (const auto place = target(files_[index], form, inside, false))
+                    roots_.emplace(inside, file_at(*place));
+            }
+        }
+        return files_.size() != before;
+    }
+
+    std::set<std::string> values_of(std::string_view macro, int nesting) {
+        std::set<std::string> values;
+        const auto found = macros_.find(macro);
+        if (found == macros_.end() || nesting == 0 || ++expansions_ > kMostExpansions) return values;
+        for (const std::string_view value : found->second) {
+            if (value.starts_with('"')) {
+                values.emplace(value);
+                continue;
+            }
+            for (std::string& one : expanded(value, nesting)) values.insert(std::move(one));
+            if (values.size() > kMostValues) break;
+        }
+        return values;
+    }
+
+    // The text with each word that is a macro replaced by each of its values.
+    std::vector<std::string> expanded(std::string_view text, int nesting) {
+        std::vector<std::string> results = {std::string()};
+        for (std::size_t at = 0; at < text.size();) {
+            std::size_t end = at;
+            while (end < text.size() &&
+                   is_identifier_character(text[end]) == is_identifier_character(text[at]))
+                ++end;
+            const std::string_view part = text.substr(at, end - at);
+            at = end;
+            std::vector<std::string> next;
+            const auto values = is_identifier_character(part.front()) ? values_of(part, nesting - 1)
+                                                                      : std::set<std::string>();
+            for (const std::string& result : results) {
+                if (values.empty()) next.push_back(result + std::string(part));
+                for (const std::string& value : values) next.push_back(result + value);
+            }
+            if (next.size() > kMostValues) next.resize(kMostValues);
+            results = std::move(next);
+        }
+        return results;
+    }
+
+    const std::string& name_of(std::size_t file) const { return files_[file].name; }
+
+    std::string rewritten(std::size_t index) const {
+        const File& file = files_[index];
+        std::string text;
+        const char* copied = file.text.data();
+        for (std::size_t i = 0; i < file.scan.lines.size(); ++i) {
+            const IncludeLine& line = file.scan.lines[i];
+            if (!file.targets[i] || line.is_question()) continue;
+            const std::string& name = name_of(*file.targets[i]);
+            if (name == line.name && !line.is_next()) continue;
+            text.append(copied, line.directive.data()).append("include <").append(name).append(">");
+            copied = line.operand.data() + line.operand.size();
+        }
+        return text.append(copied, file.text.data() + file.text.size());
+    }
+
+    std::vector<fs::path> directories_;
+    std::set<std::string, std::less<>> taken_;  // names of headers that the source brings
+    std::deque<File> files_;                    // in the order in which they were found
+    std::map<Place, std::size_t> by_place_;
+    std::map<std::string, std::size_t> roots_;  // names that no file of ours spells out
+    std::vector<std::pair<std::size_t, std::string_view>> by_macro_;
+    std::map<std::string_view, std::set<std::string_view>> macros_;
+    std::unordered_map<std::string, bool> is_file_;
+    std::unordered_map<std::string, fs::path> nearest_;
+    std::set<fs::path> watched_;
+    std::size_t next_ = 0;
+    std::uint64_t bytes_ = 0;
+    std::size_t expansions_ = 0;
+};
+
+std::string question_of(const Source& source, const std::vector<fs::path>& directories) {
+    std::string question = "includes 1\n";
+    for (const fs::path& directory : directories) question += "in " + directory.string() + "\n";
+    for (const std::string& open : source.open_includes) question += "open " + open + "\n";
+    for (const Header& header : source.headers) question += "taken " + header.name + "\n";
+    return question;
+}
+
+}  // namespace
+
+FoundIncludes find_includes(const Source& source, const std::vector<fs::path>& directories) {
+    return Search(source, directories).run();
+}
+
+std::string includes_digest(const std::vector<Header>& headers) {
+    if (headers.empty()) return {};
+    std::string text;
+    for (const Header& header : headers)
+        text += std::to_string(header.name.size()) + ' ' + header.name + ' ' + digest_hex(header.text) + '\n';
+    return digest_hex(text);
+}
+
+std::vector<fs::path> IncludeTree::directories(const Source& source) const {
+    std::vector<fs::path> all = source.include_directories;
+    all.insert(all.end(), directories_.begin(), directories_.end());
+    const auto platform = platform_ ? platform_() : std::vector<fs::path>();
+    all.insert(all.end(), platform.begin(), platform.end());
+    return all;
+}
+
+void IncludeTree::identify(Source& source) const {
+    source.include_digest.clear();
+    if (source.open_includes.empty()) return;
+    const auto searched = directories(source);
+    if (searched.empty()) return;
+    source.include_digest = memory_->ask(question_of(source, searched), [&]() -> IdentityMemory::Answer {
+        FoundIncludes found = find_includes(source, searched);
+        return {{includes_digest(found.headers)}, std::move(found.watched)};
+    })[0];
+}
+
+Source IncludeTree::with_headers(const Source& source) const {
+    Source complete = source;
+    if (source.include_digest.empty()) return complete;
+    FoundIncludes found = find_includes(source, directories(source));
+    if (includes_digest(found.headers) != source.include_digest)
+        throw BuildError("a header in an include directory of " + source.file_name +
+                         " was changed while it was built; build it again");
+    for (Header& header : found.headers) complete.headers.push_back(std::move(header));
+    return complete;
+}
+
+}  // namespace kiln

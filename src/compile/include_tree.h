@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// IncludeTree: the headers that a source finds in include directories. They are found before the compiler starts and
+// handed to it in memory, and no include directory reaches it: so each of them is in the build's key by its content,
+// and one that was not found is an error of the compiler and never a stale hit.
+//
+// A name is looked for as a preprocessor does: "name" next to the header that names it, then, like <name>, in the
+// directories in their order; #include_next goes on behind the directory where its own file was found. Names given by
+// macros without arguments are followed through every value that the headers give these macros. Each file has one name
+// for the compiler, its path below its include directory, and lines that name it otherwise are given that name, since
+// NVRTC compares names as they are written.
+#pragma once
+
+#include <kiln/build.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile/identity_memory.h"
+
+namespace kiln {
+
+/// What include directories gave.
+struct FoundIncludes {
+    std::vector<Header> headers;                 ///< as the compiler is to see them, ordered by name
+    std::vector<std::filesystem::path> watched;  ///< files and directories of which a change may change that
+};
+
+/// Everything that source.open_includes and what is found for them reach in these directories, in their order. Throws
+/// BuildError for more than 20,000 headers or 128 MiB.
+FoundIncludes find_includes(const Source& source, const std::vector<std::filesystem::path>& directories);
+
+/// The BLAKE2b-256 of names and contents; empty for no headers.
+std::string includes_digest(const std::vector<Header>& headers);
+
+/// Thread-safe.
+class IncludeTree {
+  public:
+    using Directories = std::function<std::vector<std::filesystem::path>()>;
+    /// directories: of the user. platform: tells those of the compiler's platform, when they are first needed. None
+    /// need exist.
+    IncludeTree(std::vector<std::filesystem::path> directories, Directories platform,
+                std::shared_ptr<IdentityMemory> memory)
+        : directories_(std::move(directories)), platform_(std::move(platform)), memory_(std::move(memory)) {}
+
+    /// Sets source.include_digest, from memory while no file and directory has changed that it depends on.
+    void identify(Source& source) const;
+    /// The source with these headers in it. Throws BuildError when they are no longer what identify() saw.
+    Source with_headers(const Source& source) const;
+    /// For a message: where the names of this source were looked for, in their order.
+    std::vector<std::filesystem::path> directories(const Source& source) const;
+
+  private:
+    std::vector<std::filesystem::path> directories_;
+    Directories platform_;
+    std::shared_ptr<IdentityMemory> memory_;
+};
+
+}  // namespace kiln

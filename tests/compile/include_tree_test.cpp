@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Headers of include directories: which are found, under which names the compiler gets them, and when what was found
+// out of them is still true.
+#include "compile/include_tree.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kiln/error.h>
+
+#include <filesystem>
+#include <map>
+
+#include "base/file.h"
+#include "compile/compiler.h"
+#include "compile/include_lines.h"
+#include "compile/missing_header.h"
+#include "compiler_fixtures.h"
+#include "require.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+Source source_with(std::vector<std::string> open) {
+    Source source;
+    source.file_name = "k.cu";
+    source.open_includes = std::move(open);
+    return source;
+}
+
+struct Tree : testing::Test {
+    TemporaryDirectory root;
+
+    void put(const std::string& name, const std::string& text) {
+        fs::create_directories((root.path() / name).parent_path());
+        write_text(root.path() / name, text);
+    }
+    std::vector<fs::path> directories(const std::vector<std::string>& names) const {
+        std::vector<fs::path> paths;
+        for (const auto& name : names) paths.push_back(root.path() / name);
+        return paths;
+    }
+    std::map<std::string, std::string> found(const Source& source,
+                                             const std::vector<std::string>& names) const {
+        std::map<std::string, std::string> texts;
+        for (const Header& header : find_includes(source, directories(names)).headers)
+            texts[header.name] = header.text;
+        return texts;
+    }
+    std::string digest(const std::vector<std::string>& open, const std::vector<std::string>& names) const {
+        return includes_digest(find_includes(source_with(open), directories(names)).headers);
+    }
+};
+
+TEST(IncludeLines, AreFoundWithoutAPreprocessor) {
+    const std::string text =
+        "#include <a.h> // one\n # include\t\"b.h\"\n#if 0\n#include_next <c.h>\n#endif\n"
+        "#define D \"d.h\"\n#define E <e/F.h>\n#define F(x) x\n#define G 1\n#define H dir/part // of a path\n"
+        "#include D\nint x; # include <no.h>\n#if defined(X) && __has_include(<q.h>)\n#endif\n#include "
+        "<>\n#include";
+    const IncludeScan scan = scan_includes(text);
+    std::vector<std::string> lines, macros;
+    for (const IncludeLine& line : scan.lines)
+        lines.push_back(std::string(line.directive) + " " + std::string(line.operand));
+    for (const auto& [name, value] : scan.macros)
+        macros.push_back(std::string(name) + "=" + std::string(value));
+    EXPECT_THAT(lines, ElementsAre("include <a.h>", "include \"b.h\"", "include_next <c.h>", "include D",
+                                   "__has_include <q.h>"));
+    EXPECT_THAT(macros, ElementsAre("D=\"d.h\"", "E=<e/F.h>", "H=dir/part"));
+}
+
+// NVRTC compares names as they are written: each file gets one, and lines that name it otherwise get that.
+TEST_F(Tree, EachFileHasOneName) {
+    put("one/lib/all.h", "#include \"detail/x.h\"\n#include <lib/y.h>\n");
+    put("one/lib/detail/x.h", "#include \"../y.h\"\n#  include \"z.h\"   // next to this one\nint x;\n");
+    put("one/lib/detail/z.h", "int detail_z;\n");
+    put("one/lib/y.h", "int y;\n");
+    put("two/lib/y.h", "int hidden;\n");
+    put("two/z.h", "int other_z;\n");
+    const auto headers = found(source_with({"<lib/all.h>"}), {"one", "two"});
+    EXPECT_THAT(
+        headers,
+        testing::UnorderedElementsAre(
+            testing::Pair("lib/all.h", "#include <lib/detail/x.h>\n#include <lib/y.h>\n"),
+            testing::Pair("lib/detail/x.h",
+                          "#include <lib/y.h>\n#  include <lib/detail/z.h>   // next to this one\nint x;\n"),
+            testing::Pair("lib/detail/z.h", "int detail_z;\n"), testing::Pair("lib/y.h", "int y;\n")));
+}
+
+TEST_F(Tree, IncludeNextGoesOnBehindItsOwnDirectory) {
+    put("one/a.h", "#include_next <a.h>\n");
+    put("two/a.h", "#include_next <a.h>\nint two;\n");
+    put("three/a.h", "int three;\n");
+    const auto headers = found(source_with({"<a.h>"}), {"one", "two", "three"});
+    EXPECT_EQ(headers.at("a.h"), "#include <directory-1/a.h>\n");
+    EXPECT_EQ(headers.at("directory-1/a.h"), "#include <directory-2/a.h>\nint two;\n");
+    EXPECT_EQ(headers.at("directory-2/a.h"), "int three;\n");
+}
+
+TEST_F(Tree, NamesThatTheTemplateHasTakenStayItsOwn) {
+    put("one/lib.h", "#include \"own.h\"\n");
+    put("one/own.h", "int theirs;\n");
+    Source source = source_with({"<lib.h>"});
+    source.headers = {{"own.h", "int mine;\n"}};
+    const auto headers = found(source, {"one"});
+    EXPECT_EQ(headers.at("lib.h"), "#include <directory-0/own.h>\n");
+    EXPECT_EQ(headers.at("directory-0/own.h"), "int theirs;\n");
+    EXPECT_FALSE(headers.contains("own.h"));
+}
+
+TEST_F(Tree, NamesOfMacrosAreFollowed) {
+    put("one/a.h",
+        "#define SYSTEM cuda\n#define ROOT impl/SYSTEM\n#define HEADER <ROOT/tag.h>\n#include HEADER\n"
+        "#if X\n#define SYSTEM host\n#define LOOP LOOP\n#include LOOP\n#endif\n");
+    put("one/impl/cuda/tag.h", "int c;\n");
+    put("one/impl/host/tag.h", "#include <b.h>\n");
+    put("one/b.h", "int b;\n");
+    const auto headers = found(source_with({"<a.h>"}), {"one"});
+    EXPECT_TRUE(headers.contains("impl/cuda/tag.h"));
+    EXPECT_TRUE(headers.contains("impl/host/tag.h"));
+    EXPECT_TRUE(headers.contains("b.h"));
+}
+
+TEST_F(Tree, NothingOutsideTheDirectoriesIsRead) {
+    put("secret.h", "int secret;\n");
+    put("one/a.h", "#include \"../secret.h\"\n#include <../secret.h>\n#include \"" +
+                       (root.path() / "secret.h").string() + "\"\n");
+    EXPECT_EQ(found(source_with({"<a.h>"}), {"one"}).size(), 1u);
+    EXPECT_THAT(found(source_with({"<../secret.h>"}), {"one"}), IsEmpty());
+    EXPECT_THAT(found(source_with({"<a.h>"}), {"nowhere"}), IsEmpty());
+}
+
+TEST_F(Tree, TheDigestIsOfNamesAndContents) {
+    put("one/a.h", "#include <b.h>\n");
+    put("one/b.h", "int b;\n");
+    const std::string before = digest({"<a.h>"}, {"one"});
+    EXPECT_EQ(before.size(), 64u);
+    EXPECT_EQ(digest({"<a.h>", "<missing.h>"}, {"one"}), before);
+    EXPECT_EQ(digest({"<missing.h>"}, {"one"}), "");
+    put("copy/a.h", "#include <b.h>\n");
+    put("copy/b.h", "int b;\n");
+    EXPECT_EQ(digest({"<a.h>"}, {"copy"}), before) << "a path is no part of it";
+    put("one/b.h", "int B;\n");
+    EXPECT_NE(digest({"<a.h>"}, {"one"}), before);
+}
+
+// The clock that files take their times from is coarse: only what is some seconds old is remembered.
+void make_old(const fs::path& below) {
+    const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+    for (const auto& entry : fs::recursive_directory_iterator(below)) fs::last_write_time(entry, old);
+    fs::last_write_time(below, old);
+}
+
+TEST_F(Tree, WhatItFoundHoldsUntilAFileOrADirectoryChanges) {
+    put("one/sub/keep.h", "");
+    put("two/sub/a.h", "int a;\n");
+    const IncludeTree tree(directories({"one", "two"}), {}, process_memory());
+    const auto digest = [&] {
+        Source source = source_with({"<sub/a.h>"});
+        tree.identify(source);
+        return source.include_digest;
+    };
+    const std::string first = digest();
+    make_old(root.path());
+    EXPECT_EQ(digest(), first) << "a file that is touched is the same";
+    put("two/sub/a.h", "int A;\n");
+    const std::string edited = digest();
+    EXPECT_NE(edited, first);
+    put("one/sub/a.h", "int hides;\n");
+    EXPECT_NE(digest(), edited) << "one that hides another is a change";
+    fs::remove(root.path() / "one/sub/a.h");
+    EXPECT_EQ(digest(), edited);
+}
+
+TEST_F(Tree, AHeaderThatChangesBetweenKeyAndCompileIsNoBuild) {
+    put("one/a.h", "int a;\n");
+    const IncludeTree tree(directories({"one"}), {}, process_memory());
+    Source source = source_with({"<a.h>"});
+    tree.identify(source);
+    ASSERT_EQ(tree.with_headers(source).headers.size(), 1u);
+    put("one/a.h", "int A;\n");
+    EXPECT_THROW(tree.with_headers(source), BuildError);
+}
+
+TEST(MissingHeader, IsNamedByEachCompiler) {
+    EXPECT_EQ(missing_header("k.cu(3): catastrophic error: could not open source file \"cub/cub.cuh\" (no "
+                             "directories in search list)\n"),
+              "cub/cub.cuh");
+    EXPECT_EQ(missing_header("k.cu(3): catastrophic error: cannot open source file \"a.h\"\n"), "a.h");
+    EXPECT_EQ(missing_header("/tmp/x/k.cu:3:10: fatal error: 'rocprim/rocprim.hpp' file not found\n"),
+              "rocprim/rocprim.hpp");
+    EXPECT_EQ(missing_header("k.cu:3:10: fatal error: a/b.h: No such file or directory\n"), "a/b.h");
+    EXPECT_EQ(missing_header("k.cu(3): error: expected a \";\"\n"), std::nullopt);
+    const std::string advice = missing_header_advice("cub/cub.cuh", {"/opt/x"});
+    EXPECT_THAT(advice, HasSubstr("the template's directory and /opt/x"));
+    EXPECT_THAT(advice, HasSubstr("nvidia-cuda-cccl"));
+    EXPECT_THAT(missing_header_advice("mine.h", {}), Not(HasSubstr("belongs")));
+}
+
+// The headers that kernels of today include most, as NVRTC gets them in memory.
+TEST(VendorHeaders, CompileWithNvrtc) {
+    KILN_REQUIRE_OR_SKIP("nvrtc", test::missing_nvrtc().empty(), test::missing_nvrtc());
+    const auto compiler = make_nvrtc_compiler();
+    const IncludeTree tree(
+        {}, [&] { return compiler->include_directories(); }, process_memory());
+    Source source = source_with({"<cuda_fp16.h>", "<cub/block/block_reduce.cuh>", "<cooperative_groups.h>"});
+    source.entry = "k";
+    source.text =
+        "#include <cuda_fp16.h>\n#include <cub/block/block_reduce.cuh>\n#include <cooperative_groups.h>\n"
+        "extern \"C\" __global__ void k(float* to, const __half* from) {\n"
+        "    using Reduce = cub::BlockReduce<float, 128>;\n"
+        "    __shared__ typename Reduce::TempStorage storage;\n"
+        "    const float sum = Reduce(storage).Sum(__half2float(from[threadIdx.x]));\n"
+        "    cooperative_groups::this_thread_block().sync();\n"
+        "    if (threadIdx.x == 0) *to = sum;\n}\n";
+    tree.identify(source);
+    if (source.include_digest.empty())
+        GTEST_SKIP() << "neither a CUDA toolkit nor its wheels have headers here";
+    const Source complete = tree.with_headers(source);
+    EXPECT_GT(complete.headers.size(), 300u);
+    for (const char* arch : {"sm_80", "sm_90a"})
+        EXPECT_FALSE(compiler->compile(complete, {Backend::cuda, arch, {}}).bytes.empty()) << arch;
+}
+
+}  // namespace
+}  // namespace kiln
