@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # cmake --install: the libraries that were built with their headers and package files (find_package(kiln) gives
-# kiln::kiln, its component tools kiln::tools), the programs, and a copy of the templates to read. All of it may be moved as a whole afterwards.
+# kiln::kiln, its component tools kiln::tools; pkg-config knows kiln), the programs, and a copy of the templates to read. All of it may be moved as a whole afterwards.
 if(NOT KILN_INSTALL)
   return()
 endif()
@@ -65,3 +65,18 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/kiln-config-ver
   COMPATIBILITY SameMinorVersion)  # before 1.0 a minor version may change the API
 install(FILES ${PROJECT_BINARY_DIR}/generated/kiln-config.cmake
   ${PROJECT_BINARY_DIR}/generated/kiln-config-version.cmake DESTINATION ${package_dir})
+
+# The same for pkg-config. A static library brings what it was linked with.
+file(RELATIVE_PATH kiln_prefix_of_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+set(kiln_pc_requires "")
+set(kiln_pc_libs "-pthread")
+if(library_is_static)
+  set(kiln_pc_requires ${kiln_pkgconfig_packages})
+  if(kiln_with_tls)
+    string(APPEND kiln_pc_requires " libssl libcrypto")
+  endif()
+  string(PREPEND kiln_pc_libs "-lboost_context ")
+  string(APPEND kiln_pc_libs " -ldl")
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/kiln.pc.in ${PROJECT_BINARY_DIR}/generated/kiln.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/generated/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

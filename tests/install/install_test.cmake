@@ -90,6 +90,20 @@ if(NOT KILN_SHARED)
 endif()
 check(moved)
 
+# A program that is built by hand.
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG AND NOT CONFIGURE MATCHES "fsanitize")
+  string(REGEX REPLACE ".*-DCMAKE_CXX_COMPILER=([^;]*);.*" "\\1" compiler "${CONFIGURE};")
+  file(GLOB_RECURSE description ${WORK_DIR}/moved/kiln.pc)
+  get_filename_component(directory ${description} DIRECTORY)
+  set(ENV{PKG_CONFIG_PATH} ${directory})
+  set(ENV{LD_LIBRARY_PATH} ${directory}/..)
+  run(sh -c "${compiler} -std=c++20 ${kiln_source}/examples/embed_scale.cpp $(${PKG_CONFIG} --cflags --libs kiln) -o by_hand")
+  run(./by_hand)
+  expect("scaled 1000 numbers")
+  unset(ENV{LD_LIBRARY_PATH})
+endif()
+
 # The examples that were installed are a project of their own.
 file(GLOB examples ${WORK_DIR}/moved/share/doc/*/examples)
 run(${CMAKE_COMMAND} -S ${examples} -B ${WORK_DIR}/examples -DCMAKE_PREFIX_PATH=${WORK_DIR}/moved ${CONFIGURE})
