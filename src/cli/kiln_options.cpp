@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <set>
 #include <sstream>
 
 #include "cli/command_line.h"
@@ -110,6 +112,52 @@ std::pair<const Parameter*, std::string_view> assignment(const Template& of, con
                          (near.empty() ? "" : " Did you mean " + near + "?"));
     }
     return {parameter, std::string_view(word).substr(equals + 1)};
+}
+
+/// Values of parameters that some of these templates have; those that lack one are removed. Throws UsageError where none
+/// is left, VariantError for a value that none allows.
+Values values_of_some(std::vector<Template>& templates, const std::vector<std::string>& words) {
+    Values values;
+    std::vector<std::string> before;
+    for (const std::string& word : words) {
+        const std::string name = word.substr(0, word.find('='));
+        std::set<std::string> known;
+        std::vector<std::string> asked;
+        for (const Template& one : templates) {
+            asked.push_back(one.name());
+            for (const Parameter& parameter : one.parameters()) known.insert(parameter.name);
+        }
+        std::erase_if(templates, [&](const Template& one) { return one.parameter(name) == nullptr; });
+        if (templates.empty()) {
+            const std::vector<std::string> names(known.begin(), known.end());
+            const std::string near = nearest(name, names);
+            const bool one = asked.size() == 1;
+            throw UsageError((one ? asked[0] : "none of " + enumerate(asked, " and ")) +
+                             (before.empty() ? std::string()
+                                             : (one ? ", which has " : ", which have ") +
+                                                   enumerate(before, " and ") + ",") +
+                             (one ? " has no parameter " : " has a parameter ") + name + "; " +
+                             (one ? "it has " : "they have ") + enumerate(names, " and ") + "." +
+                             (near.empty() ? "" : " Did you mean " + near + "?"));
+        }
+        std::optional<VariantError> refused;
+        bool is_read = false;
+        for (const Template& one : templates) {
+            try {
+                for (const auto& [parameter, value] : given_values(one, std::span(&word, 1))) {
+                    if (!is_read && !values.emplace(parameter, value).second)
+                        throw UsageError(parameter +
+                                         " is given twice; a variant has one value of each parameter.");
+                    is_read = true;
+                }
+            } catch (const VariantError& error) {
+                if (!refused) refused = error;
+            }
+        }
+        if (!is_read) throw *refused;
+        before.push_back(name);
+    }
+    return values;
 }
 
 /// The templates that a command line names. Throws nothing.
@@ -259,15 +307,24 @@ std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, Serv
 
 Choice best_choice(const Service& service, const Call& call, bool test_sizes) {
     const Template of = find_family(service, call.words[0]).for_target(service.target());
-    const Values fixed = given_values(of, std::span(call.words).subspan(1));
+    // A parameter that `of` lacks is one of some of the templates that compute the same.
+    std::vector<std::string> own, others;
+    for (const std::string& word : std::span(call.words).subspan(1)) {
+        const std::size_t equals = word.find('=');
+        const bool is_other =
+            equals != std::string::npos && equals > 0 && of.parameter(word.substr(0, equals)) == nullptr;
+        (is_other ? others : own).push_back(word);
+    }
+    Values fixed = given_values(of, own);
     std::string problem;
     const Chooser chooser(service, Wisdom::usual(&problem));
     if (!problem.empty()) call.terminal.note(problem);
-    const std::vector<Template> candidates = chooser.candidates(of, fixed);
+    std::vector<Template> candidates = chooser.candidates(of, fixed);
     if (candidates.empty())
         throw VariantError(of.name() + ": no template computes this on " + service.target().arch);
     Sizes sizes = given_sizes(call);
     if (of.is_runnable()) sizes = of.variant(fixed).problem(sizes, test_sizes).sizes;
+    fixed.merge(values_of_some(candidates, others));
     return chooser.choose(candidates, fixed, sizes);
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/words.h"
 #include "tune/problem_space.h"
 
 namespace kiln {
@@ -93,6 +94,19 @@ std::vector<Template> Chooser::candidates(const Template& of, const Values& fixe
     return found;
 }
 
+namespace {
+
+/// What the names of templates that end in _naive begin with, in their order. Throws TemplateError.
+std::vector<std::string> families(const Service& service) {
+    std::vector<std::string> found;
+    for (const Template& one : service.templates())
+        if (one.name().ends_with(kNaiveEnding))
+            found.push_back(one.name().substr(0, one.name().size() - kNaiveEnding.size()));
+    return found;
+}
+
+}  // namespace
+
 inline namespace KILN_ABI {
 
 Template find_family(const Service& service, std::string_view name) {
@@ -103,7 +117,12 @@ Template find_family(const Service& service, std::string_view name) {
             return service.find(std::string(name) + std::string(kNaiveEnding));
         } catch (const UsageError&) {
         }
-        throw;
+        const std::vector<std::string> known = families(service);
+        const auto near = nearest(name, known);
+        if (!near) throw;
+        throw UsageError("there is no template or family of templates '" + std::string(name) +
+                         "'; did you mean " + *near + "? The families are " + enumerate(known) +
+                         "; 'kiln list' has all templates, and each stands for those that compute the same.");
     }
 }
 

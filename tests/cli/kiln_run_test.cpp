@@ -62,6 +62,38 @@ TEST_F(KilnRun, BestIsOfAllTemplatesOfTheFamily) {
                 testing::HasSubstr("--best"));
 }
 
+// gemm_naive, which stands for the family, has neither BM nor STAGES.
+TEST_F(KilnRun, BestWithParametersThatOnlySomeTemplatesHave) {
+    const auto best = [&](std::vector<std::string> words) {
+        words.insert(words.begin(), "build");
+        words.insert(words.end(), {"--best", "--backend", "host", "--json"});
+        return run(words);
+    };
+    const Outcome tiled = best({"gemm", "T=float", "BM=32"});
+    ASSERT_EQ(tiled.status, 0) << tiled.err;
+    EXPECT_EQ(tiled.json()["values"]["BM"], 32);
+    EXPECT_EQ(tiled.json()["values"]["T"], "float");
+    const Outcome both = best({"gemm", "STAGES=2", "BM=64"});
+    ASSERT_EQ(both.status, 0) << both.err;
+    EXPECT_EQ(both.json()["values"]["BM"], 64);
+    EXPECT_EQ(both.json()["values"]["STAGES"], 2);
+
+    for (const auto& [words, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+             {{"gemm", "BMM=64"}, "has a parameter BMM; they have "},
+             {{"gemm", "BMM=64"}, "Did you mean BM?"},
+             {{"gemm", "BM=63"}, "the nearest is 64"},
+             {{"gemm", "BM=64", "BM=32"}, "BM is given twice"},
+             {{"gemm", "STAGES=2", "ROWS=8"}, "which have STAGES, has a parameter ROWS"},
+             {{"gemm", "STAGES=2", "WM=64", "ROWS=8"},
+              "gemm_mma, which has STAGES and WM, has no parameter ROWS"},
+             {{"gem"}, "there is no template or family of templates 'gem'; did you mean gemm?"},
+             {{"layer_nrom"}, "did you mean layer_norm"}}) {
+        const Outcome wrong = best(words);
+        EXPECT_EQ(wrong.status, 2) << message;
+        EXPECT_THAT(wrong.err, HasSubstr(message));
+    }
+}
+
 TEST_F(KilnRun, AWrongResultIsStatusOne) {
     const Outcome result = run_doubling({"FACTOR=3", "--no-time"});
     EXPECT_EQ(result.status, 1);
