@@ -67,8 +67,9 @@ RunResult compiled(Service& service, const Variant& variant, const RunOptions& r
     result.origin = compiled.origin;
     result.build.key = compiled.key;
     result.build.build_ms = compiled.elapsed_ms;
-    result.build.registers = resources_of(compiled.binary).registers;
-    result.build.static_shared_bytes = variant.static_shared_bytes();
+    const Resources resources = resources_of(compiled.binary);
+    result.build.registers = resources.registers;
+    result.build.static_shared_bytes = resources.static_shared_bytes.value_or(variant.static_shared_bytes());
     result.build.dynamic_shared_bytes = variant.dynamic_shared_bytes();
     return result;
 }

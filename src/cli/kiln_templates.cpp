@@ -334,8 +334,10 @@ int build_variant(const Call& call) {
     if (place) place->write({reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size()});
     if (place && place->is_standard_output()) return kPassed;
 
-    const std::optional<int> registers = resources_of(binary).registers;
-    const std::size_t shared_bytes = variant.static_shared_bytes() + variant.dynamic_shared_bytes();
+    const Resources resources = resources_of(binary);
+    const std::optional<int> registers = resources.registers;
+    const std::size_t shared_bytes = resources.static_shared_bytes.value_or(variant.static_shared_bytes()) +
+                                     variant.dynamic_shared_bytes();
     Json json;
     json["template"] = variant.template_name();
     json["values"] = values_json(variant.values());

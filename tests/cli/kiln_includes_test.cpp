@@ -4,7 +4,10 @@
 // part of the key.
 #include <kiln/kiln.h>
 
+#include <cstdlib>
+
 #include "kiln_program.h"
+#include "require.h"
 
 namespace kiln::test {
 namespace {
@@ -107,6 +110,23 @@ TEST_F(KilnIncludes, TheHostComputesWithThem) {
     service.stream().synchronize();
     to.copy_to(std::as_writable_bytes(std::span(y)));
     EXPECT_EQ(y, std::vector<float>(n, 3.0f));
+}
+
+// Kernels that include what kernels of today include.
+TEST_F(KilnIncludes, TheExamplesCompileForGpus) {
+    const std::string examples = std::string(std::getenv("KILN_TEST_SOURCE_DIR")) + "/examples/templates";
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+        for (const char* name : {"cub_row_scan", "cooperative_sum"}) {
+            const Outcome outcome = run({"build", name, "--template-dir", examples, "--arch", arch, "--json"},
+                                        usual_environment());
+            KILN_REQUIRE_OR_SKIP("nvrtc", outcome.err.find("NVRTC") == std::string::npos, outcome.err);
+            KILN_REQUIRE_OR_SKIP("cuda-headers", outcome.err.find("was not found") == std::string::npos,
+                                 outcome.err);
+            ASSERT_EQ(outcome.status, 0) << outcome.err;
+            EXPECT_GT(outcome.json()["shared_bytes"].get<int>(), 0)
+                << "static memory that no //@ line declares";
+        }
+    }
 }
 
 // A machine without these headers and without a compiler takes what was packed.
