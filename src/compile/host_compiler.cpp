@@ -47,8 +47,10 @@ constexpr auto kRecordedOptions = std::to_array<const char*>(
     {"-std=c++20", "-O1", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
      // Lines, inlined calls and variables; options would be there too, and with them paths.
      "-fvisibility=hidden", "-g", "-gno-record-gcc-switches", "-DKILN_HOST_RECORD", "-fsanitize=thread",
-     "-fno-unroll-loops", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fstack-clash-protection",
-     "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
+     // Ubuntu's GCC defines it, and <cstring> then has a memcpy of its own next to the one that records.
+     "-U_FORTIFY_SOURCE", "-fno-unroll-loops", "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
+     "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none",
+     "-Wl,--as-needed", "-Wl,-z,defs"});
 constexpr auto kRecordedGccOptions =
     std::to_array<const char*>({"-fsanitize=bounds-strict", "-fno-tree-sra", "-fno-tree-ch",
                                 "-fno-tree-loop-ivcanon", "-fno-thread-jumps", "-fno-store-merging",
