@@ -20,7 +20,7 @@ using GemmFn = void(int m, int n, int k, const kiln::half* a, const kiln::half* 
 namespace {
 
 constexpr unsigned kThreads = 8;
-constexpr int kRequests = 8;  // of each thread
+constexpr int kRequests = 4;  // of each thread
 
 // What a thread has seen.
 struct Served {
