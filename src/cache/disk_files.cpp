@@ -65,7 +65,7 @@ bool make_usable(int parent, const char* name, Trust trust) {
     struct stat status;
     if (::fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode) &&
         (status.st_mode & S_IRWXU) != S_IRWXU)
-        (void)::fchmodat(parent, name, new_mode(trust), 0);
+        return ::fchmodat(parent, name, new_mode(trust), 0) == 0;
     return true;
 }
 

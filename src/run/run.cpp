@@ -167,7 +167,8 @@ RunResult Runner::run(const AnyKernel& kernel, const RunOptions& options) {
 
 Sizes Runner::shared_sizes(const Variant& variant, const Sizes& sizes) {
     Sizes shared;
-    for (const SizeArgument& size : variant.origin().sizes())
+    const Template of = variant.origin();
+    for (const SizeArgument& size : of.sizes())
         if (const auto found = sizes.find(size.name); found != sizes.end()) shared.insert(*found);
     return shared;
 }

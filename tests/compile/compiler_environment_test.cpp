@@ -145,7 +145,8 @@ class HostEnvironment : public testing::TestWithParam<const char*> {};
 
 TEST_P(HostEnvironment, NothingReachesTheCompiler) {
     const ScopedVariable chosen("KILN_HOST_CXX", GetParam());
-    KILN_REQUIRE_OR_SKIP("host", test::why_missing([] { return make_host_compiler({}); }).empty(),
+    KILN_REQUIRE_OR_SKIP((GetParam() == std::string_view("clang++") ? "clang" : "host"),
+                         test::why_missing([] { return make_host_compiler({}); }).empty(),
                          "no such C++ compiler");
     const Target target{Backend::host, host_arch(), {}};
     const auto memory = process_memory();

@@ -55,10 +55,11 @@ TEST(ObservedAddresses, NoAccessIsMisaligned) {
     for (const char* name : {"column_sum", "copy", "gemm_async", "gemm_batched", "gemm_buffered", "gemm_fp32",
                              "gemm_mma", "gemm_mma_batched", "gemm_skinny", "gemm_tiled", "gemm_wgmma_any",
                              "histogram", "layer_norm", "softmax", "sum_shuffle", "transpose_tiled"}) {
-        const Variant variant = service.find(name).variant();
+        const Template of = service.find(name);
+        const Variant variant = of.variant();
         for (const int skew : {1, 2, 4}) {
             RunOptions options;
-            for (const SizeArgument& size : variant.origin().sizes()) options.sizes[size.name] = 64;
+            for (const SizeArgument& size : of.sizes()) options.sizes[size.name] = 64;
             options.skew = skew;
             options.check = Check::full;
             options.time = false;

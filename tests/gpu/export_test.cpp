@@ -148,8 +148,7 @@ TEST_F(ExportOnGpu, SumWithScratchGivesTheLibrarysBits) {
     Buffer partial = poisoned(partial_bytes), ticket = service_->device().allocate(ticket_bytes);
     ticket.fill(0);
     const Buffer ours = poisoned(4), theirs = poisoned(4);
-    using SumFn = void(long long, const float*, float*, unsigned*, float*);
-    const auto kernel = service_->build<SumFn>(variant);
+    const auto kernel = service_->build<void(long long, const float*, float*, unsigned*, float*)>(variant);
     kernel(service_->stream(), 1000003, x.as<float>(), partial.as<float>(), ticket.as<unsigned>(),
            ours.as<float>());
     for (int again = 0; again < 2; ++again) {  // the ticket is zero again

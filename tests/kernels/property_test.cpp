@@ -39,14 +39,15 @@ std::int64_t allowed(const SizeArgument& size, std::int64_t value) {
 
 TEST_P(Library, IsRightAtManySizes) {
     test::HostLibrary library;
-    const Variant variant = library.service().find(GetParam()).variant();
+    const Template of = library.service().find(GetParam());
+    const Variant variant = of.variant();
     expect_right(library, variant, test::once());
     expect_right(library, variant, test::once({}, Data::integers));
 
     Sizes ones;
-    for (const SizeArgument& size : variant.origin().sizes()) ones[size.name] = allowed(size, 1);
+    for (const SizeArgument& size : of.sizes()) ones[size.name] = allowed(size, 1);
     expect_right(library, variant, test::once(ones));
-    for (const SizeArgument& size : variant.origin().sizes()) {
+    for (const SizeArgument& size : of.sizes()) {
         for (const std::int64_t value : kSizes) {
             const Sizes sizes = {{size.name, allowed(size, value)}};
             if (variant.problem(sizes, true).flops > kLargestWork) continue;
@@ -94,10 +95,11 @@ class AnyAddress : public testing::TestWithParam<const char*> {};
 
 TEST_P(AnyAddress, IsRight) {
     test::HostLibrary library;
-    const Variant variant = library.service().find(GetParam()).variant();
+    const Template of = library.service().find(GetParam());
+    const Variant variant = of.variant();
     // Rows whose lengths any vector divides, so that only addresses tell.
     Sizes even;
-    for (const SizeArgument& size : variant.origin().sizes()) even[size.name] = 64;
+    for (const SizeArgument& size : of.sizes()) even[size.name] = 64;
     for (const int skew : {1, 2, 3, 4, 8}) {
         RunOptions options = test::once(even);
         options.skew = skew;

@@ -273,7 +273,8 @@ void Workbench::prepare(const BenchSuite& suite, const std::vector<Wanted>& list
     std::vector<Variant> references;
     for (const Variant& variant : variants) {
         builds.push_back(service_.compile_async(variant));
-        for (const TensorArgument& tensor : variant.origin().tensors()) {
+        const Template of = variant.origin();
+        for (const TensorArgument& tensor : of.tensors()) {
             try {
                 if (tensor.reference.empty()) continue;
                 const Variant reference = reference_variant(host(), variant, tensor.name, tensor.reference);
