@@ -21,7 +21,6 @@ extern "C" __global__ void decode_mma_reference(long long count, const long long
                                                 const T* __restrict__ k_cache, const T* __restrict__ v_cache,
                                                 const int* __restrict__ page_table,
                                                 const int* __restrict__ lengths) {
-    kiln::decode_element<HEAD_DIM, GQA_GROUP, PAGE_SIZE>(count, which, expected, bound, kv_heads, max_length,
-                                                         q, k_cache, v_cache, page_table, lengths,
-                                                         kiln::unit_roundoff<T>, true);
+    kiln::decode_element<HEAD_DIM, GQA_GROUP, PAGE_SIZE, T, true>(
+        count, which, expected, bound, kv_heads, max_length, q, k_cache, v_cache, page_table, lengths);
 }

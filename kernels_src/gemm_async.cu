@@ -46,6 +46,7 @@
 //@ model   search [BM, BN], [BM, TM], [BN, TN], [BK, STAGES], [BM, BN, STAGES], [VEC]
 //@ model   search host [BM, BN], [BK], [TM, TN, VEC, PAD]
 #include "kiln/async_tile.h"
+#include "kiln/block_tile.h"
 
 using kiln::i64;
 
@@ -91,11 +92,7 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_async(int m, int n, 
                                                                   float* __restrict__ c) {
     T* const tiles = kiln::dynamic_shared<T>();
 
-    // The grid is a line, since its y and z extents could not hold every m. All that follows is relative to
-    // the block's corner of C, so that no index passes 2^31.
-    const unsigned blocks_per_row = (static_cast<unsigned>(n) + BN - 1) / BN;
-    const int first_row = static_cast<int>(blockIdx.x / blocks_per_row) * BM;
-    const int first_col = static_cast<int>(blockIdx.x % blocks_per_row) * BN;
+    const auto [first_row, first_col] = kiln::block_tile<BM, BN>(blockIdx.x, n);
     const int rows = m - first_row;
     const int cols = n - first_col;
     const int x = threadIdx.x;
@@ -134,14 +131,6 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_async(int m, int n, 
     }
     copies.wait<0>();
 
-    c += static_cast<i64>(first_row) * n + first_col;
-#pragma unroll
-    for (int i = 0; i < TM; ++i) {
-        const int row = y + i * THREADS_Y;
-#pragma unroll
-        for (int j = 0; j < TN; ++j) {
-            const int col = j / kRead * kRead * THREADS_X + x * kRead + j % kRead;
-            if (row < rows && col < cols) c[static_cast<i64>(row) * n + col] = sums[i][j];
-        }
-    }
+    kiln::store_strided<THREADS_X, THREADS_Y, kRead>(c + static_cast<i64>(first_row) * n + first_col, n, rows, cols, x, y,
+                                                 sums);
 }

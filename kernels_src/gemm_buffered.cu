@@ -46,6 +46,7 @@
 //@ model   padding PAD
 //@ model   search [BM, BN], [BM, TM], [BN, TN], [BK], [VEC]
 //@ model   search host [BM, BN], [BK, BUFFERS], [TM, TN, VEC, PAD]
+#include "kiln/block_tile.h"
 #include "kiln/gemm_tile.h"
 
 using kiln::i64;
@@ -57,10 +58,7 @@ extern "C" __global__ __launch_bounds__(Threads::kThreads, MIN_BLOCKS) void gemm
     int m, int n, int k, const T* __restrict__ a, const T* __restrict__ b, float* __restrict__ c) {
     T* const shared = kiln::dynamic_shared<T>();
 
-    // The grid is a line, since its y and z extents could not hold every m.
-    const unsigned blocks_per_row = (static_cast<unsigned>(n) + BN - 1) / BN;
-    const int first_row = static_cast<int>(blockIdx.x / blocks_per_row) * BM;
-    const int first_col = static_cast<int>(blockIdx.x % blocks_per_row) * BN;
+    const auto [first_row, first_col] = kiln::block_tile<BM, BN>(blockIdx.x, n);
     const int rows = m - first_row;
     const int cols = n - first_col;
     const int thread = threadIdx.x;

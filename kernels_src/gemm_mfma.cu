@@ -42,6 +42,7 @@
 //@ model   padding PAD
 //@ model   search [BM, BN], [BM, WM], [BN, WN], [BK]
 //@ model   search host [BM, BN], [BK], [PAD]
+#include "kiln/block_tile.h"
 #include "kiln/mfma.h"
 
 using kiln::i64;
@@ -138,11 +139,7 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_mfma(int m, int n, i
     T* const tile_a = kiln::dynamic_shared<T>();
     T* const tile_b = tile_a + BM * kPitch;
 
-    // The grid is a line, since its y and z extents could not hold every m. All that follows is relative to
-    // the block's corner of C, so that no index passes 2^31.
-    const unsigned blocks_per_row = (static_cast<unsigned>(n) + BN - 1) / BN;
-    const int first_row = static_cast<int>(blockIdx.x / blocks_per_row) * BM;
-    const int first_col = static_cast<int>(blockIdx.x % blocks_per_row) * BN;
+    const auto [first_row, first_col] = kiln::block_tile<BM, BN>(blockIdx.x, n);
     const int rows = m - first_row;
     const int cols = n - first_col;
     const int thread = threadIdx.x;

@@ -40,6 +40,7 @@
 //@ model   padding PAD
 //@ model   search [BM, BN], [BM, TM], [BN, TN], [BK], [VEC], [UNROLL]
 //@ model   search host [BM, BN], [BK], [TM, TN, VEC, PAD]
+#include "kiln/block_tile.h"
 #include "kiln/device.h"
 
 using kiln::i64;
@@ -135,11 +136,7 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(in
     T* const tile_a = kiln::dynamic_shared<T>();
     T* const tile_b = tile_a + BM * kPitchA;
 
-    // The grid is a line, since its y and z extents could not hold every m. All that follows is
-    // relative to the block's corner of C, so that no index passes 2^31.
-    const unsigned blocks_per_row = (static_cast<unsigned>(n) + BN - 1) / BN;
-    const int first_row = static_cast<int>(blockIdx.x / blocks_per_row) * BM;
-    const int first_col = static_cast<int>(blockIdx.x % blocks_per_row) * BN;
+    const auto [first_row, first_col] = kiln::block_tile<BM, BN>(blockIdx.x, n);
     const int rows = m - first_row < BM ? m - first_row : BM;
     const int cols = n - first_col < BN ? n - first_col : BN;
     const int x = threadIdx.x;
@@ -180,14 +177,6 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(in
         __syncthreads();
     }
 
-    c += static_cast<i64>(first_row) * n + first_col;
-#pragma unroll
-    for (int i = 0; i < TM; ++i) {
-        const int row = y + i * THREADS_Y;
-#pragma unroll
-        for (int j = 0; j < TN; ++j) {
-            const int col = j / VEC * VEC * THREADS_X + x * VEC + j % VEC;
-            if (row < rows && col < cols) c[static_cast<i64>(row) * n + col] = sums[i][j];
-        }
-    }
+    kiln::store_strided<THREADS_X, THREADS_Y, VEC>(c + static_cast<i64>(first_row) * n + first_col, n, rows, cols, x, y,
+                                                 sums);
 }

@@ -82,25 +82,33 @@ class Buffer {
     std::size_t bytes_ = 0;
 };
 
+namespace detail {
+
+/// Gives a stream or an event back to the driver that made it.
+struct DestroyHandle {
+    std::shared_ptr<Driver> driver;
+    void (Driver::*destroy)(void*) noexcept = nullptr;
+    void operator()(void* handle) const noexcept;
+};
+using DriverHandle = std::unique_ptr<void, DestroyHandle>;
+
+}  // namespace detail
+
 /// An in-order queue of work. Move-only. On the host backend a launch has ended when it returns.
 class Stream {
   public:
     Stream() = default;
     /// Device::stream() makes it. Throws DeviceError.
     explicit Stream(std::shared_ptr<Driver> driver);
-    Stream(Stream&& other) noexcept;
-    Stream& operator=(Stream&& other) noexcept;
-    ~Stream();
 
     /// Waits until all that was queued has ended. Throws DeviceError, also for what a kernel did wrong.
     void synchronize() const;
-    void* handle() const { return handle_; }  ///< CUstream, hipStream_t; on the host of no use
+    void* handle() const { return handle_.get(); }  ///< CUstream, hipStream_t; on the host of no use
     /// The device that it belongs to; internal.
-    const std::shared_ptr<Driver>& driver() const { return driver_; }
+    const std::shared_ptr<Driver>& driver() const { return handle_.get_deleter().driver; }
 
   private:
-    std::shared_ptr<Driver> driver_;
-    void* handle_ = nullptr;
+    detail::DriverHandle handle_;
 };
 
 /// Where work is queued: a Stream, or a stream of the application's own. A view that owns nothing and is cheap to
@@ -151,9 +159,6 @@ class Event {
     Event() = default;
     /// Device::event() makes it. Throws DeviceError.
     explicit Event(std::shared_ptr<Driver> driver);
-    Event(Event&& other) noexcept;
-    Event& operator=(Event&& other) noexcept;
-    ~Event();
 
     /// Happens when `stream` has done what was queued before. Throws UsageError for a stream that is empty or of another
     /// device, and in Graph::capture; DeviceError.
@@ -166,8 +171,9 @@ class Event {
   private:
     friend class StreamRef;
 
-    std::shared_ptr<Driver> driver_;
-    void* handle_ = nullptr;
+    const std::shared_ptr<Driver>& driver() const { return handle_.get_deleter().driver; }
+
+    detail::DriverHandle handle_;
 };
 
 /// Launches captured once, to be replayed with one call: what a launch costs the CPU is paid at the capture.

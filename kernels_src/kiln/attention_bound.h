@@ -179,12 +179,12 @@ inline void attention_element(long long count, const long long* which, double* e
         [=](long long row, long long token) { return v + place_of(row, token); });
 }
 
-/// The same for [sequences, kv_heads * GROUP, HEAD] against a paged cache; see decode_paged.cu.
-template <int HEAD, int GROUP, int PAGE, class T>
+/// The same for [sequences, kv_heads * GROUP, HEAD] against a paged cache; see decode_paged.cu. WEIGHT: what the
+/// kernel rounds weights to before they multiply values. SCALED_LAST: it scales products, not queries.
+template <int HEAD, int GROUP, int PAGE, class WEIGHT, bool SCALED_LAST, class T>
 inline void decode_element(long long count, const long long* which, double* expected, double* bound,
                            int kv_heads, int max_length, const T* q, const T* k_cache, const T* v_cache,
-                           const int* page_table, const int* lengths, double weight_roundoff,
-                           bool scaled_last) {
+                           const int* page_table, const int* lengths) {
     const auto place_of = [=](long long row, long long token) {
         const long long head = row / GROUP;
         const int* const pages = page_table + head / kv_heads * ceil_div(max_length, PAGE);
@@ -192,7 +192,7 @@ inline void decode_element(long long count, const long long* which, double* expe
         return (page * PAGE + token % PAGE) * HEAD;
     };
     attention_element<HEAD>(
-        count, which, expected, bound, q, weight_roundoff, scaled_last,
+        count, which, expected, bound, q, unit_roundoff<WEIGHT>, SCALED_LAST,
         [=](long long row) -> long long { return lengths[row / GROUP / kv_heads]; },
         [=](long long row, long long token) { return k_cache + place_of(row, token); },
         [=](long long row, long long token) { return v_cache + place_of(row, token); });

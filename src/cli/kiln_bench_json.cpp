@@ -185,14 +185,12 @@ std::optional<ChipState> read_chip(const Json& json) {
 }
 
 BenchPart read_part(const Json& json) {
-    BenchPart part;
-    part.name = json.at("name");
-    part.run = json.at("run");
-    part.seconds = json.at("seconds");
-    part.missing = json.at("missing").get<std::vector<std::string>>();
-    part.before = read_chip(json.at("before"));
-    part.after = read_chip(json.at("after"));
-    return part;
+    return {.name = json.at("name"),
+            .run = json.at("run"),
+            .seconds = json.at("seconds"),
+            .missing = json.at("missing").get<std::vector<std::string>>(),
+            .before = read_chip(json.at("before")),
+            .after = read_chip(json.at("after"))};
 }
 
 BenchSuite read_suite(const Json& json) {

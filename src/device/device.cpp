@@ -138,54 +138,38 @@ void Buffer::fill_async(std::uint32_t word, StreamRef stream) {
     driver.queue_fill(data_, word, bytes_, stream.handle());
 }
 
-Stream::Stream(std::shared_ptr<Driver> driver)
-    : driver_(std::move(driver)), handle_(checked(driver_, "stream").create_stream()) {}
-Stream::Stream(Stream&& other) noexcept
-    : driver_(std::move(other.driver_)), handle_(std::exchange(other.handle_, nullptr)) {}
-Stream& Stream::operator=(Stream&& other) noexcept {
-    Stream moved(std::move(other));
-    std::swap(driver_, moved.driver_);
-    std::swap(handle_, moved.handle_);
-    return *this;
-}
-Stream::~Stream() {
-    if (handle_ != nullptr) driver_->destroy_stream(handle_);
+void detail::DestroyHandle::operator()(void* handle) const noexcept { (driver.get()->*destroy)(handle); }
+
+Stream::Stream(std::shared_ptr<Driver> driver) {
+    void* const made = checked(driver, "stream").create_stream();
+    handle_ = detail::DriverHandle(made, {std::move(driver), &Driver::destroy_stream});
 }
 
 void Stream::synchronize() const {
     refuse_in_capture("Waiting for a stream");
-    checked(driver_, "stream").synchronize(handle_);
+    checked(driver(), "stream").synchronize(handle());
 }
 
-Event::Event(std::shared_ptr<Driver> driver)
-    : driver_(std::move(driver)), handle_(checked(driver_, "event").create_event()) {}
-Event::Event(Event&& other) noexcept
-    : driver_(std::move(other.driver_)), handle_(std::exchange(other.handle_, nullptr)) {}
-Event& Event::operator=(Event&& other) noexcept {
-    Event moved(std::move(other));
-    std::swap(driver_, moved.driver_);
-    std::swap(handle_, moved.handle_);
-    return *this;
-}
-Event::~Event() {
-    if (handle_ != nullptr) driver_->destroy_event(handle_);
+Event::Event(std::shared_ptr<Driver> driver) {
+    void* const made = checked(driver, "event").create_event();
+    handle_ = detail::DriverHandle(made, {std::move(driver), &Driver::destroy_event});
 }
 
 void Event::record(StreamRef stream) {
-    checked(driver_, "event");
-    checked_for(stream, driver_, "Recording an event").record(handle_, stream.handle());
+    checked(driver(), "event");
+    checked_for(stream, driver(), "Recording an event").record(handle_.get(), stream.handle());
 }
 void StreamRef::wait(const Event& event) const {
-    checked(event.driver_, "event");
-    checked_for(*this, event.driver_, "A stream's wait").queue_wait(handle_, event.handle_);
+    checked(event.driver(), "event");
+    checked_for(*this, event.driver(), "A stream's wait").queue_wait(handle_, event.handle_.get());
 }
 void Event::synchronize() const {
     refuse_in_capture("Waiting for an event");
-    checked(driver_, "event").synchronize_event(handle_);
+    checked(driver(), "event").synchronize_event(handle_.get());
 }
 double Event::elapsed_ms_since(const Event& start) const {
-    checked(start.driver_, "event");
-    return checked(driver_, "event").elapsed_ms(start.handle_, handle_);
+    checked(start.driver(), "event");
+    return checked(driver(), "event").elapsed_ms(start.handle_.get(), handle_.get());
 }
 
 void Driver::observe(std::shared_ptr<AccessObserver>) {

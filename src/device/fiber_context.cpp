@@ -76,6 +76,7 @@ struct NoAllocator {
 
 }  // namespace
 
+// NOLINTNEXTLINE(modernize-use-equals-default): not under ThreadSanitizer
 FiberContext::~FiberContext() {
 #ifdef KILN_TSAN
     if (owns_tsan_fiber_) __tsan_destroy_fiber(tsan_fiber_);

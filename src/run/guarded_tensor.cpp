@@ -37,6 +37,17 @@ std::vector<std::byte> guard_pattern(std::size_t bytes) {
     return pattern;
 }
 
+// Calls use(first element, bytes) for each piece of so many elements, which all are in the same memory.
+template <class Use>
+void in_pieces(const Tensor& tensor, std::int64_t piece_elements, const Use& use) {
+    const std::int64_t count = tensor.count(), step = std::min(piece_elements, count);
+    const HostBytes piece(static_cast<std::size_t>(step) * tensor.element_bytes);
+    for (std::int64_t first = 0; first < count; first += step) {
+        const std::int64_t elements = std::min(step, count - first);
+        use(first, piece.span().first(static_cast<std::size_t>(elements) * tensor.element_bytes));
+    }
+}
+
 }  // namespace
 
 HostBytes::HostBytes(std::size_t bytes) : bytes_(bytes) {
@@ -59,14 +70,10 @@ GuardedTensor::GuardedTensor(const Device& device, const Tensor& tensor, Data da
 
 void GuardedTensor::refill() {
     if (is_filled()) {
-        const std::int64_t count = tensor_.count(), step = std::min(piece_elements(), count);
-        const HostBytes piece(static_cast<std::size_t>(step) * tensor_.element_bytes);
-        for (std::int64_t first = 0; first < count; first += step) {
-            const std::int64_t elements = std::min(step, count - first);
-            const auto bytes = piece.span().first(static_cast<std::size_t>(elements) * tensor_.element_bytes);
+        in_pieces(tensor_, piece_elements(), [&](std::int64_t first, std::span<std::byte> bytes) {
             make_elements(tensor_, data_, seed_, first, bytes);
-            buffer_.copy_from(bytes, start_ + static_cast<std::size_t>(first) * tensor_.element_bytes);
-        }
+            write(first, bytes);
+        });
     } else {
         buffer_.fill(tensor_.fill == Fill::zero ? 0U : with_element(tensor_.type, []<class T>(T) {
             return kPoison<T>;
@@ -99,14 +106,10 @@ void GuardedTensor::write(std::int64_t first, std::span<const std::byte> element
 }
 
 void GuardedTensor::read_all(const std::function<void(std::int64_t, std::span<const std::byte>)>& use) const {
-    const std::int64_t count = tensor_.count(), step = std::min(piece_elements(), count);
-    const HostBytes piece(static_cast<std::size_t>(step) * tensor_.element_bytes);
-    for (std::int64_t first = 0; first < count; first += step) {
-        const std::int64_t elements = std::min(step, count - first);
-        const auto bytes = piece.span().first(static_cast<std::size_t>(elements) * tensor_.element_bytes);
+    in_pieces(tensor_, piece_elements(), [&](std::int64_t first, std::span<std::byte> bytes) {
         read(first, bytes);
         use(first, bytes);
-    }
+    });
 }
 
 std::vector<Overrun> GuardedTensor::overruns() const {

@@ -4,6 +4,7 @@
 #include "bench/results.h"
 
 #include <kiln/error.h>
+#include <kiln/timing.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,10 +77,8 @@ void add_suite(BenchReport& all, const BenchReport& from, const BenchSuite& suit
 inline namespace KILN_ABI {
 
 BenchSpread spread_of(std::vector<double> samples) {
-    std::sort(samples.begin(), samples.end());
-    const std::size_t count = samples.size();
-    const double median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
-    return {samples.front(), median, samples.back(), static_cast<int>(count)};
+    const TimeSummary of = summarise(std::move(samples));
+    return {of.min_ms, of.median_ms, of.max_ms, of.iterations};
 }
 
 std::optional<bool> BenchRow::meets_must() const {

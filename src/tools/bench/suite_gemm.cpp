@@ -20,6 +20,10 @@ std::vector<Shape> shapes_of(const Workbench& bench, std::vector<Shape> full, st
     return !bench.on_gpu() ? std::vector{tiny} : bench.quick() ? std::move(quick) : std::move(full);
 }
 
+/// The shapes of the quick run.
+const std::vector<Shape> kQuick = {
+    {1024, 1024, 1024, "small"}, {4096, 4096, 4096, "large"}, {2049, 4095, 1023, "odd"}};
+
 struct Products {
     std::vector<std::string> templates;  ///< in order of preference
     std::vector<std::string> types;
@@ -115,20 +119,18 @@ void run_gemm_half(Workbench& bench, BenchSuite& suite) {
     Products products;
     products.templates = {"gemm_wgmma", "gemm_wgmma_any", "gemm_mma", "gemm_tiled"};
     products.types = {"half", "bfloat16"};
-    products.shapes =
-        shapes_of(bench,
-                  {{1024, 1024, 1024, "small"},
-                   {2048, 2048, 2048, "small"},
-                   {4096, 4096, 4096, "large"},
-                   {8192, 8192, 8192, "large"},
-                   {4096, 7168, 2048, "large"},
-                   {4096, 4096, 1024, "small"},
-                   {128, 7168, 2048, "small"},
-                   {1000, 1000, 1000, "odd"},
-                   {3000, 5000, 1736, "odd"},
-                   {2049, 4095, 1023, "odd"}},
-                  {{1024, 1024, 1024, "small"}, {4096, 4096, 4096, "large"}, {2049, 4095, 1023, "odd"}},
-                  {33, 40, 24, "small"});
+    products.shapes = shapes_of(bench,
+                                {{1024, 1024, 1024, "small"},
+                                 {2048, 2048, 2048, "small"},
+                                 {4096, 4096, 4096, "large"},
+                                 {8192, 8192, 8192, "large"},
+                                 {4096, 7168, 2048, "large"},
+                                 {4096, 4096, 1024, "small"},
+                                 {128, 7168, 2048, "small"},
+                                 {1000, 1000, 1000, "odd"},
+                                 {3000, 5000, 1736, "odd"},
+                                 {2049, 4095, 1023, "odd"}},
+                                kQuick, {33, 40, 24, "small"});
     products.row = {0.85, {}};
     products.mean = {1.00, 1.05};
     measure(bench, suite, products);
@@ -138,17 +140,15 @@ void run_gemm_float(Workbench& bench, BenchSuite& suite) {
     Products products;
     products.templates = {"gemm_fp32", "gemm_buffered", "gemm_tiled"};
     products.types = {"float"};
-    products.shapes =
-        shapes_of(bench,
-                  {{1024, 1024, 1024, "small"},
-                   {2048, 2048, 2048, "small"},
-                   {4096, 4096, 4096, "large"},
-                   {8192, 8192, 8192, "large"},
-                   {1000, 1000, 1000, "odd"},
-                   {3000, 5000, 1736, "odd"},
-                   {2049, 4095, 1023, "odd"}},
-                  {{1024, 1024, 1024, "small"}, {4096, 4096, 4096, "large"}, {2049, 4095, 1023, "odd"}},
-                  {33, 35, 17, "small"});
+    products.shapes = shapes_of(bench,
+                                {{1024, 1024, 1024, "small"},
+                                 {2048, 2048, 2048, "small"},
+                                 {4096, 4096, 4096, "large"},
+                                 {8192, 8192, 8192, "large"},
+                                 {1000, 1000, 1000, "odd"},
+                                 {3000, 5000, 1736, "odd"},
+                                 {2049, 4095, 1023, "odd"}},
+                                kQuick, {33, 35, 17, "small"});
     products.float_only = true;
     products.matrix = false;
     products.row = {0.85, {}};
