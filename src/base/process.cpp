@@ -20,8 +20,6 @@
 
 #include "base/fork.h"
 
-extern char** environ;
-
 namespace kiln {
 namespace {
 

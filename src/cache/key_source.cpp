@@ -63,7 +63,7 @@ std::optional<KeyConstant> read_constant(std::string_view line) {
 }  // namespace
 
 KeySource split_source(std::string_view text) {
-    const KeySource whole{{}, text};
+    KeySource whole{{}, text};
     KeySource source;
     if (take_line(text) != kPreludeLine) return whole;
     for (;;) {

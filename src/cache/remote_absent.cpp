@@ -17,7 +17,7 @@ namespace {
 struct RemoteCache::State {};
 struct RemoteCache::Lease::Held {};
 
-RemoteCache::RemoteCache(RemoteOptions options) {
+RemoteCache::RemoteCache(const RemoteOptions& options) {
     throw UsageError(
         "the remote cache " + parse_redis_url(options.url).place() +
         " can't be used: this Kiln was built without Redis. Configure it with KILN_WITH_REDIS=ON, or "

@@ -150,7 +150,7 @@ RedisReply ask(RedisClient& client, const RedisCommand& command, std::initialize
 
 }  // namespace
 
-RemoteCache::RemoteCache(RemoteOptions options) {
+RemoteCache::RemoteCache(const RemoteOptions& options) {
     if (sodium_init() < 0)
         throw UsageError("The remote cache can't be used: this system gives no random numbers.");
     auto key = options.signature_key_file.empty() ? SignatureKey() : read_key(options.signature_key_file);

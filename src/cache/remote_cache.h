@@ -32,7 +32,7 @@ class RemoteCache {
 
     /// Opens no connection yet. Throws UsageError for a wrong URL, or a password, key or certificate file
     /// that can't be read (never with its content).
-    explicit RemoteCache(RemoteOptions options);
+    explicit RemoteCache(const RemoteOptions& options);
     ~RemoteCache();
 
     /// "redis://cache.example:6379/0": without user or password.

@@ -52,7 +52,7 @@ Bytes signed_entry(const SignatureKey& key, const std::string& digest, const Byt
         reason = "it is not signed";
         return {};
     }
-    const Bytes entry = value.part(kHeadBytes, value.size() - kHeadBytes);
+    Bytes entry = value.part(kHeadBytes, value.size() - kHeadBytes);
     if (key.empty()) return entry;
     const auto wanted = sign(key, digest, {entry.data(), entry.size()});
     if (sodium_memcmp(wanted.data(), value.data() + kMagic.size(), wanted.size()) == 0) return entry;

@@ -201,7 +201,7 @@ std::string SeedPack::changed_message() const {
 }
 
 // Of an entry that was not checked; empty when it is none.
-std::string_view SeedPack::key_text(const Bytes& entry) const {
+std::string_view SeedPack::key_text(const Bytes& entry) {
     const std::span<const std::byte> all(entry.data(), entry.size());
     const auto place = find_key_text(all.first(std::min(all.size(), kEntryHeadBytes)), all.size());
     if (!place) return {};

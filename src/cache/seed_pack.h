@@ -65,7 +65,7 @@ class SeedPack {
     void open(Trust trust);
     bool changed_in_place() const;
     std::string changed_message() const;
-    std::string_view key_text(const Bytes& entry) const;
+    static std::string_view key_text(const Bytes& entry);
 
     std::filesystem::path file_;
     std::string problem_;

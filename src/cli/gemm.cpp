@@ -99,7 +99,7 @@ Variant choose_variant(const Service& service, const Options& options) {
     const Parameter* const type = chosen.parameter(kTypeParameter);
     if (options.dtype && type != nullptr && type->kind == ParameterKind::type)
         values.insert_or_assign(kTypeParameter, std::string(type_name(*options.dtype)));
-    const Variant variant = chosen.variant(values);
+    Variant variant = chosen.variant(values);
     const GemmForm form = gemm_form(variant);
     if (form == GemmForm::none)
         throw UsageError(

@@ -170,7 +170,7 @@ void compile_all(const Call& call, Service& service, const std::vector<Variant>&
     };
     std::deque<Pending> window;
     std::size_t next = 0, done = 0;
-    ProgressBar bar(call.terminal, service.target().arch.c_str());
+    ProgressBar bar(call.terminal, service.target().arch);
     while (next < variants.size() || !window.empty()) {
         while (next < variants.size() && window.size() < kFuturesAtOnce && call.interrupts.signal() == 0) {
             window.push_back({&variants[next], service.compile_async(variants[next])});

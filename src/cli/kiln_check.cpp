@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kBlocks = 64;
 constexpr double kMostMs = 60'000;
 
-std::string stripped(std::string line) {
+std::string stripped(const std::string& line) {
     const std::size_t begin = line.find_first_not_of(" \t");
     if (begin == std::string::npos) return {};
     return line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);

@@ -167,7 +167,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
 
     info.load_ms = loading.elapsed_ms();
     info.origin = built.origin;
-    info.key = built.key.digest.empty() ? build_key : std::move(built.key);
+    info.key = built.key.digest.empty() ? build_key : built.key;
     info.compiler = std::move(built.binary.compiler);
     info.log = std::move(built.binary.log);
     info.registers = function.registers;
@@ -188,7 +188,7 @@ Compiled Builder::binary(const Variant& variant, Isolation isolation) {
     Compiled compiled;
     const Keys found_by = keys(build_source);
     Built built = find_or_compile({found_by, found_by.key, build_source, legal.text(), isolation, nullptr});
-    compiled.key = built.key.digest.empty() ? found_by.key : std::move(built.key);
+    compiled.key = built.key.digest.empty() ? found_by.key : built.key;
     compiled.binary = std::move(built.binary);
     compiled.origin = built.origin;
     compiled.elapsed_ms = watch.elapsed_ms();

@@ -123,7 +123,7 @@ LocalLocks* Tiers::locks() {
     return &setup_.disk->locks();
 }
 
-RemoteCache* Tiers::leases() {
+RemoteCache* Tiers::leases() const {
     return setup_.remote && !setup_.remote->read_only() ? setup_.remote.get() : nullptr;
 }
 

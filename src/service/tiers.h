@@ -45,7 +45,7 @@ class Tiers {
     /// The locks of the disk; nullptr when nothing could be handed over by it.
     LocalLocks* locks();
     /// nullptr when it has no leases to give.
-    RemoteCache* leases();
+    RemoteCache* leases() const;
 
     /// What the observer counted, and the remote for itself.
     Counters counters() const;

@@ -129,7 +129,7 @@ class LineParser {
 
     /// Why a word is no NAME=VALUE.
     std::string explain(const Word& word) const {
-        const std::string what = in_quotes(word.text) + " is neither NAME=VALUE nor a target, @BACKEND";
+        std::string what = in_quotes(word.text) + " is neither NAME=VALUE nor a target, @BACKEND";
         if (is_identifier(word.text)) {
             const auto next = std::ranges::find(words_, word.begin, &Word::begin) + 1;
             const bool has_value =

@@ -174,7 +174,7 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
     facts.engine = lines.engine;
     facts.copies = lines.copies;
     if (!lines.tile.empty()) {
-        ModelFacts::Tiles& tiles = facts.tiles.emplace();
+        ModelFacts::Tiles& tiles = *(facts.tiles = ModelFacts::Tiles{});
         take(lines.tile, {&tiles.rows, &tiles.columns, &tiles.depth});
         take(lines.product, {&tiles.m, &tiles.n, &tiles.k, &tiles.batch});
         tiles.rows = std::max<std::int64_t>(tiles.rows, 1);

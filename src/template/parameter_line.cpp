@@ -24,7 +24,7 @@ constexpr std::string_view kReservedNames[] = {"NULL",    "EOF",     "NAN",     
 
 std::string parse_constant_name(Lexer& lexer, const std::string& what) {
     const Token token = lexer.expect_identifier(what);
-    const std::string name(token.text);
+    std::string name(token.text);
     const auto is_upper = [](char c) { return (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_'; };
     if (!std::ranges::all_of(name, is_upper) || name.front() == '_' || name.find("__") != std::string::npos) {
         std::string upper = name;

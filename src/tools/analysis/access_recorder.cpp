@@ -92,7 +92,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     void found(const RaceFinding& finding);
     void misaligned(std::uint32_t instruction, unsigned thread, std::uint64_t address);
     void name_variable(AccessProblem& problem, int variable);
-    void name_tensor(AccessProblem& problem, std::uint64_t address);
+    void name_tensor(AccessProblem& problem, std::uint64_t address) const;
 };
 
 void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
@@ -222,7 +222,7 @@ void AccessRecorder::State::name_variable(AccessProblem& problem, int variable) 
     if (!range.dynamic) problem.variable_line = lines->line_of_variable(range.name);
 }
 
-void AccessRecorder::State::name_tensor(AccessProblem& problem, std::uint64_t address) {
+void AccessRecorder::State::name_tensor(AccessProblem& problem, std::uint64_t address) const {
     const MemoryRange* const tensor = regions.nearest(address, static_cast<std::uint64_t>(problem.bytes));
     problem.offset = static_cast<std::int64_t>(tensor != nullptr ? address - tensor->address : address);
     if (tensor == nullptr) return;

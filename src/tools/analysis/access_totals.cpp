@@ -190,7 +190,7 @@ void AccessTotals::close(std::vector<MergeCandidate>& window) {
     window.clear();
 }
 
-int AccessTotals::widest(const Sums& sums) const {
+int AccessTotals::widest(const Sums& sums) {
     int widest = width_log(sums.width);
     for (int log = widest + 1; log < kWidths; ++log) {
         if (sums.merged[static_cast<std::size_t>(log)].absorbed * 2 >= sums.requests && sums.requests != 0)

@@ -115,7 +115,7 @@ class AccessTotals {
     void consider_merging(const Seen& seen);
     void close(std::vector<MergeCandidate>& window);
     // The widest to which at least half of the accesses merge; the logarithm of its width.
-    int widest(const Sums& sums) const;
+    static int widest(const Sums& sums);
 
     const BankModel banks_;
     const unsigned warp_size_;

@@ -106,7 +106,7 @@ class Decoder {
         return {Format::vop2, operation, constant ? 8 : bytes};
     }
 
-    Instruction vector_long(Format format, unsigned operation, std::uint32_t second) const {
+    static Instruction vector_long(Format format, unsigned operation, std::uint32_t second) {
         const bool literal = bits(second, 0, 9) == kLiteral || bits(second, 9, 9) == kLiteral ||
                              bits(second, 18, 9) == kLiteral;
         return {format, operation, literal ? std::size_t{12} : std::size_t{8}};

@@ -31,7 +31,7 @@ std::optional<int> count_of(std::optional<std::uint64_t> value) {
 /// 90 for sm_90a. CUDA 13 moved it one byte up.
 int compute_capability(const ElfView& elf) {
     constexpr int kAbiOfCuda13 = 8;
-    return elf.abi_version() >= kAbiOfCuda13 ? elf.flags() >> 8 & 0xff : elf.flags() & 0xff;
+    return static_cast<int>(elf.abi_version() >= kAbiOfCuda13 ? elf.flags() >> 8 & 0xff : elf.flags() & 0xff);
 }
 
 /// The value that .nv.info gives a kernel's symbol for an attribute; the largest when there are several.

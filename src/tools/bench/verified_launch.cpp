@@ -76,7 +76,7 @@ std::vector<std::string> VerifiedLaunch::verify() {
 
 std::vector<std::string> VerifiedLaunch::verify_again() {
     std::vector<std::string> wrong;
-    const auto add = [&](std::vector<std::string> sentences, const std::string& when) {
+    const auto add = [&](const std::vector<std::string>& sentences, const std::string& when) {
         for (const std::string& sentence : sentences) wrong.push_back(sentence + when);
     };
     // What the launches before have added to is filled again.

@@ -109,9 +109,7 @@ struct Arguments {
         }
     }
 
-    std::string declared(std::size_t i) const {
-        return types[i] + (types[i].ends_with('*') ? " " : " ") + names[i];
-    }
+    std::string declared(std::size_t i) const { return types[i] + " " + names[i]; }
     std::string all() const {
         std::vector<std::string> words = {"void* kiln_stream"};
         for (std::size_t i = 0; i < names.size(); ++i) words.push_back(declared(i));

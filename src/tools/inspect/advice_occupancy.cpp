@@ -19,7 +19,8 @@ constexpr double kWorthMore = 1.3;  // times the warps, for a change to be told
 
 double warps_of(const Dim3& grid, const Dim3& block, std::int64_t warp_size) {
     const auto size = static_cast<std::uint64_t>(warp_size);
-    return static_cast<double>(grid.count()) * static_cast<double>((block.count() + size - 1) / size);
+    const std::uint64_t of_block = (block.count() + size - 1) / size;
+    return static_cast<double>(grid.count()) * static_cast<double>(of_block);
 }
 
 /// A single change of a parameter with which the same problem has more warps.

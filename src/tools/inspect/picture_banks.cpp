@@ -140,7 +140,7 @@ std::vector<BankRequest> bank_requests(const SharedSite& site, const BankModel& 
         return wavefronts(addresses, width, model, access);
     };
     std::vector<BankRequest> requests;
-    const auto add = [&](std::string name, Addresses addresses) {
+    const auto add = [&](std::string name, const Addresses& addresses) {
         requests.push_back({std::move(name), addresses, taken(addresses)});
     };
     add("as recorded", site.worst);

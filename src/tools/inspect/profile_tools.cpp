@@ -178,7 +178,7 @@ std::string version_in(const std::string& text) {
         const std::size_t begin = text.find_first_not_of(" \t\n", at);
         if (begin == std::string::npos) break;
         const std::size_t end = std::min(text.find_first_of(" \t\n", begin), text.size());
-        const std::string word = text.substr(begin, end - begin);
+        std::string word = text.substr(begin, end - begin);
         const bool is_number = word.find_first_not_of("0123456789.") == std::string::npos;
         if (is_number && word.find('.') != std::string::npos && word.front() != '.') return word;
         at = end;

@@ -145,7 +145,7 @@ std::string source_section(const Page& page, const SourceGroup& group) {
             element("th", "scope=\"row\" class=\"number\"", std::to_string(number)) +
             ordered(bars,
                     element("td", "class=\"code\"", element("code", "", line.empty() ? " " : escaped(line))));
-        std::string classes = shown.count(number) != 0 ? "" : "quiet";
+        std::string classes = shown.contains(number) ? "" : "quiet";
         if (hot) classes = "hot";
         body += element("tr",
                         "id=\"" + group.id + "-" + std::to_string(number) + "\"" +
