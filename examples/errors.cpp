@@ -154,7 +154,7 @@ void operations(kiln::Service& service) {
         [&] {
             sum(stream, {{"n", 1000}}, {{"x", x.data()}, {"sun", result.data()}});
         },
-        "sum", "Operation::arguments() lists names and types");
+        "there is no tensor sun", "Operation::arguments() lists names and types");
 
     // A pool without enough room. workspace_bytes() says how much a shape needs.
     std::size_t room = sum.workspace_bytes({{"n", 1000}}) / 2;

@@ -157,7 +157,11 @@ void Operation::operator()(StreamRef stream, const Sizes& sizes, const TensorPoi
             pointers[count] = &addresses[count];
             ++found;
         } else {
-            throw UsageError(state_->shapes.name() + ": the tensor " + argument.name + " is missing");
+            // One whose name is misspelt is missing, too.
+            const auto unknown = std::ranges::find_if(
+                tensors, [&](const auto& one) { return !signature.argument_index(one.first); });
+            throw UsageError(state_->shapes.name() + ": the tensor " + argument.name + " is missing" +
+                             (unknown == tensors.end() ? "" : ", and there is no tensor " + unknown->first));
         }
         ++count;
     }

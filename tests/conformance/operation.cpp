@@ -267,6 +267,8 @@ TEST_F(OperationOnHost, BadArgumentsAreNamed) {
     EXPECT_THAT(call({{"n", -4}}, {{"x", x}, {"y", y}, {"step", &step}}), HasSubstr("-4"));
     EXPECT_THAT(call({{"n", 1LL << 31}}, {{"x", x}, {"y", y}, {"step", &step}}), HasSubstr("2147483647"));
     EXPECT_THAT(call({{"n", 4}}, {{"x", x}, {"y", y}}), HasSubstr("the tensor step is missing"));
+    EXPECT_THAT(call({{"n", 4}}, {{"x", x}, {"y", y}, {"stop", &step}}),
+                HasSubstr("the tensor step is missing, and there is no tensor stop"));
     EXPECT_THAT(call({{"n", 4}}, {{"x", x}, {"y", y}, {"step", &step}, {"steq", x}}),
                 HasSubstr("did you mean step?"));
     EXPECT_THAT(call({{"n", 4}}, {{"x", nullptr}, {"y", y}, {"step", &step}}),
