@@ -149,6 +149,18 @@ std::string without(std::string text, const std::string& part) {
     return text;
 }
 
+/// The first file of a make rule (-MMD, which leaves system headers out) that is not in the compiler's own directory.
+std::optional<std::string> file_elsewhere(const std::string& rule) {
+    std::istringstream words(rule);
+    std::string word;
+    words >> word;  // the target
+    while (words >> word) {
+        const fs::path path(word);
+        if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end()) return word;
+    }
+    return std::nullopt;
+}
+
 class HostCompiler final : public Compiler {
   public:
     HostCompiler(const WorkerLimits& limits, HostBuild build, SharedMemory memory)
@@ -339,12 +351,14 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
         "#line 1 \"" + source.file_name + "\"\n" + entry.text + "\nKILN_HOST_KERNEL(" + entry.name + ")\n");
 
     constexpr const char* kOutput = "kiln-kernel.so";
+    constexpr const char* kDependencies = "kiln-kernel.d";
     std::vector<std::string> arguments = {compiler.file.string()};
     const auto options = this->options(target, source);
     arguments.insert(arguments.end(), options.begin(), options.end());
     // The directory's name is in no byte of the result.
     arguments.push_back("-ffile-prefix-map=" + directory.path().string() + "=.");
     arguments.insert(arguments.end(), as.options.begin(), as.options.end());
+    arguments.insert(arguments.end(), {"-MMD", "-MF", kDependencies});
     if (build_ == HostBuild::recorded) {
         write_virtual(directory.path(), kMarginInput, kMargin);
         arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kMarginInput, kInput, kMarginInput});
@@ -363,6 +377,11 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
                              (may_lack_memory(log) ? memory_note(limits_) : "") +
                              environment_note(as.environment),
                          log);
+    if (const auto file = file_elsewhere(read_text_if_exists(directory.path() / kDependencies).value_or("")))
+        throw BuildError(
+            source.file_name + " includes " + *file +
+            ", which was read from the disk and is not part of the build's key; name its directory by "
+            "--include-dir or `//@ include_dir`, and include it by its name there");
     auto bytes = read_bytes_if_exists(directory.path() / kOutput);
     if (!bytes || bytes->empty())
         throw BuildError(product + " ended well, but wrote no shared object for " + source.file_name + ".",

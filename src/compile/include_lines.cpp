@@ -36,7 +36,12 @@ void add_operand(std::string_view directive, std::string_view line, std::vector<
     }
     std::string_view rest = line;
     const std::string_view word = take_word(rest);
-    if (!word.empty()) lines.push_back({directive, word, word, IncludeForm::macro});
+    if (word.empty()) return;
+    skip_blanks(rest);
+    const bool is_call = rest.starts_with('(');
+    const std::size_t end = is_call ? line.find_last_of(')') : word.size() - 1;
+    lines.push_back({directive, line.substr(0, end == std::string_view::npos ? end : end + 1), word,
+                     is_call ? IncludeForm::call : IncludeForm::macro});
 }
 
 void add_macro(std::string_view line, IncludeScan& scan) {

@@ -18,10 +18,11 @@ constexpr bool is_identifier_character(char c) {
 enum class IncludeForm {
     quoted,  ///< "name"
     angled,  ///< <name>
-    macro    ///< NAME, of a macro
+    macro,   ///< NAME, of a macro
+    call     ///< NAME(...), of a macro with arguments
 };
 
-/// All views are into the text that was scanned.
+/// All views are into the text that was scanned. The operand of a call is all of it, the parentheses included.
 struct IncludeLine {
     std::string_view directive;  ///< "include", "include_next", "__has_include" or "__has_include_next"
     std::string_view operand;    ///< with its quotes or brackets

@@ -30,6 +30,22 @@ constexpr int kMostNesting = 8;          // of macros in macros
 constexpr std::size_t kMostValues = 64;  // of one macro
 constexpr std::size_t kMostExpansions = 100'000;
 
+/// Absolute, or with "..": where it leads depends on more than names and include directories.
+bool leads_elsewhere(std::string_view name) {
+    const fs::path path(name);
+    return path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
+}
+
+/// Those of the template and of its own headers, which an #include of another header may name.
+std::vector<std::pair<std::string_view, std::string_view>> own_macros(const Source& source) {
+    auto macros = scan_includes(source.text).macros;
+    for (const Header& header : source.headers) {
+        if (header.name.starts_with("kiln/")) continue;
+        for (const auto& macro : scan_includes(header.text).macros) macros.push_back(macro);
+    }
+    return macros;
+}
+
 class Search {
   public:
     Search(const Source& source, const std::vector<fs::path>& directories) {
@@ -41,6 +57,7 @@ class Search {
                 directories_.push_back(std::move(plain));
         }
         for (const Header& header : source.headers) taken_.insert(header.name);
+        for (const auto& [macro, value] : own_macros(source)) macros_[macro].insert(value);
         for (const std::string& open : source.open_includes) add_root(open);
     }
 
@@ -150,10 +167,12 @@ class Search {
             const File& file = files_[index];
             const IncludeLine line = file.scan.lines[i];
             std::optional<std::size_t> found;
-            if (line.form == IncludeForm::macro)
+            if (line.form == IncludeForm::macro) {
                 by_macro_.emplace_back(index, line.name);
-            else if (const auto place = target(file, line.form, line.name, line.is_next()))
-                found = file_at(*place);
+            } else if (line.form != IncludeForm::call) {
+                if (const auto place = target(file, line.form, line.name, line.is_next()))
+                    found = file_at(*place);
+            }
             files_[index].targets.push_back(found);
         }
     }
@@ -171,6 +190,11 @@ class Search {
                 if (taken_.contains(inside)) continue;
                 if (const auto place = target(files_[index], form, inside, false))
                     roots_.emplace(inside, file_at(*place));
+                else if (leads_elsewhere(inside))
+                    throw BuildError(files_[index].name + ": #include " + std::string(macro) + " may be " +
+                                     operand +
+                                     ", which is in no include directory, so that its content can't be "
+                                     "part of the build's key");
             }
         }
         return files_.size() != before;
@@ -222,6 +246,17 @@ class Search {
         const char* copied = file.text.data();
         for (std::size_t i = 0; i < file.scan.lines.size(); ++i) {
             const IncludeLine& line = file.scan.lines[i];
+            const bool is_unknown = line.form == IncludeForm::call ||
+                                    (line.form != IncludeForm::macro && leads_elsewhere(line.name));
+            if (!file.targets[i] && is_unknown) {
+                // A compiler would look for it on the disk, past the key: so it gets a name that nothing has.
+                text.append(copied, line.operand.data())
+                    .append("<no-include-directory-has/")
+                    .append(line.name)
+                    .append(">");
+                copied = line.operand.data() + line.operand.size();
+                continue;
+            }
             if (!file.targets[i] || line.is_question()) continue;
             const std::string& name = name_of(*file.targets[i]);
             if (name == line.name && !line.is_next()) continue;
@@ -251,6 +286,8 @@ std::string question_of(const Source& source, const std::vector<fs::path>& direc
     for (const fs::path& directory : directories) question += "in " + directory.string() + "\n";
     for (const std::string& open : source.open_includes) question += "open " + open + "\n";
     for (const Header& header : source.headers) question += "taken " + header.name + "\n";
+    for (const auto& [macro, value] : own_macros(source))
+        question.append("macro ").append(macro).append(" ").append(value).append("\n");
     return question;
 }
 

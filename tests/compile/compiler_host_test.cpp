@@ -133,6 +133,17 @@ TEST_F(HostCompilerTest, AVariableOfTheLinkerDoesNotReachIt) {
     EXPECT_FALSE(compiler_->compile(answer_source(), host()).bytes.empty());
 }
 
+TEST_F(HostCompilerTest, AFileFromElsewhereIsNoBuild) {
+    const TemporaryDirectory directory;
+    const auto wrapper = directory.path() / "wrapped", header = directory.path() / "elsewhere.h";
+    write_text(header, "constexpr int kElsewhere = 1;\n");
+    write_text(wrapper, "#!/bin/sh\nexec c++ -include " + header.string() + " \"$@\"\n");
+    std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
+    const ScopedVariable variable("KILN_HOST_CXX", wrapper.string());
+    EXPECT_THAT(test::build_error([&] { (void)make_host_compiler({})->compile(answer_source(), host()); }),
+                testing::HasSubstr(header.string()));
+}
+
 TEST_F(HostCompilerTest, AWrapperScriptIsPartOfTheIdentity) {
     const TemporaryDirectory directory;
     const auto wrapper = directory.path() / "wrapped";

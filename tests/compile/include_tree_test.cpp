@@ -131,9 +131,28 @@ TEST_F(Tree, NothingOutsideTheDirectoriesIsRead) {
     put("secret.h", "int secret;\n");
     put("one/a.h", "#include \"../secret.h\"\n#include <../secret.h>\n#include \"" +
                        (root.path() / "secret.h").string() + "\"\n");
-    EXPECT_EQ(found(source_with({"<a.h>"}), {"one"}).size(), 1u);
+    // The compiler would look for these on the disk.
+    EXPECT_EQ(
+        found(source_with({"<a.h>"}), {"one"}).at("a.h"),
+        "#include <no-include-directory-has/../secret.h>\n#include <no-include-directory-has/../secret.h>\n"
+        "#include <no-include-directory-has/" +
+            (root.path() / "secret.h").string() + ">\n");
     EXPECT_THAT(found(source_with({"<../secret.h>"}), {"one"}), IsEmpty());
     EXPECT_THAT(found(source_with({"<a.h>"}), {"nowhere"}), IsEmpty());
+}
+
+// Of a header's own macro, of one of the template, of one with arguments.
+TEST_F(Tree, NoMacroLeadsElsewhereEither) {
+    put("one/own.h", "#define WHERE \"/etc/hostname\"\n#include WHERE\n");
+    EXPECT_THROW(found(source_with({"<own.h>"}), {"one"}), BuildError);
+    put("one/open.h", "#include CONFIGURED\n");
+    Source source = source_with({"<open.h>"});
+    EXPECT_EQ(found(source, {"one"}).size(), 1u);
+    source.text = "#define CONFIGURED </etc/hostname>\n#include <open.h>\n";
+    EXPECT_THROW(found(source, {"one"}), BuildError);
+    put("one/call.h", "#define QUOTED(x) #x\n#include QUOTED(/etc/hostname)  // text\n");
+    EXPECT_EQ(found(source_with({"<call.h>"}), {"one"}).at("call.h"),
+              "#define QUOTED(x) #x\n#include <no-include-directory-has/QUOTED>  // text\n");
 }
 
 TEST_F(Tree, TheDigestIsOfNamesAndContents) {
