@@ -14,6 +14,11 @@ void templates_options(po::options_description& options) {
     options.add_options()("all", po::bool_switch(), "also list references, the templates that others are checked against");
 }
 
+void show_options(po::options_description& options) {
+    options.add_options()
+        ("editor", text("DIR"), "write compile_commands.json to DIR instead, with the headers that it names, for clangd and the like");
+}
+
 void build_options(po::options_description& options) {
     options.add_options()
         ("output", text("FILE"), "write the binary to FILE")
@@ -204,10 +209,12 @@ constexpr std::array kCommands = {
     Command{"list", "", 0, 0, kTarget | kTemplates, "list the templates that are found",
             "With --backend or --arch, only those that can run there.\n",
             "  kiln list\n  kiln list --template-dir my_kernels --json\n", templates_options, list_templates},
-    Command{"show", "TEMPLATE", 1, 1, kTarget | kTemplates,
+    Command{"show", "TEMPLATE", 1, 1, kTarget | kSources,
             "show a template's parameters, rules, arguments and resources",
             "Rules are checked against the target of --backend and --arch, else this machine's device.\n",
-            "  kiln show gemm_tiled\n  kiln show gemm_tiled --arch sm_90a\n", nullptr, show_template},
+            "  kiln show gemm_tiled\n  kiln show gemm_tiled --arch sm_90a\n"
+            "  kiln show my_kernel --template-dir my_kernels --editor my_kernels/build\n",
+            show_options, show_template},
     Command{"build", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kSources | kTiers | kNoCache,
             "build a variant, or find it in the cache", kVariantText,
             "  kiln build gemm_tiled BM=64 BN=64 PAD=1\n"

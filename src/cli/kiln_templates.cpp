@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "cli/editor_files.h"
 #include "cli/figures.h"
 #include "cli/kiln_command.h"
 #include "cli/output_file.h"
@@ -303,7 +304,17 @@ int show_template(const Call& call) {
     options.cache.enabled = false;
     const Service service(std::move(options));
     warnings.release();
-    const Shown shown = examined(service.find(call.words[0]));
+    const Template found = service.find(call.words[0]);
+    if (call.has("editor")) {
+        const auto written = write_editor_files(found, call.options, call.value("editor"));
+        Json files = Json::array();
+        for (const auto& file : written) files.push_back(file.string());
+        call.print({{"template", found.name()}, {"files", files}},
+                   "wrote " + written.back().string() + " and " + std::to_string(written.size() - 1) +
+                       " files that it names\n");
+        return kPassed;
+    }
+    const Shown shown = examined(found);
     call.print(shown_json(shown, service.target()), shown_text(shown, service.target()));
     return kPassed;
 }
