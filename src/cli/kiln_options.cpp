@@ -350,7 +350,7 @@ std::vector<Variant> chosen_variants(const Template& of, std::span<const std::st
     std::vector<Values> combinations(1);
     for (const std::string& word : words) {
         const auto [parameter, text] = assignment(of, word);
-        if (combinations.front().count(parameter->name) != 0)
+        if (combinations.front().contains(parameter->name))
             throw UsageError(parameter->name + " is given twice; list its values, as in " + parameter->name +
                              "=1,2.");
         std::vector<Values> more;
