@@ -48,7 +48,7 @@ class SourceText {
         std::string found;
         for (int i = 0; i < number; ++i)
             if (!std::getline(lines, found)) return {};
-        return stripped(std::move(found));
+        return stripped(found);
     }
 
     Source source_;

@@ -226,7 +226,7 @@ class Parser {
         if (has("k")) options.k = static_cast<int>(whole("k", 0, kMaxExtent));
         if (has("size")) options.sizes = parse_sizes(given["size"].as<std::vector<std::string>>());
         for (const char* own : {"m", "n", "k"})
-            if (options.sizes.count(own) != 0)
+            if (options.sizes.contains(own))
                 throw UsageError("--size " + std::string(own) + ": write --" + own + " N instead.");
         options.compile_only = given["compile-only"].as<bool>();
         options.analyze = given["analyze"].as<bool>();

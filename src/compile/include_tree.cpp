@@ -100,7 +100,7 @@ class Search {
         if (name.starts_with('/')) return std::nullopt;
         if (form == IncludeForm::quoted && !is_next) {
             const fs::path beside = (fs::path(file.place.relative).parent_path() / name).lexically_normal();
-            if (const auto place = at(file.place.directory, beside)) return place;
+            if (auto place = at(file.place.directory, beside)) return place;
         }
         return find(is_next ? file.place.directory + 1 : 0, name);
     }
