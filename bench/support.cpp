@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "cli/words.h"
+#include "cli/option_values.h"
 
 namespace kiln::bench {
 

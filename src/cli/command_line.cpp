@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "cli/words.h"
+#include "cli/option_values.h"
 
 namespace kiln::cli {
 

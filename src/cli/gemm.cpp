@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "cli/gemm_report.h"
+#include "cli/option_values.h"
 #include "cli/parameter_options.h"
-#include "cli/words.h"
 
 namespace kiln::cli {
 namespace {

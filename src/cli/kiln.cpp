@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/figures.h"
 #include "cli/kiln_command.h"
-#include "cli/words.h"
+#include "cli/option_values.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

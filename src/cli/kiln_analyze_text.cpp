@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cli/figures.h"
 #include "cli/kiln_analyze.h"
+#include "cli/option_values.h"
 #include "cli/run_report.h"
-#include "cli/words.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

@@ -11,11 +11,11 @@
 #include <stop_token>
 
 #include "cli/command_line.h"
-#include "cli/figures.h"
 #include "cli/kiln_bench_report.h"
 #include "cli/kiln_command.h"
+#include "cli/option_values.h"
 #include "cli/output_file.h"
-#include "cli/words.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/figures.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

@@ -9,10 +9,10 @@
 #include <set>
 #include <sstream>
 
-#include "cli/figures.h"
 #include "cli/kiln_bench_lines.h"
 #include "cli/kiln_bench_report.h"
-#include "cli/words.h"
+#include "cli/option_values.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

@@ -3,8 +3,8 @@
 // The report as a table for people.
 #include "cli/kiln_bench_report.h"
 
-#include "cli/figures.h"
 #include "cli/kiln_bench_lines.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

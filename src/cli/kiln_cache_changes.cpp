@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "cli/kiln_cache.h"
+#include "cli/option_values.h"
 #include "cli/progress_bar.h"
-#include "cli/words.h"
 
 namespace kiln::cli {
 namespace {

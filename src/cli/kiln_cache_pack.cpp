@@ -13,8 +13,8 @@
 #include <unordered_set>
 
 #include "cli/kiln_cache.h"
+#include "cli/option_values.h"
 #include "cli/progress_bar.h"
-#include "cli/words.h"
 
 namespace kiln::cli {
 namespace {

@@ -8,10 +8,10 @@
 #include <sstream>
 
 #include "cli/command_line.h"
-#include "cli/figures.h"
 #include "cli/kiln_command.h"
+#include "cli/option_values.h"
 #include "cli/run_report.h"
-#include "cli/words.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

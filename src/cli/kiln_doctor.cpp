@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "cli/figures.h"
 #include "cli/kiln_command.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

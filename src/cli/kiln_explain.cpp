@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kiln explain.
-#include "cli/figures.h"
 #include "cli/kiln_command.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "cli/kiln_command.h"
 #include "cli/manifest_plan.h"
+#include "cli/option_values.h"
 #include "cli/progress_bar.h"
-#include "cli/words.h"
 
 namespace kiln::cli {
 namespace {

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/figures.h"
+#include "cli/option_values.h"
 #include "cli/output_file.h"
-#include "cli/words.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

@@ -3,8 +3,8 @@
 // Which element of a matrix lies in which bank, as text; as a picture: bank_map_svg (kiln/tools/report.h).
 #include <algorithm>
 
-#include "cli/figures.h"
 #include "cli/kiln_lab.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

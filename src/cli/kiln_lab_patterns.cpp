@@ -8,7 +8,7 @@
 #include <charconv>
 
 #include "cli/kiln_lab.h"
-#include "cli/words.h"
+#include "cli/option_values.h"
 
 namespace kiln::cli {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "cli/command_line.h"
 #include "cli/kiln_command.h"
+#include "cli/option_values.h"
 #include "cli/parameter_options.h"
-#include "cli/words.h"
 
 namespace kiln::cli {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "cli/command_line.h"
 #include "cli/kiln_command.h"
+#include "cli/option_values.h"
 #include "cli/output_file.h"
 #include "cli/profile_report.h"
-#include "cli/words.h"
 
 namespace kiln::cli {
 namespace {

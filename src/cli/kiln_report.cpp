@@ -15,11 +15,11 @@
 #include <thread>
 #include <tuple>
 
-#include "cli/figures.h"
 #include "cli/kiln_analyze.h"
 #include "cli/kiln_command.h"
+#include "cli/option_values.h"
 #include "cli/output_file.h"
-#include "cli/words.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

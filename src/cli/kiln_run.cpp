@@ -9,8 +9,8 @@
 
 #include "cli/command_line.h"
 #include "cli/kiln_command.h"
+#include "cli/option_values.h"
 #include "cli/run_report.h"
-#include "cli/words.h"
 
 namespace kiln::cli {
 namespace {

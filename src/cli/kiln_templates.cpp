@@ -10,10 +10,10 @@
 #include <optional>
 
 #include "cli/editor_files.h"
-#include "cli/figures.h"
 #include "cli/kiln_command.h"
+#include "cli/option_values.h"
 #include "cli/output_file.h"
-#include "cli/words.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

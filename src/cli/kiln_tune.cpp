@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "cli/command_line.h"
-#include "cli/figures.h"
 #include "cli/kiln_command.h"
+#include "cli/option_values.h"
 #include "cli/progress_bar.h"
+#include "cli/text_format.h"
 #include "cli/tune_report.h"
-#include "cli/words.h"
 
 namespace kiln::cli {
 namespace {

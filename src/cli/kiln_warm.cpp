@@ -10,11 +10,11 @@
 #include <map>
 #include <set>
 
-#include "cli/figures.h"
 #include "cli/kiln_command.h"
 #include "cli/manifest_plan.h"
+#include "cli/option_values.h"
 #include "cli/progress_bar.h"
-#include "cli/words.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "cli/command_line.h"
-#include "cli/figures.h"
 #include "cli/kiln_command.h"
 #include "cli/output_file.h"
+#include "cli/text_format.h"
 #include "cli/tune_report.h"
 
 namespace kiln::cli {

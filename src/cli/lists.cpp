@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cli/json.h"
-#include "cli/words.h"
+#include "cli/option_values.h"
 
 namespace kiln::cli {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <boost/program_options/value_semantic.hpp>
 
-#include "cli/words.h"
+#include "cli/option_values.h"
 
 namespace kiln::cli {
 namespace {

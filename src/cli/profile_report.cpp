@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/figures.h"
-#include "cli/words.h"
+#include "cli/option_values.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "cli/figures.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {

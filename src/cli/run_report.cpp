@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "cli/dtype.h"
-#include "cli/figures.h"
+#include "cli/option_values.h"
 #include "cli/program.h"
+#include "cli/text_format.h"
 #include "cli/tune_report.h"
-#include "cli/words.h"
 
 namespace kiln::cli {
 namespace {

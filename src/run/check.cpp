@@ -12,9 +12,9 @@
 
 #include "base/stopwatch.h"
 #include "run/element.h"
+#include "run/error_statistics.h"
 #include "run/parallel.h"
 #include "run/sample.h"
-#include "run/tally.h"
 
 namespace kiln {
 namespace {
@@ -82,7 +82,7 @@ class Comparison {
         std::mutex mutex;
         parallel_for(
             static_cast<std::int64_t>(which.size()), kCheckGrain, [&](std::int64_t begin, std::int64_t end) {
-                Tally tally;
+                ErrorStatistics tally;
                 for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
                     tally.add(which[i], judged<T>(wide(found[i]), expected_[i], bound_[i], exact_));
                 const std::lock_guard lock(mutex);
@@ -136,7 +136,7 @@ class Comparison {
             unwritten_ += static_cast<std::uint64_t>(std::count_if(values, values + count, is_poison<T>));
     }
 
-    const Tally& tally() const { return tally_; }
+    const ErrorStatistics& tally() const { return tally_; }
     std::uint64_t unwritten() const { return unwritten_; }
 
   private:
@@ -144,7 +144,7 @@ class Comparison {
     const Reference& reference_;
     const bool exact_;
     std::vector<double> expected_, bound_;
-    Tally tally_;
+    ErrorStatistics tally_;
     std::uint64_t unwritten_ = 0;
 };
 
@@ -171,7 +171,7 @@ void compare(const GuardedTensor& output, const Reference& reference, CheckReque
     } else {
         comparison.full();
     }
-    const Tally& tally = comparison.tally();
+    const ErrorStatistics& tally = comparison.tally();
     result.checked = tally.checked;
     result.wrong = tally.wrong;
     result.worst = tally.worst;

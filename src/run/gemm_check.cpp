@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "run/element.h"
+#include "run/error_statistics.h"
 #include "run/inputs.h"
 #include "run/parallel.h"
 #include "run/sample.h"
-#include "run/tally.h"
 
 namespace kiln {
 namespace {
@@ -168,10 +168,10 @@ std::optional<double> GemmOperand::largest_integer() const {
 /// What all threads have found so far.
 struct GemmCheck::Totals {
     std::mutex mutex;
-    Tally tally;
+    ErrorStatistics tally;
     std::uint64_t unwritten = 0, wrong_rows = 0;
 
-    void merge(const Tally& other) {
+    void merge(const ErrorStatistics& other) {
         const std::lock_guard lock(mutex);
         tally.merge(other);
     }
@@ -227,7 +227,7 @@ void GemmCheck::check_block(std::int64_t i, std::int64_t rows, std::int64_t j, s
             accumulate(block.a.data() + r * kDepth, block.b.data(), block.sum.data() + r * kColumns,
                        block.magnitude.data() + r * kColumns);
     }
-    Tally tally;
+    ErrorStatistics tally;
     for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t s = 0; s < columns; ++s) {
             const auto at = static_cast<std::size_t>(r * kColumns + s);
@@ -299,7 +299,7 @@ OutputCheck GemmCheck::sampled(const ReadRows& c, std::size_t sample, std::uint6
         const auto begin = std::ranges::lower_bound(which, first * n());
         const auto end = std::ranges::lower_bound(which, (first + rows) * n());
         parallel_for(end - begin, 64, [&](std::int64_t from, std::int64_t to) {
-            Tally tally;
+            ErrorStatistics tally;
             std::vector<double> row(static_cast<std::size_t>(std::min(k(), kChunk)));
             for (auto element = begin + from; element != begin + to; ++element) {
                 const std::int64_t i = *element / n(), j = *element % n();

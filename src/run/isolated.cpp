@@ -27,7 +27,7 @@
 #include "base/config.h"
 #include "base/file.h"
 #include "base/fork.h"
-#include "run/kernel_end.h"
+#include "run/kernel_failure.h"
 
 namespace kiln {
 namespace {
@@ -173,7 +173,7 @@ void settle_in_child(pid_t parent) {
 }
 
 [[noreturn]] void be_child(int pipe, pid_t parent, KernelWatch& watch,
-                           const std::function<std::string(const TellPhase&)>& work) {
+                           const std::function<std::string(const ReportPhase&)>& work) {
     in_child_now = true;
     settle_in_child(parent);
     // A kernel that forks would go on twice from there, launch by launch.
@@ -254,16 +254,16 @@ bool isolates(const Service& service) {
 
 inline namespace KILN_ABI {
 
-std::string launch_apart(const Service& service, const std::string& kernel, const TellPhase& on_phase,
-                         const std::function<std::string(const TellPhase&)>& work) {
+std::string launch_apart(const Service& service, const std::string& kernel, const ReportPhase& on_phase,
+                         const std::function<std::string(const ReportPhase&)>& work) {
     if (isolates(service)) return in_child(service, kernel, on_phase, work);
     return work(on_phase ? on_phase : [](std::string_view) {});
 }
 
 }  // namespace KILN_ABI
 
-std::string in_child(const Service& service, const std::string& kernel, const TellPhase& on_phase,
-                     const std::function<std::string(const TellPhase&)>& work) {
+std::string in_child(const Service& service, const std::string& kernel, const ReportPhase& on_phase,
+                     const std::function<std::string(const ReportPhase&)>& work) {
     const SharedWatch watch;
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -313,7 +313,7 @@ std::string in_child(const Service& service, const std::string& kernel, const Te
     // The pipe may be closed by a kernel that goes on.
     while (!child.has_ended() && Clock::now() < deadline) ::usleep(5000);
     child.kill();
-    throw DeviceError(kernel_end_text(*watch, child.end(), kernel), "launch");
+    throw DeviceError(kernel_failure_text(*watch, child.end(), kernel), "launch");
 }
 
 }  // namespace kiln

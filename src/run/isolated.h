@@ -22,22 +22,22 @@ namespace kiln {
 bool isolates(const Service& service);
 
 /// Told to the parent from within such work, in its order; in a process of its own it is called directly.
-using TellPhase = std::function<void(std::string_view)>;
+using ReportPhase = std::function<void(std::string_view)>;
 
 /// Does the work in a child and returns its bytes. kernel: what is run, for messages. on_phase may be empty; what the
 /// work is given instead of it tells it. Throws what the work threw, an Error of the same class; DeviceError when the
 /// child ended otherwise, or ran longer than the service's limit: it says what is known of the kernel, block, thread
 /// and line.
-std::string in_child(const Service& service, const std::string& kernel, const TellPhase& on_phase,
-                     const std::function<std::string(const TellPhase&)>& work);
+std::string in_child(const Service& service, const std::string& kernel, const ReportPhase& on_phase,
+                     const std::function<std::string(const ReportPhase&)>& work);
 
 /// The same for a result of plain data; without isolation just calls work.
 template <class Work>
-auto isolated(const Service& service, const std::string& kernel, const TellPhase& on_phase, Work&& work) {
-    using Result = std::invoke_result_t<Work, const TellPhase&>;
+auto isolated(const Service& service, const std::string& kernel, const ReportPhase& on_phase, Work&& work) {
+    using Result = std::invoke_result_t<Work, const ReportPhase&>;
     if (!isolates(service)) return work(on_phase);
     return wire::read<Result>(in_child(service, kernel, on_phase,
-                                       [&](const TellPhase& tell) { return wire::written(work(tell)); }));
+                                       [&](const ReportPhase& tell) { return wire::written(work(tell)); }));
 }
 
 }  // namespace kiln

@@ -51,7 +51,7 @@ void keep_results(const ProblemLaunch& launch, RunResult& result) {
 /// How long the launch takes, and that later launches give the bits of the first one: unknown where an inout makes each
 /// launch a different one.
 void time_and_compare(Service& service, const ProblemLaunch& launch, const RunOptions& options,
-                      double one_launch_ms, const TellPhase& tell, RunResult& result) {
+                      double one_launch_ms, const ReportPhase& tell, RunResult& result) {
     const bool comparing = options.check != Check::none && !launch.has_inout();
     const auto before = comparing ? launch.fingerprints() : decltype(launch.fingerprints()){};
     tell("timing");
@@ -105,12 +105,12 @@ struct Runner::State {
         // A child may not build.
         if (plan.check) plan.check->build();
         return isolated(service, kernel.variant().template_name(), options.on_phase,
-                        [&](const TellPhase& on_phase) { return launch(kernel, plan, options, on_phase); });
+                        [&](const ReportPhase& on_phase) { return launch(kernel, plan, options, on_phase); });
     }
 
     RunResult launch(const AnyKernel& kernel, Plan& plan, const RunOptions& options,
-                     const TellPhase& on_phase) {
-        const TellPhase tell = on_phase ? on_phase : [](std::string_view) {};
+                     const ReportPhase& on_phase) {
+        const ReportPhase tell = on_phase ? on_phase : [](std::string_view) {};
         RunResult result;
         result.problem = plan.problem;
         result.origin = kernel.origin();

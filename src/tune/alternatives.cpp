@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which templates compute the same: those that measure themselves by the same naive one, and whose tensors agree
-// for sizes none of which is equal to another.
+// Finds templates that compute the same: those with the same naive template, whose tensors have equal extents
+// for a set of distinct sizes.
 #include <kiln/error.h>
 #include <kiln/wisdom.h>
 
@@ -14,10 +14,10 @@
 namespace kiln {
 namespace {
 
-/// Of the templates that others are measured against, and that no other name can mean.
+/// The ending of the names of naive templates.
 constexpr std::string_view kNaiveEnding = "_naive";
 
-/// Sizes by which extents can be told apart; multiples of 128, which every template should take.
+/// Sizes that make extents distinguishable, times 128, since every template should support such multiples.
 constexpr std::int64_t kTelling[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37};
 constexpr std::int64_t kMultiple = 128;
 
@@ -27,7 +27,7 @@ std::string root_of(const Service& service, Template of) {
     return of.name();
 }
 
-/// What is computed, as text: the tensors but scratch; empty: it can't be told.
+/// What is computed, as text: the tensors except scratch; empty: unknown.
 std::string signature(const Service& service, const Template& of, const Values& fixed) {
     if (!of.is_runnable() || !has_parameters(of, fixed)) return {};
     Sizes sizes;
@@ -59,7 +59,7 @@ std::string signature(const Service& service, const Template& of, const Values& 
         for (const std::string& tensor : tensors) text += "; " + tensor;
         return text;
     } catch (const Error&) {
-        return {};  // it has no variant here, or a reference that is not there
+        return {};  // it has no variant for this target, or its reference does not exist
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a child process is to know must be made before it is.
+// Everything that a child process uses is prepared before the fork.
 #include "tune/candidate_runner.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::vector<double> CandidateRunner::times_ms(const AnyKernel& kernel, const Pro
                                               std::size_t most, double enough_ms) {
     prepare(problem);
     const bool apart = isolates(service_);
-    return isolated(service_, kernel.variant().template_name(), {}, [&](const TellPhase&) {
+    return isolated(service_, kernel.variant().template_name(), {}, [&](const ReportPhase&) {
         if (apart) static_cast<void>(time_ms(kernel, problem));
         std::vector<double> times;
         do times.push_back(time_ms(kernel, problem));
@@ -50,18 +50,18 @@ const ExpectedSample& CandidateRunner::expected(const ProblemLaunch& launch, con
     for (const std::string& input : reference.inputs())
         inputs.try_emplace(input, launch.tensor(input).initial());
     reference.bind(inputs);
-    made->set(
-        isolated(service_, reference.name(), {}, [&](const TellPhase&) { return made->compute(reference); }));
+    made->set(isolated(service_, reference.name(), {},
+                       [&](const ReportPhase&) { return made->compute(reference); }));
     place = std::move(made);
     return *place;
 }
 
-/// The same with inputs that make each contribution visible; nullopt: no reference says what these are, or the device
-/// has no room for a second set of them.
+/// The same problem with inputs that make each contribution visible; nullopt: no reference declares them, or the
+/// device has no memory for a second set of inputs.
 std::optional<Problem> CandidateRunner::with_patterns(const Variant& variant, const Problem& problem) {
     Problem with = problem;
     if (!set_patterns(host_, variant, with)) return std::nullopt;
-    // As much again stays free, for the scratch memory of others.
+    // The same amount stays free, for the scratch memory of other variants.
     if (tensors_.missing_bytes(with, Data::contributions) > service_.device().free_bytes() / 2)
         return std::nullopt;
     return with;
@@ -79,7 +79,7 @@ std::string CandidateRunner::check(const AnyKernel& kernel, const Problem& probl
         prepare_expected(kernel, problem, Data::random);
         if (patterned) prepare_expected(kernel, *patterned, Data::contributions);
     }
-    return isolated(service_, kernel.variant().template_name(), {}, [&](const TellPhase&) {
+    return isolated(service_, kernel.variant().template_name(), {}, [&](const ReportPhase&) {
         std::string wrong = problem_of(kernel, problem, Data::random);
         if (!wrong.empty() || !patterned) return wrong;
         wrong = problem_of(kernel, *patterned, Data::contributions);
@@ -88,7 +88,7 @@ std::string CandidateRunner::check(const AnyKernel& kernel, const Problem& probl
 }
 
 std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& problem, Data data) {
-    // Made here, since a child watches the memory of its own launches.
+    // Created here, since the guards of a child cover its own launches.
     ProblemLaunch launch(service_, kernel, problem, tensors_, data);
     launch.refill_results();
     launch.launch_and_wait();

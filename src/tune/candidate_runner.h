@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Candidates on one problem, launched one after the other on the same tensors: checked once, timed as often as is asked.
+// Launches candidates of one problem on the same tensors, checks and times them.
 #pragma once
 
 #include <kiln/run.h>
@@ -26,21 +26,21 @@ class CandidateRunner {
     /// host: the service that builds references.
     CandidateRunner(Service& service, Service& host, bool cold_l2, std::uint64_t seed);
 
-    /// Launches the kernel on fresh outputs, once with random inputs, and where the device has room for them once with
-    /// those that make each contribution visible; what is wrong with the results, in a sentence; empty: nothing. Throws
-    /// what building and launching throw.
+    /// Launches the kernel on fresh outputs: once with random inputs and, if the device has memory for them, once with
+    /// inputs that make each contribution visible. Returns what is wrong with the results, in a sentence; empty:
+    /// nothing. Throws what building and launching throw.
     std::string check(const AnyKernel& kernel, const Problem& problem);
     /// One launch.
     double time_ms(const AnyKernel& kernel, const Problem& problem);
-    /// As many launches as `most`, but none after one that took longer than `enough_ms`. In a child process, where
-    /// the service isolates: then after one more, which meets the child's memory for the first time.
+    /// Up to `most` launches, and none after one that took longer than `enough_ms`. If the service isolates, in a
+    /// child process, after one launch that is not timed, since it touches the child's memory for the first time.
     std::vector<double> times_ms(const AnyKernel& kernel, const Problem& problem, std::size_t most,
                                  double enough_ms);
-    /// The memory that a launch needs: before a child that launches is made, so that all have it.
+    /// Allocates the memory that a launch needs. To be called before a fork, so that all children share it.
     void prepare(const Problem& problem) { tensors_.of(problem); }
     /// SharedTensors::drop_scratch
     void drop_scratch() { tensors_.drop_scratch(); }
-    /// Gives the memory back.
+    /// Frees the memory.
     void clear();
     /// Device memory of the tensors.
     std::uint64_t held_bytes() const { return tensors_.held_bytes(); }

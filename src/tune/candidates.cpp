@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Among variants that the model can't tell apart, those near the defaults come first, and each further one counts as
-// a little slower, so that the beginning of the order is spread over the tiles that promise most.
+// Of variants with equal estimates, those near the defaults come first, and each further one counts as slightly
+// slower. So the first candidates are spread over the most promising tiles.
 #include "tune/candidates.h"
 
 #include <kiln/error.h>
@@ -17,7 +17,7 @@ namespace kiln {
 namespace {
 
 constexpr double kRepeatPenalty = 0.06;
-constexpr double kMostCombinations = 150'000;  // of values, legal or not: seconds
+constexpr double kMostCombinations = 150'000;  // of values, legal or not; listing them takes seconds
 constexpr std::size_t kKept = 5;               // of the fastest, whose neighbours are tried
 
 double choices(const Parameter& parameter) {
@@ -25,8 +25,9 @@ double choices(const Parameter& parameter) {
                                      : static_cast<double>(parameter.allowed.size());
 }
 
-/// All legal variants. Where the combinations are too many to list, parameters that the model does not read have their
-/// defaults, the last one first, since authors begin with what matters; then those with the longest lists.
+/// All legal variants. If there are too many combinations to list, parameters are fixed at their defaults: first those
+/// that the model does not read, from the last one on, since authors declare important ones first; then those with the
+/// most values.
 std::vector<Variant> legal_variants(const Template& of, Values fixed) {
     const auto is_free = [&](const Parameter& parameter) {
         return !fixed.contains(parameter.name) && choices(parameter) > 1;
@@ -62,7 +63,7 @@ std::string text_of(const std::string& template_name, const Values& values) {
     return text;
 }
 
-/// nullopt: it can't take these sizes, and `why` says so where nothing did before.
+/// nullopt: it does not support these sizes; sets `why` if that is empty.
 std::optional<Problem> problem_of(const Variant& variant, const Sizes& sizes, bool test_sizes,
                                   std::string& why) {
     try {
@@ -75,15 +76,15 @@ std::optional<Problem> problem_of(const Variant& variant, const Sizes& sizes, bo
 
 }  // namespace
 
-std::vector<Space> legal_spaces(const Service& service, std::span<const Template> templates,
-                                const Values& fixed) {
-    std::vector<Space> spaces;
+std::vector<VariantSpace> legal_spaces(const Service& service, std::span<const Template> templates,
+                                       const Values& fixed) {
+    std::vector<VariantSpace> spaces;
     for (const Template& of : templates) {
         Values values = problem_values(service, of, fixed);
         for (const std::string& name : of.dependent_uses())
             if (!values.contains(name)) values.emplace(name, of.default_of(name, values));
         std::vector<Variant> variants = legal_variants(of, values);
-        // The defaults tell best what is not allowed.
+        // The error of the defaults explains best what is not allowed.
         if (variants.empty()) static_cast<void>(of.variant(values));
         if (variants.empty())
             throw VariantError(of.name() + " has no legal variant with the values that are given");
@@ -92,22 +93,23 @@ std::vector<Space> legal_spaces(const Service& service, std::span<const Template
     return spaces;
 }
 
-void check_sizes(std::span<const Space> spaces, const Sizes& sizes, bool test_sizes) {
+void check_sizes(std::span<const VariantSpace> spaces, const Sizes& sizes, bool test_sizes) {
     std::string why;
-    for (const Space& space : spaces)
+    for (const VariantSpace& space : spaces)
         for (const Variant& variant : space.variants)
             if (problem_of(variant, sizes, test_sizes, why)) return;
     throw VariantError(why);
 }
 
-Candidates ordered_candidates(const Service& service, std::span<const Space> spaces, const Sizes& sizes,
-                              bool test_sizes) {
+Candidates ordered_candidates(const Service& service, std::span<const VariantSpace> spaces,
+                              const Sizes& sizes, bool test_sizes) {
     const Machine machine(service.target(), service.has_device() ? service.device().info().name : "");
     const Model model(machine);
     Candidates result;
     std::vector<Candidate> candidates;
-    for (const Space& space : spaces) {
-        // Whether sizes are right does not depend on the variant, but for a few templates; the first says why not.
+    for (const VariantSpace& space : spaces) {
+        // Except for a few templates, all variants support the same sizes. The first variant's reason is
+        // reported.
         std::string why;
         bool is_taken = false;
         for (const Variant& variant : space.variants) {
@@ -153,18 +155,19 @@ Candidates ordered_candidates(const Service& service, std::span<const Space> spa
     return result;
 }
 
-std::vector<Candidate> dealt(std::vector<Candidate> candidates, std::uint64_t shard, std::uint64_t shards) {
+std::vector<Candidate> of_shard(std::vector<Candidate> candidates, std::uint64_t shard,
+                                std::uint64_t shards) {
     if (shards <= 1) return candidates;
     std::vector<Candidate> mine;
     for (std::size_t i = shard; i < candidates.size(); i += shards) mine.push_back(std::move(candidates[i]));
     return mine;
 }
 
-Search::Search(const std::vector<Candidate>& candidates)
+CandidateQueue::CandidateQueue(const std::vector<Candidate>& candidates)
     : candidates_(candidates), out_(candidates.size()), expanded_(candidates.size()) {
     for (std::size_t i = 0; i < candidates.size(); ++i)
         by_text_.emplace(text_of(candidates[i].variant.template_name(), candidates[i].variant.values()), i);
-    // Each template's defaults go first: authors know something.
+    // Each template's defaults come first.
     std::map<std::string, std::pair<int, std::size_t>> nearest;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
         const std::pair<int, std::size_t> place(distance_from_default(candidates[i].variant), i);
@@ -174,8 +177,8 @@ Search::Search(const std::vector<Candidate>& candidates)
     for (const auto& [name, place] : nearest) neighbours_.push_back(place.second);
 }
 
-std::optional<std::size_t> Search::next() {
-    // Two neighbours of what is known to be good, then one of the order.
+std::optional<std::size_t> CandidateQueue::next() {
+    // Two neighbours of the best, then one from the model's order.
     std::optional<std::size_t> found;
     if (turn_++ % 3 != 2) found = next_neighbour();
     while (!found && ranked_ < candidates_.size()) {
@@ -187,7 +190,7 @@ std::optional<std::size_t> Search::next() {
     return found;
 }
 
-std::optional<std::size_t> Search::next_neighbour() {
+std::optional<std::size_t> CandidateQueue::next_neighbour() {
     if (neighbours_.empty())
         for (const auto& [ms, candidate] : best_)
             if (!expanded_[candidate]) {
@@ -202,12 +205,12 @@ std::optional<std::size_t> Search::next_neighbour() {
     return std::nullopt;
 }
 
-void Search::timed(std::size_t candidate, double ms) {
+void CandidateQueue::timed(std::size_t candidate, double ms) {
     out_[candidate] = true;
     const std::pair<double, std::size_t> entry(ms, candidate);
     best_.insert(std::ranges::lower_bound(best_, entry), entry);
     if (best_.size() > kKept) best_.pop_back();
-    // A new best: its neighbours go before those of the former.
+    // A new best: its neighbours come before those of the former best.
     if (best_.front().second == candidate && !expanded_[candidate]) {
         std::deque<std::size_t> before = std::move(neighbours_);
         neighbours_.clear();
@@ -216,7 +219,7 @@ void Search::timed(std::size_t candidate, double ms) {
     }
 }
 
-void Search::add_neighbours(std::size_t candidate) {
+void CandidateQueue::add_neighbours(std::size_t candidate) {
     expanded_[candidate] = true;
     const Variant& variant = candidates_[candidate].variant;
     const Template origin = variant.origin();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The candidates of one problem: all legal variants of the templates, in the order in which the model would try
-// them, a shard's part of that order, and who is next while results come in.
+// The candidates of one problem: all legal variants of the templates, ordered by the model; the part of that
+// order that belongs to a shard; and a queue that adapts the order to the results.
 #pragma once
 
 #include <kiln/service.h>
@@ -23,45 +23,45 @@ struct Candidate {
     double model_ms = 0;
 };
 
-/// The legal variants of one template: what does not depend on the sizes, and takes up to seconds to list.
-struct Space {
+/// The legal variants of one template. They do not depend on the sizes, and may take seconds to list.
+struct VariantSpace {
     Template of;
     std::vector<Variant> variants;
 };
 
-/// One per template. Unless they are fixed, parameters that say what is computed have their defaults, and so has
-/// those that decide whether launches overlap (`dependent`): what an overlap with the launch before gains does not show where launches are timed one by one. Throws
-/// VariantError for a template without a legal variant.
-std::vector<Space> legal_spaces(const Service& service, std::span<const Template> templates,
-                                const Values& fixed);
+/// One per template. Parameters of the problem have their defaults unless they are fixed, and so have those that decide
+/// whether launches overlap (`dependent`), since the gain of an overlap does not show when launches are timed one by
+/// one. Throws VariantError for a template without a legal variant.
+std::vector<VariantSpace> legal_spaces(const Service& service, std::span<const Template> templates,
+                                       const Values& fixed);
 
-/// Throws VariantError, with the reason of the first, when no variant can take these sizes.
-void check_sizes(std::span<const Space> spaces, const Sizes& sizes, bool test_sizes);
+/// Throws VariantError, with the first variant's reason, when no variant supports these sizes.
+void check_sizes(std::span<const VariantSpace> spaces, const Sizes& sizes, bool test_sizes);
 
 struct Candidates {
-    std::vector<Candidate> ordered;     ///< those whose blocks fit, the most promising first
-    std::uint64_t legal = 0;            ///< variants of the templates that can take the sizes
-    std::vector<std::string> left_out;  ///< why the others can't, a sentence each
+    std::vector<Candidate> ordered;     ///< those whose blocks fit, the fastest by the model first
+    std::uint64_t legal = 0;            ///< variants of the templates that support the sizes
+    std::vector<std::string> left_out;  ///< for each other template, a sentence that says why not
 };
 
-/// Equal requests give equal lists, on every machine with that device.
-Candidates ordered_candidates(const Service& service, std::span<const Space> spaces, const Sizes& sizes,
-                              bool test_sizes);
+/// Equal requests give equal lists on all machines with the same device.
+Candidates ordered_candidates(const Service& service, std::span<const VariantSpace> spaces,
+                              const Sizes& sizes, bool test_sizes);
 
 /// The candidates of one shard.
-std::vector<Candidate> dealt(std::vector<Candidate> candidates, std::uint64_t shard, std::uint64_t shards);
+std::vector<Candidate> of_shard(std::vector<Candidate> candidates, std::uint64_t shard, std::uint64_t shards);
 
-/// Deals candidates out: by the model's order, and in turn by the neighbours (one value to the next in its
-/// parameter's list) of the best so far.
-class Search {
+/// Decides which candidate is tried next: alternately the next one in the model's order and neighbours of the
+/// best so far. A neighbour differs in one parameter, by one step in its list of values.
+class CandidateQueue {
   public:
-    explicit Search(const std::vector<Candidate>& candidates);
+    explicit CandidateQueue(const std::vector<Candidate>& candidates);
 
-    /// The index of the next candidate; nullopt: all are out.
+    /// The index of the next candidate; nullopt: none is left.
     std::optional<std::size_t> next();
-    /// This candidate is timed.
+    /// Records the time of a candidate.
     void timed(std::size_t candidate, double ms);
-    /// It need not be tried.
+    /// Removes a candidate that need not be tried.
     void skip(std::size_t candidate) { out_[candidate] = true; }
 
   private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact entries first; then near ones, scaled to the sizes asked for by the model; then the model alone, which
-// climbs from the defaults along the groups of parameters that a template's `model search` lines name.
+// Uses entries for exactly these sizes first; then entries for near sizes, with times scaled by the model;
+// then the model alone, which improves the defaults step by step, along the groups of parameters in a
+// template's `model search` lines.
 #include <kiln/error.h>
 #include <kiln/wisdom.h>
 
@@ -17,13 +18,13 @@
 namespace kiln {
 namespace {
 
-constexpr double kFarthest = 3;  // a size eight times as large, or an eighth: wisdom of it is of no use
-constexpr double kAlike = 1;     // entries this much farther than the nearest one compete with it
+constexpr double kFarthest = 3;  // doublings of a size: wisdom for sizes beyond a factor of 8 is not used
+constexpr double kAlike = 1;     // entries up to this much farther than the nearest one are compared by time
 constexpr double kMisaligned = 1;
-constexpr std::int64_t kAlignment = 16;  // elements; more makes no difference
-constexpr double kWorthwhile = 0.98;     // of the time: what the model must promise for a change
-constexpr double kHopeless = 2.5;        // times the best: more than moving from the defaults gains
-constexpr double kUnfit = 1e30;          // of a variant of which no block fits
+constexpr std::int64_t kAlignment = 16;  // elements; a larger alignment makes no difference
+constexpr double kWorthwhile = 0.98;     // of the time: a change must be estimated at least this much faster
+constexpr double kHopeless = 2.5;        // times the best: more than a change from the defaults gains
+constexpr double kUnfit = 1e30;          // of a variant whose blocks do not fit a multiprocessor
 constexpr int kMostSteps = 8;
 
 std::int64_t alignment(std::int64_t size) {
@@ -66,10 +67,10 @@ Variant variant_of(const Template& of, const WisdomEntry& entry) {
     return of.variant(values);
 }
 
-/// One template of a request.
-struct Contender {
+/// A template that can compute what is requested.
+struct CandidateTemplate {
     Template of;
-    Values values;    ///< that are asked for, and the defaults of what says what is computed
+    Values values;    ///< the requested ones, and the defaults of the other problem parameters
     Variant start;    ///< the defaults, or what is legal
     Problem problem;  ///< of it
 };
@@ -79,11 +80,11 @@ struct Match {
     const WisdomEntry* entry;
     bool stale;
     double distance;
-    double ms;  ///< the entry's, or scaled to the sizes asked for
+    double ms;  ///< the entry's time, or scaled to the requested sizes
 };
 
-/// Leaves out stale entries of templates that have fresh ones as well: what is known of today's code counts. The time of
-/// a stale entry is rarely wrong by much, so that it competes with entries of other templates.
+/// Drops stale entries of templates that have fresh ones as well. The time of a stale entry is rarely far off, so it
+/// still competes with entries of other templates.
 void drop_superseded(std::vector<Match>& matches) {
     std::set<std::string> fresh;
     for (const Match& match : matches)
@@ -126,25 +127,25 @@ struct Chooser::State {
           device(of.has_device() ? as_field(of.device().info().name) : std::string()),
           machine(of.target(), device) {}
 
-    std::optional<Contender> contender(const Template& given, const Values& fixed, const Sizes& sizes,
-                                       std::string& why) const {
+    std::optional<CandidateTemplate> contender(const Template& given, const Values& fixed, const Sizes& sizes,
+                                               std::string& why) const {
         const Template of = given.for_target(service.target());
         if (!has_parameters(of, fixed)) {
-            why = of.name() + " lacks a parameter or a value that is asked for";
+            why = of.name() + " lacks a parameter or a value that is requested";
             return std::nullopt;
         }
         try {
             const Values values = problem_values(service, of, fixed);
             Variant start = some_variant(of, values);
             Problem problem = start.problem(sizes);
-            return Contender{of, values, std::move(start), std::move(problem)};
+            return CandidateTemplate{of, values, std::move(start), std::move(problem)};
         } catch (const VariantError& error) {
             why = error.what();
             return std::nullopt;
         }
     }
 
-    void find_matches(const Contender& one, std::vector<Match>& exact, std::vector<Match>& near,
+    void find_matches(const CandidateTemplate& one, std::vector<Match>& exact, std::vector<Match>& near,
                       std::vector<std::string>& unusable) const {
         std::string digest;
         const Model model(machine);
@@ -165,7 +166,7 @@ struct Chooser::State {
                 }
                 (is_exact ? exact : near).push_back(std::move(match));
             } catch (const VariantError& error) {
-                // Near sizes may well allow what these do not.
+                // An entry for near sizes may be illegal for these.
                 if (is_exact)
                     unusable.push_back("wisdom of " + entry.date.substr(0, entry.date.find('T')) +
                                        " can't be used: " + error.what());
@@ -185,12 +186,12 @@ struct Chooser::State {
         return work;
     }
 
-    double start_ms(const Contender& one) const {
+    double start_ms(const CandidateTemplate& one) const {
         return Model(machine).ms(one.start, one.problem).value_or(kUnfit);
     }
 
-    /// The best that the model sees from the defaults, and its time.
-    std::pair<Variant, double> climbed(const Contender& one, const Sizes& sizes) const {
+    /// The best variant that the model finds from the defaults, and its time.
+    std::pair<Variant, double> climbed(const CandidateTemplate& one, const Sizes& sizes) const {
         const Model model(machine);
         Variant best = one.start;
         double best_ms = model.ms(best, one.problem).value_or(kUnfit);
@@ -237,11 +238,11 @@ Choice Chooser::choose(const Template& of, const Values& fixed, const Sizes& siz
 }
 
 Choice Chooser::choose(std::span<const Template> templates, const Values& fixed, const Sizes& given) const {
-    // Where there is nothing to compute, any variant will do: one for the default sizes.
+    // If there is nothing to compute, any variant will do: choose one for the default sizes.
     Sizes sizes = given;
     std::erase_if(sizes, [](const auto& size) { return size.second == 0; });
     if (templates.empty()) throw UsageError("there is no template to choose from.");
-    std::vector<Contender> contenders;
+    std::vector<CandidateTemplate> contenders;
     std::string why;
     for (const Template& of : templates)
         if (auto contender = state_->contender(of, fixed, sizes, why))
@@ -250,7 +251,8 @@ Choice Chooser::choose(std::span<const Template> templates, const Values& fixed,
 
     std::vector<Match> exact, near;
     std::vector<std::string> unusable;
-    for (const Contender& contender : contenders) state_->find_matches(contender, exact, near, unusable);
+    for (const CandidateTemplate& contender : contenders)
+        state_->find_matches(contender, exact, near, unusable);
     const auto is_better = [](const Match& a, const Match& b) {
         if (a.ms != b.ms) return a.ms < b.ms;
         return a.stale != b.stale ? b.stale : a.entry->text() < b.entry->text();
@@ -266,9 +268,11 @@ Choice Chooser::choose(std::span<const Template> templates, const Values& fixed,
         drop_superseded(near);
         return chosen(*std::ranges::min_element(near, is_better), ChoiceOrigin::nearest);
     }
-    // The most promising first: those whose defaults are far behind its best are not looked into.
-    std::vector<std::pair<double, const Contender*>> order;
-    for (const Contender& contender : contenders) order.emplace_back(state_->start_ms(contender), &contender);
+    // The most promising template first. Templates whose defaults are far slower than the best found are
+    // skipped.
+    std::vector<std::pair<double, const CandidateTemplate*>> order;
+    for (const CandidateTemplate& contender : contenders)
+        order.emplace_back(state_->start_ms(contender), &contender);
     std::ranges::stable_sort(order, {}, [](const auto& one) { return one.first; });
     std::optional<std::pair<Variant, double>> best;
     for (const auto& [ms, contender] : order) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines are "trying | KEY", "ok MS COMPILER | KEY", "failed REASON | KEY", "wrong REASON | KEY" or "untried | KEY"; of a
-// candidate the last one counts.
+// Lines are "trying | KEY", "ok MS COMPILER | KEY", "failed REASON | KEY", "wrong REASON | KEY" or "untried | KEY"; the
+// last one of a candidate counts.
 #include "tune/journal.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ std::optional<Journal::Record> parse_time(std::string_view text) {
     return record;
 }
 
-/// What a line says of the candidate `key`; a line that says nothing changes nothing.
+/// Applies a line about the candidate `key`. Invalid lines are ignored.
 void note(std::map<std::string, Journal::Record>& records, std::string_view what, const std::string& key) {
     const std::size_t space = what.find(' ');
     const std::string_view kind = what.substr(0, space);
@@ -69,8 +69,8 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
         if (file_.has_parent_path()) std::filesystem::create_directories(file_.parent_path());
         const OutputPlace place(file_);
         if (place.is_stream())
-            fail("is no regular file, and a journal is read and removed; name another --output.");
-        file_ = place.path();  // removed in the end, which must not take a link
+            fail("is not a regular file, and a journal is read and removed; name another --output.");
+        file_ = place.path();  // finish() removes it, and must not remove a link
         lock_ = FileLock::try_acquire(file_.string() + ".lock");
         if (!lock_) fail("is being written by another tuning run; wait for it, or name another --output.");
         const std::optional<std::string> text =
@@ -81,12 +81,12 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
             std::string line;
             std::getline(lines, line);
             if (line != head)
-                fail("is of other work ('" + line.substr(0, 200) + "' instead of '" + head +
-                     "'); leave --resume out, which starts it anew, or name another --output.");
+                fail("belongs to other work ('" + line.substr(0, 200) + "' instead of '" + head +
+                     "'); start again without --resume, or name another --output.");
             while (std::getline(lines, line)) {
                 const std::size_t at = line.find(kSeparator);
                 if (at == std::string::npos || lines.eof())
-                    continue;  // without its newline it may be cut short
+                    continue;  // without its newline it may be incomplete
                 note(records_, std::string_view(line).substr(0, at), line.substr(at + kSeparator.size()));
             }
         }
@@ -97,7 +97,7 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
         O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (is_new ? O_TRUNC : 0);
     descriptor_ = FileDescriptor(::open(file_.c_str(), flags, 0644));
     if (!descriptor_) fail("can't be written: " + std::string(std::strerror(errno)));
-    // A killed run may have left the last line open.
+    // The last line of a killed run may lack its newline.
     const std::string text = is_new ? head + "\n" : "\n";
     if (!write_all(descriptor_.value(), std::as_bytes(std::span(text))))
         fail("can't be written: " + std::string(std::strerror(errno)));

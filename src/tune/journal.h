@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a tuning run has measured, line by line as it comes: so that a run that was killed goes on where it was, without
-// the candidate that killed it. Damaged lines, the last one of a killed run for example, count as not there.
+// A file to which a tuning run appends each result, so that a run that was killed can be resumed, without the candidate
+// that killed it. Damaged lines, such as the last one of a killed run, are ignored.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,24 @@ class Journal {
     struct Record {
         double median_ms = 0;  ///< 0: it failed
         bool wrong = false;    ///< its results
-        std::string text;      ///< of a failure the reason, else the compiler
+        std::string text;      ///< the reason of a failure, else the compiler
     };
 
-    /// Keeps nothing.
+    /// Stores nothing.
     Journal() = default;
-    /// work: what the records are good for (a device, an architecture); a journal of other work is a UsageError when
-    /// it is to be resumed, as is a file that can't be written or that another run writes.
+    /// work: what the records apply to (a device, an architecture). Throws UsageError when a journal to be resumed
+    /// is of other work, when the file can't be written, or when another run is writing it.
     Journal(std::filesystem::path file, const std::string& work, bool resume);
 
     /// key: of a candidate, without newlines.
     std::optional<Record> find(const std::string& key) const;
-    /// It is tried now. Where no add() or withdraw() follows, the process ended in it, and it failed.
+    /// Records that a candidate is being tried. If neither add() nor withdraw() follows, the process ended in
+    /// it, and it counts as failed.
     void begin(const std::string& key);
     void add(const std::string& key, const Record& record);
-    /// It was neither timed nor did it fail: nothing is known of it.
+    /// The candidate was neither timed nor did it fail: it counts as not tried.
     void withdraw(const std::string& key);
-    /// Removes the file: the work is done.
+    /// The work is complete: removes the file.
     void finish();
 
   private:

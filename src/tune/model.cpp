@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model knows neither templates nor parameters by name: what a template's `model` lines do not say counts as one.
+// The model knows neither templates nor parameters by name. Values that a template's `model` lines do not
+// give count as 1.
 #include "tune/model.h"
 
 #include <kiln/error.h>
@@ -13,52 +14,54 @@
 namespace kiln {
 namespace {
 
-// Of an architecture that the table of chips lacks: its products differ, its variants' order hardly.
+// For an architecture that the table of chips lacks. Absolute times are then wrong, but the order of variants
+// hardly changes.
 constexpr double kUnknownGbps = 1000;
 constexpr double kUnknownTflops = 15;
-// Of a template that does not say them.
+// For a template that does not declare them.
 constexpr std::int64_t kDepth = 64, kHostDepth = 16;  // steps of k per tile
 constexpr std::int64_t kWgmmaStages = 4;
 
 constexpr double kLaunchMs = 0.002;
-// A block's way to its first product and from its last one, on top of moving its results.
+// The time of a block before its first multiply-add and after its last one, except for storing its results.
 constexpr double kBlockMs = 0.0012;
-// What all multiprocessors together read of the L2 cache, over what they read of memory. 700 TFLOP/s with tiles of 128
-// x 256 need 8.2 TB/s on an H200, whose memory has 4.8.
+// L2 read bandwidth of all multiprocessors relative to memory bandwidth. 700 TFLOP/s with tiles of 128 x 256 need 8.2
+// TB/s on an H200, whose memory has 4.8 TB/s.
 constexpr double kL2OverMemory = 1.8;
 constexpr double kSpareRegisters = 40;                // addresses, operands
 constexpr double kFmaShare = 0.92, kMmaShare = 0.80;  // of the peak, at best
-// mma.sync reaches this part of the warpgroup instructions' peak on the architectures that have those.
+// The fraction of the wgmma peak that mma.sync reaches on architectures that have wgmma.
 constexpr double kMmaOfWgmma = 0.64;
-// Of warpgroup instructions fed by TMA; fitted to the times of 2233 variants for nine shapes on an H200. Of each
-// shape's variants the one that they put first is 3 % slower than the best (geometric mean; 10 % at most).
+// For wgmma with TMA; fitted to the times of 2233 variants for nine shapes on an H200. For each shape, the
+// variant that the model puts first is 3 % slower than the best (geometric mean; 10 % at most).
 constexpr double kWgmmaShare = 0.84;     // of the peak, for wide tiles
-constexpr double kWgmmaColumns = 5.6;    // a step takes as long as one with that many columns more
-constexpr double kOneWarpgroup = 0.875;  // of that rate, where nobody multiplies while it waits
-constexpr double kShortTurns = 0.8;      // likewise, where two take turns of 64 rows
+constexpr double kWgmmaColumns = 5.6;    // a step costs as much as that many more columns
+constexpr double kOneWarpgroup = 0.875;  // of that rate, if no other warpgroup multiplies while it waits
+constexpr double kShortTurns = 0.8;      // likewise, for ping-pong of two warpgroups with 64 rows each
 constexpr double kCopyMs = 0.0007;       // from the start of a stage's copies until they have landed
-constexpr double kClusterCopies = 0.38;  // more of that for each further block that shares them
-constexpr double kTmaOverMemory = 5.5;   // what all multiprocessors read of the L2 cache by TMA
-constexpr double kSplitLines = 2.6;  // times as long, where a tile's rows of 128 bytes lie in two lines each
-constexpr double kAnyRows = 2.5;     // times as long, where threads copy what TMA does not take
-constexpr double kStores = 4;        // times as long as reading as many bytes
+constexpr double kClusterCopies = 0.38;  // additional time for each further block that shares them
+constexpr double kTmaOverMemory = 5.5;   // L2 read bandwidth of TMA relative to memory bandwidth
+constexpr double kSplitLines = 2.6;  // times as long, if each of a tile's rows of 128 bytes lies in two lines
+constexpr double kAnyRows = 2.5;     // times as long, if threads copy what TMA does not support
+constexpr double kStores = 4;        // times as long as reading the same number of bytes
 constexpr double kWgmmaLaunchMs = 0.0039, kWgmmaTileMs = 0.00007;
-// Clusters of 4 leave multiprocessors of a group idle: of a grid that fills the device, some wait for others.
+// Clusters of 4 leave some multiprocessors of a GPC idle, so part of a grid that fills the device has to
+// wait.
 constexpr double kWideClusters = 1.25;
-constexpr double kBytesInFlight = 48 * 1024;  // that keep an H200's memory busy, per multiprocessor
+constexpr double kBytesInFlight = 48 * 1024;  // per multiprocessor, to saturate an H200's memory
 
 // Of the host, in cycles: about what gemm_tiled for float takes on x86-64 with GCC.
-constexpr double kHostVector = 4;   // elements of a vector; two of them per cycle where they lie side by side
-constexpr double kHostLatency = 4;  // of a multiply-add
+constexpr double kHostVector = 4;      // elements of a vector; two vectors per cycle if contiguous
+constexpr double kHostLatency = 4;     // of a multiply-add
 constexpr double kHostConversion = 2;  // of an element to float
-constexpr double kHostBarriers = 200;  // two of them, with two changes of threads
+constexpr double kHostBarriers = 200;  // two of them, with two switches between fibers
 constexpr double kHostSets = 256,
-                 kHostConflicts = 1.1;  // rows that far apart meet in few sets of the L1 cache
+                 kHostConflicts = 1.1;  // rows that far apart map to few sets of the L1 cache
 constexpr double kHostL1 = 48 * 1024, kHostMisses = 0.1;  // bytes; a block's tiles and stacks should fit
 constexpr double kHostStack = 512;                  // bytes of a thread's stack and state that are in use
-constexpr double kHostAsync = 4, kHostMatrix = 40;  // what is emulated takes so much longer
+constexpr double kHostAsync = 4, kHostMatrix = 40;  // emulated instructions take that much longer
 constexpr double kHostCyclesPerMs = 2.5e6;
-constexpr double kAsDefault = 0.001;  // of alike variants the one nearest to the defaults
+constexpr double kAsDefault = 0.001;  // of equal variants, prefers the one nearest to the defaults
 
 constexpr double kOperandBytes = 2;
 constexpr std::int64_t kLineElements = 64;  // of a line of the L2 cache
@@ -84,11 +87,11 @@ struct Model::Launch {
     ModelFacts facts;
 };
 
-/// How a product is shared out to blocks.
+/// How a GEMM is partitioned among blocks.
 struct Model::Tiling {
     double bm = 0, bn = 0;
     double tiles = 0;
-    double parts = 1;  ///< of the sums of a tile, each computed by another block
+    double parts = 1;  ///< split-K: parts of k of a tile, one block each
     double depth = 0;  ///< steps of k of a part
 };
 
@@ -121,7 +124,7 @@ int Model::blocks_at_once(const Variant& variant, int registers) const {
     try {
         return occupancy(needs, machine_.target.backend, machine_.target.arch).blocks;
     } catch (const UsageError&) {
-        // An architecture that the table lacks: shared memory decides as far as the limits tell.
+        // An architecture that the table lacks: estimate from the limits of shared memory and threads.
         const std::int64_t shared =
             static_cast<std::int64_t>(needs.static_shared_bytes + needs.dynamic_shared_bytes);
         const std::int64_t by_shared =
@@ -139,7 +142,7 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
     const double bm = number(of.rows), bn = number(of.columns), bk = number(of.depth > 0 ? of.depth : kDepth);
     const double tiles = ceil_div(number(of.m), bm) * ceil_div(number(of.n), bn) * number(of.batch);
-    // A grid with more blocks than tiles shares the sums out; one with fewer stays for several.
+    // A grid with more blocks than tiles means split-K; with fewer, blocks are persistent.
     const double parts = std::max(1.0, std::floor(launch.blocks / tiles));
     const double depth = ceil_div(ceil_div(number(of.k), bk), parts) * bk;
     const double pieces = tiles * parts;
@@ -172,7 +175,7 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
             machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
         share = (is_half_speed ? kMmaOfWgmma : kMmaShare) * wm * wn / (wm * wn + 16 * (wm + wn) / 2);
     }
-    // Few warps leave latencies uncovered.
+    // Few warps can't hide latencies.
     const double warps =
         most_resident * launch.threads / static_cast<double>(machine_.target.limits.warp_size);
     share *= std::min(1.0, std::pow(warps / 8, 0.5));
@@ -184,16 +187,16 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
     const double l2_bytes_per_ms = machine_.memory_gbps * 1e6 * kL2OverMemory / multiprocessors;
     const double compute = 2 * bm * bn * depth / flops_per_ms;
     const double traffic = (bm + bn) * depth * launch.element_bytes / l2_bytes_per_ms;
-    // Both at once, and each in the other's way where they take about as long.
+    // Both overlap, and slow each other down when they take about equally long.
     const double product = std::pow(std::pow(compute, 4) + std::pow(traffic, 4), 0.25);
     const double store = bm * bn * 4 / l2_bytes_per_ms * (parts > 1 ? 3 : 1);
-    const double rounds = ceil_div(pieces, multiprocessors);  // of pieces on the busiest multiprocessor
+    const double rounds = ceil_div(pieces, multiprocessors);  // pieces on the busiest multiprocessor
     const double busy = rounds * product + ceil_div(rounds, most_resident) * (store + kBlockMs);
     const double memory = static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87);
     return std::max(busy, memory) + kLaunchMs;
 }
 
-// A ring of tiles that TMA fills and warpgroups empty; blocks stay for several tiles.
+// A pipeline of stages that TMA fills and warpgroups consume; blocks are persistent.
 double Model::wgmma_ms(const Variant& variant, const Problem& problem, const ModelFacts& facts,
                        const Tiling& tiling) const {
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
@@ -219,7 +222,7 @@ double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Mod
     const double traffic =
         (tiling.bm / right * lines(facts.tiles->k) + tiling.bn / down * lines(facts.tiles->n)) * step *
         kOperandBytes / l2_bytes_per_ms * beside;
-    // While one stage is multiplied the copies of the others are under way.
+    // While one stage is multiplied, the copies of the others are in flight.
     const double copies = kCopyMs * (1 + kClusterCopies * (sharers - 1)) / std::max(stages - 1, 1.0);
     double product = std::pow(std::pow(compute, 4) + std::pow(traffic, 4) + std::pow(copies, 4), 0.25) *
                      tiling.depth / step;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The analytic model: about how long a variant takes for a problem, from what is known before it is compiled: the
-// launch, the tile that a block computes, the architecture's peaks. It orders variants; it is no prediction.
+// The analytic model: an estimate of a variant's time for a problem from what is known before it is compiled: the
+// launch, the tile of a block, the architecture's peak rates. It is made to order variants, not to predict times.
 #pragma once
 
 #include <kiln/model.h>
@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-/// A device, or what is known of an architecture.
+/// A device, or the known facts about an architecture.
 struct Machine {
     Target target;
     double memory_gbps = 0;
@@ -30,8 +30,9 @@ class Model {
   public:
     explicit Model(const Machine& machine) : machine_(machine) {}
 
-    /// Milliseconds for a problem of this variant; nullopt: no block of it fits a multiprocessor. On the host all
-    /// variants but those of products are alike, and the figure says only how far their values are from the defaults.
+    /// Milliseconds for a problem of this variant; nullopt: its blocks do not fit a multiprocessor. On the host, all
+    /// variants but those of GEMMs are estimated alike, and the result only says how far their values are from the
+    /// defaults.
     std::optional<double> ms(const Variant& variant, const Problem& problem) const;
 
   private:

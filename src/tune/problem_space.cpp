@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Problem parameters are found, not declared: by the references that share them and the extents that need them.
+// Problem parameters are not declared but derived: a parameter is one if the template's reference has it too,
+// or if the extent of a tensor depends on it.
 #include "tune/problem_space.h"
 
 #include <kiln/error.h>
@@ -22,7 +23,7 @@ bool is_word(char c) {
 
 bool is_off(const Value& value) { return value.is_bool() && !value.as_bool(); }
 
-/// Whether `text` has the name.
+/// Whether the name occurs in `text` as a word.
 bool has_word(std::string_view text, std::string_view name) {
     for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
         const std::size_t end = at + name.size();
@@ -31,7 +32,7 @@ bool has_word(std::string_view text, std::string_view name) {
     return false;
 }
 
-/// Whether the expressions depend on the parameter, itself or through a constant.
+/// Whether the expressions depend on the parameter, directly or through a constant.
 bool depends(const Template& of, std::string_view expressions, const std::string& parameter) {
     return has_word(expressions, parameter) ||
            std::ranges::any_of(of.constants(), [&](const Constant& constant) {
@@ -55,7 +56,7 @@ Variant some_variant(const Template& of, const Values& fixed) {
 inline namespace KILN_ABI {
 
 std::string template_digest(const Template& of) {
-    // Any variant will do: the values stand in front of the template's own text.
+    // Any variant will do: values are in front of the template's own text, which begins at #line 1.
     const Variant variant = some_variant(of);
     const Backend backend = of.target() ? of.target()->backend : Backend::host;
     const Source source = variant.source(backend);
@@ -106,8 +107,8 @@ bool has_parameters(const Template& of, const Values& values) {
 }
 
 Dim3 grid_of(const Variant& variant, const Sizes& sizes) {
-    // The low bytes come first on every host that Kiln runs on, so that a 64-bit word also holds each narrower
-    // integer where a pointer to it points. Pointers do not matter to a grid.
+    // All hosts that Kiln supports are little-endian, so a pointer to a 64-bit word also points to the same
+    // value as a narrower integer. A grid does not depend on pointers.
     std::vector<std::int64_t> words;
     for (const KernelArgument& argument : variant.arguments()) {
         const auto size = sizes.find(argument.name);

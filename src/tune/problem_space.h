@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a template's parameters are about: the problem (what is computed) or the way to compute it.
+// Which of a template's parameters define the problem (what is computed), and which the way to compute it.
 #pragma once
 
 #include <kiln/service.h>
@@ -11,16 +11,16 @@
 
 namespace kiln {
 
-/// The values that fix the problem: those of `fixed`, but for switches that are off and that the template lacks, and
-/// the defaults of the other problem parameters.
+/// The values that define the problem: those of `fixed`, except for boolean parameters that are false and that the
+/// template lacks, and the defaults of the other problem parameters.
 Values problem_values(const Service& service, const Template& of, const Values& fixed);
 
-/// Whether it has all of these parameters, and they may have these values. A switch (bool) that it lacks is one that
-/// is off.
+/// Whether the template has all of these parameters, and allows these values. A boolean parameter that it lacks
+/// counts as false.
 bool has_parameters(const Template& of, const Values& values);
 
-/// A variant with these values: the defaults, or the first that is legal where the defaults are not. Throws
-/// VariantError when none is.
+/// A variant with these values: the defaults, or the first legal variant if the defaults are not legal.
+/// Throws VariantError when there is none.
 Variant some_variant(const Template& of, const Values& fixed = {});
 
 /// The grid of a launch with these sizes.

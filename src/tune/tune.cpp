@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape after shape, each with an equal part of what is left of the budget.
+// Tunes one shape after the other, each with an equal part of the remaining budget.
 #include <kiln/error.h>
 #include <kiln/tune.h>
 
@@ -11,7 +11,7 @@
 #include "tune/candidates.h"
 #include "tune/journal.h"
 #include "tune/problem_space.h"
-#include "tune/tournament.h"
+#include "tune/variant_search.h"
 
 namespace kiln {
 namespace {
@@ -20,9 +20,9 @@ void check_templates(std::span<const Template> templates, const TuneOptions& opt
     if (templates.empty()) throw UsageError("there is no template to tune.");
     if (options.shards == 0 || options.shard >= options.shards)
         throw UsageError("shard " + std::to_string(options.shard) + " of " + std::to_string(options.shards) +
-                         " is not there: shards count from 0.");
+                         " does not exist: shards count from 0.");
     for (const Template& of : templates) {
-        // The message of an unknown parameter is that of the template.
+        // An unknown parameter is reported by the template's own message.
         for (const auto& [name, value] : options.fixed)
             if (!has_parameters(of, {{name, value}})) static_cast<void>(of.variant({{name, value}}));
         if (!of.is_runnable())
@@ -66,16 +66,16 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
     check_templates(templates, options);
     std::vector<Sizes> shapes = options.shapes;
     if (shapes.empty()) shapes.emplace_back();
-    const auto start = Tournament::Clock::now();
-    const std::vector<Space> spaces = legal_spaces(service, templates, options.fixed);
-    // What is wrong is said before the first shape takes its time.
+    const auto start = VariantSearch::Clock::now();
+    const std::vector<VariantSpace> spaces = legal_spaces(service, templates, options.fixed);
+    // Wrong sizes are reported before the first shape is tuned.
     for (const Sizes& sizes : shapes) {
         for (const auto& [name, size] : sizes)
             if (size == 0)
                 throw UsageError("with " + name + "=0 there is nothing to time, and nothing to tune.");
         check_sizes(spaces, sizes, options.test_sizes);
     }
-    const auto budget = std::chrono::duration_cast<Tournament::Clock::duration>(
+    const auto budget = std::chrono::duration_cast<VariantSearch::Clock::duration>(
         std::chrono::duration<double>(std::max(options.budget_seconds, 0.0)));
     std::map<std::string, std::string> digests;
     for (const Template& of : templates) digests.emplace(of.name(), template_digest(of));
@@ -91,21 +91,21 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
 
     TuneReport report;
     for (std::size_t i = 0; i < shapes.size() && !options.stop.stop_requested(); ++i) {
-        const auto now = Tournament::Clock::now();
-        const auto left = std::max(start + budget - now, Tournament::Clock::duration::zero());
+        const auto now = VariantSearch::Clock::now();
+        const auto left = std::max(start + budget - now, VariantSearch::Clock::duration::zero());
         TuneProgress progress;
         progress.shape = i;
         progress.shapes = shapes.size();
-        Tournament tournament(service, candidate_runner, runner, journal, options, digests, progress);
+        VariantSearch search(service, candidate_runner, runner, journal, options, digests, progress);
         report.shapes.push_back(
-            tournament.run(spaces, shapes[i], now + left / static_cast<long>(shapes.size() - i)));
+            search.run(spaces, shapes[i], now + left / static_cast<long>(shapes.size() - i)));
         report.wisdom.merge(report.shapes.back().best);
         if (options.on_shape) options.on_shape(report.shapes.back());
     }
     report.stopped = options.stop.stop_requested();
-    // With candidates left, another run may go on.
+    // If candidates are left, another run may resume.
     if (!report.stopped && std::ranges::all_of(report.shapes, &TunedShape::complete)) journal.finish();
-    report.seconds = std::chrono::duration<double>(Tournament::Clock::now() - start).count();
+    report.seconds = std::chrono::duration<double>(VariantSearch::Clock::now() - start).count();
     return report;
 }
 

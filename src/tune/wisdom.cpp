@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of wisdom, and how entries are merged.
+// Wisdom files: reading, writing and merging.
 #include <kiln/error.h>
 #include <kiln/wisdom.h>
 
@@ -29,12 +29,12 @@ bool is_better(const WisdomEntry& a, const WisdomEntry& b) {
     return a.median_ms != b.median_ms ? a.median_ms < b.median_ms : a.text() < b.text();
 }
 
-/// Times compare only where the same compiler made code of the same text.
+/// Times are comparable only for the same source and compiler.
 bool is_same_source(const WisdomEntry& a, const WisdomEntry& b) {
     return a.digest == b.digest && a.compiler == b.compiler;
 }
 
-/// Of one slot, what stays.
+/// The entry of a slot that is kept.
 WisdomEntry settled(const std::vector<const WisdomEntry*>& entries) {
     const auto newest = *std::ranges::max_element(entries, [](const WisdomEntry* a, const WisdomEntry* b) {
         return a->date != b->date ? a->date < b->date : is_better(*b, *a);
@@ -58,7 +58,7 @@ std::string read_file(const std::filesystem::path& file) {
     return *text;
 }
 
-/// A lock beside the file, waited for.
+/// Waits for the lock next to the file.
 FileLock locked(const std::filesystem::path& file) {
     const std::filesystem::path place = file.string() + ".lock";
     const auto until = std::chrono::steady_clock::now() + kLockPatience;
@@ -124,7 +124,7 @@ Wisdom Wisdom::usual(std::string* problem) {
         if (!file.empty()) text = read_text_if_exists(file, kMostBytes);
         if (text) wisdom.prefer(parse(*text, file.string()));
     } catch (const std::exception& error) {
-        if (problem != nullptr) *problem = "the wisdom of " + file.string() + " is left out: " + error.what();
+        if (problem != nullptr) *problem = "the wisdom of " + file.string() + " is ignored: " + error.what();
     }
     return wisdom;
 }
@@ -143,7 +143,7 @@ void Wisdom::store(const std::filesystem::path& file, const Wisdom& found) {
             all = parse(*text, file.string());
         all.merge(found);
         const std::string text = all.text();
-        static_cast<void>(parse(text, file.string()));  // a file that can't be read back is worse than none
+        static_cast<void>(parse(text, file.string()));  // checks that the file can be read back
         write_output_file(file, text);
     } catch (const FileError& error) {
         throw UsageError("wisdom can't be written to " + file.string() + ": " + error.reason() + ".");

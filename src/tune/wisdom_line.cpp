@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strict: whatever a writer would not have written is damage.
+// Strict: anything that the writer would not have written is an error.
 #include "tune/wisdom_line.h"
 
 #include <kiln/error.h>
@@ -34,7 +34,7 @@ bool is_name(std::string_view text) {
 
 [[noreturn]] void refuse(std::size_t field, std::string_view found, const std::string& wanted) {
     throw UsageError("the " + std::string(kFieldNames[field]) + " '" + std::string(found) +
-                     "' is not right: " + wanted);
+                     "' is not valid: " + wanted);
 }
 
 std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
@@ -47,7 +47,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
     }
 }
 
-/// Of a field that may have none.
+/// The words of a field, which may be empty.
 std::vector<std::string_view> words_of(std::string_view field) {
     return field == kNone ? std::vector<std::string_view>() : split(field, " ");
 }
@@ -68,7 +68,7 @@ std::pair<std::string_view, std::string_view> assignment(std::size_t field, std:
     return {name, word.substr(equals + 1)};
 }
 
-/// A whole float reads back as an integer: Parameter::parse(value.text()) has the last word.
+/// A float without a fraction is read as an integer; Parameter::parse(value.text()) converts it later.
 Value parse_value(std::size_t field, std::string_view text) {
     if (text == "true") return true;
     if (text == "false") return false;

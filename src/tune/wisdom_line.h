@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A line of a wisdom file: to an entry and back. Fields are separated by " | ":
+// Converts a line of a wisdom file to an entry and back. Fields are separated by " | ":
 //   template and problem values | sizes | other values | device | architecture | time | variants tried |
 //   digest of the template | compiler | date
 #pragma once
@@ -15,10 +15,10 @@ namespace kiln {
 /// The first line of a file.
 constexpr std::string_view kWisdomHead = "# kiln wisdom 1";
 
-/// Throws UsageError saying what is not right with the line; file and line are the caller's to add.
+/// Throws UsageError that says what is wrong with the line; the caller adds the file and line number.
 WisdomEntry parse_wisdom_line(std::string_view line);
 
-/// Free text (a device's name, a compiler's) as it can stand in a field.
+/// Free text (the name of a device or compiler) in a form that is valid in a field.
 std::string as_field(std::string_view text);
 
 /// Now, in UTC: "2026-11-22T03:05:00Z".

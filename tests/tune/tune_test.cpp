@@ -360,14 +360,14 @@ TEST_F(TuneHost, WhatLosesAFewContributionsDoesNotWin) {
 TEST_F(TuneHost, ShardsCoverEveryCandidateOnce) {
     const Template of = service().find("ways");
     TuneOptions options;
-    const std::vector<Space> spaces = legal_spaces(service(), std::span(&of, 1), {});
+    const std::vector<VariantSpace> spaces = legal_spaces(service(), std::span(&of, 1), {});
     const Candidates found = ordered_candidates(service(), spaces, {}, false);
     const std::vector<Candidate>& all = found.ordered;
     EXPECT_EQ(found.legal, 15U);
     for (const std::uint64_t shards : {1, 2, 7, 20}) {
         std::multiset<std::string> covered;
         for (std::uint64_t shard = 0; shard < shards; ++shard)
-            for (const Candidate& one : dealt(all, shard, shards)) covered.insert(one.variant.text());
+            for (const Candidate& one : of_shard(all, shard, shards)) covered.insert(one.variant.text());
         EXPECT_EQ(covered.size(), all.size());
         for (const Candidate& one : all) EXPECT_EQ(covered.count(one.variant.text()), 1U);
     }
@@ -380,7 +380,7 @@ TEST_F(TuneHost, TheSearchGivesEachCandidateOnceAndFollowsTheBest) {
     const auto all =
         ordered_candidates(service(), legal_spaces(service(), std::span(&of, 1), {}), {}, false).ordered;
     EXPECT_EQ(all.front().variant.values(), of.variant().values()) << "the defaults come first";
-    Search search(all);
+    CandidateQueue search(all);
     std::set<std::size_t> seen;
     while (const auto next = search.next()) {
         EXPECT_TRUE(seen.insert(*next).second);
@@ -394,7 +394,7 @@ TEST_F(TuneHost, TheSearchGivesEachCandidateOnceAndFollowsTheBest) {
                               [](const Candidate& one) { return one.variant.text(); }) -
             all.begin());
     };
-    Search other(all);
+    CandidateQueue other(all);
     static_cast<void>(other.next());
     other.timed(index(3, 50), 1);
     const std::set<std::size_t> beside = {index(2, 50), index(4, 50), index(3, 1), index(3, 400)};

@@ -454,9 +454,9 @@ TEST_F(BenchRun, IsVerifiedOnInputsThatHideNothing) {
 // Behind the kernel that makes caches cold it would have a head start.
 TEST_F(BenchRun, NoVariantThatBeginsEarlyIsTimedAlone) {
     add_template("layer_norm", changed("layer_norm", "PDL        bool = false", "PDL        bool = true"));
-    bench::Workbench workbench(options_);
-    const Variant variant = workbench.choose({"layer_norm"}, {}, {{"rows", 3}, {"cols", 64}}).variant;
-    ASSERT_THAT(workbench.service().find("layer_norm").variant().text(), HasSubstr("PDL=true"));
+    bench::Benchmark benchmark(options_);
+    const Variant variant = benchmark.choose({"layer_norm"}, {}, {{"rows", 3}, {"cols", 64}}).variant;
+    ASSERT_THAT(benchmark.service().find("layer_norm").variant().text(), HasSubstr("PDL=true"));
     EXPECT_THAT(variant.text(), HasSubstr("PDL=false"));
     EXPECT_THAT(bench::with_overlap(variant, true).text(), HasSubstr("PDL=true"));
 }
@@ -467,7 +467,7 @@ TEST_F(BenchRun, AWisdomFileThatCantBeUsedIsTold) {
     const test::ScopedVariable wisdom("KILN_WISDOM", file.string());
     std::string told;
     options_.service.on_warning = [&](std::string_view text) { told += text; };
-    bench::Workbench(options_).choose({"layer_norm"}, {}, {{"rows", 3}, {"cols", 64}});
+    bench::Benchmark(options_).choose({"layer_norm"}, {}, {{"rows", 3}, {"cols", 64}});
     EXPECT_THAT(told, HasSubstr("wisdom.txt"));
 }
 
@@ -486,10 +486,10 @@ TEST_F(BenchRun, ANamedComparatorThatALateSuiteLacksIsToldBeforeAnythingIsMeasur
 }
 
 TEST_F(BenchRun, AComparatorThatFailsLeavesKilnsFigures) {
-    bench::Workbench workbench(options_);
+    bench::Benchmark benchmark(options_);
     BenchRow row = row_with(1, {});
     const Sizes sizes = {{"rows", 3}, {"cols", 32}};
-    bench::ComparatorRun run(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
+    bench::ComparatorRun run(benchmark, row, benchmark.choose({"transpose_tiled"}, {}, sizes), sizes);
     const GuardedTensor& result = run.result_like("out");
     run.add("a library", "", [] { throw DeviceError("it can't do that", "call", 1); }, result, {});
     run.add("nothing", "", [] {}, result, {});
@@ -503,20 +503,20 @@ TEST_F(BenchRun, AComparatorThatFailsLeavesKilnsFigures) {
 
 TEST_F(BenchRun, AComparatorThatTurnsOutToBeMissingIsANoteOrWhereItWasNamedAFailure) {
     BenchSuite suite;
-    bench::Workbench(options_).missing(suite, "cub", "nvcc failed");
+    bench::Benchmark(options_).missing(suite, "cub", "nvcc failed");
     EXPECT_THAT(suite.notes, ElementsAre("cub is not compared with: nvcc failed"));
     EXPECT_THAT(suite.failures, ::testing::IsEmpty());
     options_.compare = {{"cub"}};
-    bench::Workbench(options_).missing(suite, "cub", "nvcc failed");
+    bench::Benchmark(options_).missing(suite, "cub", "nvcc failed");
     EXPECT_THAT(suite.failures, ElementsAre("cub is not compared with: nvcc failed"));
 }
 
 // The better of several is what Kiln is held to.
 TEST_F(BenchRun, OfSeveralWaysTheFastestIsComparedWith) {
-    bench::Workbench workbench(options_);
+    bench::Benchmark benchmark(options_);
     BenchRow row = row_with(1, {});
     const Sizes sizes = {{"rows", 3}, {"cols", 32}};
-    bench::ComparatorRun run(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
+    bench::ComparatorRun run(benchmark, row, benchmark.choose({"transpose_tiled"}, {}, sizes), sizes);
     const auto sleeping = [](int ms) {
         return [ms] { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
     };
@@ -538,10 +538,10 @@ TEST_F(BenchRun, PyTorchsLaunchesAlternateWithKilnsByRounds) {
     const FakeTorch fake;
     bench::TorchProcess torch(fake.setup(), kTorchLimit);
     KILN_REQUIRE_OR_SKIP("python3", torch.problem().empty(), torch.problem());
-    bench::Workbench workbench(options_);
+    bench::Benchmark benchmark(options_);
     BenchRow row = row_with(1, {});
     const Sizes sizes = {{"rows", 3}, {"cols", 32}};
-    bench::ComparatorRun run(workbench, row, workbench.choose({"transpose_tiled"}, {}, sizes), sizes);
+    bench::ComparatorRun run(benchmark, row, benchmark.choose({"transpose_tiled"}, {}, sizes), sizes);
     run.add_torch(torch, "copy 16", {{"torch copy", {0.1, {}}}});
     run.time();
     ASSERT_EQ(row.comparisons.size(), 1U);

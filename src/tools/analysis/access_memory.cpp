@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of AccessTotals that remembers: a loop over tiles makes the same accesses to shared memory in each
-// turn, so a warp's last lists are kept with what they added to the sums.
+// The part of AccessTotals that remembers. A loop over tiles makes the same accesses to shared memory in each
+// iteration, so the last lists of a warp are kept, with what they added to the totals.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kFewest = 8;  // requests that are worth it
+constexpr std::size_t kFewest = 8;  // shorter lists cost less to count than to compare
 
 }  // namespace
 
@@ -53,7 +53,7 @@ void AccessTotals::add(const RequestList& list, std::span<const AccessCode> code
         for (const auto& [site, added] : old->added) sites_[site].add(added);
         return;
     }
-    // Lists with addresses of global memory hardly come again.
+    // Lists with addresses of global memory rarely repeat.
     const bool lasting =
         list.requests.size() >= kFewest && std::ranges::all_of(list.requests, [&](const Request& request) {
             return codes[request.instruction].variable != kNoVariable;
@@ -72,7 +72,7 @@ void AccessTotals::add(const RequestList& list, std::span<const AccessCode> code
                  ++wrong;
                  misaligned(instruction, thread, address);
              });
-    // What is misaligned is told of each time.
+    // Misaligned accesses are reported each time.
     if (lasting && wrong == 0) remember(list, std::move(before));
 }
 
@@ -101,7 +101,7 @@ void AccessTotals::Sums::add(const Sums& more) {
     }
 }
 
-// Degrees and the worst request do not change when the same comes again.
+// Degrees and the most expensive request do not change when a list repeats.
 AccessTotals::Sums AccessTotals::Sums::since(const Sums& before) const {
     Sums added;
     added.requests = requests - before.requests;

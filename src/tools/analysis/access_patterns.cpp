@@ -69,7 +69,7 @@ AccessPatterns::Found AccessPatterns::find(const std::int32_t* relative, std::ui
     std::uint32_t sum = 0, factor = 0x9e3779b1u;
     for (unsigned lane = 0; lane < warp_size_; ++lane) {
         sum += static_cast<std::uint32_t>(offsets[lane]) * factor;
-        factor += 0x3c6ef372u;  // stays odd
+        factor += 0x3c6ef372u;  // must stay odd
     }
     const std::uint64_t hash = mix(sum ^ mix(lanes));
     std::size_t at = hash & (table_.size() - 1);
@@ -126,7 +126,8 @@ SharedCost AccessPatterns::shared(std::uint32_t pattern, std::uint64_t base, int
     if (is_new) {
         const std::int32_t* const relative = offsets(pattern);
         const std::uint64_t lanes = patterns_[pattern].lanes;
-        // Banks turn with the base, and lanes may lie before the first: far enough up, all are positive.
+        // The banks repeat, so any base with the same remainder costs the same. One that is high enough keeps
+        // all addresses positive, since lanes may lie before the first lane.
         std::int64_t lowest = 0;
         for (unsigned lane = 0; lane < warp_size_; ++lane)
             lowest = std::min<std::int64_t>(lowest, relative[lane]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a warp's access costs depends on how its lanes' addresses lie to each other and on where the first of
-// them lies within 128 bytes. Few such patterns come again and again, so each is evaluated once.
+// The cost of a warp's access depends on its lanes' addresses relative to each other, and on the first lane's
+// offset within 128 bytes. A kernel has few such patterns, so each is evaluated once.
 #pragma once
 
 #include <kiln/tools/banks.h>
@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-/// The most lanes of a warp or wave.
+/// The largest size of a warp or wave.
 constexpr unsigned kMostLanes = 64;
 
 /// Of shared memory.
@@ -31,13 +31,13 @@ struct SectorCost {
 
 /// The addresses of the lanes of one access, relative to that of its first lane.
 struct AccessPattern {
-    std::uint64_t lanes = 0;  ///< that take part; never 0
+    std::uint64_t lanes = 0;  ///< active lanes; never 0
     int lane_count = 0;
     /// The largest power of two, up to 128, that divides all of them.
     std::uint32_t alignment = 0;
 };
 
-/// Of global memory one access of a warp asks for whole sectors.
+/// A warp's access to global memory requests whole sectors.
 constexpr std::uint64_t kSectorBytes = 32;
 
 /// Not thread-safe.
@@ -49,10 +49,10 @@ class AccessPatterns {
         std::uint32_t pattern = 0;
         std::int32_t first = 0;  ///< the first lane's of the relative addresses
     };
-    /// relative: warp_size numbers; those of lanes that do not take part do not count.
+    /// relative: warp_size numbers; those of inactive lanes are ignored.
     Found find(const std::int32_t* relative, std::uint64_t lanes);
     const AccessPattern& operator[](std::uint32_t pattern) const { return patterns_[pattern]; }
-    /// warp_size numbers, 0 for lanes that do not take part.
+    /// warp_size numbers, 0 for inactive lanes.
     const std::int32_t* offsets(std::uint32_t pattern) const {
         return offsets_.data() + std::size_t{pattern} * warp_size_;
     }
@@ -61,7 +61,7 @@ class AccessPatterns {
     SharedCost shared(std::uint32_t pattern, std::uint64_t base, int width, SharedAccess access);
     SectorCost sectors(std::uint32_t pattern, std::uint64_t base, int width);
 
-    /// How many are known. After forget() all that was found before is void.
+    /// The number of known patterns. forget() invalidates all earlier results of find().
     std::size_t size() const { return patterns_.size(); }
     void forget();
 

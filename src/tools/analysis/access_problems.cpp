@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Also the words for problems, places and kinds.
+// Also the text of problems, places and kinds.
 #include "analysis/access_problems.h"
 
 #include <sstream>
@@ -43,7 +43,7 @@ std::string tensor_text(const AccessProblem& problem) {
     };
     if (problem.tensor.empty()) {
         std::ostringstream address;
-        address << " at address 0x" << std::hex << problem.offset << ", which is near no tensor";
+        address << " at address 0x" << std::hex << problem.offset << ", which is not near any tensor";
         return address.str();
     }
     const auto size = static_cast<std::int64_t>(problem.variable_bytes);
@@ -52,15 +52,14 @@ std::string tensor_text(const AccessProblem& problem) {
     if (end <= 0) return ", " + bytes_text(-problem.offset) + " before the start of " + whole;
     if (problem.offset < 0)
         return ", " + bytes_text(-problem.offset) + " of them before the start of " + whole;
-    if (problem.offset == size) return " right behind the end of " + whole;
-    if (problem.offset > size)
-        return ", " + bytes_text(problem.offset - size) + " behind the end of " + whole;
+    if (problem.offset == size) return " right after the end of " + whole;
+    if (problem.offset > size) return ", " + bytes_text(problem.offset - size) + " after the end of " + whole;
     return ", " + bytes_text(end - size) + " of them behind the end of " + whole;
 }
 
 std::string bounds_text(const AccessProblem& problem) {
     if (problem.bytes == 0 && !problem.tensor.empty())
-        return "out of bounds: something that the recording does not see, such as a function of the C "
+        return "out of bounds: something that the recording can't see, such as a function of the C "
                "library, wrote" +
                tensor_text(problem);
     std::string text = "out of bounds: " + problem.place.text() + " ";
@@ -112,7 +111,7 @@ std::string AccessProblem::text() const {
             text = "misaligned: " + place.text() + " " + std::string(name(access)) + " of " +
                    width_text(bytes) + " by thread " + std::to_string(thread) + " at offset " +
                    std::to_string(offset) + " of " + variable_text(*this) +
-                   ", which is no multiple of its width; a GPU ends the kernel there";
+                   ", which is not a multiple of its width; on a GPU the kernel fails there";
             break;
         case ProblemKind::uninitialised:
             text = "uninitialised: " + place.text() + " " + std::string(name(access)) + " by thread " +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was found to be wrong, once per kind and places, with a count.
+// The problems that were found: one entry per kind and places, with a count.
 #pragma once
 
 #include <kiln/tools/accesses.h>
@@ -15,7 +15,7 @@ namespace kiln {
 
 class AccessProblems {
   public:
-    /// The first of its kind at its places is kept, and later ones counted. Its count is set here.
+    /// Keeps the first problem of a kind at its places and counts the later ones. Sets `count`.
     void add(AccessProblem problem);
     const std::vector<AccessProblem>& all() const { return problems_; }
 

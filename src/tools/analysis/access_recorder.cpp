@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AccessRecorder: hands the events of a launch to those who group, count and check, and joins what they found.
-// Accesses wait, grouped, until the block's threads meet, or until there are many.
+// AccessRecorder: passes the events of a launch to the classes that group, count and check accesses, and joins
+// their results. Accesses are grouped and buffered until the block's threads synchronise, or until the buffer
+// is full.
 #include <kiln/error.h>
 #include <kiln/tools/accesses.h>
 
@@ -21,11 +22,11 @@
 namespace kiln {
 namespace {
 
-// Of accesses that wait: of all warps, and of the one whose threads run now, which is cut only if need be, since
-// its other lanes are still to come.
+// Limits of the buffered accesses: of all warps, and of the warp whose threads run now. The latter is flushed
+// only when necessary, since the accesses of its other lanes have not been recorded yet.
 constexpr std::size_t kMostPendingBytes = std::size_t{48} << 20, kMostOfAWarp = std::size_t{256} << 20;
 
-// Whether a block is one of `most` that lie evenly in a grid of `count`.
+// Whether a block is one of `most` that are spread evenly over a grid of `count`.
 bool is_chosen(std::uint64_t block, std::uint64_t count, std::uint64_t most) {
     if (most >= count) return true;
     if (most == 0) return false;
@@ -160,7 +161,7 @@ void AccessRecorder::State::count(const std::vector<RequestList*>& lists) {
     }
 }
 
-// From here to the block's next meeting, time matters to races.
+// Until the block's next synchronisation, order matters for races.
 void AccessRecorder::State::order_one_by_one() {
     if (!races || races->one_by_one()) return;
     races->begin_one_by_one(requests.pending(), codes);
@@ -204,7 +205,8 @@ std::uint32_t AccessRecorder::State::new_instruction(const AccessCode& code) {
     if (code.variable != kNoVariable)
         site.variable = regions.variables()[static_cast<std::size_t>(code.variable)].name;
     sites.push_back(totals.site(site));
-    // Without a line each instruction is an access of its own; and variables may have one name, but not one place.
+    // Without a line, each instruction counts as a separate access. Variables may share a name, but not a
+    // place.
     const bool known = !site.place.file.empty();
     const std::pair key(sites.back(), code.variable);
     const auto source = known ? sources.try_emplace(key, source_count).first->second : source_count;
@@ -292,7 +294,7 @@ void AccessRecorder::State::misaligned(std::uint32_t instruction, unsigned threa
 
 AccessRecorder::AccessRecorder(RecorderOptions options) {
     if (options.warp_size != options.banks.lanes || (options.warp_size != 32 && options.warp_size != 64))
-        throw UsageError("a warp has 32 or 64 lanes, as the model of the banks: warp_size is " +
+        throw UsageError("a warp has 32 or 64 lanes, and the bank model must agree: warp_size is " +
                          std::to_string(options.warp_size) + ", banks.lanes " +
                          std::to_string(options.banks.lanes));
     state_ = std::make_unique<State>(std::move(options));

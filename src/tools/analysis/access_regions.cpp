@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sorts what holds something, and divides the space between among the neighbours.
+// Sorts the variables and tensors, and assigns the space between two of them to the nearer one.
 #include "analysis/access_regions.h"
 
 #include <algorithm>
@@ -10,10 +10,10 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
-// What is so far from a tensor was not meant to be in it.
+// An access that is farther than this from a tensor is not reported as an access near it.
 constexpr std::uint64_t kFarAway = std::uint64_t{1} << 27;
 
-// What holds something; the rest of the address space is divided among their neighbours.
+// A variable or a tensor. The rest of the address space is divided among them.
 struct Solid {
     std::uint64_t first, last;
     RegionKind kind;
@@ -55,14 +55,14 @@ Regions::Regions(const ObservedLaunch& launch)
     const auto add = [&](std::uint64_t first, std::uint64_t last, RegionKind kind, int variable) {
         regions_.push_back({first, last, kind, variable});
     };
-    // Between two solids: the gap behind the one, the rest, the gap before the other.
+    // Between two of them: the gap after the first, the rest, the gap before the second.
     const auto add_between = [&](std::uint64_t first, std::uint64_t last, const Solid* before,
                                  const Solid* behind) {
         const std::uint64_t room = last - first + 1;  // 0: all of the address space
         std::uint64_t left = before != nullptr && before->kind == RegionKind::shared ? gap : 0;
         std::uint64_t right = behind != nullptr && behind->kind == RegionKind::shared ? gap : 0;
         if (room != 0) {
-            // Where they meet, each byte goes to the nearer.
+            // Where the gaps meet, each byte belongs to the nearer variable.
             if (left != 0 && right != 0) {
                 left = std::min(left, room / 2);
                 right = std::min(right, room - left);

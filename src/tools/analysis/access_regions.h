@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lies where in the address space of a recorded launch: shared variables, the gaps around them, global
-// memory, the kernel's own data, and where nothing may be accessed. Every address is in exactly one region.
+// The address space of a recorded launch, as regions: shared variables, the gaps around them, global memory,
+// the kernel's own data, and addresses that may not be accessed. Every address is in exactly one region.
 #pragma once
 
 #include <kiln/observe.h>
@@ -50,23 +50,24 @@ class Regions {
 
     const Region& find(std::uint64_t address) const;
     const std::vector<SharedRange>& variables() const { return variables_; }
-    /// The tensor that is nearest to these bytes; nullptr where all are far away, or none is known.
+    /// The tensor nearest to these bytes; nullptr when all are far away, or none is known.
     const MemoryRange* nearest(std::uint64_t address, std::uint64_t bytes) const;
-    /// What the offsets of all variables are below.
+    /// An upper bound of the offsets of all variables.
     std::uint64_t shared_bytes() const { return shared_bytes_; }
-    /// What alignment is relative to, for an access in the region that begins at `first`: the start of the
-    /// variable or buffer, which a GPU aligns to 128 bytes or more; 0 where buffers are not known.
+    /// The address that alignment is relative to, for an access in the region that begins at `first`: the
+    /// start of the variable or buffer, which a GPU aligns to 128 bytes or more; 0 when buffers are not
+    /// known.
     std::uint64_t origin(std::uint64_t first, int variable) const {
         return variable != kNoVariable || buffers_known_ ? first : 0;
     }
-    /// Among all shared bytes, of an address in that variable.
+    /// The offset of an address of that variable among all shared bytes.
     std::uint64_t offset(std::uint64_t address, int variable) const {
         const SharedRange& range = variables_[static_cast<std::size_t>(variable)];
         return address - range.address + range.offset;
     }
 
   private:
-    std::vector<Region> regions_;  // ascending, without holes
+    std::vector<Region> regions_;  // ascending, without gaps
     std::vector<SharedRange> variables_;
     std::vector<MemoryRange> tensors_;
     std::uint64_t shared_bytes_ = 0;

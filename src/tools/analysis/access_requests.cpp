@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lanes of a warp mostly do the same: the first one to come writes the list of requests, and each of the
-// others walks along it, one comparison per access. A lane that does something else from some point on counts
-// its executions of each instruction from there, and finds its requests by these numbers.
+// The lanes of a warp mostly execute the same instructions. The first lane that runs writes the list of
+// requests; each other lane steps through it, with one comparison per access. A lane that diverges counts its
+// executions of each instruction from there on, and finds its requests by these counts.
 #include "analysis/access_requests.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::uint32_t what_word(const ObservedAccess& access) {
     return word;
 }
 
-// Differences of two addresses that are not so far from a third one fit 32 bits.
+// The difference of two addresses that are both this close to a third one fits 32 bits.
 constexpr std::uint64_t kFar = std::uint64_t{1} << 30;
 bool is_near(std::int64_t distance) {
     return distance < static_cast<std::int64_t>(kFar) && distance >= -static_cast<std::int64_t>(kFar);
@@ -53,7 +53,7 @@ void AccessRequests::begin_launch(const Regions& regions) {
     code_table_.assign(256, 0);
     lanes_.clear();
     warps_.clear();
-    spare_.clear();  // their counts are of other instructions
+    spare_.clear();  // their counts belong to other instructions
     pending_bytes_ = 0;
 }
 
@@ -144,7 +144,7 @@ void AccessRequests::add(unsigned thread, std::span<const ObservedAccess> access
     const std::uint64_t bit = std::uint64_t{1} << number;
     for (auto access = accesses.begin(); access != accesses.end(); ++access) {
         if (lane.in_step && lane.next < list.requests.size()) {
-            // The common way, all in registers.
+            // The common case, all in registers.
             Request* request = list.requests.data() + lane.next;
             const Request* const end = list.requests.data() + list.requests.size();
             std::int32_t* relative = list.relative.data() + lane.next * std::size_t{warp_size_} + number;
@@ -166,7 +166,7 @@ void AccessRequests::add(unsigned thread, std::span<const ObservedAccess> access
     pending_bytes_ += list.bytes() - before;
 }
 
-// What the next request in the list is not for.
+// An access that does not match the next request in the list.
 void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
     if (region_ == nullptr || !region_->holds(access.address)) region_ = &regions_->find(access.address);
     const Region& region = *region_;
@@ -207,7 +207,7 @@ void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
     if (!near && lane.in_step) leave_step(lane);
     if (!lane.in_step) ++lane.executions[list.requests[place].instruction];
     if (!near) {
-        // Too far from the others to be kept beside them; it shares no sector with them either.
+        // Too far from the others for a 32-bit offset. It does not share a sector with them either.
         place = append(list, access, region, instruction);
         relative = 0;
     }
@@ -220,7 +220,8 @@ void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
     lane.next = next;
 }
 
-// The lane's next access is at `place`, and not behind all of its own before, or they were not in order.
+// The lane's next access is at `place`, which is not after all of its earlier ones, or those were already out
+// of order.
 void AccessRequests::note_order(RequestList& list, unsigned number, std::uint32_t place) {
     const std::uint64_t bit = std::uint64_t{1} << number;
     if (list.orders.size() <= number) list.orders.resize(number + 1);
@@ -235,9 +236,10 @@ void AccessRequests::note_order(RequestList& list, unsigned number, std::uint32_
     order.push_back(place);
 }
 
-// The request of a lane that is not in step: by its number of executions, or the next copy of the access that a
-// compiler put into another branch. If there are both, the one where the next lane's address is nearer. As many
-// as there are requests: none. Never one that the lane has taken already: a copy may have brought it there.
+// The request of a lane that has diverged: by its number of executions, or the next copy of the access that a
+// compiler put into another branch. If both exist, the one where the nearest lane's address is closer. The
+// number of requests means that there is none. Never a request that the lane has used already: it may have
+// reached it through a copy.
 std::uint32_t AccessRequests::find_other(RequestList& list, Lane& lane, unsigned number,
                                          std::uint64_t address, std::uint32_t instruction) const {
     index(list);
@@ -248,7 +250,7 @@ std::uint32_t AccessRequests::find_other(RequestList& list, Lane& lane, unsigned
     while (execution < places.size() && (list.requests[places[execution]].lanes & bit) != 0) ++execution;
     const std::uint32_t own = execution < places.size() ? places[execution] : none;
     if (copies_[sources_[instruction]] == 1) return own;
-    // Those behind all of its own are free.
+    // Those after all of its own are free.
     const auto& copies = list.source_places[sources_[instruction]];
     const auto next = std::lower_bound(copies.begin(), copies.end(), std::max(lane.next, lane.top));
     const std::uint32_t copy = next != copies.end() ? *next : none;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts the accesses of single threads together to what warps execute: the k-th execution of one instruction by
-// each lane since the lane's last meeting is one request. A request has at most one access of each lane: what a
-// lane does again is another request. Not here: what a request costs.
+// Groups the accesses of single threads into requests of warps. The k-th execution of an instruction by each
+// lane since its last synchronisation is one request, so a request has at most one access of each lane. The
+// cost of a request is computed elsewhere (access_totals).
 #pragma once
 
 #include <kiln/observe.h>
@@ -32,33 +32,35 @@ struct AccessCode {
 /// What the lanes of a warp access together.
 struct Request {
     std::uint64_t anchor = 0;  ///< lanes' addresses are kept relative to it
-    /// An access that begins there, or up to `span` bytes further on, is whole in its region and near the anchor.
+    /// An access that begins at `first`, or up to `span` bytes later, lies within its region and near the
+    /// anchor.
     std::uint64_t first = 0, span = 0;
-    std::uint64_t code = 0;  ///< code and caller, bytes and kind and type, as they lie in ObservedAccess
+    std::uint64_t code = 0;  ///< code and caller, bytes and kind and type, as in ObservedAccess
     std::uint32_t what = 0;
-    std::uint32_t instruction = 0;  ///< the AccessCode's number: of the lane that came first
+    std::uint32_t instruction = 0;  ///< the AccessCode's number: that of the first lane
     std::uint32_t source = 0;       ///< the number of the access in the source
-    std::uint64_t lanes = 0;        ///< that take part
+    std::uint64_t lanes = 0;        ///< active lanes
     std::uint32_t execution = 0;    ///< k
     std::uint64_t region_first = 0;
 };
 
-/// The requests of a warp's lanes between two of their meetings.
+/// The requests of a warp's lanes between two synchronisations.
 struct RequestList {
     unsigned warp = 0;
-    unsigned meetings = 0;  ///< of each lane since the block's last, before this
+    unsigned meetings = 0;  ///< synchronisations of each lane since the block's last one
     std::vector<Request> requests;
     std::vector<std::int32_t> relative;  ///< one row of warp_size per request
 
     std::vector<std::uint32_t> executions;  ///< so far, per instruction
-    // Where they are, per instruction and per access in the source; once a lane went another way than the first.
+    // The requests' places, per instruction and per access in the source; filled once a lane has diverged
+    // from the first.
     std::vector<std::vector<std::uint32_t>> places, source_places;
-    /// Not null where an equal list of this warp came before: whether one in this block was sound.
+    /// Not null if this warp has had an equal list before: whether one in this block was free of errors.
     bool* sound_before = nullptr;
     /// Lanes whose accesses are not in the order of the requests, and the order in which each of them made its own.
     std::uint64_t disordered = 0;
     std::vector<std::vector<std::uint32_t>>
-        orders;  ///< by lane, of those that are disordered; else may be short
+        orders;  ///< by lane, only for lanes in `disordered`; may be short
 
     std::size_t bytes() const {
         return requests.capacity() * sizeof(Request) + relative.capacity() * sizeof(std::int32_t);
@@ -78,16 +80,16 @@ void each_access(const RequestList& list, Use use) {
     }
 }
 
-/// What the grouping hands over as it goes.
+/// Receives the results of the grouping.
 class AccessSink {
   public:
     virtual ~AccessSink() = default;
-    /// One that was not seen before in this launch; they are numbered 0, 1, 2, ... Returns the number of the
-    /// access in the source, 0, 1, 2, ..., which several instructions may share: a compiler copies code into the
-    /// branches before it, and lanes that come by different ones still execute it together on a GPU.
+    /// An instruction that is new in this launch; they are numbered 0, 1, 2, ... Returns the number of its
+    /// access in the source, 0, 1, 2, ... Several instructions may share one: a compiler may copy code into the
+    /// branches before it, and lanes from different branches still execute it together on a GPU.
     virtual std::uint32_t new_instruction(const AccessCode& code) = 0;
     virtual void out_of_bounds(unsigned thread, const ObservedAccess& access, const Region& region) = 0;
-    /// Every access within bounds, in order; only while that is asked for (tell_each).
+    /// Every access within bounds, in order; only while enabled by tell_each().
     virtual void each_access(unsigned thread, std::uint64_t address, std::uint32_t instruction) = 0;
 };
 
@@ -100,19 +102,19 @@ class AccessRequests {
     void begin_launch(const Regions& regions);
     void begin_block(unsigned threads);
     void add(unsigned thread, std::span<const ObservedAccess> accesses);
-    /// What the thread does from now on belongs to other requests than what it did.
+    /// The thread has synchronised: its later accesses belong to new requests.
     void meet(unsigned thread);
     void tell_each(bool tell) { tell_each_ = tell; }
 
     /// In the order of warps and meetings.
     std::vector<RequestList*> pending();
-    /// Forgets them, and lets all threads begin anew.
+    /// Removes all requests and resets the state of all threads.
     void clear();
-    /// Forgets these, whose lanes go on with other requests.
+    /// Removes these lists. Their lanes continue with new requests.
     void clear(const std::vector<RequestList*>& lists);
-    /// Of what is pending.
+    /// The size of pending().
     std::size_t pending_bytes() const { return pending_bytes_; }
-    /// The list that the thread adds to; nullptr: none yet.
+    /// The list that the thread appends to; nullptr: none yet.
     const RequestList* list_of(unsigned thread) const { return lanes_[thread].list; }
 
   private:
@@ -120,9 +122,9 @@ class AccessRequests {
         RequestList* list = nullptr;
         unsigned meetings = 0;
         std::uint32_t next = 0;                 // the request that is expected next
-        bool in_step = true;                    // has executed what the first lane has, up to `next`
-        std::uint32_t top = 0;                  // behind all of its requests, when not in step
-        std::vector<std::uint32_t> executions;  // per instruction, when not in step
+        bool in_step = true;                    // has executed the same as the first lane, up to `next`
+        std::uint32_t top = 0;                  // after all of its requests, when diverged
+        std::vector<std::uint32_t> executions;  // per instruction, when diverged
     };
     RequestList& list_for(unsigned thread);
     void add_other(unsigned thread, const ObservedAccess& access);

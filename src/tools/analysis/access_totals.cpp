@@ -37,7 +37,7 @@ AccessTotals::Cost AccessTotals::cost(const Sums& sums, std::uint32_t pattern, s
         const SectorCost found = patterns_.sectors(pattern, base, width);
         return {found.sectors, found.ideal, 0};
     }
-    // An atomic operation of a warp takes what a store of the same lanes does: lanes with the same word are
+    // An atomic operation of a warp costs as much as a store of the same lanes: lanes with the same word are
     // served together.
     const SharedCost found = patterns_.shared(
         pattern, base, width, is_load(sums.site.kind) ? SharedAccess::load : SharedAccess::store);
@@ -58,8 +58,8 @@ void AccessTotals::add_each(const RequestList& list, std::span<const AccessCode>
         Sums& sums = sites_[site];
         int width = sums.width;
         if (code.unaligned_type) {
-            // As many parts as its addresses need. The type's own alignment is not known: mostly it is that of
-            // a float or an int.
+            // As many parts as its addresses need. The type's alignment is not known; usually it is that of a
+            // float or an int.
             constexpr int kElement = 4;
             const std::uint64_t bits = base | patterns_[found.pattern].alignment;
             width = std::min({width, kElement, static_cast<int>(bits & (~bits + 1))});
@@ -78,7 +78,7 @@ void AccessTotals::add_each(const RequestList& list, std::span<const AccessCode>
             continue;
         }
         count(seen, list.warp, misaligned);
-        // Nothing is merged across an access that might be to the same bytes and matter.
+        // Accesses are not merged across one that may touch the same bytes.
         const std::size_t memory = shared ? 1 : 0;
         if (is_load(seen.code.kind)) {
             close(stores_[memory]);
@@ -96,7 +96,7 @@ void AccessTotals::add_each(const RequestList& list, std::span<const AccessCode>
     }
 }
 
-// The load and the store of an asynchronous copy are told one after the other.
+// The load and the store of an asynchronous copy are reported one after the other.
 bool AccessTotals::is_copy_of(const Seen& source, const AccessCode& next, const Sums& sums) {
     return source.code.kind == AccessKind::load && next.kind == AccessKind::async_copy &&
            next.variable != kNoVariable && source.sums.site.place.file == sums.site.place.file &&
@@ -135,7 +135,7 @@ void AccessTotals::consider_merging(const Seen& seen) {
     const bool mergeable = (seen.code.kind == AccessKind::load || seen.code.kind == AccessKind::store) &&
                            !seen.code.unaligned_type && seen.code.bytes == seen.width &&
                            widest_merge(seen.width) > seen.width;
-    // Where lanes lie at odd multiples of the width to each other, no wider access is aligned in all of them.
+    // If lanes are odd multiples of the width apart, no wider access is aligned in all of them.
     if (!mergeable || patterns_[seen.pattern].alignment < 2u * static_cast<unsigned>(seen.width) ||
         seen.base % static_cast<unsigned>(seen.width) != 0)
         return;
@@ -165,7 +165,7 @@ void AccessTotals::close(std::vector<MergeCandidate>& window) {
                 merged_.clear();
                 merge({window.data() + first, end - first}, sums.width, target, merged_);
             }
-            // A wider one than these lanes allow leaves what the widest possible made of them.
+            // A width beyond what these lanes allow counts as the widest possible one.
             Merging& merging = sums.merged[static_cast<std::size_t>(width_log(width))];
             for (const MergedAccess& access : merged_) {
                 if (access.width == sums.width) continue;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adds up what a warp's requests cost, per line of the source: wavefronts of shared memory (shared_costs.cpp),
-// sectors of global memory (global_costs.cpp), both as written and as a compiler may merge them.
+// Adds up the cost of each warp's requests, per line of the source: wavefronts of shared memory
+// (shared_costs.cpp), sectors of global memory (global_costs.cpp), both as written and as a compiler may merge
+// them.
 #pragma once
 
 #include <kiln/tools/accesses.h>
@@ -21,7 +22,7 @@
 
 namespace kiln {
 
-/// What is told of as one site.
+/// The accesses that one entry of a report describes.
 struct AccessSite {
     SourcePlace place;
     AccessKind kind = AccessKind::load;
@@ -32,7 +33,8 @@ struct AccessSite {
     auto operator<=>(const AccessSite&) const = default;
 };
 
-/// The largest power of two, up to 16, that divides the bytes of an access: the parts in which a GPU makes it.
+/// The largest power of two, up to 16, that divides the bytes of an access: the GPU splits the access into
+/// parts of this size.
 int part_bytes(int bytes);
 
 /// Not thread-safe.
@@ -40,25 +42,25 @@ class AccessTotals {
   public:
     AccessTotals(const BankModel& banks, unsigned warp_size);
 
-    /// The number of a site.
+    /// The number of a site, which is added if it is new.
     std::uint32_t site(const AccessSite& site);
-    /// Told of the first lane of a request whose address is no multiple of its width.
+    /// Called for the first lane of a request whose address is not a multiple of its width.
     using Misaligned = std::function<void(std::uint32_t instruction, unsigned thread, std::uint64_t address)>;
     /// codes, sites: of the launch's instructions, by number.
     void add(const RequestList& list, std::span<const AccessCode> codes, std::span<const std::uint32_t> sites,
              const Regions& regions, const Misaligned& misaligned);
 
-    /// Instructions have other numbers from now on.
+    /// Instructions are numbered from 0 again.
     void begin_launch();
     void begin_block();
-    /// Finds the lists that equal one that was added before, for RequestList::sound_before.
+    /// Sets RequestList::sound_before of each list that equals one added before.
     void recall(std::span<RequestList* const> lists);
 
     std::vector<SharedSite> shared() const;
     std::vector<GlobalSite> global() const;
 
   private:
-    // What is added to the sums of a site where accesses up to some width are used.
+    // What changes in a site's totals when accesses up to some width are used.
     struct Merging {
         std::int64_t requests = 0, units = 0, ideal = 0;
         std::uint64_t absorbed = 0;  // accesses that became part of one of that width
@@ -80,7 +82,7 @@ class AccessTotals {
         void add(const Sums& more);
         Sums since(const Sums& before) const;  // what was added
     };
-    // A request with what is known of it.
+    // A request and its details.
     struct Seen {
         const Request& request;
         const AccessCode& code;
@@ -114,7 +116,7 @@ class AccessTotals {
     void count_copy(const Seen& source, const Seen& target);
     void consider_merging(const Seen& seen);
     void close(std::vector<MergeCandidate>& window);
-    // The widest to which at least half of the accesses merge; the logarithm of its width.
+    // The logarithm of the widest width to which at least half of the accesses merge.
     static int widest(const Sums& sums);
 
     const BankModel banks_;

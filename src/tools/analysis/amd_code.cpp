@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instructions have 4 to 20 bytes; the first tells the format, and with it the length and where the operation
-// stands. Sources: AMD's instruction set documents "Vega" 7nm, "CDNA2", "CDNA3" and "RDNA 2", chapter
-// "Microcode Formats"; the numbers of operations were compared with llvm-mc 19 for gfx906, gfx908, gfx90a,
-// gfx942 and gfx1030. Not here: GFX11 and later, whose operations were renumbered.
+// Instructions have 4 to 20 bytes. The first word determines the format, and so the length and the position
+// of the opcode. Sources: AMD's instruction set documents "Vega" 7nm, "CDNA2", "CDNA3" and "RDNA 2", chapter
+// "Microcode Formats"; the opcodes were compared with llvm-mc 19 for gfx906, gfx908, gfx90a, gfx942 and
+// gfx1030. Not here: GFX11 and later, whose opcodes were renumbered.
 #include "analysis/amd_code.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct Instruction {
     std::size_t bytes = 0;
 };
 
-// Operands that bring a word of their own: a literal; on the vector side also the words of SDWA and DPP.
+// Operands that add a word: a literal; on the vector side also the words of SDWA and DPP.
 constexpr unsigned kLiteral = 255, kSdwa = 249, kDpp = 250, kDpp8 = 233, kDpp8Fi = 234;
 
 constexpr unsigned bits(std::uint32_t word, int low, int count) { return word >> low & ((1u << count) - 1); }
@@ -51,7 +51,7 @@ class Decoder {
   public:
     explicit Decoder(bool gfx10) : gfx10_(gfx10) {}
 
-    /// `second`: the word behind `first`, 0 at the end.
+    /// `second`: the word after `first`, 0 at the end.
     Instruction decode(std::uint32_t first, std::uint32_t second) const {
         if (bits(first, 31, 1) == 0) return vector_short(first);
         if (bits(first, 30, 2) == 2) return scalar(first);
@@ -99,7 +99,7 @@ class Decoder {
         const unsigned operation = bits(first, 25, 6);
         if (operation == 0x3f) return {Format::vop1, bits(first, 9, 8), bytes};
         if (operation == 0x3e) return {Format::vopc, bits(first, 17, 8), bytes};
-        // v_madmk, v_madak, v_fmamk, v_fmaak in float and half always bring a constant.
+        // v_madmk, v_madak, v_fmamk, v_fmaak in float and half always have a constant.
         constexpr std::array<unsigned, 4> kGfx9 = {23, 24, 36, 37}, kGfx10 = {44, 45, 55, 56};
         const auto& constants = gfx10_ ? kGfx10 : kGfx9;
         const bool constant = std::ranges::find(constants, operation) != constants.end();
@@ -139,7 +139,7 @@ class Decoder {
 
 struct Named {
     Format format;
-    int gfx9, gfx10;  // the operation; -1: not there
+    int gfx9, gfx10;  // the opcode; -1: none
     std::string_view name;
 };
 
@@ -199,7 +199,7 @@ constexpr FlatName kFlatNames[] = {
 
 enum class MatrixCores { none, gfx908, gfx90a, gfx940 };
 
-// Which operations of VOP3P are v_mfma_*, v_accvgpr_*, v_smfmac_*.
+// The opcodes of VOP3P are v_mfma_*, v_accvgpr_*, v_smfmac_*.
 std::string_view matrix_name(MatrixCores cores, unsigned operation) {
     if (cores == MatrixCores::none) return {};
     if (operation == 0x58) return "v_accvgpr_read";

@@ -12,9 +12,8 @@
 
 namespace kiln {
 
-/// The instructions of `code` that are worth guarding, by the name that LLVM gives them, and "total", which
-/// is all but s_nop and the padding behind the end. nullopt: an architecture whose encoding is not known
-/// here, or bytes that are no instruction.
+/// Counts of the instructions of `code` that baselines record, by LLVM's names, and "total", all but s_nop
+/// and the padding after the end. nullopt: an unknown architecture, or bytes that are not an instruction.
 std::optional<std::map<std::string, int>> count_amd(std::span<const std::byte> code, std::string_view arch);
 
 }  // namespace kiln

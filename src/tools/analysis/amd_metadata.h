@@ -17,10 +17,10 @@ struct AmdKernelMetadata {
     std::optional<std::uint64_t> vgprs, agprs, sgprs;
     std::optional<std::uint64_t> vgpr_spills, sgpr_spills;
     std::optional<std::uint64_t> group_bytes, private_bytes;
-    std::string arch;  ///< "gfx90a"; empty when it is not told
+    std::string arch;  ///< "gfx90a"; empty: not given
 };
 
-/// nullopt: no metadata that can be read, or none of that kernel.
+/// nullopt: there is no readable metadata, or none of that kernel.
 std::optional<AmdKernelMetadata> amd_metadata(const ElfView& elf, std::string_view kernel);
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts, phase by phase, how many different words the busiest bank has to serve.
+// Counts, for each phase of an access, how many different words the busiest bank has to serve.
 //
 // Sources. NVIDIA: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later (32 banks
 // of 4 bytes; lanes in one word do not conflict, for loads and stores); half- and quarter-warps for 8 and 16
@@ -26,7 +26,7 @@ using Addresses = std::span<const std::optional<std::uint32_t>>;
 BankModel cdna_model() {
     BankModel model;
     model.lanes = 64;
-    // Four lanes, and the four of the other half of 32 that lie crosswise: 0-3 with 20-23, 4-7 with 16-19,
+    // Four lanes, and the four diagonally opposite in the other half of 32: 0-3 with 20-23, 4-7 with 16-19,
     // ...
     for (const int base : {0, 32})
         for (const int first : {0, 4, 8, 12})
@@ -45,7 +45,7 @@ bool is_nvidia(std::string_view arch) {
     return error == std::errc() && end == arch.data() + arch.size() && number >= kFirst && number <= kLast;
 }
 
-/// Whether each lane has the address of the lane whose number differs in `bit`, as far as both take part.
+/// Whether each lane has the same address as the lane whose number differs in `bit`, if both are active.
 bool pairs_equal(Addresses addresses, std::size_t bit) {
     for (std::size_t lane = 0; lane < addresses.size(); ++lane) {
         const std::size_t other = lane ^ bit;
@@ -58,7 +58,7 @@ bool pairs_equal(Addresses addresses, std::size_t bit) {
 
 constexpr std::size_t kMostLanes = 64, kMostBanks = 128, kMostWidth = 16;
 
-/// The words of one phase, each bank's in a chain, without those that are there already.
+/// The distinct words of one phase, in a linked list per bank.
 class Phase {
   public:
     explicit Phase(std::size_t banks) : banks_(banks), mask_(banks - 1) {}
@@ -78,12 +78,12 @@ class Phase {
         first_[bank] = static_cast<std::uint16_t>(words_++);
         busiest_ = std::max<int>(busiest_, ++count_[bank]);
     }
-    /// The most different words of one bank.
+    /// The largest number of distinct words in one bank.
     int busiest() const { return busiest_; }
 
   private:
     static constexpr std::uint16_t kNone = 0xffff;
-    // A misaligned access touches one word more than an aligned one; banks of one byte are the most words.
+    // A misaligned access touches one word more than an aligned one. Banks of one byte give the most words.
     static constexpr std::size_t kMostWords = kMostLanes * (kMostWidth + 1);
 
     std::size_t banks_;
@@ -101,13 +101,13 @@ void check(Addresses addresses, int width_bytes, const BankModel& model) {
     if (width_bytes > 16 || !is_power_of_two(width_bytes))
         throw UsageError("an access is 1, 2, 4, 8 or 16 bytes wide, not " + std::to_string(width_bytes));
     if (addresses.size() > static_cast<std::size_t>(model.lanes))
-        throw UsageError(std::to_string(addresses.size()) + " addresses are more than a warp's " +
+        throw UsageError(std::to_string(addresses.size()) + " addresses are more than a warp has lanes: " +
                          std::to_string(model.lanes) + " lanes");
     if (model.lanes > static_cast<int>(kMostLanes) || model.banks > static_cast<int>(kMostBanks) ||
         !is_power_of_two(model.banks) || !is_power_of_two(model.bank_bytes) ||
         std::min({model.lanes_of_4, model.lanes_of_8, model.lanes_of_16}) < 1)
         throw UsageError(
-            "a model of banks has up to 64 lanes, 1, 2, 4 to 128 banks of 1, 2, 4, ... bytes, and no phase "
+            "a bank model has up to 64 lanes, 1, 2, 4 to 128 banks of 1, 2, 4, ... bytes, and no phase "
             "without lanes");
 }
 
@@ -125,7 +125,7 @@ BankModel bank_model(const std::string& arch) {
     for (const std::string_view cdna : {"gfx900", "gfx906", "gfx908", "gfx90a", "gfx940", "gfx941", "gfx942"})
         if (name == cdna) return cdna_model();
     if (name.size() == 7 && (name.starts_with("gfx10") || name.starts_with("gfx11"))) return {};
-    throw UsageError("the banks of \"" + arch +
+    throw UsageError("the shared-memory banks of \"" + arch +
                      "\" are not known; there are models of sm_50 to sm_199, gfx900, gfx906, gfx908, gfx90a, "
                      "gfx940, gfx941, gfx942, gfx10.. and gfx11..");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joins the accesses of the code (sass) with the table of lines (code_lines_dwarf).
+// Joins the accesses of the machine code (sass) with the line table (code_lines_dwarf).
 #include "analysis/code_lines.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::uint16_t kMachineCuda = 190;  // EM_CUDA
 
-/// The innermost row of `file` that led to a row; nullptr: none.
+/// The innermost row of `file` that a row was inlined into; nullptr: none.
 const LineRow* row_in(const LineTable& table, const LineRow* row, std::uint32_t file) {
-    constexpr int kDeepest = 256;  // calls inlined into each other: more is damage
+    constexpr int kDeepest = 256;  // depth of inlined calls; more means that the data is damaged
     for (int depth = 0; depth < kDeepest && row->file != file; ++depth) {
         if (row->caller == 0) return nullptr;
         row = &table.rows[row->caller - 1];
@@ -26,7 +26,7 @@ const LineRow* row_in(const LineTable& table, const LineRow* row, std::uint32_t 
     return row->file == file ? row : nullptr;
 }
 
-/// "kiln/async.h:50" for a template beside the folder kiln.
+/// "kiln/async.h:50" for a template next to the folder kiln.
 std::string header_place(const LineTable& table, const LineRow& row, const LineRow& entry) {
     const std::string& templates = table.files[entry.file];
     std::string_view name = table.files[row.file];
@@ -35,7 +35,7 @@ std::string header_place(const LineTable& table, const LineRow& row, const LineR
     return std::string(name) + ":" + std::to_string(row.line);
 }
 
-/// The rows by address; where several have one address, the last says what the code is.
+/// The rows by address. Of several with the same address, the last one applies.
 class RowsByAddress {
   public:
     explicit RowsByAddress(const LineTable& table) {
@@ -64,7 +64,7 @@ std::vector<CompiledAccess> compiled_accesses(const Binary& binary) {
     const RowsByAddress rows(table);
     const LineRow* entry = rows.at(0);
     if (entry == nullptr) return {};
-    // The kernel begins with code of its own, or with something that was inlined into it.
+    // The kernel begins with its own code, or with code that was inlined into it.
     while (entry->caller != 0) entry = &table.rows[entry->caller - 1];
 
     using Place = std::pair<int, std::string>;  // line of the template, and where in a header

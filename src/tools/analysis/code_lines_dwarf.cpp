@@ -3,9 +3,9 @@
 // Runs the line number programs of a cubin: DWARF Debugging Information Format 4, chapter 6.2.
 //
 // NVIDIA's extended opcode 0x90 is not documented. Its operands are two LEB128 numbers. The first is the row, counted
-// from 1 over the rows that the program has emitted, of the call that the rows behind it were inlined into; 0 ends
-// that. The second names the function. This was found from cubins of kernels with inlined functions in inlined
-// functions, and tests/analysis holds it to such kernels.
+// from 1 over the rows that the program has emitted, of the call that the following rows were inlined into; 0 ends
+// the inlined code. The second names the function. This was found from cubins of kernels with inlined functions in
+// inlined functions, and tests/analysis checks it with such kernels.
 #include "analysis/code_lines_dwarf.h"
 
 #include <elf.h>
@@ -30,7 +30,7 @@ class Reader {
         if (count > bytes_.size() - at_) failed_ = true;
         at_ = failed_ ? bytes_.size() : at_ + count;
     }
-    /// The next `count` bytes as a reader of their own.
+    /// A reader of the next `count` bytes.
     Reader part(std::uint64_t count) {
         const std::size_t begin = at_;
         skip(count);
@@ -81,7 +81,7 @@ class Reader {
 /// The section of code that an address at some offset of .debug_line lies in.
 using Sections = std::map<std::uint64_t, std::pair<const ElfSection*, std::uint64_t>>;
 
-/// Where the relocations of .debug_line point: by the offset in it, the section and the address there.
+/// The targets of the relocations of .debug_line: by offset, the section and the address in it.
 Sections relocated(const ElfView& elf) {
     Sections found;
     for (const char* const name : {".rela.debug_line", ".rel.debug_line"}) {
@@ -110,7 +110,7 @@ struct LineHeader {
     std::vector<unsigned> operands;  // of each standard opcode
 };
 
-/// Reads the head of a unit and adds its files behind those that are there; false: it makes no sense.
+/// Reads the header of a unit and appends its files; false: it is not valid.
 bool read_header(Reader& unit, LineHeader& header, std::vector<std::string>& files) {
     const auto version = unit.number<std::uint16_t>();
     if (version < 2 || version > 4) return false;
@@ -223,7 +223,7 @@ class Program {
         }
     }
 
-    /// Files of this unit lie behind those of the units before it.
+    /// Files of this unit come after those of earlier units.
     std::uint32_t file_number(std::uint64_t file) const {
         const bool known = file != 0 && file <= table_.files.size() - first_file_;
         return known ? first_file_ + static_cast<std::uint32_t>(file) - 1 : 0;
@@ -234,7 +234,7 @@ class Program {
     void emit() {
         const bool ours = section_ == &text_;
         if (ours) {
-            // A call of another section's row, which damage may have written, is none.
+            // Damaged data may refer to a row of another section, which counts as no call.
             row_.caller = caller_ == 0 ? 0 : emitted_[caller_ - 1];
             table_.rows.push_back(row_);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of AccessTotals that tells of global memory.
+// The part of AccessTotals that counts accesses to global memory.
 #include "analysis/access_totals.h"
 
 namespace kiln {

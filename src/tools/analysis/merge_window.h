@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accesses of a warp that a GPU's compiler may join to wider ones: the same lanes, addresses side by side in
-// every lane, aligned together, and nothing in between that forbids it. A window holds candidates up to such a
-// thing; closing it tells what they could become.
+// Accesses of a warp that a GPU's compiler may merge into wider ones: the same lanes, consecutive addresses in
+// every lane, aligned as a whole, and no access in between that prevents it. A window holds candidates until
+// such an access; closing it computes what they merge into.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ namespace kiln {
 constexpr int kWidths = 5;
 constexpr int width_log(int bytes) { return std::countr_zero(static_cast<unsigned>(bytes)); }
 
-/// The widest access that ones of `bytes` may become: a vector has up to four elements, and up to 16 bytes.
-/// Seen in the code of NVRTC 13.0: loads of half become LDS.64, those of float LDS.128.
+/// The widest access that accesses of `bytes` may merge into: a vector has up to four elements, and up to 16
+/// bytes. Seen in the code of NVRTC 13.0: loads of half become LDS.64, those of float LDS.128.
 constexpr int widest_merge(int bytes) { return bytes <= 4 ? 4 * bytes : 16; }
 
 /// An access that may become part of a wider one.
@@ -40,9 +40,8 @@ struct MergedAccess {
     std::uint64_t times = 0;
 };
 
-/// What candidates of one site and pattern, in the order of their bases, become where accesses of up to
-/// `target` bytes are used: as wide as possible first, the rest narrower. `width` is theirs. Appends to
-/// `result`.
+/// Merges candidates of one site and pattern, in the order of their bases, into accesses of up to `target`
+/// bytes: as wide as possible first, the rest narrower. `width`: that of the candidates. Appends to `result`.
 void merge(std::span<const MergeCandidate> candidates, int width, int target,
            std::vector<MergedAccess>& result);
 

@@ -31,8 +31,8 @@ std::optional<std::uint64_t> MsgpackCursor::big_endian(std::size_t count) {
     return value;
 }
 
-// A kind of value whose length is in the low bits of the first byte where it is small, else in the bytes
-// after one of several consecutive first bytes.
+// A kind of value. A small length is in the low bits of the first byte; a larger one follows one of several
+// consecutive first bytes.
 std::optional<std::uint64_t> MsgpackCursor::length(std::uint8_t fix_base, unsigned fix_most,
                                                    std::uint8_t first_wide, std::size_t first_bytes,
                                                    int wide_kinds) {
@@ -65,7 +65,7 @@ bool MsgpackCursor::skip(int depth) {
     const unsigned byte = *first;
     const auto skip_values = [&](std::optional<std::uint64_t> count) {
         if (!count) return false;
-        // Each value has at least a byte, so that a wrong count ends at the end of the bytes.
+        // Each value has at least one byte, so that a wrong count fails at the end of the bytes.
         for (std::uint64_t i = 0; i < *count; ++i)
             if (!skip(depth + 1)) return false;
         return true;

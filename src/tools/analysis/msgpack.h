@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A cursor over MessagePack (github.com/msgpack/msgpack, spec.md), as the metadata of AMD code objects is
-// written in it. Reads, never builds a tree; strict: nothing is read past the end, and depth is limited.
+// A cursor over MessagePack (github.com/msgpack/msgpack, spec.md), the format of AMD code objects' metadata.
+// It builds no tree, never reads past the end, and limits the depth.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-/// Every call moves past what it returns; one that returns nothing leaves the cursor failed, and then all
-/// later ones return nothing too.
+/// Every call moves past the value that it returns. A call that returns nothing puts the cursor into a failed
+/// state, in which all later calls return nothing too.
 class MsgpackCursor {
   public:
     explicit MsgpackCursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -24,7 +24,7 @@ class MsgpackCursor {
     std::optional<std::string_view> text();
     /// Of a positive integer.
     std::optional<std::uint64_t> number();
-    /// Past one value of any kind. False: there is none.
+    /// Skips one value of any kind. False: there is none.
     bool skip() { return skip(0); }
 
     bool failed() const { return failed_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading these lines, of which there are as many groups as there are kernels:
+// Reads these lines, a group per kernel:
 //   ptxas info    : Compiling entry function 'gemm' for 'sm_90a'
 //   ptxas info    : Function properties for gemm
 //   ptxas         .     128 bytes stack frame, 16 bytes spill stores, 20 bytes spill loads
@@ -19,7 +19,7 @@ std::string_view line_at(std::string_view text, std::size_t begin) {
     return rest.substr(0, rest.find('\n'));
 }
 
-/// The number that stands before `words`.
+/// The number before `words`.
 std::optional<std::uint64_t> number_before(std::string_view line, std::string_view words) {
     const std::size_t end = line.find(words);
     if (end == std::string_view::npos) return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<PtxasUsage> ptxas_usage(std::string_view log, std::string_view ker
     std::string_view group = log.substr(begin + head.size());
     group = group.substr(0, group.find(kEntry));
 
-    // The properties of functions that are called stand in the same group.
+    // The properties of called functions are in the same group.
     const std::string properties = "Function properties for " + std::string(kernel) + "\n";
     const std::size_t own = group.find(properties);
     const std::size_t used = group.find("Used ");
@@ -53,7 +53,7 @@ std::optional<PtxasUsage> ptxas_usage(std::string_view log, std::string_view ker
     const auto frame = number_before(stack, " bytes stack frame");
     const auto stores = number_before(stack, " bytes spill stores");
     const auto loads = number_before(stack, " bytes spill loads");
-    constexpr std::uint64_t kMostRegisters = 1024;  // more than any device has: not a count of registers
+    constexpr std::uint64_t kMostRegisters = 1024;  // more than any device has, so not a count of registers
     if (!registers || *registers > kMostRegisters || !frame || !stores || !loads) return std::nullopt;
     PtxasUsage result;
     result.registers = static_cast<int>(*registers);

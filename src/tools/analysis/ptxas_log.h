@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ptxas tells of a kernel with --ptxas-options=-v.
+// What ptxas reports about a kernel with --ptxas-options=-v.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PtxasUsage {
     std::uint64_t spill_bytes = 0;  ///< stored and loaded
 };
 
-/// nullopt: the log tells nothing of that kernel, or not all of it.
+/// nullopt: the log has nothing about that kernel, or is incomplete.
 std::optional<PtxasUsage> ptxas_usage(std::string_view log, std::string_view kernel);
 
 }  // namespace kiln

@@ -32,13 +32,14 @@ std::optional<RaceOther> RaceCells::access(std::size_t word_index, unsigned mask
                 if (races && !other) other = RaceOther{who, cell.instruction, cell.mask & mask};
                 if (races) break;
             }
-            // What comes later is compared with this write; and a race is told of once.
+            // Later accesses are compared with this write, and a race is reported once.
             return access != RaceAccess::read && (cell.mask & ~mask) == 0 && (before || races);
         });
     }
     word.written = word.written || access != RaceAccess::read;
 
-    // Its own earlier accesses are forgotten: whoever comes after this one comes after those.
+    // The thread's earlier accesses are dropped: whatever is ordered after this access is ordered after
+    // those.
     Cell* same = nullptr;
     bool others_empty = false;
     for (Cell& cell : word.cells) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Races among threads that order themselves otherwise than by meetings of the whole block: each word of shared
-// memory remembers who has accessed it, at the threads' own times. After FastTrack (Flanagan, Freund, PLDI
-// 2009): a thread's latest access stands for its earlier ones, and a write that comes after all of them for all
-// of them.
+// Races among threads that synchronise by other means than barriers of the whole block. Each word of shared
+// memory records which threads accessed it, and at which of the thread's times. After FastTrack (Flanagan,
+// Freund, PLDI 2009): a thread's latest access represents its earlier ones, and a write that is ordered after
+// all accesses represents all of them.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace kiln {
 
 enum class RaceAccess : std::uint8_t { read, write, atomic };
 
-/// Two of one kind that do not conflict: reads, and atomic operations.
+/// Accesses of the same kind that do not conflict: reads, and atomic operations.
 constexpr bool conflict(RaceAccess a, RaceAccess b) { return a != b || a == RaceAccess::write; }
 
-/// The access that another one races with.
+/// The earlier access of a race.
 struct RaceOther {
     unsigned thread = 0;
     std::uint32_t instruction = 0;
-    unsigned mask = 0;  ///< bytes of a word that both touch
+    unsigned mask = 0;  ///< bytes of the word that both access
 };
 
 /// Not thread-safe.
@@ -34,12 +34,12 @@ class RaceCells {
     /// Forgets all.
     void start() { ++epoch_; }
 
-    /// An access to the bytes of `mask`, 4 bits, of a word. What it races with is reported once.
+    /// An access to the bytes of `mask`, 4 bits, of a word. Reports each race once.
     std::optional<RaceOther> access(std::size_t word, unsigned mask, unsigned thread, RaceAccess access,
                                     std::uint32_t instruction, const RaceClocks& clocks);
 
   private:
-    // Lanes of a warp that did the same at the same time of each.
+    // Lanes of a warp with the same access at the same thread time.
     struct Cell {
         std::uint64_t lanes = 0;
         std::uint32_t time = 0;

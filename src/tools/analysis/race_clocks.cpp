@@ -6,12 +6,13 @@
 namespace kiln {
 
 void RaceClocks::start(unsigned threads) {
-    own_.assign(threads, 1);  // 0: what others know of a thread that they know nothing of
+    own_.assign(threads, 1);  // 0: the time known of a thread by others that never synchronised with it
     known_.assign(threads, nullptr);
     objects_.clear();
 }
 
-// Whether joining changes anything. Threads that wait for one object one after the other often know it.
+// Whether joining changes anything. Threads that wait for one object one after the other often know it
+// already.
 bool RaceClocks::adds(const Known& known, const Known& more) {
     if (more == nullptr || more == known) return false;
     if (known == nullptr) return true;
@@ -32,7 +33,7 @@ void RaceClocks::meet(std::span<const unsigned> threads) {
     auto times = first != nullptr ? std::make_shared<Times>(*first) : std::make_shared<Times>(own_.size(), 0);
     const Known* last = &first;
     for (const unsigned thread : threads) {
-        // Those that met before mostly know the same.
+        // Threads that synchronised before mostly know the same.
         if (known_[thread] != *last) {
             join(*times, known_[thread]);
             last = &known_[thread];

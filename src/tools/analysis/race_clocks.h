@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the threads of a block know of each other: vector clocks, since the last meeting of all of them.
+// The order among the threads of a block, as vector clocks since the last barrier of the whole block.
 // (Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 21(7), 1978; Mattern,
 // "Virtual time and global states of distributed systems", 1988.)
 #pragma once
@@ -16,12 +16,12 @@ namespace kiln {
 /// Not thread-safe.
 class RaceClocks {
   public:
-    /// All threads start anew: whatever was done before comes before what is done now.
+    /// Resets all clocks: everything earlier is ordered before everything later.
     void start(unsigned threads);
 
-    /// A thread's own time; grows with each thing that orders it before others.
+    /// A thread's own time; advances with each release.
     std::uint32_t now(unsigned thread) const { return own_[thread]; }
-    /// Whether what `other` did at `time` comes before what `thread` does now.
+    /// Whether an access of `other` at `time` is ordered before one of `thread` now.
     bool comes_before(unsigned other, std::uint32_t time, unsigned thread) const {
         return other == thread || (known_[thread] != nullptr && (*known_[thread])[other] >= time);
     }
@@ -38,7 +38,7 @@ class RaceClocks {
     static void join(Times& times, const Known& known);
 
     std::vector<std::uint32_t> own_;
-    std::vector<Known> known_;  // per thread; shared by those that met; null: nothing
+    std::vector<Known> known_;  // per thread; shared by threads that synchronised; null: nothing known
     std::unordered_map<std::uint64_t, Known> objects_;
 };
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kPartly = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kWord = 4;
 
-// A byte's last writer: interval << 12 | kMany | kAtomic | thread. Of many, the first.
+// A byte's last writer: interval << 12 | kMany | kAtomic | thread. Of several threads, the first.
 constexpr unsigned kThreadBits = 10;  // a block has up to 1024
 constexpr std::uint32_t kAtomic = 1u << kThreadBits;
 constexpr std::uint32_t kMany = 2u << kThreadBits;  // several threads, by atomic operations
@@ -64,7 +64,7 @@ void RaceDetector::next_interval() {
     one_by_one_ = false;
 }
 
-// Of a lane of a request for shared memory.
+// The access of one lane of a request for shared memory.
 std::uint64_t RaceDetector::offset_of(const RequestList& list, std::size_t request, unsigned lane,
                                       const AccessCode& code) const {
     const std::int64_t relative = list.relative[request * warp_size_ + lane];
@@ -90,7 +90,7 @@ void RaceDetector::meet_all(std::span<RequestList* const> pending, std::span<con
             }
         }
         for (const RequestList* const list : pending) {
-            // What was sound stays so while nobody writes.
+            // A list that was free of errors remains so until the next write.
             if (!written && list->sound_before != nullptr && *list->sound_before) continue;
             const bool sound = check_list(*list, codes) && !written;
             if (sound && list->sound_before != nullptr) *list->sound_before = true;
@@ -99,7 +99,7 @@ void RaceDetector::meet_all(std::span<RequestList* const> pending, std::span<con
     next_interval();
 }
 
-// Looks at what each lane reads, in its order. True: there was nothing to look at.
+// Checks each lane's reads, in its order. True: there were none to check.
 bool RaceDetector::check_list(const RequestList& list, std::span<const AccessCode> codes) {
     bool sound = true;
     const auto check = [&](std::size_t i, unsigned lane, const AccessCode& code) {
@@ -160,13 +160,13 @@ void RaceDetector::note_write(unsigned thread, std::uint64_t offset, unsigned by
     if (finding.bytes != 0) report_(finding);
 }
 
-// Somebody who wrote that byte in this interval; there is one besides the thread.
+// A thread that wrote this byte in this interval, other than `thread`; there is one.
 RaceOther RaceDetector::writer_other_than(unsigned thread, std::uint64_t at) const {
     const unsigned first = thread_of(writers_[at]);
     return first != thread ? RaceOther{first, written_by_[at], 1} : second_.at(at);
 }
 
-// Most loads are of words that were written before, all of them, and not in this interval.
+// Most loads read words that were completely written in earlier intervals.
 bool RaceDetector::nothing_to_check(const RequestList& list, std::size_t index,
                                     const AccessCode& code) const {
     const Request& request = list.requests[index];
@@ -202,7 +202,7 @@ void RaceDetector::check_read(unsigned thread, std::uint64_t offset, unsigned by
         const bool written_now = writer >> kIntervalShift == interval_;
         const bool by_others = written_now && (thread_of(writer) != thread || (writer & kMany) != 0);
         const bool both_atomic = access == RaceAccess::atomic && (writer & kAtomic) != 0;
-        // That two writes race was found when they were noted.
+        // Races between two writes were found when the writes were recorded.
         if (by_others && access == RaceAccess::read) {
             const RaceOther other = writer_other_than(thread, at);
             if (race.bytes == 0) {
@@ -213,7 +213,7 @@ void RaceDetector::check_read(unsigned thread, std::uint64_t offset, unsigned by
             continue;
         }
         if ((written_[at / kWord] >> at % kWord & 1u) != 0) continue;
-        // That others write it without an order, too, was found when the writes were noted.
+        // The same holds for unordered writes by other threads.
         if (by_others && !both_atomic) continue;
         if (empty.bytes++ == 0) empty.offset = at;
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Races in shared memory, and reads of what nobody wrote, in one block. While all that orders threads are
-// meetings of the whole block, two accesses between two of these race if they conflict, whatever their order:
-// the writes of an interval are noted per byte, and the reads compared with them. From the first other ordering
-// on (a warp's meeting, a release, an acquire) each access of that interval goes through race_cells.h.
+// Finds races in shared memory, and reads of shared memory that was never written, in one block. As long as
+// threads synchronise only by barriers of the whole block, two conflicting accesses between two barriers race,
+// whatever their order: the writes of an interval are recorded per byte, and reads are compared with them. From
+// the first other synchronisation on (__syncwarp, a release, an acquire), each access of that interval is
+// checked by race_cells.h.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +21,14 @@
 
 namespace kiln {
 
-/// Something that is wrong.
+/// A race or a read of unwritten memory.
 struct RaceFinding {
     bool uninitialised = false;  ///< else a race
     unsigned thread = 0;
     std::uint32_t instruction = 0;
     RaceOther other;           ///< of a race
-    std::uint64_t offset = 0;  ///< among all shared bytes
-    unsigned bytes = 0;        ///< that both touch, or that nobody wrote
+    std::uint64_t offset = 0;  ///< offset among all shared bytes
+    unsigned bytes = 0;        ///< bytes that both access, or that were never written
 };
 
 /// Not thread-safe.
@@ -38,15 +39,15 @@ class RaceDetector {
 
     void begin_block();
 
-    /// Whether accesses must be told one by one, as they come.
+    /// Whether each access must be reported as it happens.
     bool one_by_one() const { return one_by_one_; }
-    /// From now until the block's next meeting. `pending`: what has been accessed since the last one.
+    /// From now until the block's next barrier. `pending`: the accesses since the last one.
     void begin_one_by_one(std::span<RequestList* const> pending, std::span<const AccessCode> codes);
     void access(unsigned thread, std::uint64_t address, std::uint32_t instruction, const AccessCode& code);
     RaceClocks& clocks() { return clocks_; }
 
-    /// All threads of the block meet. `pending`: what has been accessed since they last did, unless it was told
-    /// one by one.
+    /// A barrier of the whole block. `pending`: the accesses since the last one, unless they were reported one
+    /// by one.
     void meet_all(std::span<RequestList* const> pending, std::span<const AccessCode> codes);
 
   private:
@@ -67,12 +68,12 @@ class RaceDetector {
     const std::function<void(const RaceFinding&)> report_;
 
     std::uint32_t interval_ = 1;
-    // Per byte: who wrote it last (interval, flags and thread; see the .cpp), and with what.
+    // Per byte: the last write (interval, flags and thread; see the .cpp), and its instruction.
     std::vector<std::uint32_t> writers_, written_by_;
     std::unordered_map<std::uint64_t, RaceOther>
-        second_;  // by byte, where several wrote by atomic operations
-    // Per word: which bytes have been written in this block; and the interval of the last write, or kPartly
-    // while there are bytes that nobody wrote.
+        second_;  // by byte, if several threads wrote by atomic operations
+    // Per word: which bytes have been written in this block, and the interval of the last write, or kPartly
+    // while some bytes are unwritten.
     std::vector<std::uint8_t> written_;
     std::vector<std::uint32_t> last_write_;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Joins what the compiler's log, the ELF headers and the code tell of a kernel. The log goes first: it is the
-// compiler's own account, and knows of spills.
+// Combines what the compiler's log, the ELF headers and the code say about a kernel. The log takes
+// precedence, since only the compiler knows the spills.
 //
 // Of a cubin's own sections (their formats are not documented; cuobjdump prints them): .nv.info holds records
 // of format, attribute, length and value, .nv.shared.NAME is as large as the static shared memory, .text.NAME
@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint16_t kMachineCuda = 190, kMachineAmdgpu = 224;  // EM_CUDA, EM_AMDGPU
 
 std::optional<int> count_of(std::optional<std::uint64_t> value) {
-    constexpr std::uint64_t kMost = 1 << 20;  // of registers: more is damage
+    constexpr std::uint64_t kMost = 1 << 20;  // registers; more means that the data is damaged
     if (!value || *value > kMost) return std::nullopt;
     return static_cast<int>(*value);
 }
@@ -36,7 +36,7 @@ int compute_capability(const ElfView& elf) {
 
 /// The value that .nv.info gives a kernel's symbol for an attribute; the largest when there are several.
 std::optional<std::uint32_t> nv_info(const ElfView& elf, std::string_view kernel, int attribute) {
-    constexpr int kSized = 4;  // the only format whose value lies behind the head
+    constexpr int kSized = 4;  // the only format whose value follows the header
     const ElfSection* const section = elf.section(".nv.info");
     if (section == nullptr) return std::nullopt;
     std::optional<std::uint32_t> found;
@@ -60,7 +60,7 @@ void read_cubin(Resources& result, const ElfView& elf, const Binary& binary) {
     if (text == nullptr) return;
     const int capability = compute_capability(elf);
     result.instructions = count_sass(text->bytes, capability);
-    if (result.registers) return;  // the log told all there is
+    if (result.registers) return;  // the log had everything
 
     constexpr int kRegisters = 0x2f, kFrame = 0x11, kStack = 0x12;
     result.registers = count_of(nv_info(elf, binary.entry, kRegisters));

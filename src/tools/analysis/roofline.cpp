@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The roofline of Williams, Waterman and Patterson: operations and bytes overlap perfectly, so that the slower of
-// the two is the floor.
+// The roofline of Williams, Waterman and Patterson: operations and memory traffic overlap perfectly, so the
+// slower of the two is the lower bound.
 #include <kiln/error.h>
 #include <kiln/tools/roofline.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An instruction has 16 bytes. Bits 0 to 8 are the operation, bits 9 to 11 the kinds of its operands
-// (registers, a constant, an immediate, a uniform register), so that the operation alone names it: FFMA is
-// 0x023 in all of 0x223, 0x423, 0x623, 0x823, 0xa23, 0xc23. The vendor does not document this; the table was
-// taken from what nvdisasm 13.5 prints for kernels that hold each of these instructions, and
-// tests/analysis compares the counts with nvdisasm wherever that is installed. How many bytes a lane moves was
-// taken from what Nsight Compute's source page says of 92 kernels, and from kernels of one instruction each.
+// An instruction has 16 bytes. Bits 0 to 8 are the opcode, bits 9 to 11 the kinds of its operands (registers,
+// a constant, an immediate, a uniform register), so the opcode alone identifies it: FFMA is 0x023 in all of
+// 0x223, 0x423, 0x623, 0x823, 0xa23, 0xc23. The vendor does not document this; the table was derived from
+// nvdisasm 13.5's output for kernels with each of these instructions, and tests/analysis compares the counts
+// with nvdisasm if it is installed. The bytes per lane were derived from Nsight Compute's source page for 92
+// kernels, and from kernels of one instruction each.
 #include "analysis/sass.h"
 
 #include <algorithm>
@@ -23,11 +23,11 @@ constexpr unsigned kNop = 0x118;
 constexpr unsigned kUtcMma = 0x1ea;
 constexpr unsigned kHfma2Mma = 0x035;  // IADD from compute capability 10.0 on
 
-/// How an operation says what a lane moves.
+/// How an instruction encodes the bytes per lane.
 enum class Width {
     none,      ///< not at all, or no access to shared or global memory
-    named,     ///< bits 73 to 75, and the name says so
-    unnamed,   ///< the same, but the name does not
+    named,     ///< bits 73 to 75, and part of the name
+    unnamed,   ///< the same, but not part of the name
     matrices,  ///< bits 72 and 73: 1, 2 or 4 matrices of 4 bytes per lane
     atomic,    ///< bits 73 to 75 are the type
     bytes_32,
@@ -76,7 +76,7 @@ constexpr Operation kOperations[] = {
     // local memory: spills, and arrays that are not in registers
     {0x183, "LDL"},
     {0x187, "STL"},
-    // among threads
+    // between threads
     {0x11d, "BAR"},
     {0x189, "SHFL"},
 };
@@ -87,7 +87,7 @@ constexpr int kBytes[] = {1, 1, 2, 2, 4, 8, 16, 16};
 // Of an atomic, the type: U32, S32, U64, F32, a pair of F16, S64, F64, a pair of BF16.
 constexpr int kAtomicBytes[] = {4, 4, 8, 4, 4, 8, 8, 4};
 
-// The matrix instruction of compute capability 10.x is told apart by bits 72 and 73.
+// Bits 72 and 73 distinguish the matrix instructions of compute capability 10.x.
 constexpr std::string_view kUtcMmaKinds[] = {"UTCHMMA", "UTCIMMA", "UTCMMA", "UTCQMMA"};
 
 /// One instruction: bits 0 to 63 and 64 to 127.
@@ -127,7 +127,7 @@ int bytes_of(const Operation& operation, const Instruction& instruction) {
     return 0;
 }
 
-/// Calls visit(offset, instruction) for each that is whole and no NOP.
+/// Calls visit(offset, instruction) for each complete instruction but NOP.
 template <class Visit>
 void for_each(std::span<const std::byte> code, Visit visit) {
     for (std::size_t at = 0; at + kInstructionBytes <= code.size(); at += kInstructionBytes) {

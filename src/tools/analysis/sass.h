@@ -13,8 +13,8 @@
 
 namespace kiln {
 
-/// The instructions of `code` that are worth guarding, by the name that nvdisasm gives them, and "total",
-/// which is all but NOP. compute_capability: 90 for 9.0. A last instruction that is cut off is not counted.
+/// Counts of the instructions of `code` that baselines record, by nvdisasm's names, and "total", all but NOP.
+/// compute_capability: 90 for 9.0. A last instruction that is cut off is not counted.
 std::map<std::string, int> count_sass(std::span<const std::byte> code, int compute_capability);
 
 /// An instruction by which the lanes of a warp access shared or global memory.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of AccessTotals for shared memory: asynchronous copies, the worst request, and what is told.
+// The part of AccessTotals for shared memory: asynchronous copies, the most expensive request, and the
+// results.
 #include <algorithm>
 #include <bit>
 #include <iterator>
@@ -23,17 +24,17 @@ void AccessTotals::keep_worst(Sums& sums, int units, std::uint32_t pattern, std:
     }
 }
 
-// NVIDIA counts as wavefronts of a copy from global to shared memory, as source-level counters of an H200 show:
-// one per line of 128 bytes that is read; and above that the conflicts of the store. Copies of 16 bytes, which
-// pass by the L1 cache, take besides one per line of 128 bytes that is written from each line read; those of
-// sectors whose two halves go to different 32 bytes of shared memory take the two halves apart. Each sector
-// counts once for each 32 bytes that it goes to. A copy that only writes zeros is a store.
+// NVIDIA's counters (source-level, on an H200) count these wavefronts for a copy from global to shared memory:
+// one per line of 128 bytes that is read, and the conflicts of the store. Copies of 16 bytes, which bypass the
+// L1 cache, also need one per line of 128 bytes that is written from each line read; where the two halves of a
+// sector go to different 32 bytes of shared memory, each half counts. Each sector counts once for each 32 bytes
+// that it goes to. A copy that only writes zeros is a store.
 void AccessTotals::count_copy(const Seen& source, const Seen& target) {
     constexpr std::int64_t kLine = 128, kHalf = 16, kSector = static_cast<std::int64_t>(kSectorBytes);
     const bool by_sectors = target.width == 16;
     std::set<std::int64_t> lines;
     std::set<std::tuple<std::int64_t, std::int64_t, bool>> moves;
-    std::set<std::pair<std::int64_t, std::int64_t>> sectors;  // read, and where to
+    std::set<std::pair<std::int64_t, std::int64_t>> sectors;  // sector read, and its destination
     const std::int32_t* const from = patterns_.offsets(source.pattern);
     const std::int32_t* const to = patterns_.offsets(target.pattern);
     const std::uint64_t both = patterns_[source.pattern].lanes & patterns_[target.pattern].lanes;
@@ -101,7 +102,7 @@ std::vector<SharedSite> AccessTotals::shared() const {
             cost.requests = sums.requests + static_cast<std::uint64_t>(merging.requests);
             cost.wavefronts = sums.units + static_cast<std::uint64_t>(merging.units);
             cost.ideal = sums.ideal + static_cast<std::uint64_t>(merging.ideal);
-            // Those that stay as written may be the worst.
+            // Accesses that are not merged may be the most expensive.
             cost.degree =
                 merging.absorbed < sums.requests ? std::max(merging.degree, sums.degree) : merging.degree;
             told.widths.push_back(cost);

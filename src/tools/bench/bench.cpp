@@ -21,7 +21,7 @@ constexpr std::size_t kMostParts = 5;
 struct Suite {
     std::string_view name, title;
     std::array<std::string_view, kMostParts> parts;  ///< each of minutes; the rest is empty
-    void (*run)(bench::Workbench&, BenchSuite&);     ///< what Workbench::measures() of it
+    void (*run)(bench::Benchmark&, BenchSuite&);     ///< what Benchmark::measures() of it
     std::array<std::string_view, 2> comparators;     ///< of kComparators
 
     constexpr std::size_t part_count() const {
@@ -136,14 +136,14 @@ std::vector<Chosen> chosen_parts(const std::vector<std::string>& words) {
 }
 
 /// Throws UsageError for a comparator that was asked for by name and that a suite would miss, before hours are spent.
-void check_comparators(bench::Workbench& workbench, const std::vector<Chosen>& parts) {
-    const std::optional<std::vector<std::string>>& named = workbench.options().compare;
+void check_comparators(bench::Benchmark& benchmark, const std::vector<Chosen>& parts) {
+    const std::optional<std::vector<std::string>>& named = benchmark.options().compare;
     if (!named) return;
     for (const std::string& name : *named) {
         const bool used = std::ranges::any_of(parts, [&](const Chosen& part) {
             return std::ranges::find(part.suite->comparators, name) != part.suite->comparators.end();
         });
-        const std::string problem = used ? workbench.problem_of(name) : "";
+        const std::string problem = used ? benchmark.problem_of(name) : "";
         if (!problem.empty()) throw UsageError("--compare " + name + ": " + problem);
     }
 }
@@ -162,9 +162,9 @@ BenchSuite& suite_of(BenchReport& report, const Suite& suite) {
 }
 
 /// Goes on from what was measured before, or begins.
-BenchReport begun(const BenchOptions& options, bench::Workbench& workbench) {
+BenchReport begun(const BenchOptions& options, bench::Benchmark& benchmark) {
     BenchReport report;
-    const DeviceInfo& device = workbench.service().device().info();
+    const DeviceInfo& device = benchmark.service().device().info();
     if (options.before) {
         report = *options.before;
         bench::check_same_kind(report, device.name, options.quick);
@@ -172,9 +172,9 @@ BenchReport begun(const BenchOptions& options, bench::Workbench& workbench) {
     }
     report.backend = device.backend;
     report.device = device.name;
-    report.arch = workbench.service().target().arch;
+    report.arch = benchmark.service().target().arch;
     report.interrupted = false;
-    report.runs.push_back(workbench.described());
+    report.runs.push_back(benchmark.described());
     return report;
 }
 
@@ -189,8 +189,8 @@ BenchReport run_bench(const BenchOptions& options) {
     if (options.compare)
         for (const std::string& name : *options.compare) check_name(name, kComparators, "comparator");
 
-    bench::Workbench workbench(options);
-    BenchReport report = begun(options, workbench);
+    bench::Benchmark benchmark(options);
+    BenchReport report = begun(options, benchmark);
     Stopwatch watch;
     double before_seconds = 0;  // of the suite, until the part that is measured
     BenchSuite* suite = nullptr;
@@ -198,29 +198,29 @@ BenchReport run_bench(const BenchOptions& options) {
         if (suite == nullptr) return;
         suite->seconds = before_seconds + watch.elapsed_ms() / 1000;
         report.parts.back().seconds = watch.elapsed_ms() / 1000;
-        report.runs.back() = workbench.described();
-        if (workbench.measured_ceilings() != nullptr)
-            report.runs.back().ceilings = told(*workbench.measured_ceilings());
+        report.runs.back() = benchmark.described();
+        if (benchmark.measured_ceilings() != nullptr)
+            report.runs.back().ceilings = told(*benchmark.measured_ceilings());
     };
-    workbench.after_row([&] {
+    benchmark.after_row([&] {
         bring_up_to_date();
         if (options.on_row) options.on_row(report);
     });
     try {
-        check_comparators(workbench, chosen);
+        check_comparators(benchmark, chosen);
         for (const Chosen& part : chosen) {
             if (options.stop.stop_requested()) throw bench::Stopped();
             suite = &suite_of(report, *part.suite);
             watch = Stopwatch();
             before_seconds = suite->seconds;
             const std::size_t rows_before = suite->rows.size();
-            report.parts.push_back({part.name, workbench.described().id, 0, {}, workbench.chip_state(), {}});
-            workbench.begin_part(part.name.substr(part.name.find('.') + 1), &report.parts.back().missing);
+            report.parts.push_back({part.name, benchmark.described().id, 0, {}, benchmark.chip_state(), {}});
+            benchmark.begin_part(part.name.substr(part.name.find('.') + 1), &report.parts.back().missing);
             const bool had_entry =
                 std::ranges::any_of(report.parts.begin(), report.parts.end() - 1,
                                     [&](const BenchPart& earlier) { return earlier.name == part.name; });
             try {
-                part.suite->run(workbench, *suite);
+                part.suite->run(benchmark, *suite);
             } catch (const bench::Stopped&) {
                 throw;
             } catch (const std::exception& error) {
@@ -228,7 +228,7 @@ BenchReport run_bench(const BenchOptions& options) {
                 suite->failures.emplace_back(error.what());
             }
             bring_up_to_date();
-            report.parts.back().after = workbench.chip_state();
+            report.parts.back().after = benchmark.chip_state();
             bench::settle_missing(report);
             // Nothing was left to do.
             if (had_entry && suite->rows.size() == rows_before && report.parts.back().missing.empty() &&

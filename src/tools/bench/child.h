@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/workbench.h"
+#include "bench/benchmark.h"
 
 namespace kiln::bench {
 

@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kPrepareLimit{240}, kTimeLimit{60};
 
 }  // namespace
 
-ComparatorRun::ComparatorRun(Workbench& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
+ComparatorRun::ComparatorRun(Benchmark& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
                              const std::function<void(Problem&)>& adjust)
     : bench_(bench), row_(row), kernel_(bench, chosen.variant, sizes, adjust) {
     row.variant = chosen.variant.text();

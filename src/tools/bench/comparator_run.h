@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/benchmark.h"
 #include "bench/torch.h"
 #include "bench/verified_launch.h"
-#include "bench/workbench.h"
 
 namespace kiln::bench {
 
@@ -23,7 +23,7 @@ struct Aim {
 class ComparatorRun {
   public:
     /// Builds Kiln's kernel, verifies it, and sets what the row tells of it.
-    ComparatorRun(Workbench& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
+    ComparatorRun(Benchmark& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
                   const std::function<void(Problem&)>& adjust = {});
 
     VerifiedLaunch& kernel() { return kernel_; }
@@ -65,7 +65,7 @@ class ComparatorRun {
     void time_by_rounds(const std::vector<Launch>& launches, std::vector<std::vector<double>>& times_us);
     void compare_groups();
 
-    Workbench& bench_;
+    Benchmark& bench_;
     BenchRow& row_;
     VerifiedLaunch kernel_;
     std::list<GuardedTensor> results_;

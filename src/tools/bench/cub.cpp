@@ -53,7 +53,7 @@ std::string nvcc_problem() {
                                : "";
 }
 
-CubFunction::CubFunction(Workbench& bench, std::string_view source, const char* symbol)
+CubFunction::CubFunction(Benchmark& bench, std::string_view source, const char* symbol)
     : bench_(bench), symbol_(symbol) {
     problem_ = bench.problem_of("cub");
     if (problem_.empty()) {

@@ -9,7 +9,7 @@
 
 #include "base/dynamic_library.h"
 #include "base/file.h"
-#include "bench/workbench.h"
+#include "bench/benchmark.h"
 
 namespace kiln::bench {
 
@@ -20,7 +20,7 @@ std::string nvcc_problem();
 class CubFunction {
   public:
     /// source: of sources.h; symbol: its function.
-    CubFunction(Workbench& bench, std::string_view source, const char* symbol);
+    CubFunction(Benchmark& bench, std::string_view source, const char* symbol);
     ~CubFunction();
 
     /// Waits for nvcc, which would take processors from what is measured meanwhile.
@@ -32,7 +32,7 @@ class CubFunction {
   private:
     using Function = int(const void*, long long, void*, void*, std::size_t*, void*);
 
-    Workbench& bench_;
+    Benchmark& bench_;
     const char* symbol_;
     TemporaryDirectory directory_;
     std::future<std::string> compiled_;  ///< what went wrong; empty: nothing

@@ -95,7 +95,7 @@ ProductPlan product_plan(const VerifiedLaunch& kernel) {
     return plan;
 }
 
-std::unique_ptr<Cublas> Cublas::open(Workbench& bench, std::string& problem) {
+std::unique_ptr<Cublas> Cublas::open(Benchmark& bench, std::string& problem) {
     const cublas::Api* const api = cublas::api(&problem);
     if (api == nullptr) return nullptr;
     std::unique_ptr<Cublas> made(new Cublas(bench, *api));

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "bench/benchmark.h"
 #include "bench/cublas_api.h"
-#include "bench/workbench.h"
 
 namespace kiln::bench {
 
@@ -37,7 +37,7 @@ struct LibraryProduct {
 class Cublas {
   public:
     /// nullptr, with the reason, where the libraries are not there or don't start. bench must outlive it.
-    static std::unique_ptr<Cublas> open(Workbench& bench, std::string& problem);
+    static std::unique_ptr<Cublas> open(Benchmark& bench, std::string& problem);
     ~Cublas();
 
     /// cublasLt's best of 8 heuristics, each timed with a cold cache. The matrices must stay. Throws DeviceError.
@@ -48,10 +48,10 @@ class Cublas {
     const std::string& version() const { return api_.version; }
 
   private:
-    Cublas(Workbench& bench, const cublas::Api& api) : bench_(bench), api_(api) {}
+    Cublas(Benchmark& bench, const cublas::Api& api) : bench_(bench), api_(api) {}
     void start();
 
-    Workbench& bench_;
+    Benchmark& bench_;
     const cublas::Api& api_;
     cublas::LtHandle lt_ = nullptr;
     cublas::Handle handle_ = nullptr;

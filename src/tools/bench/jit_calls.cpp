@@ -86,7 +86,7 @@ void add_bare(BenchRow& row, std::string with, std::string detail, std::vector<d
         compared(row, std::move(with), std::move(detail), std::move(samples), must, aim));
 }
 
-void measure_hot_lookup(Workbench& bench, BenchSuite& suite) {
+void measure_hot_lookup(Benchmark& bench, BenchSuite& suite) {
     Service& service = bench.service();
     const Variant variant = default_tile(service);
     service.build<GemmFn>(variant);
@@ -120,7 +120,7 @@ void measure_hot_lookup(Workbench& bench, BenchSuite& suite) {
     }
 }
 
-void measure_launch_call(Workbench& bench, BenchSuite& suite) {
+void measure_launch_call(Benchmark& bench, BenchSuite& suite) {
     if (!bench.measures(suite, "calls", "launch call")) return;
     bench.row(suite, "launch call", [&](BenchRow& row) {
         Service& service = bench.service();
@@ -170,7 +170,7 @@ void measure_launch_call(Workbench& bench, BenchSuite& suite) {
     });
 }
 
-void run_jit(Workbench& bench, BenchSuite& suite) {
+void run_jit(Benchmark& bench, BenchSuite& suite) {
     if (bench.options().child.empty()) {
         suite.notes.emplace_back("starts in new processes are not measured: no program to start was named");
     } else {

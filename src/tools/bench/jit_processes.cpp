@@ -108,7 +108,7 @@ int child_cold(Backend backend, int device) {
     return 0;
 }
 
-void measure_warm_start(Workbench& bench, BenchSuite& suite) {
+void measure_warm_start(Benchmark& bench, BenchSuite& suite) {
     const Backend backend = bench.service().backend();
     const std::string backend_name(name(backend));
     const std::string device = std::to_string(bench.service().options().device);
@@ -165,7 +165,7 @@ void measure_warm_start(Workbench& bench, BenchSuite& suite) {
     }
 }
 
-void measure_cold_compile(Workbench& bench, BenchSuite& suite) {
+void measure_cold_compile(Benchmark& bench, BenchSuite& suite) {
     std::vector<double> first, first_inside, later, later_inside;
     const auto row_of = [&](const char* what, const std::vector<double>& whole,
                             const std::vector<double>& inside) {

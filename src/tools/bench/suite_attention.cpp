@@ -34,7 +34,7 @@ struct Forward {
 const std::vector<std::string> kForward = {"attention_wgmma", "attention_mma", "attention"};
 
 /// 16384 tokens in all, 2048 elements per token.
-std::vector<Forward> forward_problems(const Workbench& bench) {
+std::vector<Forward> forward_problems(const Benchmark& bench) {
     std::vector<Forward> list;
     if (!bench.on_gpu()) return {{1, 2, 40, 64, false}, {1, 1, 33, 64, true}};
     for (const int head : {64, 128})
@@ -77,12 +77,12 @@ void fill_lengths(Problem& problem) {
 
 }  // namespace
 
-void run_attention(Workbench& bench, BenchSuite& suite) {
+void run_attention(Benchmark& bench, BenchSuite& suite) {
     std::vector<Forward> problems = forward_problems(bench);
     std::erase_if(problems,
                   [&](const Forward& one) { return !bench.measures(suite, one.part(), one.text()); });
     if (problems.empty()) return;
-    std::vector<Workbench::Wanted> wanted;
+    std::vector<Benchmark::Wanted> wanted;
     for (const Forward& one : problems) wanted.push_back({kForward, one.values(), one.sizes()});
     bench.prepare(suite, wanted);
     for (const Forward& one : problems) {
@@ -101,7 +101,7 @@ void run_attention(Workbench& bench, BenchSuite& suite) {
     add_mean(suite, "FlashAttention");
 }
 
-void run_decode(Workbench& bench, BenchSuite& suite) {
+void run_decode(Benchmark& bench, BenchSuite& suite) {
     std::vector<Step> steps;
     if (!bench.on_gpu())
         steps = {{16, 70}};
@@ -112,7 +112,7 @@ void run_decode(Workbench& bench, BenchSuite& suite) {
                  {64, 8192}, {64, 32768}, {128, 1024}, {128, 8192}};
     std::erase_if(steps, [&](const Step& step) { return !bench.measures(suite, step.part(), step.text()); });
     if (steps.empty()) return;
-    std::vector<Workbench::Wanted> wanted;
+    std::vector<Benchmark::Wanted> wanted;
     for (const Step& step : steps) wanted.push_back({kDecode, {}, step.sizes()});
     bench.prepare(suite, wanted);
     for (const Step& step : steps) {

@@ -15,7 +15,7 @@ struct Shape {
 };
 
 /// The suites' shapes; on the host, where they are only tried, a tiny one.
-std::vector<Shape> shapes_of(const Workbench& bench, std::vector<Shape> full, std::vector<Shape> quick,
+std::vector<Shape> shapes_of(const Benchmark& bench, std::vector<Shape> full, std::vector<Shape> quick,
                              Shape tiny) {
     return !bench.on_gpu() ? std::vector{tiny} : bench.quick() ? std::move(quick) : std::move(full);
 }
@@ -40,7 +40,7 @@ struct Products {
 constexpr std::uint64_t kLargeWeightsBytes = 100'000'000;
 
 /// cublasLt's best; of FP32 also cublasSgemm, and the better of the two is what counts.
-void add_library(Workbench& bench, BenchSuite& suite, BenchRow& row, const Products& products, Aim aim,
+void add_library(Benchmark& bench, BenchSuite& suite, BenchRow& row, const Products& products, Aim aim,
                  ComparatorRun& run) {
     Cublas* const library = bench.cublas(suite);
     if (library == nullptr) return;
@@ -64,14 +64,14 @@ void add_library(Workbench& bench, BenchSuite& suite, BenchRow& row, const Produ
     run.join("cuBLAS", {"cublasLt", "cublasSgemm"}, aim);
 }
 
-void measure(Workbench& bench, BenchSuite& suite, const Products& products) {
+void measure(Benchmark& bench, BenchSuite& suite, const Products& products) {
     struct Asked {
         std::string type;
         Shape shape;
         Values values;
     };
     std::vector<Asked> asked;
-    std::vector<Workbench::Wanted> wanted;
+    std::vector<Benchmark::Wanted> wanted;
     const auto text_of = [](const std::string& type, const Shape& shape) {
         return type + " " + product_text(shape.m, shape.n, shape.k);
     };
@@ -115,7 +115,7 @@ void measure(Workbench& bench, BenchSuite& suite, const Products& products) {
 
 }  // namespace
 
-void run_gemm_half(Workbench& bench, BenchSuite& suite) {
+void run_gemm_half(Benchmark& bench, BenchSuite& suite) {
     Products products;
     products.templates = {"gemm_wgmma", "gemm_wgmma_any", "gemm_mma", "gemm_tiled"};
     products.types = {"half", "bfloat16"};
@@ -136,7 +136,7 @@ void run_gemm_half(Workbench& bench, BenchSuite& suite) {
     measure(bench, suite, products);
 }
 
-void run_gemm_float(Workbench& bench, BenchSuite& suite) {
+void run_gemm_float(Benchmark& bench, BenchSuite& suite) {
     Products products;
     products.templates = {"gemm_fp32", "gemm_buffered", "gemm_tiled"};
     products.types = {"float"};
@@ -156,7 +156,7 @@ void run_gemm_float(Workbench& bench, BenchSuite& suite) {
     measure(bench, suite, products);
 }
 
-void run_gemm_mma(Workbench& bench, BenchSuite& suite) {
+void run_gemm_mma(Benchmark& bench, BenchSuite& suite) {
     Products products;
     products.templates = {"gemm_mma"};
     products.types = {"half"};
@@ -173,7 +173,7 @@ void run_gemm_mma(Workbench& bench, BenchSuite& suite) {
     measure(bench, suite, products);
 }
 
-void run_skinny(Workbench& bench, BenchSuite& suite) {
+void run_skinny(Benchmark& bench, BenchSuite& suite) {
     Products products;
     products.templates = {"gemm_skinny", "gemm_mma"};
     products.values = {{"TRANS_B", true}};

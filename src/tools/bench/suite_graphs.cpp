@@ -21,7 +21,7 @@ struct WayTimes {
 };
 
 /// Each way `repeats` times in a row, the ways in turns; times are those of one repeat.
-std::vector<WayTimes> wall_times(Workbench& bench, const std::vector<Launch>& ways, int repeats) {
+std::vector<WayTimes> wall_times(Benchmark& bench, const std::vector<Launch>& ways, int repeats) {
     const int rounds = !bench.on_gpu() ? kRoundsOnHost : bench.quick() ? kQuickGraphRounds : kGraphRounds;
     std::vector<WayTimes> times(ways.size());
     for (int round = bench.on_gpu() ? -kWarmUp : 0; round < rounds; ++round) {
@@ -55,13 +55,13 @@ struct Chain {
 };
 
 /// The same variant, which may begin while the kernel before it still runs, where its template can do that.
-Chosen overlapping(Workbench& bench, Chosen chosen) {
+Chosen overlapping(Benchmark& bench, Chosen chosen) {
     if (bench.on_cuda()) chosen.variant = with_overlap(chosen.variant, true);
     return chosen;
 }
 
 /// Adds a kernel, verified. Wrong results go into the row.
-VerifiedLaunch& add_kernel(Workbench& bench, BenchRow& row, Chain& chain, const Chosen& chosen,
+VerifiedLaunch& add_kernel(Benchmark& bench, BenchRow& row, Chain& chain, const Chosen& chosen,
                            const Sizes& sizes) {
     VerifiedLaunch& kernel = chain.kernels.emplace_back(bench, chosen.variant, sizes);
     const std::vector<std::string> wrong = kernel.verify();
@@ -83,7 +83,7 @@ Launch library_launch(Chain& chain, VerifiedLaunch& kernel, Cublas& library,
 
 /// Runs a way as often in a row as it is timed, and verifies all results: what overlaps, is captured or follows itself
 /// can be wrong where a launch alone is right. Gives whether they are right.
-bool verify_as_timed(Workbench& bench, BenchRow& row, Chain& chain, const std::string& how, const Launch& way,
+bool verify_as_timed(Benchmark& bench, BenchRow& row, Chain& chain, const std::string& how, const Launch& way,
                      int repeats, bool is_library) {
     for (VerifiedLaunch& kernel : chain.kernels) kernel.poison();
     for (Product& product : chain.products) product.result.refill();
@@ -102,7 +102,7 @@ bool verify_as_timed(Workbench& bench, BenchRow& row, Chain& chain, const std::s
 }
 
 /// Times the chain as a graph, one by one, and the library's way as a graph.
-void time_chain(Workbench& bench, BenchRow& row, Chain& chain, int repeats, Aim one_by_one) {
+void time_chain(Benchmark& bench, BenchRow& row, Chain& chain, int repeats, Aim one_by_one) {
     // One by one comes first, since what is loaded at its first launch must be loaded before the capture.
     bool right = verify_as_timed(bench, row, chain, "one by one", chain.one_by_one, repeats, false);
     const Graph graph = Graph::capture(bench.stream(), chain.one_by_one);
@@ -153,7 +153,7 @@ Launch all_of(std::vector<Launch> launches) {
 const std::vector<std::string> kProducts = {"gemm_wgmma", "gemm_wgmma_any", "gemm_mma", "gemm_tiled"};
 const std::vector<std::string> kSkinny = {"gemm_skinny", "gemm_mma"};
 
-void measure_products(Workbench& bench, BenchSuite& suite, int count, std::int64_t size) {
+void measure_products(Benchmark& bench, BenchSuite& suite, int count, std::int64_t size) {
     const std::string text = std::to_string(count) + " products half " + product_text(size, size, size);
     if (!bench.measures(suite, "products", text)) return;
     bench.row(suite, text, [&](BenchRow& row) {
@@ -187,7 +187,7 @@ struct Layer {
 };
 constexpr std::int64_t kGroup = 4, kHead = 128;
 
-void measure_layer(Workbench& bench, BenchSuite& suite, const Layer& layer) {
+void measure_layer(Benchmark& bench, BenchSuite& suite, const Layer& layer) {
     if (!bench.measures(suite, "layers", layer.text)) return;
     bench.row(suite, layer.text, [&](BenchRow& row) {
         row.sizes = {{"batch", layer.batch},
@@ -234,7 +234,7 @@ void measure_layer(Workbench& bench, BenchSuite& suite, const Layer& layer) {
 }
 
 /// Decode attention of `count` tokens, one after the other.
-void measure_steps(Workbench& bench, BenchSuite& suite, const std::string& kernel, int count,
+void measure_steps(Benchmark& bench, BenchSuite& suite, const std::string& kernel, int count,
                    std::int64_t batch, std::int64_t length) {
     const std::string text = std::to_string(count) + " launches of " + kernel + ", batch " +
                              std::to_string(batch) + ", up to " + std::to_string(length) + " tokens";
@@ -255,7 +255,7 @@ void measure_steps(Workbench& bench, BenchSuite& suite, const std::string& kerne
 
 }  // namespace
 
-void run_graphs(Workbench& bench, BenchSuite& suite) {
+void run_graphs(Benchmark& bench, BenchSuite& suite) {
     if (!bench.on_gpu()) {
         measure_products(bench, suite, 3, 40);
         measure_layer(bench, suite, {"a tiny decode layer, batch 1", 1, 512, 1, 64, 70, true});

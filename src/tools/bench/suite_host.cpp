@@ -71,7 +71,7 @@ BenchSpread read_spread(const std::vector<std::string>& words, std::size_t at) {
             std::atof(words.at(at + 2).c_str()), std::atoi(words.at(at + 3).c_str())};
 }
 
-void add_rows(Workbench& bench, BenchSuite& suite, const ChildLines& lines) {
+void add_rows(Benchmark& bench, BenchSuite& suite, const ChildLines& lines) {
     std::vector<BenchRow> rows;
     for (const std::vector<std::string>& words : lines) {
         if (words.empty()) continue;
@@ -133,7 +133,7 @@ int child_host(int size, int rounds, const std::string& cache_directory, bool wi
         options.service.cache.enabled = false;
     else
         options.service.cache.directory = cache_directory;
-    Workbench bench(options);
+    Benchmark bench(options);
     const Sizes sizes = {{"m", size}, {"n", size}, {"k", size}};
     std::optional<OpenBlas> opened;
     if (with_openblas) opened.emplace();
@@ -168,7 +168,7 @@ int child_host(int size, int rounds, const std::string& cache_directory, bool wi
     return 0;
 }
 
-void run_host(Workbench& bench, BenchSuite& suite) {
+void run_host(Benchmark& bench, BenchSuite& suite) {
     if (bench.options().child.empty()) {
         suite.notes.emplace_back(
             "not measured: it needs a process of its own, and no program to start was named");

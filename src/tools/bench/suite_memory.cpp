@@ -34,7 +34,7 @@ std::string extents_text(std::int64_t rows, std::int64_t cols) {
     return std::to_string(rows) + " x " + std::to_string(cols);
 }
 
-std::vector<Work> list_of(const Workbench& bench) {
+std::vector<Work> list_of(const Benchmark& bench) {
     const bool tiny = !bench.on_gpu(), quick = bench.quick();
     std::vector<Work> list;
     const std::int64_t square = tiny ? 70 : quick ? 8192 : 16384;
@@ -77,7 +77,7 @@ std::vector<Work> list_of(const Workbench& bench) {
 }
 
 /// CUB's sum of the same array.
-void add_sum(Workbench& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run) {
+void add_sum(Benchmark& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run) {
     VerifiedLaunch& kernel = run.kernel();
     const GuardedTensor& result = run.result_like("sum");
     std::string problem;
@@ -92,7 +92,7 @@ void add_sum(Workbench& bench, BenchSuite& suite, CubFunction& cub, ComparatorRu
 /// CUB's histogram of the same bytes. It sets its counts to zero in each call, so Kiln's are set to zero before each
 /// launch, and that is timed too. CUB counts in 32 bits and Kiln in 64; so its counts are compared with those of Kiln's
 /// first launch, which were compared with the reference.
-void add_histogram(Workbench& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run,
+void add_histogram(Benchmark& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run,
                    Buffer& counts) {
     constexpr std::size_t kBins = 256;
     VerifiedLaunch& kernel = run.kernel();
@@ -121,7 +121,7 @@ void add_histogram(Workbench& bench, BenchSuite& suite, CubFunction& cub, Compar
 
 }  // namespace
 
-void run_memory(Workbench& bench, BenchSuite& suite) {
+void run_memory(Benchmark& bench, BenchSuite& suite) {
     std::vector<Work> list = list_of(bench);
     std::erase_if(list, [&](const Work& work) { return !bench.measures(suite, work.part, work.text); });
     if (list.empty()) return;
@@ -130,7 +130,7 @@ void run_memory(Workbench& bench, BenchSuite& suite) {
         sum.emplace(bench, kCubSum, "kiln_cub_sum");
     if (bench.wants("cub") && std::ranges::find(list, "histogram", &Work::part) != list.end())
         histogram.emplace(bench, kCubHistogram, "kiln_cub_histogram");
-    std::vector<Workbench::Wanted> wanted;
+    std::vector<Benchmark::Wanted> wanted;
     for (const Work& work : list) wanted.push_back({work.templates, work.values, work.sizes});
     bench.prepare(suite, wanted);
     for (const std::optional<CubFunction>* const cub : {&sum, &histogram})

@@ -3,20 +3,20 @@
 // The suites. Each adds to `suite`, whose name is set, its rows of the part that is being measured.
 #pragma once
 
+#include "bench/benchmark.h"
 #include "bench/results.h"
-#include "bench/workbench.h"
 
 namespace kiln::bench {
 
-void run_gemm_half(Workbench& bench, BenchSuite& suite);
-void run_gemm_float(Workbench& bench, BenchSuite& suite);
-void run_gemm_mma(Workbench& bench, BenchSuite& suite);
-void run_skinny(Workbench& bench, BenchSuite& suite);
-void run_attention(Workbench& bench, BenchSuite& suite);
-void run_decode(Workbench& bench, BenchSuite& suite);
-void run_memory(Workbench& bench, BenchSuite& suite);
-void run_graphs(Workbench& bench, BenchSuite& suite);
-void run_jit(Workbench& bench, BenchSuite& suite);
-void run_host(Workbench& bench, BenchSuite& suite);
+void run_gemm_half(Benchmark& bench, BenchSuite& suite);
+void run_gemm_float(Benchmark& bench, BenchSuite& suite);
+void run_gemm_mma(Benchmark& bench, BenchSuite& suite);
+void run_skinny(Benchmark& bench, BenchSuite& suite);
+void run_attention(Benchmark& bench, BenchSuite& suite);
+void run_decode(Benchmark& bench, BenchSuite& suite);
+void run_memory(Benchmark& bench, BenchSuite& suite);
+void run_graphs(Benchmark& bench, BenchSuite& suite);
+void run_jit(Benchmark& bench, BenchSuite& suite);
+void run_host(Benchmark& bench, BenchSuite& suite);
 
 }  // namespace kiln::bench

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "bench/benchmark.h"
 #include "bench/helper/sources.h"
-#include "bench/workbench.h"
 
 namespace kiln::bench {
 namespace {

@@ -32,7 +32,7 @@ std::string told(const OutputCheck& check, const std::string& whose) {
 
 }  // namespace
 
-VerifiedLaunch::VerifiedLaunch(Workbench& bench, const Variant& variant, const Sizes& sizes,
+VerifiedLaunch::VerifiedLaunch(Benchmark& bench, const Variant& variant, const Sizes& sizes,
                                const std::function<void(Problem&)>& adjust)
     : bench_(bench) {
     const AnyKernel kernel = bench.service().build(variant);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/workbench.h"
+#include "bench/benchmark.h"
 #include "run/problem_launch.h"
 #include "run/result_check.h"
 
@@ -20,7 +20,7 @@ class VerifiedLaunch {
   public:
     /// Builds the kernel, allocates and fills. adjust: may change what tensors hold before that. Throws what
     /// Service::build does.
-    VerifiedLaunch(Workbench& bench, const Variant& variant, const Sizes& sizes,
+    VerifiedLaunch(Benchmark& bench, const Variant& variant, const Sizes& sizes,
                    const std::function<void(Problem&)>& adjust = {});
 
     const Problem& problem() const { return launch_->problem(); }
@@ -50,7 +50,7 @@ class VerifiedLaunch {
     std::vector<std::string> check(std::size_t sample);
     std::vector<std::string> check(const GuardedTensor& result, const std::string& whose, std::size_t sample);
 
-    Workbench& bench_;
+    Benchmark& bench_;
     std::optional<ProblemLaunch> launch_;
     std::optional<ResultCheck> check_;               ///< made when it is needed
     bool has_patterns_ = false;                      ///< for Data::contributions

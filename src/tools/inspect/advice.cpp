@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln {
 namespace {

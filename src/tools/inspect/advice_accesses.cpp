@@ -9,7 +9,7 @@
 
 #include "inspect/advice.h"
 #include "inspect/recorded_variant.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln {
 namespace {
@@ -47,19 +47,20 @@ std::vector<Conflict> conflicts_of(const Analysis& analysis) {
 /// conflict of banks: an asynchronous copy takes wavefronts by what it reads, too.
 std::string conflicts_text(const std::vector<Conflict>& conflicts) {
     const auto way = [](const Conflict& conflict) {
-        return conflict.degree > 1 ? worded("%d-way", conflict.degree) : std::string("asynchronous copy");
+        return conflict.degree > 1 ? format_text("%d-way", conflict.degree)
+                                   : std::string("asynchronous copy");
     };
     if (conflicts.size() == 1)
         return conflicts[0].degree > 1
-                   ? worded("the %d-way conflict of line %d", conflicts[0].degree, conflicts[0].line)
-                   : worded("the asynchronous copy of line %d", conflicts[0].line);
+                   ? format_text("the %d-way conflict of line %d", conflicts[0].degree, conflicts[0].line)
+                   : format_text("the asynchronous copy of line %d", conflicts[0].line);
     const std::size_t shown = std::min(kMostLines, conflicts.size());
     std::string text = "the conflicts of lines";
     for (std::size_t i = 0; i < shown; ++i)
         text += (i == 0                                        ? " "
                  : i + 1 == shown && shown == conflicts.size() ? " and "
                                                                : ", ") +
-                worded("%d (%s)", conflicts[i].line, way(conflicts[i]).c_str());
+                format_text("%d (%s)", conflicts[i].line, way(conflicts[i]).c_str());
     if (shown < conflicts.size()) text += " and others";
     return text;
 }
@@ -77,7 +78,7 @@ std::string blocks_text(const AdviceContext& context, const std::optional<Occupa
     const std::string blocks =
         "; blocks per " + std::string(multiprocessor_word(context.target.backend)) + " ";
     if (then->blocks == now) return blocks + "stay at " + std::to_string(now);
-    return blocks + (then->blocks > now ? "rise" : "fall") + worded(" from %d to %d", now, then->blocks);
+    return blocks + (then->blocks > now ? "rise" : "fall") + format_text(" from %d to %d", now, then->blocks);
 }
 
 void advise_on_banks(const AdviceContext& context, std::vector<Advice>& out) {
@@ -163,7 +164,7 @@ void advise_on_problems(const AdviceContext& context, std::vector<Advice>& out) 
     }
     if (first == nullptr) return;
     out.push_back({Weight::warning,
-                   first->text() + (count == 1 ? std::string() : worded(" (and %zu more)", count - 1)) +
+                   first->text() + (count == 1 ? std::string() : format_text(" (and %zu more)", count - 1)) +
                        ": 'kiln check' shows the source",
                    {}});
 }
@@ -180,9 +181,10 @@ void advise_on_sectors(const AdviceContext& context, std::vector<Advice>& out) {
     for (const LineSectors& line : lines)
         out.push_back(
             {Weight::warning,
-             worded("line %d touches %.3g times the sectors of global memory that its bytes would fill "
-                    "side by side; %s of all sectors are its own",
-                    line.line, line.sectors / std::max(line.ideal, 1.0), percent(line.sectors / all).c_str()),
+             format_text("line %d touches %.3g times the sectors of global memory that its bytes would fill "
+                         "side by side; %s of all sectors are its own",
+                         line.line, line.sectors / std::max(line.ideal, 1.0),
+                         percent(line.sectors / all).c_str()),
              {}});
 }
 

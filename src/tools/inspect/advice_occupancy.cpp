@@ -5,7 +5,7 @@
 
 #include "inspect/advice.h"
 #include "inspect/launch_extent.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln {
 namespace {
@@ -64,11 +64,11 @@ void advise_on_grid(const AdviceContext& context, std::vector<Advice>& out) {
     const Waves& waves = *analysis.waves;
     const std::string places = std::string(analysis.chip_name.empty() ? "the chip" : analysis.chip_name);
     if (waves.waves < 1 && waves.mean_occupancy < kFewWarps) {
-        std::string text = worded("%s %s %.2g times; %s of its warps are active at most",
-                                  counted(waves.blocks, "block fills", "blocks fill").c_str(), places.c_str(),
-                                  waves.waves, percent(waves.mean_occupancy).c_str());
+        std::string text = format_text("%s %s %.2g times; %s of its warps are active at most",
+                                       counted(waves.blocks, "block fills", "blocks fill").c_str(),
+                                       places.c_str(), waves.waves, percent(waves.mean_occupancy).c_str());
         if (waves.blocks < static_cast<std::uint64_t>(analysis.multiprocessors))
-            text += worded(
+            text += format_text(
                 ", and %lld of its %lld multiprocessors have nothing to do",
                 static_cast<long long>(analysis.multiprocessors) - static_cast<long long>(waves.blocks),
                 static_cast<long long>(analysis.multiprocessors));
@@ -78,9 +78,9 @@ void advise_on_grid(const AdviceContext& context, std::vector<Advice>& out) {
                                 static_cast<double>(analysis.occupancy->most_warps);
         if (const auto more = more_warps(context, now, capacity)) {
             change = more->change;
-            text += worded(". %s would launch %s of %llu threads, %.2g times as many warps", change.c_str(),
-                           counted(more->blocks, "block", "blocks").c_str(),
-                           static_cast<unsigned long long>(more->threads), more->warps / now);
+            text += format_text(". %s would launch %s of %llu threads, %.2g times as many warps",
+                                change.c_str(), counted(more->blocks, "block", "blocks").c_str(),
+                                static_cast<unsigned long long>(more->threads), more->warps / now);
         }
         out.push_back({Weight::warning, text, change});
         return;
@@ -88,9 +88,10 @@ void advise_on_grid(const AdviceContext& context, std::vector<Advice>& out) {
     if (waves.waves > 1 && waves.waves < kFewWaves && waves.efficiency < kPoorTail)
         out.push_back(
             {Weight::hint,
-             worded("%s are %.2f waves of %llu: the last leaves places empty, and %s are in use on average",
-                    counted(waves.blocks, "block", "blocks").c_str(), waves.waves,
-                    static_cast<unsigned long long>(waves.blocks_at_once), percent(waves.efficiency).c_str()),
+             format_text(
+                 "%s are %.2f waves of %llu: the last leaves places empty, and %s are in use on average",
+                 counted(waves.blocks, "block", "blocks").c_str(), waves.waves,
+                 static_cast<unsigned long long>(waves.blocks_at_once), percent(waves.efficiency).c_str()),
              {}});
 }
 
@@ -111,27 +112,27 @@ void advise_on_limits(const AdviceContext& context, std::vector<Advice>& out) {
         return std::ranges::find(occupancy.binding, limit) != occupancy.binding.end();
     };
     std::string text =
-        worded("%s of each %s's warps at most: ", percent(occupancy.fraction()).c_str(), unit.c_str());
+        format_text("%s of each %s's warps at most: ", percent(occupancy.fraction()).c_str(), unit.c_str());
     if (binds(OccupancyLimit::registers)) {
-        text += worded("%d registers per thread allow %s", analysis.resources.registers.value_or(0),
-                       counted(static_cast<std::uint64_t>(occupancy.blocks), "block", "blocks").c_str());
+        text += format_text("%d registers per thread allow %s", analysis.resources.registers.value_or(0),
+                            counted(static_cast<std::uint64_t>(occupancy.blocks), "block", "blocks").c_str());
         if (occupancy.registers_for_one_more && occupancy.binding.size() == 1)
-            text += worded("; with %d or fewer one more would fit", *occupancy.registers_for_one_more);
+            text += format_text("; with %d or fewer one more would fit", *occupancy.registers_for_one_more);
     } else if (binds(OccupancyLimit::shared)) {
-        text += worded(
+        text += format_text(
             "%llu bytes of shared memory per block allow %s",
             static_cast<unsigned long long>(analysis.static_shared_bytes + analysis.dynamic_shared_bytes),
             counted(static_cast<std::uint64_t>(occupancy.blocks), "block", "blocks").c_str());
     } else if (binds(OccupancyLimit::blocks)) {
-        text += worded("no more than %d blocks are held at once, and each has only %llu threads",
-                       occupancy.by_blocks, static_cast<unsigned long long>(analysis.block.count()));
+        text += format_text("no more than %d blocks are held at once, and each has only %llu threads",
+                            occupancy.by_blocks, static_cast<unsigned long long>(analysis.block.count()));
     } else {
-        text += worded("a second block of %llu threads does not fit",
-                       static_cast<unsigned long long>(analysis.block.count()));
+        text += format_text("a second block of %llu threads does not fit",
+                            static_cast<unsigned long long>(analysis.block.count()));
         if (occupancy.blocks > 1)
-            text = worded("%s of each %s's warps at most: %d blocks of %llu threads fit",
-                          percent(occupancy.fraction()).c_str(), unit.c_str(), occupancy.blocks,
-                          static_cast<unsigned long long>(analysis.block.count()));
+            text = format_text("%s of each %s's warps at most: %d blocks of %llu threads fit",
+                               percent(occupancy.fraction()).c_str(), unit.c_str(), occupancy.blocks,
+                               static_cast<unsigned long long>(analysis.block.count()));
     }
     out.push_back({Weight::hint, text, {}});
 }
@@ -141,23 +142,25 @@ void advise_on_resources(const AdviceContext& context, std::vector<Advice>& out)
     const Resources& resources = analysis.resources;
     if (resources.spill_bytes.value_or(0) > 0)
         out.push_back({Weight::warning,
-                       worded("registers spill: %llu bytes per thread go through local memory",
-                              static_cast<unsigned long long>(*resources.spill_bytes)),
+                       format_text("registers spill: %llu bytes per thread go through local memory",
+                                   static_cast<unsigned long long>(*resources.spill_bytes)),
                        {}});
     else if (resources.stack_bytes.value_or(0) > 0)
-        out.push_back({Weight::hint,
-                       worded("%llu bytes of local memory per thread, for arrays that registers can't hold",
-                              static_cast<unsigned long long>(*resources.stack_bytes)),
-                       {}});
+        out.push_back(
+            {Weight::hint,
+             format_text("%llu bytes of local memory per thread, for arrays that registers can't hold",
+                         static_cast<unsigned long long>(*resources.stack_bytes)),
+             {}});
     const std::uint64_t shared = analysis.static_shared_bytes + analysis.dynamic_shared_bytes;
     const auto plain =
         static_cast<std::uint64_t>(std::max<std::int64_t>(analysis.limits.shared_bytes_per_block, 0));
     if (context.target.backend == Backend::cuda && shared > plain)
         out.push_back(
             {Weight::hint,
-             worded("%llu bytes of shared memory per block are more than the %llu of every device: a launch "
-                    "has to opt in, which Kiln does",
-                    static_cast<unsigned long long>(shared), static_cast<unsigned long long>(plain)),
+             format_text(
+                 "%llu bytes of shared memory per block are more than the %llu of every device: a launch "
+                 "has to opt in, which Kiln does",
+                 static_cast<unsigned long long>(shared), static_cast<unsigned long long>(plain)),
              {}});
 }
 

@@ -16,7 +16,7 @@
 #include "inspect/launch_extent.h"
 #include "inspect/recorded_variant.h"
 #include "inspect/resource_needs.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln {
 namespace {

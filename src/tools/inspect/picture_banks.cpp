@@ -13,7 +13,7 @@
 #include "base/words.h"
 #include "inspect/picture.h"
 #include "inspect/report_text.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln::inspect {
 namespace {

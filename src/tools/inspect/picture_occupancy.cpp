@@ -11,7 +11,7 @@
 #include "inspect/picture.h"
 #include "inspect/plot.h"
 #include "inspect/report_text.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln::inspect {
 namespace {

@@ -9,7 +9,7 @@
 #include "inspect/picture.h"
 #include "inspect/plot.h"
 #include "inspect/report_text.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln::inspect {
 namespace {
@@ -162,7 +162,7 @@ void draw_roofs(Svg& svg, const Roofs& all, const Axis& x, const Axis& y, Taken&
         const double length = std::hypot(x2 - x1, y2 - y1), lift = slope.measured ? 16 : -7;
         const double turn = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
         const double at_x = x1 + kIn * (x2 - x1) / length, at_y = y1 + kIn * (y2 - y1) / length;
-        const std::string text = slope.name + " " + worded("%.4g GB/s", slope.gbps);
+        const std::string text = slope.name + " " + format_text("%.4g GB/s", slope.gbps);
         constexpr double kLetter = 6.5;
         for (double along = 0; along < kLetter * static_cast<double>(text.size()); along += kMarker)
             taken.keep(at_x + (along * (x2 - x1) - lift * (y2 - y1)) / length - kMarker,
@@ -272,7 +272,7 @@ std::string description_of(std::span<const ReportItem> items, const std::vector<
         const auto& roofline = items[i].analysis.roofline;
         if (!roofline) continue;
         std::string text = labels[i].letter + ", " + labels[i].name() + ": " +
-                           worded("%.4g flops per byte, ", roofline->intensity) +
+                           format_text("%.4g flops per byte, ", roofline->intensity) +
                            (roofline->memory_bound ? "bound by memory" : "bound by arithmetic") +
                            ", at most " + rate_text(roofline->attainable_tflops);
         if (const auto measured = measured_tflops(items[i])) text += ", measured " + rate_text(*measured);

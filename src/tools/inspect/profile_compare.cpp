@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln {
 namespace {
 
-std::string times(double factor) { return worded("%.3g times", factor); }
+std::string times(double factor) { return format_text("%.3g times", factor); }
 
 // A limit that is met exactly, in figures that were divided.
 constexpr double kRounding = 1e-9;

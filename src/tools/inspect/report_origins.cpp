@@ -8,7 +8,7 @@
 #include "inspect/picture.h"
 #include "inspect/report_html.h"
 #include "inspect/svg.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln {
 
@@ -61,9 +61,9 @@ class Statements {
 std::string chip_text(const Analysis& analysis) {
     if (analysis.chip == nullptr)
         return analysis.chip_name.empty() ? "" : analysis.chip_name + ": its figures are the device’s own.";
-    std::string text = analysis.chip->name + ": " + worded("%.4g GB/s", analysis.chip->memory_gbps);
+    std::string text = analysis.chip->name + ": " + format_text("%.4g GB/s", analysis.chip->memory_gbps);
     if (analysis.chip->measured_copy_gbps > 0)
-        text += worded(" (a copy reaches %.4g)", analysis.chip->measured_copy_gbps);
+        text += format_text(" (a copy reaches %.4g)", analysis.chip->measured_copy_gbps);
     text += ", " + grouped(static_cast<double>(analysis.multiprocessors)) + " " +
             multiprocessor_text(analysis.arch) + "s";
     return text + (analysis.chip->source.empty() ? "." : "; " + analysis.chip->source + ".");
@@ -92,7 +92,7 @@ std::string origins_section(const Page& page) {
         if (analysis.resources.registers)
             binaries.add(i, "Read from the binary compiled for " + analysis.arch + ", which was not run.");
         if (analysis.roofline && memory_gbps(analysis) > 0)
-            rooflines.add(i, worded("%.4g GB/s and ", memory_gbps(analysis)) +
+            rooflines.add(i, format_text("%.4g GB/s and ", memory_gbps(analysis)) +
                                  rate_text(compute_tflops(analysis)) + " of " +
                                  std::string(name(analysis.roofline->unit)) +
                                  ". Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.");

@@ -12,7 +12,7 @@
 #include "inspect/report_html.h"
 #include "inspect/report_rows.h"
 #include "inspect/svg.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln::inspect {
 namespace {
@@ -234,7 +234,7 @@ std::string roofline_section(const Page& page) {
     for (std::size_t i = 0; i < page.items.size(); ++i) {
         const auto& roofline = page.items[i].analysis.roofline;
         if (!roofline) continue;
-        std::string text = worded("%.4g flops per byte, at most ", roofline->intensity) +
+        std::string text = format_text("%.4g flops per byte, at most ", roofline->intensity) +
                            rate_text(roofline->attainable_tflops);
         if (const auto reached = measured_tflops(page.items[i]))
             text += "; measured " + rate_text(*reached) + ", " +
@@ -290,7 +290,7 @@ std::string badge(const Page& page, std::size_t item) {
                    page.labels[item].letter);
 }
 
-std::string data_value(double value) { return "data-value=\"" + worded("%.17g", value) + "\""; }
+std::string data_value(double value) { return "data-value=\"" + format_text("%.17g", value) + "\""; }
 
 std::string scrolling(std::string_view name, std::string_view content, std::string_view classes) {
     return element("div",

@@ -11,7 +11,7 @@
 #include "base/words.h"
 #include "inspect/picture.h"
 #include "inspect/report_text.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln::inspect {
 namespace {
@@ -115,7 +115,7 @@ const std::vector<QuantityGroup>& quantities() {
           {"intensity", "Intensity", "flops per byte, every tensor moved once", Better::neither,
            of_part(
                &Analysis::roofline, [](const Roofline& r) { return r.intensity; },
-               [](double value) { return worded("%.4g", value); })}}},
+               [](double value) { return format_text("%.4g", value); })}}},
         {"Occupancy",
          {{"blocks", "Blocks at once", "per multiprocessor", Better::more,
            of_part(
@@ -129,7 +129,7 @@ const std::vector<QuantityGroup>& quantities() {
            [](const ReportItem& item) {
                const auto& found = item.analysis.occupancy;
                if (!found) return Figure{};
-               return Figure{found->warps, worded("%d of %d", found->warps, found->most_warps), false};
+               return Figure{found->warps, format_text("%d of %d", found->warps, found->most_warps), false};
            }},
           {"occupancy", "Occupancy", "share of the most warps", Better::more,
            of_part(
@@ -137,7 +137,7 @@ const std::vector<QuantityGroup>& quantities() {
           {"waves", "Waves", "of blocks", Better::neither,
            of_part(
                &Analysis::waves, [](const Waves& w) { return w.waves; },
-               [](double value) { return worded("%.4g", value); })},
+               [](double value) { return format_text("%.4g", value); })},
           {"efficiency", "Tail", "block places in use over all waves", Better::more,
            of_part(
                &Analysis::waves, [](const Waves& w) { return w.efficiency; }, percent)},
@@ -173,7 +173,9 @@ const std::vector<QuantityGroup>& quantities() {
            of([](const Analysis& a) { return shared_if_recorded(a, a.shared_ideal); }, count_text)},
           {"degree", "Worst conflict", "words that one bank serves in one phase", Better::less,
            of([](const Analysis& a) { return shared_if_recorded(a, worst_degree(a)); },
-              [](double value) { return value > 1 ? worded("%.0f-way", value) : std::string("none"); })}}},
+              [](double value) {
+                  return value > 1 ? format_text("%.0f-way", value) : std::string("none");
+              })}}},
         {"Global memory accesses",
          {{"tiled", "Bytes the blocks ask for", "before any cache", Better::less,
            of([](const Analysis& a) { return a.traffic.tiled_bytes; }, amount_text)},
@@ -187,7 +189,7 @@ const std::vector<QuantityGroup>& quantities() {
                amount_text)},
           {"tile-intensity", "Intensity of a tile", "flops per byte that a block loads", Better::more,
            of([](const Analysis& a) { return a.tile_intensity; },
-              [](double value) { return worded("%.4g", value); })},
+              [](double value) { return format_text("%.4g", value); })},
           {"sector-excess", "Sectors above ideal", "what poor coalescing adds", Better::less,
            of([](const Analysis& a) { return global_if_recorded(a, sector_excess(a)); }, excess_of)},
           {"sectors", "Sectors", "of 32 bytes, of the whole grid", Better::less,

@@ -8,7 +8,7 @@
 #include "inspect/report_html.h"
 #include "inspect/report_rows.h"
 #include "inspect/svg.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln::inspect {
 namespace {

@@ -10,7 +10,7 @@
 #include "inspect/report_html.h"
 #include "inspect/report_rows.h"
 #include "inspect/svg.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln::inspect {
 namespace {
@@ -143,7 +143,7 @@ std::string global_table(const Page& page, std::size_t item) {
                                         grouped(static_cast<double>(site.merged_requests))) +
                             number_cell(sectors, grouped(sectors)) + number_cell(ideal, grouped(ideal)) +
                             number_cell(excess, excess_text(excess), excess > 0) +
-                            number_cell(per_request, worded("%.3g", per_request))) +
+                            number_cell(per_request, format_text("%.3g", per_request))) +
                 "\n";
     }
     return "<h3>Global memory, access by access</h3>\n<p>Sectors of 32 bytes that " +

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "inspect/page/assets.h"
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 namespace kiln::inspect {
 namespace {
@@ -78,7 +78,7 @@ std::string escaped(std::string_view text) {
 
 std::string coordinate(double value) {
     if (!std::isfinite(value)) value = 0;
-    std::string text = worded("%.2f", value);
+    std::string text = format_text("%.2f", value);
     text.erase(text.find_last_not_of('0') + 1);
     if (text.ends_with('.')) text.pop_back();
     return text == "-0" ? "0" : text;

@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
-#include "regress/trial.h"
+#include "regress/variant_regression.h"
 
 namespace kiln {
 namespace {
@@ -164,7 +164,7 @@ class Regression {
         if (!group.service->has_device()) report_.compiled_only.push_back(target_text);
         Baselines after = before;
         const auto cached = service(group.target, true);
-        Trial trial(*group.service, *cached, options_);
+        VariantRegression trial(*group.service, *cached, options_);
 
         std::deque<std::future<Compiled>> builds;
         std::size_t next = 0;

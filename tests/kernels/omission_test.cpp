@@ -4,7 +4,7 @@
 // middle or the last part contributes nothing, is found wrong by the reference of the inputs as they were, at its test
 // sizes and at sizes at which random data hide it. And it finds nothing else: with many seeds every template is right.
 #include "library.h"
-#include "losing_launch.h"
+#include "omitting_launch.h"
 
 namespace kiln {
 namespace {
@@ -33,14 +33,14 @@ void fill_lengths(Problem& problem) {
         if (tensor.name == "lengths") tensor.low = tensor.high;
 }
 
-class Losing : public testing::TestWithParam<Item> {};
+class Omission : public testing::TestWithParam<Item> {};
 
-TEST_P(Losing, IsFound) {
+TEST_P(Omission, IsFound) {
     const Item& item = GetParam();
     test::HostLibrary library;
     Service& service = library.service();
     const Variant variant = service.find(item.name).variant(item.values);
-    test::LosingLaunch launch(service, service, variant, item.sizes, true, 1, fill_lengths);
+    test::OmittingLaunch launch(service, service, variant, item.sizes, true, 1, fill_lengths);
     EXPECT_EQ(launch.wrong({}), 0u) << "nothing is missing";
     const auto all = test::mutations(launch.problem(), item.step);
     EXPECT_FALSE(all.empty());
@@ -49,7 +49,7 @@ TEST_P(Losing, IsFound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    AtTestSizes, Losing,
+    AtTestSizes, Omission,
     testing::Values(
         Item{"gemm_async", {}, {}, 16}, Item{"gemm_batched", {}, {}, 16}, Item{"gemm_buffered", {}, {}, 16},
         Item{"gemm_fp32", {}, {}, 16}, Item{"gemm_mma", {}, {}, 16}, Item{"gemm_mma_batched", {}, {}, 16},
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Where random data with a bound on every rounding hide it: a k of 8192, a quarter of a sum or all of it, a tile's P V of
 // 16384 keys, 2048 of 32768 tokens.
 INSTANTIATE_TEST_SUITE_P(
-    AtLargeSizes, Losing,
+    AtLargeSizes, Omission,
     testing::Values(
         Item{"gemm_tiled", {}, {{"m", 33}, {"n", 40}, {"k", 8192}}, 32},
         Item{"gemm_mma", {{"T", "bfloat16"}}, {{"m", 33}, {"n", 40}, {"k", 8192}}, 32},

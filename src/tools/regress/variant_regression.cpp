@@ -2,7 +2,7 @@
 //
 // The order of a trial: build, examine, load from the disk alone, run both with random and with small-integer
 // inputs, compare bit for bit, time.
-#include "regress/trial.h"
+#include "regress/variant_regression.h"
 
 #include <kiln/error.h>
 
@@ -49,16 +49,16 @@ std::string ingredients_digest(const BuildKey& key) {
     return digest_hex(text);
 }
 
-Trial::Trial(Service& service, Service& cached, const RegressOptions& options)
+VariantRegression::VariantRegression(Service& service, Service& cached, const RegressOptions& options)
     : service_(service), cached_(cached), options_(options) {
     if (!service.has_device()) return;
     runner_ = std::make_unique<Runner>(service);
     cached_runner_ = std::make_unique<Runner>(cached);
 }
 
-Trial::~Trial() = default;
+VariantRegression::~VariantRegression() = default;
 
-RegressResult Trial::run(const Variant& variant, std::future<Compiled> build) {
+RegressResult VariantRegression::run(const Variant& variant, std::future<Compiled> build) {
     RegressResult result;
     result.variant = variant.text();
     try {
@@ -71,7 +71,7 @@ RegressResult Trial::run(const Variant& variant, std::future<Compiled> build) {
     return result;
 }
 
-void Trial::examine(const Variant& variant, const Compiled& built, RegressResult& result) {
+void VariantRegression::examine(const Variant& variant, const Compiled& built, RegressResult& result) {
     result.found.ingredients = ingredients_digest(built.key);
     result.found.compiler = built.binary.compiler;
     result.found.resources = resources_of(built.binary);
@@ -87,7 +87,7 @@ void Trial::examine(const Variant& variant, const Compiled& built, RegressResult
         result.failures.emplace_back("the cached binary differs from the one that was compiled");
 }
 
-void Trial::launch(const Variant& variant, RegressResult& result) {
+void VariantRegression::launch(const Variant& variant, RegressResult& result) {
     const AnyKernel fresh = service_.build(variant);
     const AnyKernel cached = cached_.build(variant);
     result.run = true;
@@ -96,8 +96,8 @@ void Trial::launch(const Variant& variant, RegressResult& result) {
     if (options_.time && service_.backend() != Backend::host && result.failures.empty()) time(fresh, result);
 }
 
-std::string Trial::compared(const AnyKernel& fresh, const AnyKernel& cached, Data data,
-                            RegressResult& result) {
+std::string VariantRegression::compared(const AnyKernel& fresh, const AnyKernel& cached, Data data,
+                                        RegressResult& result) {
     RunOptions options;
     options.test_sizes = true;
     options.data = data;
@@ -124,7 +124,7 @@ std::string Trial::compared(const AnyKernel& fresh, const AnyKernel& cached, Dat
     return recorded ? digest : std::string();
 }
 
-void Trial::time(const AnyKernel& kernel, RegressResult& result) {
+void VariantRegression::time(const AnyKernel& kernel, RegressResult& result) {
     RunOptions options;
     options.cold_l2 = true;
     options.check = Check::none;

@@ -17,7 +17,7 @@ struct ProcessEnd {
 };
 
 /// What the child wrote down is read in its parent, which has the same kernels open. kernel: what was run.
-std::string kernel_end_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel);
+std::string kernel_failure_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel);
 /// The same of one that was killed at its limit.
 std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reading numbers and choices; the edit distance behind "did you mean".
-#include "cli/words.h"
+#include "cli/option_values.h"
 
 #include <kiln/error.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Timing, ceilings, choosing variants, and what becomes of errors.
-#include "bench/workbench.h"
+#include "bench/benchmark.h"
 
 #include <kiln/error.h>
 #include <kiln/occupancy.h>
@@ -37,7 +37,7 @@ void expect_right(const std::vector<std::string>& wrong) {
 
 }  // namespace
 
-Workbench::Workbench(const BenchOptions& options)
+Benchmark::Benchmark(const BenchOptions& options)
     : options_(options),
       service_(options.service),
       monitor_(service_.backend() == Backend::cuda ? pci_bus_id(service_.device().info().ordinal) : ""),
@@ -52,9 +52,9 @@ Workbench::Workbench(const BenchOptions& options)
     run_.quick = options.quick;
     run_.versions["Kiln"] = version();
 }
-Workbench::~Workbench() = default;
+Benchmark::~Benchmark() = default;
 
-std::vector<std::vector<double>> Workbench::interleaved_us(const std::vector<Launch>& contenders,
+std::vector<std::vector<double>> Benchmark::interleaved_us(const std::vector<Launch>& contenders,
                                                            int rounds) {
     if (!timer_) timer_.emplace(service_, true);
     const Effort effort = !on_gpu() ? kHost : quick() ? kQuick : kFull;
@@ -81,7 +81,7 @@ std::vector<std::vector<double>> Workbench::interleaved_us(const std::vector<Lau
     return times;
 }
 
-const Ceilings& Workbench::ceilings(BenchSuite& suite) {
+const Ceilings& Benchmark::ceilings(BenchSuite& suite) {
     if (ceilings_) return *ceilings_;
     ceilings_.emplace();
     const Chip* const chip = find_chip(service_.target().arch, service_.device().info().name);
@@ -107,7 +107,7 @@ const Ceilings& Workbench::ceilings(BenchSuite& suite) {
     return *ceilings_;
 }
 
-void Workbench::measure_copy() {
+void Benchmark::measure_copy() {
     VerifiedLaunch copy(*this, service_.find("copy").variant(), {{"n", quick() ? 1 << 26 : 1 << 28}});
     expect_right(copy.verify());
     std::vector<Launch> contenders = {[&] { copy.launch(); }};
@@ -137,7 +137,7 @@ void Workbench::measure_copy() {
     }
 }
 
-void Workbench::measure_matrix() {
+void Benchmark::measure_matrix() {
     if (!wants("cublas") || !problem_of("cublas").empty()) return;
     std::vector<std::array<std::int64_t, 3>> shapes = {{4096, 4096, 4096}};
     if (!quick()) shapes.push_back({8192, 8192, 4096});
@@ -159,17 +159,17 @@ void Workbench::measure_matrix() {
     }
 }
 
-bool Workbench::wants(std::string_view comparator) const {
+bool Benchmark::wants(std::string_view comparator) const {
     return !options_.compare || std::ranges::find(*options_.compare, comparator) != options_.compare->end();
 }
 
-void Workbench::missing(BenchSuite& suite, const std::string& comparator, const std::string& why) const {
+void Benchmark::missing(BenchSuite& suite, const std::string& comparator, const std::string& why) const {
     const std::string note = comparator + " is not compared with: " + why;
     std::vector<std::string>& list = options_.compare ? suite.failures : suite.notes;
     if (std::ranges::find(list, note) == list.end()) list.push_back(note);
 }
 
-void Workbench::open_cublas() {
+void Benchmark::open_cublas() {
     if (cublas_tried_) return;
     cublas_tried_ = true;
     if (!on_cuda())
@@ -178,7 +178,7 @@ void Workbench::open_cublas() {
         cublas_ = Cublas::open(*this, cublas_problem_);
 }
 
-Cublas* Workbench::cublas(BenchSuite& suite) {
+Cublas* Benchmark::cublas(BenchSuite& suite) {
     if (!wants("cublas")) return nullptr;
     open_cublas();
     if (!cublas_)
@@ -188,7 +188,7 @@ Cublas* Workbench::cublas(BenchSuite& suite) {
     return cublas_.get();
 }
 
-TorchProcess* Workbench::torch(BenchSuite& suite) {
+TorchProcess* Benchmark::torch(BenchSuite& suite) {
     if (!wants("torch")) return nullptr;
     if (!on_cuda()) {
         missing(suite, "torch", "it needs a CUDA device");
@@ -203,7 +203,7 @@ TorchProcess* Workbench::torch(BenchSuite& suite) {
     return torch_.get();
 }
 
-void Workbench::open_torch() {
+void Benchmark::open_torch() {
     if (torch_) return;
     TorchSetup setup;
     setup.device = service_.device().info().ordinal;
@@ -213,7 +213,7 @@ void Workbench::open_torch() {
     torch_ = std::make_unique<TorchProcess>(std::move(setup), at_most(kTorchStart));
 }
 
-std::string Workbench::problem_of(std::string_view comparator) {
+std::string Benchmark::problem_of(std::string_view comparator) {
     if (comparator == "openblas") return openblas_problem(options_);
     if (!on_cuda()) return "it needs a CUDA device";
     if (comparator == "cub") return nvcc_problem();
@@ -225,7 +225,7 @@ std::string Workbench::problem_of(std::string_view comparator) {
     return cublas_problem_;
 }
 
-Chosen Workbench::choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes) {
+Chosen Benchmark::choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes) {
     if (!chooser_) {
         std::string problem;
         Wisdom wisdom = Wisdom::usual(&problem);
@@ -258,7 +258,7 @@ Chosen Workbench::choose(const std::vector<std::string>& templates, const Values
     return {with_overlap(choice.variant, false), std::string(name(choice.origin))};
 }
 
-void Workbench::prepare(const BenchSuite& suite, const std::vector<Wanted>& list) {
+void Benchmark::prepare(const BenchSuite& suite, const std::vector<Wanted>& list) {
     begin(suite, "building");
     if (service_.cache_directory().empty() || !service_.cache_problem().empty()) return;
     std::vector<Variant> variants;
@@ -295,33 +295,33 @@ void Workbench::prepare(const BenchSuite& suite, const std::vector<Wanted>& list
     }
 }
 
-void Workbench::begin_part(std::string name, std::vector<std::string>* missing) {
+void Benchmark::begin_part(std::string name, std::vector<std::string>* missing) {
     part_ = std::move(name);
     missing_ = missing;
     part_ends_ = Clock::now() + options_.part_limit;
     if (options_.limit) part_ends_ = std::min(part_ends_, began_ + *options_.limit);
 }
 
-bool Workbench::measures(const BenchSuite& suite, std::string_view part, std::string_view problem) const {
+bool Benchmark::measures(const BenchSuite& suite, std::string_view part, std::string_view problem) const {
     return part == part_ && std::ranges::find(suite.rows, problem, &BenchRow::problem) == suite.rows.end();
 }
 
-std::chrono::milliseconds Workbench::time_left() const {
+std::chrono::milliseconds Benchmark::time_left() const {
     if (part_ends_ == Clock::time_point::max()) return std::chrono::hours(1);
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(part_ends_ - Clock::now());
     return std::max(left, std::chrono::milliseconds(0));
 }
 
-std::chrono::milliseconds Workbench::at_most(std::chrono::seconds limit) const {
+std::chrono::milliseconds Benchmark::at_most(std::chrono::seconds limit) const {
     return std::min<std::chrono::milliseconds>(limit, time_left() + kGrace);
 }
 
-void Workbench::begin(const BenchSuite& suite, const std::string& what) const {
+void Benchmark::begin(const BenchSuite& suite, const std::string& what) const {
     if (options_.stop.stop_requested()) throw Stopped();
     if (options_.on_phase) options_.on_phase(suite.name, what);
 }
 
-void Workbench::row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure) {
+void Benchmark::row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure) {
     if (time_left().count() == 0) {
         if (missing_ != nullptr) missing_->push_back(std::move(problem));
         return;
@@ -342,7 +342,7 @@ void Workbench::row(BenchSuite& suite, std::string problem, const std::function<
     add_row(suite, std::move(row));
 }
 
-void Workbench::add_row(BenchSuite& suite, BenchRow row) {
+void Benchmark::add_row(BenchSuite& suite, BenchRow row) {
     if (!measures(suite, part_, row.problem)) return;
     row.part = part_;
     row.run = run_.id;

@@ -17,7 +17,7 @@ struct ComparedElement {
     double ratio = 0;  ///< of error to bound
 };
 
-struct Tally {
+struct ErrorStatistics {
     std::uint64_t checked = 0, wrong = 0;
     double worst = 0, max_abs_error = 0;
     std::int64_t first = -1;  ///< the number of the first wrong element
@@ -33,7 +33,7 @@ struct Tally {
         ++wrong;
         keep(number, element);
     }
-    void merge(const Tally& other) {
+    void merge(const ErrorStatistics& other) {
         checked += other.checked;
         wrong += other.wrong;
         worst = std::max(worst, other.worst);

@@ -14,11 +14,11 @@
 
 namespace kiln {
 
-class Trial {
+class VariantRegression {
   public:
     /// cached: a service on the same cache directory that may not compile. All must outlive it.
-    Trial(Service& service, Service& cached, const RegressOptions& options);
-    ~Trial();
+    VariantRegression(Service& service, Service& cached, const RegressOptions& options);
+    ~VariantRegression();
 
     /// Fills variant, failures, run and found. What goes wrong is a failure, not an exception.
     RegressResult run(const Variant& variant, std::future<Compiled> build);

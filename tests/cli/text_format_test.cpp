@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The small parts: words, statistics, loops, the report's figures.
+#include "cli/text_format.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
@@ -12,10 +14,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "cli/figures.h"
 #include "cli/gemm_report.h"
+#include "cli/option_values.h"
 #include "cli/program.h"
-#include "cli/words.h"
 #include "run/parallel.h"
 
 namespace kiln::cli {

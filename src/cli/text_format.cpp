@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writing figures.
-#include "cli/figures.h"
+#include "cli/text_format.h"
 
 #include <algorithm>
 #include <cstdarg>

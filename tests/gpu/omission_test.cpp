@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The check finds a kernel that leaves something out, at the sizes of kiln bench (tests/kernels/losing_test.cpp does it
+// The check finds a kernel that leaves something out, at the sizes of kiln bench (tests/kernels/omission_test.cpp does it
 // at small ones): of the first, the last and a middle part of k, of columns, terms, keys, values and pages each is missed.
 // With three seeds the right kernel passes.
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "gemm_fixture.h"
-#include "losing_launch.h"
+#include "omitting_launch.h"
 
 namespace kiln::test {
 namespace {
@@ -24,14 +24,14 @@ struct LargeItem {
 
 void PrintTo(const LargeItem& item, std::ostream* out) { *out << item.label; }
 
-class LosingOnGpu : public testing::TestWithParam<LargeItem> {};
+class OmissionOnGpu : public testing::TestWithParam<LargeItem> {};
 
 void fill_lengths(Problem& problem) {
     for (Tensor& tensor : problem.tensors)
         if (tensor.name == "lengths") tensor.low = tensor.high;
 }
 
-TEST_P(LosingOnGpu, IsFound) {
+TEST_P(OmissionOnGpu, IsFound) {
     KILN_NEEDS_GPU();
     static const TemporaryDirectory directory;
     const auto service = gpu_service(directory.path() / "cache");
@@ -44,7 +44,7 @@ TEST_P(LosingOnGpu, IsFound) {
         GTEST_SKIP() << "the device has too little memory";
     ReferenceService references(*service);
     for (std::uint64_t seed = 1; seed <= item.seeds; ++seed) {
-        LosingLaunch launch(*service, references.get(), variant, item.sizes, false, seed, fill_lengths);
+        OmittingLaunch launch(*service, references.get(), variant, item.sizes, false, seed, fill_lengths);
         EXPECT_EQ(launch.wrong({}), 0u) << "nothing is missing, seed " << seed;
         if (seed > 1) continue;
         const auto all = mutations(launch.problem(), item.step);
@@ -64,7 +64,7 @@ Sizes cache(std::int64_t batch, std::int64_t length) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Kernels, LosingOnGpu,
+    Kernels, OmissionOnGpu,
     testing::Values(
         LargeItem{"wgmma_half_8192", "gemm_wgmma", {{"T", "half"}}, product(8192, 8192, 8192), 64},
         LargeItem{"wgmma_bfloat16_2048", "gemm_wgmma", {{"T", "bfloat16"}}, product(4096, 7168, 2048), 64},

@@ -2,7 +2,7 @@
 //
 // Of the calls that a report holds those in a kernel's shared object count; its lines come from its own debug
 // information.
-#include "run/kernel_end.h"
+#include "run/kernel_failure.h"
 
 #include <signal.h>
 
@@ -126,7 +126,7 @@ std::string deed(const KernelWatch& watch, const KernelReport& report) {
 
 }  // namespace
 
-std::string kernel_end_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel) {
+std::string kernel_failure_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel) {
     const KernelReport& report = watch.end;
     const std::string how = !end.is_known     ? "ended"
                             : end.signal != 0 ? "was ended by signal " + std::to_string(end.signal) + " (" +

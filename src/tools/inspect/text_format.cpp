@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writing figures.
-#include "inspect/wording.h"
+#include "inspect/text_format.h"
 
 #include <algorithm>
 #include <cstdarg>
@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-std::string worded(const char* pattern, ...) {
+std::string format_text(const char* pattern, ...) {
     std::va_list arguments, again;
     va_start(arguments, pattern);
     va_copy(again, arguments);
@@ -23,7 +23,7 @@ std::string worded(const char* pattern, ...) {
 
 std::string percent(double share) {
     const double points = 100 * share;
-    return worded(points != 0 && points < 9.95 ? "%.1f%%" : "%.0f%%", points);
+    return format_text(points != 0 && points < 9.95 ? "%.1f%%" : "%.0f%%", points);
 }
 
 std::string lines_text(const std::vector<int>& lines) {
@@ -37,9 +37,9 @@ std::string lines_text(const std::vector<int>& lines) {
 }
 
 std::string time_of(double ms) {
-    if (ms < 1) return worded("%.3g us", ms * 1000);
-    if (ms < 1000) return worded("%.3g ms", ms);
-    return worded("%.3g s", ms / 1000);
+    if (ms < 1) return format_text("%.3g us", ms * 1000);
+    if (ms < 1000) return format_text("%.3g ms", ms);
+    return format_text("%.3g s", ms / 1000);
 }
 
 std::string first_line(std::string_view message) {

@@ -26,7 +26,7 @@ namespace kiln::bench {
 class Cublas;
 class TorchProcess;
 
-/// One way of doing the work: it queues its launches in the workbench's stream.
+/// One implementation of the work: queues its launches in the benchmark's stream.
 using Launch = std::function<void()>;
 
 /// A variant and where it comes from.
@@ -51,13 +51,13 @@ class Stopped : public Error {
 };
 
 /// One thread at a time.
-class Workbench {
+class Benchmark {
   public:
     /// options must outlive it.
-    explicit Workbench(const BenchOptions& options);
-    ~Workbench();
-    Workbench(const Workbench&) = delete;
-    Workbench& operator=(const Workbench&) = delete;
+    explicit Benchmark(const BenchOptions& options);
+    ~Benchmark();
+    Benchmark(const Benchmark&) = delete;
+    Benchmark& operator=(const Benchmark&) = delete;
 
     /// Called when a suite has one more row.
     void after_row(std::function<void()> call) { after_row_ = std::move(call); }

@@ -12,7 +12,7 @@
 namespace kiln {
 
 /// printf, of any length.
-__attribute__((format(printf, 1, 2))) std::string worded(const char* pattern, ...);
+__attribute__((format(printf, 1, 2))) std::string format_text(const char* pattern, ...);
 
 /// "0.3%", "24%", "1200%"
 std::string percent(double share);

@@ -42,11 +42,11 @@ struct Compared {
 };
 
 /// A problem in device memory with Data::contributions.
-class LosingLaunch {
+class OmittingLaunch {
   public:
     /// host: for the reference. adjust: may change what tensors hold.
-    LosingLaunch(Service& service, Service& host, const Variant& variant, const Sizes& sizes, bool test_sizes,
-                 std::uint64_t seed = 1, const std::function<void(Problem&)>& adjust = {})
+    OmittingLaunch(Service& service, Service& host, const Variant& variant, const Sizes& sizes,
+                   bool test_sizes, std::uint64_t seed = 1, const std::function<void(Problem&)>& adjust = {})
         : launch_(service, service.build(variant),
                   [&] {
                       Problem problem = variant.problem(sizes, test_sizes);
