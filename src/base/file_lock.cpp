@@ -2,7 +2,7 @@
 //
 // FileLock over flock(2), which belongs to an open file and not to a process, so that it works between
 // threads as well. It is taken through the file and given back by name: what makes that sound is that only a
-// holder unlinks, and that nobody counts as one whose file lost its name meanwhile.
+// holder unlinks, and that a lock whose file was unlinked meanwhile does not count.
 #include "base/file_lock.h"
 
 #include <fcntl.h>

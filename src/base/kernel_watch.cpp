@@ -85,7 +85,7 @@ void add_address(KernelReport& report, const siginfo_t& info, const ucontext_t& 
 #endif
     report.call[report.calls++] = code + 1;
     if (facts == nullptr || code != report.address) return;
-    // It jumped to where no code is; whoever called it left the way back.
+    // It jumped to an address without code; the return address is on the stack.
     const auto bottom = reinterpret_cast<std::uint64_t>(facts->stack);
     if (stack < bottom || stack + sizeof stack > bottom + facts->stack_bytes) return;
     std::memcpy(&report.call[report.calls++], reinterpret_cast<const void*>(stack), sizeof stack);

@@ -44,7 +44,8 @@ bool is_in_proc(int directory) {
     return ::fstatfs(directory, &status) == 0 && status.f_type == kProcFileSystem;
 }
 
-/// In a directory where everybody may write: whether somebody else than this user and its owner put it there.
+/// In a directory that all users may write to: whether a user other than this one and the directory's owner
+/// created it.
 bool is_planted(int directory, const struct stat& status) {
     struct stat parent;
     if (::fstat(directory, &parent) != 0) return true;
@@ -127,7 +128,8 @@ void OutputPlace::follow_once(fs::path& rest, bool& ended) {
     }
     if (is_planted(directory_.value(), status))
         fail(EACCES, path_.string() + " is " + kind_text(status) + " that another user (" +
-                         std::to_string(status.st_uid) + ") put into a directory where everybody may write");
+                         std::to_string(status.st_uid) +
+                         ") put into a directory that all users may write to");
     if (S_ISLNK(status.st_mode)) {
         rest = link_target(directory_.value(), leaf_);
         if (rest.empty()) fail(errno);
@@ -195,8 +197,8 @@ void OutputFile::publish() {
     if (readable) (void)::fsync(readable.value());
 }
 
-/// Mode and owner of what is there now. Only root can give a file away: otherwise whoever writes it owns it, and the
-/// group, if it may, stays.
+/// The mode and owner of the existing file. Only root can change an owner: otherwise the writer owns the new file,
+/// and the group, if it may, stays.
 void OutputFile::take_over_owner() {
     struct stat old, mine;
     if (::fstatat(place_.directory_.value(), place_.leaf_.c_str(), &old, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -228,7 +230,7 @@ FileDescriptor OutputFile::open_stream() const {
         }
         if (errno != ENXIO || !is_fifo) place_.fail(errno);
         if (std::chrono::steady_clock::now() > until)
-            place_.fail(ENXIO, "nobody has opened it for reading within " +
+            place_.fail(ENXIO, "no process has opened it for reading within " +
                                    std::to_string(kReaderPatience.count()) + " s");
         std::this_thread::sleep_for(kReaderNap);
     }

@@ -81,7 +81,7 @@ void drain(FileDescriptor& fd, std::string& text) {
     }
 }
 
-// Writes what fits; closes the descriptor when nobody reads it.
+// Writes what fits; closes the descriptor when there is no reader.
 void feed(FileDescriptor& fd, std::string_view& rest) {
     const ssize_t count = ::write(fd.value(), rest.data(), rest.size());
     if (count > 0) rest.remove_prefix(static_cast<std::size_t>(count));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A code address lies in one function, and in it in a nest of inlined ones, each of which tells where it was
-// called. The line table tells the place in the innermost; each call's file and line that of the next outer.
+// A code address belongs to one function, and within it to nested inlined functions, each of which has the
+// place of its call. The line table gives the place in the innermost one; each call's file and line give that
+// of the next outer one.
 #include "base/source_lines.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a build depends on, as one canonical text and its digest. Everything that can change a
-// compiler's output is an ingredient; nothing else is, a path least of all.
+// What a build depends on, as one canonical text and its digest. Everything that can change a compiler's
+// output is an ingredient, and nothing else; paths are not.
 #pragma once
 
 #include <kiln/build.h>
@@ -13,12 +13,12 @@
 
 namespace kiln {
 
-/// What of a key is the compiler's own.
+/// The compiler's part of a key.
 struct CompilerFields {
     std::string identity;
     std::vector<std::string>
-        environment;  ///< "NAME=value" of each variable that reaches it and may change its output
-    std::vector<std::string> options;  ///< that only this compiler has
+        environment;  ///< "NAME=value" of each environment variable that may change its output
+    std::vector<std::string> options;  ///< options that only this compiler has
 
     CompilerFields(std::string a_identity, std::vector<std::string> an_environment = {},
                    std::vector<std::string> own_options = {})
@@ -28,17 +28,16 @@ struct CompilerFields {
     CompilerFields(const char* an_identity) : identity(an_identity) {}
 };
 
-/// The text is "kiln-key 1\n" and then fields "tag length\nvalue\n" in a fixed order: backend, arch,
-/// compiler, each environment, each option, each compiler-option, file (the virtual name, which debug information
-/// holds), entry, each header (its name, a space, the BLAKE2b-256 of its content), includes (the digest of the headers that include directories gave, where
-/// they gave any), source. Lengths are in bytes, so
-/// that no value can pass for a field.
+/// The text is "kiln-key 1\n" and then fields "tag length\nvalue\n" in a fixed order: backend, arch, compiler, each
+/// environment, each option, each compiler-option, file (the virtual name, which debug information holds), entry,
+/// each header (its name, a space, the BLAKE2b-256 of its content), includes (the digest of the headers from include
+/// directories, if there are any), source. Lengths are in bytes, so that a value can't be mistaken for a field.
 BuildKey make_build_key(const Target& target, const CompilerFields& compiler,
                         const std::vector<std::string>& options, const Source& source);
 
-/// The same without the fields of a compiler (compiler, environment, compiler-option) and, unless they are to count,
-/// without includes: what any compiler's entry of
-/// this build also has. No key, but compared with the texts of keys (is_made_by_any in cache/key_text.h).
+/// The same without the fields of a compiler (compiler, environment, compiler-option) and, unless with_includes,
+/// without includes: what any compiler's entry of this build also has. It is not a key, but is compared with the
+/// texts of keys (is_made_by_any in cache/key_text.h).
 BuildKey make_open_key(const Target& target, const std::vector<std::string>& options, const Source& source,
                        bool with_includes = true);
 

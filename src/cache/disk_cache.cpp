@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What builds need: look-ups, stores within the limit, counters. Entries lie at
-// <directory>/v1/<first two digits>/<digest>.kiln.
+// The functions for builds: look-ups, stores within the limit, counters. Entries are at <directory>/v1/<first
+// two digits>/<digest>.kiln.
 #include "cache/disk_cache.h"
 
 #include <fcntl.h>
@@ -36,9 +36,9 @@ constexpr std::chrono::milliseconds kStoreLockLimit{1000};
 constexpr std::chrono::milliseconds kCountersLockLimit{2000};
 /// Sizes are counted again after this time, in case the running total has become wrong.
 constexpr std::int64_t kCountAgain_s = 600;
-/// Pruning goes this far below the limit, so that not every store has to.
+/// Pruning goes this far below the limit, so that not every store prunes.
 constexpr std::uint64_t kSlackShare = 20;
-/// More than any limit: who finds it counts.
+/// More than any limit: whoever reads it counts again.
 constexpr std::uint64_t kTooMany = std::numeric_limits<std::uint64_t>::max() / 2;
 
 std::filesystem::path normal_path(const std::filesystem::path& directory) {
@@ -53,14 +53,14 @@ DiskOptions with_absolute_path(DiskOptions options) {
     return options;
 }
 
-// Of the file that an entry replaces.
+// The size of the file that an entry replaces.
 std::uint64_t size_of_old(int shard, const std::string& digest) {
     struct stat status;
     if (::fstatat(shard, file_name(digest).c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return 0;
     return S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
-// For what must be there: throws what the errors of a store are made of.
+// For what must exist: throws the errors from which a store's error is made.
 Opened required(Opened opened, const std::filesystem::path& path) {
     if (opened) return opened;
     if (opened.refusal.empty()) throw std::system_error(ENOENT, std::generic_category(), path.string());
@@ -162,7 +162,7 @@ Lookup DiskCache::look_up(const BuildKey& key, bool mark) const {
         auto entry = decode_entry(*bytes, reason);
         if (!entry) return reject(reason);
         if (entry->key_text != key.text) return reject("it was made from other ingredients");
-        // Whatever the file system does with times of access, this is what pruning goes by.
+        // Pruning uses this time, since file systems may not record access times.
         if (mark) (void)::futimens(file.fd(), nullptr);
         result.binary = std::move(entry->binary);
         result.entry = *bytes;
@@ -192,7 +192,7 @@ DiskCache::Stored DiskCache::store(const std::string& digest, const Bytes& entry
             note_storing("");
             return stored;
         } catch (const std::exception& exception) {
-            // Somebody may have removed the temporary file, or all directories.
+            // Another process may have removed the temporary file, or all directories.
             const auto* error = dynamic_cast<const std::system_error*>(&exception);
             if (again && error != nullptr && has_vanished(error->code().value())) continue;
             note_storing("entries can't be stored in " + directory().string() + ": " + exception.what());
@@ -213,28 +213,28 @@ DiskCache::Stored DiskCache::try_store(const std::string& digest, const Bytes& e
 
     Stored stored;
     {
-        // Whoever can't have the lock counts everything instead of believing the state.
+        // Without the lock the state is not reliable, so everything is counted.
         const auto lock = DiskLock::acquire(version.fd(), kStoreLockLimit);
         const Evicted evicted = make_room(version.fd(), digest, entry.size(), lock.has_value());
         stored.pruned_entries = evicted.entries;
         stored.pruned_bytes = evicted.bytes;
         temporary.publish(shard.fd(), file_name(digest));
-        // A holder that counted in between does not know of this entry.
+        // A holder of the lock that counted in between has missed this entry.
         if (!lock) note_entry_bytes(version.fd(), std::nullopt, trust);
     }
-    // The entry is already visible and complete; this is about power failures.
+    // The entry is already visible and complete; syncing protects against power failures.
     (void)::fsync(shard.fd());
     stored.stored = true;
     return stored;
 }
 
-// Before the entry is there, so that a process which dies in between leaves a state that says too much, never
-// too little: before anything is removed for it, everything is counted.
+// Written before the entry, so that a process that dies in between leaves a state that is too large, never
+// too small. Everything is counted again before entries are removed because of it.
 Evicted DiskCache::make_room(int version, const std::string& digest, std::uint64_t bytes, bool locked) const {
     std::string damage;
     DiskState before = read_state(version, options_.trust, damage);
     if (locked && before.counted_at == 0) {
-        // So that whoever stores without the lock while this counts can be seen to have taken it back.
+        // Marks the state, so that a store without the lock during this count is noticed.
         note_entry_bytes(version, kTooMany, options_.trust);
         before = read_state(version, options_.trust, damage);
     }
@@ -260,7 +260,7 @@ Evicted DiskCache::make_room(int version, const std::string& digest, std::uint64
         state.counted_at = now;
     }
     state.entry_bytes += bytes - std::min(bytes, old_bytes);
-    // Meanwhile others may have stored: those who could not wait for the lock, and other machines.
+    // Others may have stored meanwhile: without the lock after a time limit, or from other machines.
     const DiskState there = read_state(version, options_.trust, damage);
     state.counters = there.counters;
     state.entry_bytes += there.entry_bytes - std::min(there.entry_bytes, before.entry_bytes);
@@ -281,7 +281,7 @@ void DiskCache::add(const Counters& counters) {
         state.counters += counters;
         write_state(version.fd(), state, options_.trust);
     } catch (const std::exception&) {
-        // They are lost.
+        // The counts are lost.
     }
 }
 
@@ -301,7 +301,7 @@ Lookup DiskCache::find_of_any_compiler(const BuildKey& open_key, bool mark) cons
             return lookup;
         }
     } catch (const std::exception&) {
-        // Told by problem().
+        // Reported by problem().
     }
     return {};
 }
@@ -327,7 +327,7 @@ void DiskCache::write_memory(Memory which, const std::string& text) {
         temporary.write(std::as_bytes(std::span(text)));
         temporary.publish(version.fd(), name_of(which));
     } catch (const std::exception&) {
-        // It is found out again.
+        // It is computed again.
     }
 }
 

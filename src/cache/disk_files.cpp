@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// openat with O_NOFOLLOW at every level, and fstat of what was opened: what is checked is what is used.
+// openat with O_NOFOLLOW at every level, and fstat of the open file, so that the file that is checked is the
+// one that is used.
 #include "cache/disk_files.h"
 
 #include <dirent.h>
@@ -22,7 +23,8 @@ constexpr mode_t kSharedMode = 02770;
 
 mode_t new_mode(Trust trust) { return trust.group ? 0770 : 0700; }
 
-// What open() said, in words. A name that is a link gives ELOOP, or ENOTDIR where a directory is asked for.
+// The message for an error of open(). A name that is a link gives ELOOP, or ENOTDIR where a directory is
+// asked for.
 Opened refused(int error, int parent, const char* name) {
     Opened result;
     struct stat status;
@@ -40,7 +42,7 @@ Opened refused(int error, int parent, const char* name) {
     return result;
 }
 
-// Opened, or rejected for its type or owner.
+// Opens a file, and rejects it for its type or owner.
 Opened checked(int fd, Trust trust) {
     Opened result;
     result.descriptor = FileDescriptor(fd);
@@ -59,7 +61,7 @@ Opened open_directory_with(int flags, int parent, const char* name, Trust trust)
     return fd >= 0 ? checked(fd, trust) : refused(errno, parent, name);
 }
 
-// As mkdirat(), whatever the umask, as far as this user is concerned.
+// Like mkdirat(), but this user's permissions do not depend on the umask.
 bool make_usable(int parent, const char* name, Trust trust) {
     if (::mkdirat(parent, name, new_mode(trust)) != 0) return errno == EEXIST;
     struct stat status;
@@ -69,7 +71,7 @@ bool make_usable(int parent, const char* name, Trust trust) {
     return true;
 }
 
-// The umask may have taken the group's bits, or the process that made the directory died before this.
+// The umask may have cleared the group's bits, or the process that created the directory died before this.
 Opened shared_as_asked(Opened opened, Trust trust) {
     if (opened && trust.group && opened.status.st_uid == ::geteuid() &&
         (opened.status.st_mode & 07777) != kSharedMode)
@@ -161,7 +163,7 @@ std::vector<std::string> names_in(int directory) {
         throw std::system_error(errno, std::generic_category(), "a directory can't be listed");
     };
     std::vector<std::string> names;
-    // A descriptor of its own, since its position is part of it.
+    // A separate descriptor, since the position is part of a descriptor.
     FileDescriptor own(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!own && has_vanished(errno)) return names;
     if (!own) fail();

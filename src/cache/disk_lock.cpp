@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// flock(2) on a directory: no file is made for it, and NFS leaves it to this machine's kernel, where no lock
-// server can hang. Other machines are not kept out; the state is counted again for them (cache/README.md).
+// flock(2) on a directory: it needs no file, and with NFS it is local to this machine, so no lock server can
+// hang. Other machines are not excluded, which is why the state is counted again from time to time
+// (cache/README.md).
 #include "cache/disk_lock.h"
 
 #include <fcntl.h>
@@ -30,7 +31,7 @@ std::optional<DiskLock> DiskLock::acquire(int version, std::chrono::milliseconds
 }
 
 DiskLock::~DiskLock() {
-    // Closing alone would leave the lock with the copies of forked children.
+    // Without LOCK_UN, copies of the descriptor in forked children would keep the lock.
     if (directory_ && ::getpid() == process_) (void)::flock(directory_.value(), LOCK_UN);
 }
 

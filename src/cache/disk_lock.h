@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DiskLock: who may change the state of a cache directory. It is on the directory v1 itself, so that all who
-// reach that directory on this machine have one lock, whatever container they live in.
+// DiskLock: the right to change the state of a cache directory. The lock is on the directory v1 itself, so
+// that all processes of this machine share it, in any container.
 #pragma once
 
 #include <sys/types.h>
@@ -17,8 +17,8 @@ namespace kiln {
 /// destroyed.
 class DiskLock {
   public:
-    /// version: the open directory v1. Tried until the limit has passed. nullopt when somebody else holds it
-    /// all the time, or when the file system has no locks.
+    /// version: the open directory v1. Tries until the limit has passed. nullopt when another process holds
+    /// it all the time, or when the file system has no locks.
     static std::optional<DiskLock> acquire(int version, std::chrono::milliseconds limit);
 
     DiskLock(DiskLock&&) noexcept = default;
@@ -28,7 +28,7 @@ class DiskLock {
   private:
     explicit DiskLock(FileDescriptor directory);
 
-    FileDescriptor directory_;  // opened for the lock alone: it belongs to the open directory
+    FileDescriptor directory_;  // opened only for the lock, which belongs to the open file description
     pid_t process_;             ///< that got it
 };
 

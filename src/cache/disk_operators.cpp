@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operators need of a DiskCache: lists, sizes, verifying, pruning, clearing.
+// The functions of DiskCache for operators: listing, sizes, verifying, pruning, clearing.
 #include <fcntl.h>
 #include <kiln/error.h>
 #include <unistd.h>
@@ -36,8 +36,8 @@ bool read_exactly(int fd, std::span<std::byte> bytes, std::uint64_t offset) {
     return true;
 }
 
-// Empty when the file is a sound entry of that digest, or has gone. Throws std::system_error where it can't
-// be told.
+// Empty when the file is a valid entry of that digest, or no longer exists. Throws std::system_error when it
+// can't be checked.
 std::string check_entry(int shard, const std::string& digest, Trust trust) {
     const Opened file = unless_short(open_file(shard, file_name(digest), trust, kMaxEntryBytes));
     if (!file) return file.refusal;
@@ -48,8 +48,8 @@ std::string check_entry(int shard, const std::string& digest, Trust trust) {
     return reason;
 }
 
-// A directory of entries or of temporary files, or v1 itself, and what is wrong with a name in it: empty when
-// nothing is.
+// A directory of entries or of temporary files, or v1 itself, and what is wrong with a name in it; empty:
+// nothing.
 struct Place {
     std::filesystem::path path;
     Opened directory;
@@ -186,7 +186,7 @@ CacheVerification DiskCache::verify(bool remove) {
             std::string reason = place.judge(place.directory.fd(), name);
             if (reason.empty()) return true;
             if (remove) {
-                // Judged again where no store comes in between: it may have been replaced.
+                // Checked again with the lock, since it may have been replaced.
                 const auto lock = DiskLock::acquire(version, kOperatorLockLimit);
                 if (place.judge(place.directory.fd(), name).empty()) return true;
                 if (!remove_name(place.directory.fd(), name))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Listing and eviction. Readers are not in the way: who has opened a file that goes reads it to its end.
+// Listing and eviction. Readers do not interfere: a process that has opened a removed file can still read it.
 #include "cache/disk_scan.h"
 
 #include <fcntl.h>

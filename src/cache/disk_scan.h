@@ -30,7 +30,7 @@ struct DiskFile {
 };
 
 /// Regular files with the name of an entry, in the right place. version: the open directory v1. Throws
-/// std::system_error when it can't be listed; leaves out what is below directories that are not trusted.
+/// std::system_error when it can't be listed; skips directories that are not trusted.
 std::vector<DiskFile> scan_entries(int version, Trust trust);
 std::uint64_t sum_bytes(const std::vector<DiskFile>& files);
 
@@ -40,7 +40,7 @@ struct Evicted {
     std::string failure;  ///< why one could not be removed; empty when all could
 };
 /// Removes the least recently used until the rest has at most target_bytes; all when there is no target. A
-/// time in the future (a clock has jumped) counts as now, and becomes it.
+/// time in the future (a clock has jumped) is set to now.
 Evicted evict(int version, std::vector<DiskFile> files, std::optional<std::uint64_t> target_bytes,
               Trust trust);
 

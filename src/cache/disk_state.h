@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the processes on a cache directory know together: how many bytes its entries have, and the counters.
-// One small text file; cache/README.md describes it.
+// The shared state of the processes on a cache directory: the bytes of its entries, and the counters. One
+// small text file; cache/README.md describes it.
 #pragma once
 
 #include <kiln/trace.h>
@@ -17,14 +17,14 @@ namespace kiln {
 
 struct DiskState {
     std::uint64_t entry_bytes = 0;
-    /// When entry_bytes was last counted, in seconds since 1970; 0: it is not to be relied on.
+    /// When entry_bytes was last counted, in seconds since 1970; 0: it is not reliable.
     std::int64_t counted_at = 0;
     Counters counters;
 };
 
 std::string state_text(const DiskState& state);
-/// Never throws for what the text is. Of a damaged one, the counters that can be read, and counted_at is 0;
-/// `reason` says what is wrong.
+/// Does not throw for any text. From a damaged one it reads as many counters as possible and sets counted_at
+/// to 0; `reason` says what is wrong.
 DiskState parse_state(std::string_view text, std::string& reason);
 
 constexpr const char* kStateName = "state";
@@ -35,10 +35,11 @@ constexpr std::uint64_t kMaxMemoryBytes = 4 << 20;
 /// version: the open directory v1. A file that is missing or can't be read is an empty state. Throws
 /// std::system_error where descriptors or memory ran out.
 DiskState read_state(int version, Trust trust, std::string& reason);
-/// Written to a temporary file and renamed. Throws std::system_error, and leaves the old one, where that fails.
+/// Written to a temporary file and renamed. Throws std::system_error, and keeps the old file, when that
+/// fails.
 void write_state(int version, const DiskState& state, Trust trust);
-/// Notes how many bytes the entries have; nullopt: that it is not known. Throws nothing: a state that can't
-/// be written says too much, and who stores next counts.
+/// Stores the bytes of the entries; nullopt: not known. Does not throw: a state that can't be written is too
+/// large, and the next store counts again.
 void note_entry_bytes(int version, std::optional<std::uint64_t> bytes, Trust trust);
 
 }  // namespace kiln

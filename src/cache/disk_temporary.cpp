@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names are "<process id>-<machine>-<random letters>". The machine is a digest of the boot and of the process
-// id namespace: only within both does a process id say anything.
+// id namespace: a process id is meaningful only within both.
 #include "cache/disk_temporary.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ constexpr std::int64_t kDay_s = 24 * 60 * 60;
     throw std::system_error(error, std::generic_category(), what);
 }
 
-// Empty when /proc does not tell. Read again each time: a fork may have led into another namespace.
+// Empty when /proc is not readable. Read each time, since a fork may have entered another namespace.
 std::string machine_name() {
     std::array<char, 128> name_space;
     const ssize_t length = ::readlink("/proc/self/ns/pid", name_space.data(), name_space.size());
@@ -84,7 +84,7 @@ void DiskTemporary::publish(int directory, const std::string& name) {
     (void)::futimens(file_.value(), nullptr);
     if (::renameat(directory_.value(), name_.c_str(), directory, name.c_str()) != 0) {
         const int error = errno;
-        // A file server may have done it, lost its answer, and been asked again.
+        // A file server may have repeated the request after its reply was lost.
         struct stat own;
         struct stat there;
         if (::fstat(file_.value(), &own) != 0 ||
@@ -105,11 +105,11 @@ bool is_left_behind(int temporaries, const std::string& name) {
             is_process_gone(process))
             return true;
     }
-    // Else its process is of another machine or container, or another by now: the same few numbers are given
-    // again in every container.
+    // Otherwise the process belongs to another machine or container, or its id has been reused: containers
+    // all use the same few numbers.
     struct stat status;
     if (::fstatat(temporaries, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
-    // A time in the future is as wrong as one long ago: a clock has jumped.
+    // A time in the future is as wrong as a very old one: a clock has jumped.
     const std::int64_t age_s = std::int64_t{::time(nullptr)} - std::int64_t{status.st_mtim.tv_sec};
     return age_s > kDay_s || age_s < -kDay_s;
 }
@@ -123,7 +123,7 @@ void sweep_temporaries(int version, Trust trust, bool everything) {
                 (void)::unlinkat(temporaries.fd(), name.c_str(), 0);
         }
     } catch (const std::exception&) {
-        // They are looked for again.
+        // The next call searches them again.
     }
 }
 

@@ -15,7 +15,7 @@ namespace kiln {
 
 constexpr const char* kTemporaryDirectory = "tmp";
 
-/// A new file, which its destructor removes unless it was published. Everything throws std::system_error.
+/// A new file, which the destructor removes unless it was published. All functions throw std::system_error.
 class DiskTemporary {
   public:
     /// version: the open directory v1. Mode 0600, or 0660 when shared.
@@ -36,11 +36,11 @@ class DiskTemporary {
     FileDescriptor file_;
 };
 
-/// True when nobody is going to finish the temporary file of that name: its writer, a process of this
-/// machine, is gone, or it was last written a day ago.
+/// True when the temporary file of that name is abandoned: its writer, a process of this machine, has ended,
+/// or it was last written more than a day ago.
 bool is_left_behind(int temporaries, const std::string& name);
 
-/// Removes what was left behind, or everything. Throws nothing: what can't be removed stays.
+/// Removes abandoned files, or all. Does not throw: files that can't be removed stay.
 void sweep_temporaries(int version, Trust trust, bool everything = false);
 
 }  // namespace kiln

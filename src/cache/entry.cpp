@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Head (magic, version, section count, total size), section table, sections at multiples of 64 bytes,
-// and the XXH3-128 of all that precedes it. Integers are little-endian. There is one way to write an
-// entry, and nothing that was written otherwise is read.
+// Head (magic, version, section count, total size), section table, sections at multiples of 64 bytes, and the
+// XXH3-128 of all that precedes it. Integers are little-endian. The encoding is unique, and anything else is
+// rejected.
 #include "cache/entry.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ std::string info_text(const Binary& binary) {
 }
 
 bool read_info(std::string_view text, Binary& binary) {
-    // The value of the next line, which must have that name.
+    // The value of the next line, which must have this name.
     const auto next = [&](std::string_view tag) -> std::optional<std::string_view> {
         const auto end = text.find('\n');
         if (end == std::string_view::npos || end <= tag.size() || !text.starts_with(tag) ||
@@ -97,7 +97,7 @@ bool read_info(std::string_view text, Binary& binary) {
     return true;
 }
 
-// Empty when head and table fit a file of that size: every section where it must be, behind the one before.
+// Empty when head and table fit a file of that size: every section at its place, after the previous one.
 std::string check_layout(const Head& head, const Table& table, std::uint64_t file_bytes) {
     if (head.magic != kMagic) return "it does not start like a Kiln entry";
     if (head.version != kVersion)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flight over lock files. The leader holds "<digest>.0", and its file says how the leader is: a beat that it
-// counts up, and its last word. Whoever takes a leader for stalled writes so into that file, and turns to
-// "<digest>.1", which has a leader of its own; and so on.
+// Flight over lock files. The leader holds "<digest>.0". The file contains the leader's heartbeat, a counter,
+// and its outcome. A process that considers the leader stalled writes that into the file, and continues with
+// "<digest>.1", which has its own leader; and so on.
 //
-// One leads at a time: to lead, one holds the lock and *then* finds no result. Leaders publish, then say so,
-// then release; so whoever comes after one finds its result. A release unlinks the file, yet those who wait
-// have it open and still read the last word there. A holder that dies leaves the file under its name and
-// without a last word: who locks it next knows that it takes over.
+// There is one leader at a time: a leader holds the lock and *then* finds no result. Leaders publish the
+// result, then write the outcome, then release the lock; so the next leader finds the result. A release
+// unlinks the file, but waiting processes have it open and can still read the outcome. A holder that dies
+// leaves the file in place without an outcome, so the next holder knows that it takes over.
 #include "cache/flight.h"
 
 #include <fcntl.h>
@@ -40,28 +40,28 @@ constexpr int kGenerations = 4;
 /// The content of a lock's file. Zero, as in a new file, means nothing in every field.
 struct Record {
     std::uint64_t beat = 0;        ///< only ever grows
-    std::uint64_t stalled_at = 0;  ///< beat + 1 when somebody took the holder for stalled; it holds as long
-                                   ///< as the beat stays what it was
+    std::uint64_t stalled_at = 0;  ///< beat + 1 when a process considered the holder stalled; valid as long
+                                   ///< as the beat does not change
     std::uint64_t last_word = 0;
 };
 enum LastWord : std::uint64_t { kNone = 0, kPublished = 1, kNothingToWaitFor = 2 };
 
-/// What a short or failed read leaves out is zero.
+/// Bytes that are missing after a short or failed read are zero.
 Record read_record(int file) {
     Record record;
     (void)!::pread(file, &record, sizeof record, 0);
     return record;
 }
 
-/// A word that can't be written is one that others do without.
+/// If it can't be written, others do without it.
 bool write_word(int file, std::size_t offset, std::uint64_t word) {
     const WriteSignalBlock block;
     return ::pwrite(file, &word, sizeof word, static_cast<off_t>(offset)) == sizeof word;
 }
 
-/// Gives signs of life as long as it lives.
+/// Writes the heartbeat during its lifetime.
 std::jthread start_beating(int file, std::uint64_t beat, milliseconds interval) {
-    // A signal handler of the application must not find itself on this thread.
+    // Signal handlers of the application must not run on this thread.
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -75,18 +75,19 @@ std::jthread start_beating(int file, std::uint64_t beat, milliseconds interval) 
                 write_word(file, offsetof(Record, beat), ++beat);
         });
     } catch (const std::system_error&) {
-        // No thread to be had: others will take this holder for stalled, and not wait for it.
+        // No thread could be started: others will consider this holder stalled, and not wait for it.
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return thread;
 }
 
-/// The holder that one waits for, as its file shows it.
+/// The holder that is waited for, as seen in its file.
 class Holder {
   public:
     explicit Holder(milliseconds stall) : stall_(stall) {}
 
-    /// Reads the file; the one of that name, once the last one has lost its name without telling to go alone.
+    /// Reads the file. If that one was unlinked without an outcome that says to continue alone, opens the
+    /// file that now has the name.
     void look(const std::filesystem::path& path) {
         if (!file_ || (lost_its_name() && last_word() != kNothingToWaitFor)) {
             record_ = {};
@@ -94,8 +95,8 @@ class Holder {
         }
         const Record record = read_record(file_.value());
         const auto now = Clock::now();
-        // While this process was stopped itself it could not hear the holder: a long time counts as a short
-        // one.
+        // While this process was stopped it could not observe the holder, so a long interval counts as a
+        // short one.
         silence_ = record.beat == record_.beat
                        ? silence_ + std::min<Clock::duration>(now - looked_at_, stall_ / 4)
                        : Clock::duration::zero();
@@ -103,11 +104,12 @@ class Holder {
         looked_at_ = now;
     }
 
-    /// What the file says by now. It outlives its name.
+    /// The present content of the file, even if it has been unlinked.
     LastWord last_word() const { return static_cast<LastWord>(read_record(file_.value()).last_word); }
 
-    /// Shows no sign of life, or somebody else saw none. Tells the others. Where this process can't write
-    /// either (the place is full), a holder that never gave a sign may be well: its lock has to do.
+    /// Whether there is no heartbeat, for this process or another one; tells the others. If this process
+    /// can't write either (the file system is full), a holder without a heartbeat may be alive, so its lock
+    /// counts.
     bool stalled() {
         if (silence_ >= stall_ && file_ &&
             !write_word(file_.value(), offsetof(Record, stalled_at), record_.beat + 1) && record_.beat == 0)
@@ -115,7 +117,7 @@ class Holder {
         return silence_ >= stall_ || record_.stalled_at == record_.beat + 1;
     }
 
-    /// Died while one waited for it: this is its file, and it has said nothing.
+    /// The holder died during the wait: this is its file, without an outcome.
     bool left(const FileLock& lock) const {
         struct stat mine, locked;
         return file_ && ::fstat(file_.value(), &mine) == 0 && ::fstat(lock.descriptor(), &locked) == 0 &&
@@ -198,7 +200,7 @@ Flight::Flight(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Flight::Flight(Flight&&) noexcept = default;
 
 Flight::~Flight() {
-    // A forked child has neither the lock nor the thread, and can't wait for that one to end.
+    // A forked child has neither the lock nor the thread, and can't join it.
     if (state_ && state_->process != ::getpid()) (void)state_.release();
 }
 

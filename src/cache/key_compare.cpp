@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs between two keys, named the way a person would: values of constants rather than the lines
-// that hold them, options as sets, lines of the template by their own numbers.
+// Describes the differences between two keys for people: values of constants rather than their lines, options
+// as sets, lines of the template by their own numbers.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -71,7 +71,7 @@ std::string shown(std::string_view value) {
     return value.empty() ? "(blank)" : window(value, 0);
 }
 
-/// Two values that differ, so that the difference is in what is shown.
+/// Shortens two different values so that the difference is visible.
 IngredientDifference differing(std::string ingredient, std::string_view wanted, std::string_view found) {
     const bool only_outer_blanks = trimmed(wanted) == trimmed(found);
     if (!only_outer_blanks) wanted = trimmed(wanted), found = trimmed(found);
@@ -84,7 +84,7 @@ IngredientDifference differing(std::string ingredient, std::string_view wanted, 
     return {std::move(ingredient), show(wanted), show(found)};
 }
 
-/// Takes away what both have.
+/// Removes common elements.
 void remove_common(Values& wanted, Values& found) {
     std::erase_if(wanted, [&](std::string_view value) {
         const auto same = std::ranges::find(found, value);
@@ -212,7 +212,7 @@ void compare_sources(std::string_view wanted, std::string_view found, Difference
     const KeySource b = split_source(found);
     compare_constants(a.constants, b.constants, differences);
     compare_lines(a.body, b.body, differences);
-    // The same constants and lines, yet another text: in how the head is put.
+    // Equal constants and lines, but another text: the format of the head differs.
     if (differences.size() == before) differences.push_back(differing("head of the source", wanted, found));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading is strict: what make_build_key could not have written is no key.
+// Reading is strict: a text that make_build_key could not have written is not a key.
 #include "cache/key_text.h"
 
 #include <charconv>

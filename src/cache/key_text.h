@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a key's text back: its ingredients, and what they say of the variant.
+// Parses a key's text: its ingredients, and what they say about the variant.
 #pragma once
 
 #include <kiln/types.h>
@@ -18,13 +18,13 @@ struct Ingredient {
     std::string_view value;
 };
 
-/// nullopt when the text is no key (see build_key.h). Never throws for what the text is.
+/// nullopt when the text is not a key (see build_key.h). Does not throw for any text.
 std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text);
 
 /// True when this key's text is that of the open key (make_open_key) with the fields of some compiler added.
 bool is_made_by_any(std::string_view key_text, std::string_view open_text);
 
-/// What a person wants to see of a key.
+/// A summary of a key for people.
 struct KeySummary {
     Backend backend = Backend::host;
     std::string arch;
@@ -37,7 +37,7 @@ struct IngredientDifference {
     /// "arch", "compiler", "option", "header kiln/device.h", "BM" (a constant at the head of the source),
     /// "source line 3" (of the template: the wanted one, if it has the line), ...
     std::string ingredient;
-    std::string wanted;  ///< shortened to one line; empty: not there
+    std::string wanted;  ///< shortened to one line; empty: missing
     std::string found;
 };
 /// In the order of the key. Of headers and lines of the source, those that differ; empty only for equal keys.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Equal lines at both ends are cut off; what is left goes through the table of the textbook.
+// Equal lines at both ends are removed; the rest is compared by the textbook's dynamic programming.
 #include "cache/line_diff.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ std::optional<std::vector<LineDifference>> diff_lines(std::string_view wanted, s
             ++i, ++j;
             continue;
         }
-        // A run of lines that one or both have for themselves, up to the next common one.
+        // A run of lines that are only in one of the texts, up to the next common line.
         std::size_t a_stop = i, b_stop = j;
         while (a_stop < a_end || b_stop < b_end) {
             if (a_stop < a_end && b_stop < b_end && a[a_stop] == b[b_stop]) break;

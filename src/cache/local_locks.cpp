@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The directory of the locks: found or made, and held to its owner and mode. The name can't be taken away
-// under it, since the places above it are sticky.
+// The directory of the locks is found or created, and its owner and mode are checked. It can't be replaced by
+// another user, since its parent directories are sticky.
 #include "cache/local_locks.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 std::string error_text(const fs::path& path) { return path.string() + ": " + std::strerror(errno); }
 
-/// One spelling for all; the directory need not be there.
+/// A canonical spelling; the directory need not exist.
 fs::path resolved(const fs::path& directory) {
     std::error_code error;
     fs::path path = fs::absolute(directory, error);
@@ -36,7 +36,7 @@ fs::path resolved(const fs::path& directory) {
     return path.has_filename() ? path : path.parent_path();
 }
 
-/// Others may make things there, but not rename or remove ours.
+/// Others may create files there, but not rename or remove ours.
 bool is_safe_place(const fs::path& place) {
     struct stat status;
     return ::stat(place.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
@@ -109,7 +109,7 @@ std::string LocalLocks::make_directory() const {
     return {};
 }
 
-/// Removes what holders that were killed left behind, and nobody has asked for since.
+/// Removes files of killed holders that were not used since.
 void LocalLocks::sweep() const {
     constexpr std::int64_t kDay_s = 24 * 60 * 60;
     std::error_code error;
@@ -140,13 +140,13 @@ fs::path LocalLocks::file(const std::string& name) const { return directory_ / (
 
 std::optional<FileLock> LocalLocks::try_acquire(const std::string& name) {
     try {
-        // Looked at each time, since who cleans up temporary files may take it away at any moment.
+        // Checked each time, since a cleaner of temporary files may remove it at any moment.
         for (int round = 0;; ++round) {
             if (std::string reason = make_directory(); !reason.empty()) {
                 note_problem(std::move(reason));
                 return std::nullopt;
             }
-            // Not before: who finds everything in the cache needs no lock, and shall start fast.
+            // Not earlier: a process that finds everything in the cache needs no lock, and should start fast.
             if (!swept_.exchange(true)) sweep();
             try {
                 auto lock = FileLock::try_acquire(file(name), trust_.group);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LocalLocks: the locks of a cache directory. They lie on this machine (/dev/shm/kiln-<user id>, else
+// LocalLocks: the locks of a cache directory. They are on this machine (/dev/shm/kiln-<user id>, else
 // /tmp/kiln-<user id>; of a shared cache kiln-g<group id>), not next to the entries, which may be on NFS.
 #pragma once
 
@@ -18,23 +18,23 @@
 
 namespace kiln {
 
-/// Thread-safe. Nothing throws: without a directory that can be trusted there are no locks.
+/// Thread-safe. Does not throw: without a trusted directory there are no locks.
 class LocalLocks {
   public:
     /// cache: the directory whose locks these are; two spellings of one directory have the same locks. For
-    /// locks shared with its group it should be there already. places: where the directory of the locks may
-    /// lie; the first good one is taken. $TMPDIR and $XDG_RUNTIME_DIR are none, since a user's sessions
-    /// differ in them.
+    /// locks shared with its group it should already exist. places: possible parents of the directory of the
+    /// locks; the first usable one is taken. $TMPDIR and $XDG_RUNTIME_DIR are not used, since they differ
+    /// between a user's sessions.
     LocalLocks(const std::filesystem::path& cache, Trust trust,
                const std::vector<std::filesystem::path>& places = {"/dev/shm", "/tmp"});
 
     /// Why there are no locks at the moment; empty when there are.
     std::string problem() const;
-    /// Where they lie; for people.
+    /// Their location, for messages.
     std::filesystem::path directory() const { return directory_; }
 
-    /// The lock of that name (letters, digits, dots), tried once. nullopt when somebody holds it, or when
-    /// there are no locks (problem() then says why). The first call also removes what killed holders left in the
+    /// Tries once to take the lock of that name (letters, digits, dots). nullopt when it is held, or when there
+    /// are no locks (problem() then says why). The first call also removes what killed holders left in the
     /// directory more than a day ago.
     std::optional<FileLock> try_acquire(const std::string& name);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lookup: what a tier answers.
+// Lookup: the result of a tier.
 #pragma once
 
 #include <kiln/build.h>
@@ -13,9 +13,9 @@ namespace kiln {
 struct Lookup {
     std::optional<Binary> binary;
     Bytes entry;           ///< the whole encoded entry that `binary` is a part of
-    BuildKey key;          ///< of that entry; empty where it is the one that was looked for
+    BuildKey key;          ///< the key of that entry; empty if it is the requested one
     std::string place;     ///< the file or server, when something was there
-    std::string rejected;  ///< a sentence on why an entry that is there was not used; empty otherwise
+    std::string rejected;  ///< a sentence on why an existing entry was not used; else empty
 };
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing packs: the entries one after the other behind room for the index, which is written last.
+// Writes packs: the entries one after the other, after space for the index, which is written last.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Session is what belongs to one process: connections, locks, and what is known of the server. A child of
-// fork() finds its parent's, whose locks may be held for ever; it closes the descriptors and keeps the rest
-// untouched, in memory only.
+// A Session has the state of one process: connections, locks, and the health of the server. A child of fork()
+// inherits its parent's, whose locks may be held for ever. It closes the descriptors and does not touch the
+// rest.
 #include "cache/redis_client.h"
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ constexpr std::size_t kMostConnections = 4;
 constexpr std::chrono::seconds kFirstPause{30};
 constexpr std::chrono::seconds kLongestPause{300};
 
-// It can't serve anyone at the moment, or not this user.
+// The server can't serve anyone at the moment, or rejects this user.
 constexpr std::string_view kRefusals[] = {"NOAUTH", "WRONGPASS", "LOADING",     "MASTERDOWN", "BUSY",
                                           "MOVED",  "ASK",       "CLUSTERDOWN", "TRYAGAIN"};
 
@@ -112,7 +112,7 @@ class RedisClient::Session {
             if (health_ == Health::down && !insistent && (probing_ || Deadline::Clock::now() < asked_again_))
                 throw RedisError(problem_);
             const bool probe = health_ != Health::up;
-            // While nothing is known of the server, one finds out and the others wait for what it finds.
+            // While the server's health is not known, one thread finds out and the others wait for it.
             if (Slot* slot = free_slot(); slot != nullptr && (!probe || !probing_ || insistent)) {
                 slot->busy = true;
                 if (probe) probing_ = true;
@@ -122,7 +122,7 @@ class RedisClient::Session {
             const auto until = probe ? deadline.end() : deadline.end() - settings_.timeout / 2;
             if (changed_.wait_until(lock, until) == std::cv_status::timeout) {
                 ++failures_;
-                throw RedisError(sentence("has too many calls under way from this process."));
+                throw RedisError(sentence("has too many calls in flight from this process."));
             }
         }
     }
@@ -130,7 +130,7 @@ class RedisClient::Session {
     RedisReply exchange(const Permit& permit, const RedisCommand& command, const Deadline& deadline) {
         auto& slot = *permit.slot;
         if (!slot.connection) slot.connection.emplace(settings_, tls());
-        // Unknown meanwhile: the number may be closed and be somebody else's before the exchange is over.
+        // Not stored during the exchange: the descriptor may be closed and its number reused meanwhile.
         slot.descriptor = -1;
         auto reply = slot.connection->exchange(command, deadline);
         slot.descriptor = slot.connection->descriptor();
@@ -159,7 +159,7 @@ class RedisClient::Session {
         ++failures_;
         permit.slot->descriptor = -1;
         if (permit.slot->connection) permit.slot->connection->close();
-        // Of several calls that fail together one begins the pause.
+        // If several calls fail together, one of them begins the pause.
         std::string text = health_ != Health::down || permit.probe ? pause(what) : problem_;
         give_back(permit);
         return text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RedisClient: calls to a server from any thread over a few kept connections. Each call is bounded by one
-// time limit; a server that fails is left alone for a while, and calls in that time return at once.
+// time limit; after a failure the server is not used for some time, and calls return at once.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-/// A call that failed, or was not made because the server is left alone. what() is a whole sentence.
+/// A call that failed, or was not made during the pause after a failure. what() is a complete sentence.
 class RedisError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -31,23 +31,22 @@ class RedisClient {
     const RedisSettings& settings() const { return settings_; }
 
     enum class Manner {
-        patient,   ///< leaves a server alone that has failed
-        insistent  ///< asks it all the same: an operator wants to know
+        patient,   ///< does not call a server that has failed recently
+        insistent  ///< calls it nevertheless, for operators
     };
     /// An error that the server answers is a reply, unless it says that the server can't serve anyone or not
     /// us. Throws RedisError.
     RedisReply call(const RedisCommand& command, Manner manner = Manner::patient);
 
-    /// Leaves the server alone from now on, as after a failure: it answers, and what it says is of no use.
-    /// what: goes on after its name. Returns the sentence.
+    /// Begins a pause as after a failure: the server answers, but not usefully. what: follows its name in the
+    /// message. Returns the sentence.
     std::string leave_alone(const std::string& what);
 
-    /// The same for storing alone: it is full, say, and still good to read from.
+    /// The same for stores only: for example, the server is full but can be read.
     std::string pause_writes(const std::string& what);
     bool writes_paused() const;
 
-    /// Why the server is left alone, or nothing is stored there; empty while all is well, or it was not asked
-    /// yet.
+    /// Why the server is not used, or nothing is stored there; empty: no problem, or it was not called yet.
     std::string problem() const;
     /// Calls that failed, as seen by this process.
     std::uint64_t failures() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening, introducing, one command and its reply, all within one deadline.
+// Opens and authenticates a connection, sends a command and reads its reply, all within one deadline.
 #include "cache/redis_connection.h"
 
 #include <poll.h>
@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-// What lies between may forget a connection that says nothing, and then swallows what is sent.
+// Network equipment may drop an idle connection, and then discards packets silently.
 constexpr std::chrono::seconds kKeepIdle{30};
 constexpr std::size_t kBufferBytes = 65536;
 

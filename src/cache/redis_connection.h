@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RedisConnection: one connection, opened and introduced (AUTH, SELECT) when it is first needed.
+// RedisConnection: one connection, opened and authenticated (AUTH, SELECT) when it is first needed.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,14 @@
 
 namespace kiln {
 
-/// What a connection needs to know.
+/// The settings of a connection.
 struct RedisSettings {
     RedisUrl url;
     std::filesystem::path ca_file;
     std::chrono::milliseconds timeout{500};
 
-    /// A server's own words, fit for a message: without password, user, control characters and full stop, and
-    /// short.
+    /// A server's error text for a message: shortened, without password, user, control characters and full
+    /// stop.
     std::string quote(std::string_view words) const;
 };
 

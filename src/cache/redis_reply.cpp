@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// hiredis' reader with functions of our own that make RedisReply. An exception must not pass through hiredis:
+// hiredis' reader with our own functions that create RedisReply. An exception must not pass through hiredis:
 // a function that can't do its work returns null, which the reader reports as an error.
 #include "cache/redis_reply.h"
 
@@ -18,7 +18,7 @@ struct RedisReader::Bounds {
 
 namespace {
 
-/// Puts a value where the task says, and tells where it lies; null when there is no memory.
+/// Stores a value at the task's place, and returns its address; null when there is no memory.
 void* place(const redisReadTask* task, RedisReply value) noexcept {
     if (task->parent != nullptr) {
         auto& slot =
@@ -96,7 +96,7 @@ constexpr redisReplyObjectFunctions functions() {
     table.createNil = make_nil;
     table.freeObject = free_reply;
 #if HIREDIS_MAJOR >= 1
-    // Of a later protocol. Left null, hiredis would hand out numbers as pointers.
+    // Of a later protocol. If null, hiredis would return numbers as pointers.
     table.createDouble = [](const redisReadTask*, double, char*, std::size_t) -> void* { return nullptr; };
     table.createBool = [](const redisReadTask*, int) -> void* { return nullptr; };
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Redis' protocol by hiredis: commands into bytes, bytes into replies. No socket is touched here. What a
-// reply may cost in memory is bounded, whatever the server says.
+// Redis' protocol by hiredis: commands into bytes, bytes into replies. It uses no socket. The memory of a
+// reply is bounded, whatever the server sends.
 #pragma once
 
 #include <cstddef>
@@ -32,13 +32,13 @@ struct RedisReply {
     std::string_view error_code() const;
 };
 
-/// The bytes are no reply, or one beyond the bounds.
+/// The bytes are not a reply, or exceed the bounds.
 class RedisProtocolError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
 };
 
-/// Takes a server's bytes as they come. After an error it is of no more use.
+/// Takes a server's bytes as they come. After an error it can't be used any more.
 class RedisReader {
   public:
     static constexpr std::size_t kLargestReply = std::size_t{128} << 20;

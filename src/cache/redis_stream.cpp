@@ -130,7 +130,7 @@ bool Deadline::wait(int descriptor, short events, Clock::time_point until) const
         check();
         const auto left = std::min(until, end_) - Clock::now();
         if (left <= std::chrono::nanoseconds(0)) return false;
-        // Rounded up, so that the last millisecond is not spent turning in circles.
+        // Rounded up, so as not to spin during the last millisecond.
         const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(left).count();
         pollfd poll{descriptor, events, 0};
         const int count = ::poll(&poll, 1, static_cast<int>(milliseconds));
@@ -146,7 +146,7 @@ FileDescriptor connect_socket(const std::string& host, std::uint16_t port, const
     for (const auto* address = addresses.get(); address != nullptr; address = address->ai_next) ++count;
     int error = 0;
     for (const auto* address = addresses.get(); address != nullptr; address = address->ai_next, --count) {
-        // An address that swallows packets must leave time for the next one.
+        // An address that drops packets must leave time for the next one.
         const auto until = Deadline::Clock::now() + deadline.left() / count;
         if (auto socket = try_connect(*address, deadline, until, error)) return socket;
     }

@@ -16,7 +16,7 @@
 
 namespace kiln {
 
-/// The server could not be used. what() goes on after its name: "refused the connection".
+/// The server could not be used. what() follows its name: "refused the connection".
 class RedisFailure : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -48,8 +48,8 @@ class Deadline {
     Clock::time_point end_;
 };
 
-/// A connected socket (TCP_NODELAY, non-blocking, close-on-exec). The name is looked up by a thread that is
-/// left behind when it takes too long. Throws RedisFailure.
+/// A connected socket (TCP_NODELAY, non-blocking, close-on-exec). The name is looked up by a thread, which is
+/// abandoned when it takes too long. Throws RedisFailure.
 FileDescriptor connect_socket(const std::string& host, std::uint16_t port, const Deadline& deadline);
 
 /// Owns its socket. The destructor sends nothing.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads of the library's own in somebody's program: no signal handler of the program runs on them.
+// Threads of the library within an application: the application's signal handlers do not run on them.
 #pragma once
 
 #include <csignal>

@@ -23,9 +23,9 @@ namespace kiln {
 namespace {
 
 // OpenSSL's locks know nothing of fork(): one that another thread holds is held for ever in the child. So
-// whoever calls OpenSSL is Inside, and fork() waits until nobody is. That is short, since nothing inside
-// waits for the network.
-std::mutex entrance;  // who forks holds it, so that no more come
+// each call of OpenSSL holds an Inside, and fork() waits until there is none. That is short, since no such
+// call waits for the network.
+std::mutex entrance;  // held by fork(), so that no more calls begin
 std::mutex inside;
 thread_local int depth = 0;
 thread_local bool fork_has_both = false;
@@ -218,8 +218,7 @@ bool tls_available() { return true; }
 
 TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_shared<State>()) {
     const Inside here;
-    // Left to itself OpenSSL takes its state down at exit, where other threads and static objects still use
-    // it.
+    // By default OpenSSL destroys its state at exit, while other threads and static objects still use it.
     (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
     ERR_clear_error();
     state_->method = make_bio_method();

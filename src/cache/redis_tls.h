@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TLS for connections to Redis, by OpenSSL. The server's certificate must be trusted and name the host. A
-// build without OpenSSL (KILN_TLS=OFF) has the same functions, and none of them works.
+// build without OpenSSL (KILN_TLS=OFF) has the same functions, which always fail.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace kiln {
 
-/// Whether this build can do TLS.
+/// Whether this build supports TLS.
 bool tls_available();
 
 /// What connections share: whom to trust.
@@ -24,7 +24,7 @@ class TlsContext {
     TlsContext(const TlsContext&) = delete;
     TlsContext& operator=(const TlsContext&) = delete;
 
-    /// A client that has still to shake hands. host: whom the certificate must name. Throws RedisFailure.
+    /// A client before the handshake. host: whom the certificate must name. Throws RedisFailure.
     std::unique_ptr<RedisStream> make_stream(FileDescriptor socket, const std::string& host) const;
 
   private:

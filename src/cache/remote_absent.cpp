@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RemoteCache of a build without Redis (KILN_WITH_REDIS=OFF): one can't be made, and the error says so where a remote
-// cache is asked for. Nothing else here is ever reached.
+// RemoteCache of a build without Redis (KILN_WITH_REDIS=OFF): the constructor throws an error that says so. The other
+// functions are never called.
 #include <kiln/error.h>
 
 #include "cache/redis_url.h"

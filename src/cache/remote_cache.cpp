@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries on a Redis server. Whatever comes from there is checked before it is used, as a file is.
+// Entries on a Redis server. Entries from the server are checked before use, like files.
 #include "cache/remote_cache.h"
 
 #include <kiln/error.h>
@@ -34,7 +34,7 @@ bool is_digest(std::string_view text) {
     return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// what: "password". Messages name the file and never what is in it.
+/// what: "password". Messages name the file, never its content.
 std::string read_secret(const std::filesystem::path& file, const std::string& what,
                         std::uint64_t most_bytes = kLongestSecret) {
     try {
@@ -96,7 +96,7 @@ RedisSettings make_settings(const RemoteOptions& options) {
     return settings;
 }
 
-/// What is there under a digest.
+/// The value of a digest on the server.
 struct Found {
     bool there = false;
     Bytes bytes;
@@ -188,7 +188,7 @@ Lookup RemoteCache::find(const BuildKey& key) {
                               " is not used: " + found.reason + ".";
         }
     } catch (const std::exception&) {
-        // Left alone, failed (problem() says why), or no memory: a miss.
+        // Paused, failed (problem() says why), or no memory: a miss.
     }
     return lookup;
 }
@@ -200,7 +200,7 @@ bool RemoteCache::store(const std::string& digest, const Bytes& entry) {
         if (reply.is_status("OK")) return true;
         state_->client.pause_writes("takes no entries: " + state_->client.settings().quote(reply.text()));
     } catch (const std::exception&) {
-        // Left alone, failed, or no memory: somebody else may store it.
+        // Paused, failed, or no memory: another process may store it.
     }
     return false;
 }
@@ -217,7 +217,7 @@ std::string RemoteCache::server_version() {
     const auto text = reply.text();
     const auto begin = text.find(kLine);
     if (begin == std::string_view::npos)
-        throw CacheError("The remote cache " + place() + " does not tell its version.");
+        throw CacheError("The remote cache " + place() + " does not report its version.");
     const auto version = text.substr(begin + kLine.size());
     return state_->client.settings().quote(version.substr(0, version.find_first_of("\r\n")));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lease is a key with a time to live that holds its holder's token. Only who knows the token may prolong or
-// delete it, which scripts on the server compare at once.
+// A lease is a key with a time to live that holds its holder's token. Only a holder of the token may renew or
+// delete it; scripts on the server compare it atomically.
 #include <sodium.h>
 
 #include <array>
@@ -51,7 +51,7 @@ struct RemoteCache::Lease::Held {
             const auto reply = state->client.call({"EVAL", kProlong, "1", key, token, kLife});
             return reply.kind != RedisReply::Kind::integer || reply.integer == 1;
         } catch (const std::exception&) {
-            return true;  // perhaps it is still there; the client does not ask a failed server again soon
+            return true;  // it may still be valid; the client does not call a failed server again soon
         }
     }
 
@@ -74,7 +74,7 @@ struct RemoteCache::Lease::Held {
         try {
             (void)state->client.call({"EVAL", kDelete, "1", key, token});
         } catch (const std::exception&) {
-            // It runs out by itself.
+            // It expires by itself.
         }
     }
 };
@@ -90,7 +90,7 @@ RemoteCache::Lease::~Lease() {
 }
 
 RemoteCache::Answer RemoteCache::try_lease(const std::string& digest) {
-    // Where nothing can be stored, there is nothing to wait for.
+    // If nothing can be stored, there is no result to wait for.
     if (state_->read_only || state_->client.writes_paused()) return {};
     try {
         auto held = std::make_unique<Lease::Held>();
@@ -98,15 +98,15 @@ RemoteCache::Answer RemoteCache::try_lease(const std::string& digest) {
         held->key = "kiln:1:lease:" + digest;
         const auto reply = state_->client.call({"SET", held->key, held->token, "NX", "PX", kLife});
         if (reply.kind == RedisReply::Kind::nil) {
-            // One that lives longer than a lease can has outlived the server's clock, which was set back. Its
-            // holder, if there is one, renews it.
+            // A remaining lifetime longer than a lease's means that the server's clock was set back. Its
+            // holder, if alive, renews it.
             const auto left = state_->client.call({"PTTL", held->key});
             if (left.integer > kLongestLife || left.integer == -1)
                 (void)state_->client.call({"PEXPIRE", held->key, kLife});
             return {Right::theirs, nullptr};
         }
         if (!reply.is_status("OK")) return {};
-        // Without a thread it is not renewed, and runs out in the middle of a long compile.
+        // Without a thread it is not renewed, and expires during a long compile.
         std::unique_ptr<Lease> lease(new Lease(std::move(held)));
         try {
             lease->held_->renewal = start_thread([all = lease->held_.get()] { all->renew(); });

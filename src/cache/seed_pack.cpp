@@ -132,7 +132,7 @@ SeedPack::SeedPack(std::filesystem::path file, Trust trust) : file_(std::move(fi
 
 void SeedPack::open(Trust trust) {
     const auto fail = [this](std::string why) { problem_ = std::move(why); };
-    // Not blocking: for a named pipe, to be told what it is instead of waiting for a writer.
+    // O_NONBLOCK: so that a named pipe is rejected instead of waiting for a writer.
     const FileDescriptor fd(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!fd) return fail(std::strerror(errno));
     if (::fstat(fd.value(), &status_) != 0) return fail(std::strerror(errno));
@@ -154,7 +154,7 @@ void SeedPack::open(Trust trust) {
 
 bool SeedPack::changed_in_place() const {
     struct stat now;
-    // Whatever else has that name by now, the mapped file is not it, and stays as it was.
+    // The path may refer to another file by now; the mapped file is unchanged.
     if (::stat(file_.c_str(), &now) != 0 || now.st_dev != status_.st_dev || now.st_ino != status_.st_ino)
         return false;
     return now.st_size != status_.st_size || now.st_mtim.tv_sec != status_.st_mtim.tv_sec ||
@@ -165,7 +165,7 @@ Lookup SeedPack::find(const BuildKey& key) const {
     if (!index_) return {};
     Lookup lookup;
     try {
-        // Rows of a file that shrank would be gone from memory too.
+        // If the file shrank, accessing the mapping would fault.
         if (changed_in_place()) {
             lookup.place = file_.string();
             lookup.rejected = changed_message();
@@ -209,7 +209,7 @@ std::string_view SeedPack::key_text(const Bytes& entry) {
             static_cast<std::size_t>(place->length)};
 }
 
-// Looks at every entry's key: most differ in the first hundred bytes.
+// Compares every entry's key; most differ in the first hundred bytes.
 Lookup SeedPack::find_of_any_compiler(const BuildKey& open_key) const {
     Lookup lookup;
     if (!index_) return lookup;

@@ -29,8 +29,8 @@ class PackIndex {
         std::uint64_t length = 0;
     };
 
-    /// nullopt for anything that is not a whole pack with an undamaged index; `reason` says what is wrong.
-    /// Checks head and index, not the entries: each has a checksum of its own, checked when it is used.
+    /// nullopt for anything but a complete pack with an undamaged index; `reason` says what is wrong. Checks
+    /// head and index, not the entries: each has a checksum of its own, checked when it is used.
     static std::optional<PackIndex> parse(std::span<const std::byte> file, std::string& reason);
 
     std::size_t size() const { return count_; }
@@ -43,17 +43,17 @@ class PackIndex {
     std::size_t count_ = 0;
 };
 
-/// Thread-safe. The mapping lives as long as any Bytes of it. A pack is replaced by a rename, which leaves
-/// mappings of the old one whole; one that is seen to be changed in place is not read any further.
+/// Thread-safe. The mapping lives as long as any Bytes of it. Packs are replaced by renaming, which does not
+/// affect mappings of the old file. A file that was changed in place is not read any further.
 class SeedPack {
   public:
-    /// Never throws: a file that can't be used leaves problem() behind, and finds nothing.
+    /// Does not throw: problem() reports a file that can't be used, and look-ups find nothing.
     SeedPack(std::filesystem::path file, Trust trust);
 
     const std::filesystem::path& file() const { return file_; }
     const std::string& problem() const { return problem_; }
     Lookup find(const BuildKey& key) const;
-    /// The first entry, by digest, of this open key (make_open_key), whichever compiler made it.
+    /// The first entry, by digest, of this open key (make_open_key), of any compiler.
     Lookup find_of_any_compiler(const BuildKey& open_key) const;
 
     std::size_t size() const { return index_ ? index_->size() : 0; }
@@ -75,8 +75,8 @@ class SeedPack {
 };
 
 /// Writes a pack (to a temporary file, synced, renamed; mode 0644). entry gives the bytes of each digest, one
-/// after the other, so that they need not all be in memory at once; an empty answer leaves that entry out.
-/// Throws std::system_error, and what `entry` throws; nothing stays behind then.
+/// after the other, so that they need not all be in memory at once; entries for which it is empty are
+/// omitted. Throws std::system_error, and what `entry` throws; then no file remains.
 struct PackWritten {
     std::uint64_t entries = 0;
     std::uint64_t bytes = 0;  ///< of the file

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owner and mode, nothing else: an access list that lets others write shows in the mode's group bits.
+// Only owner and mode are checked: an access list that lets others write is visible in the mode's group bits.
 #include "cache/trust.h"
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ bool is_own_group(gid_t group) {
 std::string distrust(const struct stat& status, Trust trust) {
     const uid_t user = ::geteuid();
     const bool own = status.st_uid == user || status.st_uid == 0;
-    // What members of a group share belongs to whichever of them made it.
+    // Files shared by a group belong to the member that created them.
     if (!own && !(trust.group && is_own_group(status.st_gid))) {
         const std::string self = user == 0 ? "root" : "root or this user (" + std::to_string(user) + ")";
         return "it belongs to user " + std::to_string(status.st_uid) + ", and only what " + self +

@@ -25,8 +25,8 @@ void check_value(const po::option& option) {
     const std::string& value = option.value.front();
     const std::string written = "--" + option.string_key;
     if (value.starts_with("--") && option.original_tokens.size() > 1)
-        throw UsageError(written + " needs a value, and " + value + " stands in its place. Write " + written +
-                         " VALUE, or " + written + "=" + value + " if that is meant.");
+        throw UsageError(written + " needs a value, and " + value + " is where it should be. Write " +
+                         written + " VALUE, or " + written + "=" + value + " if that is what you mean.");
     if (value.empty()) throw UsageError(written + " has an empty value; give it one, or leave it out.");
 }
 

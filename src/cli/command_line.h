@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the command lines of all programs share: how options are declared, values that can't be meant, and
-// the options that say for which target to build, with which cache and which templates.
+// What the command lines of all programs share: declarations of options, checks of values, and the options
+// for the target, the cache and the template directories.
 #pragma once
 
 #include <kiln/template.h>
@@ -23,8 +23,8 @@ po::typed_value<std::string>* text(const char* value_name);
 /// An option that may be repeated.
 po::typed_value<std::vector<std::string>>* texts(const char* value_name);
 
-/// Rejects an option that lost its value and has swallowed the next one, and an empty value, since no option
-/// means anything then. Throws UsageError.
+/// Rejects an option whose value is missing, so that the next option was taken as its value, and empty
+/// values. Throws UsageError.
 void check_value(const po::option& option);
 
 /// The values of --size: "m=1000,n=3", "batch=2". Throws UsageError.
@@ -44,7 +44,7 @@ void add_include_directory_option(boost::program_options::options_description& o
 void add_template_directory_option(po::options_description& options);
 /// --time-limit
 void add_time_limit_option(po::options_description& options);
-/// What of all that was declared and given. Throws UsageError.
+/// The common options of those that were given. Throws UsageError.
 CommonOptions common_options(const po::variables_map& given);
 
 }  // namespace kiln::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every program can be told about where to build, with which cache and which templates.
+// The options of every program: the target, the cache and the template directories.
 #pragma once
 
 #include <kiln/template_set.h>
@@ -14,14 +14,14 @@
 namespace kiln::cli {
 
 struct CommonOptions {
-    std::optional<Backend> backend;  ///< not set: to be chosen when the devices are known
+    std::optional<Backend> backend;  ///< not set: chosen when the devices are known
     int device = 0;
     std::string arch;
     std::optional<std::filesystem::path> cache_directory;
     bool use_cache = true;
     std::vector<std::filesystem::path> template_directories;
     std::vector<std::filesystem::path> include_directories;
-    std::optional<TemplateSet> templates;   ///< those of the directories, where they were looked into already
+    std::optional<TemplateSet> templates;   ///< those of the directories, if these have been read
     std::optional<int> time_limit_seconds;  ///< of a kernel on the host
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is emitted, and where to.
+// Writes the source, PTX, binary, log or key of a variant.
 #include "cli/emit.h"
 
 #include "cli/output_file.h"

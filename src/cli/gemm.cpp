@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The run itself is Runner's, as of any template.
+// The run itself is done by Runner, as for any template.
 #include "cli/gemm.h"
 
 #include <kiln/error.h>
@@ -48,7 +48,7 @@ RunOptions run_options(const Service& service, const Variant& variant, const Opt
     result.test_sizes = !result.gemm && service.backend() == Backend::host;
     result.seed = options.seed;
     result.check = options.check;
-    // All of C is looked at where that is as cheap.
+    // All of C is checked if that is as cheap.
     if (result.gemm && options.check == Check::sample) result.check = Check::freivalds;
     result.iterations = options.iterations;
     result.warm_up = options.warm_up;

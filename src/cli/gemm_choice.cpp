@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From jit-gemm's options to the library's Chooser and tuner.
+// Calls the library's Chooser and tuner with jit-gemm's options.
 #include "cli/gemm_choice.h"
 
 #include <kiln/error.h>
@@ -36,7 +36,7 @@ std::vector<Template> contenders(const Service& service, const Chooser& chooser,
     return templates;
 }
 
-/// Of the template; sizes that it lacks are an error that choose_variant() words.
+/// The sizes that the template has; choose_variant() reports others.
 Sizes wanted_sizes(const Service& service, const Options& options) {
     return gemm_sizes(options, service.backend());
 }
@@ -54,7 +54,7 @@ Wisdom wisdom_of(const Options& options, const Terminal& terminal) {
 GemmChoice choose_gemm(const Service& service, const Options& options, const Terminal& terminal) {
     if (!options.values.empty()) return {choose_variant(service, options), std::nullopt};
     const Template anchor = service.find(options.kernel);
-    // What is wrong with the kernel or the type is said before anything is chosen.
+    // Errors of the kernel or the type are reported before anything is chosen.
     if (options.kernel_given || service.backend() == Backend::host)
         static_cast<void>(choose_variant(service, options));
     if (!anchor.is_runnable()) return {choose_variant(service, options), std::nullopt};
@@ -67,7 +67,7 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
         Variant variant = choice.variant;
         return {std::move(variant), std::move(choice)};
     } catch (const VariantError&) {
-        // What no template can do is worded in the terms of the command line where the problem is made.
+        // Errors of all templates are reported in the terms of the command line when the problem is made.
         return {choose_variant(service, options), std::nullopt};
     }
 }
@@ -78,12 +78,12 @@ void tune_gemm(Service& service, const Options& options, const Terminal& termina
     const std::filesystem::path file = options.wisdom.empty() ? Wisdom::user_file() : options.wisdom;
     if (file.empty())
         throw UsageError(
-            "--tune has no place for what it finds: neither HOME nor KILN_WISDOM is set; add --wisdom "
+            "--tune has no file for its results: neither HOME nor KILN_WISDOM is set; add --wisdom "
             "FILE.");
     Wisdom::store(file, Wisdom());
     if (output_target(file).is_stream)
         throw UsageError("--tune reads the wisdom that it adds to, and " + file.string() +
-                         " is no file that can be read back; name one by --wisdom FILE.");
+                         " is not a file that can be read back; name one by --wisdom FILE.");
     const Chooser chooser(service, Wisdom());
     TuneOptions tuning;
     tuning.fixed = fixed_values(anchor, options);

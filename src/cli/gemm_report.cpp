@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of all outputs are joined to the greatest.
+// The greatest error of all outputs is reported.
 #include "cli/gemm_report.h"
 
 #include <algorithm>

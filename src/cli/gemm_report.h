@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What jit-gemm prints: the report of a run with names of its own for some fields, as text and JSON.
+// What jit-gemm prints: the report of a run, with other names for some fields, as text and JSON.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace kiln::cli {
 
-/// "f16", or the type as the kernel declares it; "" where there is no operand A.
+/// "f16", or the type as the kernel declares it; "" if there is no operand A.
 std::string operand_type(const Variant& variant);
 
 /// The run's JSON, and `kernel`, `variant`, `dtype`, `shape`, `cache`, `verified`, `max_abs_error` and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread of its own waits for the signals, so that nothing runs in a signal handler.
+// A separate thread waits for the signals, so that nothing runs in a signal handler.
 #include "cli/interrupts.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ namespace {
 sigset_t interrupts() {
     sigset_t set;
     sigemptyset(&set);
-    // A signal that the starter chose to ignore (nohup, a script's background job) stays ignored.
+    // A signal that is ignored at the start (nohup, a script's background job) stays ignored.
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
         struct sigaction action;
         if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
@@ -47,7 +47,8 @@ void Interrupts::wait() {
     }
     signal_ = number;
     source_.request_stop();
-    // What comes at once is the same Ctrl-C: the terminal sends it, and so may a program in between.
+    // Signals in quick succession are the same Ctrl-C: the terminal sends one, and a parent program may send
+    // another.
     const auto start = std::chrono::steady_clock::now();
     while (!over_) {
         const bool is_again = ::sigtimedwait(&set, nullptr, &kNap) > 0;

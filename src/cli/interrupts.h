@@ -11,8 +11,8 @@
 
 namespace kiln::cli {
 
-/// Takes over SIGINT, SIGTERM and SIGHUP for its lifetime. To be made before any other thread, all of
-/// which inherit its mask; one per process.
+/// Handles SIGINT, SIGTERM and SIGHUP during its lifetime. Create it before any other thread, since all
+/// inherit its mask; one per process.
 class Interrupts {
   public:
     Interrupts();
@@ -21,11 +21,11 @@ class Interrupts {
     ~Interrupts();
 
     std::stop_token token() const { return source_.get_token(); }
-    /// The signal that came; 0: none. A program that it ended has the exit status 128 + signal.
+    /// The received signal; 0: none. A program that was ended by it has the exit status 128 + signal.
     int signal() const { return signal_; }
 
-    /// Work that can't stop at once, and loses something when it is left behind, gets this long while such an object
-    /// lives. A second signal, half a second after the first or later, ends the program all the same.
+    /// During the lifetime of such an object, work gets this much time to stop, for work that would otherwise lose
+    /// results. A second signal, half a second after the first or later, ends the program nevertheless.
     class Patience {
       public:
         Patience(const Interrupts& interrupts, std::chrono::milliseconds patience);
@@ -38,7 +38,7 @@ class Interrupts {
     };
 
   private:
-    // How long the work has to notice. Ending a compiler takes a tenth of a second at most.
+    // The time that work has to stop. Ending a compiler takes at most a tenth of a second.
     static constexpr std::chrono::milliseconds kPatience{500};
 
     void wait();

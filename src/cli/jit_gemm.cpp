@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each action does.
+// The actions of jit-gemm.
 #include "cli/jit_gemm.h"
 
 #include <kiln/kiln.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// jit-gemm: builds a matrix-product kernel from its template, multiplies random matrices, verifies
-// the result and reports. One process, one product.
+// jit-gemm: builds a GEMM kernel from its template, multiplies random matrices, verifies the result and
+// reports it.
 #pragma once
 
 #include <string>

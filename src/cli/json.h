@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON with the fields in the order in which they were written.
+// JSON that keeps the order of fields.
 #pragma once
 
 #include <kiln/template.h>
@@ -22,7 +22,7 @@ Json or_null(const std::optional<T>& value) {
 
 inline Json value_json(const Value& value) {
     if (value.is_float()) {
-        // Its own digits: as a double it would have eight more.
+        // The digits of the float; as a double it would have eight more.
         const std::string text = value.text();
         double number = 0;
         std::from_chars(text.data(), text.data() + text.size(), number);
@@ -48,7 +48,7 @@ inline Json time_json(const std::optional<TimeSummary>& time) {
             {"iterations", time->iterations}};
 }
 
-/// Indented, with a newline at the end. Bytes that are no UTF-8 are replaced.
+/// Indented, with a newline at the end. Bytes that are not UTF-8 are replaced.
 inline std::string dumped(const Json& json) {
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

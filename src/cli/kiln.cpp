@@ -33,7 +33,7 @@ const Group* find_group(std::string_view name) {
     return nullptr;
 }
 
-/// `kiln complete LINE` is what the completion script calls; no person needs it.
+/// The completion script calls `kiln complete LINE`; users do not need it.
 constexpr std::string_view kComplete = "complete";
 
 bool is_help(const std::string& word) { return word == "--help" || word == "-h"; }
@@ -66,7 +66,7 @@ const Command* find_command(std::string_view name) {
     return nullptr;
 }
 
-/// The words that may stand after `group`, or first.
+/// The words that may follow `group`, or be first.
 std::vector<std::string> command_words(std::string_view group) {
     std::set<std::string> words;
     for (const Command& command : commands()) {
@@ -95,8 +95,8 @@ std::vector<std::string> command_words(std::string_view group) {
     throw UsageError(message);
 }
 
-/// The command that the arguments begin with; the words of its name are taken away. nullptr: they name the
-/// group, or nothing.
+/// The command at the start of the arguments, whose words are removed. nullptr: they name the group, or
+/// nothing.
 const Command* take_command(std::vector<std::string>& arguments, std::string_view& group) {
     const auto take = [&] { arguments.erase(arguments.begin()); };
     if (arguments.empty()) return nullptr;
@@ -131,7 +131,7 @@ int run(const ProgramContext& context) {
             context.terminal.print(candidate + "\n");
         return kPassed;
     }
-    // Before the command only these make sense, and --json.
+    // Only these and --json are allowed before the command.
     std::vector<std::string> plain = arguments;
     std::erase(plain, "--json");
     if (plain.size() == 1 && plain[0] == "--version") {
@@ -146,7 +146,7 @@ int run(const ProgramContext& context) {
         std::erase_if(plain, is_help);
         const Command* const command = take_command(plain, group);
         if (!plain.empty())
-            throw UsageError("help of one command at a time; '" + plain[0] + "' is too many.");
+            throw UsageError("--help describes one command at a time; '" + plain[0] + "' is too many.");
         return print_help(context, command == nullptr ? overview(group) : help_text(*command));
     }
     const Command* const command = take_command(arguments, group);

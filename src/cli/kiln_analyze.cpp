@@ -13,7 +13,7 @@
 namespace kiln::cli {
 namespace {
 
-/// The GPU that a service would open; nullopt: none is here.
+/// The GPU that a service would open; nullopt: there is none.
 std::optional<DeviceInfo> first_gpu(const CommonOptions& options) {
     for (const Backend backend : {Backend::cuda, Backend::hip}) {
         if (options.backend && options.backend != backend) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An analysis as text for people and as JSON for programs; and for which target one is made where nobody says.
+// An analysis as text for people and as JSON for programs; and the default target.
 #pragma once
 
 #include <kiln/service.h>
@@ -20,12 +20,12 @@ std::string to_text(const Analysis& analysis, const Variant& variant, const Targ
                     const Terminal& terminal);
 Json to_json(const Analysis& analysis, const Variant& variant, const Target& target);
 
-/// What --size, --test-sizes, --no-record and --chip ask for. Throws UsageError.
+/// The options of --size, --test-sizes, --no-record and --chip. Throws UsageError.
 AnalyzeOptions analyze_options(const Call& call);
 
-/// Sets backend and architecture where `options` names neither and no GPU is here: the first of sm_90a and
-/// gfx90a that the template runs on. The device is opened only where it is what is asked about. Returns what a
-/// person should be told; empty: nothing.
+/// Sets backend and architecture if `options` names neither and there is no GPU: the first of sm_90a and
+/// gfx90a that the template runs on. The device is opened only if it is the target. Returns a message for the
+/// user, or an empty one.
 std::string choose_target(ServiceOptions& setup, const CommonOptions& options,
                           const std::string& template_name);
 

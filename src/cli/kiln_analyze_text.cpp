@@ -118,7 +118,7 @@ std::string occupancy_text(const Analysis& analysis, const Target& target) {
                           : ""));
     if (const auto& waves = analysis.waves)
         text += line("waves", format("%.3g of ", waves->waves) + grouped(waves->blocks_at_once) +
-                                  " blocks; " + percent(waves->efficiency) + " of the places in use, " +
+                                  " blocks; " + percent(waves->efficiency) + " of the block slots in use, " +
                                   percent(waves->mean_occupancy) + " of the warps active on average");
     return text;
 }
@@ -152,7 +152,7 @@ std::string left_out(std::size_t count, const char* what) {
     return count == 0 ? std::string() : format("  and %zu more %s that cost less\n", count, what);
 }
 
-/// As short as a column should be: "LDS.128".
+/// Short enough for a column: "LDS.128".
 std::string belief_text(const std::string& belief) {
     return belief.substr(0, belief.find(" in the compiled code"));
 }

@@ -20,7 +20,7 @@
 namespace kiln::cli {
 namespace {
 
-/// The words by which bench() has this program measure in a process of its own.
+/// The arguments with which bench() starts this program as a child process.
 constexpr const char* kChild = "measure-here";
 
 constexpr int kMostRounds = 100'000, kMostSeconds = 1'000'000;
@@ -63,15 +63,15 @@ std::vector<std::string> chosen_suites(const std::vector<std::string>& words) {
     return all;
 }
 
-/// What the file has; nullopt: there is none yet.
+/// The content of the file; nullopt: it does not exist yet.
 std::optional<BenchReport> resumed(const std::filesystem::path& file) {
     std::error_code error;
     if (!std::filesystem::exists(file, error)) return std::nullopt;
     return load_bench_report(file);
 }
 
-/// Prints the report and draws its pictures, once: at the end; or, when a signal comes, what was measured until then,
-/// from the thread that hears of it, for the row that is being measured may take longer than the program has to end.
+/// Prints the report and draws its charts once: at the end or, after a signal, what was measured until then. In the
+/// latter case the signal thread prints, since the current row may take longer than the program has left.
 class Results {
   public:
     explicit Results(const Call& call) : call_(call) {}
@@ -116,7 +116,7 @@ class Results {
     bool printed_ = false;
 };
 
-/// Before anything is measured, so that a folder that can't be had costs nothing.
+/// Before anything is measured, so that a folder that can't be created wastes no time.
 void make_directory(const std::filesystem::path& directory) {
     std::error_code error;
     std::filesystem::create_directories(directory, error);
@@ -146,7 +146,7 @@ int bench(const Call& call) {
         options.limit = std::chrono::seconds(parse_whole("--limit", call.value("limit"), 1, kMostSeconds));
     if (call.has("resume") && Output("--resume", call.value("resume")).is_stream())
         throw UsageError("--resume " + call.value("resume") +
-                         " is no file that could be read again; name one.");
+                         " is not a file that can be read again; name one.");
     if (call.has("resume")) options.before = resumed(call.value("resume"));
     options.quick = call.flag("quick");
     options.stop = call.interrupts.token();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A benchmark's report as JSON, and back: what is derived from rows (verdicts, geometric means) is written for readers
-// and made again when the report is read.
+// A benchmark's report as JSON, and back. Values derived from rows (verdicts, geometric means) are written for readers
+// and computed again when the report is read.
 #include <kiln/error.h>
 #include <kiln/files.h>
 
@@ -14,7 +14,7 @@
 namespace kiln::cli {
 namespace {
 
-/// With six digits: more are noise, and make a recorded file long.
+/// With six digits; more would be noise and make the file longer.
 Json number(double value) {
     char text[40];
     std::snprintf(text, sizeof text, "%.6g", value);
@@ -114,7 +114,7 @@ Json suite_json(const BenchSuite& suite) {
             {"seconds", number(suite.seconds)}};
 }
 
-// Reading: nlohmann's exceptions say what is not there.
+// Reading: nlohmann's exceptions say what is missing.
 
 template <class T>
 std::optional<T> optional(const Json& json) {
@@ -207,7 +207,7 @@ BenchSuite read_suite(const Json& json) {
     return suite;
 }
 
-/// Objects and arrays down to `levels` have a line for each of their elements; what is below stands on that line.
+/// Objects and arrays down to `levels` have a line per element; deeper levels are on the same line.
 void write_lines(std::string& out, const Json& json, int levels, const std::string& indent) {
     if (levels == 0 || !json.is_structured() || json.empty()) {
         out += json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -273,7 +273,7 @@ BenchReport load_bench_report(const std::filesystem::path& file) {
     try {
         return bench_report(Json::parse(content));
     } catch (const std::exception& error) {
-        throw UsageError(file.string() + " is no report that 'kiln bench --json' wrote: " + error.what());
+        throw UsageError(file.string() + " is not a report of 'kiln bench --json': " + error.what());
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Figures have four digits, ranges and ratios three.
+// Values have four digits, ranges and ratios three.
 #include "cli/kiln_bench_lines.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string result_text(const std::optional<bool>& verified) {
     return *verified ? "right" : "WRONG";
 }
 
-/// "gemm_wgmma (wisdom)": without the values, which make a table wide.
+/// "gemm_wgmma (wisdom)": without the values, which would make the table too wide.
 std::string variant_text(const BenchRow& row) {
     const bool one = row.variant.find(';') == std::string::npos;
     return (one ? row.variant.substr(0, row.variant.find(' ')) : row.variant) +

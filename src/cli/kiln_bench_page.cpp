@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables in Markdown: what a page shows of a record.
+// Tables in Markdown, from recorded measurements.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::string markdown_row(const std::vector<std::string>& words) {
     return text + "\n";
 }
 
-/// The lines of a row; the first comparison is on the line of Kiln's own figures, where there is room.
+/// The lines of a row; the first comparison is on the line of Kiln's own values.
 std::vector<BenchLine> joined_lines(const BenchRow& row) {
     std::vector<BenchLine> lines = bench_lines(row);
     if (lines.size() > 1 && lines[0].limits.empty()) {
@@ -54,7 +54,7 @@ std::vector<BenchLine> joined_lines(const BenchRow& row) {
     return lines;
 }
 
-/// Of what is the better of several, which: "PyTorch: torch.compile".
+/// The name of the better one of several: "PyTorch: torch.compile".
 std::string with_text(const BenchLine& line) {
     const bool is_joined = line.with == "cuBLAS" || line.with == "PyTorch";
     const std::string which = line.detail.substr(0, line.detail.find(','));
@@ -109,7 +109,7 @@ std::string counted_verdict(const Asked& asked, const std::string& of_mean) {
 
 std::string asked_table(const BenchReport& report) {
     const bool quick = std::ranges::any_of(report.runs, &BenchRun::quick);
-    std::string text = quick ? "Short runs (`--quick`): what they measure is a hint.\n\n" : "";
+    std::string text = quick ? "Short runs (`--quick`): their values are only a hint.\n\n" : "";
     text += markdown_row({"suite", "against", "must / aim of a row", "must / aim of the mean",
                           "geometric mean", "least", "verdict"}) +
             "| --- | --- | ---: | ---: | ---: | ---: | --- |\n";
@@ -192,7 +192,7 @@ std::string tables_of(const BenchReport& report, const std::vector<std::string>&
     return text.empty() ? "Not measured.\n" : text;
 }
 
-/// What stands between the markers of this one: FILE VIEW [SUITE]...
+/// The text of an opening marker: FILE VIEW [SUITE]...
 std::string view_text(const std::string& marker, const std::filesystem::path& directory) {
     std::istringstream stream(marker);
     std::string file, view;
@@ -203,7 +203,7 @@ std::string view_text(const std::string& marker, const std::filesystem::path& di
         if (std::ranges::find(known, word) == known.end())
             throw UsageError("there is no suite '" + word + "'; there are " + joined(known, ", "));
     if (view != "asked" && view != "tables" && view != "runs")
-        throw UsageError("'" + view + "' is none of the views asked, tables and runs");
+        throw UsageError("'" + view + "' is not one of the views asked, tables and runs");
     if (!std::filesystem::exists(directory / file)) return "Not measured: there is no " + file + ".\n";
     const BenchReport report = load_bench_report(directory / file);
     if (view == "asked") return asked_table(report);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln cache stats, list, show: what is there. What changes it is in kiln_cache_changes.cpp.
+// kiln cache stats, list, show. Commands that change the cache are in kiln_cache_changes.cpp.
 #include "cli/kiln_cache.h"
 
 #include <kiln/error.h>
@@ -16,7 +16,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr std::size_t kKeyDigits = 12;  // of a key in a list; enough to name it
+constexpr std::size_t kKeyDigits = 12;  // of a key in a list; enough to identify it
 
 using Time = std::optional<std::chrono::system_clock::time_point>;
 
@@ -68,10 +68,10 @@ struct Ingredient {
     std::string value;
 };
 
-/// Ends early where the text is not of that form.
+/// Stops where the text is not of that form.
 std::vector<Ingredient> ingredients_of(const std::string& text) {
     std::vector<Ingredient> ingredients;
-    std::size_t at = text.find('\n');  // past the line with the format's name
+    std::size_t at = text.find('\n');  // after the line with the format's name
     at = at == std::string::npos ? text.size() : at + 1;
     while (at < text.size()) {
         const std::size_t end = text.find('\n', at);

@@ -9,8 +9,8 @@
 
 namespace kiln::cli {
 
-/// The cache directory, with no remote: what is done here needs none, and a wrong one must not stand in the
-/// way. Throws CacheError.
+/// The cache directory without a remote: these commands need none, and a wrong remote must not prevent them.
+/// Throws CacheError.
 Cache open_cache(const KilnOptions& options);
 
 /// "3 entries (12.5 KiB) removed"

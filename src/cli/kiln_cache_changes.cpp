@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln cache verify, prune, clear, unpack, push, pull. Each says how much it did.
+// kiln cache verify, prune, clear, unpack, push, pull. Each reports how much it changed.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr std::size_t kRefusalsShown = 10;  // a wrong signature key rejects every entry of a fleet
+constexpr std::size_t kRefusalsShown = 10;  // a wrong signature key would reject all entries
 
 std::string entries_text(std::uint64_t count) {
     return std::to_string(count) + (count == 1 ? " entry" : " entries");
@@ -92,7 +92,7 @@ int cache_clear(const Call& call) {
     if (!call.flag("yes")) {
         if (!call.terminal.input_is_terminal() || !call.terminal.errors_are_terminal())
             throw UsageError("kiln cache clear asks before it removes all of " + cache.directory().string() +
-                             ", and nobody can answer here; add --yes.");
+                             ", and there is no terminal to answer on; add --yes.");
         if (!call.terminal.ask("remove " + entries_text(cache.usage().entries) + " from " +
                                cache.directory().string() + "?"))
             return kNegative;

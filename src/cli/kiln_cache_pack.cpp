@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln cache pack: a seed pack of entries, or of all that the record of an application asks for. For the latter, each
-// target has its variants: those that were built, and for each shape of an operation those that an Operation may choose
-// there. They are compiled first, without a GPU.
+// kiln cache pack: a seed pack of entries, or of everything in the record of an application. In the latter case each
+// target has its own variants: those that were built, and for each shape of an operation those that an Operation may
+// choose on that target. They are compiled first, without a GPU.
 #include <kiln/error.h>
 #include <kiln/record.h>
 #include <kiln/wisdom.h>
@@ -29,7 +29,7 @@ struct LeftOut {
 struct Gathered {
     std::vector<std::string> keys;
     std::vector<LeftOut> left_out;  ///< the target can't have it
-    std::vector<LeftOut> failed;    ///< it should be there, and is not
+    std::vector<LeftOut> failed;    ///< it should exist, but does not
 };
 
 bool is_ptx(const std::string& arch) { return arch.starts_with("compute_"); }
@@ -64,7 +64,7 @@ std::vector<std::string> archs_of(const Call& call, const Record& record) {
         for (const RecordedValues& one : record.variants) add(one.arch);
         for (const auto& [one, shapes] : record.operations) add(one.arch);
     }
-    // What a GPU runs that is newer than all of them.
+    // PTX for GPUs that are newer than all of them.
     std::string newest;
     for (const std::string& arch : archs)
         if (arch.starts_with("sm_") && compute_capability(arch) > compute_capability(newest)) newest = arch;
@@ -72,7 +72,7 @@ std::vector<std::string> archs_of(const Call& call, const Record& record) {
     return archs;
 }
 
-/// What one target needs of a record.
+/// The variants of a record for one target.
 class TargetVariants {
   public:
     TargetVariants(const Service& service, const Record& record, bool for_all, Gathered& gathered)
@@ -95,7 +95,7 @@ class TargetVariants {
     void add(const Variant& variant) {
         if (known_.insert(variant).second) variants_.push_back(variant);
     }
-    /// What a target can't have on which it was not asked for is no failure.
+    /// A variant that was requested on another target only may be impossible here; that is not a failure.
     void leave_out(const RecordedValues& one, const std::string& reason, bool is_failure) {
         std::string what = one.template_name;
         for (const auto& [name, value] : one.values) what += " " + name + "=" + value;
@@ -122,7 +122,7 @@ class TargetVariants {
         }
     }
 
-    /// An Operation chooses by what it knows of the device, which is not here: all that it may choose.
+    /// An Operation's choice depends on the device, which is not known here: all variants that it may choose.
     void add_operation(const RecordedValues& one, const std::set<Sizes>& shapes) {
         try {
             const Template of = service_.find(one.template_name);
@@ -141,7 +141,7 @@ class TargetVariants {
         }
     }
 
-    /// None, and that of each device with this architecture.
+    /// An empty name, and those of all devices with this architecture.
     std::vector<Wisdom> possible_wisdom() const {
         const Wisdom usual = Wisdom::usual();
         std::set<std::string> devices;
@@ -252,7 +252,7 @@ int pack_for_record(const Call& call, const Output& output) {
 int cache_pack(const Call& call) {
     const std::vector<std::string> keys(call.words.begin() + 1, call.words.end());
     if (call.has("for") && !keys.empty())
-        throw UsageError("--for packs what a record asks for, and keys are named as well; leave one out.");
+        throw UsageError("--for packs the content of a record, and keys are given as well; leave one out.");
     for (const char* option : {"arch", "template-dir"})
         if (call.has(option) && !call.has("for"))
             throw UsageError(std::string("--") + option +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln check: problems found by watching a template run on the host, with the source of both accesses.
+// kiln check: problems found by recording a run on the host, with the source lines of both accesses.
 #include <kiln/error.h>
 #include <kiln/tools/analyze.h>
 
@@ -29,12 +29,12 @@ std::string stripped(const std::string& line) {
 class SourceText {
   public:
     explicit SourceText(Source source) : source_(std::move(source)) {
-        // The template's own lines begin where specialising says that line 1 is.
+        // The template's own lines begin at the #line 1 of specialising.
         const std::size_t mark = source_.text.find("#line 1 ");
         if (mark != std::string::npos) source_.text.erase(0, source_.text.find('\n', mark) + 1);
     }
 
-    /// Without the space around it; empty where it is not known.
+    /// Without surrounding space; empty if it is not known.
     std::string line(const std::string& file, int number) const {
         if (file == source_.file_name) return nth(source_.text, number);
         for (const Header& header : source_.headers)
@@ -119,7 +119,7 @@ Json problem_json(const AccessProblem& problem, const SourceText& source, bool s
     return json;
 }
 
-/// Requests of warps that were looked at.
+/// The number of requests that were checked.
 std::uint64_t requests(const Recording& recording) {
     std::uint64_t sum = 0;
     for (const SharedSite& site : recording.shared) sum += site.as_written.requests;
@@ -180,7 +180,7 @@ int check(const Call& call) {
             const Progress progress(call.terminal, "checking " + variant.text());
             checked.recording = analyzer.check(variant, options);
         } catch (const DeviceError& error) {
-            // One of several that can't be run; the others can.
+            // One of several variants can't be run; continue with the others.
             if (variants.size() == 1 || call.interrupts.signal() != 0) throw;
             ++failed;
             text += (text.empty() ? "" : "\n") + variant.text() + "\n  " +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a command of kiln is: its description (Command), its understood command line (Call), and what several
-// of them need: a service, the cache, a variant.
+// A command of kiln: its description (Command), its parsed command line (Call), and what several commands
+// need: a service, the cache, a variant.
 #pragma once
 
 #include <kiln/cache.h>
@@ -37,7 +37,7 @@ struct KilnOptions : CommonOptions {
 struct Call {
     KilnOptions options;
     boost::program_options::variables_map given;  ///< all options, the command's own too
-    std::vector<std::string> words;               ///< what is no option
+    std::vector<std::string> words;               ///< the other arguments
     const Terminal& terminal;
     const Interrupts& interrupts;
 
@@ -50,8 +50,8 @@ struct Call {
     }
 };
 
-/// Which of them a command takes. One that would change nothing is rejected: who writes `kiln cache clear
-/// --arch sm_80` means something by it.
+/// Which of them a command accepts. Options without effect on a command are rejected, such as `kiln cache
+/// clear --arch sm_80`.
 enum Takes : unsigned {
     kTarget = 1,      ///< --backend, --device, --arch
     kTemplates = 2,   ///< --template-dir
@@ -68,11 +68,11 @@ enum Takes : unsigned {
 struct Command {
     std::string_view name;       ///< "build", "cache stats"
     std::string_view arguments;  ///< "TEMPLATE [NAME=VALUE]..."
-    std::size_t fewest = 0;      ///< how many words it takes
+    std::size_t fewest = 0;      ///< how many words it accepts
     std::size_t most = 0;
     unsigned takes = 0;         ///< Takes
     std::string_view summary;   ///< a line, without a full stop
-    std::string_view text;      ///< what else to know; whole lines
+    std::string_view text;      ///< further details; complete lines
     std::string_view examples;  ///< whole lines
     void (*add_options)(boost::program_options::options_description&) = nullptr;
     int (*run)(const Call&) = nullptr;
@@ -80,39 +80,40 @@ struct Command {
 
 constexpr std::size_t kAnyNumber = 1'000'000;
 
-/// All of them, in the order of the help.
+/// All commands, in the order of the help.
 std::span<const Command> commands();
 
-/// Reads what follows the command's name; --remote goes into this process's environment. `help` becomes true
-/// when that is all that is wanted. Throws UsageError.
+/// Reads what follows the command's name; --remote goes into this process's environment. Sets `help` when
+/// only the help is requested. Throws UsageError.
 Call parse_call(const Command& command, std::vector<std::string> arguments, const Terminal& terminal,
                 const Interrupts& interrupts, bool& help);
 std::string help_text(const Command& command);
-/// The names of the options that it takes, each with whether it has a value.
+/// The names of the options that it accepts, and whether each has a value.
 std::vector<std::pair<std::string, bool>> option_names(const Command& command);
 
 /// For a service that compiles and launches nothing. warnings must outlive the service.
 ServiceOptions compile_options(const Call& call, Warnings& warnings);
-/// Tells the held warnings, and that it is the host's where nobody asked for that. Throws CacheError when
-/// --cache-dir can't be used; with must_store, when the directory can't, whoever named it.
+/// Prints the held warnings, and a note if the host is used without being requested. Throws CacheError when
+/// --cache-dir can't be used; with must_store, when any cache directory can't be used.
 std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, ServiceOptions options,
                                       bool must_store = false);
 CacheOptions cache_options(const KilnOptions& options);
 
-/// The variant that NAME=VALUE words mean, from the second word on. Throws UsageError, VariantError.
+/// The variant of the NAME=VALUE words, from the second word on. Throws UsageError, VariantError.
 Variant chosen_variant(const Template& of, std::span<const std::string> words);
 
-/// The values that such words give. Throws UsageError, VariantError.
+/// The values of such words. Throws UsageError, VariantError.
 Values given_values(const Template& of, std::span<const std::string> words);
-/// With --best: the first word is a template or a family, the others are values that say what is computed; of all
-/// templates that compute it, the variant for the sizes of --size, by wisdom or the model. Throws the same.
+/// With --best: the first word is a template or a family, the others are values of problem parameters. Chooses,
+/// by wisdom or the model, the best variant for the sizes of --size, of all templates that compute this. Throws
+/// the same.
 Choice best_choice(const Service& service, const Call& call, bool test_sizes);
 
-/// The same where a word may give several values, or * for all: NAME=1,2. All legal combinations, in the order
-/// written; throws VariantError when none is legal.
+/// The same for words with several values, or * for all: NAME=1,2. Returns all legal combinations, in the
+/// order written; throws VariantError when none is legal.
 std::vector<Variant> chosen_variants(const Template& of, std::span<const std::string> words);
 
-/// What --size NAME=N gave. Throws UsageError.
+/// The sizes of --size NAME=N. Throws UsageError.
 Sizes given_sizes(const Call& call);
 
 /// The wisdom file that --output names, else the user's own. Throws UsageError.
@@ -154,7 +155,7 @@ int cache_pull(const Call& call);
 int doctor(const Call& call);
 int completion(const Call& call);
 
-/// What could stand at the end of this command line, each as the whole last word. Throws nothing.
+/// Completions of this command line, each as a complete last word. Does not throw.
 std::vector<std::string> completions(const std::string& line);
 
 }  // namespace kiln::cli

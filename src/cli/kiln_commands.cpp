@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of kiln's commands: arguments, help, own options. What they do is in kiln_*.cpp.
+// The table of kiln's commands: arguments, help, own options. The commands are implemented in kiln_*.cpp.
 #include <array>
 
 #include "cli/command_line.h"

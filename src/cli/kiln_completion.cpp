@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln completion, and what may stand next on a command line.
+// kiln completion, and the completions of a command line.
 #include "cli/kiln_completion.h"
 
 #include <kiln/device.h>
@@ -18,7 +18,7 @@
 namespace kiln::cli {
 namespace {
 
-/// As a shell splits it, quotes taken away; the last one is what is being written and may be empty.
+/// Split like a shell does, without quotes. The last word is the one being typed and may be empty.
 std::vector<std::string> split(const std::string& line) {
     std::vector<std::string> words(1);
     char quote = 0;
@@ -42,8 +42,8 @@ std::vector<std::string> split(const std::string& line) {
 struct Unfinished {
     const Command* command = nullptr;
     std::vector<std::string> words;  ///< of the command, options left out
-    std::string option;              ///< whose value is being written; empty: none
-    KilnOptions options;             ///< those that say where to look
+    std::string option;              ///< the option whose value is being typed; empty: none
+    KilnOptions options;             ///< those that determine where to search
     std::string current;
 };
 
@@ -53,7 +53,7 @@ std::vector<std::string> keys(const KilnOptions& options) {
     return found;
 }
 
-/// Those of devices that are here, of entries, and that templates name.
+/// The architectures of devices, of cache entries, and of templates.
 std::vector<std::string> archs(const KilnOptions& options) {
     std::set<std::string> found;
     for (const Backend backend : {Backend::cuda, Backend::hip, Backend::host})
@@ -63,7 +63,7 @@ std::vector<std::string> archs(const KilnOptions& options) {
     try {
         for (const CacheEntry& entry : open_cache(options).entries()) found.insert(entry.arch);
     } catch (const std::exception&) {
-        // No cache: those of the devices are enough.
+        // Without a cache, those of the devices are enough.
     }
     return {found.begin(), found.end()};
 }
@@ -75,7 +75,7 @@ std::vector<std::string> templates(const KilnOptions& options) {
     return names;
 }
 
-/// NAME= for each parameter that has no value yet; behind the '=' its values.
+/// NAME= for each parameter without a value; after the '=', its values.
 std::vector<std::string> assignments(const Unfinished& line) {
     const Template of = TemplateSet(line.options.template_directories).find(line.words[0]);
     std::vector<std::string> found;
@@ -210,7 +210,7 @@ std::vector<std::string> completions(const std::string& line) {
         std::erase_if(found, [&](const std::string& one) { return !one.starts_with(words.back()); });
         return found;
     } catch (const std::exception&) {
-        return {};  // a wrong template, no cache: there is nothing to offer, and no place for a message
+        return {};  // an invalid template or no cache: there are no completions, and messages would disturb the command line
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The completion script of bash, which CMake makes part of the program.
+// The completion script of bash, which CMake embeds in the program.
 #pragma once
 
 #include <string_view>

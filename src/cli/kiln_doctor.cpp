@@ -50,9 +50,9 @@ std::string findings_text(const std::vector<Finding>& findings, std::size_t prob
 }  // namespace
 
 int doctor(const Call& call) {
-    Warnings silent(call.terminal);  // never released: what they say is among the findings
+    Warnings silent(call.terminal);  // never printed: they are among the findings
     std::vector<Finding> findings = examine(compile_options(call, silent));
-    // Areas in the order in which they first come, each in one piece.
+    // Areas in the order of their first finding; all findings of an area together.
     std::vector<std::string> areas;
     for (const Finding& finding : findings)
         if (std::find(areas.begin(), areas.end(), finding.area) == areas.end()) areas.push_back(finding.area);

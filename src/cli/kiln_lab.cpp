@@ -27,7 +27,7 @@ struct Row {
     Wavefronts predicted;
     std::optional<LabTime> time;
     std::optional<double> ratio;  ///< of cycles, to the conflict-free pattern
-    /// ratio over what the wavefronts let expect; 1 is agreement
+    /// ratio divided by the ratio of wavefronts; 1 means agreement
     std::optional<double> agreement;
 
     bool agrees() const { return !agreement || std::abs(*agreement - 1) <= kTolerance; }
@@ -47,12 +47,12 @@ std::vector<int> chosen_pads(const Call& call) {
     return pads;
 }
 
-/// --map and what shapes it. --swizzle with one pad is that layout swizzled; with several pads a layout of its
-/// own, without a pad, behind theirs.
+/// --map and its options. With one pad, --swizzle swizzles that layout; with several pads it adds an unpadded,
+/// swizzled layout after theirs.
 std::vector<LabLayout> chosen_layouts(const Call& call) {
     if (call.words.size() != 3)
         throw UsageError(
-            "--map takes two numbers behind it: kiln lab banks --map ROWS COLUMNS, as in --map 32 32.");
+            "--map needs two numbers after it: kiln lab banks --map ROWS COLUMNS, as in --map 32 32.");
     LabLayout layout;
     layout.rows = static_cast<int>(parse_whole("ROWS", call.words[1], 1, kMostRows));
     layout.columns = static_cast<int>(parse_whole("COLUMNS", call.words[2], 1, kMostColumns));
@@ -75,7 +75,7 @@ std::vector<LabLayout> chosen_layouts(const Call& call) {
     if ((swizzled.columns + swizzled.pad) * swizzled.element_bytes % kChunk != 0)
         throw UsageError("--swizzle moves chunks of 16 bytes, which a row of " +
                          std::to_string((swizzled.columns + swizzled.pad) * swizzled.element_bytes) +
-                         " bytes is no multiple of; choose COLUMNS + pad so that it is.");
+                         " bytes is not a multiple of; choose COLUMNS + pad so that it is.");
     return layouts;
 }
 
@@ -114,7 +114,7 @@ int show_map(const Call& call, const std::string& arch) {
         output.write(bank_map_svg(layouts, model));
         if (output.is_standard_output()) return kPassed;
     }
-    // One layout's fields are the object's own.
+    // The fields of a single layout are those of the object.
     Json json = {{"arch", arch}};
     if (layouts.size() == 1) {
         json.update(layout_json(layouts[0], model));
@@ -150,7 +150,7 @@ std::vector<LabPattern> chosen_patterns(const Call& call) {
                      enumerate(names, " and ") + ".");
 }
 
-/// All times are multiples of this one's: no conflict, 4 bytes per lane.
+/// All times are relative to this pattern's: no conflict, 4 bytes per lane.
 LabPattern conflict_free() { return lab_patterns({1}).front(); }
 
 std::vector<Row> examined(const Call& call, const BankModel& model, Service* service) {
@@ -164,7 +164,7 @@ std::vector<Row> examined(const Call& call, const BankModel& model, Service* ser
     for (LabPattern& pattern : chosen_patterns(call)) {
         Row row{std::move(pattern), {}, {}, {}, {}};
         row.predicted = row.pattern.predicted(model);
-        // A misaligned access ends a kernel on NVIDIA; lab_banks can't make one.
+        // On NVIDIA a kernel fails at a misaligned access, so lab_banks does not make one.
         if (service != nullptr && row.predicted.aligned) {
             row.time = measure(*service, row.pattern, model);
             row.ratio = row.time->cycles / base_cycles;
@@ -225,7 +225,7 @@ Json rows_json(const std::vector<Row>& rows) {
 
 bool has_gpu() { return !Device::list(Backend::cuda).empty() || !Device::list(Backend::hip).empty(); }
 
-/// A service on a GPU where one is to be measured; nullptr: predict only.
+/// A service on the GPU to be measured; nullptr: predict only.
 std::unique_ptr<Service> open_gpu(const Call& call, Warnings& warnings) {
     if (!call.options.arch.empty() || call.options.backend == Backend::host) return nullptr;
     if (!call.options.backend && !has_gpu()) return nullptr;
@@ -243,11 +243,12 @@ int lab(const Call& call) {
     for (const char* option : {"pad", "element", "svg"})
         if (!map && call.has(option))
             throw UsageError(std::string("--") + option +
-                             " shapes a map: kiln lab banks --map ROWS COLUMNS --" + option + " ...");
+                             " is an option of a map: kiln lab banks --map ROWS COLUMNS --" + option +
+                             " ...");
     if (!map && call.flag("swizzle"))
-        throw UsageError("--swizzle shapes a map: kiln lab banks --map ROWS COLUMNS --swizzle.");
+        throw UsageError("--swizzle is an option of a map: kiln lab banks --map ROWS COLUMNS --swizzle.");
     if (!map && call.words.size() > 1)
-        throw UsageError("'" + call.words[1] + "' is too many; a map is asked for by --map ROWS COLUMNS.");
+        throw UsageError("'" + call.words[1] + "' is too many; a map is requested by --map ROWS COLUMNS.");
     for (const char* option : {"pattern", "stride"})
         if (map && call.has(option))
             throw UsageError(std::string("--") + option +

@@ -19,8 +19,8 @@
 
 namespace kiln::cli {
 
-/// What the parameters of lab_banks mean by the same names: lane l reads `width` bytes at
-/// row * pitch + (chunk ^ (row >> shift & mask)) * width, row = l / share % rows, chunk = l / share / rows.
+/// The parameters of lab_banks: lane l reads `width` bytes at row * pitch + (chunk ^ (row >> shift & mask)) *
+/// width, row = l / share % rows, chunk = l / share / rows.
 struct LabPattern {
     std::string name;
     std::string text;
@@ -42,7 +42,7 @@ std::vector<int> parse_strides(const std::string& text);
 
 struct LabTime {
     double cycles = 0;     ///< of the multiprocessor, per access of a warp; the least of several launches
-    bool verified = true;  ///< what was read is what lies there
+    bool verified = true;  ///< the lanes read the right values
 };
 
 /// Builds lab_banks for a pattern and times it. Throws what Service::build and a launch throw.
@@ -50,8 +50,8 @@ LabTime measure(Service& service, const LabPattern& pattern, const BankModel& mo
 
 using LabLayout = TileLayout;
 
-/// Tables, one row of the matrix per line, with a note on how columns and rows are read. Several stand side by
-/// side, as many as `columns` characters hold; 0: all.
+/// Tables, one row of the matrix per line, with a note on how columns and rows are read. Several are printed
+/// side by side, as many as fit `columns` characters; 0: all.
 std::string layouts_text(std::span<const LabLayout> layouts, const BankModel& model, int columns);
 
 }  // namespace kiln::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which element of a matrix lies in which bank, as text; as a picture: bank_map_svg (kiln/tools/report.h).
+// The bank of each element of a matrix, as text. bank_map_svg (kiln/tools/report.h) draws it.
 #include <algorithm>
 
 #include "cli/kiln_lab.h"

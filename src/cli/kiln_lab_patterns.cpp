@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The patterns of kiln lab banks, and timing one of them.
+// The patterns of kiln lab banks, and their timing.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ LabPattern column(std::string name, std::string text, int width, int pitch, int 
 
 std::string with_pad(const std::string& name, int pad) { return name + "+" + std::to_string(pad); }
 
-/// The word that lab_banks has written to an index.
+/// The word that lab_banks writes to an index.
 std::uint32_t word_at(std::uint32_t index) { return index * 2654435761u + 40503u; }
 
 std::uint32_t expected_sum(const LabPattern& pattern, int lane) {

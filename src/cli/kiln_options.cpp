@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line after the command's name, and what the common options mean for a service and a cache.
+// Parses the command line after the command's name, and creates services and caches from the common options.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -61,14 +61,14 @@ void check_words(const Command& command, const std::vector<std::string>& words) 
             throw UsageError("kiln " + name + " has no option " + word +
                              "; options are written in full, with two dashes. See kiln " + name + " --help.");
     if (words.size() < command.fewest)
-        throw UsageError("something is missing: " + usage(command) + "; see kiln " + name + " --help.");
+        throw UsageError("an argument is missing: " + usage(command) + "; see kiln " + name + " --help.");
     if (words.size() > command.most)
         throw UsageError("'" + words[command.most] + "' is too many: " + usage(command) + "; see kiln " +
                          name + " --help.");
 }
 
-/// --remote URL stands for KILN_REMOTE=URL, so that the other variables of the remote (password,
-/// certificates, signature key, mode) hold for it too.
+/// --remote URL sets KILN_REMOTE=URL, so that the other variables of the remote (password, certificates,
+/// signature key, mode) apply to it too.
 void use_remote(const std::string& url, const Terminal& terminal) {
     const std::size_t user = url.find("://");
     const std::size_t host = url.rfind('@');
@@ -95,7 +95,7 @@ KilnOptions kiln_options(const po::variables_map& given, const Terminal& termina
     return options;
 }
 
-/// What NAME=VALUE names and gives. Throws UsageError.
+/// The name and the value of NAME=VALUE. Throws UsageError.
 std::pair<const Parameter*, std::string_view> assignment(const Template& of, const std::string& word) {
     std::vector<std::string> names;
     for (const Parameter& parameter : of.parameters()) names.push_back(parameter.name);
@@ -170,12 +170,13 @@ std::vector<Template> named_templates(const std::vector<std::string>& arguments)
         for (const Template& one : TemplateSet(directories).all())
             if (std::ranges::find(arguments, one.name()) != arguments.end()) named.push_back(one);
     } catch (const Error&) {
-        // Whatever is wrong with them, the option is wrong as well.
+        // Errors of templates are not reported here, since the option is wrong in any case.
     }
     return named;
 }
 
-/// For an option that is none: how to write the size or the parameter of that name. " rows is a size of softmax: ..."
+/// For an unknown option: how to write the size or the parameter of that name. " rows is a size of softmax:
+/// ..."
 std::string meant_by(const std::string& option, const po::options_description& known,
                      const std::vector<std::string>& arguments) {
     if (known.find_nothrow("size", false) == nullptr) return {};
@@ -200,12 +201,12 @@ std::string meant_by(const std::string& option, const po::options_description& k
 
 constexpr std::size_t kMostCombinations = 1000;
 
-/// "1,2" or "*". Throws VariantError; UsageError for all values of what has no list.
+/// "1,2" or "*". Throws VariantError; UsageError for * when the parameter has no list of values.
 std::vector<Value> listed_values(const Parameter& parameter, std::string_view text) {
     std::vector<Value> values;
     if (text == "*" && parameter.allowed.empty()) {
         if (parameter.kind != ParameterKind::integer || parameter.max - parameter.min >= 1000)
-            throw UsageError(parameter.name + "=*: it has too many values; name those that are meant.");
+            throw UsageError(parameter.name + "=*: it has too many values; list the values you mean.");
         for (std::int64_t value = parameter.min; value <= parameter.max; ++value)
             values.emplace_back(static_cast<long long>(value));
         return values;
@@ -337,9 +338,10 @@ Values given_values(const Template& of, std::span<const std::string> words) {
     for (const std::string& word : words) {
         const auto [parameter, text] = assignment(of, word);
         if (text == "*" || text.find(',') != std::string_view::npos)
-            throw UsageError(word +
-                             " is several variants, and one is wanted here; 'kiln analyze', 'kiln check' and "
-                             "'kiln report' take lists, and 'kiln warm' builds them.");
+            throw UsageError(
+                word +
+                " means several variants, and this command takes one; 'kiln analyze', 'kiln check' and "
+                "'kiln report' take lists, and 'kiln warm' builds them.");
         if (!values.emplace(parameter->name, parameter->parse(text)).second)
             throw UsageError(parameter->name + " is given twice; a variant has one value of each parameter.");
     }

@@ -19,7 +19,7 @@
 namespace kiln::cli {
 namespace {
 
-// A prediction that is to be compared may take longer than one that is to be looked at.
+// A prediction for a comparison may take longer than one for reading.
 constexpr std::uint64_t kRecordedBlocks = 64;
 constexpr double kRecordedMs = 2000;
 constexpr std::uint64_t kMostBytesOfAPage = 256 << 20;
@@ -102,7 +102,7 @@ void measure(const Call& call, Service& service, const Variant& variant, const S
     if (!profiler)
         throw DeviceError(why_no_profiler(service.backend()) +
                           "\nOutput that --keep wrote elsewhere is compared by --read FILE.");
-    // The child then finds it in the cache: what it compiles would count as time of the profiler.
+    // The child then finds it in the cache; otherwise the profiler would also measure the compile.
     service.build(variant);
     const auto keep =
         call.has("keep") ? std::optional<Output>(std::in_place, "--keep", call.value("keep")) : std::nullopt;
@@ -135,8 +135,8 @@ void read_page(const Call& call, const Service& service, const Variant& variant,
     if (launches.empty())
         throw UsageError(
             "--read " + report.source +
-            ": there is no launch in it. It takes what --keep wrote, or what 'ncu --csv --page raw' "
-            "or rocprof's tables hold.");
+            ": there is no launch in it. --read accepts output of --keep, of 'ncu --csv --page raw' "
+            "or rocprof's tables.");
     const std::string entry = service.source(variant).entry;
     for (const Measured& launch : launches) {
         if (launch.kernel != entry) continue;
@@ -161,7 +161,7 @@ int profile(const Call& call) {
     warnings.release();
     if (service.backend() == Backend::host && call.has("read"))
         throw UsageError(
-            "--read is compared with a prediction for a GPU: say for which by --arch, such as "
+            "--read is compared with a prediction for a GPU: name it by --arch, such as "
             "--arch sm_90a.");
     if (!call.has("read")) no_device(service);
 

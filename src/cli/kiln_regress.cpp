@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln regress: the variants of manifests against their baselines, and a table of what moved.
+// kiln regress: the variants of manifests against their baselines, and a table of the differences.
 #include <kiln/error.h>
 #include <kiln/files.h>
 #include <kiln/tools/regress.h>
@@ -78,7 +78,7 @@ std::string moves_text(const RegressReport& report) {
     for (const RegressResult& result : report.results) {
         for (const Move& move : result.moves) {
             const std::string kernel = result.variant.substr(0, result.variant.find(' '));
-            // A digest says nothing twice.
+            // Digests are shown once.
             const bool digest = move.what == "ingredients" || move.what.starts_with("result");
             const std::vector<std::string> key = {manifest_target_text(result.target),
                                                   kernel,
@@ -154,7 +154,7 @@ RegressOptions regress_options(const Call& call, Warnings& warnings) {
         if (options.targets.empty()) {
             if (!call.options.backend)
                 throw UsageError("--arch " + call.options.arch +
-                                 " is none of the usual targets; say --backend, too.");
+                                 " is not one of the usual targets; add --backend.");
             options.targets = {{*call.options.backend, call.options.arch}};
         }
     }
@@ -177,7 +177,7 @@ std::vector<Manifest> manifests(const Call& call) {
     return result;
 }
 
-/// The file's text with this table in place of the one that has the same head.
+/// The file's text with this table in place of the one with the same header.
 std::string with_table(const std::string& file, const std::string& table) {
     std::string text = read_input(file, kMostBytesOfADocument);
     const std::size_t begin = text.find(table.substr(0, table.find('\n') + 1));

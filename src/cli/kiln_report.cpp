@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::size_t kMostVariants = 100;
 
-/// What is given on the command line that shapes the page, in the order in which it is written down there.
-/// Where a cache or a remote is does not, and a remote's URL may hold a password.
+/// The options that affect the page, in the order in which it lists them. The locations of the cache and the
+/// remote do not, and a remote's URL may contain a password.
 constexpr const char* kShaping[] = {"manifest", "template-dir", "include-dir", "backend",    "device",
                                     "arch",     "chip",         "size",        "test-sizes", "no-record",
                                     "time",     "title",        "output"};
@@ -37,10 +37,10 @@ class Targets {
   public:
     Targets(const Call& call, Warnings& warnings) : call_(call), warnings_(warnings) {}
 
-    /// Without a target of its own: the one of --backend and --arch, else the device's, else one that the
-    /// template runs on.
+    /// For a variant without its own target: the one of --backend and --arch, else the device's, else one
+    /// that the template runs on.
     Service& of(const std::string& template_name, const std::optional<ManifestTarget>& target) {
-        // Where nobody names one, templates may have different ones.
+        // Without --backend and --arch, templates may have different targets.
         const auto key =
             std::pair(target, target || !call_.options.arch.empty() ? std::string() : template_name);
         if (const auto found = by_name_.find(key); found != by_name_.end()) return *found->second;
@@ -86,7 +86,7 @@ struct WantedVariant {
     Service* service;
 };
 
-/// The words of variants: one that holds no '=' begins another. A word in quotes may hold several.
+/// The words of each variant: a word without '=' begins the next one. A quoted word may contain several.
 std::vector<std::vector<std::string>> grouped(const std::vector<std::string>& words) {
     std::vector<std::vector<std::string>> groups;
     for (const std::string& quoted : words) {
@@ -115,7 +115,7 @@ void add(std::vector<WantedVariant>& wanted, std::vector<Variant> variants, Serv
     }
     if (wanted.size() > kMostVariants)
         throw UsageError("these are more than " + std::to_string(kMostVariants) +
-                         " variants, which nobody reads side by side; name fewer values.");
+                         " variants, too many for one page; name fewer values.");
 }
 
 void add_manifest(std::vector<WantedVariant>& wanted, const Manifest& manifest, Targets& targets) {
@@ -158,14 +158,14 @@ std::string quoted(const std::string& word) {
     return text + "'";
 }
 
-/// The command that makes the page again, wherever it is given.
+/// The command that creates the page again, in any directory.
 std::string command_of(const Call& call, const Targets& targets, const std::string& arch) {
     std::string command = "kiln report";
     for (const std::string& word : call.words) command += " " + quoted(word);
     for (const char* const option : kShaping) {
         const std::string name = " --" + std::string(option);
         if (!call.has(option)) {
-            // Which target it was is said by the machine, not by the command line.
+            // The target came from the machine, not from the command line.
             const bool chosen = std::string_view(option) == "arch" && targets.count() == 1 && !arch.empty();
             if (chosen && call.options.backend != Backend::host) command += name + " " + quoted(arch);
             continue;

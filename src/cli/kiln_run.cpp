@@ -44,11 +44,11 @@ RunOptions run_options(const Call& call) {
     for (const char* timing : {"iterations", "warm-up"})
         if (!options.time && call.has(timing))
             throw UsageError(std::string("--") + timing +
-                             " is about timing, and --no-time asks for none; leave one out.");
+                             " is about timing, and --no-time turns it off; leave one out.");
     for (const char* timing : {"cold-l2", "graph", "compare"})
         if (!options.time && call.flag(timing))
             throw UsageError(std::string("--") + timing +
-                             " is about timing, and --no-time asks for none; leave one out.");
+                             " is about timing, and --no-time turns it off; leave one out.");
     return options;
 }
 

@@ -91,7 +91,7 @@ Json problem_json(const Template& of) {
             {"naive", text_or_null(of.naive())}};
 }
 
-/// Nothing for a template that declares none.
+/// Nothing for a template without a declared problem.
 std::string problem_text(const Template& of) {
     std::vector<std::vector<std::string>> sizes, tensors;
     for (const SizeArgument& size : of.sizes())
@@ -135,7 +135,7 @@ std::string groups_text(const std::vector<std::vector<std::string>>& groups) {
     return enumerate(texts, ", ");
 }
 
-/// What a template is for a target.
+/// A template's properties for a target.
 struct Shown {
     Template of;
     std::optional<std::size_t> variants;  ///< legal ones; not set: too many to count
@@ -323,8 +323,7 @@ int build_variant(const Call& call) {
     Warnings warnings(call.terminal);
     const auto service = open_service(call, warnings, compile_options(call, warnings));
     if (call.has("size") && !call.flag("best"))
-        throw UsageError(
-            "--size says for which sizes --best chooses, and --best is not given; a build needs no sizes.");
+        throw UsageError("--size gives the sizes for --best, which is not given; a build needs no sizes.");
     std::optional<Choice> choice;
     if (call.flag("best")) choice = best_choice(*service, call, false);
     const Variant variant =

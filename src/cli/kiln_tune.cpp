@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln tune: templates and shapes to a tuning run on each device, progress, and what was found into a wisdom file.
+// kiln tune: runs the tuner on each device, shows progress, and writes the results to a wisdom file.
 #include <kiln/error.h>
 #include <kiln/tune.h>
 #include <kiln/wisdom.h>
@@ -44,7 +44,7 @@ TuneTask wanted(const Call& call) {
     if (call.has("shapes"))
         for (const std::string& text : call.given["shapes"].as<std::vector<std::string>>())
             result.shapes.push_back(parse_sizes({text}));
-    // Shapes behind the first one of --shapes are words.
+    // Shapes after the first one of --shapes are positional arguments.
     for (const std::string& word : call.words) {
         const std::size_t equals = word.find('=');
         if (equals == std::string::npos) continue;
@@ -71,7 +71,7 @@ std::vector<int> devices(const Call& call, Backend backend) {
         const int ordinal =
             static_cast<int>(parse_whole("--devices", text.substr(begin, end - begin), 0, 1'000'000));
         if (std::ranges::find(ordinals, ordinal) != ordinals.end())
-            throw UsageError("--devices " + text + ": " + std::to_string(ordinal) + " is there twice.");
+            throw UsageError("--devices " + text + ": " + std::to_string(ordinal) + " is given twice.");
         ordinals.push_back(ordinal);
     }
     return ordinals;
@@ -137,8 +137,8 @@ int tune_templates(const Call& call) {
     const Output output = wisdom_output(call);
     if (output.is_stream() && options.resume)
         throw UsageError("--resume reads the journal next to the output, and " + output.path().string() +
-                         " is no file that could have one; name a file by --output.");
-    // A file that could not take the results should not cost the time to find them.
+                         " is not a file that can have one; name a file by --output.");
+    // Checked before the search, since results that can't be written would be lost.
     Wisdom::store(output.path(), Wisdom());
 
     Warnings warnings(call.terminal);
@@ -171,7 +171,8 @@ int tune_templates(const Call& call) {
         for (const Template& of : all) {
             const Parameter* const parameter = of.parameter(word.substr(0, equals));
             if (parameter == nullptr) {
-                static_cast<void>(chosen_variant(of, std::span(&word, 1)));  // throws, with all that there is
+                static_cast<void>(
+                    chosen_variant(of, std::span(&word, 1)));  // throws, with the list of all templates
                 continue;
             }
             options.fixed.insert_or_assign(parameter->name, parameter->parse(word.substr(equals + 1)));
@@ -195,7 +196,7 @@ int tune_templates(const Call& call) {
                 if (mine.shards > 1) mine.journal += format("-%d-of-%d", int(mine.shard), int(mine.shards));
             }
             mine.on_progress = [&, i](const TuneProgress& progress) { board.update(i, progress); };
-            // At once: whatever happens to a later shape.
+            // At once, in case a later shape fails.
             mine.on_shape = [&](const TunedShape& shape) {
                 Wisdom found;
                 found.merge(shape.best);
@@ -224,7 +225,7 @@ int tune_templates(const Call& call) {
                         std::move(reports)};
     const bool stopped = call.interrupts.signal() != 0;
     if (stopped)
-        call.terminal.note("interrupted; what was found is kept. The same command with --resume goes on.");
+        call.terminal.note("interrupted; what was found is kept. The same command with --resume continues.");
     if (!output.is_standard_output()) call.print(to_json(summary), to_text(summary));
     if (stopped) return 128 + call.interrupts.signal();
     return summary.found_all() ? kPassed : kNegative;

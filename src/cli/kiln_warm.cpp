@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln warm: manifests to variants, all of them built in the background, target after target, and a report of
-// what became of each. The whole manifest is checked before the first compile.
+// kiln warm: builds all variants of manifests in the background, one target after the other, and reports the
+// results. The complete manifest is checked before the first compile.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -19,12 +19,12 @@
 namespace kiln::cli {
 namespace {
 
-// Futures that are out at once: enough for any number of workers, few enough to hold their binaries.
+// Pending futures: enough for any number of workers, few enough to keep their binaries in memory.
 constexpr std::size_t kWindow = 256;
 constexpr std::chrono::milliseconds kPoll{20};
-// After a stop, for compilers to be ended; the program ends by itself soon after that.
+// Time for compilers to end after a stop; after that the program exits.
 constexpr std::chrono::milliseconds kPatience{250};
-constexpr std::size_t kVariantsShown = 20;  // of those that failed for one reason; --json has all
+constexpr std::size_t kVariantsShown = 20;  // variants shown per reason of failure; --json has all
 
 struct FailedVariant {
     std::string variant;
@@ -51,7 +51,7 @@ struct Outcome {
     double rate() const { return seconds > 0 ? double(built) / seconds : 0; }
 };
 
-/// Builds group after group and counts what happens.
+/// Builds one group after the other and counts the results.
 class Work {
   public:
     Work(const Call& call, std::stop_source& stop, Outcome& outcome)
@@ -92,12 +92,12 @@ class Work {
         std::future<Compiled> future;
     };
 
-    /// Neither the directory nor a remote stores entries: going on would have no effect.
+    /// Neither the directory nor a remote stores entries, so continuing would have no effect.
     static bool stores_nothing(const Service& service) {
         return service.counters().remote_stores == 0 && !service.cache_problem().empty();
     }
 
-    /// Takes the results that are ready. False: there are none.
+    /// Processes the results that are ready. False: there are none.
     bool collect(std::deque<Pending>& window, const Target& target) {
         const std::size_t before = window.size();
         std::erase_if(window, [&](Pending& pending) {
@@ -118,7 +118,7 @@ class Work {
                 ++outcome_.already_there[compiled.origin];
             }
         } catch (const Error& error) {
-            // What was asked to stop did not fail.
+            // A build that was stopped did not fail.
             if (stop_.stop_requested()) return;
             // A broken template fails all of its variants: the first is reported at once, all of them at the end.
             if (told_.insert(error.what()).second)
@@ -170,13 +170,13 @@ std::string outcome_text(const Outcome& outcome) {
                                   (tiers.empty() ? "" : " (" + enumerate(tiers, ", ") + ")"));
     text += line("failed", std::to_string(outcome.failed.size()));
     if (outcome.done() < outcome.total)
-        text += line("left", std::to_string(outcome.total - outcome.done()) + "; the same command goes on");
+        text += line("left", std::to_string(outcome.total - outcome.done()) + "; the same command continues");
     text += line("time",
                  duration(outcome.seconds * 1000) +
                      (outcome.built == 0 ? ""
                                          : format(", %.3g built per second, ", outcome.rate()) +
                                                duration(outcome.compile_seconds * 1000) + " of compiling"));
-    // A missing compiler fails every variant in the same way: each reason is said once.
+    // A missing compiler is the same reason for every variant: each reason is printed once.
     std::map<std::string, std::vector<std::string>> by_reason;
     for (const FailedVariant& one : outcome.failed)
         by_reason[one.reason].push_back(one.variant + " (" + target_text(one.target) + ")");
@@ -195,7 +195,7 @@ std::string outcome_text(const Outcome& outcome) {
 
 int warm(const Call& call) {
     Warnings warnings(call.terminal);
-    // A stop of its own: --fail-fast asks for it too.
+    // A separate stop, which --fail-fast also requests.
     std::stop_source stop;
     const std::stop_callback on_interrupt(call.interrupts.token(), [&] { stop.request_stop(); });
     ServiceOptions options = compile_options(call, warnings);
@@ -220,7 +220,7 @@ int warm(const Call& call) {
         call.terminal.note("interrupted; what is built is kept: " + std::to_string(outcome.built) + " of " +
                            std::to_string(outcome.total) + ", in addition to " +
                            std::to_string(outcome.already()) + " that were there already.");
-    // Before the services end: should a compiler not let go, the program ends without them.
+    // Printed before the services are destroyed, in case a compiler hangs and the program exits without that.
     call.print(outcome_json(outcome), outcome_text(outcome));
     if (outcome.interrupted) return 128 + call.interrupts.signal();
     if (!outcome.cache_problem.empty())

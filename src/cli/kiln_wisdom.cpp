@@ -15,7 +15,7 @@
 namespace kiln::cli {
 namespace {
 
-/// Of files, or of what there is: the user's and what was shipped.
+/// The wisdom of these files; without any, the user's and the shipped.
 Wisdom wisdom_of(std::span<const std::string> files) {
     if (files.empty()) {
         std::string problem;
@@ -87,8 +87,8 @@ Output wisdom_output(const Call& call) {
     const std::string file = call.has("output") ? call.value("output") : Wisdom::user_file().string();
     if (file.empty())
         throw UsageError(
-            "there is no place for what is found: neither HOME nor KILN_WISDOM is set; add --output FILE.");
-    // Storing would make it as well, but a place for output is looked for before.
+            "there is no file for the results: neither HOME nor KILN_WISDOM is set; add --output FILE.");
+    // Storing would create it as well, but the output is checked earlier.
     const std::filesystem::path folder = std::filesystem::path(file).parent_path();
     std::error_code error;
     if (!folder.empty()) std::filesystem::create_directories(folder, error);

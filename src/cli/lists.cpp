@@ -19,7 +19,7 @@ std::string kernels_text(const std::vector<KernelEntry>& kernels) {
         text += kernel.name + indent.substr(kernel.name.size()) + kernel.summary + "\n";
         if (!kernel.parameters.empty()) text += indent + kernel.parameters + "\n";
         if (kernel.is_declared) text += indent + "(runs the problem that it declares)\n";
-        if (!kernel.is_gemm) text += indent + "(no GEMM: jit-gemm can't run it)\n";
+        if (!kernel.is_gemm) text += indent + "(not a GEMM: jit-gemm can't run it)\n";
     }
     return text;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A service for each target; errors get the place of their line.
+// Creates a service per target; errors name the file and line.
 #include "cli/manifest_plan.h"
 
 #include <kiln/error.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Manifests as groups of variants, one for each target, each variant once: what kiln warm builds and kiln export writes.
+// Manifests as groups of variants, one for each target, each variant once: for kiln warm and kiln export.
 #pragma once
 
 #include <kiln/manifest.h>
@@ -28,7 +28,7 @@ struct VariantGroup {
     std::unordered_set<Variant, Hash> known;
 };
 
-/// Of a file, or of standard input where the name is "-".
+/// Reads a file, or standard input if the name is "-".
 Manifest read_manifest(const std::string& name);
 
 class ManifestPlan {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading numbers and choices; the edit distance behind "did you mean".
+// Parses numbers and choices; the edit distance for "did you mean".
 #include "cli/option_values.h"
 
 #include <kiln/error.h>
@@ -124,7 +124,7 @@ std::string nearest(std::string_view text, const std::vector<std::string>& candi
     for (const std::string& candidate : candidates) {
         const bool cut_short = wanted.size() > 1 && folded(candidate).starts_with(wanted);
         const std::size_t d = std::min<std::size_t>(distance(wanted, folded(candidate)), cut_short ? 2 : 3);
-        // A word that is replaced altogether is no misspelling.
+        // A word of which every letter differs is not a misspelling.
         if (d < best_distance && d < candidate.size()) {
             best = candidate;
             best_distance = d;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words as people write and read them: integers, choices, near misses, sizes in bytes.
+// Parses values of options: integers, choices, sizes in bytes; suggests the nearest name.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ std::uint64_t parse_size(std::string_view option, std::string_view text);
 std::size_t parse_choice(std::string_view option, std::string_view text,
                          const std::vector<std::string_view>& choices);
 
-/// The candidate that is a likely misspelling away from text, upper and lower case and '_' and '-'
-/// being alike; empty when none is near.
+/// The candidate of which `text` is a likely misspelling; case, '_' and '-' are ignored. Empty when none is
+/// near.
 std::string nearest(std::string_view text, const std::vector<std::string>& candidates);
 
 /// "16, 32 or 64"

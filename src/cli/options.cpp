@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two passes: the first finds the kernel and where templates lie, and takes anything else; the second
-// knows the kernel's parameters and takes nothing else.
+// Two passes: the first finds the kernel and the template directories, and accepts any other option; the
+// second knows the kernel's parameters and rejects anything else.
 #include "cli/options.h"
 
 #include <kiln/error.h>
@@ -22,7 +22,7 @@ constexpr int kStyle = po::command_line_style::allow_long | po::command_line_sty
                        po::command_line_style::long_allow_next;
 constexpr std::uint64_t kMostConfigBytes = 1 << 20;
 constexpr int kMaxExtent = std::numeric_limits<int>::max();
-/// Options with the names that kiln run has, and what jit-gemm called them before.
+/// Options with the same names as in kiln run, and their older names in jit-gemm.
 constexpr std::pair<const char*, const char*> kAliases[] = {
     {"iterations", "iters"}, {"warm-up", "warmup"}, {"check", "verify"}};
 
@@ -112,7 +112,7 @@ class Parser {
     }
 
   private:
-    /// Takes what it knows and lets pass what may be a parameter.
+    /// Parses known options and skips those that may be parameters.
     po::variables_map first_pass() {
         po::variables_map given;
         try {
@@ -187,7 +187,8 @@ class Parser {
                (word.starts_with("-h") ? "help" : "bm 64") + "; see --help.";
     }
 
-    /// Which kernel has it, or what it is a misspelling of. dashes: how options are written here.
+    /// Which kernel has this option, or which option it is a misspelling of. dashes: the prefix of options
+    /// here.
     static std::string unknown(const std::string& option, const std::string& dashes,
                                const std::vector<std::string>& known, const TemplateSet& templates,
                                const Template& chosen, const ParameterOptions& parameters) {
@@ -262,7 +263,7 @@ class Parser {
         if (options.compile_only || has("emit"))
             for (const char* run :
                  {"iterations", "iters", "warm-up", "warmup", "check", "verify", "seed", "cold-l2"})
-                if (has(run) && !given[run].defaulted())  // a switch has its value always
+                if (has(run) && !given[run].defaulted())  // a switch always has a value
                     throw UsageError("--" + std::string(options.compile_only ? "compile-only" : "emit") +
                                      " does not run the kernel, and --" + run +
                                      " is about running it; leave one out.");

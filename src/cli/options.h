@@ -23,7 +23,7 @@ enum class Emit { source, ptx, binary, log, key };
 
 std::string_view name(Emit emit);
 
-/// What was asked for. Not set means: to be chosen when the device is known.
+/// The parsed options. Not set means: chosen when the device is known.
 struct Options : CommonOptions {
     Action action = Action::multiply;
     std::string help;  ///< the text for Action::help
@@ -54,7 +54,7 @@ struct Options : CommonOptions {
 };
 
 /// Reads the command line and the file that --config names; the command line wins. Throws UsageError;
-/// VariantError for a parameter's value; TemplateError for a template that is not right.
+/// VariantError for a parameter's value; TemplateError for an invalid template.
 Options parse_options(const std::vector<std::string>& arguments);
 
 }  // namespace kiln::cli

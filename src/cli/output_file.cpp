@@ -33,8 +33,7 @@ void Output::check_json(bool json) const {
 
 void Output::check_terminal(const Terminal& terminal) const {
     if (is_standard_output_ && terminal.output_is_terminal())
-        throw UsageError("a binary is not for a terminal: give " + what_ +
-                         " a FILE, or send it into a pipe.");
+        throw UsageError("a binary is not written to a terminal: give " + what_ + " a FILE, or use a pipe.");
 }
 
 void Output::write(std::string_view content) const {

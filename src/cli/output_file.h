@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an option such as --output names: a file, a device or FIFO, or with "-" standard output.
+// The target of an option such as --output: a file, a device or FIFO, or with "-" standard output.
 #pragma once
 
 #include <filesystem>
@@ -13,21 +13,20 @@ namespace kiln::cli {
 
 class Output {
   public:
-    /// Nothing is made yet. what: whose value `given` is, "--output", for messages. Throws UsageError where it can't be
-    /// written, so that minutes are not spent on what has no place.
+    /// Creates nothing yet. what: the option, "--output", for messages. Throws UsageError when it can't be written, so
+    /// that no time is spent on results that would be lost.
     Output(std::string what, const std::string& given);
 
-    /// For the library's functions that write: what they take for standard output is /dev/stdout. A file named "-" is
-    /// given as ./-.
+    /// For the library's functions, which use /dev/stdout for standard output. A file named "-" is given as ./-.
     const std::filesystem::path& path() const { return path_; }
-    /// Then reports have no place there.
+    /// If so, reports are not printed there.
     bool is_standard_output() const { return is_standard_output_; }
-    /// A device or a FIFO: it is written to once, and can't be read.
+    /// A device or a FIFO: it is written once, and can't be read.
     bool is_stream() const { return is_stream_; }
 
-    /// Throws UsageError where --json wants standard output for its one object too.
+    /// Throws UsageError when --json uses standard output too.
     void check_json(bool json) const;
-    /// Throws UsageError where a binary would go to a terminal.
+    /// Throws UsageError when a binary would be written to a terminal.
     void check_terminal(const Terminal& terminal) const;
     /// See kiln/files.h. Throws UsageError.
     void write(std::string_view content) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options from front matter.
+// Creates options from a template's parameters.
 #include "cli/parameter_options.h"
 
 #include <algorithm>

@@ -24,7 +24,7 @@ std::string figure_text(const ComparedFigure& figure, const std::optional<double
     return figure.is_share ? percent_text(*value) : number_text(*value);
 }
 
-/// How far the measured figure is from the predicted one.
+/// The deviation of the measured value from the predicted one.
 std::string difference_text(const ComparedFigure& figure) {
     if (!figure.predicted || !figure.measured) return {};
     if (figure.is_bound) return *figure.measured <= *figure.predicted + 0.005 ? "below it" : "above it";

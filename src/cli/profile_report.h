@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kiln profile found, as text for people and as JSON for programs.
+// The results of kiln profile, as text for people and as JSON for programs.
 #pragma once
 
 #include <kiln/timing.h>
@@ -19,7 +19,7 @@ struct ProfileReport {
     std::string template_name;
     Values values;
     Backend backend = Backend::cuda;
-    std::string device;  ///< empty: none is here
+    std::string device;  ///< empty: there is none
     Analysis analysis;
     std::optional<ProfileTool> tool;  ///< not set: the page was read from a file
     std::string tool_version;
@@ -27,7 +27,7 @@ struct ProfileReport {
     Measured measured;
     std::vector<std::string> notes;
     std::optional<TimeSummary> time;
-    std::string naive;  ///< the variant that was timed as well; empty: none
+    std::string naive;  ///< the naive variant that was timed as well; empty: none
     std::optional<TimeSummary> naive_time;
 
     std::optional<double> times_naive() const;

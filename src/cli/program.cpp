@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From exceptions to exit statuses.
+// Converts exceptions to exit statuses.
 #include "cli/program.h"
 
 #include <kiln/error.h>
@@ -40,7 +40,8 @@ int run_program(const std::string& name, const std::vector<std::string>& argumen
         if (interrupts.signal() != 0) return 128 + interrupts.signal();
         const Failure failure = classify(error);
         const bool out_of_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-        const std::string message = out_of_memory ? "out of memory; ask for less at once." : error.what();
+        const std::string message =
+            out_of_memory ? "out of memory; use smaller sizes or fewer variants at once." : error.what();
         terminal.complain(message);
         try {
             if (json) terminal.print(error_json(failure.kind, message));

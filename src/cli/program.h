@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What surrounds every program: signals, the terminal, and the one place where errors become messages and
-// exit statuses.
+// The frame of every program: signals, the terminal, and the conversion of errors to messages and exit
+// statuses.
 #pragma once
 
 #include <exception>
@@ -14,7 +14,7 @@
 
 namespace kiln::cli {
 
-/// Exit statuses. kNegative: all went well, and the answer is no (a wrong result, damage found).
+/// Exit statuses. kNegative: the program worked, and the answer is no (a wrong result, damage found).
 enum Status { kPassed = 0, kNegative = 1, kUsage = 2, kCompileError = 3, kDeviceError = 4 };
 
 /// An error's exit status, and its kind in JSON.
@@ -28,8 +28,8 @@ struct ProgramContext {
     const std::vector<std::string>& arguments;  ///< without the program's name
     const Terminal& terminal;
     const Interrupts& interrupts;
-    /// Whether errors are also printed on standard output as JSON. It is known before the command line is
-    /// understood, so that its errors are; the body may correct it.
+    /// Whether errors are also printed on standard output as JSON. It is determined before the command line
+    /// is parsed, so that errors of parsing are printed too; the body may correct it.
     bool& json;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rate is that of the last seconds: entries that are there already go by a thousand times quicker than
-// those that must be compiled, so a mean over all would promise too much.
+// The rate is that of the last seconds. Cached entries are a thousand times faster than compiles, so a mean
+// over all would be misleading.
 #include "cli/progress_bar.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total, std::uint64_t 
         terminal_.note(what_ + ": " + text);
         return;
     }
-    // A bar of one width throughout, with room for the longest text.
+    // A bar of constant width, with room for the longest text.
     const std::string bar =
         bar_text(state, terminal_.error_columns() - static_cast<int>(what_.size()) - kTextColumns);
     terminal_.status(what_ + "  " + (bar.empty() ? "" : bar + "  ") + text);

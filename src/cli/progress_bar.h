@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far work has come, how quick it is and when it will be done: a bar on a terminal, a line now and then
-// elsewhere.
+// Progress, rate and time left of work: a bar on a terminal, a line from time to time elsewhere.
 #pragma once
 
 #include <chrono>
@@ -18,14 +17,13 @@ struct ProgressState {
     std::uint64_t done = 0;
     std::uint64_t total = 0;  ///< 0: not known
     std::uint64_t failed = 0;
-    double per_second = 0;  ///< lately; 0: not known yet
-    double most_seconds =
-        std::numeric_limits<double>::infinity();  ///< that are left, whatever remains to be done
+    double per_second = 0;                                          ///< lately; 0: not known yet
+    double most_seconds = std::numeric_limits<double>::infinity();  ///< seconds left
 };
 
 /// "12/64  19%  3.2/s  about 16 s left  1 failed"
 std::string progress_text(const ProgressState& state);
-/// "[#####-----------]", or nothing where `columns` are too few.
+/// "[#####-----------]", or nothing if `columns` are too few.
 std::string bar_text(const ProgressState& state, int columns);
 
 /// For one thread. The terminal must outlive it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kiln run and jit-gemm found, as text for people and as JSON for programs.
+// The results of kiln run and jit-gemm, as text for people and as JSON for programs.
 #pragma once
 
 #include <kiln/run.h>
@@ -23,7 +23,7 @@ struct RunReport {
     RunResult result = {};
     std::optional<Variant> naive = {};  ///< with --compare
     std::optional<RunResult> naive_result = {};
-    std::optional<Choice> choice = {};  ///< where the command line left the variant open
+    std::optional<Choice> choice = {};  ///< if the variant was chosen by wisdom or the model
 
     /// How many times as long the naive one takes; nullopt without both times.
     std::optional<double> speed_up() const;
@@ -39,7 +39,7 @@ std::string tensors_text(const Problem& problem);
 
 std::string to_text(const RunReport& report, const Terminal& terminal);
 Json to_json(const RunReport& report);
-/// Reports what is wrong on standard error. The exit status.
+/// Prints failures to standard error. Returns the exit status.
 int told(const RunResult& result, const Terminal& terminal);
 
 }  // namespace kiln::cli

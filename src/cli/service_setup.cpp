@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Setting a Service up, and what is said about that.
+// Creates a Service and prints its warnings.
 #include "cli/service_setup.h"
 
 #include <kiln/device.h>

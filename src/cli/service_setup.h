@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From options to a Service: its options, its warnings, and why it is the host's.
+// Creates a Service from options: its options, its warnings, and why it uses the host.
 #pragma once
 
 #include <kiln/service.h>
@@ -18,8 +18,9 @@
 
 namespace kiln::cli {
 
-/// A service's warnings. They wait until its construction has succeeded: what made it fail is reported as an
-/// error, and not also as a warning before. Several services may share one: no line is printed twice.
+/// A service's warnings. They are held until its construction has succeeded, since the cause of a failure is
+/// reported as an error and should not be printed twice. Several services may share one object; no line is
+/// printed twice.
 class Warnings {
   public:
     explicit Warnings(const Terminal& terminal) : terminal_(terminal) {}
@@ -38,8 +39,8 @@ class Warnings {
 /// warnings must outlive the service.
 ServiceOptions service_options(const CommonOptions& options, Warnings& warnings, std::stop_token stop);
 
-/// Throws CacheError when --cache-dir names a directory that can't be used: what was asked for by name must
-/// work.
+/// Throws CacheError when --cache-dir names a directory that can't be used: a directory that is requested by
+/// name must work.
 void check_cache_directory(const Service& service, const CommonOptions& options);
 
 /// Without --backend host: a line on why the host is used.

@@ -34,7 +34,8 @@ void write_error(const std::string& text) { std::fwrite(text.data(), 1, text.siz
 }  // namespace
 
 void reserve_standard_descriptors() {
-    // Opened the wrong way round, so that writing to a closed output and reading a closed input still fail.
+    // Opened for the opposite direction, so that writing to a closed output and reading a closed input still
+    // fail.
     for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
         if (fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
         if (open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1) return;
@@ -71,7 +72,7 @@ void Terminal::status(std::string_view line) const {
     const std::lock_guard lock(mutex_);
     if (status_.empty() && line.empty()) return;
     status_ = line.empty() ? std::string() : program_ + ": " + std::string(line);
-    // The last column stays empty: some terminals go to the next line as soon as it is written.
+    // The last column stays empty, since some terminals wrap as soon as it is written.
     status_.resize(std::min(status_.size(), static_cast<std::size_t>(error_columns() - 1)));
     write_error("\r" + status_ + std::string(kWipeRest));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Standard output and standard error as a person or a pipe sees them: colour and progress on a
-// terminal only, every message on standard error with the program's name in front.
+// Standard output and standard error. Colour and progress are used on a terminal only; messages go to
+// standard error, with the program's name in front.
 #pragma once
 
 #include <condition_variable>
@@ -12,8 +12,8 @@
 
 namespace kiln::cli {
 
-/// To be called first: a file that is opened while standard input, output or error is closed would get its
-/// number, and a report or a message would be written into it.
+/// To be called first. If standard input, output or error is closed, a file opened later would get its
+/// descriptor, and reports or messages would be written into it.
 void reserve_standard_descriptors();
 
 enum class Colour { none, red, green };
@@ -32,7 +32,7 @@ class Terminal {
     /// Writes to standard output. Throws UsageError when that fails (a full disk, a closed pipe).
     void print(std::string_view text) const;
 
-    /// A question on standard error, answered on standard input; anything but y is no.
+    /// Asks a question on standard error and reads the answer from standard input; anything but y means no.
     bool ask(std::string_view question) const;
 
     bool input_is_terminal() const { return input_is_terminal_; }
@@ -42,9 +42,9 @@ class Terminal {
     int output_columns() const;
     int error_columns() const;
 
-    /// Shows a line on standard error that stays last, below all messages, until the next call; empty: no
-    /// line. Cut short where it would not fit, since only one line can be wiped. Only where that is a
-    /// terminal. Thread-safe.
+    /// Shows a status line on standard error, below all messages, until the next call; empty: no line.
+    /// Truncated to the width of the terminal, since only one line can be cleared. Only on a terminal.
+    /// Thread-safe.
     void status(std::string_view line) const;
 
   private:
@@ -58,8 +58,8 @@ class Terminal {
     mutable std::string status_;
 };
 
-/// While it lives, what others write to standard output (a kernel's printf) goes to standard error: standard output
-/// is the program's report.
+/// During its lifetime, output of others to standard output (a kernel's printf) is redirected to standard error,
+/// since standard output is the program's report.
 class PrintsAside {
   public:
     PrintsAside();
@@ -71,8 +71,8 @@ class PrintsAside {
     int output_ = -1;
 };
 
-/// Shows as the terminal's status what is going on and for how long, if the phase lasts longer than a second;
-/// wipes it when destroyed. The terminal must outlive it.
+/// Shows the current phase and its duration as the terminal's status, if it lasts longer than a second;
+/// cleared by the destructor. The terminal must outlive it.
 class Progress {
   public:
     Progress(const Terminal& terminal, std::string what);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing figures.
+// Formats numbers, tables and paragraphs.
 #include "cli/text_format.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Figures as reports write them.
+// Formats numbers, tables and paragraphs of reports.
 #pragma once
 
 #include <kiln/build.h>
@@ -17,13 +17,13 @@ __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ..
 /// "  TITLE      TEXT\n"
 std::string line(const char* title, const std::string& text);
 
-/// Rows in aligned columns, two spaces apart, indented by two; empty columns at the end of a row are left
-/// out. right: the columns, from 0, that are aligned on the right, as numbers are.
+/// Rows in aligned columns, two spaces apart, indented by two; trailing empty columns of a row are omitted.
+/// right: the columns, from 0, that are aligned on the right, as numbers are.
 std::string table(const std::vector<std::vector<std::string>>& rows,
                   const std::vector<std::size_t>& right = {});
 
-/// A paragraph that begins behind `indent` columns and goes on below, broken at spaces where a line would
-/// have more than `columns`; 0: one line. A long word is not broken. Without a newline at the end.
+/// A paragraph indented by `indent` columns, wrapped at spaces to at most `columns` per line; 0: one line.
+/// Long words are not broken. Without a newline at the end.
 std::string wrapped(const std::string& text, std::size_t indent, int columns);
 
 /// "1.25 us", "3.4 ms", "2.1 s"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices that tuned shards of the same work are reported as one.
+// Devices that tuned shards of the same work are combined.
 #include "cli/tune_report.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ std::string values_text(const WisdomEntry& entry) {
     return text;
 }
 
-/// Of the reason the first line.
+/// The first line of the reason.
 std::string failure_text(const TuneFailure& failure) {
     return failure.variant + ": " + failure.reason.substr(0, failure.reason.find('\n'));
 }

@@ -17,9 +17,9 @@
 
 namespace kiln {
 
-/// In front of every message.
+/// The start of every message.
 inline constexpr std::string_view kCompileProtocol = "kiln-compile-2";
-/// What a whole message takes at most.
+/// The largest size of a message.
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
 
 /// A runtime compiler that is a library. A worker serves the one that its first request names.
@@ -34,12 +34,12 @@ enum class Wanted : char {
 struct CompileRequest {
     RuntimeProduct product = RuntimeProduct::nvrtc;
     std::string library;  ///< path of the runtime compiler to open
-    std::string build;    ///< its elf_identity(), which is part of the key: no other build may answer
+    std::string build;  ///< its elf_identity(), which is part of the key: the worker must use the same build
     Wanted wanted = Wanted::facts;
     std::string arch;
     std::vector<std::string> options;
     Source source;
-    /// Of the worker process: what of the compiler's variables reaches it. No part of the message.
+    /// The compiler's environment variables for the worker process. Not part of the message.
     std::vector<std::pair<std::string, std::string>> environment = {};
 };
 
@@ -47,7 +47,7 @@ enum class CompileStatus : char {
     ok = 'o',
     refused = 'r',           ///< the compiler rejected the source; error and log say why
     unsupported_arch = 'a',  ///< found before compiling
-    unusable_library = 'l',  ///< it does not open, lacks a function or is another build; the log says which
+    unusable_library = 'l',  ///< it can't be opened, lacks a function or is another build; see the log
     out_of_memory = 'm'
 };
 
@@ -58,7 +58,7 @@ struct CompileResponse {
     std::string log;
     std::string binary;
     std::string version;                       ///< of the runtime compiler: "9.0"
-    std::vector<std::string> supported_archs;  ///< empty when it can't tell
+    std::vector<std::string> supported_archs;  ///< empty when not known
 };
 
 /// The binary, taken out of the response.
@@ -72,7 +72,7 @@ std::optional<CompileResponse> decode_response(std::string_view message);
 enum class Arrival {
     partial,  ///< the beginning of a message
     whole,    ///< one message
-    broken    ///< no beginning of a message, or one that is too long, or more than one
+    broken    ///< not the beginning of a message, or too long, or more than one
 };
 Arrival arrival(std::string_view bytes);
 

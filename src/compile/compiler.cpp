@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every compiler: the ingredients of a key are those that a binary was made with.
+// Common to all compilers: checks that a binary was made from the ingredients of its key.
 #include "compile/compiler.h"
 
 #include <kiln/error.h>
@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-// What of these differs, in words.
+// A description of the differences.
 std::string difference(const CompilerIngredients& one, const CompilerIngredients& other) {
     std::vector<std::string> changed;
     if (one.identity != other.identity) changed.push_back("the compiler itself, which was replaced");

@@ -22,15 +22,15 @@ namespace kiln {
 
 /// Where a compile runs.
 enum class Isolation {
-    here,   ///< in this process where the compiler allows it
-    worker  ///< in a process of its own
+    here,   ///< in this process, if the compiler allows it
+    worker  ///< in a separate process
 };
 
-/// What of a key is the compiler's own: another compiler has others for the same variant.
+/// The compiler's part of a key: for the same variant, another compiler has other values.
 struct CompilerIngredients {
-    std::string identity;               ///< product and the content of all that it consists of, never a path
-    std::vector<Variable> environment;  ///< variables that reach it and may change its output, sorted
-    std::vector<std::string> options;   ///< that it alone has, behind those of options()
+    std::string identity;               ///< product and the content of all its files, never a path
+    std::vector<Variable> environment;  ///< environment variables that may change its output, sorted
+    std::vector<std::string> options;   ///< options that only it has, after those of options()
 
     bool operator==(const CompilerIngredients&) const = default;
 };
@@ -40,13 +40,14 @@ class Compiler {
   public:
     virtual ~Compiler() = default;
 
-    /// As they are now. Throws BuildError when the compiler is not there (saying where it was looked for).
+    /// Its present ingredients. Throws BuildError when the compiler is missing (with the places that were
+    /// searched).
     virtual CompilerIngredients ingredients() = 0;
     std::string identity() { return ingredients().identity; }
-    /// The options for this target and source, whichever compiler it is. All of them reach the key.
+    /// The options for this target and source with any compiler. All of them are part of the key.
     virtual std::vector<std::string> options(const Target& target, const Source& source) = 0;
-    /// Throws BuildError, also where the compiler, or what of the environment reaches it, is no longer what `as`
-    /// says; a returned binary is complete, and is that of these ingredients.
+    /// Throws BuildError, also when the compiler or its environment differs from `as`. A returned binary is
+    /// complete and made from these ingredients.
     Binary compile(const Source& source, const Target& target, const CompilerIngredients& as,
                    Isolation isolation = Isolation::here);
     Binary compile(const Source& source, const Target& target, Isolation isolation = Isolation::here) {
@@ -68,9 +69,9 @@ class Compiler {
 using SharedMemory = std::shared_ptr<IdentityMemory>;
 inline SharedMemory process_memory() { return std::make_shared<IdentityMemory>(); }
 
-/// NVRTC through dlopen. KILN_NVRTC names the library; else the toolkit, the wheels and the loader's
-/// own places are searched. Where the environment holds something that would reach it, it runs in a worker, with
-/// the environment that its ingredients say.
+/// NVRTC through dlopen. KILN_NVRTC names the library; else the toolkit, the wheels and the loader's own places
+/// are searched. If the environment has a variable that would affect it, it runs in a worker, with the
+/// environment of its ingredients.
 class NvrtcCompiler : public Compiler {
   public:
     virtual std::string ptx(const Source& source, const Target& target) = 0;
@@ -79,7 +80,7 @@ class NvrtcCompiler : public Compiler {
 std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler(std::shared_ptr<WorkerPool> workers = nullptr,
                                                    SharedMemory memory = process_memory());
 
-/// hipRTC, always in a worker, since it aborts on what it does not know.
+/// hipRTC, always in a worker, since it aborts on unknown architectures.
 std::unique_ptr<Compiler> make_hiprtc_compiler(std::shared_ptr<WorkerPool> workers,
                                                SharedMemory memory = process_memory());
 

@@ -2,7 +2,7 @@
 //
 // The table. It was made from the names that NVRTC 12.4, 12.9, 13.0 and 13.5, comgr and hipRTC 5.2, Clang and LLVM 14
 // and 15, GCC 12 and binutils 2.40 give to getenv, found in their code and by recording the calls of compiles. The
-// first row that fits decides.
+// first matching row decides.
 #include "compile/compiler_environment.h"
 
 #include <algorithm>

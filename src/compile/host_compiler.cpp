@@ -58,7 +58,7 @@ constexpr auto kRecordedGccOptions =
 constexpr auto kRecordedClangOptions = std::to_array<const char*>(
     {"-fsanitize=array-bounds", "-fdebug-compilation-dir=.", "-mllvm", "-unroll-threshold=0", "-mllvm",
      "-pragma-unroll-threshold=0", "-mllvm", "-disable-loop-idiom-all", "-Wno-pass-failed"});
-// What is linked by default, but for the sanitizers' libraries.
+// The libraries that are linked by default, except those of sanitizers.
 constexpr auto kRecordedGccLibraries =
     std::to_array<const char*>({"-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});
 
@@ -238,8 +238,8 @@ ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::pa
     ProcessResult result = run_process(process);
     if (!result.status_lost) return result;
 
-    // A program that ignores SIGCHLD, or waits for every child, keeps this process from being told the
-    // status: once more, under a shell that writes it down.
+    // If the program ignores SIGCHLD, or waits for every child, the exit status is lost: try again, under a
+    // shell that writes it down.
     constexpr const char* kStatus = "kiln-status";
     process.arguments.insert(process.arguments.begin(),
                              {"/bin/sh", "-c", "\"$@\"; echo $? > \"$0\"", kStatus});
@@ -267,7 +267,7 @@ IdentityMemory::Answer HostCompiler::examine(const fs::path& file) const {
         {file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, environment));
     if (!result.succeeded() && !result.status_lost)
         throw BuildError("The C++ compiler " + file.string() +
-                             " does not tell its version: " + file.filename().string() + " -### " +
+                             " does not report its version: " + file.filename().string() + " -### " +
                              result.how_it_ended(limits_.timeout) + "." + environment_note(environment),
                          result.error);
     CompilerObjects objects(CompilerKind::host);
@@ -297,7 +297,7 @@ IdentityMemory::Answer HostCompiler::examine(const fs::path& file) const {
     if (version.empty() || target.empty())
         throw BuildError(
             file.string() +
-                " -### tells no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
+                " -### reports no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
             result.error);
     // Programs that run each other: GCC's collect2 runs ld. What of libgcc is needed becomes part of the result.
     for (const char* question : {"-print-prog-name=as", "-print-prog-name=ld", "-print-libgcc-file-name"}) {

@@ -33,7 +33,7 @@ NvrtcApi NvrtcApi::open(DynamicLibrary library) {
     resolve(api.cubin, "nvrtcGetCUBIN");
     if (const NvrtcResult result = api.query_version(&api.major, &api.minor); result != kNvrtcSuccess)
         throw BuildError("The NVRTC library " + api.library.path().string() +
-                         " does not tell its version: " + api.error_string(result) + ".");
+                         " does not report its version: " + api.error_string(result) + ".");
 
     const std::string version = std::to_string(api.major) + "." + std::to_string(api.minor);
     api.builtins = DynamicLibrary::open(

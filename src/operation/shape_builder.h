@@ -58,7 +58,7 @@ class ShapeBuilder {
     void release();
 
   private:
-    /// What is known of a shape beside its plan.
+    /// What is known about a shape in addition to its plan.
     struct Known {
         std::optional<Choice> choice;
         Plan plan;

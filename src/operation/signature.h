@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Signature: what the caller of an operation passes, and how that becomes the arguments of one template's kernel,
-// which may have them in another order and scratch memory beside them.
+// which may have them in another order, and scratch memory as well.
 #pragma once
 
 #include <kiln/operation.h>

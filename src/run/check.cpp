@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Expected values come in chunks, whatever the output's size; comparing is on all cores.
+// Expected values are computed in chunks, whatever the output's size, and compared on all cores.
 #include "run/check.h"
 
 #include <algorithm>
@@ -33,12 +33,12 @@ std::vector<std::int64_t> index_of(std::int64_t element, const std::vector<std::
     return index;
 }
 
-/// Judges one element of type T.
+/// Compares one element of type T.
 template <class T>
 ComparedElement judged(double found, double expected, double bound, bool exact) {
     ComparedElement result{found, expected, bound, false, 0, 0};
     if (bound == INFINITY) return result;
-    if (std::isnan(bound)) {  // it holds nothing, or the reference left the element out
+    if (std::isnan(bound)) {  // the bound is infinite, or the reference does not cover the element
         result.wrong = true;
         result.error = std::isnan(found - expected) ? INFINITY : std::abs(found - expected);
         result.ratio = INFINITY;
@@ -49,13 +49,13 @@ ComparedElement judged(double found, double expected, double bound, bool exact) 
         bound = result.bound = 0;
     }
     const bool same = found == expected || (std::isnan(found) && std::isnan(expected));
-    // Past the largest finite value an infinity is the right rounding.
+    // Beyond the largest finite value, infinity is the correct rounding.
     const bool overflow = std::isinf(found) && std::isfinite(expected) &&
                           rounded<T>(expected + std::copysign(bound, found)) == found;
     if (same || overflow) return result;
     const double difference = std::abs(found - expected);
     result.error = std::isnan(difference) ? INFINITY : difference;
-    // The bound is of what was computed, before it was rounded to the output's type.
+    // The bound applies before the rounding to the output's type.
     const double computed_error = std::max(0.0, result.error - half_gap<T>(found, expected));
     if (computed_error == 0 && bound >= 0) return result;
     result.ratio = bound > 0 ? computed_error / bound : INFINITY;
@@ -73,9 +73,9 @@ class Comparison {
           expected_(kCheckChunk),
           bound_(kCheckChunk) {}
 
-    /// found[i] is element which[i]; kCheckChunk of them at most.
+    /// found[i] is element which[i]; at most kCheckChunk elements.
     void compare(std::span<const std::int64_t> which, const T* found) {
-        // Not those of other elements, should the reference leave one out.
+        // Cleared, in case the reference skips an element.
         std::fill_n(expected_.begin(), which.size(), NAN);
         std::fill_n(bound_.begin(), which.size(), NAN);
         reference_.evaluate(which, expected_.data(), bound_.data());
@@ -93,7 +93,7 @@ class Comparison {
     void sample(const std::vector<std::int64_t>& which) {
         const auto found = std::make_unique_for_overwrite<T[]>(which.size());
         std::size_t next = 0;
-        // The elements are in order, so that each piece of the output is read once.
+        // The elements are sorted, so that each part of the output is read once.
         output_.read_all([&](std::int64_t first, std::span<const std::byte> bytes) {
             const T* const values = reinterpret_cast<const T*>(bytes.data());
             const auto end = first + static_cast<std::int64_t>(bytes.size() / sizeof(T));
@@ -163,7 +163,7 @@ void compare(const GuardedTensor& output, const Reference& reference, CheckReque
         if (affordable < static_cast<double>(sample.size()))
             sample.resize(std::max(kLeastSample, static_cast<std::size_t>(affordable)));
     }
-    // A sample of everything is no sample.
+    // A sample that has every element is a full check.
     if (sample.size() == static_cast<std::size_t>(tensor.count())) request.how = Check::full;
     if (request.how == Check::sample) {
         std::sort(sample.begin(), sample.end());
@@ -211,7 +211,7 @@ OutputCheck check_output(const GuardedTensor& output, const Reference* reference
         else
             result.unwritten = unwritten<T>(output);
     });
-    // An inout was never poisoned.
+    // Tensors of role inout are not poisoned.
     if (output.is_filled()) result.unwritten = 0;
     return result;
 }

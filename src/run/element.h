@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements of tensors by the name of their type: from a name to a C++ type, widening to double, rounding
-// to the type, the pattern of memory that nobody has written.
+// Elements of tensors by the name of their type: dispatch to a C++ type, widening to double, rounding, and
+// the poison pattern of unwritten memory.
 #pragma once
 
 #include <kiln/error.h>
@@ -24,7 +24,7 @@ template <class T>
 constexpr bool is_float = std::is_floating_point_v<T> || is_small_float<T>;
 
 /// Calls f(T{}) with the type of that normalised name ("half", "unsigned int"). Throws UsageError for a name
-/// that is none of an element.
+/// that is not an element type.
 template <class F>
 decltype(auto) with_element(std::string_view type, F&& f) {
     if (type == "half") return f(half{});
@@ -45,7 +45,7 @@ decltype(auto) with_element(std::string_view type, F&& f) {
                      "integers can");
 }
 
-/// Exact but for 64-bit integers above 2^53.
+/// Exact except for 64-bit integers above 2^53.
 template <class T>
 double wide(T value) {
     if constexpr (is_small_float<T>)
@@ -64,7 +64,7 @@ inline double rounded_to(double x, int digits, int min_exponent, double max_fini
     return std::abs(result) > max_finite ? std::copysign(std::numeric_limits<double>::infinity(), x) : result;
 }
 
-/// x as the nearest value of the type; integers: as it is.
+/// The value of the type that is nearest to x; integers: x.
 template <class T>
 double rounded(double x) {
     if constexpr (std::is_same_v<T, half>)
@@ -77,8 +77,9 @@ double rounded(double x) {
         return x;
 }
 
-/// Half of the distance from x, a value of the type, to the next one in the direction of y: how far y may be from x,
-/// and still be rounded to it. 0 of integers, and of what is not finite. The largest value counts as if others followed.
+/// Half of the distance from x, a value of the type, to the next one in the direction of y: how far y may be from x and
+/// still be rounded to it. 0 for integers and for non-finite values. For the largest value, as if further values
+/// followed.
 template <class T>
 double half_gap(double x, double y) {
     constexpr int digits = std::is_same_v<T, half>       ? 11
@@ -89,18 +90,18 @@ double half_gap(double x, double y) {
     if (digits == 0 || !std::isfinite(x)) return 0;
     constexpr int min_exponent = std::is_same_v<T, half> ? -14 : std::is_same_v<T, double> ? -1022 : -126;
     int exponent = x == 0 ? min_exponent : std::max(std::ilogb(x), min_exponent);
-    // Values below a power of two lie twice as close.
+    // Values below a power of two are twice as close.
     const bool towards_zero = (x > 0 && y < x) || (x < 0 && y > x);
     if (towards_zero && exponent > min_exponent && std::abs(x) == std::ldexp(1.0, exponent)) --exponent;
     return std::ldexp(1.0, exponent - digits);
 }
 
-/// What outputs and scratch hold before the launch, by 32-bit words: of 16-, 32- and 64-bit floats a NaN that
-/// no arithmetic gives, of integers 0xa5a5a5a5.
+/// The poison of outputs and scratch before the launch, as a 32-bit word: for 16-, 32- and 64-bit floats a
+/// NaN that no arithmetic produces, for integers 0xa5a5a5a5.
 template <class T>
 constexpr std::uint32_t kPoison = is_float<T> ? 0x7ff57ff5U : 0xa5a5a5a5U;
 
-/// Whether an element that was never written can be told by its bits.
+/// Whether unwritten elements can be recognised by their bits.
 template <class T>
 constexpr bool kPoisonIsTelling = is_float<T> || sizeof(T) >= 4;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What comparing elements has found. One per thread, then merged: the result does not depend on how the elements were
-// divided among threads.
+// Statistics of compared elements. One per thread, then merged: the result does not depend on the partition of
+// elements among threads.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct ComparedElement {
     double found = 0, expected = 0, bound = 0;
     bool wrong = false;
     double error = 0;  ///< |found - expected|
-    double ratio = 0;  ///< of error to bound
+    double ratio = 0;  ///< error / bound
 };
 
 struct ErrorStatistics {

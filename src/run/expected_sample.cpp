@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Half of a run lies in front of a sampled element, which may be the last of a tile or a row.
+// Half of a run is before the sampled element, which may be the last of a tile or a row.
 #include "run/expected_sample.h"
 
 #include <algorithm>

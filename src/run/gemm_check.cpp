@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// C is read a band of rows at a time. To compare every element, bands are walked in blocks that fit a core's cache,
-// and the inner loop runs over a fixed number of columns, so that the compiler vectorises it.
+// C is read in bands of rows. To compare every element, bands are processed in blocks that fit a core's cache, and
+// the inner loop has a fixed number of columns, so that the compiler vectorises it.
 #include "run/gemm_check.h"
 
 #include <kiln/types.h>
@@ -24,14 +24,14 @@ namespace kiln {
 namespace {
 
 constexpr double kUnit = 0x1p-24;                           // unit roundoff of FP32
-constexpr double kLargestExact = 1 << 24;                   // integers up to that are exact in FP32
+constexpr double kLargestExact = 1 << 24;                   // integers up to this are exact in FP32
 constexpr std::int64_t kExactSums = std::int64_t{1} << 29;  // of numbers up to 2^24, in FP64
 constexpr std::int64_t kBandElements = std::int64_t{1} << 23;
 constexpr std::int64_t kChunk = 4096;  // elements of a row widened at a time
 constexpr std::int64_t kRows = 64, kColumns = 128, kDepth = 128, kUnroll = 4;
 
-/// The library's own conversion is a call per element; these are loops that the compiler vectorises.
-/// Exact for every finite value: the shift puts the exponent 112 too low, the product repairs that.
+/// The library's own conversion is a call per element; these loops are vectorised. Exact for every finite
+/// value: the shift makes the exponent 112 too small, and the multiplication corrects that.
 double widened(half value) {
     const std::uint32_t sign = (value.bits & 0x8000U) << 16;
     const float magnitude = std::bit_cast<float>((value.bits & 0x7fffU) << 13) * 0x1p112F;
@@ -63,7 +63,8 @@ std::vector<signed char> random_signs(std::int64_t count, std::uint64_t seed) {
     return signs;
 }
 
-/// matrix * x; squares[i], where it is asked for: of row i's elements. fill_x(from, count, out): elements of x.
+/// matrix * x; squares[i], if requested: the sum of squares of row i. fill_x(from, count, out): elements of
+/// x.
 template <class FillX>
 std::vector<double> times_vector(const GemmOperand& matrix, const FillX& fill_x,
                                  std::vector<double>& squares) {
@@ -85,7 +86,7 @@ std::vector<double> times_vector(const GemmOperand& matrix, const FillX& fill_x,
     return product;
 }
 
-/// One thread's working set. What lies outside the matrices is zero, or never read.
+/// One thread's working set. Elements outside the matrices are zero, or never read.
 struct Block {
     std::vector<double> a = std::vector<double>(kRows * kDepth);
     std::vector<double> b = std::vector<double>(kDepth * kColumns);
@@ -165,7 +166,7 @@ std::optional<double> GemmOperand::largest_integer() const {
     return integers ? std::optional(largest) : std::nullopt;
 }
 
-/// What all threads have found so far.
+/// The results of all threads so far.
 struct GemmCheck::Totals {
     std::mutex mutex;
     ErrorStatistics tally;
@@ -213,7 +214,7 @@ void GemmCheck::each_band(const ReadRows& c, Totals& totals,
     }
 }
 
-/// Rows [i, i + rows) times columns [j, j + columns), over all of k. c: where element (i, 0) lies.
+/// Rows [i, i + rows) times columns [j, j + columns), over all of k. c: the address of element (i, 0).
 void GemmCheck::check_block(std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t columns,
                             const float* c, Totals& totals) const {
     Block block;
@@ -250,7 +251,7 @@ OutputCheck GemmCheck::full(const ReadRows& c) const {
     return totals.result(m(), n());
 }
 
-/// What Freivalds' test holds the rows of C to.
+/// The bounds of Freivalds' test, per row of C.
 struct GemmCheck::RowTest {
     std::vector<signed char> signs;
     std::vector<double> expected, bound;  ///< of each row's signed sum
@@ -258,7 +259,8 @@ struct GemmCheck::RowTest {
     bool is_right(std::int64_t row, const float* elements, double& ratio) const {
         double sum = 0;
         for (std::size_t j = 0; j < signs.size(); ++j) sum += double(elements[j]) * signs[j];
-        const double error = std::abs(sum - expected[std::size_t(row)]);  // NaN where an element is none
+        const double error =
+            std::abs(sum - expected[std::size_t(row)]);  // NaN if the element is not an integer
         ratio = error == 0 ? 0 : std::isfinite(error) ? error / bound[std::size_t(row)] : INFINITY;
         return error <= bound[std::size_t(row)];
     }

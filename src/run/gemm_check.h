@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Is C = A * B right? All matrices are row-major, C in FP32; the reference accumulates in FP64 on all cores. Two ways:
-// every element, or a sample and Freivalds' test over the whole.
+// Checks C = A * B. All matrices are row-major, C in FP32; the reference accumulates in FP64 on all cores. It compares
+// every element, or a sample together with Freivalds' test of the whole matrix.
 //
 // The bound. Let u = 2^-24 be the unit roundoff of FP32, and K the number of terms. Whatever the order of accumulation,
 // the computed c differs from the exact sum by at most gamma_K * (|A||B|), with gamma_K = K u / (1 - K u): Higham,
@@ -11,13 +11,14 @@
 //     K u (|A||B|)_ij + u |reference_ij|,
 // and where all inputs are integers so small that no sum can exceed 2^24, to equality.
 //
-// Freivalds' test: for a vector x of random signs, C x and A (B x) are compared row by row. The errors e_ij of a right C
-// behave like a random walk: |e_ij| <= lambda sqrt(K) u (|A||B|)_ij but for a probability of about 2 exp(-lambda^2 / 2)
-// (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019); lambda = 4. For random signs,
-// Hoeffding's inequality gives |sum_j x_j e_ij| <= 6 sqrt(sum_j e_ij^2) but for a probability of 2 exp(-18), and by
-// Cauchy and Schwarz (|A||B|)_ij <= |a_i|_2 |b_j|_2. Together, row i is held to
+// Freivalds' test: for a vector x of random signs, C x and A (B x) are compared row by row. The errors e_ij of a right
+// C behave like a random walk: |e_ij| <= lambda sqrt(K) u (|A||B|)_ij except with a probability of about 2
+// exp(-lambda^2 / 2) (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019); lambda = 4. For
+// random signs, Hoeffding's inequality gives |sum_j x_j e_ij| <= 6 sqrt(sum_j e_ij^2) except with a probability of 2
+// exp(-18), and by Cauchy and Schwarz (|A||B|)_ij <= |a_i|_2 |b_j|_2. Together, row i is held to
 //     6 lambda sqrt(K) u |a_i|_2 |B|_F,
-// and with such integers to 0: one wrong element in a row is always found, several but for their adding up to nothing.
+// and with such integers to 0: a single wrong element in a row is always found, several unless their errors
+// cancel.
 #pragma once
 
 #include <kiln/run.h>
@@ -41,7 +42,7 @@ class GemmOperand {
     /// Elements (row, column) to (row, column + count - 1), exactly.
     void widen(std::int64_t row, std::int64_t column, std::int64_t count, double* out) const;
     double at(std::int64_t row, std::int64_t column) const;
-    /// The largest magnitude where all elements are integers; nullopt: they are not.
+    /// The largest magnitude if all elements are integers; else nullopt.
     std::optional<double> largest_integer() const;
 
   private:
@@ -57,14 +58,14 @@ class GemmCheck {
   public:
     /// Elements of a sample.
     static constexpr std::size_t kSample = 4096;
-    /// Reads rows of C, `first` and following, as many as fill `out`. Called from one thread.
+    /// Reads rows of C from `first` on, as many as fill `out`. Called from one thread.
     using ReadRows = std::function<void(std::int64_t first, std::span<float> out)>;
 
     GemmCheck(GemmOperand a, GemmOperand b);
 
     /// Compares every element: 2 m n k operations.
     OutputCheck full(const ReadRows& c) const;
-    /// Compares `sample` elements, and makes Freivalds' test: O(m n + n k + m k) operations.
+    /// Compares `sample` elements, and runs Freivalds' test: O(m n + n k + m k) operations.
     OutputCheck sampled(const ReadRows& c, std::size_t sample, std::uint64_t seed, bool freivalds) const;
 
   private:

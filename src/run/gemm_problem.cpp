@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which kernels compute C = A * B, told by their declaration.
+// Recognises kernels that compute C = A * B by their declaration.
 #include <kiln/error.h>
 #include <kiln/run.h>
 
@@ -17,7 +17,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 /// The template whose expected values are those of GemmCheck.
 constexpr std::string_view kGemmReference = "gemm_reference";
 
-/// The element type of A and B where the arguments are those of a GEMM; empty: they are not.
+/// The element type of A and B if the arguments are those of a GEMM; else empty.
 std::string operand_type(const Variant& variant) {
     const auto& arguments = variant.arguments();
     if (arguments.size() != 6) return {};
@@ -36,7 +36,8 @@ std::int64_t saturating_product(std::initializer_list<std::int64_t> factors) {
     return product;
 }
 
-/// With Data::contributions, each product of an element of A and one of B is an integer that shows in the result.
+/// With Data::contributions, each product of an element of A and one of B is an integer that is visible in
+/// the result.
 Problem with_patterns(Problem problem, std::int64_t k) {
     for (std::size_t i = 0; i < 2 && k > 0; ++i) {
         problem.tensors[i].pattern = Pattern::factor;
@@ -45,7 +46,7 @@ Problem with_patterns(Problem problem, std::int64_t k) {
     return problem;
 }
 
-/// Of a template that declares none.
+/// The problem of a template that declares none.
 Problem undeclared(const Variant& variant, const std::string& type, const Sizes& given, bool test) {
     const auto& arguments = variant.arguments();
     Problem problem;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything goes in pieces, so that a tensor larger than half of the host's memory can be filled and read.
+// Data is copied in pieces, so that tensors larger than half of the host's memory can be filled and read.
 #include "run/guarded_tensor.h"
 
 #include <kiln/error.h>
@@ -25,11 +25,11 @@ std::size_t skew_bytes(const Tensor& tensor, int skew) {
     const auto elements = static_cast<std::size_t>(skew);
     if (skew < 0 || elements > GuardedTensor::kMostSkewBytes / tensor.element_bytes)
         throw UsageError("tensors can begin up to " + std::to_string(GuardedTensor::kMostSkewBytes) +
-                         " bytes behind an aligned address, not " + std::to_string(skew) + " elements");
+                         " bytes after an aligned address, not " + std::to_string(skew) + " elements");
     return tensor.role == TensorRole::scratch ? 0 : elements * tensor.element_bytes;
 }
 
-// With a period that is no power of two, so that a copy of another row's guard is none of this one's.
+// The period is not a power of two, so that a copied guard of another row differs from this one's.
 std::vector<std::byte> guard_pattern(std::size_t bytes) {
     constexpr std::size_t kPeriod = 251;
     std::vector<std::byte> pattern(bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of one tensor on a device, with guard bytes before and behind it: how it is filled before a launch, and
-// what can be told of it afterwards.
+// The memory of one tensor on a device, with guard bytes before and after it: how it is filled before a launch, and
+// how it is checked afterwards.
 #pragma once
 
 #include <kiln/device.h>
@@ -35,18 +35,18 @@ class HostBytes {
 /// Not thread-safe. Move-only.
 class GuardedTensor {
   public:
-    /// On either side: a page. What a tensor takes besides its own bytes and the skew is twice that.
+    /// The size of each guard: a page. A tensor needs two of them in addition to its own bytes and the skew.
     static constexpr std::size_t kGuardBytes = 4096;
     static constexpr std::size_t kMostSkewBytes = 256;
-    /// What goes between host and device at a time.
+    /// The size of one copy between host and device.
     static constexpr std::size_t kPieceBytes = std::size_t{32} << 20;
 
-    /// Allocates, and fills: inputs and inouts with their data, outputs and scratch with poison (zero where
-    /// that is declared), the guards with a pattern. skew: elements in front of it, which are guarded too; none
-    /// of scratch, whose address is the kernel's own affair. Throws DeviceError, VariantError, UsageError.
+    /// Allocates and fills: inputs and inouts with their data, outputs and scratch with poison (zero if
+    /// declared), the guards with a pattern. skew: elements before the tensor, which are guarded too; ignored
+    /// for scratch, whose alignment is the kernel's choice. Throws DeviceError, VariantError, UsageError.
     GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed, int skew = 0);
 
-    /// Fills it again, as it was before the launch. Nothing may use it meanwhile.
+    /// Fills it again as before the launch. Nothing may use it meanwhile.
     void refill();
     /// The same with other data.
     void refill(Data data) {
@@ -57,20 +57,20 @@ class GuardedTensor {
     const Tensor& tensor() const { return tensor_; }
     Data contents() const { return data_; }  ///< of inputs and inouts
     void* data() const { return static_cast<std::byte*>(buffer_.data()) + start_; }
-    bool is_filled() const;  ///< with data that can be made again, rather than with poison
+    bool is_filled() const;  ///< with data that can be computed again, rather than with poison
 
-    /// The data as it was before the launch.
+    /// The data before the launch.
     HostBytes initial() const;
-    /// Elements `first` and following, as they are.
+    /// Reads elements from `first` on.
     void read(std::int64_t first, std::span<std::byte> out) const;
-    /// Overwrites elements `first` and following. Nothing may use them meanwhile.
+    /// Overwrites elements from `first` on. Nothing may use them meanwhile.
     void write(std::int64_t first, std::span<const std::byte> elements);
-    /// Calls use(first, bytes) with all elements, a piece at a time, in their order.
+    /// Calls use(first, bytes) for all elements, piece by piece, in order.
     void read_all(const std::function<void(std::int64_t first, std::span<const std::byte>)>& use) const;
 
-    /// Guard bytes that were written to: at most one before and one behind, the nearest to the tensor.
+    /// Guard bytes that were written: at most one before and one after the tensor, those nearest to it.
     std::vector<Overrun> overruns() const;
-    /// Every bit is as it was before the launch. Of one with data.
+    /// Whether every bit is as before the launch. Only for tensors with data.
     bool is_unchanged() const;
     bool is_zero() const;
     /// A hash of the content.

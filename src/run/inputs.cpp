@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kInputGrain = 1 << 16;
 
-/// Floats in [-1, 1); of integers and bool every value.
+/// Floats in [-1, 1); for integers and bool every value.
 template <class T>
 T uniform(std::uint64_t word) {
     if constexpr (std::is_same_v<T, double>)
@@ -61,7 +61,7 @@ bool holds(std::int64_t low, std::int64_t high) {
 template <class T>
 void check_holds(const Tensor& tensor, std::int64_t low, std::int64_t high) {
     if (holds<T>(low, high)) return;
-    throw VariantError("the tensor " + tensor.name + " is to hold integers from " + std::to_string(low) +
+    throw VariantError("the tensor " + tensor.name + " must hold integers from " + std::to_string(low) +
                        " to " + std::to_string(high) + ", which its type, " + tensor.type + ", can't");
 }
 

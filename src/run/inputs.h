@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What inputs hold: each element is a function of the seed, the tensor's name and the element's number alone,
-// so that it is the same on every machine, backend and number of threads, and can be made again.
+// The data of inputs. Each element is a function of the seed, the tensor's name and the element's number
+// only. So it is the same on every machine, backend and number of threads, and can be computed again.
 #pragma once
 
 #include <kiln/run.h>
@@ -22,22 +22,22 @@ constexpr std::uint64_t random_word(std::uint64_t seed, std::uint64_t counter) {
     return x ^ (x >> 31);
 }
 
-/// A word made a number below `limit`, which is positive. Its distribution is uniform but for one part in
-/// 2^64 / limit.
+/// Maps a random word to a number below `limit`, which is positive. The distribution is uniform up to one
+/// part in 2^64 / limit.
 constexpr std::uint64_t below(std::uint64_t word, std::uint64_t limit) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>(Wide{word} * limit >> 64);
 }
 
-/// The seed of a tensor: templates that name it alike get equal elements.
+/// The seed of a tensor: tensors of the same name get equal elements in all templates.
 std::uint64_t tensor_seed(std::uint64_t seed, std::string_view tensor);
 
-/// Where `position` goes in a permutation of 0 to count - 1: a Feistel network over the next larger power of
-/// four, walked until it ends below count.
+/// The image of `position` in a permutation of 0 to count - 1: a Feistel network over the next larger power
+/// of four, iterated until the result is below count.
 std::uint64_t permuted(std::uint64_t position, std::uint64_t count, std::uint64_t seed);
 
-/// Writes elements `first` and following of the tensor, as many as fill `out`, on all cores. Throws
-/// VariantError for what the type can't hold: a range, a permutation of too many.
+/// Computes the tensor's elements from `first` on, as many as fill `out`, on all cores. Throws VariantError
+/// for values that the type can't hold: a range, or a permutation of too many elements.
 void make_elements(const Tensor& tensor, Data data, std::uint64_t seed, std::int64_t first,
                    std::span<std::byte> out);
 

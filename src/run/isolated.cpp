@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages from the child are a letter, a length and so many bytes: phases as they begin, and at the end its result or
-// its exception. Then the parent kills it: nothing that a kernel left behind may run on.
+// A message from the child is a letter, a length and that many bytes: phases as they begin, and at the end the result
+// or the exception. Then the parent kills the child, so that no thread of a kernel continues.
 #include "run/isolated.h"
 
 #include <fcntl.h>
@@ -35,10 +35,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll{100};
-constexpr std::chrono::milliseconds kAnswer{1000};  // for threads that are asked where they are
+constexpr std::chrono::milliseconds kAnswer{1000};  // to wait for the call stacks of threads
 constexpr char kPhase = 'p', kResult = 'r', kError = 'e';
 
-bool in_child_now = false;  // this process is such a child
+bool in_child_now = false;  // this process is a child of in_child()
 
 /// An exception of the library, to be thrown again in another process.
 struct ErrorText {
@@ -74,7 +74,7 @@ ErrorText text_of(const std::exception& error) {
         case Class::usage:
             throw UsageError(error.message);
         case Class::in_template: {
-            // Its constructor puts the place in front, and BuildError's the log behind.
+            // The constructor prepends the place, and that of BuildError appends the log.
             const std::string place =
                 error.number == 0 ? std::string()
                                   : ":" + std::to_string(error.number) + ":" + std::to_string(error.column);
@@ -108,10 +108,10 @@ bool send(int pipe, char kind, std::string_view bytes) {
            write_all(pipe, std::as_bytes(std::span(bytes)));
 }
 
-/// Messages as they come.
+/// Assembles messages from the pipe.
 class Inbox {
   public:
-    /// Reads what is there. False: the other end is closed.
+    /// Reads available data. False: the other end is closed.
     bool receive(int pipe) {
         std::array<char, 65536> buffer;
         const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
@@ -155,8 +155,8 @@ class SharedWatch {
     KernelWatch* watch_;
 };
 
-/// The child's signals, streams and end: it does not outlive its parent, hears the terminal's signals as any program,
-/// and what kernels print goes to standard error, for standard output is the program's report.
+/// Sets up the child: it does not outlive its parent, has the default signal handlers, and its standard output is the
+/// standard error, since the program's standard output is its report.
 void settle_in_child(pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(EXIT_FAILURE);
@@ -176,7 +176,7 @@ void settle_in_child(pid_t parent) {
                            const std::function<std::string(const ReportPhase&)>& work) {
     in_child_now = true;
     settle_in_child(parent);
-    // A kernel that forks would go on twice from there, launch by launch.
+    // If a kernel forks, both processes would continue from here.
     ::pthread_atfork(nullptr, nullptr, [] { ::_exit(EXIT_FAILURE); });
     watch_kernels(watch);
     bool sent = false;
@@ -192,7 +192,7 @@ void settle_in_child(pid_t parent) {
     ::_exit(sent ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-/// A child, killed and reaped at the end.
+/// A child process; the destructor kills and reaps it.
 class Child {
   public:
     explicit Child(pid_t id) : id_(id) {}
@@ -229,7 +229,8 @@ class Child {
     ProcessEnd end_;
 };
 
-/// Asks the child's threads where they are until one is in a kernel: one that tells an observer is not, for a moment.
+/// Requests call stacks of the child's threads until one is in a kernel. A thread that calls an observer is
+/// not in the kernel for a moment.
 void ask_threads(Child& child, KernelWatch& watch) {
     constexpr int kNap = 5000;  // microseconds
     const auto until = Clock::now() + kAnswer;
@@ -271,7 +272,7 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
             "No pipe for a child process could be made: " + std::string(std::strerror(errno)) + ".", "pipe",
             errno);
     FileDescriptor from_child(ends[0]), to_parent(ends[1]);
-    // What is in the buffers would be written twice.
+    // Otherwise buffered output would be written twice.
     std::fflush(stdout);
     std::fflush(stderr);
     const pid_t parent = ::getpid(), id = fork_to_launch();
@@ -290,8 +291,7 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
     Inbox inbox;
     for (bool is_open = true; is_open;) {
         if (service.options().stop.stop_requested())
-            throw DeviceError("The launch of kernel " + kernel + " was ended, since a stop was requested.",
-                              "launch");
+            throw DeviceError("The launch of kernel " + kernel + " was stopped on request.", "launch");
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
         if (left.count() <= 0) {
             ask_threads(child, *watch);
@@ -302,7 +302,7 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
         const int nap = static_cast<int>(std::min(left, kPoll).count());
         if (::poll(&polled, 1, std::max(nap, 1)) > 0)
             is_open = inbox.receive(from_child.value());
-        else if (child.has_ended())  // and a grandchild holds the pipe
+        else if (child.has_ended())  // and a grandchild keeps the pipe open
             is_open = false;
         while (auto message = inbox.next()) {
             if (message->kind == kPhase && on_phase) on_phase(message->bytes);
@@ -310,7 +310,7 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
             if (message->kind == kError) throw_again(wire::read<ErrorText>(message->bytes));
         }
     }
-    // The pipe may be closed by a kernel that goes on.
+    // A running kernel may have closed the pipe.
     while (!child.has_ended() && Clock::now() < deadline) ::usleep(5000);
     child.kill();
     throw DeviceError(kernel_failure_text(*watch, child.end(), kernel), "launch");

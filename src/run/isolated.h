@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work that launches kernels of the host backend, done in a child process, so that a kernel which faults, exits or
-// never ends costs its own run and not the program. The child is a fork(): it has everything that was built and
-// prepared before, and hands back its result, or the exception that it ended with, through a pipe
-// (run/wire.h). Everything must be built before; what the work changes in memory is lost.
+// Runs work that launches host kernels in a child process, so that a kernel that faults, exits or never ends does
+// not end the program. The child is a fork(): it has everything that was built before, and returns its result or
+// its exception through a pipe (run/wire.h). Everything must be built before; changes to memory are lost.
 #pragma once
 
 #include <kiln/service.h>
@@ -17,17 +16,16 @@
 
 namespace kiln {
 
-/// Whether work that launches kernels of this service is to be done in a child: it is the host's, asked for by its
-/// options, KILN_HOST_IN_PROCESS does not forbid it, and this process is no such child.
+/// Whether kernels of this service are launched in a child process: its backend is the host, its options request
+/// it, KILN_HOST_IN_PROCESS does not prevent it, and this process is not such a child.
 bool isolates(const Service& service);
 
-/// Told to the parent from within such work, in its order; in a process of its own it is called directly.
+/// Reports a phase of the work to the parent. Without a child it is called directly.
 using ReportPhase = std::function<void(std::string_view)>;
 
-/// Does the work in a child and returns its bytes. kernel: what is run, for messages. on_phase may be empty; what the
-/// work is given instead of it tells it. Throws what the work threw, an Error of the same class; DeviceError when the
-/// child ended otherwise, or ran longer than the service's limit: it says what is known of the kernel, block, thread
-/// and line.
+/// Does the work in a child and returns its bytes. kernel: for messages. on_phase: receives the phases that the work
+/// reports; may be empty. Throws what the work threw, as an Error of the same class; DeviceError when the child ended
+/// otherwise or exceeded the service's time limit, with kernel, block, thread and line as far as known.
 std::string in_child(const Service& service, const std::string& kernel, const ReportPhase& on_phase,
                      const std::function<std::string(const ReportPhase&)>& work);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of the calls that a report holds those in a kernel's shared object count; its lines come from its own debug
-// information.
+// Uses the calls of a report that are in the kernel's shared object, whose debug information gives the lines.
 #include "run/kernel_failure.h"
 
 #include <signal.h>
@@ -42,7 +41,7 @@ std::string place_text(const KernelReport& report) {
             if (place.file.ends_with(".cu")) return place.text();
             if (other.empty()) other = place.text();
         } catch (const std::exception&) {
-            // Without its file there is no line.
+            // Without the file, the line is unknown.
         }
     }
     return other;
@@ -70,7 +69,7 @@ std::string kernel_text(const KernelReport& report, const std::string& otherwise
     return "Kernel " + name;
 }
 
-/// ", 4096 bytes behind the end of c"
+/// ", 4096 bytes after the end of c"
 std::string nearest_text(const KernelWatch& watch, std::uint64_t address) {
     std::uint64_t least = kNear;
     std::string text;
@@ -84,7 +83,7 @@ std::string nearest_text(const KernelWatch& watch, std::uint64_t address) {
         if (distance >= least) continue;
         least = distance;
         text = ", " + counted(distance, "byte", "bytes") +
-               (is_before ? " before the begin of " : " behind the end of ") + memory.name + " (" +
+               (is_before ? " before the start of " : " after the end of ") + memory.name + " (" +
                counted(memory.bytes, "byte", "bytes") + ")";
     }
     return text;
@@ -95,7 +94,7 @@ std::string access_text(const KernelReport& report) {
     return report.is_write ? "wrote to" : "read from";
 }
 
-/// What it did, for the middle of a sentence.
+/// What the kernel did, as part of a sentence.
 std::string deed(const KernelWatch& watch, const KernelReport& report) {
     switch (report.signal) {
         case SIGSEGV:
@@ -106,10 +105,10 @@ std::string deed(const KernelWatch& watch, const KernelReport& report) {
             if (report.near_shared)
                 return access_text(report) + " byte " + std::to_string(report.shared_offset) + " of the " +
                        std::to_string(report.shared_bytes) +
-                       " bytes of dynamic shared memory that the template's '//@ shared' line asks for";
+                       " bytes of dynamic shared memory that the template's '//@ shared' line requests";
             if (report.code == SI_KERNEL) return "used an address that can't be one";
             return access_text(report) + " the address " + hex(report.address) +
-                   ", which is no memory of its own" + nearest_text(watch, report.address);
+                   ", which is not mapped memory" + nearest_text(watch, report.address);
         case SIGFPE:
             return report.code == FPE_INTDIV ? "divided an integer by zero" : "made an arithmetic exception";
         case SIGILL:
@@ -134,7 +133,7 @@ std::string kernel_failure_text(const KernelWatch& watch, const ProcessEnd& end,
                                               : "exited with status " + std::to_string(end.exit_status);
     if (report.state != 2)
         return "The process in which kernel " + kernel + " ran " + how +
-               (end.signal == SIGKILL ? ". The system does that where memory runs out."
+               (end.signal == SIGKILL ? ". The system does that when memory runs out."
                 : end.signal != 0     ? "."
                                       : ": a kernel can't call _exit().");
     if (report.what == KernelReport::What::exit)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In words, how a kernel of the host backend ended its process.
+// Messages about a kernel of the host backend that ended its process, or reached its time limit.
 #pragma once
 
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace kiln {
 
-/// How the process ended, as waitpid() told.
+/// How the process ended, by waitpid().
 struct ProcessEnd {
     bool is_known = false;
     int exit_status = -1;
     int signal = 0;
 };
 
-/// What the child wrote down is read in its parent, which has the same kernels open. kernel: what was run.
+/// For the parent, which has the same kernels loaded and reads what the child recorded. kernel: its name.
 std::string kernel_failure_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel);
-/// The same of one that was killed at its limit.
+/// The same for a kernel that was killed at its time limit.
 std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel);
 
-/// Whether the calls of a report lead to a kernel's code: while an observer is told, they do not.
+/// Whether a report's call stack contains a kernel's code. It does not while an observer is called.
 bool leads_to_kernel(const KernelReport& report);
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each launch is queued between two events, in batches, so that the device does not wait for the host.
+// Launches are queued in batches, each between two events, so that the device does not wait for the host.
 #include "run/launch_timer.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ std::vector<std::vector<double>> LaunchTimer::interleaved_ms(std::span<const Que
     return time_interleaved(service_.device(), service_.stream(), launches, rounds, [this] { flush(); });
 }
 
-// One replay first, untimed: a driver uploads a graph when it is launched for the first time.
+// The first replay is not timed, since the driver uploads a graph at its first launch.
 std::vector<double> LaunchTimer::graph_ms(const QueueLaunch& launch, int iterations) {
     const int launches = std::clamp(iterations, 1, 20);
     const Graph graph = Graph::capture(service_.stream(), [&] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times of launches by events: of one, of many, of several kinds interleaved, of a captured graph; with a warm or a cold
-// L2 cache.
+// Times launches by events: single ones, many, several interleaved, or a captured graph; with a warm or a cold L2
+// cache.
 #pragma once
 
 #include <kiln/device.h>
@@ -18,8 +18,8 @@ namespace kiln {
 /// Queues work in the service's stream.
 using QueueLaunch = std::function<void()>;
 
-/// The milliseconds of each launch, a list per launch, of `rounds` times each. They are interleaved; which one comes first
-/// moves on from round to round, so that none has an advantage by its place. before_each may be empty.
+/// The milliseconds of each launch, a list per launch, of `rounds` times each. They are interleaved; the first one
+/// rotates from round to round, so that none has an advantage. before_each may be empty.
 std::vector<std::vector<double>> time_interleaved(const Device& device, const Stream& stream,
                                                   std::span<const QueueLaunch> launches, int rounds,
                                                   const std::function<void()>& before_each);
@@ -27,19 +27,18 @@ std::vector<std::vector<double>> time_interleaved(const Device& device, const St
 /// Not thread-safe.
 class LaunchTimer {
   public:
-    /// cold_l2: before each launch that is timed, what it reads is pushed out of the L2 cache. The service must outlive
-    /// it.
+    /// cold_l2: flush the L2 cache before each timed launch. The service must outlive it.
     LaunchTimer(Service& service, bool cold_l2);
 
-    /// The milliseconds of one launch, which is waited for.
+    /// The milliseconds of one launch. Waits for it.
     double time_ms(const QueueLaunch& launch);
-    /// Of `iterations` launches, after `warm_up` others.
+    /// The milliseconds of each of `iterations` launches, after `warm_up` others.
     std::vector<double> times_ms(const QueueLaunch& launch, int warm_up, int iterations);
     /// time_interleaved
     std::vector<std::vector<double>> interleaved_ms(std::span<const QueueLaunch> launches, int rounds);
-    /// Per launch, of about as many, replayed from a captured graph.
+    /// The milliseconds per launch, of about `iterations` launches replayed from a captured graph.
     std::vector<double> graph_ms(const QueueLaunch& launch, int iterations);
-    /// Queues what pushes the L2 cache's content out; nothing where it is warm.
+    /// Queues a flush of the L2 cache; nothing for a warm cache.
     void flush();
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of sizes that can't overflow.
+// Adds sizes without overflow.
 #include "run/memory_limit.h"
 
 #include <kiln/error.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a problem fits the memory there is, before any of it is taken.
+// Checks whether a problem fits the available memory, before any is allocated.
 #pragma once
 
 #include <kiln/device.h>
@@ -11,8 +11,8 @@
 
 namespace kiln {
 
-/// copied: the tensors whose data references read in host memory. Throws UsageError naming what is needed and
-/// what there is.
+/// copied: the tensors whose data references read in host memory. Throws UsageError with the needed and the
+/// available bytes.
 void check_fits(const Device& device, const Problem& problem, const RunOptions& options, bool checking,
                 const std::set<std::string>& copied);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that take the next piece until there is none.
+// Threads take the next piece until there is none.
 #include "run/parallel.h"
 
 #include <algorithm>

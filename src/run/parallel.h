@@ -9,8 +9,8 @@
 namespace kiln {
 
 /// Calls body(begin, end) on disjoint pieces of at most `grain` that together are [0, count), from several
-/// threads, and waits for them. Rethrows the first exception of a body; pieces not begun by then are left
-/// out. Where no thread can be started, the others do the work.
+/// threads, and waits for them. Rethrows the first exception of a body; later pieces are skipped. If no
+/// thread can be started, the others do the work.
 void parallel_for(std::int64_t count, std::int64_t grain,
                   const std::function<void(std::int64_t begin, std::int64_t end)>& body);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each element follows from its number alone; the vectors of keys are the same for queries.
+// Each element is a function of its number only. Keys and queries use the same vectors.
 #include "run/patterns.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ constexpr std::int64_t kMostTerm = 255;
 constexpr std::uint64_t kDenseEnds = 64;               // elements at each end that are never zero
 constexpr std::uint64_t kPeaks = 16, kMostPeaks = 64;  // of a row
 constexpr std::uint64_t kAlike = 16;                   // keys of one vector
-constexpr double kQueryScale = 6;    // a score of sqrt(HEAD) times this, against one of a normal distribution
+constexpr double kQueryScale =
+    6;  // times sqrt(HEAD_DIM) is the score of a match; other scores are normally distributed
 constexpr double kBelowZero = 1024;  // times -1, in a quarter of the scores
 constexpr std::uint64_t kWhole = 1ULL << 32;
 
@@ -42,7 +43,7 @@ PatternElements::PatternElements(const Tensor& tensor, std::uint64_t seed, std::
     const double largest = pattern_ == Pattern::factor ? std::floor(std::sqrt(sums)) : std::floor(sums);
     most_ =
         static_cast<std::uint64_t>(std::clamp(largest, 1.0, static_cast<double>(std::min(exact, kMostTerm))));
-    // Fewer and of magnitude 1, or 1 to 3 of terms, where the sum of all would be too large.
+    // Fewer non-zero elements, of magnitude 1, or 1 to 3 for terms, if the sum of all would be too large.
     const double most = pattern_ == Pattern::factor ? 1 : 3;
     if (largest >= most) return;
     most_ = static_cast<std::uint64_t>(most);
@@ -79,7 +80,7 @@ double PatternElements::operator()(std::uint64_t i) const {
             const std::uint64_t place = permuted(column, row_, shared_seed_);
             const std::uint64_t behind = (place + row_ - row * peaks_ % row_) % row_;
             const double noise = uniform(random_word(own_seed_, i));
-            // Peaks are nearly alike, so that none of them hides another.
+            // Peaks are nearly equal, so that none hides another.
             const bool at_end = row_ >= kDenseEnds && (column == 0 || column + 1 == row_);
             return at_end || behind < peaks_ ? static_cast<double>(size_) + noise / 4 : noise;
         }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What inputs hold with Data::contributions: patterns in which every contribution to a result is larger than what
-// rounding may do to it. Random data hide what is missing: of 16384 keys of about equal weight a tile adds less than
-// a worst-case bound allows for, and a sum of both signs is smaller than the bound on its error.
+// The data of inputs with Data::contributions: patterns in which every contribution to a result exceeds its rounding
+// error bound. Random data would hide a missing contribution: of 16384 keys with about equal weights, a tile adds
+// less than a worst-case bound allows, and a sum of terms of both signs is smaller than its error bound.
 //
 //   factor, term  Integers whose sums stay within 2^24 in any order: they have no rounding error at all, and the
 //                 reference's bound is 0. As large as that allows, so that a sum in fewer bits is wrong too. Where
 //                 there are too many for that, most of them are zero, but never the first and last 64.
-//   peaks         16 to 64 elements of a row, the more the fewer rows there are, are `size` above the others, in
+//   peaks         16 to 64 elements of a row (more if there are fewer rows) are `size` above the others, in
 //                 places that move on from one row to the next through a permutation of the columns: each column is a
 //                 peak of some row, and each peak has a large part in what a row's sums come to. The first and the last
 //                 column are peaks of every long row: samples look there most, and peaks show what a row has lost.
@@ -27,10 +27,10 @@
 namespace kiln {
 
 /// Element number `i` of the tensor, an integer that its type holds, or a number in [-1, 1) with up to 24 bits more.
-/// For tensors with a pattern, of floating-point elements.
+/// Only for tensors with a pattern and floating-point elements.
 class PatternElements {
   public:
-    /// seed: of the problem. exact: up to which magnitude the type holds all integers.
+    /// seed: of the problem. exact: the magnitude up to which the type holds all integers.
     PatternElements(const Tensor& tensor, std::uint64_t seed, std::int64_t exact);
 
     double operator()(std::uint64_t i) const;

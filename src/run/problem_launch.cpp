@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors are made in the order of the arguments. A child process that runs host kernels tells by their names which of
-// them a fault is nearest to.
+// Tensors are created in the order of the arguments. A child process that runs host kernels knows their names, so that
+// a fault can be reported with the nearest tensor.
 #include "run/problem_launch.h"
 
 #include <kiln/error.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One kernel on one problem: the problem's tensors in device memory, with guards, and launches on them. What runs a
-// problem (Runner, the tuner, benchmarks) launches it here.
+// One kernel on one problem: the problem's tensors in device memory, with guards, and launches on them. Runner, the
+// tuner and the benchmarks launch through this class.
 #pragma once
 
 #include <kiln/device.h>
@@ -27,7 +27,7 @@ struct TensorContents {
     int skew = 0;  ///< RunOptions::skew
 };
 
-/// What a launch did apart from its results.
+/// The side effects of a launch.
 struct SideEffects {
     std::vector<Overrun> overrun;
     std::vector<std::string> changed;     ///< inputs
@@ -59,21 +59,21 @@ class ProblemLaunch {
     GuardedTensor& tensor(std::string_view name) const;
     bool has_inout() const;
 
-    /// Whether there is nothing to launch, the grid being empty.
+    /// Whether the grid is empty, so that there is nothing to launch.
     bool is_empty() const { return variant().grid(arguments_.pointers()).count() == 0; }
     void launch() const { kernel_.launch(service_.stream(), arguments_.pointers()); }
-    /// The time that it took, measured on the host.
+    /// Returns its time, measured on the host.
     double launch_and_wait() const;
 
-    /// Everything as before the first launch, with other data. Nothing may run meanwhile.
+    /// Refills all tensors, with other data. Nothing may run meanwhile.
     void refill(Data data);
-    /// The same of all but the inputs.
+    /// Refills all tensors except the inputs.
     void refill_results();
     /// changed_inputs: inputs are read back and compared, too.
     SideEffects side_effects(bool changed_inputs) const;
     /// Hashes of the outputs, by name.
     std::map<std::string, std::uint64_t> fingerprints() const;
-    /// Further memory like that of an output, poisoned.
+    /// Further poisoned memory of the type and shape of an output.
     GuardedTensor like(std::string_view output) const;
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finding a reference, binding its parameters and arguments by name, launching it.
+// Finds a reference, binds its parameters and arguments by name, and launches it.
 #include "run/reference.h"
 
 #include <kiln/error.h>
@@ -30,7 +30,7 @@ Template found(Service& host, const Variant& tested, const std::string& output, 
         reference = host.find(name);
     } catch (const UsageError& error) {
         throw TemplateError(origin.file(), declared == origin.tensors().end() ? 0 : declared->line, 1,
-                            "the reference of the output " + output + " is not there: " + error.what());
+                            "the reference of the output " + output + " does not exist: " + error.what());
     }
     if (!reference->is_reference())
         refuse(*reference, tested.template_name(),
@@ -49,11 +49,11 @@ std::string pointee(const std::string& type) {
 
 Service& ReferenceService::get() {
     const ServiceOptions& tested = tested_.options();
-    const bool observed = tested.observer != nullptr;  // of references nobody wants to hear
+    const bool observed = tested.observer != nullptr;  // warnings about references are dropped
     if (tested_.backend() == Backend::host && !observed) return tested_;
     if (!host_) {
         ServiceOptions options = tested;
-        options.cached_only = false;  // that is for what is tested
+        options.cached_only = false;  // that applies to the tested kernel only
         options.backend = Backend::host;
         options.observer = nullptr;
         options.device = 0;
@@ -64,7 +64,7 @@ Service& ReferenceService::get() {
     return *host_;
 }
 
-/// With the tested variant's values where it has such parameters.
+/// With the tested variant's values for parameters of the same name.
 Variant reference_variant(Service& host, const Variant& tested, const std::string& output,
                           const std::string& reference) {
     const Template of = found(host, tested, output, reference);
@@ -106,7 +106,8 @@ Reference::Reference(Service& host, const Variant& tested, const Problem& proble
                 std::vector<std::string> known;
                 for (const auto& [name, value] : problem.sizes) known.push_back(name);
                 refuse(reference, tested_name,
-                       "its argument " + argument.name + " is no size there; the sizes are " + join(known) +
+                       "its argument " + argument.name +
+                           " is not a size of the tested template; its sizes are " + join(known) +
                            did_you_mean(argument.name, known));
             }
             const std::uint64_t word = packed_integer(argument.type, size->second);
@@ -128,13 +129,14 @@ Reference::Reference(Service& host, const Variant& tested, const Problem& proble
                 if (candidate.role == TensorRole::input || candidate.role == TensorRole::inout)
                     known.push_back(candidate.name);
             refuse(reference, tested_name,
-                   "its argument " + argument.name + " is neither an input nor an inout there; they are " +
+                   "its argument " + argument.name +
+                       " is neither an input nor an inout of the tested template; those are " +
                        (known.empty() ? "none" : join(known)) + did_you_mean(argument.name, known));
         }
         if (pointee(argument.type) != tensor->type)
             refuse(reference, tested_name,
                    "its argument " + argument.name + " has elements of " + pointee(argument.type) +
-                       ", and there they are " + tensor->type);
+                       ", and those of the tested template are " + tensor->type);
         if (!argument.type.starts_with("const "))
             refuse(reference, tested_name, "its argument " + argument.name + " must be const");
         arguments_.push_back({tensor->name, 0});

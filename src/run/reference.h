@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reference template, bound to the variant whose output it checks: kernels_src/kiln/reference.h says what
-// such a template is. It runs on the host, one thread per element.
+// A reference template, bound to the variant whose output it checks (kernels_src/kiln/reference.h describes
+// such templates). It runs on the host, one thread per element.
 #pragma once
 
 #include <kiln/run.h>
@@ -21,8 +21,8 @@ namespace kiln {
 /// The inputs and inouts of a launch as they were before it, in host memory, by name.
 using HostTensors = std::map<std::string, HostBytes, std::less<>>;
 
-/// The service that builds references: the tested one itself, where that is the host's and nobody observes it, else
-/// one of the host that is made when it is first asked for. Not thread-safe.
+/// The service that builds references: the tested service if its backend is the host and it has no observer, else a
+/// host service that is created when first needed. Not thread-safe.
 class ReferenceService {
   public:
     /// tested must outlive it.
@@ -34,20 +34,20 @@ class ReferenceService {
     std::unique_ptr<Service> host_;
 };
 
-/// The variant of `reference` that checks this output. Throws TemplateError when it is not there, is no reference, or
-/// can't have the tested variant's values.
+/// The variant of `reference` that checks this output. Throws TemplateError when it does not exist, is not a
+/// reference, or does not allow the tested variant's values.
 Variant reference_variant(Service& host, const Variant& tested, const std::string& output,
                           const std::string& reference);
 
-/// Sets the patterns of the problem's inputs as the references of its outputs ask for (Data::contributions); whether
-/// there is any. Throws what reference_variant throws.
+/// Sets the patterns of the problem's inputs that the references of its outputs declare (Data::contributions).
+/// Returns whether there are any. Throws what reference_variant throws.
 bool set_patterns(Service& host, const Variant& tested, Problem& problem);
 
 /// Not thread-safe.
 class Reference {
   public:
     /// host: the service that builds references. Checks all that can be checked without running it; builds
-    /// nothing. Throws TemplateError when the reference is not there or lacks what it needs.
+    /// nothing. Throws TemplateError when the reference does not exist or does not match the tested template.
     Reference(Service& host, const Variant& tested, const Problem& problem, const Tensor& output);
 
     const std::string& name() const { return variant_.template_name(); }
@@ -55,10 +55,11 @@ class Reference {
     const std::vector<std::string>& inputs() const { return inputs_; }
     /// Throws BuildError.
     void build();
-    /// Builds it, unless that is done, and takes the addresses of its inputs, which must stay where they are.
+    /// Builds it if necessary, and reads the addresses of its inputs, which must not change.
     void bind(const HostTensors& inputs);
 
-    /// What the elements `which` of the output should be, and how far off they may be. Throws DeviceError.
+    /// Computes the expected values of the elements `which` of the output, and their error bounds. Throws
+    /// DeviceError.
     void evaluate(std::span<const std::int64_t> which, double* expected, double* bound) const;
 
   private:
@@ -69,7 +70,7 @@ class Reference {
 
     Service& host_;
     Variant variant_;
-    std::vector<Argument> arguments_;  ///< behind the first four
+    std::vector<Argument> arguments_;  ///< after the first four
     std::vector<std::string> inputs_;
     std::optional<AnyKernel> kernel_;
 };

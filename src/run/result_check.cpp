@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Inputs are made again in host memory, as they were before the launch.
+// Inputs are computed again in host memory, as they were before the launch.
 #include "run/result_check.h"
 
 #include <algorithm>
@@ -10,8 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kMostFullProducts =
-    2147483648.0;  // of a GEMM that is checked as a whole without being asked for
+constexpr double kMostFullProducts = 2147483648.0;  // the largest GEMM that is fully checked by default
 
 }  // namespace
 
@@ -47,7 +46,7 @@ OutputCheck ResultCheck::gemm_output(const ProblemLaunch& launch, const GuardedT
         result.read(first * n, std::as_writable_bytes(out));
     };
     const GemmCheck check(operand(a), operand(b));
-    // On integers Freivalds' test is exact: whatever is missing in a row shows.
+    // With integers, Freivalds' test is exact: any missing contribution to a row is found.
     const bool whole = *request.how == Check::full && launch.data() != Data::contributions;
     OutputCheck found = whole ? check.full(rows)
                               : check.sampled(rows, std::min(request.sample, GemmCheck::kSample),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The results of a problem against what is expected of them: by the references that its template names, or, of a GEMM,
-// by Kiln itself.
+// Checks the results of a problem: by the references that its template names or, for a GEMM, by Kiln itself.
 #pragma once
 
 #include <kiln/run.h>
@@ -22,19 +21,20 @@ namespace kiln {
 class ResultCheck {
   public:
     /// gemm: the problem is a gemm_problem(), whose result Kiln checks itself. Builds nothing. references must outlive
-    /// it. Throws TemplateError for a reference that is not there or lacks what it needs.
+    /// it. Throws TemplateError for a reference that does not exist or does not match.
     ResultCheck(ReferenceService& references, const Variant& variant, const Problem& problem, bool gemm);
 
-    /// The tensors of which it keeps a copy in host memory while it checks.
+    /// The tensors that are copied to host memory for the check.
     const std::set<std::string>& copied() const { return copied_; }
     /// Builds the references. Throws BuildError.
     void build();
 
-    /// Checks all outputs and inouts as they are now; nothing may run. done becomes what was done.
+    /// Checks the present content of all outputs and inouts; nothing may run meanwhile. Sets `done` to the
+    /// check that was done.
     std::vector<OutputCheck> outputs(const ProblemLaunch& launch, const CheckRequest& request, Check& done);
-    /// Checks one result of the launch's inputs, which may lie elsewhere.
+    /// Checks one result for the launch's inputs, which may be in other memory.
     OutputCheck output(const ProblemLaunch& launch, const GuardedTensor& result, CheckRequest& request);
-    /// Frees the copies of the inputs, which belong to one launch's data.
+    /// Frees the copies of the inputs, which are valid for one launch's data.
     void release() { inputs_.clear(); }
 
   private:
@@ -47,8 +47,8 @@ class ResultCheck {
     HostTensors inputs_;
 };
 
-/// The patterns of the problem's inputs (Data::contributions) as the references of its outputs ask for; those of a
-/// gemm_problem() are set already. Whether there is any.
+/// Sets the patterns of the problem's inputs that the references of its outputs declare (Data::contributions);
+/// those of a gemm_problem() are set already. Returns whether there are any.
 bool set_patterns(ReferenceService& references, const Variant& variant, Problem& problem, bool gemm);
 
 }  // namespace kiln

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run, step by step: what can be refused without work is refused first, memory is checked before any is
-// taken, and results are checked after the first launch, before any other. The launch on inputs that make each
+// The steps of a run. Invalid options are rejected before any work, memory is checked before any is allocated,
+// and results are checked after the first launch, before any other. The launch on inputs that make each
 // contribution visible comes last, so that times are those of random data.
 #include <kiln/error.h>
 #include <kiln/run.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr int kIterations = 20;
 constexpr int kWarmUp = 5;
 
-/// What is known before anything is built or allocated.
+/// The plan of a run, made before anything is built or allocated.
 struct Plan {
     Problem problem;
     std::optional<ResultCheck> check;  ///< not set: nothing is compared
@@ -48,8 +48,8 @@ void keep_results(const ProblemLaunch& launch, RunResult& result) {
     }
 }
 
-/// How long the launch takes, and that later launches give the bits of the first one: unknown where an inout makes each
-/// launch a different one.
+/// Times launches, and checks that later launches give the bits of the first one. That is not possible if an inout
+/// makes each launch different.
 void time_and_compare(Service& service, const ProblemLaunch& launch, const RunOptions& options,
                       double one_launch_ms, const ReportPhase& tell, RunResult& result) {
     const bool comparing = options.check != Check::none && !launch.has_inout();
@@ -93,7 +93,7 @@ struct Runner::State {
         Plan plan{problem(variant, options), {}, false};
         const bool checking = options.check != Check::none;
         if (checking) plan.check.emplace(references, variant, plan.problem, options.gemm);
-        // Data of this kind without a check is for comparing bits; it needs the references as well.
+        // Without a check, such data is used to compare bits, but its patterns come from the references.
         if (checking || options.data == Data::contributions)
             plan.has_patterns = set_patterns(references, variant, plan.problem, options.gemm);
         check_fits(service.device(), plan.problem, options, checking,
@@ -102,7 +102,7 @@ struct Runner::State {
     }
 
     RunResult run(const AnyKernel& kernel, Plan plan, const RunOptions& options) {
-        // A child may not build.
+        // A child process can't build.
         if (plan.check) plan.check->build();
         return isolated(service, kernel.variant().template_name(), options.on_phase,
                         [&](const ReportPhase& on_phase) { return launch(kernel, plan, options, on_phase); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a result says: whether all is right, in words what is not, rates.
+// Functions of a result: whether it is right, failures as sentences, throughput.
 #include <kiln/run.h>
 
 #include <cmath>
@@ -31,9 +31,7 @@ std::string failure(const OutputCheck& output) {
            (std::isnan(first.bound) ? ", for which the reference gives no bound"
             : first.bound > 0       ? " within " + figure(first.bound)
                                     : " exactly") +
-           (output.data == Data::contributions
-                ? ", on inputs in which each contribution is large enough to be seen."
-                : ".");
+           (output.data == Data::contributions ? ", on inputs that make each contribution visible." : ".");
 }
 
 std::optional<double> rate(std::int64_t amount, const std::optional<TimeSummary>& time) {
@@ -44,7 +42,7 @@ std::optional<double> rate(std::int64_t amount, const std::optional<TimeSummary>
 }  // namespace
 
 std::string Overrun::text() const {
-    const std::string side = before ? "before the start of " : "behind the end of ";
+    const std::string side = before ? "before the start of " : "after the end of ";
     if (distance == 0) return "right " + side + tensor;
     return side + tensor + ", " + counted(distance, "byte", "bytes") + " away";
 }

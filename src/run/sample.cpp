@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mistakes of kernels sit at edges: of the tensor, of its rows, of tiles, of the range of an index.
+// Kernels are most often wrong at edges: of the tensor, of its rows, of tiles, of the range of an index.
 #include "run/sample.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kEnds = 64;        // at the start and at the end of the memory
-constexpr std::size_t kMostCorners = 10;  // extents whose corners are all taken
+constexpr std::size_t kMostCorners = 10;  // extents for which all corners are sampled
 
 class Sample {
   public:
@@ -30,7 +30,7 @@ class Sample {
     std::vector<std::int64_t> elements_;
 };
 
-/// A place along an extent: an end, beside a multiple of 16 to 128 or a power of two, or anywhere.
+/// A position along an extent: an end, next to a multiple of 16 to 128 or a power of two, or anywhere.
 std::int64_t place(std::uint64_t word, std::int64_t extent) {
     const auto anywhere =
         static_cast<std::int64_t>(below(word * 0x9e3779b97f4a7c15ULL, std::uint64_t(extent)));
@@ -80,7 +80,7 @@ std::vector<std::int64_t> sample_elements(std::span<const std::int64_t> extents,
         sample.add(i);
         sample.add(count - 1 - i);
     }
-    // In a small tensor many fall together; there is an end to trying.
+    // In a small tensor many positions coincide, so the number of tries is limited.
     for (std::uint64_t i = 0; sample.elements().size() < wanted && i < 4 * wanted; ++i) {
         std::int64_t element = 0;
         for (std::size_t axis = 0; axis < extents.size(); ++axis)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Before memory is given back, all launches must have ended.
+// All launches must have ended before memory is freed.
 #include "run/shared_tensors.h"
 
 #include <algorithm>

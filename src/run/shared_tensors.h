@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors that several kernels of one problem use, one after the other: inputs are made once.
+// Tensors that several kernels of one problem use one after the other, so that inputs are filled once.
 #pragma once
 
 #include <kiln/run.h>
@@ -24,24 +24,25 @@ class SharedTensors {
     /// The service must outlive it. seed: of random data.
     SharedTensors(const Service& service, std::uint64_t seed) : service_(service), seed_(seed) {}
 
-    /// The problem's tensors: those that are there and alike, else new ones. Scratch is as large as a kernel wants it:
-    /// that of other kernels is kept only while it is small.
+    /// The problem's tensors: existing ones if they match, else new ones. Each kernel has its own size of scratch;
+    /// scratch of other kernels is kept only while it is small.
     GuardedTensors of(const Problem& problem, Data data = Data::random);
-    /// What a launch with this data still needs for inputs, guards included.
+    /// The bytes of inputs, guards included, that a launch with this data would still have to allocate.
     std::uint64_t missing_bytes(const Problem& problem, Data data) const;
-    /// What scratch memory holds may no longer be what a launch expects: the next gets it filled again.
+    /// Scratch memory may no longer have the content that a launch expects: it is refilled before the next
+    /// one.
     void drop_scratch();
-    /// Gives all memory back, once nobody uses it.
+    /// Frees all memory. Nothing may use it.
     void clear();
     std::uint64_t held_bytes() const;
 
   private:
     const Service& service_;
     const std::uint64_t seed_;
-    std::map<std::string, std::shared_ptr<GuardedTensor>> tensors_;  ///< by all that makes them alike
+    std::map<std::string, std::shared_ptr<GuardedTensor>> tensors_;  ///< by identity_of()
 };
 
-/// What makes two tensors alike: name, type, extents, role, and what they are filled with.
+/// Two tensors match if this is equal: name, type, extents, role and fill.
 std::string identity_of(const Tensor& tensor, Data data);
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timing launches, and what makes the L2 cache cold.
+// Timing of launches, and the flush of the L2 cache.
 #include <kiln/timing.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kUnknownL2 = std::uint64_t{64} << 20;
 
-// Reads: what is written would stay in the cache until the kernel that is timed pushes it out, and pays for it (11% of
+// The flush reads. Written lines would stay in the cache until the timed kernel evicts them, at its own cost (11% of
 // reading 256 MiB on an H200).
 constexpr const char* kPushOut =
     R"(// push_out: reads a buffer, to push everything else out of the L2 cache.
@@ -52,7 +52,7 @@ std::uint64_t CacheFlusher::buffer_bytes(const DeviceInfo& device) {
 CacheFlusher::CacheFlusher(Service& service)
     : buffer_(service.device().allocate(buffer_bytes(service.device().info()))) {
     if (service.backend() == Backend::host) return;
-    buffer_.fill(0);  // memory that nobody has written need not be there
+    buffer_.fill(0);  // memory that was never written may not be mapped
     push_out_ = service.build<void(int, float*, float)>(service.parse(kPushOut, "push_out.cu").variant());
 }
 

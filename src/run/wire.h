@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plain data as bytes, for a process of the same program: numbers, enumerations, strings, the standard containers,
-// and structs of them, whose members are found by counting how many values can initialise them. Nothing is said
-// of versions or of byte order, and what does not fit ends with an exception.
+// Serialises plain data for another process of the same program: numbers, enumerations, strings, standard
+// containers, and structs of these, whose members are found by counting the values that can initialise them. There
+// is no version and no byte order; invalid data leads to an exception.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ struct Anything {
     operator T() const;
 };
 
-/// How many members a struct has: the most values that can initialise it.
+/// The number of members of a struct: the largest number of values that can initialise it.
 template <class T, class... Values>
 constexpr std::size_t member_count() {
-    static_assert(sizeof...(Values) <= 32, "a struct of so many members is better made of several");
+    static_assert(sizeof...(Values) <= 32, "structs with so many members are not supported; split it");
     if constexpr (requires { T{Values{}..., Anything{}}; })
         return member_count<T, Values..., Anything>();
     else
@@ -70,7 +70,7 @@ auto members(T& value) {
     KILN_MEMBERS(24, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x)
     KILN_MEMBERS(25, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y)
     KILN_MEMBERS(26, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z) {
-        static_assert(count == 0, "a struct of so many members is better made of several");
+        static_assert(count == 0, "structs with so many members are not supported; split it");
         return std::tuple<>();
     }
 #undef KILN_MEMBERS
@@ -183,16 +183,16 @@ class Reader {
 
   private:
     const char* take(std::size_t bytes) {
-        if (bytes > rest_.size()) throw std::runtime_error("a message between processes is cut short");
+        if (bytes > rest_.size()) throw std::runtime_error("a message between processes is incomplete");
         const char* const at = rest_.data();
         rest_.remove_prefix(bytes);
         return at;
     }
-    // Every element takes a byte at least.
+    // Every element has at least one byte.
     std::size_t count() {
         std::size_t number = 0;
         (*this)(number);
-        if (number > rest_.size()) throw std::runtime_error("a message between processes is cut short");
+        if (number > rest_.size()) throw std::runtime_error("a message between processes is incomplete");
         return number;
     }
     template <class Values>
@@ -217,7 +217,7 @@ std::string written(const T& value) {
     return writer.take();
 }
 
-/// Throws std::runtime_error for bytes that are no T.
+/// Throws std::runtime_error for bytes that are not a T.
 template <class T>
 T read(std::string_view bytes) {
     T value{};

@@ -77,7 +77,7 @@ class LineParser {
     }
 
     /// Names and values are ASCII. What looks like it (a typographic minus, a blank that does not break) is
-    /// better told here than taken for a part of a name.
+    /// better reported here than parsed as a part of a name.
     void check_characters(const Word& word) const {
         const auto strange = std::ranges::find_if(word.text, [](char c) { return c <= 0x20 || c >= 0x7f; });
         if (strange == word.text.end()) return;

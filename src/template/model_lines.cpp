@@ -43,7 +43,7 @@ class ModelParser {
   private:
     void parse_line(Directive& line) {
         Lexer& lexer = line.lexer;
-        const Token token = lexer.expect_identifier("what the model is told (" + join(texts(kKeys)) + ")");
+        const Token token = lexer.expect_identifier("a key of a model line (" + join(texts(kKeys)) + ")");
         const std::string key(token.text);
         if (std::ranges::find(kKeys, key) == std::end(kKeys)) {
             const std::vector<std::string> names = texts(kKeys);
@@ -69,7 +69,7 @@ class ModelParser {
         if (key == "pingpong") result_.pingpong = number(lexer, constants_);
         if (key == "search")
             parse_search(lexer, for_host ? result_.search.host_groups : result_.search.groups);
-        lexer.expect_end("what the model is told");
+        lexer.expect_end("the model line");
     }
 
     template <class Choice, std::size_t count>
@@ -159,7 +159,7 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
         const std::int64_t value = expression->evaluate(environment, failure);
         if (!failure) return value;
         const std::string values = describe_values(*expression, parameters, environment);
-        throw VariantError(kernel + ": what the model is told can't be computed, since " + failure.text() +
+        throw VariantError(kernel + ": its model lines can't be evaluated, since " + failure.text() +
                            (values.empty() ? "" : ": " + values));
     };
     const auto take = [&](const std::vector<ExpressionPtr>& expressions,

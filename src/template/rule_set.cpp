@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-/// Half a second of work; more can only come from ranges that nobody wants enumerated.
+/// Half a second of work; only ranges that should not be enumerated lead to more.
 constexpr std::uint64_t kMostSteps = 20'000'000;
 
 class Walk {
@@ -66,7 +66,7 @@ bool is_comparison(Operator operation) {
     return operation >= Operator::equal && operation <= Operator::greater_equal;
 }
 
-/// Nodes whose value is told by their name or is plain to see.
+/// Nodes whose value is obvious from their name or text.
 bool is_leaf(Operator operation) { return operation <= Operator::reference; }
 
 bool is_plain(Operator operation) { return operation < Operator::reference; }

@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-/// The extent that is wrong, evaluated again from the author's expression to tell why.
+/// The extent that is wrong, evaluated again from the author's expression for the message.
 [[noreturn]] void refuse_extent(const VariantData& data, const TensorMapSpec& spec,
                                 const Expression& expression, void* const* arguments) {
     const FrontMatter& front_matter = data.origin->content->front_matter;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A walk over the tokens tells use from declaration. Under hipRTC half and __half are HIP's own types before the first
-// line is read, and can't be declared again; there a macro gives the word another name, which namespace kiln has too,
-// so that kiln::half still means the same.
+// A pass over the tokens distinguishes use from declaration. Under hipRTC half and __half are HIP's own types before
+// the first line is read, and can't be declared again; there a macro gives the word another name, which namespace kiln
+// has too, so that kiln::half still means the same.
 #include "template/type_words.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ bool may_use(std::string_view text) {
     return false;
 }
 
-/// One pass over a text. Only what stands outside all braces, but for those of extern "C", declares a word for all of
+/// One pass over a text. Only declarations outside all braces, except those of extern "C", declare a word for all of
 /// the text.
 class Scan {
   public:
@@ -62,7 +62,7 @@ class Scan {
             if (uses_kiln_) declare("half"), declare("bfloat16");
             const auto word = std::ranges::find(kTypeWords, token, &TypeWord::word);
             if (word == kTypeWords.end() || is(i - 1, ".") || is(i - 1, "->")) continue;
-            // kiln::half, but for using kiln::half;
+            // kiln::half, except using kiln::half;
             if (is(i - 1, "::") && !(is(i - 3, "using") && is(i + 1, ";"))) continue;
             note(i, words_[index(word)]);
         }

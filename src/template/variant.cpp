@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-/// The part of a grid that is wrong, evaluated again from the author's expression to tell why.
+/// The part of a grid that is wrong, evaluated again from the author's expression for the message.
 [[noreturn]] void refuse_grid(const VariantData& data, std::size_t axis, void* const* arguments) {
     const FrontMatter& front_matter = data.origin->content->front_matter;
     const Expression& expression = *front_matter.grid[axis];

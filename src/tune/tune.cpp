@@ -34,7 +34,7 @@ void check_templates(std::span<const Template> templates, const TuneOptions& opt
         if (!is_checked)
             throw UsageError(of.name() +
                              " can't be tuned: none of its outputs names a reference ('//@ output c "
-                             "[m, n] by gemm_reference'), and a variant whose results nobody checks must "
+                             "[m, n] by gemm_reference'), and a variant whose results are not checked must "
                              "not win.");
     }
 }

@@ -13,8 +13,8 @@ TEST(AccessGlobal, SectorsOfRows) {
         std::uint64_t start, stride;
         std::uint64_t sectors, ideal;
     };
-    for (const Case& c : {Case{"aligned floats", 4, 0, 4, 4, 4}, Case{"beside a sector", 4, 4, 4, 5, 4},
-                          Case{"halves", 2, 64, 2, 2, 2}, Case{"halves beside a sector", 2, 30, 2, 3, 2},
+    for (const Case& c : {Case{"aligned floats", 4, 0, 4, 4, 4}, Case{"off a sector", 4, 4, 4, 5, 4},
+                          Case{"halves", 2, 64, 2, 2, 2}, Case{"halves off a sector", 2, 30, 2, 3, 2},
                           Case{"every second float", 4, 0, 8, 8, 4}, Case{"a column", 4, 0, 1024, 32, 4},
                           Case{"vectors", 16, 0, 16, 16, 16}, Case{"one word", 4, 8, 0, 1, 1}}) {
         SCOPED_TRACE(c.what);
@@ -63,22 +63,22 @@ TEST(AccessGlobal, BeyondATensor) {
     constexpr std::uint64_t kEnd = kBuffer + kBufferBytes;
     for (const Case& c :
          {Case{kLoad, kEnd, 4, kBufferBytes,
-               "load by thread 0 of 4 bytes right behind the end of a, which has 1048576 bytes"},
+               "load by thread 0 of 4 bytes right after the end of a, which has 1048576 bytes"},
           Case{kStore, kEnd + 12, 2, kBufferBytes + 12,
-               "store by thread 0 of 2 bytes, 12 bytes behind the end of a,"},
+               "store by thread 0 of 2 bytes, 12 bytes after the end of a,"},
           Case{kLoad, kEnd - 8, 16, kBufferBytes - 8,
-               "load by thread 0 of 16 bytes, 8 bytes of them behind the end of a,"},
+               "load by thread 0 of 16 bytes, 8 bytes of them after the end of a,"},
           Case{kStore, kBuffer - 4, 4, -4, "store by thread 0 of 4 bytes, 4 bytes before the start of a,"},
           Case{kLoad, kBuffer - 4, 8, -4,
                "load by thread 0 of 8 bytes, 4 bytes of them before the start of a,"},
           Case{kAtomic, kBuffer - 8192, 4, -8192,
                "atomic by thread 0 of 4 bytes, 8192 bytes before the start of a,"},
           Case{AccessKind::bulk_load, kEnd, 1, kBufferBytes,
-               "bulk load by thread 0 of 1 byte right behind the end of a,"},
+               "bulk load by thread 0 of 1 byte right after the end of a,"},
           Case{kLoad, 0x7fff00000010, 4, 0x7fff00000010,
-               "of 4 bytes at address 0x7fff00000010, which is near no tensor"},
+               "of 4 bytes at address 0x7fff00000010, which is not near any tensor"},
           Case{kLoad, kOwn + 4096, 4, 0, ""},
-          Case{kLoad, 8, 4, 8, "at address 0x8, which is near no tensor"}}) {
+          Case{kLoad, 8, 4, 8, "at address 0x8, which is not near any tensor"}}) {
         SCOPED_TRACE(c.text);
         AccessEvents events;
         // Lanes before it and behind it are where they should be.

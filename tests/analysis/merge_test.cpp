@@ -60,7 +60,7 @@ TEST(Merge, TheRestStaysNarrow) {
 }
 
 TEST(Merge, StepsOfALoopInAnyOrder) {
-    // As the tile of gemm_tiled is read: four rows in turn, and then the next column of all of them.
+    // As the tile of gemm_tiled is read: four rows, one after the other, then the next column of all of them.
     AccessEvents events;
     events.fill();
     for (unsigned step = 0; step < 8; ++step) {

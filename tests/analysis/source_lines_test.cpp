@@ -27,7 +27,7 @@ namespace {
 #define KILN_COMPARE(member, symbol, result, arguments)                              \
     static_assert(test::SameCall<decltype(&::symbol), decltype(Api::member)>::value, \
                   #symbol " is declared differently in libdw.h");
-// What the header says besides of its arguments, that they are not null, is no part of a type.
+// What the header says also of its arguments, that they are not null, is no part of a type.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wignored-attributes"
 KILN_DWARF_FUNCTIONS(KILN_COMPARE)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The disk tier: hits, misses, damage, readers beside writers, counters.
+// The disk tier: hits, misses, damage, concurrent readers and writers, counters.
 #include "cache/disk_cache.h"
 
 #include <gtest/gtest.h>

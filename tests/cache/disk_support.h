@@ -74,7 +74,7 @@ inline std::size_t count_temporaries(const DiskCache& cache) {
     return count_files(cache.directory() / "v1" / "tmp");
 }
 
-/// The lock that stores and operators take in turn, as soon as it is free.
+/// The lock of stores and operators, once it is free.
 inline std::optional<DiskLock> lock_of(const DiskCache& cache) {
     const auto v1 = cache.directory() / "v1";
     const FileDescriptor version(::open(v1.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the disk tier refuses: links, FIFOs, what belongs to others, what others may write.
+// What the disk tier rejects: links, FIFOs, what belongs to others, what others may write.
 #include <grp.h>
 #include <gtest/gtest.h>
 
@@ -228,7 +228,7 @@ TEST_F(DiskTrust, AGroupThatThisUserIsNotInIsRefused) {
     }
 }
 
-// Identities of compilers lie beside the entries, and say which of these are served.
+// Identities of compilers are stored next to the entries, and decide which entries are used.
 TEST_F(DiskTrust, IdentitiesThatOthersMayHaveWrittenAreNothing) {
     const path identities = v1 / "identities";
     const auto read = [&] { return DiskCache({root}).read_memory(DiskCache::Memory::identities); };
@@ -246,7 +246,7 @@ TEST_F(DiskTrust, IdentitiesThatOthersMayHaveWrittenAreNothing) {
     if (is_root()) {
         ASSERT_EQ(::chown(identities.c_str(), 1001, 0), 0);
         EXPECT_EQ(read(), "") << "it belongs to another user";
-        // What is found out anew replaces it, and is this user's.
+        // What is found out again replaces it, and is this user's.
         DiskCache({root}).write_memory(DiskCache::Memory::identities, "own");
         EXPECT_EQ(read(), "own");
     }

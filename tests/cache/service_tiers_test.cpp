@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The service over several tiers: what is counted and traced, packs under the directory, background builds,
-// forks, entries that the driver refuses.
+// forks, entries that the driver rejects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>

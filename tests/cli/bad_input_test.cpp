@@ -281,7 +281,7 @@ TEST_F(BadInput, AWrongResultIsFound) {
 
 TEST_F(BadInput, WhatAKernelWritesApartFromItsResultIsFound) {
     for (const auto& [name, statement, words] :
-         {std::array{"beyond", "c[(long long)m * n + 3] = 1;", "behind the end of c, 12 bytes away"},
+         {std::array{"beyond", "c[(long long)m * n + 3] = 1;", "after the end of c, 12 bytes away"},
           {"input", "const_cast<kiln::half*>(a)[0] = kiln::half(2.0f);", "wrote to its input a"}}) {
         std::string text = naive_template(name, "", "n");
         text.insert(text.rfind("}"),

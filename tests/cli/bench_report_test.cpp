@@ -112,7 +112,7 @@ TEST(BenchText, SaysThatItWasInterrupted) {
     BenchReport report = made_report();
     report.interrupted = true;
     for (const std::string& text : {to_text(report, Terminal("kiln")), to_markdown(report)})
-        EXPECT_THAT(text, HasSubstr("\nInterrupted: what follows was not measured.\n"));
+        EXPECT_THAT(text, HasSubstr("\nInterrupted: the rest was not measured.\n"));
     EXPECT_EQ(to_json(report)["interrupted"], true);
 }
 
@@ -205,7 +205,7 @@ TEST(BenchPage, MistakesAreToldWithTheirLine) {
     EXPECT_THAT(written_anew("<!-- kiln bench: none.json asked -->\n<!-- end -->\n", page),
                 HasSubstr("Not measured: there is no none.json."));
     EXPECT_THAT(message("broken.json asked"), HasSubstr("page.md:2: "));
-    EXPECT_THAT(message("record.json askd"), HasSubstr("'askd' is none of the views"));
+    EXPECT_THAT(message("record.json askd"), HasSubstr("'askd' is not one of the views"));
     EXPECT_THAT(message("record.json tables memmory"), HasSubstr("there is no suite 'memmory'"));
     EXPECT_THAT(message("record.json asked", ""), HasSubstr("have no end"));
 }
@@ -216,7 +216,7 @@ TEST(BenchPage, TheDocumentIsWhatItsRecordSays) {
         std::filesystem::path(std::getenv("KILN_TEST_SOURCE_DIR")) / "docs/performance.md";
     const std::string text = file_content(page);
     EXPECT_THAT(text, HasSubstr("<!-- kiln bench: "));
-    EXPECT_EQ(written_anew(text, page), text) << "write it anew by 'kiln bench page docs/performance.md'";
+    EXPECT_EQ(written_anew(text, page), text) << "rewrite it by 'kiln bench page docs/performance.md'";
 }
 
 class KilnBench : public test::Kiln {
@@ -264,7 +264,7 @@ TEST_F(KilnBench, GoesOnWithAFileAndMergesFilesAndWritesPages) {
     EXPECT_EQ(run({"bench", "merge", first, second, "--check"}).status, 1) << "parts are missing";
     expect_error(run({"bench", "merge", first, path("none.json").string()}), 2, {"none.json"});
     write("half.json", "{");
-    expect_error(run({"bench", "merge", path("half.json").string()}), 2, {"half.json is no report"});
+    expect_error(run({"bench", "merge", path("half.json").string()}), 2, {"half.json is not a report"});
 
     const std::string page = write("page.md", "<!-- kiln bench: all.json asked -->\n<!-- end -->\n");
     EXPECT_EQ(run({"bench", "page", "--check", page}).status, 1);

@@ -82,8 +82,8 @@ struct Deed {
 // GCC and Clang leave traps and loops at neighbouring lines; faults are exact.
 const Deed kDeeds[] = {
     {1, "wrote to the address 0x10", 101},
-    {2, "bytes behind the end of", 102},
-    {3, "bytes before the begin of", 103},
+    {2, "bytes after the end of", 102},
+    {3, "bytes before the start of", 103},
     {4, "0x0", 104},
     {5, "used up its stack"},
     {6, "called exit()", 106},
@@ -214,7 +214,7 @@ TEST_F(HostFailures, OneVariantOfSeveral) {
     EXPECT_EQ(shape["best"][0]["values"]["WAY"], 100);
     ASSERT_EQ(shape["failed"].size(), 2U);
     for (const auto& failed : shape["failed"])
-        EXPECT_THAT(std::string(failed["reason"]), AnyOf(HasSubstr("0x10"), HasSubstr("behind the end of")));
+        EXPECT_THAT(std::string(failed["reason"]), AnyOf(HasSubstr("0x10"), HasSubstr("after the end of")));
 
     const std::string manifest = write("variants.txt", "bad WAY=1,100\n");
     const Outcome regressed = on_host({"regress", manifest, "--template-dir", templates_, "--baselines",

@@ -136,7 +136,7 @@ TEST_F(KilnLab, Svg) {
     EXPECT_EQ(cells, 15U);
 }
 
-// Several layouts: tables beside each other, as far as they fit; one picture; a list in JSON.
+// Several layouts: tables side by side, as far as they fit; one picture; a list in JSON.
 TEST_F(KilnLab, MapsSideBySide) {
     const Outcome text = banks({"--map", "2", "8", "--pad", "0,1,2", "--swizzle"});
     EXPECT_EQ(text.status, 0) << text.err;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln report: which variants it takes from a command line and a manifest, where the page goes, what it refuses.
+// kiln report: which variants it takes from a command line and a manifest, where the page goes, what it rejects.
 // Analyses are of the host, which every machine with a C++ compiler can make.
 #include <algorithm>
 

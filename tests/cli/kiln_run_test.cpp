@@ -164,7 +164,7 @@ TEST_F(KilnRun, MistakesAreTold) {
     expect_error(run_doubling({"--no-time", "--graph"}), 2, {"--graph is about timing"});
     expect_error(run_doubling({"FACTOR=4"}), 2, {"FACTOR", "4"});
     expect_error(on_host({"run", "tiny"}), 2, {"tiny", "x"});
-    expect_error(on_host({"run"}), 2, {"something is missing"});
+    expect_error(on_host({"run"}), 2, {"an argument is missing"});
 }
 
 TEST_F(KilnRun, AnOptionThatIsASizeOrAParameterSaysHowToWriteIt) {
@@ -180,7 +180,7 @@ TEST_F(KilnRun, AnOptionThatIsASizeOrAParameterSaysHowToWriteIt) {
 TEST_F(KilnRun, OneVariantIsRunAndListsAreForOthers) {
     for (const char* list : {"FACTOR=2,3", "FACTOR=*"}) {
         expect_error(run_doubling({list}), 2,
-                     {list, "is several variants", "'kiln analyze'", "'kiln report'"});
+                     {list, "means several variants", "'kiln analyze'", "'kiln report'"});
         expect_error(on_host({"build", "doubling", list}), 2, {"'kiln analyze'", "'kiln report'"});
     }
 }

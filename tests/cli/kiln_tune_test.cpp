@@ -129,7 +129,7 @@ TEST_F(KilnTuneHard, CtrlCKeepsWhatWasFound) {
                      {{"KILN_CACHE_DIR", path("cache").string()}});
     EXPECT_EQ(stopped.status, 130) << stopped.err;
     EXPECT_TRUE(stopped.json()["interrupted"]) << stopped.err;
-    EXPECT_THAT(stopped.err, HasSubstr("--resume goes on"));
+    EXPECT_THAT(stopped.err, HasSubstr("--resume continues"));
     EXPECT_EQ(Wisdom::load(file()).entries().size(), 1U);
 }
 

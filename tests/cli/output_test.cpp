@@ -193,7 +193,7 @@ TEST_F(KilnOutput, AJournalNeedsAFile) {
 TEST_F(KilnOutput, ABinaryIsNotForATerminal) {
     for (const char* command : {"cache pack -", "build tiny $ON_HOST --output /dev/stdout"}) {
         const Outcome outcome = shell("script -qec \"'$0' " + std::string(command) + "\" /dev/null");
-        EXPECT_THAT(outcome.out, HasSubstr("a binary is not for a terminal")) << command;
+        EXPECT_THAT(outcome.out, HasSubstr("a binary is not written to a terminal")) << command;
     }
 }
 
@@ -241,7 +241,7 @@ TEST_F(JitGemmOutput, WisdomThatIsTunedIntoIsAFile) {
     for (const std::string& file : {path("fifo").string(), std::string("/dev/null")}) {
         const Outcome outcome = multiply({"--tune", "--wisdom", file});
         EXPECT_EQ(outcome.status, 2);
-        EXPECT_THAT(outcome.err, HasSubstr("is no file that can be read back"));
+        EXPECT_THAT(outcome.err, HasSubstr("is not a file that can be read back"));
     }
     const Outcome config = multiply({"--config", path("fifo").string()});
     EXPECT_EQ(config.status, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln profile: its report, what it refuses, and pages that are read without a GPU. Running a profiler is
+// kiln profile: its report, what it rejects, and pages that are read without a GPU. Running a profiler is
 // tests/inspect's; a real one, scripts/gpu-check's.
 
 #include <cstdlib>
@@ -64,7 +64,7 @@ TEST_F(KilnProfile, WithoutAGpuItSaysSo) {
 
 TEST_F(KilnProfile, MistakesAreTold) {
     const std::string page = page_of(0);
-    expect_error(run({"profile"}), 2, {"something is missing"});
+    expect_error(run({"profile"}), 2, {"an argument is missing"});
     expect_error(run({"profile", "copy", "--tool", "nsys"}), 2, {"--tool", "nsys", "rocprofv3"});
     expect_error(run({"profile", "copy", "--read", page, "--keep", "x"}), 2, {"--keep", "--read"});
     expect_error(run({"profile", "copy", "--read", page, "--backend", "host"}), 2, {"--arch sm_90a"});

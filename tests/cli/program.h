@@ -31,7 +31,7 @@ struct Outcome {
     nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-/// A program that lies beside the test, with a folder of its own.
+/// A program in the test's directory, run with its own folder.
 class Program : public ::testing::Test {
   protected:
     explicit Program(std::string name) : program_((own_directory() / name).string()) {}

@@ -100,7 +100,7 @@ TEST_F(OnATerminal, ColoursAreShown) {
 TEST_F(OnATerminal, NoBinaryIsWritten) {
     const Outcome binary = on_terminal("--emit binary");
     EXPECT_EQ(binary.status, 2);
-    EXPECT_THAT(binary.out, HasSubstr("not for a terminal"));
+    EXPECT_THAT(binary.out, HasSubstr("not written to a terminal"));
     EXPECT_EQ(on_terminal("--emit binary --output /dev/null").status, 0);
 }
 

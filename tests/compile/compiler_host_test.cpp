@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's C++ compiler: shared objects that load, logs, determinism, refusals, a missing compiler.
+// The host's C++ compiler: shared objects that load, logs, determinism, errors, a missing compiler.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>

@@ -238,7 +238,7 @@ TEST(Objects, BuiltinsThatNvrtcWouldTakeFromLdLibraryPathCount) {
     KILN_REQUIRE_OR_SKIP("nvrtc", test::missing_nvrtc().empty(), "no NVRTC");
     const std::string description = make_nvrtc_compiler()->description();
     const fs::path library = description.substr(description.rfind(", ") + 2);
-    // Alone in a directory, without builtins beside it.
+    // Alone in a directory, without builtins next to it.
     const TemporaryDirectory alone, others;
     fs::copy_file(library, alone.path() / library.filename());
     const ScopedVariable chosen("KILN_NVRTC", (alone.path() / library.filename()).string());

@@ -2,7 +2,7 @@
 //
 // Every built-in template that an architecture runs, compiled for real: at its defaults, and on some with each
 // parameter at the ends of its list. No GPU is needed for that. What a kernel may use is held here for the
-// whole library; what single templates are there for (their instructions) is in the tests beside this one.
+// whole library; the instructions that single templates require are in the other tests of this folder.
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 #include <kiln/tools/resources.h>

@@ -58,7 +58,7 @@ void PrintTo(const Case& item, std::ostream* out) {
     for (const auto& [name, value] : item.sizes) *out << " " << name << "=" << value;
 }
 
-// Besides the defaults, which tests/kernels runs at many sizes.
+// also the defaults, which tests/kernels runs at many sizes.
 class AttentionOnHost : public testing::TestWithParam<Case> {};
 
 TEST_P(AttentionOnHost, IsWithinTheBound) {

@@ -157,7 +157,7 @@ TEST_F(HostGraphTest, EmptyOnesAndStreamsAreRefused) {
     Buffer x = buffer(service, {1});
     const Graph graph = Graph::capture(stream, [&] { kernel(stream, 1, x.as<float>(), x.as<float>()); });
     EXPECT_THROW(graph.launch(Stream()), UsageError);
-    // A bad launch is refused when it is captured; an empty one is nothing to capture.
+    // A bad launch is rejected when it is captured; an empty one is nothing to capture.
     EXPECT_THROW(Graph::capture(stream, [&] { kernel(stream, -64, x.as<float>(), x.as<float>()); }), Error);
     const Graph empty = Graph::capture(stream, [&] { kernel(stream, 0, x.as<float>(), x.as<float>()); });
     EXPECT_THROW(empty.launch(stream), UsageError);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The matrix products with asynchronous copies and matrix cores, on the host: every layout at sizes that are
+// The GEMMs with asynchronous copies and matrix cores, on the host: every layout at sizes that are
 // no multiple of anything, with rows that allow vector copies and rows that don't, and exact integers.
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>

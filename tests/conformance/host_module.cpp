@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading and launching on the host: what is refused, many modules, many threads, a forked child.
+// Loading and launching on the host: what is rejected, many modules, many threads, a forked child.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -21,7 +21,8 @@ using test::HostKernel;
 std::vector<float> interesting_floats() {
     std::vector<float> values = {0.0f,     -0.0f, 1e-30f,   65504.0f,  65519.9f,
                                  65520.0f, 1e30f, INFINITY, -INFINITY, NAN};
-    for (unsigned bits = 0; bits < 0x7c00; ++bits) {  // each half, the middle to the next, and just beside
+    for (unsigned bits = 0; bits < 0x7c00;
+         ++bits) {  // each half, the midpoint to the next, and its neighbours
         half here, next;
         here.bits = static_cast<std::uint16_t>(bits);
         next.bits = static_cast<std::uint16_t>(bits + 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensor maps at launch, on the host: made from the template's line and the launch's arguments, made anew
-// when those change, and refused as TMA would refuse them.
+// Tensor maps at launch, on the host: made from the template's line and the launch's arguments, made again
+// when those change, and rejected as TMA would reject them.
 #include <gmock/gmock.h>
 #include <kiln/error.h>
 

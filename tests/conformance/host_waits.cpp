@@ -149,7 +149,7 @@ extern "C" __global__ void kernel(unsigned id, unsigned count, unsigned others) 
     kernel({}, {64, 1, 1}, 0, 1u, 64u, 64u);  // none the worse for it
 }
 
-// A ring of stages with counters, as mbarriers are on a GPU: each side waits for a condition alone.
+// A pipeline of stages with counters, like mbarriers on a GPU: each side waits only for a condition.
 constexpr const char* kStages = R"(
 extern "C" __global__ void kernel(int rounds, int* out) {
     __shared__ int slot[3];

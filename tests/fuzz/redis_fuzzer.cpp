@@ -13,7 +13,7 @@ namespace {
 
 using namespace kiln;
 
-/// Feeds pieces of at most `step` bytes. False: refused.
+/// Feeds pieces of at most `step` bytes. False: rejected.
 bool feed(std::span<const std::byte> bytes, std::size_t step) {
     RedisReader reader;
     try {

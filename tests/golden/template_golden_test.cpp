@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Specialised text byte for byte. The expected bytes lie beside this file in *.golden;
-// KILN_UPDATE_GOLDEN=1 writes them anew, for a change that is meant.
+// Specialised text byte for byte. The expected bytes are next to this file in *.golden; KILN_UPDATE_GOLDEN=1
+// writes them again, for an intended change.
 #include <gtest/gtest.h>
 #include <kiln/template.h>
 

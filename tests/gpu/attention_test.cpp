@@ -93,7 +93,7 @@ TEST_F(AttentionOnGpu, WgmmaIsRightWithEveryTile) {
                                                   {"CAUSAL", true},
                                                   {"PERSISTENT", false}});
                 if (legal.empty()) continue;
-                // Those with the fewest and the most stages, in turns and not.
+                // Variants with the fewest and the most stages, with and without ping-pong.
                 for (const Variant& variant : {legal.front(), legal.back()})
                     expect_right(variant, {{"queries", 150}, {"keys", 333}});
             }

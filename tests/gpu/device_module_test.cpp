@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Modules on a CUDA device: loading, what the driver tells of a kernel, arguments, shared memory, clusters,
-// and how each failure reads.
+// Modules on a CUDA device: loading, what the driver reports about a kernel, arguments, shared memory,
+// clusters, and how each failure reads.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -186,7 +186,7 @@ TEST_F(DeviceModuleTest, ClustersHaveTheirSize) {
         return;
     }
     std::vector<unsigned> sizes{2, 4, 8};
-    if (major() == 9 || major() == 10) sizes.push_back(16);  // not portable, so it needs leave
+    if (major() == 9 || major() == 10) sizes.push_back(16);  // not portable, so it needs an opt-in
     for (const unsigned blocks : sizes) {
         const auto seen = run(blocks);
         for (unsigned i = 0; i < 32; ++i)

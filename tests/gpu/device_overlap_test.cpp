@@ -157,7 +157,8 @@ using SumFn = void(long long n, const half* x, float* partial, unsigned* ticket,
 using SkinnyFn = void(int m, int n, int k, const half* a, const half* b, float* c, float* partial,
                       unsigned* tickets);
 
-// The library's own, each behind one whose results it reads: the bits are those of launches in turn.
+// The library's own kernels, each after one whose results it reads: the bits equal those of sequential
+// launches.
 TEST_F(OverlapOnGpu, TheLibrarysKernelsWaitForWhatTheyRead) {
     constexpr int kRows = 700;
     constexpr int kRowsA = 4, kColumns = 512, kDepth = 2048;

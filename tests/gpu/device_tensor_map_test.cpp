@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tensor maps by the CUDA driver: boxes arrive where the template says, with zeros outside the tensor, for
-// each type and swizzle; what the driver would refuse is refused before it is asked.
+// each type and swizzle; what the driver would reject is rejected before it is asked.
 #include <gmock/gmock.h>
 #include <kiln/error.h>
 #include <kiln/kiln.h>

@@ -169,7 +169,7 @@ TEST_F(AnalyzerTest, MatrixCores) {
     AnalyzeOptions options;
     options.record = false;
     const Analysis plain = analyze("gemm_tiled", kTile, options);
-    EXPECT_NE(advice_with(plain, "the matrix cores are not used: their roof is 14.8 times as high"), nullptr)
+    EXPECT_NE(advice_with(plain, "the matrix cores are not used: their peak is 14.8 times as high"), nullptr)
         << all_advice(plain);
     const Analysis matrix = analyze("gemm_mma", {}, options);
     EXPECT_EQ(matrix.roofline->unit, Unit::matrix_f16);

@@ -85,17 +85,17 @@ TEST_F(CheckGlobal, EveryAccessBeyondATensorIsTold) {
         const char* text;
     };
     for (const Case& c : {
-             Case{1, AccessKind::load, "x", kBytes, 4, "right behind the end of x, which has 6068 bytes"},
-             Case{2, AccessKind::store, "y", kBytes, 4, "right behind the end of y, which has 6068 bytes"},
+             Case{1, AccessKind::load, "x", kBytes, 4, "right after the end of x, which has 6068 bytes"},
+             Case{2, AccessKind::store, "y", kBytes, 4, "right after the end of y, which has 6068 bytes"},
              Case{3, AccessKind::load, "x", -4, 4, "4 bytes before the start of x"},
              Case{4, AccessKind::store, "y", -4, 4, "4 bytes before the start of y"},
              Case{5, AccessKind::load, "x", -4 * 41, 4, "164 bytes before the start of x"},
-             Case{6, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them behind the end of x"},
-             Case{7, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them behind the end of x"},
-             Case{8, AccessKind::store, "x", kBytes + 12, 4, "12 bytes behind the end of x"},
+             Case{6, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them after the end of x"},
+             Case{7, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them after the end of x"},
+             Case{8, AccessKind::store, "x", kBytes + 12, 4, "12 bytes after the end of x"},
              Case{9, AccessKind::atomic, "y", kBytes, 4,
-                  "atomic by thread 5 of 4 bytes right behind the end of y"},
-             Case{11, AccessKind::load, "y", kBytes + (4 << 20), 4, "4194304 bytes behind the end of y"},
+                  "atomic by thread 5 of 4 bytes right after the end of y"},
+             Case{11, AccessKind::load, "y", kBytes + (4 << 20), 4, "4194304 bytes after the end of y"},
          }) {
         SCOPED_TRACE(c.mistake);
         const std::string text = kMistakes;
@@ -123,7 +123,7 @@ TEST_F(CheckGlobal, AnOverrunThatIsNotRecordedShowsInTheGuards) {
     ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
     EXPECT_EQ(recording.problems.front().kind, ProblemKind::out_of_bounds);
     EXPECT_EQ(recording.problems.front().tensor, "y");
-    EXPECT_THAT(recording.problems.front().text(), HasSubstr("behind the end of y, which has 6068 bytes"));
+    EXPECT_THAT(recording.problems.front().text(), HasSubstr("after the end of y, which has 6068 bytes"));
 }
 
 TEST_F(CheckGlobal, ATensorMapThatIsLargerThanItsTensor) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An analysis beside what a profiler told, and the thresholds.
+// An analysis compared with a profiler's measurements, and the thresholds.
 #include <gmock/gmock.h>
 #include <kiln/tools/profile.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages of profilers, and running one that works, refuses counters, may not, crashes, hangs or says nothing.
+// Pages of profilers, and running one that works, rejects counters, may not, crashes, hangs or says nothing.
 #include <gmock/gmock.h>
 #include <kiln/error.h>
 
@@ -78,7 +78,7 @@ TEST(ProfilePage, ThatIsCutShortGivesTheWholeRows) {
     text.resize(text.size() - 100);
     std::vector<std::string> notes;
     EXPECT_EQ(read_profile_page(text, &notes).size(), 2u);
-    EXPECT_THAT(notes, ElementsAre(HasSubstr("cut short")));
+    EXPECT_THAT(notes, ElementsAre(HasSubstr("is incomplete")));
 }
 
 TEST(ProfilePage, WithoutATableIsEmpty) {

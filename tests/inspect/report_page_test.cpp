@@ -239,7 +239,7 @@ TEST(ReportPage, AnyPartMayBeMissing) {
         SCOPED_TRACE(i);
         std::vector<ReportItem> items = samples(2);
         without[i](items[0]);
-        (void)expect_page(report_html(items));  // beside one that has it
+        (void)expect_page(report_html(items));  // next to one that has it
         without[i](items[1]);
         (void)expect_page(report_html(items));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main job beside servers that are gone, slow, emptied, or hold what they should not: it passes, and what
-// that costs has a limit and is printed.
+// The main job with servers that are down, slow, emptied, or have wrong entries: it passes, and the
+// additional time is limited and printed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main job on storage that is full, read-only, gone, somebody else's, or of another time: it passes, with
-// one line that says why nothing is kept.
+// The main job on storage that is full, read-only, removed, owned by another user, or has another clock: it
+// passes, and one line says why nothing is kept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products whose sums are shared out among blocks, and those of few rows: right in every layout, at sizes that leave
+// Products whose sums are partitioned among blocks, and those of few rows: right in every layout, at sizes that leave
 // some of the blocks, warps or lanes without work, and whichever block ends last.
 #include "library.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The optimisation switches of the FMA matrix products, each alone: none may change a single bit, whole tiles
-// or edges, aligned rows or not. And what the batched product promises besides its result.
+// The optimisation switches of the FMA GEMMs, each alone: none may change a single bit, whole tiles
+// or edges, aligned rows or not. And what the batched product promises also its result.
 #include <kiln/error.h>
 
 #include <limits>

@@ -12,7 +12,7 @@ namespace {
 struct Item {
     const char* name;
     Values values;
-    Sizes sizes;        ///< besides those of tests
+    Sizes sizes;        ///< also those of tests
     std::int64_t step;  ///< of k, keys or columns: about a tile
 };
 

@@ -62,7 +62,7 @@ Row parse_row(const std::vector<std::string>& fields, const std::string& where) 
         const auto value = whole(fields[column]);
         if (!value)
             throw UsageError(where + ": column " + std::to_string(column + 1) + " is '" + fields[column] +
-                             "', no whole number.");
+                             "', which is not an integer.");
         return *value;
     };
     Row row{fields[0],        fields[1],         number(2),

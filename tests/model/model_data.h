@@ -69,7 +69,7 @@ struct Prediction {
 Row predicted_row(const Row& row, const Prediction& prediction);
 
 /// Predicts the rows for an architecture, all blocks recorded, in threads, with a cache in this directory. What was
-/// measured is predicted: kernels that have changed since lie, as they were, in `templates` beside the data.
+/// measured is predicted: kernels that have changed since are kept in `templates` next to the data.
 std::vector<Prediction> predict(const Data& data, const std::string& arch, const std::filesystem::path& cache,
                                 unsigned threads);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lies on the server is not believed: damage and garbage are refused with a reason, and with a signature
+// What lies on the server is not believed: damage and garbage are rejected with a reason, and with a signature
 // key so is everything that was not signed with it.
 #include <gmock/gmock.h>
 #include <kiln/error.h>
@@ -32,7 +32,7 @@ class RemoteTrust : public testing::Test {
         }
         return std::make_unique<RemoteCache>(options);
     }
-    /// Why a look-up refuses what is there.
+    /// Why a look-up rejects what is there.
     std::string refusal(RemoteCache& cache) {
         const auto found = cache.find(sample_.key);
         EXPECT_FALSE(found.binary);

@@ -22,7 +22,7 @@ std::string refusal(const std::function<void()>& call) {
     } catch (const UsageError& error) {
         return error.what();
     }
-    ADD_FAILURE() << "nothing was refused";
+    ADD_FAILURE() << "nothing was rejected";
     return {};
 }
 

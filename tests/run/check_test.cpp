@@ -90,7 +90,7 @@ TEST_F(RunCheck, WhatRandomDataHideIsFoundWithContributions) {
     const RunResult wrong = run(summing("n / 4 * 3"), once());
     EXPECT_EQ(wrong.outputs_checked[0].wrong, 0U);
     EXPECT_EQ(wrong.contributions_checked[0].wrong, 1U);
-    EXPECT_THAT(wrong.failures(), ElementsAre(HasSubstr("each contribution is large enough to be seen")));
+    EXPECT_THAT(wrong.failures(), ElementsAre(HasSubstr("make each contribution visible")));
     EXPECT_FALSE(run(summing("n - 1"), once()).pass());
 }
 
@@ -108,7 +108,7 @@ TEST_F(RunCheck, AWriteBehindTheEndIsTold) {
     const RunResult result = run_doubling("if (i < n) y[i] = 2 * x[i]; else if (i == n) y[i] = 0;", once());
     EXPECT_THAT(result.overrun, ElementsAre(Overrun{"y", false, 0}));
     EXPECT_EQ(result.outputs_checked[0].wrong, 0U);
-    EXPECT_THAT(result.failures(), ElementsAre("The kernel wrote right behind the end of y."));
+    EXPECT_THAT(result.failures(), ElementsAre("The kernel wrote right after the end of y."));
 }
 
 TEST_F(RunCheck, AWriteBeforeTheStartIsTold) {

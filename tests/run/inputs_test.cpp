@@ -159,7 +159,7 @@ TEST(Inputs, EveryColumnIsAPeakOfSomeRow) {
         for (int row = 0; row < rows; ++row) {
             const auto first = all.begin() + row * cols;
             ASSERT_LE(std::count_if(first, first + cols, [](float x) { return x > 4; }), 64 + 2)
-                << "the ends besides";
+                << "and the ends";
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which problem is run, and what is refused before anything runs.
+// Which problem is run, and what is rejected before anything runs.
 #include "run_support.h"
 
 namespace kiln::test {
@@ -67,10 +67,12 @@ TEST_F(RunProblem, AMissingReferenceIsRefused) {
 }
 
 TEST_F(RunProblem, AReferenceThatLacksAnArgumentIsRefused) {
-    EXPECT_THAT(refused_reference(reference_template("doubling_reference", "const float* z",
-                                                     "expected[i] = bound[i] = 0;")),
-                AllOf(HasSubstr("doubling_reference can't be the reference of tested"),
-                      HasSubstr("its argument z is neither an input nor an inout there; they are x")));
+    EXPECT_THAT(
+        refused_reference(
+            reference_template("doubling_reference", "const float* z", "expected[i] = bound[i] = 0;")),
+        AllOf(HasSubstr("doubling_reference can't be the reference of tested"),
+              HasSubstr(
+                  "its argument z is neither an input nor an inout of the tested template; those are x")));
 }
 
 TEST_F(RunProblem, AReferenceMayNotReadAnOutput) {
@@ -82,13 +84,13 @@ TEST_F(RunProblem, AReferenceMayNotReadAnOutput) {
 TEST_F(RunProblem, AReferenceThatLacksASizeIsRefused) {
     EXPECT_THAT(
         refused_reference(reference_template("doubling_reference", "int m", "expected[i] = bound[i] = 0;")),
-        HasSubstr("its argument m is no size there; the sizes are n"));
+        HasSubstr("its argument m is not a size of the tested template; its sizes are n"));
 }
 
 TEST_F(RunProblem, AReferenceOfAnotherTypeIsRefused) {
     EXPECT_THAT(refused_reference(reference_template("doubling_reference", "const kiln::half* x",
                                                      "expected[i] = bound[i] = 0;")),
-                HasSubstr("its argument x has elements of half, and there they are float"));
+                HasSubstr("its argument x has elements of half, and those of the tested template are float"));
 }
 
 TEST_F(RunProblem, AReferenceWithOtherFirstArgumentsIsRefused) {

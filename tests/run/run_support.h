@@ -14,7 +14,7 @@
 
 namespace kiln::test {
 
-/// A reference in which `body` sets expected[i] and bound[i] for element e; arguments: what it takes besides.
+/// A reference in which `body` sets expected[i] and bound[i] for element e; arguments: what it takes also.
 inline std::string reference_template(const std::string& name, const std::string& arguments,
                                       const std::string& body, const std::string& lines = "") {
     return "// " + name + ": for tests.\n//\n//@ kernel " + name + "\n" + lines +

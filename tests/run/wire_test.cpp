@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is sent between processes comes back as it was, and bytes that are no message are refused.
+// What is sent between processes comes back as it was, and bytes that are no message are rejected.
 #include "run/wire.h"
 
 #include <gtest/gtest.h>

@@ -56,7 +56,7 @@ inline std::optional<Variant> nearest(const Template& of, const std::string& nam
 
 /// The default; variants in which each parameter takes its first and its last value, and each type parameter
 /// every value, up to `together` of them in one variant and what else must change with them. Each variant
-/// once. A value that no such variant has is left out: it may be there only to be refused with a reason
+/// once. A value that no such variant has is left out: it may be there only to be rejected with a reason
 /// (TILE = 64 of gemm_square).
 inline std::vector<Variant> corners(const Template& of, int together) {
     std::vector<Variant> result = {of.variant()};
@@ -118,7 +118,7 @@ inline std::vector<Variant> random_variants(const Template& of, std::mt19937& ra
                 values.insert_or_assign(parameter.name, parameter.default_value);
             }
         }
-        // Not variant(), which searches for the nearest legal choice to tell of it when it refuses.
+        // Not variant(), which searches the nearest legal choice for its error message.
         auto legal = of.variants(values);
         if (!legal.empty() && std::ranges::find(result, legal.front()) == result.end())
             result.push_back(std::move(legal.front()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The analytic model beside times that were measured.
+// The analytic model compared with measured times.
 #include "tune/model.h"
 
 #include <algorithm>

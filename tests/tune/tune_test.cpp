@@ -58,7 +58,7 @@ TEST_F(TuneHost, TheFastestRightVariantWinsAndWrongOnesAreToldOf) {
             EXPECT_THAT(failure.reason, HasSubstr("1 of 3000 elements of y are wrong"));
         }
         if (failure.variant.find("WAY=3") != std::string::npos) {
-            EXPECT_THAT(failure.reason, HasSubstr("behind the end of y"));
+            EXPECT_THAT(failure.reason, HasSubstr("after the end of y"));
         }
         wrong += failure.wrong ? 1 : 0;
     }
@@ -105,7 +105,7 @@ TEST_F(TuneHost, AResumedRunTimesNothingTwice) {
     EXPECT_EQ(shape.resumed, 1U);
     EXPECT_TRUE(shape.complete);
     EXPECT_THAT(shape.failures, Contains(Field(&TuneFailure::reason, "seen before")));
-    EXPECT_THAT(shape.failures, Contains(Field(&TuneFailure::reason, HasSubstr("behind the end"))));
+    EXPECT_THAT(shape.failures, Contains(Field(&TuneFailure::reason, HasSubstr("after the end"))));
     EXPECT_FALSE(std::filesystem::exists(options.journal)) << "all is tried: it is of no more use";
 
     write_text(options.journal, "# kiln tuning journal 1: another device, sm_80\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wisdom files: they read back as they were written, damage is refused with its line, and merging keeps what it says.
+// Wisdom files: they read back as they were written, damage is rejected with its line, and merging keeps what it says.
 #include <gmock/gmock.h>
 #include <kiln/error.h>
 #include <kiln/wisdom.h>
@@ -248,7 +248,7 @@ TEST(Wisdom, ADamagedFileIsNotWrittenOver) {
     const ScopedVariable variable("KILN_WISDOM", file.string());
     std::string problem;
     EXPECT_EQ(Wisdom::usual(&problem).text(), Wisdom::shipped().text());
-    EXPECT_THAT(problem, AllOf(HasSubstr("w.txt:2: "), HasSubstr("left out")));
+    EXPECT_THAT(problem, AllOf(HasSubstr("w.txt:2: "), HasSubstr("is ignored")));
 }
 
 TEST(Wisdom, TheUsersFileIsFound) {

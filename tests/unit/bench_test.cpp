@@ -448,7 +448,7 @@ TEST_F(BenchRun, IsVerifiedOnInputsThatHideNothing) {
     const BenchReport report = run_bench(options_);
     const BenchRow& row = report.suites.at(0).rows.at(0);
     EXPECT_EQ(row.verified, false);
-    EXPECT_THAT(row.failures, ElementsAre(HasSubstr("each contribution is large enough to be seen")));
+    EXPECT_THAT(row.failures, ElementsAre(HasSubstr("make each contribution visible")));
 }
 
 // Behind the kernel that makes caches cold it would have a head start.

@@ -14,7 +14,7 @@
 
 #if __has_include(<hip/hip_runtime_api.h>)
 #define __HIP_PLATFORM_AMD__ 1
-#define __HIP_DISABLE_CPP_FUNCTIONS__ 1  // no overloads beside the C functions
+#define __HIP_DISABLE_CPP_FUNCTIONS__ 1  // no overloads of the C functions
 #include <hip/hip_runtime_api.h>
 
 #include "api_check.h"

@@ -364,7 +364,7 @@ TEST_F(OutputFiles, WhatOthersPlantedIsNotFollowed) {
     ASSERT_EQ(::lchown(path("tmp/link").c_str(), kSomebody, kSomebody), 0);
     ASSERT_EQ(::lchown(path("tmp/theirs").c_str(), kSomebody, kSomebody), 0);
     EXPECT_THAT(error(path("tmp/link")),
-                HasSubstr("another user (65534) put into a directory where everybody"));
+                HasSubstr("another user (65534) put into a directory that all users"));
     EXPECT_THAT(error(path("tmp/theirs")), HasSubstr("another user"));
     EXPECT_EQ(content("precious"), "first");
     ASSERT_EQ(::lchown(path("tmp/link").c_str(), 0, 0), 0);

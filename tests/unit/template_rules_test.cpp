@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values and rules: what is refused, in which words, and what is proposed instead.
+// Values and rules: what is rejected, in which words, and what is proposed instead.
 #include "template_support.h"
 
 namespace kiln {

@@ -54,7 +54,7 @@ std::string tensor_text(const AccessProblem& problem) {
         return ", " + bytes_text(-problem.offset) + " of them before the start of " + whole;
     if (problem.offset == size) return " right after the end of " + whole;
     if (problem.offset > size) return ", " + bytes_text(problem.offset - size) + " after the end of " + whole;
-    return ", " + bytes_text(end - size) + " of them behind the end of " + whole;
+    return ", " + bytes_text(end - size) + " of them after the end of " + whole;
 }
 
 std::string bounds_text(const AccessProblem& problem) {
@@ -116,7 +116,7 @@ std::string AccessProblem::text() const {
         case ProblemKind::uninitialised:
             text = "uninitialised: " + place.text() + " " + std::string(name(access)) + " by thread " +
                    std::to_string(thread) + " of " + width_text(bytes) + " of " + variable_text(*this) +
-                   " (offset " + std::to_string(offset) + ") that nobody has written";
+                   " (offset " + std::to_string(offset) + ") that was never written";
             break;
     }
     if (kind == ProblemKind::out_of_bounds && !index && bytes == 0) return text;  // it has no block

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens the CUDA driver and brings a primary context up, by nothing but the driver's own calls.
+// Opens the CUDA driver and retains a primary context, by the driver's own calls only.
 #include "bench/bare_cuda.h"
 
 #include <kiln/error.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA driver without Kiln, opened by the benchmark itself: what an application that uses CUDA has
-// already done before it meets Kiln, and the bare calls that Kiln is compared with.
+// The CUDA driver without Kiln, opened by the benchmark itself: the set-up that an application with CUDA has
+// already done, and the driver calls that Kiln is compared with.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace kiln::bench {
 
-/// The device's primary context is up and current in the thread that made this. Stays open for the
-/// rest of the process. Throws DeviceError.
+/// Makes the device's primary context current in this thread. Stays open for the rest of the process. Throws
+/// DeviceError.
 class BareCuda {
   public:
     explicit BareCuda(int ordinal);
@@ -22,7 +22,7 @@ class BareCuda {
         cuda::ModuleHandle module = nullptr;
         cuda::FunctionHandle function = nullptr;
     };
-    /// A cubin in memory to a function that the first launch needs not load any more.
+    /// Loads a cubin from memory, including its function, so that the first launch loads nothing.
     Loaded load(const void* cubin, const char* entry) const;
     /// Queues a copy within the device's memory. stream: a CUstream.
     void copy(void* destination, const void* source, std::size_t bytes, void* stream) const;
@@ -41,7 +41,7 @@ class BareCuda {
     cuda::Result (*set_bytes_)(cuda::DevicePointer, unsigned char, std::size_t, cuda::StreamHandle) = nullptr;
 };
 
-/// Throws DeviceError when `result` is no success.
+/// Throws DeviceError when `result` is an error.
 void check(cuda::Result result, const char* call);
 
 }  // namespace kiln::bench

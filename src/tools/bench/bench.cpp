@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of suites and their parts, and running them.
+// The table of suites and their parts, and how they are run.
 #include <kiln/error.h>
 #include <kiln/tools/bench.h>
 
@@ -20,8 +20,8 @@ constexpr std::size_t kMostParts = 5;
 
 struct Suite {
     std::string_view name, title;
-    std::array<std::string_view, kMostParts> parts;  ///< each of minutes; the rest is empty
-    void (*run)(bench::Benchmark&, BenchSuite&);     ///< what Benchmark::measures() of it
+    std::array<std::string_view, kMostParts> parts;  ///< each takes minutes; unused ones are empty
+    void (*run)(bench::Benchmark&, BenchSuite&);     ///< calls Benchmark::measures() for its rows
     std::array<std::string_view, 2> comparators;     ///< of kComparators
 
     constexpr std::size_t part_count() const {
@@ -38,22 +38,22 @@ constexpr std::array kSuites = {
           bench::run_jit,
           {}},
     Suite{"gemm-f16",
-          "FP16 and BF16 products with FP32 sums, against cublasLt's best of 8 heuristics",
+          "FP16 and BF16 GEMM with FP32 accumulation, against cublasLt's best of 8 heuristics",
           {"small", "large", "odd"},
           bench::run_gemm_half,
           {"cublas"}},
     Suite{"gemm-f32",
-          "FP32 products without TF32, against the better of cublasSgemm and cublasLt's best of 8 heuristics",
+          "FP32 GEMM without TF32, against the better of cublasSgemm and cublasLt's best of 8 heuristics",
           {"small", "large", "odd"},
           bench::run_gemm_float,
           {"cublas"}},
     Suite{"gemm-mma",
-          "FP16 products by mma.sync, the instructions of sm_80, against cublasLt",
+          "FP16 GEMM by mma.sync, the instructions of sm_80, against cublasLt",
           {"small", "large", "odd"},
           bench::run_gemm_mma,
           {"cublas"}},
     Suite{"skinny",
-          "FP16 products of 1 to 16 rows with large weights, against cublasLt",
+          "FP16 GEMM of 1 to 16 rows with large weights, against cublasLt",
           {"4096", "8192", "16384"},
           bench::run_skinny,
           {"cublas"}},
@@ -63,24 +63,24 @@ constexpr std::array kSuites = {
           bench::run_attention,
           {"torch"}},
     Suite{"decode",
-          "attention of one new token per sequence over a paged cache, against a copy",
+          "decode attention over a paged KV cache, against a copy",
           {"batch16", "batch64", "batch128"},
           bench::run_decode,
           {}},
-    Suite{
-        "memory",
-        "transpose, sums, histogram, layer norm, softmax, against a copy, CUB and the better of PyTorch and "
-        "torch.compile",
-        {"transpose", "sums", "histogram", "layer-norm", "softmax"},
-        bench::run_memory,
-        {"cub", "torch"}},
+    Suite{"memory",
+          "transpose, reductions, histogram, layer norm, softmax, against a copy, CUB and the better of "
+          "PyTorch and "
+          "torch.compile",
+          {"transpose", "sums", "histogram", "layer-norm", "softmax"},
+          bench::run_memory,
+          {"cub", "torch"}},
     Suite{"graphs",
-          "small products and the kernels of a decode layer, as one graph and one by one",
+          "small GEMMs and the kernels of a decode layer, as one graph and one by one",
           {"products", "layers", "steps"},
           bench::run_graphs,
           {"cublas"}},
     Suite{"host",
-          "products on one thread of the host backend, against OpenBLAS",
+          "GEMM on one thread of the host backend, against OpenBLAS",
           {"gemm"},
           bench::run_host,
           {"openblas"}},
@@ -95,7 +95,7 @@ constexpr auto kNames = [] {
 
 constexpr std::array<std::string_view, 4> kComparators = {"cublas", "cub", "torch", "openblas"};
 
-/// Throws UsageError for a name that is none of these.
+/// Throws UsageError for an unknown name.
 template <class Names>
 void check_name(const std::string& name, const Names& names, const std::string& what) {
     std::vector<std::string> known;
@@ -105,7 +105,7 @@ void check_name(const std::string& name, const Names& names, const std::string& 
                      did_you_mean(name, known));
 }
 
-/// A part of a suite that was asked for.
+/// A requested part of a suite.
 struct Chosen {
     const Suite* suite;
     std::string name;  ///< "gemm-f16.large"
@@ -135,7 +135,7 @@ std::vector<Chosen> chosen_parts(const std::vector<std::string>& words) {
     return chosen;
 }
 
-/// Throws UsageError for a comparator that was asked for by name and that a suite would miss, before hours are spent.
+/// Throws UsageError for a comparator that was requested by name and is missing, before anything is measured.
 void check_comparators(bench::Benchmark& benchmark, const std::vector<Chosen>& parts) {
     const std::optional<std::vector<std::string>>& named = benchmark.options().compare;
     if (!named) return;
@@ -161,7 +161,7 @@ BenchSuite& suite_of(BenchReport& report, const Suite& suite) {
     return result;
 }
 
-/// Goes on from what was measured before, or begins.
+/// Continues an earlier report, or begins a new one.
 BenchReport begun(const BenchOptions& options, bench::Benchmark& benchmark) {
     BenchReport report;
     const DeviceInfo& device = benchmark.service().device().info();

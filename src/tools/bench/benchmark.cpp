@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timing, ceilings, choosing variants, and what becomes of errors.
+// Timing, the choice of variants, comparators, and the handling of errors. Ceilings: ceilings.cpp.
 #include "bench/benchmark.h"
 
 #include <kiln/error.h>
-#include <kiln/occupancy.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/stopwatch.h"
-#include "bench/bare_cuda.h"
 #include "bench/child.h"
 #include "bench/cub.h"
 #include "bench/cublas.h"
 #include "bench/torch.h"
-#include "bench/verified_launch.h"
 
 namespace kiln::bench {
 namespace {
 
-constexpr double kFlopsPerUs = 1e6;  // of one TFLOP/s
 constexpr std::chrono::seconds kGrace{20}, kTorchStart{120};
 
 struct Effort {
@@ -29,11 +24,6 @@ struct Effort {
     int least, most;
 };
 constexpr Effort kFull = {60e3, 400e3, 11, 51}, kQuick = {10e3, 60e3, 5, 11}, kHost = {0, 0, 3, 3};
-
-/// Shares of what is wrong would say nothing.
-void expect_right(const std::vector<std::string>& wrong) {
-    if (!wrong.empty()) throw Error(wrong.front());
-}
 
 }  // namespace
 
@@ -79,84 +69,6 @@ std::vector<std::vector<double>> Benchmark::interleaved_us(const std::vector<Lau
     for (std::vector<double>& of_one : times)
         for (double& time : of_one) time *= 1000;
     return times;
-}
-
-const Ceilings& Benchmark::ceilings(BenchSuite& suite) {
-    if (ceilings_) return *ceilings_;
-    ceilings_.emplace();
-    const Chip* const chip = find_chip(service_.target().arch, service_.device().info().name);
-    const bool is_this = chip != nullptr && chip->name == service_.device().info().name;
-    if (is_this) ceilings_->fma_flops_per_us = chip->fma_f32_tflops.value_or(0) * kFlopsPerUs;
-    if (!on_gpu()) return *ceilings_;
-    try {
-        measure_copy();
-    } catch (const std::exception& error) {
-        if (options_.stop.stop_requested()) throw Stopped();
-        suite.failures.push_back(std::string("there is no ceiling of copies: ") + error.what());
-    }
-    try {
-        measure_matrix();
-    } catch (const std::exception& error) {
-        if (options_.stop.stop_requested()) throw Stopped();
-        suite.notes.push_back(std::string("the ceiling of products is not measured: ") + error.what());
-    }
-    if (ceilings_->matrix_flops_per_us == 0 && is_this && chip->matrix_f16_tflops) {
-        ceilings_->matrix_flops_per_us = *chip->matrix_f16_tflops * kFlopsPerUs;
-        ceilings_->matrix_source = "data sheet";
-    }
-    return *ceilings_;
-}
-
-void Benchmark::measure_copy() {
-    VerifiedLaunch copy(*this, service_.find("copy").variant(), {{"n", quick() ? 1 << 26 : 1 << 28}});
-    expect_right(copy.verify());
-    std::vector<Launch> contenders = {[&] { copy.launch(); }};
-    std::vector<std::string> names = {"Kiln's copy"};
-    std::optional<BareCuda> driver;
-    if (on_cuda()) {
-        driver.emplace(service_.device().info().ordinal);
-        names.emplace_back("the driver's copy");
-        contenders.emplace_back([&] {
-            driver->copy(copy.tensor("y").data(), copy.tensor("x").data(),
-                         copy.tensor("x").tensor().size_bytes(), stream().handle());
-        });
-    }
-    if (driver) {
-        copy.poison();
-        contenders.back()();
-        stream().synchronize();
-        expect_right(copy.verify(copy.tensor("y"), "the driver"));
-    }
-    copy.done_verifying();
-    const auto times = interleaved_us(contenders);
-    for (std::size_t i = 0; i < times.size(); ++i) {
-        const double rate = static_cast<double>(copy.problem().bytes) / spread_of(times[i]).median;
-        if (rate <= ceilings_->copy_bytes_per_us) continue;
-        ceilings_->copy_bytes_per_us = rate;
-        ceilings_->copy_source = names[i];
-    }
-}
-
-void Benchmark::measure_matrix() {
-    if (!wants("cublas") || !problem_of("cublas").empty()) return;
-    std::vector<std::array<std::int64_t, 3>> shapes = {{4096, 4096, 4096}};
-    if (!quick()) shapes.push_back({8192, 8192, 4096});
-    for (const auto& [m, n, k] : shapes) {
-        const Sizes sizes = {{"m", m}, {"n", n}, {"k", k}};
-        VerifiedLaunch kernel(*this, choose({"gemm_wgmma", "gemm_mma"}, {{"T", "half"}}, sizes).variant,
-                              sizes);
-        const LibraryProduct best = cublas_->best(product_plan(kernel), kernel.tensor("a").data(),
-                                                  kernel.tensor("b").data(), kernel.tensor("c").data());
-        best.launch();
-        stream().synchronize();
-        expect_right(kernel.verify(kernel.tensor("c"), "cublasLt"));
-        kernel.done_verifying();
-        const double rate = static_cast<double>(kernel.problem().flops) /
-                            spread_of(interleaved_us({best.launch}).front()).median;
-        if (rate <= ceilings_->matrix_flops_per_us) continue;
-        ceilings_->matrix_flops_per_us = rate;
-        ceilings_->matrix_source = "cublasLt at " + product_text(m, n, k);
-    }
 }
 
 bool Benchmark::wants(std::string_view comparator) const {
@@ -229,7 +141,7 @@ Chosen Benchmark::choose(const std::vector<std::string>& templates, const Values
     if (!chooser_) {
         std::string problem;
         Wisdom wisdom = Wisdom::usual(&problem);
-        // Else other variants than usual would be measured without a word.
+        // Otherwise other variants than usual would be measured silently.
         if (!problem.empty() && options_.service.on_warning) options_.service.on_warning(problem);
         chooser_.emplace(service_, std::move(wisdom));
     }
@@ -246,13 +158,13 @@ Chosen Benchmark::choose(const std::vector<std::string>& templates, const Values
     Choice choice = chooser_->choose(found, fixed, sizes);
     if (choice.origin != ChoiceOrigin::model)
         return {with_overlap(choice.variant, false), std::string(name(choice.origin))};
-    // The model orders the variants of a template; which template is best is better known here.
+    // The model orders the variants of a template, but the order of templates given here is more reliable.
     for (const Template& preferred : found) {
         try {
             choice = chooser_->choose(preferred, fixed, sizes);
             break;
         } catch (const VariantError&) {
-            // The next one, then; at least one can.
+            // Try the next one; at least one can.
         }
     }
     return {with_overlap(choice.variant, false), std::string(name(choice.origin))};
@@ -266,7 +178,7 @@ void Benchmark::prepare(const BenchSuite& suite, const std::vector<Wanted>& list
         try {
             variants.push_back(choose(one.templates, one.fixed, one.sizes).variant);
         } catch (const std::exception&) {
-            // Its row tells.
+            // Reported by its row.
         }
     }
     std::vector<std::future<Compiled>> builds;
@@ -281,7 +193,7 @@ void Benchmark::prepare(const BenchSuite& suite, const std::vector<Wanted>& list
                 if (std::ranges::find(references, reference) == references.end())
                     references.push_back(reference);
             } catch (const Error&) {
-                // The row that needs it tells.
+                // Reported by the row that needs it.
             }
         }
     }
@@ -290,7 +202,7 @@ void Benchmark::prepare(const BenchSuite& suite, const std::vector<Wanted>& list
         try {
             build.get();
         } catch (const Error&) {
-            // The same.
+            // Reported by the row that needs it.
         }
     }
 }
@@ -334,7 +246,7 @@ void Benchmark::row(BenchSuite& suite, std::string problem, const std::function<
     try {
         measure(row);
     } catch (const std::exception& error) {
-        // What fails now may fail because compilers and processes were told to end.
+        // The failure may be due to the stop, which also ends compilers and processes.
         if (options_.stop.stop_requested()) throw Stopped();
         row.failures.emplace_back(error.what());
     }

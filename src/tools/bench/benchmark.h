@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all suites measure with: the service, interleaved launches with a cold L2 cache, the ceilings of
-// the device, and where variants come from.
+// The tools of all suites: the service, interleaved launches with a cold L2 cache, the ceilings of the
+// device, the choice of variants, and comparators.
 #pragma once
 
 #include <kiln/error.h>
@@ -29,7 +29,7 @@ class TorchProcess;
 /// One implementation of the work: queues its launches in the benchmark's stream.
 using Launch = std::function<void()>;
 
-/// A variant and where it comes from.
+/// A variant and how it was chosen.
 struct Chosen {
     Variant variant;
     std::string origin;
@@ -44,7 +44,7 @@ struct Ceilings {
     double fma_flops_per_us = 0;
 };
 
-/// A stop was requested: nothing that follows is measured.
+/// A stop was requested; nothing more is measured.
 class Stopped : public Error {
   public:
     Stopped() : Error("stopped") {}
@@ -63,21 +63,20 @@ class Benchmark {
     void after_row(std::function<void()> call) { after_row_ = std::move(call); }
 
     const BenchOptions& options() const { return options_; }
-    /// This run as far as it is known: versions are added when something is opened.
+    /// This run so far; versions are added when comparators are opened.
     const BenchRun& described() const { return run_; }
     void add_version(const std::string& of, const std::string& version) { run_.versions[of] = version; }
-    /// nullopt: not a GPU whose state can be read.
+    /// nullopt: there is no GPU, or its state can't be read.
     std::optional<ChipState> chip_state() const { return monitor_.read(); }
 
-    /// What follows is of this part of a suite. missing: where to name problems that its time does not suffice for;
-    /// must stay until the next part.
+    /// Begins a part of a suite. missing: receives the problems for which there is no time left; must stay valid
+    /// until the next part.
     void begin_part(std::string name, std::vector<std::string>* missing);
-    /// Whether a problem of this part is to be measured now: the part is the one that was begun, and the suite has no
-    /// row of the problem.
+    /// Whether to measure a problem: `part` has been begun, and the suite has no row of the problem yet.
     bool measures(const BenchSuite& suite, std::string_view part, std::string_view problem) const;
-    /// Until the part has to end; zero when its time is up.
+    /// The time left for the part; zero when it is over.
     std::chrono::milliseconds time_left() const;
-    /// A number of seconds, but no more than is left, and a little, so that what is under way can end.
+    /// `limit`, but at most the time left plus a grace period in which running work can end.
     std::chrono::milliseconds at_most(std::chrono::seconds limit) const;
     bool quick() const { return options_.quick; }
     Service& service() { return service_; }
@@ -88,30 +87,30 @@ class Benchmark {
     Service& host() { return references_.get(); }
     ReferenceService& references() { return references_; }
 
-    /// The microseconds of each launch, a list per contender. Untimed launches first, until clocks are up; then the
-    /// contenders take turns, each launch behind a cold cache and between two events, all of it queued before
-    /// it is waited for. rounds: 0: as many as take a fraction of a second.
+    /// The microseconds of each launch, a list per entry of `launches`. After untimed launches, until clocks have
+    /// risen, the launches are interleaved: each with a cold cache and between two events, all queued before the
+    /// first wait. rounds: 0: as many as take a fraction of a second.
     std::vector<std::vector<double>> interleaved_us(const std::vector<Launch>& contenders, int rounds = 0);
 
-    /// Measured at the first call; what goes wrong then is a failure of this suite.
+    /// Measured at the first call; an error is a failure of this suite.
     const Ceilings& ceilings(BenchSuite& suite);
-    /// nullptr: nobody asked for them.
+    /// nullptr: not measured.
     const Ceilings* measured_ceilings() const { return ceilings_ ? &*ceilings_ : nullptr; }
 
-    /// PyTorch in a process of its own, started at the first call; nullptr where it is not there or not wanted, with the
-    /// note that says so.
+    /// PyTorch in a separate process, started at the first call. nullptr, with a note in the suite, if it is missing or
+    /// not requested.
     TorchProcess* torch(BenchSuite& suite);
-    /// cuBLAS on this device; nullptr where it is not there or not wanted, with the note that says so.
+    /// cuBLAS on this device; nullptr, with a note in the suite, if it is missing or not requested.
     Cublas* cublas(BenchSuite& suite);
-    /// Whether this comparator is to be measured, where it can be.
+    /// Whether this comparator is requested.
     bool wants(std::string_view comparator) const;
-    /// Notes that a wanted comparator is missing; where it was asked for by name, that is a failure.
+    /// Adds a note that a requested comparator is missing; a failure if it was requested by name.
     void missing(BenchSuite& suite, const std::string& comparator, const std::string& why) const;
-    /// Why a comparator can't be measured, as far as can be known before it is; empty: it can.
+    /// Why a comparator can't be measured, as far as is known in advance; empty: it can.
     std::string problem_of(std::string_view comparator);
 
-    /// Of these templates, as far as they are there, the variant for this problem by wisdom; where there is none, of
-    /// the first that can compute it, by the model. Without overlap. Throws VariantError when none can.
+    /// The best variant of these templates for this problem by wisdom; without wisdom, by the model, of the first
+    /// template that can compute it. Without overlap (PDL). Throws VariantError when no template can.
     Chosen choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes);
 
     struct Wanted {
@@ -119,13 +118,14 @@ class Benchmark {
         Values fixed;
         Sizes sizes;
     };
-    /// Builds what is chosen for these, and the references of their outputs, in the background, into the disk cache.
+    /// Builds the variants chosen for these, and the references of their outputs, in parallel into the disk
+    /// cache.
     void prepare(const BenchSuite& suite, const std::vector<Wanted>& list);
 
-    /// Tells what begins. Throws Stopped when a stop was requested.
+    /// Reports what begins. Throws Stopped when a stop was requested.
     void begin(const BenchSuite& suite, const std::string& what) const;
-    /// Adds the row that `measure` fills; what it throws becomes the row's failure, but for a stop. When the part's time
-    /// is up, the problem is missing instead.
+    /// Adds the row that `measure` fills. An exception becomes a failure of the row, except for a stop. When the part's
+    /// time is over, the problem is added to `missing` instead.
     void row(BenchSuite& suite, std::string problem, const std::function<void(BenchRow&)>& measure);
     /// Adds a row that is measured already, unless the suite has one of its problem.
     void add_row(BenchSuite& suite, BenchRow row);
@@ -156,22 +156,22 @@ class Benchmark {
     std::optional<Chooser> chooser_;
 };
 
-/// The variant that may, or may not, begin while the launch before it still runs; itself where that is not its choice.
-/// Timed behind other work that is queued first, one that may would have a head start over the comparators.
+/// The variant with programmatic dependent launch switched on or off; unchanged if its template has no such parameter.
+/// When timed after other queued work, a variant with PDL would have a head start over comparators.
 Variant with_overlap(const Variant& variant, bool overlap);
 
-/// Something with a comparator: what it throws is a note in the row, for it is not Kiln that fails. Gives whether it
-/// went well.
+/// Runs something with a comparator. An exception becomes a note in the row, since Kiln did not fail. Returns
+/// whether it succeeded.
 bool attempt(BenchRow& row, const std::string& with, const std::function<void()>& body);
 
-/// A comparison with a time: the ratio is made of it.
+/// A comparison with a time, from which the ratio is computed.
 BenchComparison compared(const BenchRow& row, std::string with, std::string detail,
                          std::vector<double> samples, std::optional<double> must, std::optional<double> aim);
-/// The share of a ceiling: `least_us` is the least time that it allows.
+/// The fraction of a ceiling: `least_us` is the lower bound of the time.
 BenchComparison share_of(const BenchRow& row, std::string with, double least_us,
                          std::optional<double> must = {}, std::optional<double> aim = {});
-/// The share of whichever of bytes and operations takes longer at the ceilings; nullopt: they are not known.
-/// matrix: operations on the matrix cores, else FP32 multiply-adds.
+/// The fraction of the roofline: of the ceiling of bytes or operations, whichever takes longer; nullopt:
+/// ceilings are not known. matrix: operations on the matrix cores, else FP32 multiply-adds.
 std::optional<BenchComparison> roof_share(const BenchRow& row, const Ceilings& ceilings,
                                           const Problem& problem, bool matrix);
 

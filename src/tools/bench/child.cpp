@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A child is the program that runs the benchmark, with other words.
+// A child process is the program that runs the benchmark, with other arguments.
 #include "bench/child.h"
 
 #include <kiln/error.h>
@@ -16,7 +16,7 @@ namespace bench {
 
 ChildLines start_child(const BenchOptions& options, const std::vector<std::string>& words,
                        std::vector<std::pair<std::string, std::string>> environment) {
-    if (options.child.empty()) throw Error("there is no program to start processes of");
+    if (options.child.empty()) throw Error("there is no program to start as a child process");
     ProcessRequest request;
     request.arguments = options.child;
     request.arguments.insert(request.arguments.end(), words.begin(), words.end());
@@ -63,7 +63,7 @@ int run_bench_child(std::span<const std::string> arguments) {
         const std::string& text = word(i);
         const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
         if (read.ec != std::errc() || read.ptr != text.data() + text.size())
-            throw UsageError("'" + text + "' is no number that a measuring process understands");
+            throw UsageError("'" + text + "' is not a number that a measuring process accepts");
         return value;
     };
     const std::string& what = word(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measuring in processes of their own: how they are started, and the lines by which they tell.
+// Measurements in separate processes: how these are started, and the lines in which they report.
 #pragma once
 
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace kiln::bench {
 
-/// Lines of words with tabs between.
+/// Lines of words, separated by tabs.
 using ChildLines = std::vector<std::vector<std::string>>;
 
-/// Starts options.child with these words, and waits. Throws Error with what it wrote to standard error when it
-/// fails, and when there is no such program.
+/// Runs options.child with these arguments. Throws Error, with its standard error, when it fails or can't be
+/// started.
 ChildLines start_child(const BenchOptions& options, const std::vector<std::string>& words,
                        std::vector<std::pair<std::string, std::string>> environment = {});
 
-/// Why a process of its own can't open OpenBLAS; empty: it can.
+/// Why a child process can't open OpenBLAS; empty: it can.
 std::string openblas_problem(const BenchOptions& options);
 
-/// A line on standard output.
+/// Prints a line to standard output.
 void tell(const std::vector<std::string>& words);
-/// Digits that give the number back.
+/// The number with enough digits to read it back exactly.
 std::string number_text(double value);
 
-// What the processes do; the exit status.
+// The main functions of the child processes; they return the exit status.
 int child_warm_kiln(Backend backend, int device, const std::string& cache_directory);
 int child_warm_bare(Backend backend, int device, const std::string& binary_file, const std::string& entry);
 int child_cold(Backend backend, int device);

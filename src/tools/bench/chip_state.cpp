@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVML counts GPUs in an order of its own, so a CUDA device is found there by its place on the PCI bus.
+// NVML numbers GPUs differently from CUDA, so a device is found by its PCI bus ID.
 #include "bench/chip_state.h"
 
 #include <algorithm>

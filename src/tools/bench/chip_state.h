@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run tells of the machine that it is of: the GPU's clocks, power and temperature by NVML, which is opened where
-// it is installed; the processor; the date.
+// The facts about the machine that a run records: the GPU's clocks, power and temperature by NVML, if it is installed;
+// the processor; the date.
 #pragma once
 
 #include <kiln/tools/bench.h>
@@ -17,11 +17,11 @@ namespace kiln::bench {
 /// NVML's view of one GPU.
 class ChipMonitor {
   public:
-    /// pci_bus_id: "0000:3b:00.0"; empty: of no GPU. What NVML can't do is not told.
+    /// pci_bus_id: "0000:3b:00.0"; empty: no GPU. Values that NVML lacks are not reported.
     explicit ChipMonitor(const std::string& pci_bus_id,
                          const std::vector<std::string>& libraries = {"libnvidia-ml.so.1"});
 
-    /// nullopt where the clocks can't be read.
+    /// nullopt when the clocks can't be read.
     std::optional<ChipState> read() const;
     /// "580.95.05"; empty: not known.
     const std::string& driver() const { return driver_; }
@@ -39,14 +39,14 @@ class ChipMonitor {
     std::string driver_;
 };
 
-/// Of a CUDA device, by the driver; empty where it can't be had.
+/// The PCI bus ID of a CUDA device, by the driver; empty if it is not available.
 std::string pci_bus_id(int ordinal);
 
 /// "16 x Intel(R) Xeon(R) Platinum 8481C": the processors that this process may use.
 std::string machine_text();
 /// Now, in UTC: "2026-11-22T03:05:00Z".
 std::string utc_now();
-/// The date without marks, and six random letters: "20261122T030500-k3x9qa".
+/// The date without punctuation, and six random letters: "20261122T030500-k3x9qa".
 std::string run_identity(const std::string& date);
 
 }  // namespace kiln::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifying comes before any timing, since it tells what is wrong with the first launch, and once more behind it, since
-// what was timed should be right as well.
+// Results are verified before any timing, to find errors of the first launch, and again after it, since the timed
+// launches should be right as well.
 #include "bench/comparator_run.h"
 
 #include <kiln/error.h>
@@ -12,7 +12,7 @@
 namespace kiln::bench {
 namespace {
 
-// With PyTorch: rounds, and launches of each way in a round.
+// With PyTorch: rounds, and launches of each implementation in a round.
 constexpr int kRounds = 8, kLaunches = 5, kQuickRounds = 4, kQuickLaunches = 3;
 // Preparing includes compiling.
 constexpr std::chrono::seconds kPrepareLimit{240}, kTimeLimit{60};
@@ -139,7 +139,7 @@ void ComparatorRun::compare_groups() {
         best->detail = best->with + (best->detail.empty() ? "" : ", " + best->detail);
         best->with = group.name;
         best->aim = group.aim;
-        std::rotate(others_.data(), best, best + 1);  // it is told first
+        std::rotate(others_.data(), best, best + 1);  // it is listed first
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row in the making: Kiln's kernel and other libraries' ways of doing the same, each verified, then timed in
-// turns: launch by launch in this process, by rounds of a few launches with PyTorch's.
+// Measures one row: Kiln's kernel and the implementations of other libraries, each verified, then timed with
+// interleaved launches; PyTorch's in rounds of a few launches.
 #pragma once
 
 #include <list>
@@ -15,43 +15,44 @@
 
 namespace kiln::bench {
 
-/// What a ratio must reach, and should.
+/// Lower bounds of a ratio: what it must reach, and what it aims at.
 struct Aim {
     std::optional<double> must, aim;
 };
 
 class ComparatorRun {
   public:
-    /// Builds Kiln's kernel, verifies it, and sets what the row tells of it.
+    /// Builds and verifies Kiln's kernel, and sets its fields of the row.
     ComparatorRun(Benchmark& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
                   const std::function<void(Problem&)>& adjust = {});
 
     VerifiedLaunch& kernel() { return kernel_; }
-    /// Memory for another library's result: like that of this output, poisoned.
+    /// Poisoned memory for another library's result, of the type and shape of this output.
     GuardedTensor& result_like(std::string_view output);
 
-    /// Another way, whose result is in that memory after a launch. It is launched once and verified; a wrong
-    /// result is the row's failure, what it throws a note.
+    /// Adds another implementation, which writes its result to `result`. It is launched once and verified; a
+    /// wrong result is a failure of the row, an exception a note.
     void add(std::string with, std::string detail, Launch launch, const GuardedTensor& result, Aim aim);
     /// The same, verified by the caller.
     void add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim);
-    /// PyTorch's ways of doing a problem, as its script reads it. What is asked of each is by its name; a way without an
-    /// entry is only told.
+    /// Adds PyTorch's implementations of a problem, given as its script reads it. aims: by the implementation's name;
+    /// those without an entry are only listed.
     void add_torch(TorchProcess& torch, const std::string& problem,
                    const std::vector<std::pair<std::string, Aim>>& aims);
-    /// Of these ways the fastest is what Kiln is compared with, under this name, and held to the aim; the others are
-    /// only told. To be called before time().
+    /// Compares Kiln with the fastest of these implementations, under this name and with this aim; the others are
+    /// only listed. To be called before time().
     void join(std::string name, std::vector<std::string> ways, Aim aim);
-    /// What Kiln's kernel needs before each launch, timed with it.
+    /// Work that is done before each launch of Kiln's kernel, and timed with it.
     void before_each(Launch launch) { before_each_ = std::move(launch); }
-    /// Times all of them, verifies Kiln's again, and sets the row's times and ratios. The inputs are others afterwards.
+    /// Times all implementations, verifies Kiln's again, and sets the row's times and ratios. The inputs
+    /// change.
     void time();
 
   private:
     struct Other {
         std::string with, detail;
         Launch launch;        ///< empty: PyTorch's
-        std::size_t way = 0;  ///< PyTorch's number of it
+        std::size_t way = 0;  ///< its number in PyTorch's list
         bool right = false;
         Aim aim;
         std::vector<double> times_us;
@@ -75,7 +76,7 @@ class ComparatorRun {
     TorchProcess* torch_ = nullptr;
 };
 
-/// The rate of so many operations or bytes.
+/// Sets the row's throughput, in operations or bytes.
 void set_flops_rate(BenchRow& row, const Problem& problem);
 void set_bytes_rate(BenchRow& row, const Problem& problem);
 

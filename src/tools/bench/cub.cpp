@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// nvcc is sought as CUDA_HOME, PATH and /usr/local/cuda have it.
+// nvcc is searched in CUDA_HOME, PATH and /usr/local/cuda.
 #include "bench/cub.h"
 
 #include <kiln/error.h>
@@ -31,7 +31,7 @@ std::string version_text(int version) {
            std::to_string(version % 100);
 }
 
-/// Gives what went wrong.
+/// Returns what went wrong.
 std::string compile(const std::filesystem::path& nvcc, const std::string& arch,
                     const std::filesystem::path& source, const std::filesystem::path& library,
                     std::chrono::milliseconds limit, const std::stop_token& stop) {

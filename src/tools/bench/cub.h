@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUB's sum and histogram, called in this process: a helper is compiled by nvcc while other things are measured.
+// CUB's sum and histogram, called in this process from a helper library, which nvcc compiles in the
+// background.
 #pragma once
 
 #include <future>
@@ -16,17 +17,17 @@ namespace kiln::bench {
 /// Why there is no nvcc to compile helpers with; empty: there is.
 std::string nvcc_problem();
 
-/// One function of a helper, compiled in the background from when this was made.
+/// One function of a helper library. The constructor starts its compilation in the background.
 class CubFunction {
   public:
     /// source: of sources.h; symbol: its function.
     CubFunction(Benchmark& bench, std::string_view source, const char* symbol);
     ~CubFunction();
 
-    /// Waits for nvcc, which would take processors from what is measured meanwhile.
+    /// Waits for nvcc, which would slow down measurements on the CPU.
     void wait() const;
-    /// The same. A launch on this input and output, with its temporary memory allocated; empty where there is
-    /// none, and `problem` says why. count: elements of the input.
+    /// Waits for nvcc. Returns a launch on this input and output, with temporary memory allocated; empty on
+    /// errors, with the reason in `problem`. count: elements of the input.
     Launch prepare(const void* input, long long count, void* output, std::string& problem);
 
   private:

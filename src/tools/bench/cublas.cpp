@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Both libraries are column-major. A row-major C = A B is a column-major C' = B' A' of the same memory, so the
-// operands change places: the library's first is our B, its rows are our columns.
+// operands are swapped: the library's first operand is our B, its rows are our columns.
 #include "bench/cublas.h"
 
 #include <kiln/error.h>
@@ -26,7 +26,7 @@ cublas::DataType data_type(const std::string& name) {
     throw UsageError("cuBLAS is not compared with for elements of " + name);
 }
 
-/// What cublasLt is told of a product. The handles live as long as any launch of it.
+/// The descriptors of a GEMM for cublasLt. The handles live as long as any launch of it.
 struct LtProblem {
     const cublas::Api& api;
     cublas::MatmulDesc desc = nullptr;
@@ -34,7 +34,7 @@ struct LtProblem {
     cublas::Preference preference = nullptr;
 
     explicit LtProblem(const cublas::Api& library) : api(library) {}
-    /// Delegates, so that what is made is freed should a later call throw.
+    /// Delegates, so that the destructor frees the handles if a later call throws.
     LtProblem(const cublas::Api& library, const ProductPlan& plan) : LtProblem(library) {
         api.check(api.desc_create(&desc, cublas::kCompute32F, cublas::kFloat32), "cublasLtMatmulDescCreate");
         set(cublas::kDescTransposeA, plan.b_is_transposed);
@@ -86,7 +86,7 @@ ProductPlan product_plan(const VerifiedLaunch& kernel) {
     plan.k = problem.sizes.at("k");
     plan.type = data_type(tensor("a").type);
     plan.result_type = data_type(tensor("c").type);
-    // By the extents with sizes that all differ, since those of this problem may not.
+    // Determined from extents for distinct sizes, since those of this problem may be equal.
     const Problem probe = kernel.variant().problem({{"m", 64}, {"n", 128}, {"k", 256}});
     for (const Tensor& one : probe.tensors) {
         if (one.name == "a") plan.a_is_transposed = one.extents.front() == 256;
@@ -152,7 +152,7 @@ LibraryProduct Cublas::best(const ProductPlan& plan, const void* a, const void* 
         try {
             candidate.launch();
         } catch (const DeviceError&) {
-            continue;  // an answer that does not run is no candidate
+            continue;  // an algorithm that does not run is skipped
         }
         launches.push_back(candidate.launch);
         candidates.push_back(std::move(candidate));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products by cublasLt (the fastest of its heuristics' answers, by measuring) and by cuBLAS without reduced
-// precision, on row-major matrices as Kiln's templates have them.
+// GEMM by cublasLt (the fastest algorithm of its heuristics, measured) and by cuBLAS without reduced
+// precision, for row-major matrices as in Kiln's templates.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct ProductPlan {
     bool a_is_transposed = false;                     ///< A is stored [k, m]
     bool b_is_transposed = false;                     ///< B is stored [n, k]
 };
-/// Of a template with sizes m, n, k and tensors a, b, c. Throws UsageError for a type that it has no name for.
+/// The plan of a template with sizes m, n, k and tensors a, b, c. Throws UsageError for an unsupported type.
 ProductPlan product_plan(const VerifiedLaunch& kernel);
 
-/// A product that is ready to be launched, as often as wanted, as long as the Cublas that made it lives.
+/// A GEMM that is ready to be launched any number of times. The Cublas that made it must outlive it.
 struct LibraryProduct {
     Launch launch;
     std::string detail;
@@ -36,13 +36,14 @@ struct LibraryProduct {
 
 class Cublas {
   public:
-    /// nullptr, with the reason, where the libraries are not there or don't start. bench must outlive it.
+    /// nullptr, with the reason, if the libraries are missing or can't be initialised. bench must outlive it.
     static std::unique_ptr<Cublas> open(Benchmark& bench, std::string& problem);
     ~Cublas();
 
-    /// cublasLt's best of 8 heuristics, each timed with a cold cache. The matrices must stay. Throws DeviceError.
+    /// cublasLt's best of 8 heuristics, each timed with a cold cache. The matrices must stay valid. Throws
+    /// DeviceError.
     LibraryProduct best(const ProductPlan& plan, const void* a, const void* b, void* c);
-    /// cublasSgemm in its default mode: FP32 without TF32, which has to be asked for.
+    /// cublasSgemm in its default mode: FP32 without TF32.
     LibraryProduct single_precision(const ProductPlan& plan, const float* a, const float* b, float* c);
 
     const std::string& version() const { return api_.version; }

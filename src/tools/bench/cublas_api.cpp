@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the libraries are looked for: the loader's own places, then the directories of CUDA.
+// Searches the libraries in the loader's directories, then in those of CUDA.
 #include "bench/cublas_api.h"
 
 #include <kiln/error.h>
@@ -32,7 +32,7 @@ std::string version_text(std::size_t version) {
            std::to_string(version % 100);
 }
 
-/// The first of the loader's lines: the others say the same of other versions.
+/// The first of the loader's error lines; the others are about other versions.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 struct Opened {
@@ -43,7 +43,7 @@ struct Opened {
 void open(Opened& opened) {
     Api& api = opened.api;
     std::string error;
-    // cuBLAS needs cublasLt of its own version, which the loader then has.
+    // cuBLAS needs cublasLt of the same version, which is loaded first.
     api.lt_library = DynamicLibrary::open(places_of("libcublasLt"), &error);
     if (api.lt_library) api.library = DynamicLibrary::open(places_of("libcublas"), &error);
     if (!api.lt_library || !api.library) {

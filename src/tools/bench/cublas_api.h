@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of cuBLAS and cublasLt that comparisons use, by our own declarations, so that the build needs
-// neither. tests/unit/cublas_api_test.cpp holds them against the real headers wherever those are installed.
+// The functions of cuBLAS and cublasLt that comparisons use, declared here, so that the build needs neither.
+// tests/unit/cublas_api_test.cpp compares the declarations with the real headers if those are installed.
 #pragma once
 
 #include <cstddef>
@@ -76,7 +76,7 @@ struct HeuristicResult {
               int, const float*, float*, int))
 // clang-format on
 
-/// Both libraries, opened. Immutable once made; stays open for the rest of the process.
+/// Both libraries. Immutable; stays open for the rest of the process.
 struct Api {
 #define KILN_DECLARE(member, symbol, result, arguments) result(*member) arguments = nullptr;
     KILN_CUBLASLT_FUNCTIONS(KILN_DECLARE)
@@ -85,14 +85,14 @@ struct Api {
     DynamicLibrary lt_library, library;
     std::string version;  ///< for people: "13.1.0"
 
-    /// Throws DeviceError when `status` is no success. call: the library's function.
+    /// Throws DeviceError when `status` is an error. call: the library's function.
     void check(Status status, const char* call) const {
         if (status != kSuccess) fail(status, call);
     }
     [[noreturn]] void fail(Status status, const char* call) const;
 };
 
-/// Opened at the first call; nullptr when they are not there, and `reason` is one line on why.
+/// Opened at the first call; nullptr when they are missing, with the reason in one line.
 const Api* api(std::string* reason);
 
 }  // namespace kiln::cublas

@@ -11,19 +11,19 @@ namespace kiln::bench {
 
 using GemmFn = void(int m, int n, int k, const half* a, const half* b, float* c);
 
-/// The FP16 tile that every figure is about.
+/// The FP16 GEMM tile that all rows of the suite measure.
 Variant default_tile(const Service& service);
 
-/// From the Service's construction to a callable kernel, in new processes with a filled cache.
+/// The time from the Service's construction to a callable kernel, in new processes with a filled cache.
 void measure_warm_start(Benchmark& bench, BenchSuite& suite);
-/// Compiling for the first time in a process, and after that.
+/// The first compile of a process, and later ones.
 void measure_cold_compile(Benchmark& bench, BenchSuite& suite);
 /// Service::build of a kernel that is built already.
 void measure_hot_lookup(Benchmark& bench, BenchSuite& suite);
-/// A launch through a typed kernel, without the work on the device.
+/// The launch call of a typed kernel, without the work on the device.
 void measure_launch_call(Benchmark& bench, BenchSuite& suite);
 
-/// A comparison of samples that were taken beside Kiln's.
+/// Adds a comparison with samples that were interleaved with Kiln's.
 void add_bare(BenchRow& row, std::string with, std::string detail, std::vector<double> samples,
               std::optional<double> must = {}, std::optional<double> aim = {});
 

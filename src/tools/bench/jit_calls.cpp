@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hot calls: looking up a built kernel, and launching it. Each batch of calls through Kiln is
-// followed by one of the comparator; what is compared is the medians of the batches.
+// Calls on the fast path: looking up a built kernel, and launching it. Batches of calls through Kiln
+// alternate with batches of the comparator, and the medians of the batches are compared.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -20,11 +20,12 @@ namespace kiln::bench {
 namespace {
 
 constexpr int kLookupBatches = 25;
-constexpr int kLookupsPerBatch = 200000;  // milliseconds, so that threads do meet
+constexpr int kLookupsPerBatch = 200000;  // milliseconds, so that threads do overlap
 constexpr int kLaunchBatches =
     500;  // many, since the driver's own time varies by a tenth from one to the next
 constexpr int kQuickLookupBatches = 5, kQuickLaunchBatches = 100;
-constexpr int kLaunchesPerBatch = 100;  // well below what a stream queues before a launch has to wait
+constexpr int kLaunchesPerBatch =
+    100;  // well below the queue depth of a stream, at which a launch would wait
 constexpr int kWarmUpBatches = 3;
 constexpr double kLookupMustNs = 60, kLookupAimNs = 30;
 constexpr double kLaunchMust = 1.03;  // times the bare call
@@ -48,8 +49,8 @@ void keep(const T& value) {
     asm volatile("" : : "g"(&value) : "memory");
 }
 
-// Calls `body` kLookupsPerBatch times in each of `threads` threads at once, over and over; gives the mean
-// nanoseconds per call of each batch. Two bodies take turns.
+// Repeatedly calls `body` kLookupsPerBatch times in each of `threads` threads in parallel; returns the mean
+// nanoseconds per call of each batch. Two bodies alternate.
 template <class First, class Second>
 std::pair<std::vector<double>, std::vector<double>> lookup_times(int threads, int batches, const First& first,
                                                                  const Second& second) {
@@ -92,14 +93,14 @@ void measure_hot_lookup(Benchmark& bench, BenchSuite& suite) {
     service.build<GemmFn>(variant);
     std::unordered_map<std::string, int> map;
     std::shared_mutex mutex;
-    // As many as the service would hold after a while.
+    // As many entries as a service may hold after some time.
     for (int i = 0; i < 100; ++i) map[variant.text() + std::to_string(i)] = i;
     map[variant.text()] = -1;
 
     for (const int threads : {1, 2, 4}) {
         if (threads > 1 && threads > static_cast<int>(std::thread::hardware_concurrency())) continue;
         const std::string text =
-            "hot look-up, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+            "in-memory look-up, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
         if (!bench.measures(suite, "calls", text)) continue;
         bench.row(suite, text, [&](BenchRow& row) {
             row.unit = "ns";
@@ -158,7 +159,7 @@ void measure_launch_call(Benchmark& bench, BenchSuite& suite) {
         const int batches = bench.quick() ? kQuickLaunchBatches : kLaunchBatches;
         for (int batch = -kWarmUpBatches; batch < batches; ++batch) {
             for (std::size_t turn = 0; turn < ways.size(); ++turn) {
-                // Who goes first changes, so that neither gains by its place.
+                // The order alternates, so that neither has an advantage.
                 const std::size_t which = (turn + static_cast<std::size_t>(batch & 1)) % ways.size();
                 const double us = per_call(ways[which]);
                 if (batch >= 0) times[which].push_back(us);
@@ -172,7 +173,7 @@ void measure_launch_call(Benchmark& bench, BenchSuite& suite) {
 
 void run_jit(Benchmark& bench, BenchSuite& suite) {
     if (bench.options().child.empty()) {
-        suite.notes.emplace_back("starts in new processes are not measured: no program to start was named");
+        suite.notes.emplace_back("starts in new processes are not measured: no program to start was given");
     } else {
         measure_warm_start(bench, suite);
         measure_cold_compile(bench, suite);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Warm starts and cold compiles, each in a new process, which tells what it measured.
+// Starts from a warm disk cache and first compiles, each in a new process, which reports what it measured.
 #include <dlfcn.h>
 #include <kiln/error.h>
 
@@ -20,10 +20,10 @@ namespace {
 constexpr int kWarmUpRounds = 2;  // for the files to be in the page cache
 constexpr int kProcessRounds = 15, kQuickProcessRounds = 5;
 constexpr int kColdProcesses = 3;
-constexpr const char* kWarmStart = "warm start, new process";
+constexpr const char* kWarmStart = "start from a warm disk cache, new process";
 constexpr double kMustMs = 1.5, kAimMs = 0.8;
 
-// One product of 1 x 1 matrices shows that what was measured ends in a kernel that works.
+// A GEMM of 1 x 1 matrices shows that the kernel works.
 void expect_it_multiplies(Service& service, const Kernel<GemmFn>& gemm) {
     const half a(0.5F), b(0.25F);
     float c = 0;
@@ -48,7 +48,7 @@ std::map<std::string, double> times_of(const ChildLines& lines) {
 }  // namespace
 
 int child_warm_kiln(Backend backend, int device, const std::string& cache_directory) {
-    // As in an application that uses CUDA: the driver is up, and so is the primary context.
+    // As in an application that uses CUDA: the driver and the primary context are initialised.
     std::optional<BareCuda> application;
     if (backend == Backend::cuda) application.emplace(device);
 
@@ -65,7 +65,7 @@ int child_warm_kiln(Backend backend, int device, const std::string& cache_direct
     const double built = total.elapsed_us();
 
     if (gemm.origin() != Origin::disk)
-        throw Error("a warm start must find its kernel on the disk; it came from: " +
+        throw Error("a start from a warm disk cache must find its kernel on the disk; it came from: " +
                     std::string(name(gemm.origin())));
     expect_it_multiplies(service, gemm);
     tell({"total", number_text(built)});
@@ -92,7 +92,7 @@ int child_warm_bare(Backend backend, int device, const std::string& binary_file,
     return 0;
 }
 
-// The whole call and, inside it, what the compiler itself took.
+// The whole call, and the compiler's part of it.
 int child_cold(Backend backend, int device) {
     ServiceOptions options;
     options.backend = backend;
@@ -145,7 +145,7 @@ void measure_warm_start(Benchmark& bench, BenchSuite& suite) {
             if (has_bare) bare.push_back(other.at("total"));
         }
         row.kiln = spread_of(parts.at("total"));
-        row.verified = true;  // each process multiplies
+        row.verified = true;  // each process runs a GEMM
         if (has_bare)
             add_bare(row, "bare load",
                      backend == Backend::cuda ? "load the same cubin, get and load its function"
@@ -158,7 +158,7 @@ void measure_warm_start(Benchmark& bench, BenchSuite& suite) {
     for (const auto& part : parts) {
         if (part.first == "total") continue;
         BenchRow row;
-        row.problem = "of a warm start: " + part.first;
+        row.problem = "of a start from a warm disk cache: " + part.first;
         row.unit = "ms";
         row.kiln = spread_of(part.second);
         bench.add_row(suite, std::move(row));
@@ -183,7 +183,7 @@ void measure_cold_compile(Benchmark& bench, BenchSuite& suite) {
                     }
                 }
             }
-            if (whole.empty()) throw Error("the process measured nothing");
+            if (whole.empty()) throw Error("the process reported no measurement");
             row.kiln = spread_of(whole);
             add_bare(row, "compiler", "the compiler's own time in these calls", inside);
         });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ratios as points on a logarithmic axis, a row for each problem; what must hold is a bar beside the point.
+// Ratios as points on a logarithmic axis, a row per problem. A bar next to the point shows the required
+// ratio.
 #include <kiln/tools/bench.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ std::vector<const BenchRow*> drawn_rows(const BenchSuite& suite) {
     return rows;
 }
 
-/// All ratios, and what they must be, with some room.
+/// The range of all ratios and requirements, with a margin.
 Axis ratio_axis(const std::vector<const BenchRow*>& rows) {
     Axis axis{0.9, 1.1, kLabel, kWidth - kRight, true};
     const auto include = [&](double ratio) {
@@ -56,7 +57,7 @@ std::string fill(std::size_t series) {
     return "fill=\"" + std::string(inspect::series_colour(series)) + "\"";
 }
 
-/// Two or more round values within the axis; 1, what all is about, among them.
+/// At least two round values within the axis, including 1.
 std::vector<double> ticks_of(const Axis& axis) {
     std::vector<double> ticks = {1};
     for (const double tick :

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What rows say: spreads, what must hold, means; and one report of several.
+// Statistics and thresholds of rows, means, and merging reports.
 #include "bench/results.h"
 
 #include <kiln/error.h>
@@ -22,7 +22,7 @@ std::string figure(double value) {
 
 bool below(double ratio, const std::optional<double>& least) { return least && ratio < *least; }
 
-/// Whether the row is right and whole: it is not measured again.
+/// Whether the row is complete and right, so that it is not measured again.
 bool is_good(const BenchRow& row) {
     return row.failures.empty() && row.verified != false &&
            std::ranges::none_of(row.comparisons,
@@ -47,7 +47,7 @@ const BenchRun* run_of(const BenchReport& report, const std::string& id) {
     return found == report.runs.end() ? nullptr : &*found;
 }
 
-/// Of a problem that both have the row that is good, and else the later one.
+/// If both have a row of a problem: the good one, else the later one.
 void add_row(BenchReport& all, BenchSuite& suite, const BenchReport& from, const BenchRow& row) {
     const auto found = std::ranges::find(suite.rows, row.problem, &BenchRow::problem);
     if (found == suite.rows.end()) {

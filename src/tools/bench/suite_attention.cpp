@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention: of whole sequences, whose limit is the matrix cores, and of one new token, whose limit is memory.
+// Attention of whole sequences, which is bound by tensor cores, and decode attention, which is bound by
+// memory.
 #include <algorithm>
 
 #include "bench/comparator_run.h"
@@ -56,7 +57,7 @@ struct Step {
 
 const std::vector<std::string> kDecode = {"decode_mma", "decode_persistent", "decode_paged"};
 
-/// Every sequence has all of its tokens: their number is then known, and so is what has to be read.
+/// Every sequence has the maximum length, so that the number of bytes to read is known.
 void fill_lengths(Problem& problem) {
     std::int64_t batch = 0, length = 0, elements_per_token = 0, element_bytes = 2, out = 0;
     for (Tensor& tensor : problem.tensors) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products: on tensor cores, in FP32, by the instructions of sm_80, and of few rows.
+// GEMM: on tensor cores, in FP32, by mma.sync, and with few rows.
 #include "bench/comparator_run.h"
 #include "bench/cublas.h"
 #include "bench/suites.h"
@@ -14,7 +14,7 @@ struct Shape {
     Sizes sizes() const { return {{"m", m}, {"n", n}, {"k", k}}; }
 };
 
-/// The suites' shapes; on the host, where they are only tried, a tiny one.
+/// The suites' shapes; a tiny one on the host, where the suite is only tested.
 std::vector<Shape> shapes_of(const Benchmark& bench, std::vector<Shape> full, std::vector<Shape> quick,
                              Shape tiny) {
     return !bench.on_gpu() ? std::vector{tiny} : bench.quick() ? std::move(quick) : std::move(full);
@@ -27,19 +27,19 @@ const std::vector<Shape> kQuick = {
 struct Products {
     std::vector<std::string> templates;  ///< in order of preference
     std::vector<std::string> types;
-    Values values;  ///< besides the type
+    Values values;  ///< in addition to the type
     std::vector<Shape> shapes;
     bool float_only = false;  ///< cublasSgemm and cublasLt, whichever is faster
     bool matrix = true;       ///< the ceiling is that of the matrix cores
     Aim row, mean;
-    /// Of single rows with weights of more than 100 MB: beside the library, and the share of a copy.
+    /// For single rows with weights of more than 100 MB: compared with the library and with a copy.
     Aim large_weights, copy;
     bool in_gbps = false;
 };
 
 constexpr std::uint64_t kLargeWeightsBytes = 100'000'000;
 
-/// cublasLt's best; of FP32 also cublasSgemm, and the better of the two is what counts.
+/// cublasLt's best; for FP32 the better of cublasLt and cublasSgemm.
 void add_library(Benchmark& bench, BenchSuite& suite, BenchRow& row, const Products& products, Aim aim,
                  ComparatorRun& run) {
     Cublas* const library = bench.cublas(suite);

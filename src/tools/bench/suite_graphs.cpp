@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chains of small kernels as one graph, beside the same launches one by one and cublasLt's products in a graph.
-// What counts is the time until all of it has ended, as seen by the program that waits.
+// Chains of small kernels as one graph, compared with the same launches one by one and with cublasLt's GEMMs in
+// a graph. Measures the time until all work has ended, on the host.
 #include <list>
 
 #include "base/stopwatch.h"
@@ -20,7 +20,7 @@ struct WayTimes {
     std::vector<double> whole_us;  ///< until the work has ended
 };
 
-/// Each way `repeats` times in a row, the ways in turns; times are those of one repeat.
+/// Runs each way `repeats` times in a row, interleaved with the other ways; times are those of one repeat.
 std::vector<WayTimes> wall_times(Benchmark& bench, const std::vector<Launch>& ways, int repeats) {
     const int rounds = !bench.on_gpu() ? kRoundsOnHost : bench.quick() ? kQuickGraphRounds : kGraphRounds;
     std::vector<WayTimes> times(ways.size());
@@ -40,13 +40,13 @@ std::vector<WayTimes> wall_times(Benchmark& bench, const std::vector<Launch>& wa
     return times;
 }
 
-/// The library's result of a kernel that is a product.
+/// The library's result of a GEMM kernel.
 struct Product {
     VerifiedLaunch* kernel;
     GuardedTensor result;
 };
 
-/// A chain of Kiln's kernels, none of which works in place, and the same with the library's products.
+/// A chain of Kiln's kernels, none of which works in place, and the same with the library's GEMMs.
 struct Chain {
     std::list<VerifiedLaunch> kernels;
     std::list<Product> products;
@@ -54,7 +54,7 @@ struct Chain {
     Launch library;  ///< empty: it is not there
 };
 
-/// The same variant, which may begin while the kernel before it still runs, where its template can do that.
+/// The same variant with programmatic dependent launch, if its template supports it.
 Chosen overlapping(Benchmark& bench, Chosen chosen) {
     if (bench.on_cuda()) chosen.variant = with_overlap(chosen.variant, true);
     return chosen;
@@ -70,7 +70,7 @@ VerifiedLaunch& add_kernel(Benchmark& bench, BenchRow& row, Chain& chain, const 
     return kernel;
 }
 
-/// The library's launch of a kernel that is a product. best: what was chosen for products of this shape; empty: not yet.
+/// The library's launch of a GEMM kernel. best: the choice for this shape; empty: not chosen yet.
 Launch library_launch(Chain& chain, VerifiedLaunch& kernel, Cublas& library,
                       std::optional<LibraryProduct>& best) {
     const void* const a = kernel.tensor("a").data();
@@ -81,8 +81,8 @@ Launch library_launch(Chain& chain, VerifiedLaunch& kernel, Cublas& library,
     return best->on(a, b, c);
 }
 
-/// Runs a way as often in a row as it is timed, and verifies all results: what overlaps, is captured or follows itself
-/// can be wrong where a launch alone is right. Gives whether they are right.
+/// Runs a way as often in a row as it is timed, and verifies all results: launches that overlap, are captured or are
+/// repeated can be wrong even if a single launch is right. Returns whether they are right.
 bool verify_as_timed(Benchmark& bench, BenchRow& row, Chain& chain, const std::string& how, const Launch& way,
                      int repeats, bool is_library) {
     for (VerifiedLaunch& kernel : chain.kernels) kernel.poison();
@@ -103,7 +103,8 @@ bool verify_as_timed(Benchmark& bench, BenchRow& row, Chain& chain, const std::s
 
 /// Times the chain as a graph, one by one, and the library's way as a graph.
 void time_chain(Benchmark& bench, BenchRow& row, Chain& chain, int repeats, Aim one_by_one) {
-    // One by one comes first, since what is loaded at its first launch must be loaded before the capture.
+    // One by one comes first, since kernels are loaded at their first launch, which must not happen in a
+    // capture.
     bool right = verify_as_timed(bench, row, chain, "one by one", chain.one_by_one, repeats, false);
     const Graph graph = Graph::capture(bench.stream(), chain.one_by_one);
     std::vector<Launch> ways = {[&] { graph.launch(bench.stream()); }, chain.one_by_one};
@@ -154,7 +155,7 @@ const std::vector<std::string> kProducts = {"gemm_wgmma", "gemm_wgmma_any", "gem
 const std::vector<std::string> kSkinny = {"gemm_skinny", "gemm_mma"};
 
 void measure_products(Benchmark& bench, BenchSuite& suite, int count, std::int64_t size) {
-    const std::string text = std::to_string(count) + " products half " + product_text(size, size, size);
+    const std::string text = std::to_string(count) + " GEMMs half " + product_text(size, size, size);
     if (!bench.measures(suite, "products", text)) return;
     bench.row(suite, text, [&](BenchRow& row) {
         const Sizes sizes = {{"m", size}, {"n", size}, {"k", size}};
@@ -182,8 +183,8 @@ void measure_products(Benchmark& bench, BenchSuite& suite, int count, std::int64
 /// The sizes of a transformer's layer.
 struct Layer {
     std::string text;
-    std::int64_t batch, hidden, kv_heads, wide, length;  ///< wide: of the gated product, both halves
-    bool is_small = false;                               ///< so that launching is what it costs
+    std::int64_t batch, hidden, kv_heads, wide, length;  ///< wide: both halves of the gated GEMM
+    bool is_small = false;                               ///< so small that launches dominate the time
 };
 constexpr std::int64_t kGroup = 4, kHead = 128;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products on one thread of the host backend, in a process of its own, since the number of threads is read when
-// the backend starts; OpenBLAS, on one thread too, in the same process.
+// GEMM on one thread of the host backend, in a child process, since the number of threads is read when the
+// backend starts; OpenBLAS, also on one thread, in the same process.
 #include <kiln/error.h>
 
 #include <cstdlib>
@@ -103,7 +103,7 @@ void add_rows(Benchmark& bench, BenchSuite& suite, const ChildLines& lines) {
         }
     }
     for (BenchRow& row : rows) {
-        // The tile of the first row is held to a rate.
+        // The tile of the first row has a required throughput.
         if (!bench.quick() && row.problem.starts_with("half"))
             row.comparisons.push_back(
                 share_of(row, "4 GFLOP/s", row.kiln->median * *row.rate / kMustGflops, 1.0));
@@ -139,7 +139,7 @@ int child_host(int size, int rounds, const std::string& cache_directory, bool wi
     if (with_openblas) opened.emplace();
     Sgemm* const sgemm = opened ? opened->sgemm : nullptr;
     if (opened && sgemm == nullptr) tell({"missing", kNoOpenBlas});
-    // The tile of a GPU, which says how fast fibers are; what is chosen for the host; and the template's defaults.
+    // A GPU's tile, which shows the speed of fibers; the choice for the host; and the template's defaults.
     const Template tiled = bench.service().find("gemm_tiled");
     const Chosen contestants[] = {{tiled.variant({{"T", "half"}, {"PAD", 1}}), kDefault},
                                   bench.choose({"gemm_tiled"}, {{"T", "float"}}, sizes),

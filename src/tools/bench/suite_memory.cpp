@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work whose limit is memory: each row beside a copy, and beside CUB or the better of PyTorch and torch.compile where
-// they do the same.
+// Memory-bound kernels: each compared with a copy, and with CUB or the better of PyTorch and torch.compile where
+// those have the operation.
 #include <algorithm>
 
 #include "bench/bare_cuda.h"
@@ -20,7 +20,7 @@ struct Work {
     Sizes sizes;
     std::string torch;  ///< the script's line; empty: not in PyTorch
     Aim torch_aim, copy_aim;
-    bool all_equal = false;  ///< of a histogram: one value only
+    bool all_equal = false;  ///< for a histogram: all bytes equal
 
     Work(std::string of_part, std::string words, std::string name, Values with, Sizes of)
         : part(std::move(of_part)),
@@ -89,9 +89,9 @@ void add_sum(Benchmark& bench, BenchSuite& suite, CubFunction& cub, ComparatorRu
         bench.missing(suite, "cub", problem);
 }
 
-/// CUB's histogram of the same bytes. It sets its counts to zero in each call, so Kiln's are set to zero before each
-/// launch, and that is timed too. CUB counts in 32 bits and Kiln in 64; so its counts are compared with those of Kiln's
-/// first launch, which were compared with the reference.
+/// CUB's histogram of the same bytes. Each call sets its counts to zero, so Kiln's are set to zero before each launch,
+/// and that is timed too. CUB counts in 32 bits and Kiln in 64, so CUB's counts are compared with those of Kiln's first
+/// launch, which were checked by the reference.
 void add_histogram(Benchmark& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run,
                    Buffer& counts) {
     constexpr std::size_t kBins = 256;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The suites. Each adds to `suite`, whose name is set, its rows of the part that is being measured.
+// The suites. Each adds its rows of the current part to `suite`, whose name is set.
 #pragma once
 
 #include "bench/benchmark.h"

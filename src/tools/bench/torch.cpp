@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The script is an argument (python3 -c), so that standard input is free for the questions.
+// The script is an argument (python3 -c), so that standard input is free for requests.
 #include "bench/torch.h"
 
 #include <kiln/error.h>
@@ -65,7 +65,7 @@ void TorchProcess::start(Limit limit) {
         if (words.size() == 2 && words[0] == "unavailable") problem_ = words[1];
         if (words.size() == 3 && words[0] == "version") versions_[words[1]] = words[2];
     }
-    if (problem_.empty() && versions_.empty()) problem_ = "its process told no version";
+    if (problem_.empty() && versions_.empty()) problem_ = "its process reported no version";
 }
 
 TorchProcess::Lines TorchProcess::ask(const std::string& question, Limit limit) {
@@ -114,7 +114,7 @@ std::vector<double> TorchProcess::times_us(std::size_t way, int count, Limit lim
         for (std::size_t i = 1; i < words.size(); ++i) times.push_back(std::atof(words[i].c_str()));
     }
     if (times.size() != static_cast<std::size_t>(count))
-        throw Error("its process told " + std::to_string(times.size()) + " times instead of " +
+        throw Error("its process reported " + std::to_string(times.size()) + " times instead of " +
                     std::to_string(count));
     return times;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PyTorch, in a process of its own that measures a few launches whenever it is asked to: so its launches and Kiln's
-// alternate by small rounds, and clock and temperature are the same for both.
+// PyTorch in a separate process, which measures a few launches on request. So its launches alternate with Kiln's in
+// small rounds, at the same clocks and temperature.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace kiln::bench {
 
-/// One way in which PyTorch does a problem.
+/// One of PyTorch's implementations of a problem.
 struct TorchWay {
     std::string name;    ///< "cuDNN", "FlashAttention", "eager", "torch.compile"
     std::string detail;  ///< "cuDNN 91002"; may be empty
@@ -28,17 +28,17 @@ struct TorchWay {
 struct TorchSetup {
     int device = 0;
     bool quick = false;
-    std::uint64_t flush_bytes = 0;  ///< that push everything else out of the L2 cache
+    std::uint64_t flush_bytes = 0;  ///< of a buffer that flushes the L2 cache
     std::vector<std::pair<std::string, std::string>> environment;
     std::stop_token stop;
 };
 
-/// helper/torch_bench.py, which says what problems there are. Not thread-safe.
+/// Runs helper/torch_bench.py, which lists the problems. Not thread-safe.
 class TorchProcess {
   public:
     using Limit = std::chrono::milliseconds;
 
-    /// Starts it; problem() says whether it answers.
+    /// Starts the process; problem() says whether it answers.
     explicit TorchProcess(TorchSetup setup, Limit limit = std::chrono::minutes(2));
 
     /// Why PyTorch can't be measured; empty: it can.
@@ -46,10 +46,11 @@ class TorchProcess {
     /// Of PyTorch, its CUDA, cuDNN and Triton.
     const std::map<std::string, std::string>& versions() const { return versions_; }
 
-    /// Makes the inputs of a problem in place of the one before, calls each way once and checks its result. Throws Error
-    /// when the process ends or is too slow for it; the next problem gets a process of its own then.
+    /// Creates the inputs of a problem in place of the previous one, runs each implementation once and checks its
+    /// result. Throws Error when the process ends or exceeds the limit; the next problem then gets a new process.
     std::vector<TorchWay> prepare(const std::string& problem, Limit limit);
-    /// The microseconds of so many calls of the way of this number. Throws the same, and what PyTorch fails with.
+    /// The microseconds of `count` calls of an implementation, given by its number. Throws like prepare(),
+    /// and Error with PyTorch's message.
     std::vector<double> times_us(std::size_t way, int count, Limit limit);
 
   private:

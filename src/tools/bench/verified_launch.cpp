@@ -79,7 +79,7 @@ std::vector<std::string> VerifiedLaunch::verify_again() {
     const auto add = [&](const std::vector<std::string>& sentences, const std::string& when) {
         for (const std::string& sentence : sentences) wrong.push_back(sentence + when);
     };
-    // What the launches before have added to is filled again.
+    // Refills tensors to which earlier launches have added.
     const bool adds_up = launch_->has_inout();
     if (adds_up) {
         launch_->refill_results();
@@ -91,7 +91,7 @@ std::vector<std::string> VerifiedLaunch::verify_again() {
     if (!has_patterns_ || !wrong.empty()) return wrong;
     launch_->refill(Data::contributions);
     launch_->launch_and_wait();
-    add(check(kQuickSample), ", on inputs in which each contribution is large enough to be seen");
+    add(check(kQuickSample), ", on inputs that make each contribution visible");
     done_verifying();
     return wrong;
 }

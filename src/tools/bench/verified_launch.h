@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One kernel on one problem, verified before and after it is timed; and verifying what another library makes of the
+// One kernel on one problem, verified before and after it is timed. Also verifies another library's result for the
 // same inputs.
 #pragma once
 
@@ -18,8 +18,8 @@ namespace kiln::bench {
 
 class VerifiedLaunch {
   public:
-    /// Builds the kernel, allocates and fills. adjust: may change what tensors hold before that. Throws what
-    /// Service::build does.
+    /// Builds the kernel, allocates and fills. adjust: may change the problem's inputs first. Throws what
+    /// Service::build throws.
     VerifiedLaunch(Benchmark& bench, const Variant& variant, const Sizes& sizes,
                    const std::function<void(Problem&)>& adjust = {});
 
@@ -29,21 +29,22 @@ class VerifiedLaunch {
     GuardedTensor& tensor(std::string_view name) const { return launch_->tensor(name); }
     void launch() const { launch_->launch(); }
 
-    /// Launches once and checks all outputs; to be called before any other launch. What is wrong, a sentence each.
+    /// Launches once and checks all outputs; to be called before any other launch. Returns a sentence for
+    /// each error.
     std::vector<std::string> verify();
-    /// To be called when the timed launches are done and nothing runs: the outputs have the bits of the verified
-    /// launch, or are right by themselves; and so are those of one more launch, on inputs that make each
-    /// contribution visible (Data::contributions), which stay.
+    /// To be called after the timed launches, when nothing runs. Checks that the outputs have the bits of the
+    /// verified launch, or are right; and checks another launch on inputs that make each contribution visible
+    /// (Data::contributions), which remain.
     std::vector<std::string> verify_again();
     /// Poisons all outputs. Nothing may run meanwhile.
     void poison() { launch_->refill_results(); }
-    /// Checks all outputs as they are, when nothing runs.
+    /// Checks all outputs without a launch. Nothing may run meanwhile.
     std::vector<std::string> check();
     /// Poisoned memory like that of an output, for another library's result.
     GuardedTensor like(std::string_view output) const { return launch_->like(output); }
     /// The same check of such a result, made from the same inputs.
     std::vector<std::string> verify(const GuardedTensor& result, const std::string& whose);
-    /// Frees what only verifying needs.
+    /// Frees the data that only verification needs.
     void done_verifying() { check_.reset(); }
 
   private:

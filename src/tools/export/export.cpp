@@ -188,7 +188,7 @@ class Exporter {
         text += "/* What the last call of this thread that failed had to say. */\nconst char* " + prefix_ +
                 "_error(void);\n/* Unloads all kernels of the current context, before it is destroyed; no "
                 "launch may be "
-                "under way. */\nvoid " +
+                "in flight. */\nvoid " +
                 prefix_ + "_unload(void);\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";
         return text;
     }

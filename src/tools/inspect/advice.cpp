@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of advice, and what is good where nothing is wrong.
+// The order of advice, and a summary of what is in order when there are no warnings.
 #include "inspect/advice.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Weight = Advice::Weight;
 
-/// What was looked at and found in order; empty: nothing was.
+/// The checks that found no problem; empty: none did.
 std::string good_text(const AdviceContext& context) {
     const Analysis& analysis = context.analysis;
     std::vector<std::string> parts;
@@ -39,10 +39,9 @@ std::string_view multiprocessor_word(Backend backend) { return backend == Backen
 std::vector<Advice> advise(const AdviceContext& context) {
     std::vector<Advice> advice;
     if (!context.not_recorded.empty())
-        advice.push_back(
-            {Weight::warning,
-             "not recorded, so nothing is known of its accesses to memory: " + context.not_recorded,
-             {}});
+        advice.push_back({Weight::warning,
+                          "not recorded, so its accesses to memory are not known: " + context.not_recorded,
+                          {}});
     advise_on_memory_accesses(context, advice);
     advise_on_occupancy(context, advice);
     advise_on_roofline(context, advice);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an analysis means, in sentences: each computed from its figures. Warnings come first.
+// Turns the numbers of an analysis into sentences. Warnings come first.
 #pragma once
 
 #include <kiln/tools/analyze.h>
@@ -18,19 +18,19 @@ struct AdviceContext {
     const Variant& variant;  ///< of the target
     const Target& target;
     const Analysis& analysis;
-    std::string not_recorded;  ///< why; empty: it was, or nobody asked for it
+    std::string not_recorded;  ///< why not; empty: it was recorded, or no recording was requested
     std::optional<LayoutSearch> layout;
     std::vector<LineSectors> sectors;  ///< of the whole launch
 };
 
 std::vector<Advice> advise(const AdviceContext& context);
 
-// Its parts, in the order in which they are told.
+// The parts, in the order of the report.
 void advise_on_memory_accesses(const AdviceContext& context, std::vector<Advice>& out);
 void advise_on_occupancy(const AdviceContext& context, std::vector<Advice>& out);
 void advise_on_roofline(const AdviceContext& context, std::vector<Advice>& out);
 
-/// Excess wavefronts that are worth a search for a better layout.
+/// From this many excess wavefronts on, a better layout is searched.
 constexpr double kExcessWorthTelling = 0.01;
 
 /// "SM", on AMD "CU"

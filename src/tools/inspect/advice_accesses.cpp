@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Advice on shared and global memory: bank conflicts and the layout without them, sectors that are moved in
-// vain, accesses that a GPU refuses.
+// Advice on shared and global memory: bank conflicts and layouts without them, sectors that are moved
+// unnecessarily, accesses that fail on a GPU.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace {
 using Weight = Advice::Weight;
 
 constexpr double kManySectors = 1.5;      // times the ideal
-constexpr double kShareOfSectors = 0.05;  // of all, below which a line does not matter
+constexpr double kShareOfSectors = 0.05;  // of all wavefronts; lines below this fraction are ignored
 constexpr std::size_t kMostLines = 3;
 
 /// The conflicts of one line.
@@ -43,8 +43,8 @@ std::vector<Conflict> conflicts_of(const Analysis& analysis) {
     return conflicts;
 }
 
-/// "the 3-way conflict of line 41", "the conflicts of lines 41 (3-way) and 57 (2-way)". A degree of 1 is no
-/// conflict of banks: an asynchronous copy takes wavefronts by what it reads, too.
+/// "the 3-way conflict of line 41", "the conflicts of lines 41 (3-way) and 57 (2-way)". A degree of 1 is not
+/// a bank conflict: an asynchronous copy also needs wavefronts for what it reads.
 std::string conflicts_text(const std::vector<Conflict>& conflicts) {
     const auto way = [](const Conflict& conflict) {
         return conflict.degree > 1 ? format_text("%d-way", conflict.degree)
@@ -149,7 +149,7 @@ void advise_on_misaligned(const AdviceContext& context, std::vector<Advice>& out
     std::ranges::sort(lines);
     out.push_back({Weight::warning,
                    "addresses in " + lines_text(lines) +
-                       " are no multiples of the access's width, which ends the kernel on a GPU",
+                       " are not multiples of the access's width, so the kernel fails on a GPU",
                    {}});
 }
 
@@ -158,7 +158,7 @@ void advise_on_problems(const AdviceContext& context, std::vector<Advice>& out) 
     std::size_t count = 0;
     const AccessProblem* first = nullptr;
     for (const AccessProblem& problem : context.analysis.recording->problems) {
-        // Misaligned ones have advice of their own; what is uninitialised may be meant.
+        // Misaligned accesses have their own advice; uninitialised reads may be intended.
         if (problem.kind != ProblemKind::race && problem.kind != ProblemKind::out_of_bounds) continue;
         if (count++ == 0) first = &problem;
     }
@@ -182,7 +182,7 @@ void advise_on_sectors(const AdviceContext& context, std::vector<Advice>& out) {
         out.push_back(
             {Weight::warning,
              format_text("line %d touches %.3g times the sectors of global memory that its bytes would fill "
-                         "side by side; %s of all sectors are its own",
+                         "contiguously; %s of all sectors are from this line",
                          line.line, line.sectors / std::max(line.ideal, 1.0),
                          percent(line.sectors / all).c_str()),
              {}});

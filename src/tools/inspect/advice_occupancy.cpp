@@ -13,9 +13,9 @@ namespace {
 using Weight = Advice::Weight;
 
 constexpr double kFewWarps = 0.5;   // of the most
-constexpr double kPoorTail = 0.85;  // of the places in use
-constexpr double kFewWaves = 10;    // beyond, the last one does not matter
-constexpr double kWorthMore = 1.3;  // times the warps, for a change to be told
+constexpr double kPoorTail = 0.85;  // of the block slots in use
+constexpr double kFewWaves = 10;    // with more waves, the last one does not matter
+constexpr double kWorthMore = 1.3;  // times the warps: the least improvement that is reported
 
 double warps_of(const Dim3& grid, const Dim3& block, std::int64_t warp_size) {
     const auto size = static_cast<std::uint64_t>(warp_size);
@@ -51,7 +51,7 @@ std::optional<MoreWarps> more_warps(const AdviceContext& context, double now, do
                 if (warps < kWorthMore * now || (best && warps <= best->warps)) continue;
                 best = MoreWarps{parameter.name + "=" + value.text(), warps, grid.count(), block.count()};
             } catch (const std::exception&) {
-                // Not with these sizes.
+                // The variant does not support these sizes.
             }
         }
     }
@@ -69,7 +69,7 @@ void advise_on_grid(const AdviceContext& context, std::vector<Advice>& out) {
                                        places.c_str(), waves.waves, percent(waves.mean_occupancy).c_str());
         if (waves.blocks < static_cast<std::uint64_t>(analysis.multiprocessors))
             text += format_text(
-                ", and %lld of its %lld multiprocessors have nothing to do",
+                ", and %lld of its %lld multiprocessors are idle",
                 static_cast<long long>(analysis.multiprocessors) - static_cast<long long>(waves.blocks),
                 static_cast<long long>(analysis.multiprocessors));
         std::string change;
@@ -86,13 +86,13 @@ void advise_on_grid(const AdviceContext& context, std::vector<Advice>& out) {
         return;
     }
     if (waves.waves > 1 && waves.waves < kFewWaves && waves.efficiency < kPoorTail)
-        out.push_back(
-            {Weight::hint,
-             format_text(
-                 "%s are %.2f waves of %llu: the last leaves places empty, and %s are in use on average",
-                 counted(waves.blocks, "block", "blocks").c_str(), waves.waves,
-                 static_cast<unsigned long long>(waves.blocks_at_once), percent(waves.efficiency).c_str()),
-             {}});
+        out.push_back({Weight::hint,
+                       format_text("%s are %.2f waves of %llu: the last one is partial, and %s of the block "
+                                   "slots are in use on average",
+                                   counted(waves.blocks, "block", "blocks").c_str(), waves.waves,
+                                   static_cast<unsigned long long>(waves.blocks_at_once),
+                                   percent(waves.efficiency).c_str()),
+                       {}});
 }
 
 void advise_on_limits(const AdviceContext& context, std::vector<Advice>& out) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Advice on the roofline: what bounds the time from below, and units that lie idle.
+// Advice on the roofline: what bounds the time from below, and units that are idle.
 #include <algorithm>
 
 #include "inspect/advice.h"
@@ -13,7 +13,7 @@ using Weight = Advice::Weight;
 
 bool is_half_type(const std::string& type) { return type == "half" || type == "bfloat16"; }
 
-/// It multiplies operands that matrix cores take.
+/// The kernel multiplies operands of a type that tensor cores support.
 bool has_half_operands(const Problem& problem) {
     return std::ranges::count_if(problem.tensors, [](const Tensor& tensor) {
                return tensor.role == TensorRole::input && is_half_type(tensor.type) &&
@@ -55,8 +55,8 @@ void advise_on_roofline(const AdviceContext& context, std::vector<Advice>& out) 
     out.push_back(
         {Weight::hint,
          format_text(
-             "the matrix cores are not used: their roof is %.3g times as high (%.4g TFLOP/s), and the "
-             "floor would be %s",
+             "the matrix cores are not used: their peak is %.3g times as high (%.4g TFLOP/s), and the "
+             "lower bound would be %s",
              *matrix / *used, *matrix, time_of(floor_ms).c_str()),
          {}});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Analyzer: compiles for the target, records on the host, and joins what both tell. The two compilers, and that
-// of the naive variant, run at the same time; recordings come one after another.
+// Analyzer: compiles for the target, records on the host, and joins the results. The builds for the target, for
+// the host and of the naive variant run in parallel; recordings run one after another.
 #include <kiln/error.h>
 #include <kiln/tools/analyze.h>
 
@@ -21,9 +21,9 @@
 namespace kiln {
 namespace {
 
-/// Whose banks the host is asked about, when it is the target.
+/// The architecture whose bank model is used when the target is the host.
 constexpr const char* kBanksOfHost = "sm_90a";
-// Nothing but a sum of its sectors is wanted.
+// Only the total of its sectors is used.
 constexpr RecordBudget kNaiveBudget{2e5, 6e6};
 constexpr auto kInBackground = std::launch::async | std::launch::deferred;
 
@@ -32,7 +32,7 @@ struct CompiledVariant {
     std::vector<CompiledAccess> accesses;
 };
 
-/// What recording a variant gave, or why there is none.
+/// The recording of a variant, or why there is none.
 struct Recorded {
     std::optional<RecordedVariant> variant, naive;
     std::optional<LaunchWork> naive_shape;
@@ -64,7 +64,7 @@ const Chip* chosen_chip(const Service& service, const std::string& wanted) {
                      enumerate(names) + ".");
 }
 
-/// Which units do the work, by what stands in the code.
+/// The arithmetic units that the machine code uses.
 Unit unit_of(const Resources& resources) {
     const auto count = [&](std::initializer_list<const char*> names) {
         int sum = 0;
@@ -90,7 +90,7 @@ std::optional<Roofline> roofline_of(const Problem& problem, const Chip* chip, Un
                     chip->memory_gbps);
 }
 
-/// The variant where the device has that many multiprocessors: grids may follow them.
+/// The variant for a device with that many multiprocessors, since its grid may depend on them.
 Variant with_multiprocessors(const Variant& variant, Target target, std::int64_t multiprocessors) {
     if (multiprocessors == 0 || target.limits.multiprocessors == multiprocessors) return variant;
     target.limits.multiprocessors = multiprocessors;
@@ -144,7 +144,7 @@ struct Analyzer::State {
                 record_variant(host(), kernel.get(), record_sizes(naive, shape, kNaiveBudget), each);
             result.naive_shape = shape;
         } catch (const Error&) {
-            // It can't run or be compiled here: there is nothing to compare with.
+            // It can't be run or compiled here, so there is no comparison.
         }
     }
 
@@ -159,7 +159,7 @@ struct Analyzer::State {
             try {
                 naive = host().naive(on_host);
             } catch (const Error&) {
-                // It names a template that is not there, or has no such variant.
+                // The template does not exist, or has no such variant.
             }
             if (naive)
                 naive_kernel =
@@ -176,7 +176,7 @@ struct Analyzer::State {
     std::optional<LayoutSearch> search_layout(const Variant& variant, const Analysis& analysis,
                                               const RecordedVariant& recorded,
                                               const AnalyzeOptions& options) {
-        // What exceeds the ideal without a conflict of banks, no layout changes.
+        // A layout can't remove an excess that is not due to bank conflicts.
         const bool in_banks = std::ranges::any_of(analysis.shared, [](const SharedLine& line) {
             return line.believed.wavefronts > line.believed.ideal && line.believed.degree > 1;
         });
@@ -241,7 +241,7 @@ Analysis Analyzer::analyze(const Variant& given, const AnalyzeOptions& options) 
         analysis.global_sectors = counts.global_sectors;
         analysis.global_ideal = counts.global_ideal;
         constexpr double kSectorBytes = 32;
-        // No thread makes the copies of a tensor map, so that they are not recorded.
+        // TMA copies are not made by threads, so they are not recorded.
         const bool all_seen = variant.origin().tensor_maps().empty();
         if (all_seen) analysis.traffic.tiled_bytes = counts.global_sectors * kSectorBytes;
         if (all_seen && !analysis.shared.empty() && analysis.problem.flops > 0 && counts.loaded_bytes > 0)

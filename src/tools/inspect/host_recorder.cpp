@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A service has one observer for its life, and each recording has a recorder: the relay is between them.
+// A service has one observer for its lifetime, and each recording has its own recorder. The relay forwards
+// from the one to the other.
 #include "inspect/host_recorder.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ class HostRecorder::Relay final : public AccessObserver {
         if (to_ != nullptr) to_->end_launch();
     }
 
-    /// Tells `recorder` while it lives.
+    /// Forwards to `recorder` during its lifetime.
     class Turn {
       public:
         Turn(Relay& relay, AccessObserver& recorder) : relay_(relay) { relay_.to_ = &recorder; }
@@ -64,8 +65,8 @@ class HostRecorder::Relay final : public AccessObserver {
 
 namespace {
 
-// Writes beyond a tensor that no recorded access made, but which its guard bytes show: those of the C library's
-// functions, say.
+// Writes beyond a tensor that changed its guard bytes but were not recorded, such as those of the C library's
+// functions.
 void add_unseen(const RunResult& result, Recording& recording) {
     for (const Overrun& place : result.overrun) {
         const bool seen = std::ranges::any_of(recording.problems, [&](const AccessProblem& problem) {
@@ -95,7 +96,7 @@ HostRecorder::HostRecorder(const Service& target) : relay_(std::make_shared<Rela
     options.device = 0;
     options.arch.clear();
     options.compile_only = false;
-    options.cached_only = false;  // that is for the target
+    options.cached_only = false;  // those are for the target
     options.observer = relay_;
     service_ = std::make_unique<Service>(std::move(options));
     runner_ = std::make_unique<Runner>(*service_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recordings of variants on the host: a Service of its own with the same template directories and cache, and
-// a Runner that launches once and checks nothing.
+// Records variants on the host: by a separate Service with the same template directories and cache, and a
+// Runner that launches once without checks.
 #pragma once
 
 #include <kiln/run.h>
@@ -21,11 +21,11 @@ class HostRecorder {
     HostRecorder(const HostRecorder&) = delete;
     HostRecorder& operator=(const HostRecorder&) = delete;
 
-    /// The same variant, held to the host. Throws VariantError where its template excludes the host.
+    /// The same variant for the host. Throws VariantError when its template excludes the host.
     Variant on_host(const Variant& variant) const;
-    /// A host's variant of the template's `naive`; nullopt: none is declared.
+    /// A host variant of the template's `naive`; nullopt: none is declared.
     std::optional<Variant> naive(const Variant& host_variant) const;
-    /// Compiles or finds in the cache. From any thread. Throws BuildError.
+    /// Compiles it, or finds it in the cache. From any thread. Throws BuildError.
     AnyKernel build(const Variant& host_variant);
     /// One launch. One thread at a time. Throws what Runner::run throws.
     Recording record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options);

@@ -11,8 +11,8 @@
 namespace kiln {
 
 Dim3 grid_of(const Variant& variant, const Problem& problem) {
-    // The low bytes come first on every host that Kiln runs on, so that a 64-bit word also holds each
-    // narrower integer where a pointer to it points.
+    // All hosts that Kiln supports are little-endian, so a pointer to a 64-bit word also points to the same
+    // value as a narrower integer.
     std::vector<std::int64_t> words;
     for (const KernelArgument& argument : variant.arguments()) {
         const auto size = problem.sizes.find(argument.name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How large the launch of a problem is, without making it.
+// The grid of a problem's launch, without launching it.
 #pragma once
 
 #include <kiln/template.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recording shows whether a choice can be free of conflicts with some width; only then is it compiled for the
-// target, which tells the width.
+// A recording shows whether a choice can be free of conflicts for some access width. Only then is it compiled
+// for the target, which gives the width.
 #include "inspect/layout_search.h"
 
 #include <kiln/error.h>
@@ -23,9 +23,9 @@ namespace {
 constexpr std::size_t kMostTries = 8;
 constexpr std::size_t kTogether = 2;  // compiled at once
 constexpr std::uint64_t kBlocks = 2;
-constexpr double kFree = 0.001;  // excess that is none
+constexpr double kFree = 0.001;  // an excess below this counts as none
 
-/// As far as the template declares them; for the rest it takes a binary.
+/// As far as the template declares them; the rest is known from the binary only.
 std::int64_t shared_bytes(const Variant& variant) {
     return static_cast<std::int64_t>(variant.static_shared_bytes() + variant.dynamic_shared_bytes());
 }
@@ -72,7 +72,7 @@ struct Launch {
     }
 };
 
-/// The variant with these values where it is legal and launched alike.
+/// The variant with these values, if it is legal and has the same launch.
 std::optional<Variant> alike(const Template& of, const Values& values, const Sizes& sizes,
                              const Launch& launch) {
     try {
@@ -80,7 +80,7 @@ std::optional<Variant> alike(const Template& of, const Values& values, const Siz
         if (legal.empty() || !(Launch(legal.front(), sizes) == launch)) return std::nullopt;
         return std::move(legal.front());
     } catch (const VariantError&) {
-        return std::nullopt;  // sizes that it does not take
+        return std::nullopt;  // it does not support these sizes
     }
 }
 
@@ -111,7 +111,7 @@ class Choices {
         for (LayoutChoice& choice : choices) found_.push_back(std::move(choice));
     }
 
-    /// Two remedies may exclude each other: the other parameters of layout have their first value then.
+    /// Two layout parameters may exclude each other; the others then have their first value.
     std::optional<Variant> without_others(const Parameter& parameter, Values values,
                                           std::string& change) const {
         for (const Parameter& other : of_.parameters()) {
@@ -146,7 +146,7 @@ bool is_misaligned(const Recording& recording) {
     return std::ranges::any_of(recording.shared, [](const SharedSite& site) { return site.misaligned != 0; });
 }
 
-/// Over all sites, with the width of each that has the least.
+/// The total of all sites, each with its cheapest width.
 double least_excess(const Recording& recording) {
     double wavefronts = 0, ideal = 0;
     for (const SharedSite& site : recording.shared) {
@@ -219,7 +219,7 @@ LayoutSearch find_layout(Service& target, HostRecorder& recorder, const Variant&
             try {
                 try_one(choices[i], kernels[i - first]);
             } catch (const BuildError&) {
-                // It is legal and can't be compiled: nothing to recommend.
+                // It is legal but can't be compiled, so it is not recommended.
             } catch (const VariantError&) {
                 // The host does not allow it, or not at these sizes.
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which other layout of the tiles in shared memory has no bank conflicts: the template's own parameters for it
-// (PAD, SWIZZLE and their like) are tried, each variant being compiled and recorded.
+// Finds a layout of the tiles in shared memory without bank conflicts, by trying the template's layout
+// parameters (PAD, SWIZZLE and similar). Each variant is compiled and recorded.
 #pragma once
 
 #include <kiln/tools/analyze.h>
@@ -15,19 +15,21 @@
 
 namespace kiln {
 
-/// A variant that differs in its layout alone.
+/// A variant that differs only in its layout.
 struct LayoutChoice {
     Variant variant;
     std::string change;  ///< "PAD=2", "SWIZZLE=true PAD=0"
-    /// Than the variant at hand; may be negative. As declared, or once it is compiled for the target, as it is.
+    /// More than the analysed variant; may be negative. As declared or, once it is compiled for the target,
+    /// as compiled.
     std::int64_t shared_bytes_more;
 };
 
-/// All that the template offers, the cheapest first. A parameter is one of layout when it is named for it, or
-/// when its values move the shared bytes by a quarter at most; and all else stays: grid, block, problem.
+/// All layouts that the template offers, the cheapest first. A parameter counts as a layout parameter if its
+/// name says so, or if its values change the shared bytes by at most a quarter, and if grid, block and
+/// problem stay the same.
 std::vector<LayoutChoice> layout_choices(const Variant& variant, const Sizes& sizes);
 
-/// A choice that was examined.
+/// A layout that was tried.
 struct LayoutFound {
     LayoutChoice choice;
     double excess = 0;  ///< of wavefronts over their ideal
@@ -39,9 +41,9 @@ struct LayoutSearch {
     std::vector<std::string> tried;   ///< their changes
 };
 
-/// Stops at the first choice without excess, and after some tries. options: banks and lanes. A choice that
-/// does not compile, or accesses memory at misaligned addresses, is none. sizes: small ones, for recording.
-/// shared_now: what a block of the variant at hand has, static and dynamic.
+/// Stops at the first layout without excess, and after a number of tries. options: banks and lanes. Layouts
+/// that do not compile, or lead to misaligned accesses, are skipped. sizes: small ones, for recording.
+/// shared_now: shared bytes of a block of the analysed variant, static and dynamic.
 LayoutSearch find_layout(Service& target, HostRecorder& recorder, const Variant& variant, const Sizes& shape,
                          const Sizes& sizes, std::uint64_t shared_now, const RecorderOptions& options);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A warp's request over the banks: one column per bank, one row per line of all banks that is touched.
+// A warp's request mapped to banks: one column per bank, one row per line of all banks that it accesses.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ SharedAccess shared_access(AccessKind kind) {
                : SharedAccess::load;
 }
 
-/// How far apart the rows lie that the lanes read: the greatest distance of which all starts of contiguous
-/// parts are multiples, if no part is longer. nullopt: one part only, or parts that overlap others' rows.
+/// The pitch of the rows that the lanes read: the greatest distance that divides the starts of all contiguous
+/// parts, if no part is longer. nullopt: there is one part only, or parts overlap other rows.
 std::optional<std::uint32_t> pitch_of(const Addresses& addresses, std::uint32_t width) {
     std::set<std::uint32_t> sorted;
     for (const auto& address : addresses)
@@ -56,7 +56,7 @@ std::uint32_t least_of(const Addresses& addresses) {
     return least;
 }
 
-/// The same places with rows `pad` bytes further apart.
+/// The same addresses with rows `pad` bytes further apart.
 Addresses padded(const Addresses& addresses, std::uint32_t pitch, std::uint32_t pad) {
     const std::uint32_t least = least_of(addresses);
     Addresses moved = addresses;
@@ -65,7 +65,7 @@ Addresses padded(const Addresses& addresses, std::uint32_t pitch, std::uint32_t 
     return moved;
 }
 
-/// 16-byte chunks of a row change places by the row's number, within what all banks hold.
+/// XORs the 16-byte chunks of a row with the row's number, within one line of all banks.
 Addresses swizzled(const Addresses& addresses, std::uint32_t pitch, const BankModel& model) {
     const auto line = static_cast<std::uint32_t>(model.banks * model.bank_bytes);
     std::uint32_t chunks = 1;
@@ -81,12 +81,12 @@ Addresses swizzled(const Addresses& addresses, std::uint32_t pitch, const BankMo
 }
 
 struct Load {
-    /// For each word touched, the lanes that ask for a byte of it.
+    /// For each accessed word, the lanes that request a byte of it.
     std::map<std::uint32_t, std::vector<std::size_t>> lanes_of_word;
     std::vector<std::set<std::uint32_t>> words_of_bank;  ///< of the phase that is shown
 };
 
-/// The phase in which one bank has to serve most words; lanes of other phases are not in it.
+/// The phase in which one bank has to serve the most words; without the lanes of other phases.
 Load worst_phase(const Addresses& addresses, std::uint32_t width, const BankModel& model,
                  SharedAccess access) {
     const auto lanes = static_cast<std::size_t>(model.lanes);
@@ -148,7 +148,7 @@ std::vector<BankRequest> bank_requests(const SharedSite& site, const BankModel& 
     const auto pitch = pitch_of(site.worst, static_cast<std::uint32_t>(width));
     if (!pitch) return requests;
 
-    // The least pad that brings most.
+    // The smallest padding with the fewest wavefronts.
     const auto step = static_cast<std::uint32_t>(width);
     std::uint32_t best = 0;
     int least = requests[0].taken.actual;
@@ -217,7 +217,7 @@ Picture access_picture(const BankRequest& request, const SharedSite& site, const
     }
     if (all_rows.size() > shown)
         svg.text(kLeft, y + 11, "and " + std::to_string(all_rows.size() - shown) + " lines more", "tiny");
-    // Below, how many words each bank has to serve, where that is more than one.
+    // Below the columns, the number of words that each bank has to serve, if more than one.
     for (std::size_t bank = 0; bank < banks; ++bank) {
         const std::size_t words = load.words_of_bank.empty() ? 0 : load.words_of_bank[bank].size();
         if (words > 1)

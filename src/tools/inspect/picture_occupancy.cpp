@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bounds the blocks of a multiprocessor, and where a change of registers or shared memory would lead.
+// What limits the blocks of a multiprocessor, and the effect of other numbers of registers or shared bytes.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ BlockNeeds needs_of(const Analysis& analysis) {
             analysis.static_shared_bytes, analysis.dynamic_shared_bytes};
 }
 
-/// Warps that fit with these needs; nullopt: no block may have them.
+/// Resident warps with these needs; nullopt: no block may have them.
 std::optional<int> warps_with(const BlockNeeds& needs, const std::string& arch) {
     try {
         return occupancy(needs, backend_of(arch), arch).warps;
@@ -39,7 +39,7 @@ Picture limits_picture(const Analysis& analysis) {
                                                      {OccupancyLimit::registers, found.by_registers},
                                                      {OccupancyLimit::shared, found.by_shared},
                                                      {OccupancyLimit::blocks, found.by_blocks}};
-    // No more than the blocks that there are places for: a limit beyond that is as good as none.
+    // At most the number of block slots: a higher limit has no effect.
     const int longest = std::max({1, found.by_blocks, found.blocks});
 
     Picture picture{Svg(kWidth, kTop + 4 * kRow + 4),
@@ -74,7 +74,7 @@ struct Curve {
     std::vector<double> ticks;
 };
 
-/// Warps as steps over what is varied, with the variant's place.
+/// A step chart of warps over the varied quantity, with the variant marked.
 Picture curve_picture(const Analysis& analysis, const Curve& curve) {
     constexpr double kHeight = 236, kLeft = 38, kRight = 388, kTop = 58, kBottom = 190;
     const Occupancy& found = *analysis.occupancy;
@@ -127,7 +127,7 @@ std::vector<Picture> occupancy_pictures(const Analysis& analysis) {
     if (!analysis.occupancy) return pictures;
     pictures.push_back(limits_picture(analysis));
     const BlockNeeds own = needs_of(analysis);
-    if (!warps_with(own, analysis.arch)) return pictures;  // nothing to vary: an architecture without a model
+    if (!warps_with(own, analysis.arch)) return pictures;  // an architecture without an occupancy model
 
     if (analysis.resources.registers) {
         const int most = backend_of(analysis.arch) == Backend::hip ? 512 : 255;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The roofline, both axes logarithmic: memory's slope up to the ridge, a flat roof for each arithmetic unit.
+// The roofline, with two logarithmic axes: the slope of memory bandwidth up to the ridge point, and a flat
+// roof for each arithmetic unit.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -38,7 +39,7 @@ struct Point {
     double tflops = 0;
     std::size_t item = 0;
     bool hollow = false;
-    std::optional<double> roof_tflops;  ///< above it, where it does not reach the roof
+    std::optional<double> roof_tflops;  ///< the intensity above which it does not reach the roof
 };
 
 struct Roofs {
@@ -46,9 +47,8 @@ struct Roofs {
     std::vector<Slope> slopes;
 };
 
-/// Those of the items' chips; what a variant was analysed with comes first, so that another chip of the same
-/// figures adds nothing.
-/// Whether there is anything to draw of it.
+/// The roofs of the items' chips, without duplicates. Those that a variant was analysed with come first.
+/// Whether an item has a roofline to draw.
 bool has_place(const Analysis& analysis) {
     return analysis.roofline && analysis.roofline->intensity > 0 &&
            analysis.roofline->attainable_tflops > 0 && compute_tflops(analysis) > 0 &&
@@ -115,10 +115,10 @@ std::vector<Point> points_of(std::span<const ReportItem> items) {
     return points;
 }
 
-/// Where letters and names stand already.
+/// The places that are taken by letters and names.
 class Taken {
   public:
-    /// The first free place at or below y.
+    /// The first free position at or below y.
     double free_row(double x, double y, double width) {
         for (const Box& box : boxes_)
             if (x < box.x + box.width && box.x < x + width && std::abs(y - box.y) < kRow)
@@ -157,7 +157,7 @@ void draw_roofs(Svg& svg, const Roofs& all, const Axis& x, const Axis& y, Taken&
         if (from >= to) continue;
         const double x1 = x.at(from), y1 = y.at(from * tbps), x2 = x.at(to), y2 = y.at(to * tbps);
         svg.line(x1, y1, x2, y2, slope.measured ? "roof measured" : "roof bearing");
-        // Along the line from its foot: the data sheet's above it, the copy's below.
+        // Along the line from its lower end: the data sheet's label above it, the copy's below.
         constexpr double kIn = 14;
         const double length = std::hypot(x2 - x1, y2 - y1), lift = slope.measured ? 16 : -7;
         const double turn = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
@@ -179,17 +179,17 @@ void draw_roofs(Svg& svg, const Roofs& all, const Axis& x, const Axis& y, Taken&
         svg.line(x.at(std::max(x.low, roof.tflops / widest)), at, x.last, at,
                  roof.bearing ? "roof bearing" : "roof");
         constexpr double kLine = 15, kLift = 6;
-        // Roofs that lie close have their names above and below; a third one would hide another.
+        // Names of roofs that are close together are above and below them; there is no room for a third.
         const bool below = at - last < kLine;
         const std::string text = roof.name + " " + rate_text(roof.tflops);
         double foot = below ? at + kLine - 1 : at - kLift;
-        // At the right end of the roof, or where points are in the way at its left one.
+        // At the right end of the roof, or at the left end if points are in the way.
         constexpr double kLetter = 7, kIn = 12, kMiddle = 4;
         const double width = kLetter * static_cast<double>(text.size());
         const double ridge = x.at(std::max(x.low, roof.tflops / widest)) + kIn;
         const bool right = taken.is_free(x.last - width, foot - kMiddle, width) ||
                            !taken.is_free(ridge, foot - kMiddle, width) || ridge + width > x.last;
-        // In the way at both: above the points.
+        // Points are in the way at both ends: above the points.
         if (right && !below && !taken.is_free(x.last - width, foot - kMiddle, width)) foot -= kMarker;
         svg.text(right ? x.last - 4 : ridge, foot, text, roof.bearing ? "roof-name strong" : "roof-name",
                  right ? Anchor::end : Anchor::start);
@@ -207,8 +207,8 @@ void draw_letter(Svg& svg, double x, double y, const Point& point, const std::ve
     svg.text(x, y + 4, labels[point.item].letter, point.hollow ? "hollow-letter" : "letter", Anchor::middle);
 }
 
-/// A point that is alone has its letter in it. Those at one place share a dot, and their letters stand to the
-/// right below it, where no roof is.
+/// A single point has its letter inside. Points at the same position share a dot, with their letters at its
+/// lower right, where there is no roof.
 void draw_points(Svg& svg, const std::vector<Point>& points, const std::vector<Label>& labels, const Axis& x,
                  const Axis& y, Taken& taken) {
     constexpr std::size_t kMostLetters = 8;
@@ -234,7 +234,7 @@ void draw_points(Svg& svg, const std::vector<Point>& points, const std::vector<L
         const auto [at_x, at_y] = place(first);
         if (first.roof_tflops) svg.line(at_x, at_y, at_x, y.at(*first.roof_tflops), "drop");
     }
-    // All lines first: no letter has one across it.
+    // Lines are drawn first, so that none crosses a letter.
     struct Row {
         double left, y;
     };
@@ -290,7 +290,7 @@ double compute_tflops(const Analysis& analysis) {
 }
 
 double memory_gbps(const Analysis& analysis) {
-    // From the intensity: whoever drew it up knows what bytes it counted.
+    // Computed from the intensity, which defines which bytes are counted.
     const Roofline& roofline = *analysis.roofline;
     if (!(roofline.memory_ms > 0) || !(roofline.intensity > 0)) return 0;
     return static_cast<double>(analysis.problem.flops) / roofline.intensity / (roofline.memory_ms * 1e6);
@@ -318,7 +318,7 @@ std::optional<Picture> roofline_picture(std::span<const ReportItem> items) {
     for (const Roof& roof : roofs.roofs) {
         most_y = std::max(most_y, roof.tflops * 2);
         least_y = std::min(least_y, roof.tflops / 4);
-        // Every roof is seen from its ridge on, and some of the slope below the lowest.
+        // The axis shows every roof from its ridge point on, and part of the slope below the lowest.
         least_x = std::min(least_x, roof.tflops / fastest / 8);
         most_x = std::max(most_x, roof.tflops / fastest * 3);
     }
@@ -327,7 +327,7 @@ std::optional<Picture> roofline_picture(std::span<const ReportItem> items) {
     Picture picture{Svg(kRooflineWidth, kRooflineHeight), "Roofline",
                     description_of(items, labels_of(items))};
     draw_axes(picture.svg, x, y, "flops per byte of device memory", "TFLOP/s", x.ticks(), y.ticks());
-    // The points have their places, and everything else gives way.
+    // Points are placed first; labels avoid them.
     Taken taken;
     for (const Point& point : points)
         taken.keep(x.at(point.intensity) - kMarker, y.at(point.tflops), 2 * kMarker);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which element of a matrix lies in which bank.
+// The bank of each element of a tile.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -36,7 +36,8 @@ std::string taken_text(const char* what, const Wavefronts& taken) {
         taken.actual > taken.ideal ? format_text(", %d-way conflict", taken.degree).c_str() : "");
 }
 
-/// From dark blue through grey to light yellow, ever lighter: told apart without red and green, and in print.
+/// From dark blue through grey to light yellow, ever lighter: distinguishable without red and green, and in
+/// print.
 std::string colour_of(int bank, int banks) {
     const double share = banks > 1 ? static_cast<double>(bank) / (banks - 1) : 0;
     const double away = std::abs(2 * share - 1);  // from the grey in the middle
@@ -73,9 +74,8 @@ Svg drawn(const TileLayout& layout, const BankModel& model) {
 std::uint32_t TileLayout::address(int row, int column) const {
     int offset = column * element_bytes;
     if (swizzle) {
-        // As many chunks change places as a row has, counted down to a power of two, and at most the eight
-        // that make up all banks. Rows that share one line of all banks change alike: they do not meet
-        // anyway.
+        // The swizzle covers the chunks of a row, rounded down to a power of two, and at most the eight that
+        // span all banks. Rows within one line of all banks are swizzled alike, since they do not conflict.
         constexpr int kLineBytes = 128;
         int chunks = 1;
         while (chunks * 2 * kChunkBytes <= columns * element_bytes && chunks * 2 * kChunkBytes <= kLineBytes)
@@ -109,7 +109,7 @@ Wavefronts TileLayout::read_row(const BankModel& model) const {
 inline namespace KILN_ABI {
 
 std::string bank_map_svg(std::span<const TileLayout> layouts, const BankModel& model) {
-    constexpr double kWidest = 1600;  // then the next one stands below
+    constexpr double kWidest = 1600;  // then the next one is below
     struct Placed {
         Svg part;
         double x, y;
@@ -138,7 +138,7 @@ std::string bank_map_svg(std::span<const TileLayout> layouts, const BankModel& m
              format_text("The bank of each element, of %d banks of %d bytes; framed: the lanes of a column.",
                          model.banks, model.bank_bytes),
              "title");
-    return all.file("Which element lies in which bank", description);
+    return all.file("The bank of each element", description);
 }
 
 }  // namespace KILN_ABI

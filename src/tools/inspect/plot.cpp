@@ -12,7 +12,7 @@
 namespace kiln::inspect {
 namespace {
 
-constexpr double kTolerance = 1e-9;  // of a step, for an end that is a tick but for rounding
+constexpr double kTolerance = 1e-9;  // of a step; tolerance for an end that is a tick except for rounding
 
 std::vector<double> logarithmic_ticks(const Axis& axis, const std::vector<double>& of_decade) {
     std::vector<double> ticks;

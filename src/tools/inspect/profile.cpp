@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Running a profiler: again without the counters that it refuses, and what went wrong in words that help.
+// Runs a profiler, repeats the run without counters that it rejects, and explains errors.
 #include <kiln/error.h>
 #include <kiln/tools/profile.h>
 
@@ -20,10 +20,11 @@ constexpr std::string_view kNotPermitted =
     "Nsight Compute may not read this GPU's counters (ERR_NVGPUCTRPERM). Run kiln profile as administrator "
     "or "
     "with CAP_SYS_ADMIN, in a container that was started with --cap-add=SYS_ADMIN;\n"
-    "or open them to everybody: the line 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' in a file in "
+    "or allow them for all users: the line 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' in a file "
+    "in "
     "/etc/modprobe.d, then load the driver again (reboot).";
 
-/// The last lines that say something, for a message.
+/// The last lines with text, for a message.
 std::string tail(const std::string& text) {
     constexpr std::size_t kMost = 1500;
     std::string end = text.size() <= kMost ? text : text.substr(text.find('\n', text.size() - kMost) + 1);
@@ -44,8 +45,8 @@ std::vector<std::string> error_lines(const std::string& text) {
     return lines;
 }
 
-/// Of these counters, those that an error complains of. ncu writes a name as a pattern: its dots are escaped, and
-/// what stands behind the first may be a list of choices.
+/// The counters that an error names. ncu writes names as patterns: dots are escaped, and a list of choices may
+/// follow the first dot.
 std::vector<std::string> refused_counters(const std::string& text, const std::vector<std::string>& counters) {
     std::vector<std::string> refused;
     for (std::string one : error_lines(text)) {
@@ -90,7 +91,7 @@ class Runs {
         return result;
     }
 
-    /// Throws the reason why there is nothing to read.
+    /// Throws with the reason why there is no result.
     [[noreturn]] void fail(const Attempt& attempt) const {
         const ProcessResult& process = attempt.process;
         const std::string tool(name(profiler_.tool));
@@ -104,7 +105,7 @@ class Runs {
         const std::string shown = said.empty() ? " It printed nothing." : " It said:\n" + said;
         if (process.timed_out)
             throw DeviceError(tool + " " + process.how_it_ended(request_.timeout) +
-                                  " and was ended; smaller sizes take less." + shown,
+                                  " and was stopped; smaller sizes take less." + shown,
                               tool);
         if (!process.succeeded())
             throw DeviceError(tool + " " + process.how_it_ended(request_.timeout) +
@@ -159,7 +160,8 @@ ProfileResult run_profiler(const Profiler& profiler, const ProfileRequest& reque
         const bool again = attempt.process.started && !attempt.process.timed_out && !attempt.process.stopped;
         std::vector<std::string> refused;
         if (again && nvidia) refused = refused_counters(attempt.words(), counters);
-        // An unknown counter makes rocprofv3 end without a word and without a page; the last is the newest.
+        // With an unknown counter, rocprofv3 ends without a message or a page; the last counter is the
+        // newest.
         if (again && !nvidia && !reduced && attempt.page.empty()) {
             refused = {counters.back()};
             reduced = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An analysis beside what was measured, and the thresholds.
+// Compares an analysis with measurements, and checks thresholds.
 #include <kiln/tools/profile.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 std::string times(double factor) { return format_text("%.3g times", factor); }
 
-// A limit that is met exactly, in figures that were divided.
+// Tolerance for a threshold that is met exactly, since values were divided.
 constexpr double kRounding = 1e-9;
 
 template <class T>
@@ -74,7 +74,7 @@ std::vector<ComparedFigure> compare_with_measured(const Analysis& analysis, cons
     add("blocks per SM", limit(&Occupancy::blocks), widened(measured.blocks()));
     add("  by threads", limit(&Occupancy::by_threads), widened(measured.blocks_by_threads));
     add("  by registers", limit(&Occupancy::by_registers), widened(measured.blocks_by_registers));
-    // A profiler divides the part of the cache that the driver has made shared memory for this launch.
+    // The profiler's value is for the shared-memory carve-out that the driver chose for this launch.
     add("  by shared memory", limit(&Occupancy::by_shared), widened(measured.blocks_by_shared), false, true);
     add("  by blocks", limit(&Occupancy::by_blocks), widened(measured.blocks_by_blocks));
     add("time in ms", analysis.roofline ? Figure(analysis.roofline->floor_ms) : Figure(), median_ms);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading the tables that profilers print.
+// Reads the tables that profilers print.
 #include "inspect/profile_page.h"
 
 #include <kiln/tools/profile.h>
@@ -51,7 +51,7 @@ std::optional<double> number(std::string text) {
     return whole ? std::optional(value) : std::nullopt;
 }
 
-/// What a value in this unit is to be multiplied with for bytes or for milliseconds; 1 for all others.
+/// The factor from this unit to bytes or milliseconds; 1 for other units.
 double scale_of(std::string_view unit) {
     unit = unit.substr(0, unit.find('/'));
     static const std::map<std::string_view, double> scales = {
@@ -136,7 +136,7 @@ std::vector<Measured> ncu_launches(const std::vector<Row>& rows, std::vector<std
         if (fields.text("ID").empty()) {  // the row of units has no ID
             units = &rows[i];
         } else if (rows[i].size() != rows[0].size()) {
-            notes.push_back("a row of the page is cut short and was passed over.");
+            notes.push_back("a row of the page is incomplete and was skipped.");
         } else {
             result.push_back(ncu_launch(fields));
         }
@@ -144,7 +144,7 @@ std::vector<Measured> ncu_launches(const std::vector<Row>& rows, std::vector<std
     return result;
 }
 
-/// A counter that may stand in a column of its own, or in a row.
+/// A counter that may be a column or a row.
 void set_counter(Measured& launch, std::string_view counter, std::optional<double> value) {
     if (!value) return;
     if (counter == kConflictCycles) launch.lds_conflict_cycles = value;
@@ -153,7 +153,7 @@ void set_counter(Measured& launch, std::string_view counter, std::optional<doubl
     if (counter == kOccupancy) launch.warps_active = *value / 100;
 }
 
-/// On gfx90a and later accumulation registers come out of the same file.
+/// On gfx90a and later, accumulation registers are in the same register file.
 std::optional<int> registers_of(std::optional<int> vector, std::optional<int> accumulation) {
     if (vector && accumulation) return *vector + *accumulation;
     return vector;
@@ -202,7 +202,7 @@ std::vector<Measured> rocprof_launches(const std::vector<Row>& rows) {
     return result;
 }
 
-/// The lines from the one that begins so.
+/// The lines from the first one that begins with `start`.
 std::string_view from_line(std::string_view text, std::string_view begin) {
     for (std::size_t at = 0; at != std::string_view::npos && at < text.size();) {
         if (text.substr(at).starts_with(begin)) return text.substr(at);

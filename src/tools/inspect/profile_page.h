@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counters that are asked for, and tables of comma-separated values. What the pages mean:
-// read_profile_page (kiln/tools/profile.h).
+// The counters that are requested, and tables of comma-separated values. read_profile_page
+// (kiln/tools/profile.h) explains the pages.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace kiln {
 
-/// Of Nsight Compute; why these: docs/counters.md. Without the first two there is nothing to compare.
+/// For Nsight Compute; docs/counters.md says why these. The first two are required.
 const std::vector<std::string>& ncu_metrics();
-/// Of rocprofv3 and rocprof.
+/// For rocprofv3 and rocprof.
 const std::vector<std::string>& rocprof_counters();
 
 /// RFC 4180, and lenient: a quote within an unquoted field is a character.

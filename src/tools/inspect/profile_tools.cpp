@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finding a profiler, and what it is to be told.
+// Finds a profiler and builds its command line.
 #include "inspect/profile_tools.h"
 
 #include <kiln/error.h>
@@ -112,7 +112,7 @@ inline namespace KILN_ABI {
 std::optional<Profiler> find_profiler(Backend backend, std::optional<ProfileTool> tool) {
     const std::vector<ProfileTool> tools = tools_of(backend);
     if (tool && std::ranges::find(tools, *tool) == tools.end())
-        throw UsageError(std::string(name(*tool)) + " is no profiler for " + std::string(name(backend)) +
+        throw UsageError(std::string(name(*tool)) + " is not a profiler for " + std::string(name(backend)) +
                          "; that has " + std::string(name(tools.front())) + ".");
     for (const ProfileTool one : tools)
         if (!tool || one == *tool)
@@ -122,7 +122,7 @@ std::optional<Profiler> find_profiler(Backend backend, std::optional<ProfileTool
 
 std::string why_no_profiler(Backend backend) {
     if (tools_of(backend).front() == ProfileTool::ncu)
-        return "there is no Nsight Compute (ncu) here: neither in PATH nor in /usr/local/cuda*/bin nor in "
+        return "there is no Nsight Compute (ncu) here: not in PATH, not in /usr/local/cuda*/bin and not in "
                "/opt/nvidia/nsight-compute.\n"
                "It comes with every CUDA toolkit, and alone in the package cuda-nsight-compute-13-0 (or of "
                "another version) of NVIDIA's repository.";
@@ -138,7 +138,7 @@ std::vector<std::string> profiler_command(const Profiler& profiler, const Profil
     const auto add = [&](std::initializer_list<std::string> words) { command.insert(command.end(), words); };
     switch (profiler.tool) {
         case ProfileTool::ncu:
-            // Clocks stay as they are: nobody else's work on the device shall be slowed.
+            // Clocks are not changed, so as not to slow down other work on the device.
             add({"--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none",
                  "--target-processes", "all", "--kernel-name", request.kernel, "--metrics",
                  join(counters, ",")});
@@ -160,7 +160,7 @@ std::vector<std::string> profiler_command(const Profiler& profiler, const Profil
 
 std::string profiler_page(const Profiler& profiler, const std::string& output, const fs::path& folder) {
     if (profiler.tool == ProfileTool::ncu) return std::string(ncu_table(output));
-    // rocprofv3 puts a folder of its own between in some versions (pass_1, the host's name).
+    // Some versions of rocprofv3 add a folder (pass_1, the host's name).
     std::string page;
     std::error_code error;
     for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
@@ -173,7 +173,7 @@ std::string profiler_page(const Profiler& profiler, const std::string& output, c
 }
 
 std::string version_in(const std::string& text) {
-    // The first word with a digit in front and a dot in it.
+    // The first word that begins with a digit and has a dot.
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t begin = text.find_first_not_of(" \t\n", at);
         if (begin == std::string::npos) break;

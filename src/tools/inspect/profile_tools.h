@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where profilers lie, and their command lines.
+// The locations of profilers, and their command lines.
 #pragma once
 
 #include <kiln/tools/profile.h>
@@ -13,22 +13,22 @@
 
 namespace kiln {
 
-/// The directories in which a tool is sought, behind those of PATH; `root` stands for "/" in tests.
+/// The directories in which a tool is searched after those of PATH; tests replace "/" by `root`.
 std::vector<std::filesystem::path> profiler_directories(ProfileTool tool,
                                                         const std::filesystem::path& root = "/");
 
-/// The first of these directories, PATH's in front, that has the program.
+/// The first directory with the program: of PATH, then of these.
 std::optional<Profiler> find_profiler_in(ProfileTool tool,
                                          std::span<const std::filesystem::path> directories);
 
-/// Names of directories that end in numbers, as people order them: cuda-13.0 behind cuda-9.2.
+/// The order of directory names by their numbers: cuda-13.0 after cuda-9.2.
 bool is_older(const std::string& a, const std::string& b);
 
 /// The whole command line; `folder` receives what the tool writes into files.
 std::vector<std::string> profiler_command(const Profiler& profiler, const ProfileRequest& request,
                                           const std::vector<std::string>& counters,
                                           const std::filesystem::path& folder);
-/// The page: what was printed, or what lies in the folder. Empty: none.
+/// The page: the printed text, or the file in the folder. Empty: none.
 std::string profiler_page(const Profiler& profiler, const std::string& output,
                           const std::filesystem::path& folder);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lowering sizes one at a time, always that which helps most.
+// Lowers sizes one at a time, always the one that helps most.
 #include "inspect/record_sizes.h"
 
 #include <kiln/error.h>
@@ -16,7 +16,7 @@ namespace {
 constexpr double kClearlyMore = 1.02;
 constexpr std::int64_t kSteps[] = {128, 256, 512, 1024, 2048, 4096};
 
-/// `size` about halved and its remainder kept; nullopt where nothing of a step is left to take away.
+/// `size` about halved and its remainder kept; nullopt when no full step is left.
 std::optional<std::int64_t> lowered(std::int64_t size, std::int64_t step) {
     const std::int64_t steps = size / step;
     // One step stays, so that loops and grids still repeat.
@@ -38,13 +38,13 @@ std::optional<LaunchWork> with_changed(const Variant& variant, const Sizes& size
         try {
             return launch_work(variant, changed);
         } catch (const VariantError&) {
-            // No multiple of what it must be, or sizes that belong together.
+            // Not a required multiple, or sizes that depend on each other.
         }
     }
     return std::nullopt;
 }
 
-/// The launch with one size lowered of which `cost` is least; nullopt: none has less than `now`.
+/// The launch with one size lowered and the least `cost`; nullopt: none is below `now`.
 template <class Cost>
 std::optional<LaunchWork> lowest(const Variant& variant, const LaunchWork& now, const Cost& cost) {
     std::optional<LaunchWork> best;
@@ -55,12 +55,12 @@ std::optional<LaunchWork> lowest(const Variant& variant, const LaunchWork& now, 
     return best;
 }
 
-/// The launch with one size raised whose blocks have the least more work; nullopt: none has more.
+/// The launch with one size raised and the least additional work per block; nullopt: none has more.
 std::optional<LaunchWork> next_higher(const Variant& variant, const LaunchWork& now) {
     std::optional<LaunchWork> best;
     for (const auto& [name, size] : now.sizes) {
         auto next = with_changed(variant, now.sizes, name, raised);
-        // A grid with other blocks at its edge changes the mean by little, and not the loop in each block.
+        // Other blocks at the edge of the grid change the mean slightly, but not the loop in each block.
         const bool deeper = next && next->block_work > kClearlyMore * now.block_work;
         if (deeper && (!best || next->block_work < best->block_work)) best = std::move(next);
     }
@@ -95,7 +95,7 @@ RecordSizes record_sizes(const Variant& variant, const LaunchWork& shape, const 
         at = std::move(*next);
     }
     while (at.tensor_bytes > budget.bytes) {
-        // Fewer blocks share what all of them read.
+        // The data that all blocks read is shared by fewer blocks.
         const double most_accesses = 1.25 * std::max(budget.accesses, at.block_accesses);
         auto next = lowest(variant, at, [&](const LaunchWork& work) {
             return work.block_accesses > most_accesses ? at.tensor_bytes : work.tensor_bytes;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which sizes to record a variant with, and how counts at those become counts at the sizes asked about.
+// Chooses the sizes that a variant is recorded with, and scales the counts to the requested sizes.
 //
 // A recording watches some blocks of a launch. Two things may be too much: the work of one block, and the
-// memory of the tensors. Where the shape asked about needs too much of either, sizes are lowered by steps of
-// 128 (or of what the template wants multiples of), so that a size keeps its remainder: whole tiles stay
-// whole, and rows that are aligned stay so.
+// memory of the tensors. If the requested shape needs too much of either, sizes are lowered by steps of 128
+// (or of the multiple that the template requires), so that a size keeps its remainder: complete tiles stay
+// complete, and aligned rows stay aligned.
 //
-// Counts of a block are taken to be affine in its work: a + b * work. That is exact where a loop repeats the
-// same accesses, as over k in a matrix product, and what is outside of it (writing the result) happens once.
-// Two recordings, at `less` and at `sizes`, give a and b. The whole grid has as many times more as it has
-// blocks: blocks at the edges, of which few are among those recorded, count like any other.
+// Counts of a block are assumed to be affine in its work: a + b * work. That is exact if a loop repeats the
+// same accesses, as over k in a GEMM, and the rest (storing the result) happens once. Two recordings, at
+// `less` and at `sizes`, give a and b. Counts of the grid are those of a block times the number of blocks.
+// Blocks at the edges, few of which are recorded, count like any other.
 #pragma once
 
 #include <kiln/template.h>
@@ -20,12 +20,12 @@
 
 namespace kiln {
 
-/// A launch as far as its cost is concerned.
+/// The properties of a launch that determine the cost of recording it.
 struct LaunchWork {
     Sizes sizes;
     std::uint64_t blocks = 0;
-    double block_work = 0;      ///< flops of a block; where none are declared, bytes that it has to move
-    double block_accesses = 0;  ///< roughly: what recording it costs
+    double block_work = 0;      ///< flops of a block; if none are declared, bytes that it moves
+    double block_accesses = 0;  ///< roughly proportional to the time of recording it
     double tensor_bytes = 0;
 };
 /// Throws VariantError.
@@ -42,10 +42,10 @@ struct RecordBudget {
     double bytes = 12e6;      ///< filling them with random numbers takes some 60 ms
 };
 
-/// What the host's variant is to be recorded with, for a shape on the target. The shape's own sizes where the
-/// budget allows, else the next smaller ones that are affordable; where sizes can't be lowered far enough, the
-/// smallest that there are. A grid that follows the device (`device.multiprocessors`) has other blocks on the
-/// host: they are scaled by their work like any. Throws VariantError.
+/// The sizes to record the host's variant with, for a shape on the target: those of the shape if the budget
+/// allows, else the next smaller ones within the budget, else the smallest possible. A grid that depends on
+/// the device (`device.multiprocessors`) has other blocks on the host; they are scaled by their work like any.
+/// Throws VariantError.
 RecordSizes record_sizes(const Variant& host_variant, const LaunchWork& shape,
                          const RecordBudget& budget = {});
 
@@ -57,8 +57,8 @@ class Scaling {
           at_(recorded.at.block_work),
           less_(recorded.less ? recorded.less->block_work : at_) {}
 
-    /// at, less: of a block on average. Without a second recording `less` does not matter, and the count is
-    /// taken to be proportional to the work.
+    /// at, less: of a block on average. Without a second recording `less` is ignored, and the count is
+    /// assumed to be proportional to the work.
     double whole_grid(double at, double less) const;
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Widths by line, then sums.
+// Determines widths per line, then totals.
 #include "inspect/recorded_variant.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 enum class Memory { shared, global };
 
-/// Whether an instruction of the target does what the source line was seen to do.
+/// Whether an instruction of the target matches the access that was recorded for the source line.
 bool does(std::string_view instruction, Memory memory, AccessKind kind) {
     const std::string_view word = instruction.substr(0, instruction.find('.'));
     const bool shared = memory == Memory::shared;
@@ -38,8 +38,8 @@ bool does(std::string_view instruction, Memory memory, AccessKind kind) {
 
 std::string in_code(const std::string& instruction) { return instruction + " in the compiled code"; }
 
-/// Those of the compiled accesses that are a site's: of its line and kind, and of its line in a header where
-/// both tell one that agrees; a backend's header may differ from the host's.
+/// The compiled accesses of a site: those of its line and kind, and of its line in a header if both have one
+/// that agrees. A backend's header may differ from the host's.
 std::vector<const CompiledAccess*> accesses_of(const SourcePlace& place, Memory memory, AccessKind kind,
                                                const std::vector<CompiledAccess>& compiled) {
     std::vector<const CompiledAccess*> of_line, of_header;
@@ -53,7 +53,8 @@ std::vector<const CompiledAccess*> accesses_of(const SourcePlace& place, Memory 
 
 SharedLine believed_line(const SharedSite& site, const std::vector<CompiledAccess>& compiled) {
     SharedLine line{site, site.as_written, "as written"};
-    // Of a matrix a lane gives the address of a row, 16 bytes, whatever number of them is moved at once.
+    // For ldmatrix, each lane gives the address of a row of 16 bytes, however many matrices are loaded at
+    // once.
     const bool is_matrix = site.kind == AccessKind::matrix_load || site.kind == AccessKind::matrix_store;
     bool known = false;
     std::string other;
@@ -71,11 +72,11 @@ SharedLine believed_line(const SharedSite& site, const std::vector<CompiledAcces
         line.belief = in_code(access->instruction);
     }
     if (!known && !other.empty())
-        line.belief += "; " + in_code(other) + ", which the recording can't merge to";
+        line.belief += "; " + in_code(other) + ", to which the recording can't merge";
     return line;
 }
 
-/// Sums over a recording, of a block on average.
+/// Totals of a recording, per block on average.
 ScaledCounts block_counts(const Recording& recording, const std::vector<CompiledAccess>& compiled) {
     ScaledCounts counts;
     if (recording.blocks_recorded == 0) return counts;
@@ -98,7 +99,7 @@ ScaledCounts block_counts(const Recording& recording, const std::vector<Compiled
     return counts;
 }
 
-/// By line, of a block on average.
+/// Per line and block, on average.
 std::map<int, LineSectors> block_sectors(const Recording& recording,
                                          const std::vector<CompiledAccess>& compiled) {
     std::map<int, LineSectors> lines;
@@ -122,7 +123,7 @@ RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, 
     if (sizes.less) each.most_ms = options.most_ms * 2 / 3;
     result.at = recorder.record(kernel, sizes.at.sizes, each);
     if (!sizes.less) return result;
-    // The same number of blocks, so that those at the edges weigh alike in both.
+    // The same number of blocks in both, so that those at the edges have the same weight.
     each.most_ms = options.most_ms / 3;
     each.most_blocks = std::max<std::uint64_t>(1, result.at.blocks_recorded);
     each.problems = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A variant's recordings joined with what its binary holds: which width the compiler chose at each line, and
-// sums over all lines, scaled to the whole grid of the shape asked about.
+// Joins a variant's recordings with its binary: the access width that the compiler chose per line, and totals
+// over all lines, scaled to the whole grid of the requested shape.
 #pragma once
 
 #include <kiln/tools/analyze.h>
@@ -20,12 +20,12 @@ struct RecordedVariant {
     std::optional<Recording> less;  ///< where sizes.less is set
 };
 
-/// Records at one or two sizes, whichever the budget of `options` needs. Throws what HostRecorder throws.
+/// Records at one or two sizes, as the budget of `options` requires. Throws what HostRecorder throws.
 RecordedVariant record_variant(HostRecorder& recorder, const AnyKernel& kernel, const RecordSizes& sizes,
                                const RecorderOptions& options);
 
-/// The sites of shared memory, each with the width that the binary has at its line: of those that the
-/// recording can merge to, the widest that occurs there; as written where none does, or nothing is known.
+/// The sites of shared memory, each with its width in the binary: of the widths that the recording can merge
+/// to, the widest one on that line; as written if none occurs, or if the binary is not known.
 std::vector<SharedLine> believed_lines(const Recording& recording,
                                        const std::vector<CompiledAccess>& compiled);
 
@@ -40,12 +40,12 @@ GlobalCount believed_global(const GlobalSite& site, const std::vector<CompiledAc
 struct ScaledCounts {
     double shared_wavefronts = 0, shared_ideal = 0;
     double global_sectors = 0, global_ideal = 0;
-    double loaded_bytes = 0;  ///< that lanes ask of global memory
+    double loaded_bytes = 0;  ///< that lanes request from global memory
 };
 ScaledCounts scaled_counts(const RecordedVariant& recorded, const LaunchWork& shape,
                            const std::vector<CompiledAccess>& compiled);
 
-/// What the accesses of one line ask of global memory, over the whole grid of a shape.
+/// What the accesses of one line request from global memory, over the whole grid of a shape.
 struct LineSectors {
     int line = 0;
     double sectors = 0, ideal = 0;

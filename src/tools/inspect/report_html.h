@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of a report's page, as HTML. Text that comes from outside is escaped by whoever writes it in.
+// The parts of a report's page, as HTML. Text from outside is escaped where it is inserted.
 #pragma once
 
 #include <kiln/tools/report.h>
@@ -14,7 +14,7 @@
 
 namespace kiln::inspect {
 
-/// A report's items with what they are called.
+/// A report's items and their labels.
 struct Page {
     std::span<const ReportItem> items;
     std::vector<Label> labels;
@@ -29,7 +29,7 @@ std::string element(std::string_view name, std::string_view attributes, std::str
 std::string badge(const Page& page, std::size_t item);
 /// A number exactly, for scripts and tests: data-value="0.125".
 std::string data_value(double value);
-/// A box that scrolls for itself, reached by keyboard; name: for screen readers, escaped here.
+/// A scrollable box that can be focused by keyboard; name: for screen readers, escaped here.
 std::string scrolling(std::string_view name, std::string_view content, std::string_view classes = {});
 
 /// A group of items with one source text.
@@ -41,7 +41,7 @@ std::vector<SourceGroup> source_groups(const Page& page);
 /// The id of a line of an item's source, or "" when the page does not show it.
 std::string line_id(const Page& page, std::size_t item, const SourcePlace& place);
 
-/// A template's text with each variant's wavefronts beside every line.
+/// A template's text with each variant's wavefronts next to every line.
 std::string source_section(const Page& page, const SourceGroup& group);
 /// All about one variant: advice, problems, accesses, banks, occupancy.
 std::string variant_section(const Page& page, std::size_t item);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a report's numbers come from; and a report's item from a variant.
+// The section on where a report's numbers come from; and make_report_item.
 #include <kiln/error.h>
 
 #include <set>
@@ -18,7 +18,7 @@ ReportItem ReportItem::of(const Variant& variant, Analysis analysis) {
     item.summary = variant.origin().summary();
     const Source source = variant.source(Backend::host);
     item.source_file = source.file_name;
-    // Specialising prepends lines up to this one, and leaves the template's bytes untouched.
+    // Specialising prepends lines up to this one, and does not change the template's bytes.
     const std::string mark = "#line 1 \"";
     const std::size_t at = source.text.find(mark);
     const std::size_t end = at == std::string::npos ? at : source.text.find('\n', at);
@@ -31,7 +31,7 @@ ReportItem ReportItem::of(const Variant& variant, Analysis analysis) {
 namespace kiln::inspect {
 namespace {
 
-/// Sentences of all items, each once, with the letters of those that it is about where not all are.
+/// The sentences of all items, each once, with the letters of its items unless it is about all.
 class Statements {
   public:
     explicit Statements(const Page& page) : page_(page) {}
@@ -78,7 +78,7 @@ std::string recording_text(const Analysis& analysis) {
     if (!analysis.recorded_sizes.empty()) text += ", at " + sizes_text(analysis.recorded_sizes);
     text += ", in " + time_of(recording.elapsed_ms);
     if (!analysis.recorded_sizes.empty() && analysis.recorded_sizes != analysis.problem.sizes)
-        text += ". Totals are scaled to the sizes asked about";
+        text += ". Totals are scaled to the requested sizes";
     return text + ".";
 }
 

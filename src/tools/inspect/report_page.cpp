@@ -17,7 +17,7 @@
 namespace kiln::inspect {
 namespace {
 
-/// Nothing is fetched, whatever text slipped in.
+/// Prevents the page from fetching anything, whatever text it contains.
 constexpr std::string_view kPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri "
     "'none'; "
@@ -105,7 +105,7 @@ std::string figure_text(const Figure& figure) {
     return escaped(figure.text) + (figure.best ? " <span class=\"best\">best</span>" : "");
 }
 
-/// All that one variant has; of several what differs, and some more where that is little.
+/// All rows of a single variant; for several variants the rows that differ, and more if those are few.
 std::vector<const Row*> key_rows(const Page& page, const std::vector<RowGroup>& groups) {
     constexpr std::size_t kFewest = 4;
     std::vector<const Row*> all, chosen;
@@ -229,7 +229,7 @@ std::string roofline_section(const Page& page) {
     const bool hollow = std::any_of(page.items.begin(), page.items.end(), [](const ReportItem& item) {
         return item.analysis.roofline && item.analysis.traffic.tiled_bytes;
     });
-    // Variants of which the same is to be said share an entry.
+    // Variants with the same text share an entry.
     std::vector<std::pair<std::string, std::string>> entries;  // text, badges
     for (std::size_t i = 0; i < page.items.size(); ++i) {
         const auto& roofline = page.items[i].analysis.roofline;

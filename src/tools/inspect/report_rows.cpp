@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The quantities, in the order in which a kernel engineer asks for them.
+// The quantities, in the order in which a kernel engineer looks at them.
 #include "inspect/report_rows.h"
 
 #include <algorithm>
@@ -42,13 +42,13 @@ Number number(const std::optional<T>& value) {
     return value ? Number(static_cast<double>(*value)) : std::nullopt;
 }
 
-/// A quantity of the analysis that is a number: how to find it, how to write it.
+/// A numeric quantity of the analysis: how to get it, and how to format it.
 template <class Find>
 std::function<Figure(const ReportItem&)> of(Find find, std::function<std::string(double)> text) {
     return [=](const ReportItem& item) { return figure(find(item.analysis), text); };
 }
 
-/// The same for what a part of the analysis tells, which may be missing.
+/// The same for a quantity of a part of the analysis that may be missing.
 template <class Part, class Find>
 std::function<Figure(const ReportItem&)> of_part(std::optional<Part> Analysis::*part, Find find,
                                                  std::function<std::string(double)> text) {
@@ -171,7 +171,7 @@ const std::vector<QuantityGroup>& quantities() {
            of([](const Analysis& a) { return shared_if_recorded(a, a.shared_wavefronts); }, count_text)},
           {"ideal", "Ideal wavefronts", "", Better::neither,
            of([](const Analysis& a) { return shared_if_recorded(a, a.shared_ideal); }, count_text)},
-          {"degree", "Worst conflict", "words that one bank serves in one phase", Better::less,
+          {"degree", "Greatest conflict", "words that one bank serves in one phase", Better::less,
            of([](const Analysis& a) { return shared_if_recorded(a, worst_degree(a)); },
               [](double value) {
                   return value > 1 ? format_text("%.0f-way", value) : std::string("none");
@@ -202,7 +202,7 @@ const std::vector<QuantityGroup>& quantities() {
     return kAll;
 }
 
-/// What an item must share with another for the better figure to be the better kernel: chip, problem and types.
+/// Items are comparable if they agree in this: chip, problem and types.
 std::string contest_of(const ReportItem& item) {
     const Analysis& analysis = item.analysis;
     std::string text = analysis.arch + "\n" + analysis.chip_name + "\n" + sizes_text(analysis.problem.sizes) +
@@ -212,7 +212,7 @@ std::string contest_of(const ReportItem& item) {
     return text;
 }
 
-/// Marks the best of the figures with these numbers, unless they are all alike.
+/// Marks the best of these values, unless they are all equal.
 void mark_best(Row& row, const std::vector<std::size_t>& numbers) {
     const auto cost = [&](const Figure& one) {
         return row.better == Better::less ? *one.value : -*one.value;
@@ -229,7 +229,7 @@ void mark_best(Row& row, const std::vector<std::size_t>& numbers) {
         row.figures[i].best = row.figures[i].value && cost(row.figures[i]) == *best;
 }
 
-/// contests: the items by what they have in common.
+/// contests: groups of comparable items.
 void judge(Row& row, const std::map<std::string, std::vector<std::size_t>>& contests) {
     const auto& figures = row.figures;
     row.differs = std::any_of(figures.begin(), figures.end(),

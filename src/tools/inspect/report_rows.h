@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is compared between variants: one row per quantity, a figure per variant, which of them are best.
+// The comparison of variants: one row per quantity, a value per variant, and which of them are best.
 #pragma once
 
 #include <kiln/tools/report.h>
@@ -15,10 +15,10 @@ namespace kiln::inspect {
 enum class Better { neither, less, more };
 
 struct Figure {
-    std::optional<double> value;  ///< not set: words only, or not known
+    std::optional<double> value;  ///< not set: text only, or not known
     std::string text;             ///< for people; empty: not known
     bool best =
-        false;  ///< of those in its row with the same chip, problem and types, if they are not all alike
+        false;  ///< the best among comparable items (same chip, problem and types), if they are not all equal
 };
 
 struct Row {
@@ -35,7 +35,7 @@ struct RowGroup {
     std::vector<Row> rows;
 };
 
-/// Without rows, and groups, of which no variant has a figure.
+/// Without rows and groups for which no variant has a value.
 std::vector<RowGroup> rows_of(std::span<const ReportItem> items);
 
 /// Global sectors above the ideal, as excess() is for wavefronts.

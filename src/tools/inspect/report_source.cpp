@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Source lines with a bar per variant: as long as the line's wavefronts are many, its hot part those that
-// conflicts add.
+// Source lines with a bar per variant. Its length shows the line's wavefronts; the highlighted part shows
+// those added by conflicts.
 #include <algorithm>
 #include <map>
 
@@ -52,7 +52,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 
 std::string heat_cell(const Heat& heat, double total, double longest) {
     if (heat.wavefronts <= 0) return "<td class=\"heat\"></td>";
-    // Merging may need fewer wavefronts than the ideal counts.
+    // With merged accesses, there may be fewer wavefronts than the ideal.
     const double base = std::min(heat.ideal, heat.wavefronts), excess = heat.wavefronts - base;
     const double share = total > 0 ? heat.wavefronts / total : 0;
     std::string text = element("span", "class=\"share\"", percent(share));
@@ -102,7 +102,7 @@ std::string source_section(const Page& page, const SourceGroup& group) {
         totals.push_back(page.items[item].analysis.shared_wavefronts);
         for (const auto& [line, one] : heat.back()) longest = std::max(longest, one.wavefronts);
     }
-    // Lines that something was recorded of stay when the others are folded away.
+    // Lines with recorded accesses stay visible when the others are folded.
     std::map<int, bool> shown;
     const auto show_around = [&](int line) {
         constexpr int kAround = 2;
@@ -117,7 +117,7 @@ std::string source_section(const Page& page, const SourceGroup& group) {
             if (site.place.file == first.source_file) show_around(site.place.line);
     }
 
-    // Of many variants the bars are scrolled, and the source stays beside the line's number.
+    // With many variants the bars scroll, and the source stays next to the line number.
     constexpr std::size_t kMany = 4;
     const bool wide = group.items.size() >= kMany;
     const auto ordered = [wide](const std::string& bars, const std::string& code) {
@@ -154,7 +154,7 @@ std::string source_section(const Page& page, const SourceGroup& group) {
                 "\n";
     }
     const std::string file = escaped(first.source_file);
-    // Said once in a page.
+    // Only once per page.
     const std::string explained =
         "<p>Each line’s share of its variant’s shared-memory wavefronts and, <b class=\"excess\">in "
         "orange</b>, "

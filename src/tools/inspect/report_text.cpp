@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A variant's text is "NAME KEY=VALUE ...", in the order of its template: what differs is found there.
+// A variant's text is "NAME KEY=VALUE ...", in the order of its template. Labels are derived from the values
+// that differ.
 #include "inspect/report_text.h"
 
 #include <algorithm>
@@ -87,7 +88,7 @@ std::string sentence(std::string text) {
 std::string Label::name() const { return template_name + (difference.empty() ? "" : " " + difference); }
 
 std::vector<Label> labels_of(std::span<const ReportItem> items) {
-    // What each of a template's values is, over all its variants.
+    // The values of each parameter over all variants of a template.
     std::map<std::string, std::map<std::string, std::set<std::string>>> seen;
     std::set<std::string> archs;
     const auto split = [](const std::string& word) {

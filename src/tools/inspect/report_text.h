@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Figures and names as reports write them; those of sentences are in wording.h.
+// Numbers and names as reports write them; those within sentences are in text_format.h.
 #pragma once
 
 #include <kiln/tools/report.h>
@@ -12,7 +12,7 @@
 
 namespace kiln::inspect {
 
-/// A whole number with a thin space between groups of three digits.
+/// An integer with a thin space between groups of three digits.
 std::string grouped(double whole);
 /// "812", "48 128", "12.6 million"
 std::string count_text(double count);
@@ -20,19 +20,19 @@ std::string count_text(double count);
 std::string amount_text(double bytes);
 /// "812 GFLOP/s", "1.2 TFLOP/s"
 std::string rate_text(double tflops);
-/// "128 x 1 x 1" without what is 1 at the end
+/// "128 x 4": without trailing extents of 1
 std::string extents_text(const Dim3& extents);
 /// "m = 4096, n = 4096"
 std::string sizes_text(const Sizes& sizes);
 
-/// With a capital letter and a full stop; a first word that may be a name stays as it is.
+/// With a capital letter and a full stop; a first word that may be a name is not changed.
 std::string sentence(std::string text);
 
-/// What a variant is called among the others of a report.
+/// The label of a variant in a report.
 struct Label {
     std::string letter;         ///< "A"
     std::string template_name;  ///< "gemm_tiled"
-    /// In what it differs from the report's other variants of the same template: "PAD=2"; empty: in nothing.
+    /// The values that differ from the report's other variants of the same template: "PAD=2"; empty: none.
     std::string difference;
     std::string common;  ///< the values that they share: "T=half BM=64"
 

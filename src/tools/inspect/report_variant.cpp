@@ -15,7 +15,7 @@
 namespace kiln::inspect {
 namespace {
 
-constexpr std::size_t kMostMaps = 2;  // sites with a bank map, the worst ones
+constexpr std::size_t kMostMaps = 2;  // sites with a bank map: those with the most excess
 constexpr std::size_t kMostProblems = 20;
 
 std::string advice_list(const Analysis& analysis) {
@@ -49,7 +49,7 @@ std::string problem_list(const Analysis& analysis) {
     if (problems.size() > kMostProblems)
         more = element("p", "",
                        "and " + std::to_string(problems.size() - kMostProblems) + " more; " +
-                           "<code>kiln check</code> tells them all.") +
+                           "<code>kiln check</code> shows them all.") +
                "\n";
     return "<h3>Problems</h3>\n" + element("ul", "class=\"advice\"", "\n" + list) + "\n" + more;
 }
@@ -158,7 +158,7 @@ std::string global_table(const Page& page, std::size_t item) {
            "\n";
 }
 
-/// The sites with most wavefronts above their ideal.
+/// The sites with the most wavefronts above their ideal.
 std::vector<const SharedLine*> worst_sites(const Analysis& analysis) {
     std::vector<const SharedLine*> worst;
     const auto excess = [](const SharedLine* line) {
@@ -176,7 +176,7 @@ std::string bank_maps(const Page& page, std::size_t item) {
     const Analysis& analysis = page.items[item].analysis;
     std::optional<BankModel> model;
     try {
-        // A host has no banks: it is recorded with those that Analyzer asks about then.
+        // The host has no banks; Analyzer then uses the model of another architecture.
         model = bank_model(backend_of(analysis.arch) == Backend::host ? "sm_90a" : analysis.arch);
     } catch (const UsageError&) {
         return {};
@@ -195,8 +195,8 @@ std::string bank_maps(const Page& page, std::size_t item) {
                                  (line->site.variable.empty() ? "" : ", " + escaped(line->site.variable));
         maps += element("figure", "",
                         element("figcaption", "",
-                                "The worst request of " + place_text(page, item, line->site.place) + " (" +
-                                    what + "), as written, " +
+                                "The most expensive request of " + place_text(page, item, line->site.place) +
+                                    " (" + what + "), as written, " +
                                     counted(static_cast<std::uint64_t>(line->site.as_written.bytes), "byte",
                                             "bytes") +
                                     " per lane.") +
@@ -204,17 +204,17 @@ std::string bank_maps(const Page& page, std::size_t item) {
                 "\n";
     }
     if (maps.empty()) return {};
-    // How to read them is said once in a page.
+    // The explanation appears once per page.
     bool first = true;
     for (std::size_t before = 0; before < item; ++before)
         first = first && worst_sites(page.items[before].analysis).empty();
     return "<h3>Banks</h3>\n" +
            std::string(
-               first ? "<p>A warp’s request, or the part of it in which banks have most to do: a column per "
+               first ? "<p>A warp’s request, or its most expensive phase: a column per "
                        "bank, a row per line of all banks, numbered by its first byte; in each cell the "
-                       "lane that asks. A bank serves one word at a time, so words in one column wait for "
-                       "each other. Beside it stands the same request with its rows further apart, by the "
-                       "least that helps most; a pad is shared by the rows that lie between them.</p>\n"
+                       "requesting lane. A bank serves one word at a time, so words in one column wait for "
+                       "each other. Next to it is the same request with its rows further apart, by the "
+                       "least that helps most; if there are rows in between, they share the padding.</p>\n"
                      : "") +
            maps;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The needs of a block, joined from its variant and its binary.
+// The resources that a block needs, from its variant and its binary.
 #include "inspect/resource_needs.h"
 
 #include <kiln/error.h>
@@ -15,7 +15,7 @@ std::optional<BlockNeeds> block_needs(const Variant& variant, const Resources& r
     BlockNeeds needs;
     needs.threads = static_cast<int>(variant.block().count());
     needs.registers = *resources.registers;
-    // gfx908 has a file of its own for accumulation registers; later ones count them in.
+    // gfx908 has a separate file of accumulation registers; later architectures include them.
     if (target.arch.starts_with("gfx908"))
         needs.registers = std::max(needs.registers, resources.accumulator_registers.value_or(0));
     needs.static_shared_bytes = resources.static_shared_bytes.value_or(variant.static_shared_bytes());

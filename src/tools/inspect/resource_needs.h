@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From what a binary uses to how many of its blocks fit.
+// From the resources that a binary uses to its occupancy.
 #pragma once
 
 #include <kiln/occupancy.h>
@@ -11,10 +11,10 @@
 
 namespace kiln {
 
-/// nullopt where the binary's registers are not known.
+/// nullopt when the binary's registers are not known.
 std::optional<BlockNeeds> block_needs(const Variant& variant, const Resources& resources,
                                       const Target& target);
-/// nullopt too for an architecture whose multiprocessors are not known here.
+/// nullopt also for an unknown architecture.
 std::optional<Occupancy> occupancy_of(const Variant& variant, const Resources& resources,
                                       const Target& target);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elements are text that is appended.
+// Elements are appended as text.
 #include "inspect/svg.h"
 
 #include <array>
@@ -133,7 +133,7 @@ std::string Svg::file(std::string_view title, std::string_view description) cons
 }
 
 std::string Svg::inlined(std::string_view id, std::string_view title, std::string_view description) const {
-    // How wide a picture is in its own units: the page gives it no more than a little above that.
+    // The width of a picture in its own units: the page shows it hardly larger than that.
     return element(id, " style=\"--width:" + coordinate(width_) + "px\"", {}, title, description);
 }
 

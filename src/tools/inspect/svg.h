@@ -12,7 +12,7 @@ namespace kiln::inspect {
 /// UTF-8, and control characters, which XML can't hold, as U+FFFD.
 std::string escaped(std::string_view text);
 
-/// A coordinate: at most two decimals, none that are zero, never an exponent.
+/// A coordinate: at most two decimals, no trailing zeros, no exponent.
 std::string coordinate(double value);
 
 /// The rules of the classes that pictures use, for a <style> element: once in a page.
@@ -23,8 +23,7 @@ std::string_view series_colour(std::size_t index);
 
 enum class Anchor { start, middle, end };
 
-/// A picture in the making. Classes are those of picture_style(); `more` is further attributes, as they are to
-/// be written.
+/// Builds a picture. Classes are those of picture_style(); `more`: further attributes, inserted unchanged.
 class Svg {
   public:
     /// The extents are in units of about a CSS pixel.
@@ -42,15 +41,15 @@ class Svg {
               Anchor anchor = Anchor::start, std::string_view more = {});
     /// As it is.
     void raw(std::string_view elements) { body_ += elements; }
-    /// Another picture's elements, moved.
+    /// Another picture's elements, translated.
     void place(const Svg& other, double x, double y);
 
     double width() const { return width_; }
     double height() const { return height_; }
 
-    /// A file of its own: with name space and style. Title and description are for those who don't see it.
+    /// A separate file, with name space and style. Title and description are for screen readers.
     std::string file(std::string_view title, std::string_view description) const;
-    /// To stand in a page. id: not used by another element of the page.
+    /// For a page. id: not used by another element of the page.
     std::string inlined(std::string_view id, std::string_view title, std::string_view description) const;
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing figures.
+// Formats numbers.
 #include "inspect/text_format.h"
 
 #include <algorithm>

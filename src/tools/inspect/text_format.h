@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Figures within sentences.
+// Formats numbers within sentences.
 #pragma once
 
 #include <string>

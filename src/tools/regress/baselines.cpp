@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Baselines as INI files: read with Boost.PropertyTree, written line by line so that a difference between two
-// of them reads well.
+// Baselines as INI files: read with Boost.PropertyTree, written line by line, so that a diff of two files is
+// readable.
 #include <kiln/error.h>
 #include <kiln/tools/regress.h>
 
@@ -26,7 +26,7 @@ constexpr std::uint64_t kMostBytes = 256 << 20;
 constexpr std::string_view kInstruction = "instruction ";
 constexpr std::string_view kSpeed = "speed ";
 constexpr const char* kRemedy =
-    "; put it right, or delete the file and record it anew with 'kiln regress --update'";
+    "; correct it, or delete the file and record it again with 'kiln regress --update'";
 
 std::string decimal(double value) {
     char text[32];
@@ -96,7 +96,7 @@ class Reader {
             fail("has an unknown line '" + key + "'");
     }
 
-    /// "0.123 ms, 5.4 naive, 0.31 copy, 3be9..."; what is not known is "-".
+    /// "0.123 ms, 5.4 naive, 0.31 copy, 3be9..."; "-" for unknown values.
     Speed speed(const std::string& key, const std::string& value) const {
         std::istringstream words(value);
         std::string ms, naive, share;
@@ -180,7 +180,7 @@ void Baselines::save(const std::filesystem::path& directory, const ManifestTarge
     std::string text =
         "; Baselines of " + std::string(name(target.backend)) + " " + target.arch +
         ", written by 'kiln regress --update'. A speed is its median in ms, how many times\n"
-        "; faster than naive, its share of the ceiling, which ceiling, and what was measured.\n"
+        "; faster than naive, its fraction of the ceiling, which ceiling, and what was measured.\n"
         "; Each holds strictly for the compiler that it names; what others may move is in docs/kernels.md.\n";
     for (const auto& [variant, baseline] : variants) text += section(variant, baseline);
     try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rates of operations are those of the table of chips: the data sheets' peaks, dense, at the boost clock.
+// Peak rates are those of the table of chips: dense, at the boost clock, from data sheets.
 #include "regress/ceiling.h"
 
 #include <kiln/error.h>
@@ -49,7 +49,7 @@ std::optional<double> Ceiling::times_naive(const Variant& variant, const RunResu
             const RunResult run = runner_.run(*naive, options);
             if (run.time) entry->second = run.time->median_ms;
         } catch (const VariantError&) {
-            // It has no such sizes; that is no fault of what is measured.
+            // The naive template does not support these sizes, which is no failure.
         }
     }
     if (entry->second <= 0) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What speeds are compared with, measured in the same run: the naive template, and a copy of memory.
+// The references of recorded times, measured in the same run: the naive template, and a copy of memory.
 #pragma once
 
 #include <kiln/run.h>
@@ -17,15 +17,15 @@ class Ceiling {
     /// Measures the copy. Both must outlive it.
     Ceiling(Service& service, Runner& runner);
 
-    /// nullopt when the template names no naive one, or that can't run these sizes.
+    /// nullopt when the template names no naive one, or that one does not support these sizes.
     std::optional<double> times_naive(const Variant& variant, const RunResult& timed);
 
     struct Share {
         std::optional<double> value;
         std::string limit;  ///< "copy", "matrix" or "fma"; empty: nothing is known
     };
-    /// The least time for its bytes and operations, divided by its median. Operations are held to the data
-    /// sheet's rate of the matrix cores where the code has their instructions, else to that of FP32 FMAs.
+    /// The roofline lower bound of its time, divided by its median. The peak rate is the data sheet's rate of
+    /// the tensor cores if the code has their instructions, else that of FP32 FMAs.
     Share share(const RunResult& timed, const Resources& resources) const;
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What moved between a baseline and what is found, and which of it may not move.
+// Compares results with a baseline, and decides which differences are failures.
 #include <kiln/tools/regress.h>
 
 #include <algorithm>
@@ -12,10 +12,10 @@ namespace {
 constexpr std::size_t kShownDigits = 12;  // of a digest
 constexpr double kSpeedNoise = 0.05;      // of two measurements of one kernel
 constexpr std::size_t kBinaryNoise = 64;  // bytes
-constexpr std::string_view kCounts[] = {  // of what every kernel has; nothing is lost with them
+constexpr std::string_view kCounts[] = {  // instructions that every kernel has and that need not be guarded
     "total", "FFMA", "BAR", "LDL", "STL", "HFMA2"};
-// Matrix cores, asynchronous copies, TMA: what a template is written for, whoever compiles it. Which width of
-// access a compiler chooses is its own affair.
+// Tensor cores, asynchronous copies, TMA: instructions that a template requires with any compiler. The access
+// width may depend on the compiler.
 constexpr std::string_view kFeatures[] = {"HMMA", "HGMMA", "LDGSTS", "LDSM", "UTMA", "SYNCS", "v_mfma"};
 
 std::string shown(const std::string& digest) { return digest.substr(0, kShownDigits); }
@@ -58,8 +58,7 @@ class Comparison {
         if (!was.empty() && !now.empty() && was != now) add(what, shown(was), shown(now), fails);
     }
 
-    // How many registers a compiler needs for the same source is its own affair: what fits with one of them may spill
-    // with the next.
+    // The number of registers may differ between compilers: a kernel that fits with one may spill with the next.
     template <class T>
     void number(const char* what, const std::optional<T>& was, const std::optional<T>& now, bool more_fails) {
         if (!now || was == now) return;

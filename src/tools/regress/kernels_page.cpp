@@ -60,7 +60,7 @@ std::string speed_text(const Speed& speed, bool is_older) {
     return text + (is_older ? " (older source)" : "");
 }
 
-/// The values that a variant's text has and that the template still knows.
+/// The values of a variant's text that the template still has.
 Values values_of(const Template& of, const std::string& variant) {
     Values values;
     std::istringstream words(variant);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Target after target: all variants are compiled in parallel into a cache of their own, then each is examined,
-// loaded again by a service that may not compile, run, and compared.
+// For each target, all variants are compiled in parallel into a separate cache. Then each is examined, loaded
+// again by a service that may not compile, run, and compared.
 #include <kiln/error.h>
 #include <kiln/run.h>
 #include <kiln/tools/regress.h>
@@ -23,7 +23,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kWindow = 64;  // builds that are under way
+constexpr std::size_t kWindow = 64;  // builds in flight
 
 /// The variants of one target, each once, in the order of the manifests.
 struct Group {
@@ -51,7 +51,7 @@ class Regression {
         if (total_ == 0)
             throw UsageError("there is nothing to test: no line of the manifests is for " + asked());
         for (Group& group : groups_) run(group);
-        // All or nothing: what stops in the middle changes no baseline.
+        // All or nothing: a run that is stopped changes no baseline.
         for (const auto& [target, baselines] : updated_) baselines.save(options_.baselines, target);
         return std::move(report_);
     }
@@ -83,7 +83,7 @@ class Regression {
                       [&](const Variant&) { return place++ % options_.shards != options_.shard; });
     }
 
-    /// Before minutes of work, not after them.
+    /// Checks this before minutes of work.
     void check_directory() const {
         const std::filesystem::path& path = options_.baselines;
         std::error_code error;
@@ -103,7 +103,7 @@ class Regression {
                (where.empty() ? " here" : " on " + where);
     }
 
-    /// A template that was asked for and that no manifest names is a slip of the pen.
+    /// A requested template that no manifest names is a typing error.
     void check_templates(const std::vector<Manifest>& manifests) const {
         std::vector<std::string> named;
         for (const Manifest& manifest : manifests)
@@ -123,7 +123,7 @@ class Regression {
         if (const auto group = known(target); group != groups_.end()) return *group;
         Group group;
         group.service = service(target, false);
-        // Where the target names none: the device's own.
+        // If the target names none: the device's own.
         group.target = {target.backend, group.service->target().arch};
         if (const auto same = known(group.target); same != groups_.end()) return *same;
         return groups_.emplace_back(std::move(group));
@@ -182,7 +182,7 @@ class Regression {
             report_.results.push_back(std::move(result));
             if (options_.service.stop.stop_requested()) throw UsageError("stopped; no baseline was changed");
         }
-        // A part of the manifest says nothing of the rest.
+        // A part of the manifest says nothing about the other baselines.
         if (options_.templates.empty() && options_.shards == 1)
             for (const auto& [text, baseline] : before.variants)
                 if (!group.texts.contains(text)) {
@@ -200,14 +200,14 @@ class Regression {
             result.moves = compare(was->second, result.found);
             if (!result.moves.empty()) result.status = RegressStatus::moved;
         }
-        // What is recorded anew may differ; what is wrong may not.
+        // With --update, differences are allowed, but failures are not.
         if (options_.update)
             for (Move& move : result.moves) move.fails = false;
         const bool fails = std::ranges::any_of(result.moves, &Move::fails);
         if (fails || !result.failures.empty()) result.status = RegressStatus::failed;
     }
 
-    /// What was not measured this time stays as it was.
+    /// Keeps the baseline's values of what was not measured.
     static void merge(Baseline& to, const Baseline& found) {
         Baseline merged = found;
         if (merged.random_result.empty()) {  // it was not run

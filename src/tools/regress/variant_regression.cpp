@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of a trial: build, examine, load from the disk alone, run both with random and with small-integer
-// inputs, compare bit for bit, time.
+// The steps: build, examine, load from the disk without compiling, run both kernels with random and with
+// small-integer inputs, compare bit for bit, time.
 #include "regress/variant_regression.h"
 
 #include <kiln/error.h>
@@ -20,8 +20,8 @@ bool has_reference(const RunResult& result, const std::string& tensor) {
     return found != tensors.end() && !found->reference.empty();
 }
 
-/// Of the bits of the outputs that have a reference, each with its name and size; empty: there is none. Others, times
-/// for example, differ from run to run.
+/// A digest of the outputs that have a reference, each with its name and size; empty: there is none. Other outputs,
+/// such as times, differ from run to run.
 std::string digest_of(const RunResult& result) {
     std::string text;
     for (const auto& [name, bytes] : result.outputs) {
@@ -40,7 +40,7 @@ std::string ingredients_digest(const BuildKey& key) {
     std::string text;
     for (const Ingredient& one : *ingredients) {
         if (one.tag == "compiler" || one.tag == "environment") continue;
-        // Which option is whose makes no difference.
+        // Whose option it is does not matter.
         text += std::string(one.tag == "compiler-option" ? "option" : one.tag) + " " +
                 std::to_string(one.value.size()) + "\n";
         text.append(one.value);
@@ -116,7 +116,7 @@ std::string VariantRegression::compared(const AnyKernel& fresh, const AnyKernel&
     if (data == Data::random)
         for (const OutputCheck& check : one.outputs_checked)
             result.found.worst = std::max(result.found.worst.value_or(0), check.worst);
-    // What has no error at all is the same on every machine.
+    // A result without any error is the same on every machine.
     const bool is_exact = std::ranges::all_of(one.outputs_checked, [](const OutputCheck& check) {
         return check.wrong == 0 && check.checked == check.elements && check.max_abs_error == 0;
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One variant on one target: what its fresh build and its cached one are, and do.
+// Examines and runs one variant on one target: its fresh build and the cached one.
 #pragma once
 
 #include <kiln/run.h>
@@ -20,7 +20,7 @@ class VariantRegression {
     VariantRegression(Service& service, Service& cached, const RegressOptions& options);
     ~VariantRegression();
 
-    /// Fills variant, failures, run and found. What goes wrong is a failure, not an exception.
+    /// Sets variant, failures, run and found. Errors become failures, not exceptions.
     RegressResult run(const Variant& variant, std::future<Compiled> build);
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs that comparators need, as text, from the files beside this one.
+// The programs that comparators need, as text, from the files next to this one.
 #pragma once
 
 #include <string_view>

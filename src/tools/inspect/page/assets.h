@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The style sheets and the script of reports, from the files beside this one.
+// The style sheets and the script of reports, from the files next to this one.
 #pragma once
 
 #include <string_view>
