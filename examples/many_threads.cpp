@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One Service for all threads. Sixteen of them ask for the same kernels at the same moment: each kernel
-// is compiled by whoever came first, and the others wait for that or find it in memory.
+// One Service for all threads. Sixteen of them ask for the same kernels at the same moment: each kernel is
+// compiled by the first one, and the others wait for it or find it in memory.
 #include <kiln/kiln.h>
 
 #include <cstdio>

@@ -127,7 +127,7 @@ int main() try {
     std::printf("tuned: %zu shapes; Wisdom::store() would keep that for the next start\n%s",
                 found.entries().size(), gemm.explain({{"m", 64}, {"n", 64}, {"k", 64}}).text().c_str());
 
-    // It is short of memory, and no launch is under way. The next call finds its kernel in the service.
+    // It is short of memory, and no launch is in flight. The next call finds its kernel in the service.
     gemm.release();
     print("released", gemm.usage());
     const bool released = gemm.usage().shapes == 0 && gemm.usage().workspace_bytes == 0;

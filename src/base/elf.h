@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads 64-bit little-endian ELF files that may be damaged: headers, sections, segments, symbols, notes. Nothing that
-// is handed out points beyond the bytes. ElfView is for a file in memory; read_elf_headers is for one on disk, of which
-// it reads the header tables alone. The types in sections, segments, symbols and notes are those of <elf.h>.
+// Reads 64-bit little-endian ELF files that may be damaged: headers, sections, segments, symbols, notes. Results never
+// point beyond the bytes. ElfView is for a file in memory; read_elf_headers is for a file on disk, of which it reads
+// only the header tables. The types in sections, segments, symbols and notes are those of <elf.h>.
 #pragma once
 
 #include <cstddef>
@@ -72,18 +72,18 @@ struct ElfHeaders {
 /// Reads this many bytes at this offset of a file; false when the file ends before they do.
 using ElfRead = std::function<bool(void* to, std::size_t bytes, std::uint64_t offset)>;
 
-/// nullopt: no such ELF file, or its header tables do not lie within its `total` bytes. `problem`, when given, then
-/// receives what is wrong, as the end of a sentence: "has 12 bytes, too few for an ELF header". What sections and
-/// segments point to is not checked.
+/// nullopt: not an ELF file of this kind, or its header tables are not within its `total` bytes. `problem`, when
+/// given, then receives the reason, as the end of a sentence: "has 12 bytes, too few for an ELF header". The
+/// contents of sections and segments are not checked.
 std::optional<ElfHeaders> read_elf_headers(std::uint64_t total, const ElfRead& read,
                                            std::string* problem = nullptr);
 
-/// The notes of a section, up to the first that does not lie within the bytes.
+/// The notes of a section, up to the first one that is not within the bytes.
 std::vector<ElfNote> elf_notes(std::span<const std::byte> section);
 
-/// Empty when the bytes are an ELF file with sections whose sections and segments all lie within them; else what is
-/// wrong, as the end of a sentence. For binaries that are handed to a driver or a loader, which take an address without a
-/// length and trust the offsets that they find there.
+/// Empty when the bytes are an ELF file whose sections and segments are all within them; else what is wrong, as the end
+/// of a sentence. For binaries that are passed to a driver or a loader, which take an address without a length and
+/// trust the offsets in the file.
 std::string elf_problem(std::span<const std::byte> bytes);
 
 /// A view: the bytes must outlive it. Immutable.
@@ -99,7 +99,7 @@ class ElfView {
     /// Those of the first symbol table, in the file's order.
     const std::vector<ElfSymbol>& symbols() const { return symbols_; }
     const ElfSymbol* symbol(std::string_view name) const;
-    /// The code of a symbol; empty when it does not lie within its section.
+    /// The code of a symbol; empty when it is not within its section.
     std::span<const std::byte> code_of(const ElfSymbol& symbol) const;
 
     std::uint16_t machine() const { return headers_.machine; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FileLock over flock(2), which belongs to an open file and not to a process, so that it works between
-// threads as well. It is taken through the file and given back by name: what makes that sound is that only a
+// threads as well. It is acquired through the file and released by unlinking. That is correct because only a
 // holder unlinks, and that a lock whose file was unlinked meanwhile does not count.
 #include "base/file_lock.h"
 
@@ -35,13 +35,13 @@ FileLock::FileLock(FileDescriptor file, std::filesystem::path path)
 
 std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path, bool shared_with_group) {
     const mode_t mode = shared_with_group ? 0660 : 0600;
-    // Another round means that a holder released in the middle of this one.
+    // Another round is needed if a holder released during this one.
     for (int round = 0; round < 100; ++round) {
-        // O_NONBLOCK: should a FIFO lie there, it does not hang.
+        // O_NONBLOCK: so that it does not hang if the name is a FIFO.
         FileDescriptor file(
             ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode));
         if (!file) {
-            // A member of the group has just made the file, and not yet given it its mode.
+            // A member of the group has just created the file, and not set its mode yet.
             if (errno == EACCES && shared_with_group) return std::nullopt;
             fail(errno, path);
         }
@@ -77,7 +77,7 @@ FileLock::~FileLock() { release(); }
 void FileLock::release() {
     if (!file_) return;
     if (::getpid() == process_) {
-        // Where the directory was removed and made again, the name may be another holder's by now.
+        // If the directory was removed and created again, the name may belong to another holder.
         if (is_named(file_, path_)) (void)::unlink(path_.c_str());
         // Should the file have stayed, closing alone would leave the lock with the copies of forked children.
         (void)::flock(file_.value(), LOCK_UN);

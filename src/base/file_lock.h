@@ -14,18 +14,17 @@
 
 namespace kiln {
 
-/// Move-only. For local file systems: the file is unlinked on release, and whoever gets a lock makes sure
-/// that its file is still the one of that name.
+/// Move-only. For local file systems: the file is unlinked on release, and a new holder checks that its file
+/// is still the one of that name.
 ///
 /// A lock belongs to the process that got it. In a forked child its copy does nothing when it is destroyed,
 /// and the parent's release is a release though the child still has the file open. Only when the parent dies
 /// without one does the lock last until such children end or exec.
 class FileLock {
   public:
-    /// Creates the file (mode 0600, or 0660 when shared) where it is missing, and tries once. nullopt when
-    /// somebody else holds it. Throws std::system_error when the file can't be made or is no regular file of
-    /// this user's or root's (symbolic links are not followed). Shared, its directory decides whose files
-    /// are good.
+    /// Creates the file (mode 0600, or 0660 when shared) where it is missing, and tries once. nullopt when it
+    /// is held. Throws std::system_error when the file can't be made or is no regular file of this user's or
+    /// root's (symbolic links are not followed). Shared, its directory decides whose files are good.
     static std::optional<FileLock> try_acquire(const std::filesystem::path& path,
                                                bool shared_with_group = false);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a name that somebody gave may lead to other than a regular file: a descriptor of this process (/dev/stdout,
-// /dev/fd/3), a device, a FIFO, a socket, a directory. And the error of files, which says which of them it was.
+// What a given name may refer to other than a regular file: a descriptor of this process (/dev/stdout, /dev/fd/3),
+// a device, a FIFO, a socket, a directory. And the error of files, which says which of them it was.
 #pragma once
 
 #include <sys/stat.h>

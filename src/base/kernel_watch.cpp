@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Handlers run on a stack of their own, since a kernel may have used up its own, and write the plain facts before
-// they follow the calls: a stack that a kernel has destroyed may make that fault too.
+// Handlers run on a separate stack, since a kernel may have overflowed its own. They record the facts first and
+// then the call stack, since walking a corrupted stack may fault.
 #include "base/kernel_watch.h"
 
 #include <dlfcn.h>
@@ -62,7 +62,7 @@ void add_objects(KernelReport& report, int from) {
     }
 }
 
-/// The calls behind those that are there. What destroyed the stack may make this fault too.
+/// Appends further calls. With a corrupted stack this may fault.
 void add_calls(KernelReport& report) {
     const int before = report.calls;
     _Unwind_Backtrace(add_call, &report);
@@ -154,12 +154,12 @@ void on_exit_call() {
         watch->end.state = 2;
         add_calls(watch->end);
     }
-    // What the program would do at its end is not for this process to do.
+    // Exit handlers of the program must not run in this process.
     ::_exit(EXIT_FAILURE);
 }
 
 void on_asked(int, siginfo_t* info, void* context) {
-    // The parent asks the process, and whichever thread hears it asks the others.
+    // The parent signals the process, and the thread that receives the signal signals the others.
     if (info->si_code != SI_TKILL) {
         const int count = std::min(watch->thread_count.load(), KernelWatch::kMostThreads);
         for (int i = 0; i < count; ++i)
@@ -220,7 +220,7 @@ KernelThread::KernelThread(const KernelRunner& with) : before_(runner) {
 KernelThread::~KernelThread() { runner = before_; }
 
 void watch_kernels(KernelWatch& into) {
-    // What the unwinder sets up at its first use it can't set up in a handler.
+    // The unwinder's initialisation at its first use is not possible in a handler.
     KernelReport unused;
     add_calls(unused);
     watch = &into;

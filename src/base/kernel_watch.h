@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of the host backend as seen from a signal handler. A process that runs nothing but kernels may
-// watch them: what ends it (a fault, abort(), exit()) is written into memory that it shares with its parent: the
-// signal, the address, the block and thread, and the calls that led there. KernelThread records what a
-// thread runs, whether it is watched or not.
+// Reports failures of host kernels from a signal handler. A process that only runs kernels may watch them: when
+// a fault, abort() or exit() ends it, the handler writes the signal, the address, the block and thread, and the
+// call stack into memory that is shared with the parent. KernelThread records what a thread runs, whether it is
+// watched or not.
 #pragma once
 
 #include <atomic>
@@ -12,19 +12,19 @@
 
 namespace kiln {
 
-/// Where an OS thread is in a kernel.
+/// The position of an OS thread in a kernel.
 struct KernelFacts {
     const char* kernel = "";
-    bool is_loading = false;  ///< its library, whose constructors run; the rest means nothing then
+    bool is_loading = false;  ///< its library is being loaded; the other members are not set then
     unsigned block[3] = {}, thread[3] = {};
     const std::byte* stack = nullptr;  ///< the lowest byte of the thread's stack; below it is a guard page
     std::size_t stack_bytes = 0;
     const std::byte* shared = nullptr;  ///< dynamic shared memory
     std::size_t shared_bytes = 0;
-    std::size_t shared_guard = 0;  ///< how far before and behind it nothing else lies
+    std::size_t shared_guard = 0;  ///< the size of the guards before and after it
 };
 
-/// Who runs kernels on an OS thread and can say where it is.
+/// Runs kernels on an OS thread and knows its position.
 class KernelRunner {
   public:
     /// False: no kernel runs now. Called by a signal handler on the same thread: it only reads.
@@ -34,7 +34,7 @@ class KernelRunner {
     ~KernelRunner() = default;
 };
 
-/// While it lives, this OS thread runs kernels.
+/// During its lifetime, this OS thread runs kernels.
 class KernelThread {
   public:
     explicit KernelThread(const KernelRunner& runner);
@@ -46,7 +46,7 @@ class KernelThread {
     const KernelRunner* before_;
 };
 
-/// What a handler writes down. Plain data: it lies in memory that two processes share.
+/// What a handler records. Plain data, in memory that two processes share.
 struct KernelReport {
     enum class What : int { nothing, signal, exit, asked };
     static constexpr int kMostCalls = 48, kMostObjects = 4;
@@ -69,9 +69,9 @@ struct KernelReport {
     std::int64_t shared_offset = 0;  ///< of the address
     std::size_t shared_bytes = 0;
     int calls = 0;
-    /// Addresses behind the instruction or the call, the innermost first.
+    /// Return addresses, the innermost first.
     std::uint64_t call[kMostCalls] = {};
-    /// Which of the objects each lies in; 0: none of them.
+    /// The object of each address; 0: none.
     unsigned char object_of[kMostCalls] = {};
     /// Libraries that were loaded from memory, as kernels are: number 1 and so on.
     struct Object {
@@ -81,7 +81,7 @@ struct KernelReport {
     Object object[kMostObjects] = {};
 };
 
-/// Memory of the launch that a wild address may lie near.
+/// Memory of the launch, to name what an invalid address is near to.
 struct WatchedMemory {
     char name[48] = {};
     std::uint64_t begin = 0, bytes = 0;
@@ -92,18 +92,18 @@ struct KernelWatch {
     static constexpr int kMostThreads = 64, kMostMemories = 32;
 
     KernelReport end;                 ///< what ended it
-    KernelReport seen[kMostThreads];  ///< what each thread did when it was asked
+    KernelReport seen[kMostThreads];  ///< what each thread did when it was signalled
     std::atomic<int> thread_count{0};
     std::atomic<int> threads[kMostThreads];  ///< their numbers in the system
     std::atomic<int> memory_count{0};
     WatchedMemory memories[kMostMemories];
 };
 
-/// From now on, in this process and for good: faults, abort() and exit() of kernels are written into `watch`, and
-/// kWatchSignal makes every thread that runs a kernel write down where it is. For a process that is about to run
-/// kernels and nothing else. watch must stay where it is.
+/// Permanently, in this process: faults, abort() and exit() of kernels are recorded in `watch`, and kWatchSignal
+/// makes every thread that runs a kernel record its position. For a process that runs only kernels from now on.
+/// watch must stay valid.
 void watch_kernels(KernelWatch& watch);
-/// Forgets the memories told so far / adds one; nothing where nobody watches.
+/// Clears the list of memories / adds one. No effect if the process is not watched.
 void forget_watched_memories();
 void watch_memory(const char* name, const void* begin, std::size_t bytes);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Links are followed by hand, one at a time, since a rename would replace the link itself. Each step holds the
-// directory open, so that what was looked at is what is written. The kernel's rule for links and files that others
-// planted in a directory like /tmp (fs.protected_symlinks, protected_regular) so has to be kept here as well.
+// Links are followed by hand, one at a time, since a rename would replace the link itself. Each step keeps the
+// directory open, so that the file that was checked is the one that is written. The kernel's rule for links and
+// files that others planted in a directory like /tmp (fs.protected_symlinks, protected_regular) is therefore
+// enforced here as well.
 #include "base/output_file.h"
 
 #include <fcntl.h>
@@ -150,12 +151,12 @@ void OutputPlace::follow_once(fs::path& rest, bool& ended) {
 
 OutputFile::OutputFile(const fs::path& name, mode_t new_mode) : place_(name) {
     if (place_.is_stream()) {
-        // Whole before any of it is sent: who reads a pipe can't take a half back.
+        // Complete before any of it is written: a reader of a pipe can't undo a part.
         file_ = FileDescriptor(::memfd_create("kiln-output", MFD_CLOEXEC));
         if (!file_) place_.fail(errno);
         return;
     }
-    // What replaces a file gets that file's mode in the end; a new one has what the umask leaves.
+    // A replacement gets the old file's mode at the end; a new file has the mode of the umask.
     const mode_t mode = place_.exists_ ? 0600 : new_mode;
     const std::string stem = ".tmp-" + place_.leaf_.substr(0, 200) + "-" + std::to_string(::getpid()) + "-";
     for (int attempt = 0; !file_ && attempt < kMostAttempts; ++attempt) {
@@ -193,7 +194,7 @@ void OutputFile::publish() {
     temporary_.clear();
     file_.reset();
     const FileDescriptor readable(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // Whole and visible already; without this only a power failure could take it back.
+    // The file is already complete and visible; this protects it against a power failure.
     if (readable) (void)::fsync(readable.value());
 }
 
@@ -240,7 +241,7 @@ void OutputFile::copy_to_stream() {
     FileDescriptor opened;
     if (place_.descriptor_ < 0) opened = open_stream();
     const int stream = opened ? opened.value() : place_.descriptor_;
-    // What this process wrote through stdio comes first.
+    // Output of this process through stdio comes first.
     if (stream == STDOUT_FILENO) std::fflush(stdout);
     if (stream == STDERR_FILENO) std::fflush(stderr);
     go_to_start();

@@ -88,8 +88,8 @@ void feed(FileDescriptor& fd, std::string_view& rest) {
     if (count < 0 && errno != EINTR && errno != EAGAIN) fd.reset();
 }
 
-// A limit that is set from outside once the child runs would come too late for what it has started by then;
-// the shell sets it before it becomes the program. Where a lower one holds already, that one stays.
+// A limit that is set from outside after the start would not apply to processes that the child has started by
+// then, so the shell sets it before it executes the program. A lower existing limit stays.
 std::vector<std::string> limited_arguments(const ProcessSetup& setup) {
     if (setup.memory_bytes == 0) return setup.arguments;
     constexpr std::uint64_t kUnit = 1024;
@@ -157,7 +157,7 @@ ChildProcess::~ChildProcess() {
     if (generation_ == fork_generation()) kill();
 }
 
-// Notes how it ended, if it has, or with flags 0 when it does.
+// Records how it ended, if it has; with flags 0 waits for the end.
 bool ChildProcess::reap(int flags) {
     while (!reaped_) {
         int status = 0;
@@ -198,8 +198,8 @@ bool ChildProcess::exchange(const Exchange& exchange) {
         std::array<pollfd, 3> polled = {{{rest.empty() ? -1 : input_.value(), POLLOUT, 0},
                                          {output_.value(), POLLIN, 0},
                                          {error_.value(), POLLIN, 0}}};
-        // Once its streams are closed the child is about to end; until then a short nap suffices
-        // for one that closed them early or left them to a grandchild.
+        // Once its streams are closed the child is about to end; until then a short sleep is enough for one
+        // that closed them early or left them to a grandchild.
         const bool streams_open = output_ || error_;
         const int nap = streams_open ? static_cast<int>(std::min<long long>(left.count(), 100)) : 1;
         if (::poll(polled.data(), polled.size(), nap) <= 0) continue;

@@ -44,7 +44,7 @@ struct ProcessResult {
     int signal = 0;            ///< what ended it, 0 for a normal exit
     bool timed_out = false;    ///< killed at the time limit
     bool stopped = false;      ///< killed because a stop was requested
-    bool status_lost = false;  ///< it ended, and somebody else was told how
+    bool status_lost = false;  ///< it ended, and another waiter got its status
     std::string output;        ///< standard output
     std::string error;         ///< standard error
 

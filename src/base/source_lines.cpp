@@ -22,8 +22,8 @@ struct Frame {
 
 bool in_template(const Frame& frame) { return frame.file.ends_with(".cu"); }
 
-// What a template writes as the language itself is a function of the prelude on the host: an element type's
-// conversion, a vector's element, an atomic.
+// Some language features of templates are functions of the prelude on the host: conversions of element types,
+// elements of vectors, atomics.
 bool stands_for_language(const Frame& frame) {
     return frame.file.starts_with("kiln/host_") || frame.file.starts_with("kiln/device");
 }
@@ -77,8 +77,8 @@ bool SourceLines::Reader::open() {
             if (const char* const directory = api.text(&attribute)) made.directory = directory;
         }
         collect(made, made.entry, 0);
-        // Reads the unit's lines now: libdw wants more stack for it than a fiber of the host backend has, and
-        // places are asked for on one.
+        // Reads the unit's lines now: libdw needs more stack for this than a fiber of the host backend has,
+        // and look-ups may happen on a fiber.
         dwarf::FilesHandle files = nullptr;
         std::size_t count = 0;
         api.files(&made.entry, &files, &count);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TemporaryDirectory. The owner holds a flock on the directory, which the kernel gives up when the process ends,
-// however it ends. So a directory that can be locked is no longer in use. One that was just made may not be locked
-// yet: the young are left alone.
+// however it ends. So a directory that can be locked is no longer in use. One that was just created may not be
+// locked yet, so new directories are skipped.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>

@@ -38,7 +38,7 @@ constexpr std::chrono::milliseconds kCountersLockLimit{2000};
 constexpr std::int64_t kCountAgain_s = 600;
 /// Pruning goes this far below the limit, so that not every store prunes.
 constexpr std::uint64_t kSlackShare = 20;
-/// More than any limit: whoever reads it counts again.
+/// More than any limit: the next reader counts again.
 constexpr std::uint64_t kTooMany = std::numeric_limits<std::uint64_t>::max() / 2;
 
 std::filesystem::path normal_path(const std::filesystem::path& directory) {

@@ -21,7 +21,7 @@ constexpr Field kFields[] = {{"backend", false},    {"arch", false},  {"compiler
                              {"environment", true}, {"option", true}, {"compiler-option", true},
                              {"file", false},       {"entry", false}, {"header", true},
                              {"includes", true},    {"source", false}};
-/// At most one. An open key without it is of whoever has no such directories, or may not compile.
+/// At most one. An open key without it is from a service that has no such directories, or may not compile.
 constexpr std::string_view kIncludes = "includes";
 constexpr bool is_of_compiler(std::string_view tag) {
     return tag == "compiler" || tag == "environment" || tag == "compiler-option";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The #include lines of a header that somebody else wrote, found without a preprocessor: branches that are not taken
-// and comments count too, which gives a compiler a header too many and never one too few.
+// The #include lines of a third party's header, found without a preprocessor: branches that are not taken and
+// comments count too, which gives a compiler a header too many and never one too few.
 #pragma once
 
 #include <cstddef>

@@ -79,7 +79,7 @@ struct WorkerPool::State {
     const unsigned generation = fork_generation();
     State* inherited = nullptr;  // the parent process's
     std::mutex mutex;
-    std::condition_variable_any ended;  // somebody's turn
+    std::condition_variable_any ended;  // a worker is free
     std::vector<std::unique_ptr<Worker>> idle;
     int busy = 0;
 };

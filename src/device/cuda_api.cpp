@@ -41,7 +41,7 @@ std::string open(Api& api) {
     return {};
 }
 
-// Memory faults and their like: the context stays broken, and every later call reports them.
+// Memory faults and similar: the context stays broken, and every later call reports them.
 bool is_sticky(Result result) {
     switch (result) {
         case kErrorIllegalAddress:

@@ -120,7 +120,7 @@ class Driver {
     /// gives one with the driver's code.
     virtual std::shared_ptr<Module> load(const Binary& binary) = 0;
 
-    /// Somebody captures this stream: what is queued on it now is recorded and does not run.
+    /// Whether the stream is being captured: work queued on it is recorded and does not run.
     virtual bool is_capturing(void* stream) = 0;
     /// From here to end_capture, launches on this stream are captured and do not run.
     virtual void begin_capture(void* stream) = 0;

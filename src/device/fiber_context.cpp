@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// With Boost switches are symmetric: whoever arrives stores the handle of the one that was left.
+// With Boost switches are symmetric: the resumed context stores the handle of the previous one.
 #include "device/fiber_context.h"
 
 #include <array>

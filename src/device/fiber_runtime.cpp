@@ -125,7 +125,7 @@ void FiberBlock::wait_until(kiln_host::Thread* self, int (*ready)(const void*), 
     }
 }
 
-// Whether somebody who waits in wait_until can go on.
+// Whether a thread that waits in wait_until can continue.
 bool FiberBlock::poll() {
     if (polled_count_ == 0) return false;
     Positions waiting = polled_;

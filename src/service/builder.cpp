@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory, then the tiers, then the compiler. A failure is remembered nowhere: whoever waited for it gets
-// the exception, whoever comes later tries again.
+// Memory, then the tiers, then the compiler. A failure is not remembered: callers that waited for the build
+// get the exception, later ones try again.
 #include "service/builder.h"
 
 #include <kiln/error.h>

@@ -133,7 +133,7 @@ void examine_security(const RemoteOptions& options, Findings& findings) {
     examine_secret("signature key", options.signature_key_file, findings);
     if (options.signature_key_file.empty())
         findings.note("remote", "signatures",
-                      "off: whoever can write to the server can have this machine run their code",
+                      "off: anyone who can write to the server can make this machine run their code",
                       "Give every machine the same key: KILN_REMOTE_KEY_FILE names a file with it.");
     else
         findings.good("remote", "signatures", "on, with the key in " + options.signature_key_file.string());

@@ -53,7 +53,7 @@ class KernelTable {
 
     std::atomic<const Slots*> current_;
     std::mutex adding_;
-    std::vector<std::unique_ptr<const Slots>> all_slots_;  ///< those outgrown too: somebody may read them
+    std::vector<std::unique_ptr<const Slots>> all_slots_;  ///< outgrown ones too: they may still be read
     std::vector<std::unique_ptr<const Entry>> entries_;
 };
 

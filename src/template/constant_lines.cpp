@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names are checked against everything that a constexpr of the same name would clash with, so that the error is the
-// template's and not a compiler's.
+// Names are checked against everything that a constexpr of the same name would conflict with, so that the error is
+// reported for the template rather than by a compiler.
 #include "template/constant_lines.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ std::size_t behind_template_head(const std::vector<CppToken>& tokens, std::size_
     return at;
 }
 
-/// The line on which the file declares this name behind a type's, outside of all braces and parentheses; 0: it does not
-/// (behind a * it may as well be a factor: that is left to the compilers).
+/// The line on which the file declares this name after a type, outside of all braces and parentheses; 0: it does not.
+/// After a * it may also be a factor, which is left to the compilers.
 int declared_on_line(std::string_view text, const std::vector<CppToken>& tokens, std::string_view name) {
     constexpr std::string_view kBehindName[] = {"=", ";", "[", "{", "("};
     int depth = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Never fails: text that is no C++ gives tokens that hold no kernel.
+// Never fails: text that is not C++ leads to tokens without a kernel.
 #include "template/cpp_lexer.h"
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-/// Walks from each parameter to those that its default uses.
+/// Visits, for each parameter, those that its default uses.
 class Walk {
   public:
     explicit Walk(const FrontMatter& front_matter)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two passes: the first sorts the //@ lines by directive, the second parses each kind in the order in
-// which the kinds need each other, so that an author may write them in any order.
+// Two passes: the first sorts the //@ lines by directive, the second parses each kind in the order of their
+// dependencies, so that authors may write them in any order.
 #include "template/front_matter.h"
 
 #include <kiln/error.h>
@@ -40,7 +40,7 @@ constexpr DirectiveRule kDirectives[] = {
     {"opt_level", false}, {"data", true},   {"model", true},    {"bound", true},     {"include_dir", true},
 };
 
-/// What a kernel calls that may begin while the one before it still runs.
+/// The call that a kernel with programmatic dependent launch must make.
 constexpr std::string_view kWaitForPrevious = "wait_for_previous_grid(";
 
 /// Those that parse_problem_lines reads.
@@ -174,7 +174,7 @@ class FrontMatterParser {
         parse_defaults();
     }
 
-    /// Behind all declarations, since a default may name any parameter.
+    /// After all declarations, since a default may name any parameter.
     void parse_defaults() {
         std::vector<Directive>& lines = directives_["param"];
         std::vector<Token> firsts;

@@ -29,7 +29,7 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, size>& 
     return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// By a table, since most of the time of this check goes by over words.
+// By a table, since this check spends most of its time on words.
 constexpr std::array<bool, 256> kIsWord = [] {
     std::array<bool, 256> table{};
     for (unsigned i = 0; i < table.size(); ++i) {
@@ -124,7 +124,8 @@ class IncludeCheck {
     void skip_blanks() {
         while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
     }
-    // A word that neither asks for a file nor is the prefix of a string; false, where it is, for all else.
+    // A word that neither names a file nor is the prefix of a string; false, at the same position, for
+    // anything else.
     bool skip_plain_word() {
         if (text_[at_] == '_' || is_digit(text_[at_])) return false;
         std::size_t end = at_;

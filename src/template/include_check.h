@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which files a text may reach. A build's key holds the digest of every header that was handed to the compiler in
-// memory; a file that the compiler would open by itself is in no key. So a name must stay below the template's
-// directory and stand in the line itself, where it can be followed.
+// Which files a text may reach. A build's key has the digest of every header that is passed to the compiler in
+// memory; a file that the compiler opens by itself would not be in the key. So a name must be below the
+// template's directory, and be written literally, so that it can be followed.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The closure of #include lines, without a preprocessor: one in a dead branch counts too, which costs a header
-// too many and never one too few.
+// The closure of #include lines, without a preprocessor: lines in dead branches count too, so there may be a
+// header too many, but never one too few.
 #include "template/includes.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A folded expression over launch arguments in postfix form: what computes an extent of a grid in a few
+// A folded expression over launch arguments in postfix form, which computes an extent of a grid in a few
 // nanoseconds.
 #pragma once
 
@@ -16,7 +16,7 @@ class LaunchProgram {
     /// What the expression depends on other than launch arguments is taken from the environment.
     LaunchProgram(const Expression& expression, const Environment& environment);
 
-    /// The value for these arguments. When `failed` is set it means nothing.
+    /// The value for these arguments; undefined when `failed` is set.
     std::int64_t run(const Environment& environment, bool& failed) const;
 
   private:

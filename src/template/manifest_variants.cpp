@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ManifestLine: from values as written to the legal variants of a template.
+// ManifestLine: converts the written values to the legal variants of a template.
 #include <kiln/error.h>
 #include <kiln/manifest.h>
 
@@ -30,7 +30,7 @@ struct Choice {
     std::uint64_t count() const { return all ? choice_count(*parameter) : by_default ? 1 : values.size(); }
 };
 
-/// Where a value stands among those of its parameter.
+/// The position of a value among those of its parameter.
 std::int64_t rank(const Parameter& parameter, const Value& value) {
     const auto code = encode(parameter, value);
     if (parameter.allowed.empty()) return *code;
@@ -65,7 +65,8 @@ std::vector<Choice> choices_of(const ManifestLine& line, const Template& of) {
     return choices;
 }
 
-/// Defaults are computed for listed values: lists the values of what may be anything and has a default depend on it.
+/// Defaults are computed from listed values, so parameters with unlisted values on which a default depends
+/// are listed here.
 void list_what_defaults_use(std::vector<Choice>& choices) {
     std::vector<std::string_view> used;
     const auto use = [&](const Choice& choice) {
@@ -103,7 +104,7 @@ class Combinations {
   public:
     explicit Combinations(const std::vector<Choice>& choices) : choices_(choices), at_(choices.size(), 0) {}
 
-    /// Those of parameters that may be anything are left out. Throws VariantError for a default that does not go
+    /// Values of parameters that may be anything are omitted. Throws VariantError for a default that does not go
     /// with the others' values.
     Values listed(const Template& of) const {
         Values given;
@@ -167,7 +168,8 @@ std::vector<Variant> expand(const ManifestLine& line, const Template& of) {
     }
     if (variants.empty()) {
         if (unfit) throw *unfit;
-        // The defaults stand in for what may be anything; they are not legal either, and say why.
+        // The defaults are used for parameters that may be anything; they are not legal either, and their
+        // error says why.
         (void)of.variant(Combinations(choices).listed(of));
         throw VariantError(of.name() + ": no combination of these values is legal");
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `model KEY VALUE...`: what the tuner's model needs to know of a template. Nothing else depends on these lines.
+// `model KEY VALUE...`: what the tuner's model needs to know about a template. Nothing else depends on these
+// lines.
 #pragma once
 
 #include <kiln/model.h>

@@ -14,11 +14,11 @@ namespace kiln {
 /// A name in UPPER_CASE that no compiler has as a macro. what: for messages, "the parameter's name".
 std::string parse_constant_name(Lexer& lexer, const std::string& what);
 
-/// Reads the line from behind the word `param` up to its `=`. Throws TemplateError.
+/// Reads the line after the word `param` up to its `=`. Throws TemplateError.
 Parameter parse_parameter_declaration(Lexer& lexer);
 
-/// Reads the rest of the line, the default and the text, into `parameter`. Returns the default where it is an
-/// expression that names parameters; null where it is a value, which is checked. `scope`: all parameters.
+/// Reads the rest of the line, the default and the text, into `parameter`. Returns the default if it is an
+/// expression that names parameters; null if it is a value, which is checked. `scope`: all parameters.
 ExpressionPtr parse_parameter_default(Lexer& lexer, Parameter& parameter, const Scope& scope);
 
 }  // namespace kiln

@@ -91,7 +91,8 @@ class ProblemMaker {
         return std::move(problem_);
     }
 
-    /// Of a reference, whose arguments have no lines: what it names of the tested template's sizes is known.
+    /// For a reference, whose arguments have no lines: sizes of the tested template with the same names are
+    /// known.
     std::vector<InputPattern> patterns() {
         for (std::size_t i = 0; i < slots_.size(); ++i)
             if (const auto given = given_.find(front_matter_.signature.arguments[i].name);

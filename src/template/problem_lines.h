@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The //@ lines that say what a launch works on: size, input, output, inout, scratch, flops, bytes, naive,
-// tensormap and data, parsed and checked against the kernel's arguments. What they come to for given values is
-// computed in problem.cpp and tensor_maps.cpp.
+// tensormap and data, parsed and checked against the kernel's arguments. They are evaluated in problem.cpp and
+// tensor_maps.cpp.
 #pragma once
 
 #include <kiln/template.h>
@@ -19,7 +19,7 @@
 
 namespace kiln {
 
-/// One //@ line; the lexer stands behind the directive's name.
+/// One //@ line; the lexer is after the directive's name.
 struct Directive {
     Token name;
     int line;
@@ -33,7 +33,7 @@ struct Rule {
     ExpressionPtr expression;
 };
 
-/// What the public descriptions leave out: which argument it is, and the expressions.
+/// In addition to the public descriptions: the argument's index, and the expressions.
 struct SizeLine {
     std::size_t argument;
     ArgumentFormat format;
@@ -78,7 +78,7 @@ struct ProblemLines {
 ProblemLines parse_problem_lines(const std::vector<Directive*>& lines, const std::string& kernel,
                                  Location kernel_location, const Scope& scope, const std::string& file);
 
-/// "half" of "const half*"; nullopt for what is no pointer, or one to pointers.
+/// "half" of "const half*"; nullopt if it is not a pointer, or a pointer to pointers.
 std::optional<std::string_view> pointee(std::string_view normalised_type);
 
 /// Whether this argument is made at launch and not passed by callers.

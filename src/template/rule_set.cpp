@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checking and walking. The words of a violation are put together here, what would do instead comes from
-// suggestion.cpp.
+// Checking and enumeration. Messages of violations are made here; alternatives come from suggestion.cpp.
 #include "template/rule_set.h"
 
 #include <algorithm>

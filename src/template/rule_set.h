@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules that hold for one template and target: checking them, walking through the combinations that
-// meet them, and telling a person which one is violated and what would do instead.
+// The rules that hold for one template and target: checks them, enumerates the combinations that meet them,
+// and explains which rule is violated and which values would be legal.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace kiln {
 
-/// Immutable. What it is made of must outlive it.
+/// Immutable. The constructor's arguments must outlive it.
 class RuleSet {
   public:
-    /// Without a target, rules that name a device limit are unknown and left out; `limits` then only
-    /// stand in where an extent or a size names one.
+    /// Without a target, rules that name a device limit are skipped; `limits` are then only used where an
+    /// extent or a size names one.
     RuleSet(const FrontMatter& front_matter, const Limits& limits, bool has_target);
 
     /// The first rule, in the author's order and then the implicit ones, that these values violate.

@@ -140,7 +140,7 @@ Location location_of(std::string_view text, std::size_t offset) {
             static_cast<int>(offset - line_start) + 1};
 }
 
-/// "unsigned long int" and its like in any order of words.
+/// "unsigned long int" and similar, with the words in any order.
 std::string integer_type(const std::vector<std::string>& words) {
     const auto count = [&](std::string_view word) { return std::ranges::count(words, word); };
     const bool is_unsigned = count("unsigned") > 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The prologue is the same for every backend: what differs lies in the prelude.
+// The prologue is the same for every backend; the differences are in the prelude.
 #include "template/specialise.h"
 
 #include <bit>

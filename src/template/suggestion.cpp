@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First one parameter at a time, then a search with two changes, three and so on, nearest values first.
+// Tries one parameter at a time, then searches combinations with two changes, three and so on, nearest values
+// first.
 #include "template/suggestion.h"
 
 #include <algorithm>

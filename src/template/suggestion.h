@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What would do instead of values that violate a rule.
+// Suggests legal values in place of values that violate a rule.
 #pragma once
 
 #include <string>

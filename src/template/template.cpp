@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Template: reading, and from values to variants.
+// Template: reading files, and making variants from values.
 #include <kiln/error.h>
 #include <kiln/template.h>
 
@@ -32,7 +32,7 @@ std::string text_of_file(const std::filesystem::path& path) {
     return fail("there is no such template file");
 }
 
-/// A header below the template's directory; what can't be read is as good as not there.
+/// A header below the template's directory; unreadable files count as missing.
 std::optional<std::string> header_below(const std::filesystem::path& directory, const std::string& name) {
     const std::filesystem::path path = directory / name;
     try {
@@ -42,7 +42,7 @@ std::optional<std::string> header_below(const std::filesystem::path& directory, 
     }
 }
 
-/// Whose an architecture is, by its name.
+/// The backend of an architecture, by its name.
 Backend backend_of(std::string_view arch) {
     return arch.starts_with("sm_") ? Backend::cuda : arch.starts_with("gfx") ? Backend::hip : Backend::host;
 }

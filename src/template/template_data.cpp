@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making the shared data: from text, and from values.
+// Creates the shared data of templates and variants.
 #include "template/template_data.h"
 
 #include <kiln/error.h>
@@ -45,7 +45,7 @@ std::string checked_text(std::string text, const std::string& file) {
                             "this is no text file in UTF-8: byte " + std::to_string(bad) +
                                 (text[bad] == '\0' ? " is NUL" : " starts no valid character"));
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    // After the prologue it would stand in the middle of the source.
+    // After the prologue it would be in the middle of the source.
     if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     return text;
 }

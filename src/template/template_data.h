@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the handles Template and Variant share. All of it is immutable once made.
+// The data that the handles Template and Variant share. All of it is immutable.
 #pragma once
 
 #include <kiln/template.h>
@@ -50,7 +50,7 @@ struct TemplateData {
     RuleSet rules;
 };
 
-/// A tensor map but for its extents, which launch arguments decide.
+/// A tensor map without its extents, which depend on launch arguments.
 struct TensorMapProgram {
     TensorMapSpec spec;
     std::vector<LaunchProgram> extents;
@@ -73,7 +73,7 @@ struct VariantData {
     std::vector<TensorMapProgram> tensor_maps;  ///< in the kernel's order
 };
 
-/// What the library's own layers may see of a variant.
+/// The interface of a variant for the library's other layers.
 struct VariantAccess {
     static const VariantData& data(const Variant& variant) { return *variant.data_; }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the `tensormap` lines of a template say for one launch. The maps themselves are made by the device
+// Evaluates the `tensormap` lines of a template for one launch. The maps themselves are made by the device
 // layer; callers of a kernel never see these arguments.
 #pragma once
 
@@ -30,8 +30,7 @@ struct TensorMapSpec {
     int swizzle_bytes = 0;  ///< 0, 32, 64 or 128
 };
 
-/// Whether a launch may begin before the one before it in the stream has ended: the template's `dependent`
-/// line, for these values.
+/// Whether launches use programmatic dependent launch: the template's `dependent` line, for these values.
 bool may_overlap(const Variant& variant);
 
 /// How many of its kernel's arguments are tensor maps: they follow those of Variant::arguments().

@@ -107,7 +107,7 @@ Dim3 Variant::grid(void* const* arguments) const {
 ModelFacts Variant::model(const Sizes& sizes) const {
     const VariantData& data = *data_;
     const FrontMatter& front_matter = data.origin->content->front_matter;
-    // The low bytes come first on every host that Kiln runs on: a 64-bit word also holds each narrower integer.
+    // All hosts that Kiln supports are little-endian: a 64-bit word also holds each narrower integer.
     std::vector<std::int64_t> words;
     for (const KernelArgument& argument : *data.arguments) {
         const auto size = sizes.find(argument.name);

@@ -68,7 +68,8 @@ TEST(AccessShared, ThreadByThreadIsTheSameAsInStep) {
 TEST(AccessShared, LanesThatDivergeMeetAgainAtEqualExecutions) {
     AccessEvents events;
     events.fill();
-    // Odd lanes leave out the access at 200, which even ones make before that at 100; lane 3 loops once more.
+    // Odd lanes leave out the access at 200, which even ones make before that at 100; lane 3 loops one more
+    // time.
     for (unsigned thread = 0; thread < 32; ++thread) {
         if (thread % 2 == 0) events.one(thread, AccessKind::store, kTile + 4 * thread, 4, 200);
         events.one(thread, AccessKind::load, kTile + 4 * thread, 4, 100);

@@ -234,7 +234,7 @@ TEST(Race, ProducerAndConsumer) {
     EXPECT_GT(ring(false, true), 0u);
 }
 
-// The same loads again and again are looked at once, unless somebody writes.
+// Repeated equal loads are checked once, unless there is a write.
 TEST(Race, TurnsOfALoopThatAreAlike) {
     AccessEvents events(64);
     events.fill();

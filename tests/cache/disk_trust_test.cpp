@@ -213,7 +213,7 @@ TEST_F(DiskTrust, MembersOfTheGroupBelieveEachOther) {
               0);
 }
 
-// Whoever owns it: a directory with set-group-ID gives its group to all that is made there.
+// For any owner: a directory with set-group-ID passes its group to all files created in it.
 TEST_F(DiskTrust, AGroupThatThisUserIsNotInIsRefused) {
     KILN_REQUIRE_OR_SKIP("root", is_root(), "only root can give a file to any group");
     for (const auto& place : {root, v1, shard, file}) {

@@ -139,8 +139,7 @@ TEST(Entry, AWrongTableWithARightChecksumIsNoticed) {
                 auto changed = bytes;
                 set_u64(changed, field, wrong);
                 changed = sealed(changed);
-                // A key or log with one more zero at its end is what somebody may have written: then it is
-                // read as just that.
+                // A key or log with an additional zero at its end is valid, and is read as such.
                 std::string reason;
                 const auto entry = decode_entry(changed, reason);
                 if (entry && wrong == right + 1) {

@@ -251,7 +251,7 @@ TEST_F(FlightTest, WhenTheLeaderFailsAllGoOnAlone) {
     EXPECT_EQ(board->led, 1);
     EXPECT_EQ(board->alone, kProcesses - 1);
     EXPECT_TRUE(no_file_is_left());
-    // That was then: whoever comes now makes a new attempt.
+    // A later call makes a new attempt.
     EXPECT_EQ(here({kLong, kLong}).role(), Role::leader);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LocalLocks: where the locks lie, whose directory is taken, and what happens when it is somebody else's or
-// goes away.
+// LocalLocks: the location of the locks, and what happens when the directory belongs to another user or is
+// removed.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -192,7 +192,7 @@ TEST_F(LockDirectory, WhatKilledHoldersLeftGoesAfterADay) {
         ASSERT_EQ(::utimensat(AT_FDCWD, some.file(name).c_str(), times.data(), 0), 0);
     }
     LocalLocks next = locks();
-    EXPECT_TRUE(fs::exists(some.file("old"))) << "who asks for no lock shall not wait for this";
+    EXPECT_TRUE(fs::exists(some.file("old"))) << "a caller without a lock must not wait for this";
     next.try_acquire("new");
     EXPECT_FALSE(fs::exists(some.file("old")));
     EXPECT_TRUE(fs::exists(some.file("young")));

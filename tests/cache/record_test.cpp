@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServiceOptions::record: what was asked for is in the file, whoever else writes to it; a file that is something else
-// stays as it is.
+// ServiceOptions::record: all requests are in the file, even if other processes write to it; a file of another kind
+// is not changed.
 #include <gmock/gmock.h>
 #include <kiln/kiln.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Column sums and transpositions at sizes whose rows vectors divide and at sizes whose rows they do not, with all
-// that a variant has under way, and over several strips of tiles.
+// accesses that a variant has in flight, and over several strips of tiles.
 #include "library.h"
 
 namespace kiln {

@@ -47,9 +47,9 @@ TEST_F(RemoteLease, OutlivesItsCacheObject) {
 
 TEST_F(RemoteLease, OfAnotherIsNotGivenBack) {
     auto held = ours_->try_lease(digest_);
-    tell(*server_, {"SET", "kiln:1:lease:" + digest_, "somebody else's token"});
+    tell(*server_, {"SET", "kiln:1:lease:" + digest_, "another holder's token"});
     held.lease.reset();
-    EXPECT_EQ(tell(*server_, {"GET", "kiln:1:lease:" + digest_}).text(), "somebody else's token");
+    EXPECT_EQ(tell(*server_, {"GET", "kiln:1:lease:" + digest_}).text(), "another holder's token");
 }
 
 // The end of a lease is a time of the server's clock. Set back by an hour, it leaves an hour to one whose

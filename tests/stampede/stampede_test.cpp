@@ -106,7 +106,7 @@ TEST_F(StampedeTest, EachVariantIsCompiledOnce) {
                 kVariants, alone_seconds, kProcesses, seconds, seconds / alone_seconds);
 }
 
-// The killed one had begun a compile, which somebody else does again: 33 are begun, 32 of them by those who
+// The killed one had begun a compile, which another process repeats: 33 are begun, 32 of them by those who
 // live to tell, and each of those has everything.
 TEST_F(StampedeTest, WhenTheOneThatCompilesIsKilledAnotherDoes) {
     REQUIRE_COMPILER();
@@ -127,7 +127,7 @@ TEST_F(StampedeTest, WhenTheOneThatCompilesIsKilledAnotherDoes) {
     std::printf("%d processes, one killed: %.2f s\n", kProcesses, stampede.seconds());
 }
 
-// The stopped one had begun a compile, which somebody else does again once it is taken for stalled; the
+// The stopped one had begun a compile, which another process repeats once it is considered stalled; the
 // others do not wait for it. When it goes on, it ends its own and has everything as well: 33 are begun.
 TEST_F(StampedeTest, WhenTheOneThatCompilesIsStoppedAnotherDoes) {
     REQUIRE_COMPILER();
