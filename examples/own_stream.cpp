@@ -197,6 +197,18 @@ bool on_kilns_stream(const kiln::Device& device, Work& work) {
     return right;
 }
 
+// What launches may have next to their stream; results do not depend on it.
+bool with_options(const kiln::Device& device, Work& work) {
+    const kiln::Stream urgent = device.stream(device.priorities().greatest);
+    kiln::LaunchOptions options;
+    options.multiprocessors = 4;  // persistent kernels leave the others to somebody else
+    options.dependent = false;    // no programmatic dependent launch
+    work.fill(4, urgent);
+    work.queue(kiln::StreamRef(urgent).with(options));
+    urgent.synchronize();
+    return work.is_right("on an urgent stream and four multiprocessors");
+}
+
 }  // namespace
 
 int main() try {
@@ -205,7 +217,8 @@ int main() try {
     if (cuda) options.context = kiln::ContextRef::current();  // where the application works
     kiln::Service service(options);
     Work work(service);
-    const bool right = cuda ? on_own_stream(*cuda, work) : on_kilns_stream(service.device(), work);
+    bool right = cuda ? on_own_stream(*cuda, work) : on_kilns_stream(service.device(), work);
+    right &= with_options(service.device(), work);
     return right ? 0 : 1;
 } catch (const std::exception& error) {  // kiln::Error is one
     std::fprintf(stderr, "%s\n", error.what());

@@ -22,10 +22,10 @@
 //@ size    group    = 1    test 3    "heads of q per head of k and v"
 //@ size    queries  = 2048 test 37   "queries per sequence and head"
 //@ size    keys     = 2048 test 71   "keys per sequence and head"
-//@ input   q [batch, kv_heads * group, queries, HEAD_DIM]
-//@ input   k [batch, kv_heads, keys, HEAD_DIM]
-//@ input   v [batch, kv_heads, keys, HEAD_DIM]
-//@ output  o [batch, kv_heads * group, queries, HEAD_DIM] by attention_reference
+//@ input   q [batch, kv_heads * group, queries, HEAD_DIM] align 16
+//@ input   k [batch, kv_heads, keys, HEAD_DIM] align 16
+//@ input   v [batch, kv_heads, keys, HEAD_DIM] align 16
+//@ output  o [batch, kv_heads * group, queries, HEAD_DIM] align 16 by attention_reference
 //@ output  lse [batch, kv_heads * group, queries] by attention_lse_reference "ln of the sum of e^score"
 //@ flops   4 * batch * kv_heads * group * HEAD_DIM * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
 //@ naive   attention_naive

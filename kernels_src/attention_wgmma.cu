@@ -38,7 +38,7 @@
 //@ input   q [batch, kv_heads * group, queries, HEAD_DIM]
 //@ input   k [batch, kv_heads, keys, HEAD_DIM]
 //@ input   v [batch, kv_heads, keys, HEAD_DIM]
-//@ output  o [batch, kv_heads * group, queries, HEAD_DIM] by attention_mma_reference
+//@ output  o [batch, kv_heads * group, queries, HEAD_DIM] align 16 by attention_mma_reference
 //@ output  lse [batch, kv_heads * group, queries] by attention_lse_reference "ln of the sum of e^score"
 //@ scratch counters [2] = 0
 //@ tensormap q_map = q [batch * kv_heads * group, queries, HEAD_DIM] box [1, BM, 64] swizzle 128

@@ -19,9 +19,9 @@
 //@ size    batch      = 32   test 3    "sequences"
 //@ size    kv_heads   = 8    test 2    "heads of the cache"
 //@ size    max_length = 4096 test 1201 "the most tokens of a sequence"
-//@ input   q [batch, kv_heads * GQA_GROUP, HEAD_DIM]
-//@ input   k_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM]  "the pool's keys"
-//@ input   v_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM]  "the pool's values"
+//@ input   q [batch, kv_heads * GQA_GROUP, HEAD_DIM] align 16
+//@ input   k_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM] align 16  "the pool's keys"
+//@ input   v_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM] align 16  "the pool's values"
 //@ input   page_table [batch, ceil_div(max_length, PAGE_SIZE)] permutation "which page of the pool holds a sequence's page"
 //@ input   lengths [batch] in 1..max_length "tokens of each sequence"
 //@ output  o [batch, kv_heads * GQA_GROUP, HEAD_DIM] by decode_reference

@@ -45,7 +45,7 @@
 //@ input   a [m, k]
 //@ input   b [k, n]
 //@ output  c [m, n] by gemm_reference exact
-//@ scratch partial [SPLIT_K > 1 ? ceil_div(n, BN) * ceil_div(m, BM) : 1, SPLIT_K > 1 ? SPLIT_K * BM * BN : 1]
+//@ scratch partial [SPLIT_K > 1 ? ceil_div(n, BN) * ceil_div(m, BM) : 1, SPLIT_K > 1 ? SPLIT_K * BM * BN : 1] align 16
 //@ scratch tickets [SPLIT_K > 1 ? ceil_div(n, BN) * ceil_div(m, BM) : 1] = 0
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive

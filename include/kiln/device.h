@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -94,12 +95,19 @@ using DriverHandle = std::unique_ptr<void, DestroyHandle>;
 
 }  // namespace detail
 
+/// What priorities streams and launches may have: the lower the number, the more urgent.
+struct PriorityRange {
+    int least = 0;     ///< and the usual one
+    int greatest = 0;  ///< the lowest number; equal to `least` where there are no priorities
+};
+
 /// An in-order queue of work. Move-only. On the host backend a launch has ended when it returns.
 class Stream {
   public:
     Stream() = default;
-    /// Device::stream() makes it. Throws DeviceError.
-    explicit Stream(std::shared_ptr<Driver> driver);
+    /// Device::stream() makes it. priority: what is outside of Device::priorities() becomes the nearest one, as with CUDA
+    /// and HIP. Throws DeviceError.
+    explicit Stream(std::shared_ptr<Driver> driver, int priority = 0);
 
     /// Waits until all that was queued has ended. Throws DeviceError, also for what a kernel did wrong.
     void synchronize() const;
@@ -109,6 +117,41 @@ class Stream {
 
   private:
     detail::DriverHandle handle_;
+};
+
+/// How L2 keeps what launches read and write in a range of memory: CUDA's access policy window.
+struct AccessPolicyWindow {
+    /// How long L2 keeps a line.
+    enum class Property {
+        normal,     ///< as usual
+        streaming,  ///< it is the first to go
+        persisting  ///< it is the last to go
+    };
+
+    const void* base = nullptr;  ///< where the range begins
+    std::size_t bytes = 0;       ///< of the range
+    float hit_ratio = 1;  ///< of the range's lines, 0 to 1: those that get `hit`; the others get `miss`
+    Property hit = Property::persisting;  ///< of the lines that the ratio selects
+    Property miss = Property::streaming;  ///< normal or streaming
+};
+
+/// What a caller wants of launches next to their stream: StreamRef::with. Results never depend on it.
+struct LaunchOptions {
+    /// CUDA: of the launch, within its stream's device; as Device::priorities(). Not set: its stream's. HIP has it for
+    /// streams only (Device::stream).
+    std::optional<int> priority;
+    /// CUDA only.
+    std::optional<AccessPolicyWindow> access_policy;
+    /// Programmatic dependent launch: may it begin while the kernel before it in the stream still runs? Not set: where the
+    /// template's `dependent` line says so. false: never. true: UsageError for a kernel that does not wait itself.
+    std::optional<bool> dependent;
+    /// Persistent kernels, whose grid is a number of blocks per multiprocessor, start as many as fill so many
+    /// multiprocessors; others are as they are. 0: all of the device.
+    int multiprocessors = 0;
+    /// Operation only: scratch memory for this launch, aligned to 256 bytes, of Operation::workspace_bytes(); nullptr: the
+    /// operation's own. Its content does not matter.
+    void* workspace = nullptr;
+    std::size_t workspace_bytes = 0;  ///< of `workspace`
 };
 
 /// Where work is queued: a Stream, or a stream of the application's own. A view that owns nothing and is cheap to
@@ -134,6 +177,22 @@ class StreamRef {
         return StreamRef(reinterpret_cast<void*>(kPerThreadHandle));
     }
 
+    /// The same stream for launches with these options, which the result refers to: they must live as long as it is used.
+    /// kernel(stream.with(options), ...). The host has no priorities, caches or overlap to control, and takes no notice
+    /// of these; HIP rejects what it lacks with a UsageError.
+    StreamRef with(const LaunchOptions& options) const noexcept {
+        StreamRef stream = *this;
+        stream.options_ = &options;
+        return stream;
+    }
+    /// Without options.
+    StreamRef plain() const noexcept {
+        StreamRef stream = *this;
+        stream.options_ = nullptr;
+        return stream;
+    }
+    const LaunchOptions* options() const { return options_; }  ///< nullptr: none
+
     /// What is queued from now on waits for the latest record() of `event`; the calling thread does not. Throws
     /// UsageError for an event or stream that is empty or of another device, and in Graph::capture; DeviceError.
     void wait(const Event& event) const;
@@ -150,6 +209,7 @@ class StreamRef {
 
     const Driver* driver_ = nullptr;
     void* handle_ = nullptr;
+    const LaunchOptions* options_ = nullptr;
     bool is_native_ = false;
 };
 
@@ -234,6 +294,9 @@ class Device {
     /// What there is; empty where the driver or the hardware is missing. Never throws for that.
     /// `reason`, when given, receives one line on why the list is empty.
     static std::vector<DeviceInfo> list(Backend backend, std::string* reason = nullptr);
+    /// The ordinal of the device that is current in this thread, as with cudaGetDevice and hipGetDevice; 0 where none is,
+    /// and on the host. Throws DeviceError where there is no driver.
+    static int current(Backend backend);
 
     /// As it was when the device was opened.
     const DeviceInfo& info() const;
@@ -241,7 +304,9 @@ class Device {
     /// Device memory, not initialised. Throws DeviceError where there is not enough.
     Buffer allocate(std::size_t bytes) const { return Buffer(driver_, bytes); }
     /// A new stream, which does not wait for the legacy default stream. Throws DeviceError.
-    Stream stream() const { return Stream(driver_); }
+    Stream stream(int priority = 0) const { return Stream(driver_, priority); }
+    /// Of its streams and launches. Throws DeviceError.
+    PriorityRange priorities() const;
     /// A new event. Throws DeviceError.
     Event event() const { return Event(driver_); }
     std::size_t free_bytes() const;  ///< memory that can be allocated now

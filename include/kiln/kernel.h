@@ -75,7 +75,7 @@ constexpr ArgumentType argument_type() {
     }
 }
 
-/// A built kernel without a static type. Launching through it checks nothing but what the driver does.
+/// A built kernel without a static type: the caller answers for the types of arguments.
 /// Of an empty handle only origin() and bool may be asked; the rest throws UsageError.
 class AnyKernel {
   public:
@@ -87,8 +87,8 @@ class AnyKernel {
     /// Launches with grid, block, cluster and shared bytes from the template. arguments: one pointer
     /// per kernel argument, to its value. Returns when the launch is queued; in a capture, Kiln's or the
     /// application's, when it is recorded (the handle must then outlive a graph of the application's). With an
-    /// extent of 0 in its grid there is nothing to queue. Throws DeviceError, VariantError when the arguments
-    /// give no legal grid, and UsageError for a stream that is empty or of another device.
+    /// extent of 0 in its grid there is nothing to queue. Throws DeviceError, VariantError for no legal grid, UsageError for
+    /// a stream that is empty or of another device, a null or misaligned pointer to a tensor that has elements, and options.
     void launch(StreamRef stream, void* const* arguments) const;
 
     /// What was built.

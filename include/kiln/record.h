@@ -38,8 +38,9 @@ struct Record {
 
     std::set<RecordedValues> variants;  ///< that were built
     std::map<RecordedValues, std::set<Sizes>>
-        operations;        ///< template_name: of the one that names the operation
-    bool complete = true;  ///< false: there was more than is kept
+        operations;          ///< template_name: of the one that names the operation
+    std::size_t shapes = 0;  ///< of all operations; add() counts them
+    bool complete = true;    ///< false: there was more than is kept
 
     /// False: it was there, or there is no room for it, and then `complete` is false.
     bool add(const RecordedValues& variant);

@@ -49,7 +49,8 @@ struct RunOptions {
     bool test_sizes = false;   ///< the defaults of tests, which are small and odd
     Data data = Data::random;  ///< what inputs hold
     std::uint64_t seed = 1;    ///< equal seeds give equal inputs, on every backend
-    int skew = 0;              ///< elements that inputs, outputs and inouts begin behind an aligned address
+    /// Elements that inputs, outputs and inouts begin behind an aligned address, or as many more as their alignment takes.
+    int skew = 0;
     /// Not set: for each output full, or a sample of 65536 elements, the first and last among them, where
     /// checking all would take more than about five seconds. A sample is smaller, but not below 1024, where
     /// it would take more than about ten seconds.

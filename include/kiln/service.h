@@ -54,6 +54,12 @@ struct ServiceOptions {
     /// order, then the directory, then the exact key remotely.
     bool cached_only = false;
 
+    /// Launches ask the driver about their pointers and streams first, which takes some microseconds: memory that kernels
+    /// of this device can't use, or less of it than a tensor has, and streams of other devices and contexts are
+    /// UsageErrors, as far as the driver can tell. Not set: KILN_VALIDATE, else where libkiln is a debug build (without
+    /// NDEBUG). Null pointers, alignment, and the size of workspace are checked at every launch.
+    std::optional<bool> validate;
+
     /// Directories of *.cu files, searched before the built-in templates, in this order; then those
     /// of KILN_TEMPLATE_PATH.
     std::vector<std::filesystem::path> template_directories;

@@ -182,10 +182,11 @@ struct TensorArgument {
     Fill fill = Fill::uniform;  ///< of an input, inout, or scratch that is zero: others are not filled
     std::string fill_text;      ///< as written: "in 0..n - 1"; empty where there is none
     std::string extents_text;   ///< "m, k"
-    std::string reference;      ///< of an output or inout: the template that computes it; empty: none
-    bool exact = false;         ///< with small integers as inputs the result has no rounding error
-    std::string text;           ///< the author's words; may be empty
-    int line = 0;               ///< from 1
+    std::string align_text;  ///< "16": what its address must be a multiple of; empty: what its elements need
+    std::string reference;   ///< of an output or inout: the template that computes it; empty: none
+    bool exact = false;      ///< with small integers as inputs the result has no rounding error
+    std::string text;        ///< the author's words; may be empty
+    int line = 0;            ///< from 1
 };
 
 /// Problem sizes by the name of their argument.
@@ -196,6 +197,7 @@ struct Tensor {
     std::string name;                     ///< of the argument
     std::string type;                     ///< of an element, normalised: "half", "unsigned int"
     std::size_t element_bytes = 0;        ///< of one element
+    std::size_t align_bytes = 1;          ///< of its address: declared, or what TMA or its elements need
     std::vector<std::int64_t> extents;    ///< outermost first; row-major, without gaps
     TensorRole role = TensorRole::input;  ///< what the kernel does with it
     Fill fill = Fill::uniform;            ///< of an input, inout, or scratch that is zero
@@ -328,6 +330,9 @@ class Variant {
     /// per argument, to a value of the declared type. An extent of 0 makes an empty launch, which does
     /// nothing. Throws VariantError when one is negative or does not fit 32 bits. Takes about 15 ns for a product of two ceil_div.
     Dim3 grid(void* const* arguments) const;
+    /// The same where a launch is to use no more than so many multiprocessors: `device.multiprocessors` is at most that
+    /// in the template's expression. Takes about 200 ns.
+    Dim3 grid(void* const* arguments, int multiprocessors) const;
 
     /// What a launch with these sizes needs; sizes that are not given have their defaults, or with `test`
     /// the small ones that tests use. Throws VariantError: a template that is not runnable (naming the

@@ -130,6 +130,11 @@ std::optional<unsigned long long> host_seed() {
 
 bool host_in_process() { return choice("KILN_HOST_IN_PROCESS", "0", "1"); }
 
+std::optional<bool> validate() {
+    if (!variable("KILN_VALIDATE")) return std::nullopt;
+    return choice("KILN_VALIDATE", "0", "1");
+}
+
 std::vector<std::filesystem::path> cuda_homes() {
     std::vector<std::filesystem::path> homes;
     for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
@@ -162,6 +167,7 @@ std::vector<std::string> known_variables() {
             "KILN_REMOTE_TIMEOUT_MS",
             "KILN_SEED_PACKS",
             "KILN_TEMPLATE_PATH",
+            "KILN_VALIDATE",
             "KILN_WISDOM",
             "KILN_WORKERS"};
 }

@@ -56,6 +56,8 @@ std::optional<unsigned long long> host_seed();
 /// KILN_HOST_IN_PROCESS: true for "1", false for "0" and when not set: kernels of the host run in the process that
 /// launches them even where a child is asked for. Throws UsageError for anything else.
 bool host_in_process();
+/// KILN_VALIDATE: true for "1", false for "0", nullopt when not set. Throws UsageError for anything else.
+std::optional<bool> validate();
 /// CUDA_HOME or CUDA_PATH.
 std::vector<std::filesystem::path> cuda_homes();
 /// LD_LIBRARY_PATH, split.

@@ -76,6 +76,7 @@ Json problem_json(const Template& of) {
         tensors.push_back({{"name", tensor.name},
                            {"role", name_of(tensor.role)},
                            {"extents", tensor.extents_text},
+                           {"align", text_or_null(tensor.align_text)},
                            {"fill", text_or_null(tensor.fill_text)},
                            {"reference", text_or_null(tensor.reference)},
                            {"exact", tensor.exact},
@@ -103,7 +104,8 @@ std::string problem_text(const Template& of) {
         const std::string how = tensor.reference.empty()   ? tensor.fill_text
                                 : tensor.fill_text.empty() ? "by " + tensor.reference
                                                            : tensor.fill_text + " by " + tensor.reference;
-        tensors.push_back({tensor.name, name_of(tensor.role), "[" + tensor.extents_text + "]",
+        const std::string align = tensor.align_text.empty() ? "" : " align " + tensor.align_text;
+        tensors.push_back({tensor.name, name_of(tensor.role), "[" + tensor.extents_text + "]" + align,
                            how + (tensor.exact ? " exact" : ""), tensor.text});
     }
     for (const TensorMapArgument& map : of.tensor_maps())

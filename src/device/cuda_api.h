@@ -19,6 +19,7 @@ using namespace gpu;
 using DeviceHandle = int;
 using DevicePointer = unsigned long long;
 using ContextHandle = struct ContextOpaque*;
+using GreenContextHandle = struct GreenContextOpaque*;
 
 enum : Result {
     kErrorDeinitialized = 4,
@@ -52,6 +53,7 @@ enum DeviceAttribute : int {
     kComputeCapabilityMinor = 76,
     kMaxSharedPerMultiprocessor = 81,
     kMaxRegistersPerMultiprocessor = 82,
+    kPageableMemoryAccess = 88,
     kMaxSharedPerBlockOptin = 97,
     kMaxBlocksPerMultiprocessor = 106,
     kClusterLaunch = 120,
@@ -68,7 +70,20 @@ enum JitOption : int {
     kJitErrorLogBufferBytes = 6,
 };
 
-enum LaunchAttributeId : int { kLaunchClusterDimension = 4, kLaunchProgrammaticSerialization = 6 };
+enum LaunchAttributeId : int {
+    kLaunchAccessPolicyWindow = 1,
+    kLaunchClusterDimension = 4,
+    kLaunchProgrammaticSerialization = 6,
+    kLaunchPriority = 8,
+};
+enum AccessProperty : int { kAccessNormal = 0, kAccessStreaming = 1, kAccessPersisting = 2 };
+
+struct AccessPolicyWindow {
+    void* base;
+    std::size_t bytes;
+    float hit_ratio;
+    AccessProperty hit, miss;
+};
 
 enum TensorMapType : int {
     kTensorMapUint8 = 0,
@@ -101,6 +116,8 @@ struct LaunchAttribute {
             unsigned x, y, z;
         } cluster;
         int programmatic_serialization;
+        int priority;
+        AccessPolicyWindow access_policy;
     } value;
 };
 
@@ -115,7 +132,7 @@ struct LaunchConfig {
 
 // required(member, symbol, arguments): a driver without it is too old. optional: null where missing
 // (from CUDA 11.4: cuGraphInstantiateWithFlags; 11.8: cuLaunchKernelEx; 12.0: cuTensorMapEncodeTiled; 12.4:
-// cuFuncLoad, cuFuncGetParamInfo).
+// cuFuncLoad, cuFuncGetParamInfo, cuStreamGetGreenCtx).
 // The symbol carries the version that the library exports: cuMemAlloc alone is a 32-bit relic.
 // clang-format off
 #define KILN_CUDA_FUNCTIONS(required, optional)                                                            \
@@ -142,7 +159,12 @@ struct LaunchConfig {
     required(memcpy_from_device, cuMemcpyDtoHAsync_v2, (void*, DevicePointer, std::size_t, StreamHandle))  \
     required(memset_d8, cuMemsetD8Async, (DevicePointer, unsigned char, std::size_t, StreamHandle))        \
     required(memset_d32, cuMemsetD32Async, (DevicePointer, unsigned, std::size_t, StreamHandle))           \
+    required(pointer_get_attribute, cuPointerGetAttribute, (void*, PointerAttribute, DevicePointer))       \
     required(stream_create, cuStreamCreate, (StreamHandle*, unsigned))                                     \
+    required(stream_create_with_priority, cuStreamCreateWithPriority, (StreamHandle*, unsigned, int))      \
+    required(priority_range, cuCtxGetStreamPriorityRange, (int*, int*))                                    \
+    required(stream_get_context, cuStreamGetCtx, (StreamHandle, ContextHandle*))                           \
+    optional(stream_get_green_context, cuStreamGetGreenCtx, (StreamHandle, GreenContextHandle*))           \
     required(stream_destroy, cuStreamDestroy_v2, (StreamHandle))                                           \
     required(stream_synchronize, cuStreamSynchronize, (StreamHandle))                                      \
     required(stream_wait_event, cuStreamWaitEvent, (StreamHandle, EventHandle, unsigned))                  \

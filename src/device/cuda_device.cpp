@@ -162,7 +162,11 @@ Result Vendor::launch_with_attributes(const Context& context, FunctionHandle fun
                 context.info().name + " is " + context.info().arch + " with " + api.version,
             Call::launch_kernel_ex);
     }
-    LaunchAttribute attributes[2] = {};
+    if (shape.has_options() && api.launch_kernel_ex == nullptr)
+        throw UsageError("'" + entry +
+                         "' can't be launched with a priority or an access policy window: that needs a " +
+                         "driver of CUDA 11.8 or newer, and this is " + api.version + ".");
+    LaunchAttribute attributes[4] = {};
     unsigned count = 0;
     if (in_clusters) {
         attributes[count].id = kLaunchClusterDimension;
@@ -171,6 +175,18 @@ Result Vendor::launch_with_attributes(const Context& context, FunctionHandle fun
     if (shape.dependent && device.can_overlap()) {
         attributes[count].id = kLaunchProgrammaticSerialization;
         attributes[count++].value.programmatic_serialization = 1;
+    }
+    if (shape.options != nullptr && shape.options->priority) {
+        attributes[count].id = kLaunchPriority;
+        attributes[count++].value.priority = *shape.options->priority;
+    }
+    if (shape.options != nullptr && shape.options->access_policy) {
+        const kiln::AccessPolicyWindow& window = *shape.options->access_policy;
+        attributes[count].id = kLaunchAccessPolicyWindow;
+        // The enumerators are CUDA's.
+        attributes[count++].value.access_policy = {const_cast<void*>(window.base), window.bytes,
+                                                   window.hit_ratio, static_cast<AccessProperty>(window.hit),
+                                                   static_cast<AccessProperty>(window.miss)};
     }
     const LaunchConfig config{shape.grid.x,
                               shape.grid.y,
@@ -183,6 +199,31 @@ Result Vendor::launch_with_attributes(const Context& context, FunctionHandle fun
                               attributes,
                               count};
     return api.launch_kernel_ex(&config, function, arguments, nullptr);
+}
+
+std::string Vendor::stream_problem(const Context& context, StreamHandle stream) {
+    const Api& api = context.api();
+    ContextHandle of = nullptr;
+    if (api.stream_get_context(stream, &of) != kSuccess || of == context.device().native()) return {};
+    DeviceHandle device = 0, ours = 0;
+    ContextHandle current = nullptr;
+    static_cast<void>(api.context_get_current(&current));
+    api.check(api.context_get_device(&ours), Call::context_get_device);
+    Result result = api.context_set_current(of);
+    if (result == kSuccess) {
+        result = api.context_get_device(&device);
+        static_cast<void>(api.context_set_current(current));
+    }
+    if (result != kSuccess) return {};
+    if (device != ours)
+        return "belongs to device " + std::to_string(device) + "; take one of device " + std::to_string(ours);
+    // A green context has part of the multiprocessors of the primary one, and all of its memory and modules.
+    GreenContextHandle green = nullptr;
+    if (api.stream_get_green_context != nullptr && api.stream_get_green_context(stream, &green) == kSuccess &&
+        green != nullptr)
+        return {};
+    return "belongs to another context of device " + std::to_string(ours) +
+           "; ServiceOptions::context says which one to work in";
 }
 
 GraphExecHandle Vendor::instantiate(const Context& context, GraphHandle captured) {
@@ -201,6 +242,17 @@ GraphExecHandle Vendor::instantiate(const Context& context, GraphHandle captured
 
 std::vector<DeviceInfo> list_cuda_devices(std::string* reason) {
     return gpu::list_devices<cuda::Vendor>(cuda::api(reason), reason);
+}
+
+int current_cuda_device() {
+    std::string reason;
+    const cuda::Api* const api = cuda::api(&reason);
+    if (api == nullptr) throw DeviceError("no CUDA device is current: " + reason);
+    cuda::ContextHandle current = nullptr;
+    api->check(api->context_get_current(&current), cuda::Api::Call::context_get_current);
+    if (current == nullptr) return 0;
+    void* native = current;
+    return cuda::device_of_context(*api, native);
 }
 
 std::shared_ptr<Driver> open_cuda_device(int ordinal, ContextRef context) {

@@ -106,9 +106,9 @@ struct Vendor {
 
     // Launches.
     static bool needs_attributes(const cuda::DeviceContext& device, const LaunchShape& shape) {
-        return shape.cluster != Dim3{} || (shape.dependent && device.can_overlap());
+        return shape.cluster != Dim3{} || (shape.dependent && device.can_overlap()) || shape.has_options();
     }
-    /// Throws DeviceError where the device or the driver has no clusters.
+    /// Throws DeviceError where the device or the driver has no clusters, UsageError where the driver has no attributes.
     static Result launch_with_attributes(const Context& context, FunctionHandle function,
                                          const std::string& entry, const LaunchShape& shape, void** arguments,
                                          StreamHandle stream);
@@ -116,6 +116,9 @@ struct Vendor {
         return result == kErrorInvalidContext || result == kErrorInvalidHandle;
     }
     static const char* launch_hint(const LaunchShape&) { return ""; }
+
+    /// See Driver::native_stream_problem. The context is current.
+    static std::string stream_problem(const Context& context, StreamHandle stream);
 
     static GraphExecHandle instantiate(const Context& context, GraphHandle captured);
 

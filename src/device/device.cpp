@@ -140,8 +140,8 @@ void Buffer::fill_async(std::uint32_t word, StreamRef stream) {
 
 void detail::DestroyHandle::operator()(void* handle) const noexcept { (driver.get()->*destroy)(handle); }
 
-Stream::Stream(std::shared_ptr<Driver> driver) {
-    void* const made = checked(driver, "stream").create_stream();
+Stream::Stream(std::shared_ptr<Driver> driver, int priority) {
+    void* const made = checked(driver, "stream").create_stream(priority);
     handle_ = detail::DriverHandle(made, {std::move(driver), &Driver::destroy_stream});
 }
 
@@ -211,6 +211,19 @@ std::vector<DeviceInfo> Device::list(Backend backend, std::string* reason) {
     return list_host_devices(reason);
 }
 
+int Device::current(Backend backend) {
+    switch (backend) {
+        case Backend::cuda:
+            return current_cuda_device();
+        case Backend::hip:
+            return current_hip_device();
+        case Backend::host:
+            break;
+    }
+    return 0;
+}
+
+PriorityRange Device::priorities() const { return checked(driver_, "device").priorities(); }
 const DeviceInfo& Device::info() const { return checked(driver_, "device").info(); }
 Target Device::target() const { return {info().backend, info().arch, info().limits}; }
 bool Device::is_capturing(StreamRef stream) const {

@@ -32,6 +32,12 @@ struct LaunchShape {
     /// The kernel waits for what comes before it in the stream itself (griddepcontrol.wait), so that it may be
     /// started earlier. Devices that can't, start it after the one before.
     bool dependent = false;
+    /// The caller's, of which priority and access policy matter here; nullptr: none.
+    const LaunchOptions* options = nullptr;
+
+    bool has_options() const {
+        return options != nullptr && (options->priority.has_value() || options->access_policy.has_value());
+    }
 };
 
 /// What the driver knows of a loaded kernel.
@@ -105,7 +111,14 @@ class Driver {
     virtual void* allocate_async(std::size_t bytes, void* stream) = 0;
     virtual void release_async(void* memory, void* stream) noexcept = 0;
 
-    virtual void* create_stream() = 0;
+    /// What keeps kernels of this device from using the `bytes` at `memory`, said of the pointer: "is memory of the
+    /// host". Empty: nothing is known to. Costs some driver calls.
+    virtual std::string pointer_problem(const void*, std::size_t) const { return {}; }
+    /// The same of a stream that an application made.
+    virtual std::string native_stream_problem(void*) const { return {}; }
+
+    virtual PriorityRange priorities() const { return {}; }
+    virtual void* create_stream(int priority) = 0;
     virtual void destroy_stream(void* stream) noexcept = 0;
     virtual void synchronize(void* stream) = 0;
 
@@ -143,10 +156,12 @@ inline bool is_same_device(const Driver* one, const Driver& other) {
 /// What keeps this stream from taking work of a device, said of it: "belongs to another device"; nullptr: nothing.
 const char* stream_problem(const StreamRef& stream, const Driver& driver);
 
-// One pair per backend. list: empty with a reason instead of throwing. open: throws DeviceError.
+// For each backend. list: empty with a reason instead of throwing. open, current (Device::current): throw DeviceError.
 std::vector<DeviceInfo> list_cuda_devices(std::string* reason);
+int current_cuda_device();
 std::shared_ptr<Driver> open_cuda_device(int ordinal, ContextRef context = ContextRef::primary());
 std::vector<DeviceInfo> list_hip_devices(std::string* reason);
+int current_hip_device();
 std::shared_ptr<Driver> open_hip_device(int ordinal);
 std::vector<DeviceInfo> list_host_devices(std::string* reason);
 std::shared_ptr<Driver> open_host_device(int ordinal);

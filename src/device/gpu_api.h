@@ -36,6 +36,12 @@ enum FunctionAttribute : int {
     kFunctionRegisters = 4,
 };
 
+enum PointerAttribute : int {
+    kPointerMemoryType = 2,
+    kPointerDevicePointer = 3,  ///< for kernels of the current context; none: kErrorInvalidValue
+    kPointerDeviceOrdinal = 9,
+};
+
 enum : unsigned { kStreamNonBlocking = 1, kEventDefault = 0 };
 enum CaptureMode : int { kCaptureThreadLocal = 1 };
 

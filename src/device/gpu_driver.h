@@ -11,6 +11,7 @@
 
 #include <kiln/error.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -131,10 +132,33 @@ class DeviceDriver final : public Driver {
         }
     }
 
-    void* create_stream() override {
+    std::string pointer_problem(const void* memory, std::size_t bytes) const override {
+        const auto scope = context_->make_current();
+        const auto* const last = static_cast<const std::byte*>(memory) + (bytes == 0 ? 0 : bytes - 1);
+        const std::string problem = address_problem(memory);
+        if (!problem.empty() || last == memory || address_problem(last).empty()) return problem;
+        return "has fewer than the " + std::to_string(bytes) +
+               " bytes that this tensor needs: the last of them " + address_problem(last);
+    }
+    std::string native_stream_problem(void* stream) const override {
+        const auto scope = context_->make_current();
+        return Vendor::stream_problem(*context_, static_cast<StreamHandle>(stream));
+    }
+
+    PriorityRange priorities() const override {
+        const auto scope = context_->make_current();
+        PriorityRange range;
+        api_.check(api_.priority_range(&range.least, &range.greatest), Call::priority_range);
+        return range;
+    }
+    void* create_stream(int priority) override {
         const auto scope = context_->make_current();
         StreamHandle stream = nullptr;
-        api_.check(api_.stream_create(&stream, kStreamNonBlocking), Call::stream_create);
+        if (priority == 0)
+            api_.check(api_.stream_create(&stream, kStreamNonBlocking), Call::stream_create);
+        else
+            api_.check(api_.stream_create_with_priority(&stream, kStreamNonBlocking, priority),
+                       Call::stream_create_with_priority);
         return stream;
     }
     void destroy_stream(void* stream) noexcept override {
@@ -214,6 +238,33 @@ class DeviceDriver final : public Driver {
     using Call = typename Api::Call;
 
     static typename Vendor::DevicePointer address(const void* memory) { return Vendor::address(memory); }
+
+    // The driver says of which memory kernels of this context can make use, pinned memory of the host and other devices'
+    // with access between peers included.
+    std::string address_problem(const void* memory) const {
+        if (api_.pointer_get_attribute == nullptr) return {};
+        typename Vendor::DevicePointer usable{};
+        if (api_.pointer_get_attribute(&usable, kPointerDevicePointer, address(memory)) != kErrorInvalidValue)
+            return {};
+        unsigned type = 0;
+        int ordinal = -1;
+        const bool is_known =
+            api_.pointer_get_attribute(&type, kPointerMemoryType, address(memory)) == kSuccess &&
+            api_.pointer_get_attribute(&ordinal, kPointerDeviceOrdinal, address(memory)) == kSuccess;
+        if (!is_known) {
+            int pageable = 0;
+            const int device = Vendor::device_handle(api_, info().ordinal);
+            const Result asked =
+                api_.device_get_attribute(&pageable, Vendor::DeviceAttribute::kPageableMemoryAccess, device);
+            return asked == kSuccess && pageable != 0
+                       ? ""
+                       : "is no memory of a device: it is the host's, or nobody's";
+        }
+        if (ordinal != info().ordinal)
+            return "belongs to device " + std::to_string(ordinal) + ", which device " +
+                   std::to_string(info().ordinal) + " has no access to";
+        return "belongs to another context of device " + std::to_string(ordinal);
+    }
     void wait_for_all() const {
         const auto scope = context_->make_current();
         api_.check(api_.synchronize(), Call::synchronize);

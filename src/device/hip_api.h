@@ -27,6 +27,7 @@ enum DeviceAttribute : int {
     kMaxThreadsPerBlock = 56,
     kMaxThreadsPerMultiprocessor = 57,
     kMultiprocessorCount = 63,
+    kPageableMemoryAccess = 65,
     kMaxRegistersPerBlock = 71,
     kMaxSharedPerBlock = 74,
     kWarpSize = 87,
@@ -62,7 +63,11 @@ constexpr std::size_t kArchNameBytes = 256;
     required(memcpy_from_device, hipMemcpyDtoHAsync, (void*, DevicePointer, std::size_t, StreamHandle))    \
     required(memset_d8, hipMemsetD8Async, (DevicePointer, unsigned char, std::size_t, StreamHandle))       \
     required(memset_d32, hipMemsetD32Async, (DevicePointer, int, std::size_t, StreamHandle))               \
+    optional(pointer_get_attribute, hipPointerGetAttribute, (void*, PointerAttribute, DevicePointer))      \
     required(stream_create, hipStreamCreateWithFlags, (StreamHandle*, unsigned))                           \
+    required(stream_create_with_priority, hipStreamCreateWithPriority, (StreamHandle*, unsigned, int))     \
+    required(priority_range, hipDeviceGetStreamPriorityRange, (int*, int*))                                \
+    optional(stream_get_device, hipStreamGetDevice, (StreamHandle, int*))                                  \
     required(stream_destroy, hipStreamDestroy, (StreamHandle))                                             \
     required(stream_synchronize, hipStreamSynchronize, (StreamHandle))                                     \
     required(stream_wait_event, hipStreamWaitEvent, (StreamHandle, EventHandle, unsigned))                 \

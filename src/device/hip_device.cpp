@@ -35,9 +35,26 @@ ModuleHandle Vendor::load(const Context& context, const Binary& binary) {
 
 Result Vendor::launch_with_attributes(const Context&, FunctionHandle, const std::string& entry,
                                       const LaunchShape& shape, void**, StreamHandle) {
+    if (shape.has_options())
+        throw UsageError("'" + entry + "' can't be launched with " +
+                         (shape.options->priority
+                              ? "a priority of its own: HIP has priorities of streams only; "
+                                "take a stream of that priority, Device::stream(priority)"
+                              : "an access policy window: HIP has none") +
+                         ".");
     throw DeviceError("'" + entry + "' is launched in clusters of " + gpu::text(shape.cluster) +
                           " blocks; AMD devices have no clusters",
                       Call::launch_kernel);
+}
+
+std::string Vendor::stream_problem(const Context& context, StreamHandle stream) {
+    int device = 0;
+    const Api& api = context.api();
+    if (api.stream_get_device == nullptr || api.stream_get_device(stream, &device) != kSuccess ||
+        device == context.info().ordinal)
+        return {};
+    return "belongs to device " + std::to_string(device) + "; take one of device " +
+           std::to_string(context.info().ordinal);
 }
 
 GraphExecHandle Vendor::instantiate(const Context& context, GraphHandle captured) {
@@ -56,6 +73,15 @@ void Vendor::encode_tensor_map(const Context&, const TensorMapLayout& layout, vo
 
 std::vector<DeviceInfo> list_hip_devices(std::string* reason) {
     return gpu::list_devices<hip::Vendor>(hip::api(reason), reason);
+}
+
+int current_hip_device() {
+    std::string reason;
+    const hip::Api* const api = hip::api(&reason);
+    if (api == nullptr) throw DeviceError("no HIP device is current: " + reason);
+    int device = 0;
+    api->check(api->get_device(&device), hip::Api::Call::get_device);
+    return device;
 }
 
 std::shared_ptr<Driver> open_hip_device(int ordinal) {

@@ -90,9 +90,9 @@ struct Vendor {
 
     // Launches.
     static bool needs_attributes(const CurrentDevice&, const LaunchShape& shape) {
-        return shape.cluster != Dim3{};
+        return shape.cluster != Dim3{} || shape.has_options();
     }
-    /// Throws DeviceError: there are no clusters.
+    /// Throws DeviceError: there are no clusters; UsageError: launches have no options.
     [[noreturn]] static Result launch_with_attributes(const Context& context, FunctionHandle function,
                                                       const std::string& entry, const LaunchShape& shape,
                                                       void** arguments, StreamHandle stream);
@@ -101,6 +101,9 @@ struct Vendor {
                    ? ""
                    : "; HIP counts a grid in threads, of which each dimension has fewer than 2^32";
     }
+
+    /// See Driver::native_stream_problem. The device is current.
+    static std::string stream_problem(const Context& context, StreamHandle stream);
 
     static GraphExecHandle instantiate(const Context& context, GraphHandle captured);
 

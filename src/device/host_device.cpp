@@ -171,7 +171,7 @@ class HostDriver final : public Driver {
         fill(destination, word, bytes);
     }
 
-    void* create_stream() override { return new HostStream; }
+    void* create_stream(int) override { return new HostStream; }
     void destroy_stream(void* stream) noexcept override { delete static_cast<HostStream*>(stream); }
     void synchronize(void*) override {}
 

@@ -8,9 +8,11 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "base/words.h"
+#include "device/driver.h"
 #include "operation/shape_builder.h"
 #include "operation/workspace.h"
 #include "service/argument_types.h"
@@ -18,11 +20,11 @@
 namespace kiln {
 namespace {
 
-bool is_empty(const Variant& variant, const Sizes& sizes, const std::string& tensor) {
-    const Problem problem = variant.problem(sizes);
-    const auto found = std::ranges::find(problem.tensors, tensor, &Tensor::name);
-    return found != problem.tensors.end() && found->count() == 0;
-}
+/// The two parts of a workspace (workspace.h).
+struct Scratch {
+    std::byte* zero = nullptr;
+    std::byte* plain = nullptr;
+};
 
 }  // namespace
 
@@ -40,8 +42,15 @@ struct Operation::State {
     void launch(const LaunchPlan& plan, StreamRef stream, void* const* arguments, const ShapeKey& key) {
         const ArgumentPlan& how = plan.arguments;
         std::optional<Workspaces::Lease> lease;
-        if (!how.scratch.empty())
-            lease.emplace(workspaces.lease(stream, how.zero_bytes, how.plain_bytes, signature(), key));
+        Scratch memory;
+        if (!how.scratch.empty()) {
+            if (stream.options() != nullptr && stream.options()->workspace != nullptr) {
+                memory = of_the_caller(plan, stream, key);
+            } else {
+                lease.emplace(workspaces.lease(stream, how.zero_bytes, how.plain_bytes, signature(), key));
+                memory = {lease->zero(), lease->plain()};
+            }
+        }
         std::array<void*, kMostArguments> all;
         std::array<void*, kMostArguments> scratch;
         std::size_t count = 0;
@@ -49,15 +58,13 @@ struct Operation::State {
             switch (source.kind) {
                 case ArgumentSource::Kind::passed:
                     all[count] = arguments[source.index];
-                    if (*static_cast<void* const*>(all[count]) == nullptr) [[unlikely]]
-                        check_null(plan, source.index, key);
                     break;
                 case ArgumentSource::Kind::size:
                     all[count] = const_cast<std::int64_t*>(&key[source.index]);
                     break;
                 case ArgumentSource::Kind::scratch: {
                     const ScratchPart& part = how.scratch[source.index];
-                    scratch[source.index] = (part.is_zero ? lease->zero() : lease->plain()) + part.offset;
+                    scratch[source.index] = (part.is_zero ? memory.zero : memory.plain) + part.offset;
                     all[count] = &scratch[source.index];
                     break;
                 }
@@ -67,12 +74,27 @@ struct Operation::State {
         plan.kernel.launch(stream, all.data());
     }
 
-    /// A tensor without elements may lie nowhere. Throws UsageError for others.
-    void check_null(const LaunchPlan& plan, std::size_t argument, const ShapeKey& key) const {
-        const std::string& name = signature().arguments()[argument].name;
-        if (is_empty(plan.kernel.variant(), signature().sizes(key), name)) return;
-        throw UsageError(shapes.name() + ": the argument " + name + " is a null pointer, and for " +
-                         signature().text(key) + " it has elements");
+    /// LaunchOptions::workspace. Whatever is in it, kernels find zero what has to be. Throws UsageError.
+    Scratch of_the_caller(const LaunchPlan& plan, StreamRef stream, const ShapeKey& key) {
+        const LaunchOptions& options = *stream.options();
+        const std::size_t zero_bytes = plan.arguments.zero_bytes,
+                          bytes = zero_bytes + plan.arguments.plain_bytes;
+        const std::string what = shapes.name() + ": the workspace of LaunchOptions ";
+        if (options.workspace_bytes < bytes)
+            throw UsageError(what + "has " + std::to_string(options.workspace_bytes) + " bytes, and " +
+                             plan.kernel.variant().template_name() + " needs " + std::to_string(bytes) +
+                             " for " + signature().text(key) +
+                             "; Operation::workspace_bytes() says how many");
+        if (const auto address = reinterpret_cast<std::uintptr_t>(options.workspace);
+            address % kWorkspaceAlignment != 0) {
+            std::ostringstream place;
+            place << options.workspace;
+            throw UsageError(what + "is at " + place.str() + ", and has to be at a multiple of " +
+                             std::to_string(kWorkspaceAlignment) + " bytes");
+        }
+        auto* const memory = static_cast<std::byte*>(options.workspace);
+        if (zero_bytes != 0) device.driver()->queue_fill(memory, 0, zero_bytes, stream.handle());
+        return {memory, memory + zero_bytes};
     }
 
     void launch_unknown(StreamRef stream, void* const* arguments, const ShapeKey& key) {

@@ -39,6 +39,7 @@ ShapeBuilder::ShapeBuilder(Service& service, const Template& of, Values fixed, O
       name_(of.name()),
       fixed_(std::move(fixed)),
       options_(std::move(options)),
+      is_recorded_(!service.options().record.empty()),
       signature_(some_variant(of.for_target(service.target()), fixed_)),
       table_(signature_.size_count()),
       chooser_(std::make_shared<const Chooser>(service, options_.wisdom)) {
@@ -68,14 +69,27 @@ ShapeBuilder::Known& ShapeBuilder::known(const ShapeKey& key) {
     const auto [place, is_new] = known_.try_emplace(key);
     if (is_new) {
         place->second.number = next_number_++;
-        service_.record(of_, fixed_, signature_.sizes(key));
+        if (is_recorded_) unrecorded_.push_back(key);
     }
     return place->second;
 }
 
+void ShapeBuilder::record_new() {
+    if (!is_recorded_) return;
+    std::vector<ShapeKey> keys;
+    {
+        const std::lock_guard lock(mutex_);
+        keys.swap(unrecorded_);
+    }
+    for (const ShapeKey& key : keys) service_.record(of_, fixed_, signature_.sizes(key));
+}
+
 void ShapeBuilder::note(const ShapeKey& key) {
-    const std::lock_guard lock(mutex_);
-    if (known_.size() < 2 * options_.max_shapes) static_cast<void>(known(key));
+    {
+        const std::lock_guard lock(mutex_);
+        if (known_.size() < 2 * options_.max_shapes) static_cast<void>(known(key));
+    }
+    record_new();
 }
 
 ShapeBuilder::Plan ShapeBuilder::best_plan(const ShapeKey& key) const {
@@ -91,9 +105,20 @@ ShapeBuilder::Plan ShapeBuilder::publish(const ShapeKey& key, std::optional<Choi
     const bool is_substitute = !choice;
     auto plan = std::make_shared<const LaunchPlan>(LaunchPlan{
         kernel, argument_plan(signature_, kernel.variant(), signature_.sizes(key)), is_substitute});
-    const std::lock_guard lock(mutex_);
-    Known& of = known(key);
-    if (of.plan && !(replaces || (of.plan->is_substitute && !is_substitute))) return of.plan;
+    {
+        const std::lock_guard lock(mutex_);
+        Known& of = known(key);
+        if (of.plan && !(replaces || (of.plan->is_substitute && !is_substitute)))
+            plan = of.plan;
+        else
+            keep(of, key, plan, std::move(choice), std::move(kernel));
+    }
+    record_new();
+    return plan;
+}
+
+void ShapeBuilder::keep(Known& of, const ShapeKey& key, const Plan& plan, std::optional<Choice> choice,
+                        AnyKernel kernel) {
     ShapeEntry& entry = table_.insert(key, options_.max_shapes);
     entry.plans.push_back(plan);
     entry.plan.store(plan.get(), std::memory_order_release);
@@ -104,7 +129,6 @@ ShapeBuilder::Plan ShapeBuilder::publish(const ShapeKey& key, std::optional<Choi
     built_.push_front({key, std::move(kernel)});
     if (built_.size() > kMostBuilt) built_.pop_back();
     forget_evicted();
-    return plan;
 }
 
 // Shapes that the table let go of.

@@ -75,8 +75,13 @@ class ShapeBuilder {
     std::shared_ptr<const Chooser> chooser() const;
     /// A plan that stays what it is when one is there already and `replaces` does not hold.
     Plan publish(const ShapeKey& key, std::optional<Choice> choice, AnyKernel kernel, bool replaces);
+    /// Under mutex_: from now on, what calls launch.
+    void keep(Known& of, const ShapeKey& key, const Plan& plan, std::optional<Choice> choice,
+              AnyKernel kernel);
     Plan best_plan(const ShapeKey& key) const;
     Known& known(const ShapeKey& key);
+    /// Of shapes that are new since the last time; without mutex_, since the record may wait for its file.
+    void record_new();
     void forget_evicted();
     void work(std::stop_token stop);
 
@@ -85,6 +90,7 @@ class ShapeBuilder {
     const std::string name_;
     const Values fixed_;
     const Options options_;
+    const bool is_recorded_;  ///< ServiceOptions::record
     std::vector<Template> templates_;
     Signature signature_;
     ShapeTable table_;
@@ -94,6 +100,7 @@ class ShapeBuilder {
     std::map<ShapeKey, Known> known_;
     std::deque<Built> built_;  ///< different variants, the latest first
     std::uint64_t next_number_ = 0;
+    std::vector<ShapeKey> unrecorded_;
 
     std::mutex tuning_;
     std::condition_variable changed_;

@@ -69,7 +69,7 @@ Workspaces::Lease Workspaces::lease(StreamRef stream, std::size_t zero_bytes, st
         lock = std::unique_lock(memory->mutex);
         if (last != nullptr) *last = {id, memory};
     }
-    memory->last = stream;
+    memory->last = stream.plain();
     memory->last_use.store(time_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     const bool is_enough = memory->zero.bytes >= zero_bytes && memory->plain.bytes >= plain_bytes;
     if (!is_enough) {

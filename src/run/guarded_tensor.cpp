@@ -26,7 +26,10 @@ std::size_t skew_bytes(const Tensor& tensor, int skew) {
     if (skew < 0 || elements > GuardedTensor::kMostSkewBytes / tensor.element_bytes)
         throw UsageError("tensors can begin up to " + std::to_string(GuardedTensor::kMostSkewBytes) +
                          " bytes after an aligned address, not " + std::to_string(skew) + " elements");
-    return tensor.role == TensorRole::scratch ? 0 : elements * tensor.element_bytes;
+    const std::size_t bytes = elements * tensor.element_bytes;
+    return tensor.role == TensorRole::scratch
+               ? 0
+               : (bytes + tensor.align_bytes - 1) / tensor.align_bytes * tensor.align_bytes;
 }
 
 // The period is not a power of two, so that a copied guard of another row differs from this one's.

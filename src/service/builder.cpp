@@ -177,7 +177,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
     info.dynamic_shared_bytes = shape.dynamic_shared_bytes;
     info.blocks_per_multiprocessor = module->blocks_per_multiprocessor(shape);
     return {std::make_shared<LoadedKernel>(variant, driver, std::move(module), built.binary.kind,
-                                           std::move(info)),
+                                           std::move(info), options_.validates),
             built.origin};
 }
 

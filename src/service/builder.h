@@ -31,6 +31,7 @@ namespace kiln {
 struct BuilderOptions {
     bool caching = true;  ///< false: the user switched the cache off
     bool cached_only = false;
+    bool validates = false;  ///< what it loads: ServiceOptions::validate
     std::chrono::milliseconds wait_limit{120000};
     std::stop_token stop;
 };

@@ -49,12 +49,14 @@ bool waits_itself(const Variant& variant, BinaryKind kind) {
 }
 
 LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
-                           BinaryKind kind, BuildInfo info)
+                           BinaryKind kind, BuildInfo info, bool validates)
     : variant_(std::move(variant)),
       driver_(std::move(driver)),
       module_(std::move(module)),
       info_(std::move(info)),
-      tensor_maps_(variant_, passed_bytes(variant_, module_->info())) {
+      tensor_maps_(variant_, passed_bytes(variant_, module_->info())),
+      checks_(variant_),
+      validates_(validates && driver_->info().backend != Backend::host) {
     shape_.block = variant_.block();
     shape_.cluster = variant_.cluster();
     shape_.dynamic_shared_bytes = variant_.dynamic_shared_bytes();
@@ -67,11 +69,44 @@ void LoadedKernel::launch(StreamRef stream, void* const* arguments) const {
             throw UsageError("Kernel " + variant_.template_name() + " can't be launched: the stream " +
                              problem + ".");
     LaunchShape shape = shape_;
-    shape.grid = variant_.grid(arguments);
+    if (const LaunchOptions* const options = stream.options()) [[unlikely]]
+        apply(*options, shape, arguments);
+    else
+        shape.grid = variant_.grid(arguments);
     if (shape.grid.count() == 0) [[unlikely]]
         return;  // which drivers reject
+    checks_.check_pointers(variant_, arguments);
+    if (validates_) [[unlikely]]
+        checks_.validate(variant_, *driver_, stream, arguments);
     if (tensor_maps_.count() != 0) return launch_with_maps(shape, arguments, stream.handle());
     module_->launch(shape, arguments, stream.handle());
+}
+
+void LoadedKernel::apply(const LaunchOptions& options, LaunchShape& shape, void* const* arguments) const {
+    const auto refuse = [&](const std::string& why) {
+        throw UsageError("Kernel " + variant_.template_name() + " can't be launched: " + why + ".");
+    };
+    if (options.multiprocessors < 0)
+        refuse("LaunchOptions::multiprocessors is " + std::to_string(options.multiprocessors) +
+               "; it is a number of multiprocessors, or 0 for all");
+    if (options.dependent && *options.dependent && !variant_.dependent())
+        refuse(
+            "LaunchOptions::dependent is true, and this kernel does not wait for the one before it: its "
+            "template has "
+            "no `dependent` line, or one that is false for these values");
+    if (const auto& window = options.access_policy) {
+        if (!(window->hit_ratio >= 0 && window->hit_ratio <= 1))
+            refuse("the hit ratio of its access policy window is " + std::to_string(window->hit_ratio) +
+                   "; it is from 0 to 1");
+        if (window->miss == AccessPolicyWindow::Property::persisting)
+            refuse(
+                "what misses its access policy window can't be persisting; normal and streaming are "
+                "possible");
+    }
+    if (options.dependent && !*options.dependent) shape.dependent = false;
+    shape.options = &options;
+    shape.grid = options.multiprocessors == 0 ? variant_.grid(arguments)
+                                              : variant_.grid(arguments, options.multiprocessors);
 }
 
 void LoadedKernel::launch_with_maps(const LaunchShape& shape, void* const* arguments, void* stream) const {

@@ -14,14 +14,16 @@
 #include <vector>
 
 #include "device/driver.h"
+#include "service/launch_checks.h"
 #include "service/tensor_map_arguments.h"
 
 namespace kiln {
 
 class LoadedKernel {
   public:
+    /// validates: launches ask the driver about their pointers and streams.
     LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
-                 BinaryKind kind, BuildInfo info);
+                 BinaryKind kind, BuildInfo info, bool validates);
 
     /// arguments: those that the variant declares; tensor maps are added here.
     void launch(StreamRef stream, void* const* arguments) const;
@@ -34,6 +36,8 @@ class LoadedKernel {
     const Module& module() const { return *module_; }
 
   private:
+    /// Throws UsageError for what can't be had.
+    void apply(const LaunchOptions& options, LaunchShape& shape, void* const* arguments) const;
     void launch_with_maps(const LaunchShape& shape, void* const* arguments, void* stream) const;
 
     const Variant variant_;
@@ -41,6 +45,8 @@ class LoadedKernel {
     const std::shared_ptr<Module> module_;
     const BuildInfo info_;
     const TensorMapArguments tensor_maps_;
+    const LaunchChecks checks_;
+    const bool validates_;
     LaunchShape shape_;  ///< all but the grid
     mutable std::atomic<const ArgumentType*> checked_{nullptr};
 };

@@ -17,8 +17,7 @@ Recorder::Recorder(std::filesystem::path file, Target target, Observer& observer
     : file_(std::move(file)), target_(std::move(target)), observer_(observer) {}
 
 Recorder::~Recorder() {
-    const std::lock_guard lock(mutex_);
-    if (is_new_) write();
+    if (is_new_) write(seen_);
 }
 
 RecordedValues Recorder::recorded(const std::string& name, const Values& values) const {
@@ -29,33 +28,38 @@ RecordedValues Recorder::recorded(const std::string& name, const Values& values)
 
 void Recorder::note(const Variant& variant) noexcept try {
     const RecordedValues one = recorded(variant.template_name(), variant.values());
-    const std::lock_guard lock(mutex_);
-    if (seen_.add(one)) write_in_time();
+    std::unique_lock lock(mutex_);
+    if (seen_.add(one)) write_in_time(lock);
 } catch (...) {
     // No memory: there is no record of it.
 }
 
 void Recorder::note(const Template& of, const Values& fixed, const Sizes& sizes) noexcept try {
     const RecordedValues one = recorded(of.name(), fixed);
-    const std::lock_guard lock(mutex_);
-    if (seen_.add(one, sizes)) write_in_time();
+    std::unique_lock lock(mutex_);
+    if (seen_.add(one, sizes)) write_in_time(lock);
 } catch (...) {
 }
 
-void Recorder::write_in_time() {
+void Recorder::write_in_time(std::unique_lock<std::mutex>& lock) {
     is_new_ = true;
     const auto start = Clock::now();
-    if (start < next_) return;
-    write();
+    if (is_writing_ || start < next_) return;
+    const Record seen = seen_;
+    is_new_ = false;
+    is_writing_ = true;
+    lock.unlock();
+    write(seen);
+    lock.lock();
+    is_writing_ = false;
     const auto end = Clock::now();
     next_ = end + kPauseOfWrites * (end - start);
 }
 
-void Recorder::write() noexcept try {
-    is_new_ = false;
-    if (!seen_.complete)
+void Recorder::write(const Record& seen) noexcept try {
+    if (!seen.complete)
         observer_.warn_once("the record " + file_.string() + " is full; what else is asked for is not in it");
-    Record::store(file_, seen_);
+    Record::store(file_, seen);
 } catch (const std::exception& error) {
     observer_.warn_once(error.what());
 }

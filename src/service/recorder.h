@@ -31,8 +31,9 @@ class Recorder {
     using Clock = std::chrono::steady_clock;
 
     RecordedValues recorded(const std::string& name, const Values& values) const;
-    void write_in_time();
-    void write() noexcept;
+    /// Unlocks for as long as it writes: others only note meanwhile.
+    void write_in_time(std::unique_lock<std::mutex>& lock);
+    void write(const Record& seen) noexcept;
 
     const std::filesystem::path file_;
     const Target target_;
@@ -40,6 +41,7 @@ class Recorder {
     std::mutex mutex_;
     Record seen_;          ///< by this service
     bool is_new_ = false;  ///< some of it is not in the file
+    bool is_writing_ = false;
     Clock::time_point next_;
 };
 

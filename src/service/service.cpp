@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/config.h"
 #include "base/fork.h"
 #include "service/background.h"
 #include "service/bound_templates.h"
@@ -26,13 +27,23 @@ TemplateSet templates(const ServiceOptions& options) {
     return options.templates ? *options.templates : TemplateSet(options.template_directories);
 }
 
+bool validates(const ServiceOptions& options) {
+#ifdef NDEBUG
+    constexpr bool kIsDebugBuild = false;
+#else
+    constexpr bool kIsDebugBuild = true;
+#endif
+    return options.validate.value_or(config::validate().value_or(kIsDebugBuild));
+}
+
 Builder make_builder(const ServiceOptions& options, Observer& observer) {
     CacheSetup cache = open_cache(options.cache);
     Selection selection = select_backend(options, disk_memory(cache.disk, DiskCache::Memory::identities));
     IncludeTree includes =
         include_tree(options, *selection.compiler, disk_memory(cache.disk, DiskCache::Memory::includes));
     return Builder(std::move(selection), std::move(includes), std::move(cache),
-                   {options.cache.enabled, options.cached_only, options.cache.wait_limit, options.stop},
+                   {options.cache.enabled, options.cached_only, validates(options), options.cache.wait_limit,
+                    options.stop},
                    observer);
 }
 

@@ -83,7 +83,7 @@ class FrontMatterParser {
         for (std::size_t i = 0; i < result_.constants.values.size(); ++i)
             result_.implicit_rules.push_back(
                 constant_rule(result_.constants.constants[i], result_.constants.values[i]));
-        for (Rule& rule : result_.problem.tensor_map_rules) result_.implicit_rules.push_back(std::move(rule));
+        for (Rule& rule : result_.problem.rules) result_.implicit_rules.push_back(std::move(rule));
         return std::move(result_);
     }
 

@@ -199,6 +199,8 @@ class ProblemMaker {
         made.name = argument.name;
         made.type = *pointee((*data_.arguments)[line.argument].type);
         made.element_bytes = static_cast<std::size_t>(find_normalised_type(made.type)->bytes);
+        made.align_bytes =
+            std::ranges::find(data_.pointers, line.argument, &PointerArgument::argument)->align_bytes;
         made.role = argument.role;
         made.fill = argument.fill;
         made.reference = argument.reference;

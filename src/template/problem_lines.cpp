@@ -6,6 +6,7 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/words.h"
 #include "template/element_type.h"
@@ -212,18 +213,31 @@ class ProblemParser {
                                  ", can't be written; this should be an input line");
 
         TensorLine parsed{index, parse_extents(lexer, "and the extents of " + argument.name), nullptr,
-                          nullptr};
+                          nullptr, nullptr};
         TensorArgument tensor;
         tensor.name = argument.name;
         tensor.role = role;
         tensor.extents_text = text_of(parsed.extents);
         tensor.line = line.line;
+        parse_alignment(lexer, tensor, parsed);
         parse_fill(lexer, types, tensor, parsed);
         if (role == TensorRole::output || role == TensorRole::inout) parse_reference(lexer, tensor);
         tensor.text = lexer.accept_string();
         lexer.expect_end("the " + directive);
         result_.tensors.push_back(std::move(tensor));
         result_.tensor_lines.push_back(std::move(parsed));
+    }
+
+    /// Known before any launch, so that a launch only compares: no arguments of the kernel.
+    void parse_alignment(Lexer& lexer, TensorArgument& tensor, TensorLine& parsed) {
+        if (!lexer.accept("align")) return;
+        const bool may_use_arguments = std::exchange(scope_.may_use_arguments, false);
+        parsed.align = parse_number(lexer);
+        tensor.align_text = parsed.align->text();
+        add_rule("is_pow2(" + tensor.align_text + ")",
+                 "the alignment of " + tensor.name + " is a power of two, in bytes",
+                 parsed.align->location());
+        scope_.may_use_arguments = may_use_arguments;
     }
 
     void parse_fill(Lexer& lexer, const std::vector<std::string_view>& types, TensorArgument& tensor,
@@ -372,8 +386,7 @@ class ProblemParser {
     void add_rule(const std::string& text, const std::string& words, Location location) {
         Lexer lexer(text, 0, file_, location.line);
         ExpressionPtr expression = parse_expression(lexer, scope_);
-        result_.tensor_map_rules.push_back(
-            {{text, words, location.line, location.column}, std::move(expression)});
+        result_.rules.push_back({{text, words, location.line, location.column}, std::move(expression)});
     }
 
     /// Descriptions follow the kernel's arguments, however the lines are ordered.

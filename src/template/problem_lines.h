@@ -44,6 +44,7 @@ struct SizeLine {
 struct TensorLine {
     std::size_t argument;
     std::vector<ExpressionPtr> extents;
+    ExpressionPtr align;      ///< of its address, in bytes; null: what its elements need
     ExpressionPtr low, high;  ///< of Fill::range
 };
 
@@ -66,7 +67,7 @@ struct ProblemLines {
     std::vector<TensorLine> tensor_lines;
     std::vector<TensorMapArgument> tensor_maps;  ///< as above
     std::vector<TensorMapLine> tensor_map_lines;
-    std::vector<Rule> tensor_map_rules;
+    std::vector<Rule> rules;           ///< that follow from alignments and tensor maps
     std::vector<DataLine> data_lines;  ///< of a reference
     ExpressionPtr flops, bytes;        ///< null when there is no such line
     std::string naive;

@@ -5,6 +5,7 @@
 
 #include <kiln/error.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/digest.h"
@@ -83,6 +84,22 @@ std::size_t mixed(std::size_t seed, std::int64_t value) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
+}
+
+template <class Number>
+std::vector<PointerArgument> pointers(const ProblemLines& lines, const std::vector<KernelArgument>& arguments,
+                                      const Number& number) {
+    std::vector<PointerArgument> made;
+    for (const TensorLine& line : lines.tensor_lines) {
+        const std::string_view element = *pointee(arguments[line.argument].type);
+        auto align = static_cast<std::size_t>(find_normalised_type(element)->bytes);
+        if (line.align) align = std::max(align, static_cast<std::size_t>(number(line.align)));
+        const bool is_mapped =
+            std::ranges::find(lines.tensor_map_lines, line.argument, &TensorMapLine::pointer_argument) !=
+            lines.tensor_map_lines.end();
+        made.push_back({line.argument, is_mapped ? std::max(align, kTensorMapAddressBytes) : align});
+    }
+    return made;
 }
 
 }  // namespace
@@ -168,6 +185,7 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
     if (front_matter.opt_level) made->opt_level = static_cast<int>(number(front_matter.opt_level));
     for (const ExpressionPtr& extent : front_matter.grid) made->grid.emplace_back(*extent, environment);
     made->tensor_maps = tensor_map_programs(front_matter, *made->arguments, environment);
+    made->pointers = pointers(front_matter.problem, *made->arguments, number);
     made->largest_grid = {kLargestUnsigned, kLargestUnsigned, kLargestUnsigned};
     if (origin_->target)
         made->largest_grid = {std::min(kLargestUnsigned, origin_->limits.grid_x),

@@ -18,6 +18,7 @@
 #include "template/includes.h"
 #include "template/launch_program.h"
 #include "template/parameter.h"
+#include "template/pointer_arguments.h"
 #include "template/rule_set.h"
 #include "template/tensor_maps.h"
 
@@ -71,6 +72,7 @@ struct VariantData {
     std::vector<LaunchProgram> grid;
     std::array<std::int64_t, 3> largest_grid{};
     std::vector<TensorMapProgram> tensor_maps;  ///< in the kernel's order
+    std::vector<PointerArgument> pointers;      ///< likewise, of the tensors that are declared
 };
 
 /// The interface of a variant for the library's other layers.

@@ -15,6 +15,8 @@
 namespace kiln {
 
 constexpr std::size_t kMostTensorMapExtents = 5;
+constexpr std::size_t kTensorMapAddressBytes =
+    16;  // what TMA wants the address of a tensor to be a multiple of
 
 /// One kiln::TensorMap argument: a row-major tensor without gaps, and the box of it that one instruction
 /// moves. Extents count elements, outermost first; those from `rank` on are 1.

@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "base/words.h"
+#include "template/arithmetic.h"
+#include "template/pointer_arguments.h"
 #include "template/specialise.h"
 #include "template/template_data.h"
 
@@ -14,11 +16,9 @@ namespace kiln {
 namespace {
 
 /// The part of a grid that is wrong, evaluated again from the author's expression for the message.
-[[noreturn]] void refuse_grid(const VariantData& data, std::size_t axis, void* const* arguments) {
+[[noreturn]] void refuse_grid(const VariantData& data, std::size_t axis, const Environment& environment) {
     const FrontMatter& front_matter = data.origin->content->front_matter;
     const Expression& expression = *front_matter.grid[axis];
-    Environment environment = data.origin->rules.environment(data.codes);
-    environment.arguments = arguments;
     Failure failure;
     const std::int64_t value = expression.evaluate(environment, failure);
     std::string message =
@@ -42,6 +42,20 @@ void check_clusters(const VariantData& data, const unsigned (&grid)[3]) {
             throw VariantError(data.origin->content->front_matter.kernel + ": the grid's " + "xyz"[axis] +
                                ", " + std::to_string(grid[axis]) +
                                " blocks, is no multiple of the cluster's, " + std::to_string(cluster[axis]));
+}
+
+/// extent(axis, failed): of the grid.
+template <class Extent>
+Dim3 grid_of(const VariantData& data, const Environment& environment, const Extent& extent) {
+    bool failed = false;
+    unsigned extents[3] = {1, 1, 1};
+    for (std::size_t axis = 0; axis < data.grid.size(); ++axis) {
+        const std::int64_t value = extent(axis, failed);
+        if (failed || value < 0 || value > data.largest_grid[axis]) refuse_grid(data, axis, environment);
+        extents[axis] = static_cast<unsigned>(value);
+    }
+    if (data.cluster != Dim3{}) check_clusters(data, extents);
+    return {extents[0], extents[1], extents[2]};
 }
 
 }  // namespace
@@ -90,18 +104,40 @@ Source Variant::source(Backend backend) const {
             content.include_directories};
 }
 
+const std::vector<PointerArgument>& pointer_arguments(const Variant& variant) {
+    return VariantAccess::data(variant).pointers;
+}
+
+Sizes launch_sizes(const Variant& variant, void* const* arguments) {
+    const ProblemLines& lines = VariantAccess::data(variant).origin->content->front_matter.problem;
+    Sizes sizes;
+    for (const SizeLine& line : lines.size_lines) {
+        Failure::Reason never{};
+        sizes.emplace(variant.arguments()[line.argument].name,
+                      arithmetic::read_argument(arguments[line.argument], line.format, never));
+    }
+    return sizes;
+}
+
 Dim3 Variant::grid(void* const* arguments) const {
     const VariantData& data = *data_;
     const Environment environment{data.codes, &data.origin->limits, arguments};
-    bool failed = false;
-    unsigned extents[3] = {1, 1, 1};
-    for (std::size_t axis = 0; axis < data.grid.size(); ++axis) {
-        const std::int64_t value = data.grid[axis].run(environment, failed);
-        if (failed || value < 0 || value > data.largest_grid[axis]) refuse_grid(data, axis, arguments);
-        extents[axis] = static_cast<unsigned>(value);
-    }
-    if (data.cluster != Dim3{}) check_clusters(data, extents);
-    return {extents[0], extents[1], extents[2]};
+    return grid_of(data, environment,
+                   [&](std::size_t axis, bool& failed) { return data.grid[axis].run(environment, failed); });
+}
+
+Dim3 Variant::grid(void* const* arguments, int multiprocessors) const {
+    const VariantData& data = *data_;
+    Limits limits = data.origin->limits;
+    limits.multiprocessors = std::min<std::int64_t>(limits.multiprocessors, multiprocessors);
+    const Environment environment{data.codes, &limits, arguments};
+    return grid_of(data, environment, [&](std::size_t axis, bool& failed) {
+        Failure failure;
+        const std::int64_t value =
+            data.origin->content->front_matter.grid[axis]->evaluate(environment, failure);
+        failed = static_cast<bool>(failure);
+        return value;
+    });
 }
 
 ModelFacts Variant::model(const Sizes& sizes) const {

@@ -202,6 +202,12 @@ TEST(RecordText, IsBounded) {
     EXPECT_EQ(record.variants.size(), Record::kMostVariants);
     EXPECT_FALSE(record.complete);
     EXPECT_FALSE(Record::parse(record.text(), "app.json").complete);
+    Record large;
+    for (std::size_t i = 0; i <= Record::kMostShapes; ++i)
+        large.add({"a", {{"B", std::to_string(i % 3)}}, "cuda", "sm_90"},
+                  {{"n", static_cast<std::int64_t>(i)}});
+    EXPECT_EQ(large.shapes, Record::kMostShapes);
+    EXPECT_FALSE(large.complete);
     Record strange;  // can't stand in the file
     strange.add({"a\"b", {}, "cuda", "sm_90"});
     EXPECT_THAT(strange.variants, IsEmpty());

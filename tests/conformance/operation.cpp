@@ -6,13 +6,16 @@
 #include <kiln/kiln.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <random>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "scale_kernel.h"
 #include "tune/wisdom_line.h"
 
@@ -301,6 +304,98 @@ TEST_F(OperationOnHost, TuningTakesAsManyShapesAsTheTimeAllows) {
         ASSERT_EQ(found.entries().size(), 1u);
         EXPECT_EQ(found.entries()[0].sizes, (Sizes{{"n", sizes[static_cast<std::size_t>(turn)]}}));
     }
+}
+
+TEST_F(OperationOnHost, MisalignedArgumentsAndTooSmallWorkspaceAreNamed) {
+    const Operation operation(service, shift(), {}, options_with());
+    std::vector<float> x(101), y(101);
+    int step = 0;
+    const auto call = [&](const void* from, StreamRef stream) {
+        operation(stream, {{"n", 100}}, {{"x", from}, {"y", y.data()}, {"step", &step}});
+    };
+    const StreamRef stream = service.stream();
+    EXPECT_THAT(rejected([&] { call(reinterpret_cast<const char*>(x.data()) + 2, stream); }),
+                testing::AllOf(HasSubstr("the argument x is at 0x"), HasSubstr("a multiple of 4 bytes")));
+    EXPECT_EQ(step, 0) << "nothing was launched";
+    LaunchOptions options;
+    const std::size_t bytes = operation.workspace_bytes({{"n", 100}});
+    alignas(256) static std::array<std::byte, 4096> memory;
+    ASSERT_LE(bytes, memory.size());
+    options.workspace = memory.data();
+    options.workspace_bytes = bytes - 1;
+    EXPECT_THAT(rejected([&] { call(x.data(), stream.with(options)); }),
+                testing::AllOf(HasSubstr("the workspace of LaunchOptions has " + std::to_string(bytes - 1)),
+                               HasSubstr("needs " + std::to_string(bytes) + " for n=100")));
+    options.workspace_bytes = memory.size();
+    options.workspace = memory.data() + 64;
+    EXPECT_THAT(rejected([&] { call(x.data(), stream.with(options)); }),
+                HasSubstr("a multiple of 256 bytes"));
+    EXPECT_EQ(step, 0);
+}
+
+TEST_F(OperationOnHost, UsesTheWorkspaceOfTheCall) {
+    const Operation operation(service, shift(), {}, options_with());
+    LaunchOptions options;
+    alignas(256) static std::array<std::byte, 4096> memory;
+    memory.fill(std::byte{0x55});  // also what a kernel has to find zero
+    options.workspace = memory.data();
+    options.workspace_bytes = operation.workspace_bytes({{"n", 100}});
+    EXPECT_EQ(by_position(operation, 100, StreamRef::legacy_default().with(options)), 2);
+    EXPECT_EQ(operation.usage().workspace_bytes, 0u);
+    EXPECT_EQ(memory[options.workspace_bytes], std::byte{0x55});
+    EXPECT_EQ(by_position(operation, 100), 2);
+    EXPECT_EQ(operation.usage().workspace_bytes, options.workspace_bytes);
+}
+
+// What only GPUs have does not keep a program from running on the host.
+TEST_F(OperationOnHost, TakesLaunchOptionsOfGpus) {
+    const Operation operation(service, shift(), {}, options_with());
+    LaunchOptions options;
+    options.priority = -1;
+    options.access_policy = AccessPolicyWindow{&options, 64};
+    options.dependent = false;
+    options.multiprocessors = 1;
+    const PriorityRange priorities = service.device().priorities();
+    EXPECT_EQ(priorities.least, priorities.greatest);
+    const Stream urgent = service.device().stream(priorities.greatest);
+    EXPECT_EQ(by_position(operation, 300, StreamRef(urgent).with(options)), 4);
+    options.dependent = true;
+    EXPECT_THAT(rejected([&] { by_position(operation, 300, StreamRef(urgent).with(options)); }),
+                HasSubstr("does not wait"));
+}
+
+// A record that waits for its file holds up the call that wrote to it, and no other.
+TEST_F(OperationOnHost, ARecordThatWaitsHoldsUpNoOtherCall) {
+    ServiceOptions recorded = this->options();
+    recorded.record = directory.path() / "app.json";
+    std::chrono::duration<double> elapsed{};
+    std::atomic<int> calls = 0;
+    {
+        Service recording(recorded);
+        const Operation operation(recording, recording.parse(kShift, "shift.cu"), {}, options_with());
+        operation.prepare({{"n", 100}});
+        auto lock = FileLock::try_acquire(recorded.record.string() + ".lock");
+        ASSERT_TRUE(lock);
+        std::atomic<bool> is_over = false;
+        std::thread writing([&] {
+            for (int n = 101; !is_over; ++n, ++calls) by_position(operation, n);
+        });
+        for (int before = -1; calls != before;) {
+            before = calls;
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        }
+        const auto start = std::chrono::steady_clock::now();
+        for (int n = 1; n < 10; ++n) by_position(operation, n);
+        elapsed = std::chrono::steady_clock::now() - start;
+        is_over = true;
+        lock.reset();
+        writing.join();
+    }
+    EXPECT_LT(elapsed.count(), 1);
+    const Record record = Record::load(recorded.record);
+    ASSERT_EQ(record.operations.size(), 1u);
+    EXPECT_EQ(record.operations.begin()->second.size(), static_cast<std::size_t>(calls) + 10);
+    EXPECT_EQ(record.shapes, static_cast<std::size_t>(calls) + 10);
 }
 
 // Shapes come and go among readers: a table of 8 for 40 shapes.

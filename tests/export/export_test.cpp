@@ -266,7 +266,8 @@ TEST_F(Export, GemmWgmmaWithTensorMaps) {
         {{{{"m", 128}, {"n", 256}, {"k", 64}}},
          {{{"m", 97}, {"n", 136}, {"k", 88}}},
          {{{"m", 8191}, {"n", 4096}, {"k", 4096}}}},
-        {{{{{"m", 97}, {"n", 136}, {"k", 88}}, {{"a", 0x10008}}}, "a starts at 0x10008, and TMA needs"},
+        {{{{{"m", 97}, {"n", 136}, {"k", 88}}, {{"a", 0x10008}}},
+          "the argument a is at 0x10008, and has to be at a multiple of 16"},
          {{{{"m", 97}, {"n", 136}, {"k", 83}}}, "the size k is 83; it must be a multiple of 8"},
          {{{{"m", 97}, {"n", 136}, {"k", 88}}, {{"c", 0}}}, "the argument c is a null pointer"}});
 }
@@ -274,7 +275,9 @@ TEST_F(Export, GemmWgmmaWithTensorMaps) {
 TEST_F(Export, Softmax) {
     expect_like_the_library(
         "softmax", {}, "sm_80", {{{{"rows", 1}, {"cols", 1}}}, {{{"rows", 333}, {"cols", 1000}}}},
-        {{{{{"rows", 3}, {"cols", 1000}}, {{"x", 0}}}, "the argument x is a null pointer"}});
+        {{{{{"rows", 3}, {"cols", 1000}}, {{"x", 0}}}, "the argument x is a null pointer"},
+         {{{{"rows", 3}, {"cols", 1000}}, {{"x", 0x10001}}},
+          "x is at 0x10001, and has to be at a multiple of 2"}});
 }
 
 TEST_F(Export, SumShuffleWithScratch) {

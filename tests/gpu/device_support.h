@@ -49,7 +49,7 @@ class Array {
 class OwnedStream {
   public:
     explicit OwnedStream(std::shared_ptr<Driver> driver)
-        : driver_(std::move(driver)), handle_(driver_->create_stream()) {}
+        : driver_(std::move(driver)), handle_(driver_->create_stream(0)) {}
     ~OwnedStream() { driver_->destroy_stream(handle_); }
     OwnedStream(const OwnedStream&) = delete;
     OwnedStream& operator=(const OwnedStream&) = delete;

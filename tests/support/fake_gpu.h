@@ -25,13 +25,26 @@
 
 namespace kiln::test {
 
+/// Memory that the library knows of.
+struct FakeMemory {
+    const void* begin = nullptr;
+    std::size_t bytes = 0;
+    int ordinal = 1;        ///< of its device
+    bool is_usable = true;  ///< by kernels of device 1
+};
+
 /// What the functions below work on.
 struct FakeState {
+    using StreamHandle = gpu::StreamHandle;
+
     std::vector<std::string> calls;     ///< members of the table, with what matters of their arguments
     std::map<std::string, int> errors;  ///< by member: what it answers instead
     std::map<int, int> attributes;      ///< of devices; one that is not here is not answered
     int static_shared = 0;
     std::size_t graph_nodes = 1;
+    std::vector<FakeMemory> memory;
+    std::map<StreamHandle, int> stream_contexts;  ///< of CUDA; of HIP: devices
+    std::map<StreamHandle, bool> green_streams;
     std::string arch = "gfx90a:sramecc+:xnack-";
 
     int call(const char* member, const std::string& arguments = {}) {
@@ -87,12 +100,34 @@ inline void fill_own(cuda::Api& api) {
         std::string attributes;
         for (unsigned i = 0; i < config->attribute_count; ++i) {
             const LaunchAttribute& one = config->attributes[i];
-            attributes += one.id == kLaunchClusterDimension
-                              ? " cluster " + std::to_string(one.value.cluster.x)
-                              : " overlap " + std::to_string(one.value.programmatic_serialization);
+            const auto& window = one.value.access_policy;
+            switch (one.id) {
+                case kLaunchClusterDimension:
+                    attributes += " cluster " + std::to_string(one.value.cluster.x);
+                    break;
+                case kLaunchProgrammaticSerialization:
+                    attributes += " overlap " + std::to_string(one.value.programmatic_serialization);
+                    break;
+                case kLaunchPriority:
+                    attributes += " priority " + std::to_string(one.value.priority);
+                    break;
+                case kLaunchAccessPolicyWindow:
+                    attributes += " window " + std::to_string(window.bytes) + " " +
+                                  std::to_string(window.hit_ratio).substr(0, 4) + " " +
+                                  std::to_string(window.hit) + std::to_string(window.miss);
+                    break;
+            }
         }
         return fake->call("launch_kernel_ex", std::to_string(config->grid_x) + " x " +
                                                   std::to_string(config->block_x) + attributes);
+    };
+    api.stream_get_context = [](StreamHandle stream, ContextHandle* context) {
+        *context = fake_handle<ContextHandle>(static_cast<std::uintptr_t>(fake->stream_contexts[stream]));
+        return fake->call("stream_get_context");
+    };
+    api.stream_get_green_context = [](StreamHandle stream, GreenContextHandle* context) {
+        *context = fake->green_streams[stream] ? fake_handle<GreenContextHandle>(9) : nullptr;
+        return 0;
     };
     api.graph_instantiate = [](GraphExecHandle* graph, GraphHandle, unsigned long long) {
         *graph = fake_handle<GraphExecHandle>(77);
@@ -112,6 +147,9 @@ inline void fill_own(hip::Api& api) {
     api.set_device = [](int device) {
         fake_current = device;
         return fake->call("make_current");
+    };
+    api.stream_get_device = [](StreamHandle stream, int* device) {
+        return *device = fake->stream_contexts[stream], 0;
     };
     api.graph_instantiate = [](GraphExecHandle* graph, GraphHandle, GraphNodeHandle*, char*, std::size_t) {
         *graph = fake_handle<GraphExecHandle>(77);
@@ -229,6 +267,25 @@ void FakeGpu<Vendor>::fill_shared() {
     api.stream_create = [](StreamHandle* stream, unsigned flags) {
         *stream = fake_handle<StreamHandle>(50 + fake->count("stream_create 1"));
         return fake->call("stream_create", std::to_string(flags));
+    };
+    api.stream_create_with_priority = [](StreamHandle* stream, unsigned flags, int priority) {
+        *stream = fake_handle<StreamHandle>(49);
+        return fake->call("stream_create_with_priority",
+                          std::to_string(flags) + " " + std::to_string(priority));
+    };
+    api.priority_range = [](int* least, int* greatest) { return *least = 0, *greatest = -5, 0; };
+    api.pointer_get_attribute = [](void* data, PointerAttribute which, auto pointer) -> Result {
+        fake->call("pointer_get_attribute");
+        const auto* const address = reinterpret_cast<const char*>(pointer);
+        for (const FakeMemory& one : fake->memory) {
+            const auto* const begin = static_cast<const char*>(one.begin);
+            if (address < begin || address >= begin + one.bytes) continue;
+            if (which == kPointerDeviceOrdinal) return *static_cast<int*>(data) = one.ordinal, 0;
+            if (which == kPointerMemoryType) return *static_cast<unsigned*>(data) = 2, 0;
+            if (!one.is_usable) return kErrorInvalidValue;
+            return *static_cast<const void**>(data) = address, kSuccess;
+        }
+        return kErrorInvalidValue;
     };
     api.stream_destroy = [](StreamHandle) { return fake->call("stream_destroy"); };
     api.stream_synchronize = [](StreamHandle) { return fake->call("stream_synchronize"); };

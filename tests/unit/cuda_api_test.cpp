@@ -70,6 +70,10 @@ KILN_SAME(kMaxSharedPerMultiprocessor, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER
 KILN_SAME(kMaxRegistersPerMultiprocessor, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
 KILN_SAME(kMaxSharedPerBlockOptin, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 KILN_SAME(kMaxBlocksPerMultiprocessor, CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR);
+KILN_SAME(kPageableMemoryAccess, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+KILN_SAME(kPointerMemoryType, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+KILN_SAME(kPointerDevicePointer, CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
+KILN_SAME(kPointerDeviceOrdinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
 KILN_SAME(kFunctionMaxThreadsPerBlock, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 KILN_SAME(kFunctionSharedBytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
 KILN_SAME(kFunctionLocalBytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
@@ -120,6 +124,22 @@ KILN_SAME_FIELD(LaunchAttribute, value, CUlaunchAttribute, value);
 KILN_SAME(kLaunchProgrammaticSerialization, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 KILN_SAME_FIELD(LaunchAttribute, value.programmatic_serialization, CUlaunchAttribute,
                 value.programmaticStreamSerializationAllowed);
+KILN_SAME(kLaunchPriority, CU_LAUNCH_ATTRIBUTE_PRIORITY);
+KILN_SAME_FIELD(LaunchAttribute, value.priority, CUlaunchAttribute, value.priority);
+KILN_SAME(kLaunchAccessPolicyWindow, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW);
+KILN_SAME_FIELD(LaunchAttribute, value.access_policy, CUlaunchAttribute, value.accessPolicyWindow);
+KILN_SAME_FIELD(AccessPolicyWindow, base, CUaccessPolicyWindow, base_ptr);
+KILN_SAME_FIELD(AccessPolicyWindow, bytes, CUaccessPolicyWindow, num_bytes);
+KILN_SAME_FIELD(AccessPolicyWindow, hit_ratio, CUaccessPolicyWindow, hitRatio);
+KILN_SAME_FIELD(AccessPolicyWindow, hit, CUaccessPolicyWindow, hitProp);
+KILN_SAME_FIELD(AccessPolicyWindow, miss, CUaccessPolicyWindow, missProp);
+KILN_SAME(kAccessNormal, CU_ACCESS_PROPERTY_NORMAL);
+KILN_SAME(kAccessStreaming, CU_ACCESS_PROPERTY_STREAMING);
+KILN_SAME(kAccessPersisting, CU_ACCESS_PROPERTY_PERSISTING);
+// Public ones are cast to these.
+KILN_SAME(kiln::AccessPolicyWindow::Property::normal, kAccessNormal);
+KILN_SAME(kiln::AccessPolicyWindow::Property::streaming, kAccessStreaming);
+KILN_SAME(kiln::AccessPolicyWindow::Property::persisting, kAccessPersisting);
 KILN_SAME_FIELD(LaunchAttribute, value.cluster.x, CUlaunchAttribute, value.clusterDim.x);
 KILN_SAME_FIELD(LaunchAttribute, value.cluster.y, CUlaunchAttribute, value.clusterDim.y);
 KILN_SAME_FIELD(LaunchAttribute, value.cluster.z, CUlaunchAttribute, value.clusterDim.z);

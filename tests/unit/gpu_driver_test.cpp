@@ -169,7 +169,7 @@ TYPED_TEST(GpuDriver, AFailedCallIsNamed) {
            [&] { driver->copy_from_device(&byte, &byte, 4); });
     expect("memset_d32", Call::memset_d32, [&] { driver->fill(&byte, 0, 4); });
     expect("memset_d8", Call::memset_d8, [&] { driver->fill(&byte, 0, 3); });
-    expect("stream_create", Call::stream_create, [&] { driver->create_stream(); });
+    expect("stream_create", Call::stream_create, [&] { driver->create_stream(0); });
     expect("stream_synchronize", Call::stream_synchronize, [&] { driver->synchronize(nullptr); });
     expect("event_create", Call::event_create, [&] { driver->create_event(); });
     expect("event_record", Call::event_record, [&] { driver->record(nullptr, nullptr); });
@@ -363,7 +363,7 @@ TYPED_TEST(GpuDriver, ACaptureOfNothingIsNoGraphAndAFailedOneIsDestroyed) {
 TYPED_TEST(GpuDriver, NothingIsCalledOnceTheLibraryHasShutDown) {
     auto driver = this->gpu.open();
     auto module = driver->load(this->gpu.binary());
-    void* const stream = driver->create_stream();
+    void* const stream = driver->create_stream(0);
     void* const event = driver->create_event();
     int value = 0;
     driver->fill(&value, 0, 4);  // makes the stream for copies
@@ -405,7 +405,7 @@ TYPED_TEST(GpuDriver, WhatWasCurrentInAThreadIsCurrentAgain) {
     };
     keeps_current("opening", [&] { static_cast<void>(this->gpu.open()); });
     keeps_current("loading", [&] { static_cast<void>(driver->load(this->gpu.binary())); });
-    keeps_current("a stream", [&] { driver->destroy_stream(driver->create_stream()); });
+    keeps_current("a stream", [&] { driver->destroy_stream(driver->create_stream(0)); });
     keeps_current("an event", [&] { driver->destroy_event(driver->create_event()); });
     keeps_current("filling", [&] { driver->fill(&value, 0, 4); });
     keeps_current("launching", [&] { module->launch(LaunchShape{}, arguments, nullptr); });
@@ -431,7 +431,7 @@ TEST(GpuContext, OfTheApplication) {
         EXPECT_FALSE(is_same_device(gpu.open().get(), *driver)) << "its streams are others";
         gpu.state.calls.clear();
         fake_current = 11;
-        driver->destroy_stream(driver->create_stream());
+        driver->destroy_stream(driver->create_stream(0));
         EXPECT_EQ(gpu.state.count("primary_context_retain"), 0u);
     }
     EXPECT_EQ(gpu.state.count("primary_context_release"), 0u);

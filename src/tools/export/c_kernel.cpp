@@ -124,7 +124,8 @@ std::string CKernels::plan(const Variant& variant) {
         text += array_text(expressions, line.extents) + "    if (kiln_tensor(launch, " +
                 std::to_string(line.argument) + ", " + c_string(lines.tensors[i].name) + ", x, " +
                 std::to_string(line.extents.size()) + ", " +
-                std::to_string(known != nullptr ? known->bytes : 1) + ", bad)" + otherwise;
+                std::to_string(known != nullptr ? known->bytes : 1) + ", " +
+                std::to_string(data.pointers[i].align_bytes) + "u, bad)" + otherwise;
     }
     for (std::size_t axis = 0; axis < front_matter.grid.size(); ++axis)
         text += "    x[0] = " + expressions.text(*front_matter.grid[axis]) +

@@ -36,6 +36,7 @@ struct kiln_arguments {
 struct kiln_launch {
     unsigned grid[3];
     kiln_i64 bytes[KILN_ARGUMENTS]; /* of each tensor */
+    unsigned align[KILN_ARGUMENTS]; /* what its address must be a multiple of */
 #if KILN_MAPS
     kiln_u64 extents[KILN_MAPS][5]; /* innermost first */
     kiln_u64 strides[KILN_MAPS][5]; /* bytes */
@@ -114,7 +115,7 @@ const std::string_view kCPlanHelpers =
 }
 
 static int kiln_tensor(struct kiln_launch* launch, int argument, const char* name, const kiln_i64* extents, int rank,
-                       int element_bytes, int bad) {
+                       int element_bytes, unsigned align, int bad) {
     kiln_i64 bytes = element_bytes;
     int i, is_empty = 0;
     if (bad) return kiln_fail(KILN_BAD_ARGUMENT, "an extent of %s can't be computed: 64 bits overflow", name);
@@ -126,6 +127,7 @@ static int kiln_tensor(struct kiln_launch* launch, int argument, const char* nam
         if (__builtin_mul_overflow(bytes, extents[i], &bytes))
             return kiln_fail(KILN_BAD_ARGUMENT, "%s has more bytes than 64 bits count", name);
     launch->bytes[argument] = is_empty ? 0 : bytes;
+    launch->align[argument] = align;
     return 0;
 }
 
@@ -387,6 +389,10 @@ static int kiln_run(const struct kiln_problem* problem, const struct kiln_argume
         if (launch.bytes[i] > 0 && a->pointer[i] == NULL)
             return kiln_fail(KILN_BAD_ARGUMENT, "%s: the argument %s is a null pointer, and it has %lld bytes",
                              problem->name, problem->names[i], launch.bytes[i]);
+    for (i = 0; i < problem->argument_count; ++i)
+        if (launch.bytes[i] > 0 && (uintptr_t)a->pointer[i] % launch.align[i] != 0)
+            return kiln_fail(KILN_BAD_ARGUMENT, "%s: the argument %s is at %p, and has to be at a multiple of %u bytes",
+                             problem->name, problem->names[i], a->pointer[i], launch.align[i]);
     if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) return 0;
     if ((status = kiln_function(chosen, kernel, &function)) != 0) return status;
     for (i = 0; i < problem->argument_count; ++i) arguments[i] = passed[i];
