@@ -141,6 +141,12 @@ class Service {
     /// Opens the device (primary context). Throws DeviceError when the backend asked for is not
     /// there, UsageError for a bad architecture, TemplateError for a template directory that is not there.
     explicit Service(ServiceOptions options = {});
+    /// A service of another device, with the options of `shares` otherwise, that shares with it all that belongs to no
+    /// device: the compiler and its processes, the cache's tiers, counters, and what is being compiled, so that devices
+    /// of one architecture compile each variant once. Kernels, streams and background threads are its own. Neither needs
+    /// to outlive the other; in a child of fork() each starts again, alone. Throws as above, and on_warning and on_trace
+    /// are those of `shares`. See also DeviceServices.
+    Service(const Service& shares, int device, ContextRef context = ContextRef::primary());
     ~Service();
     Service(const Service&) = delete;
     Service& operator=(const Service&) = delete;
@@ -209,7 +215,7 @@ class Service {
     std::filesystem::path cache_directory() const;
     /// Why the disk cache is not in use though it was asked for; empty when all is well.
     std::string cache_problem() const;
-    /// Of this service, since it was made.
+    /// Of this service and those that share its builds, since the first was made.
     Counters counters() const;
 
   private:

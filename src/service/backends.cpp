@@ -31,19 +31,6 @@ class DiskMemory final : public IdentityStore {
     const DiskCache::Memory which_;
 };
 
-std::unique_ptr<Compiler> make_compiler(Backend backend, const WorkerLimits& limits, HostBuild build,
-                                        const SharedMemory& memory) {
-    switch (backend) {
-        case Backend::cuda:
-            return make_nvrtc_compiler(std::make_shared<WorkerPool>(limits), memory);
-        case Backend::hip:
-            return make_hiprtc_compiler(std::make_shared<WorkerPool>(limits), memory);
-        case Backend::host:
-            return make_host_compiler(limits, build, memory);
-    }
-    return nullptr;
-}
-
 std::optional<Backend> backend_of_arch(const std::string& arch) {
     if (arch.starts_with("sm_") || is_ptx_arch(arch)) return Backend::cuda;
     if (arch.starts_with("gfx")) return Backend::hip;
@@ -114,7 +101,7 @@ IncludeTree include_tree(const ServiceOptions& options, Compiler& compiler, Shar
         std::move(directories), [&compiler] { return compiler.include_directories(); }, std::move(memory));
 }
 
-Selection select_backend(const ServiceOptions& options, const SharedMemory& memory) {
+Selection select_backend(const ServiceOptions& options) {
     auto [backend, device] = open_backend(options);
     if (options.observer && device) device->driver()->observe(options.observer);
     if (options.isolate_host && device && !config::host_in_process()) device->driver()->load_at_launch();
@@ -134,9 +121,21 @@ Selection select_backend(const ServiceOptions& options, const SharedMemory& memo
         throw UsageError("architecture '" + arch + "' is beyond this processor, which is " + host_arch() +
                          "; to compile without running, ask for that only");
     if (!options.compile_only) selection.device = std::move(device);
-    selection.compiler = make_compiler(backend, worker_limits(options),
-                                       options.observer ? HostBuild::recorded : HostBuild::fast, memory);
     return selection;
+}
+
+std::unique_ptr<Compiler> make_compiler(const ServiceOptions& options, Backend backend,
+                                        const SharedMemory& memory) {
+    const WorkerLimits limits = worker_limits(options);
+    switch (backend) {
+        case Backend::cuda:
+            return make_nvrtc_compiler(std::make_shared<WorkerPool>(limits), memory);
+        case Backend::hip:
+            return make_hiprtc_compiler(std::make_shared<WorkerPool>(limits), memory);
+        case Backend::host:
+            break;
+    }
+    return make_host_compiler(limits, options.observer ? HostBuild::recorded : HostBuild::fast, memory);
 }
 
 }  // namespace kiln

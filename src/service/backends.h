@@ -19,7 +19,6 @@ namespace kiln {
 struct Selection {
     Target target;
     std::optional<Device> device;  ///< none when only compiling
-    std::unique_ptr<Compiler> compiler;
 };
 
 /// Throws UsageError for a bad KILN_WORKERS.
@@ -32,6 +31,8 @@ SharedMemory disk_memory(std::shared_ptr<DiskCache> disk, DiskCache::Memory whic
 IncludeTree include_tree(const ServiceOptions& options, Compiler& compiler, SharedMemory memory);
 
 /// Throws UsageError (architecture), DeviceError (the backend that was asked for is not there).
-Selection select_backend(const ServiceOptions& options, const SharedMemory& memory);
+Selection select_backend(const ServiceOptions& options);
+std::unique_ptr<Compiler> make_compiler(const ServiceOptions& options, Backend backend,
+                                        const SharedMemory& memory);
 
 }  // namespace kiln

@@ -36,32 +36,29 @@ bool validates(const ServiceOptions& options) {
     return options.validate.value_or(config::validate().value_or(kIsDebugBuild));
 }
 
-Builder make_builder(const ServiceOptions& options, Observer& observer) {
-    CacheSetup cache = open_cache(options.cache);
-    Selection selection = select_backend(options, disk_memory(cache.disk, DiskCache::Memory::identities));
-    IncludeTree includes =
-        include_tree(options, *selection.compiler, disk_memory(cache.disk, DiskCache::Memory::includes));
-    return Builder(std::move(selection), std::move(includes), std::move(cache),
-                   {options.cache.enabled, options.cached_only, validates(options), options.cache.wait_limit,
-                    options.stop},
-                   observer);
-}
-
 }  // namespace
+
+/// What services of several devices have in common: the compiler, the tiers, and what is in flight between them.
+struct SharedBuilds {
+    SharedBuilds(const ServiceOptions& options, std::unique_ptr<Compiler> compiler, IncludeTree includes,
+                 CacheSetup cache)
+        : observer(options.on_warning ? options.on_warning : print_warning, options.on_trace),
+          binaries(std::move(compiler), std::move(includes), std::move(cache),
+                   {options.cache.enabled, options.cached_only, options.cache.wait_limit, options.stop},
+                   observer) {}
+
+    Observer observer;
+    BinaryBuilder binaries;
+};
 
 class ServiceState {
   public:
-    explicit ServiceState(const ServiceOptions& options)
-        : observer_(options.on_warning ? options.on_warning : print_warning, options.on_trace),
-          builder_(make_builder(options, observer_)),
-          templates_(templates(options), builder_.selection().target),
-          background_(worker_limits(options).workers) {
-        if (!options.record.empty())
-            recorder_.emplace(options.record, builder_.selection().target, observer_);
-    }
+    /// shared: another service's; nullptr: its own.
+    explicit ServiceState(const ServiceOptions& options, std::shared_ptr<SharedBuilds> shared = nullptr)
+        : ServiceState(options, parts(options, std::move(shared))) {}
     ~ServiceState() {
         background_.finish();
-        builder_.tiers().flush();
+        builds_->binaries.tiers().flush();
     }
 
     /// Made when it is first asked for: an application with streams of its own never needs it.
@@ -75,13 +72,37 @@ class ServiceState {
     }
     bool is_of_this_process() const { return generation_ == fork_generation(); }
 
-    Observer observer_;
+    const std::shared_ptr<SharedBuilds> builds_;
     Builder builder_;
     std::optional<Recorder> recorder_;
     BoundTemplates templates_;
     Background background_;
 
   private:
+    struct Parts {
+        Selection selection;
+        std::shared_ptr<SharedBuilds> builds;
+    };
+    static Parts parts(const ServiceOptions& options, std::shared_ptr<SharedBuilds> shared) {
+        if (shared) return {select_backend(options), std::move(shared)};
+        CacheSetup cache = open_cache(options.cache);
+        Selection selection = select_backend(options);
+        auto compiler = make_compiler(options, selection.target.backend,
+                                      disk_memory(cache.disk, DiskCache::Memory::identities));
+        IncludeTree includes =
+            include_tree(options, *compiler, disk_memory(cache.disk, DiskCache::Memory::includes));
+        return {std::move(selection), std::make_shared<SharedBuilds>(options, std::move(compiler),
+                                                                     std::move(includes), std::move(cache))};
+    }
+    ServiceState(const ServiceOptions& options, Parts parts)
+        : builds_(std::move(parts.builds)),
+          builder_(std::move(parts.selection), builds_->binaries, validates(options), builds_->observer),
+          templates_(templates(options), builder_.selection().target),
+          background_(worker_limits(options).workers) {
+        if (!options.record.empty())
+            recorder_.emplace(options.record, builder_.selection().target, builds_->observer);
+    }
+
     const unsigned generation_ = fork_generation();
     std::once_flag stream_once_;
     Stream stream_;
@@ -89,6 +110,19 @@ class ServiceState {
 
 Service::Service(ServiceOptions options)
     : options_(std::move(options)), state_(std::make_unique<ServiceState>(options_).release()) {}
+
+Service::Service(const Service& shares, int device, ContextRef context)
+    : options_([&] {
+          ServiceOptions options = shares.options_;
+          options.backend = shares.backend();
+          options.device = device;
+          options.context = context;
+          return options;
+      }()) {
+    const std::shared_ptr<SharedBuilds>& builds = shares.state().builds_;
+    state_ = std::make_unique<ServiceState>(options_, builds).release();
+    builds->binaries.share();
+}
 
 Service::~Service() {
     // A child of fork() leaves its parent's state alone: its threads are not there, its locks may be held.
@@ -157,14 +191,13 @@ Source Service::source(const Variant& variant) const {
 }
 
 std::string Service::ptx(const Variant& variant) const {
-    const auto& selection = state().builder_.selection();
-    auto* nvrtc = dynamic_cast<NvrtcCompiler*>(selection.compiler.get());
+    const BinaryBuilder& binaries = state().builds_->binaries;
+    auto* nvrtc = dynamic_cast<NvrtcCompiler*>(&binaries.compiler());
     if (nvrtc == nullptr)
-        throw UsageError("PTX exists for the backend cuda only; this is " +
-                         std::string(name(selection.target.backend)) +
+        throw UsageError("PTX exists for the backend cuda only; this is " + std::string(name(backend())) +
                          ", which has a source, a log and a binary");
-    if (!state().builder_.compiles()) throw BuildError("PTX is not cached, and compiling is switched off");
-    return nvrtc->ptx(state().builder_.complete(source(variant)), selection.target);
+    if (!binaries.compiles()) throw BuildError("PTX is not cached, and compiling is switched off");
+    return nvrtc->ptx(binaries.includes().with_headers(source(variant)), target());
 }
 
 Backend Service::backend() const { return target().backend; }
@@ -182,16 +215,16 @@ const Stream& Service::stream() const {
 }
 
 std::filesystem::path Service::cache_directory() const {
-    const auto& disk = state().builder_.tiers().setup().disk;
+    const auto& disk = state().builds_->binaries.tiers().setup().disk;
     return disk ? disk->directory() : std::filesystem::path();
 }
 
 std::string Service::cache_problem() const {
-    const auto& setup = state().builder_.tiers().setup();
+    const auto& setup = state().builds_->binaries.tiers().setup();
     return setup.disk ? setup.disk->problem() : setup.no_directory;
 }
 
-Counters Service::counters() const { return state().builder_.tiers().counters(); }
+Counters Service::counters() const { return state().builds_->binaries.tiers().counters(); }
 
 inline namespace KILN_ABI {
 

@@ -295,5 +295,24 @@ TEST_F(LaunchChecksOnGpu, PersistentGemmsKeepToALimitOfMultiprocessors) {
     }
 }
 
+TEST_F(LaunchChecksOnGpu, DevicesShareBuilds) {
+    const int second = Device::list(Backend::cuda).size() > 1 ? 1 : 0;
+    DeviceServices services(on_gpu(ContextRef::primary()));
+    EXPECT_EQ(&services.current(), &services.of(Device::current(Backend::cuda)));
+    Service& first = services.of(0);
+    Service other(first, second);
+    expect_twice(first, first.stream());
+    expect_twice(other, other.stream());
+    if (first.target().arch == other.target().arch) {
+        EXPECT_LE(first.counters().compiles, 1u);
+    }
+    if (second == 0) return;
+    const auto kernel = twice(first);
+    Buffer there = other.device().allocate(4096), here = first.device().allocate(4096);
+    EXPECT_THROW(kernel(other.stream(), 9, here.as<float>(), here.as<float>()), UsageError);
+    EXPECT_THAT(rejected([&] { kernel(first.stream(), 9, there.as<float>(), here.as<float>()); }),
+                HasSubstr("belongs to device 1, which device 0 has no access to"));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DeviceServices: the services of a process that works with several devices. They share compiles, the cache's tiers and
+// what is in flight, so that devices of one architecture compile each variant once.
+//
+//     kiln::DeviceServices services;
+//     cudaSetDevice(1);
+//     kiln::Service& service = services.current();
+#pragma once
+
+#include <kiln/service.h>
+#include <kiln/version.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace kiln {
+inline namespace KILN_ABI {
+
+/// Thread-safe.
+class DeviceServices {
+  public:
+    /// options: of all of them, but for `device`. A context that is not the primary one is a UsageError: it belongs to
+    /// one device; Service's constructors take one. Nothing is opened yet.
+    explicit DeviceServices(ServiceOptions options = {});
+    /// Ends all of them, as ~Service.
+    ~DeviceServices();
+    DeviceServices(const DeviceServices&) = delete;
+    DeviceServices& operator=(const DeviceServices&) = delete;
+
+    /// The service of this device, which is opened at the first call; it lives as long as this object. Throws what the
+    /// constructors of Service throw.
+    Service& of(int device);
+    /// That of the device that is current in the calling thread (Device::current).
+    Service& current();
+    /// Of all of them: that of the options, else CUDA if a device answers, else HIP, else the host.
+    Backend backend();
+
+  private:
+    Backend locked_backend();
+
+    const ServiceOptions options_;
+    std::mutex mutex_;
+    std::map<int, std::unique_ptr<Service>> services_;
+    std::optional<Backend> backend_;
+};
+
+}  // namespace KILN_ABI
+}  // namespace kiln

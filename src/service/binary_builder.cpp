@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tiers, then the compiler. A failure is remembered nowhere: whoever waited for it gets the exception, whoever
+// comes later tries again.
+#include "service/binary_builder.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <system_error>
+#include <utility>
+
+#include "base/arch_facts.h"
+#include "base/stopwatch.h"
+#include "cache/build_key.h"
+#include "compile/missing_header.h"
+#include "service/single_flight.h"
+
+namespace kiln {
+
+BinaryBuilder::BinaryBuilder(std::unique_ptr<Compiler> compiler, IncludeTree includes, CacheSetup cache,
+                             BuilderOptions options, Observer& observer)
+    : compiler_(std::move(compiler)),
+      includes_(std::move(includes)),
+      options_(std::move(options)),
+      observer_(observer),
+      tiers_(std::move(cache), observer) {}
+
+BinaryBuilder::Keys BinaryBuilder::keys(const Target& target, const Source& build_source) const {
+    auto& compiler = *compiler_;
+    const auto options = compiler.options(target, build_source);
+    Keys keys;
+    if (options_.cached_only || tiers_.setup().named_seeds > 0)
+        keys.open = OpenLookup{make_open_key(target, options, build_source, !options_.cached_only),
+                               options_.cached_only};
+    try {
+        keys.compiler = compiler.ingredients();
+    } catch (const BuildError&) {
+        if (!keys.open) throw;
+        keys.no_compiler = std::current_exception();
+        keys.key = keys.open->key;
+        return keys;
+    }
+    CompilerFields fields(keys.compiler.identity, {}, keys.compiler.options);
+    for (const auto& [name, value] : keys.compiler.environment)
+        fields.environment.push_back(name + "=" + value);
+    keys.key = make_build_key(target, fields, options, build_source);
+    return keys;
+}
+
+BinaryBuilder::Built BinaryBuilder::find_or_compile(const Request& request) {
+    // Who was given a useless entry must not wait for one who is about to be given the same.
+    auto& flights = request.refused == nullptr ? finding_ : rebuilding_;
+    bool asked_tiers = false;
+    const auto future = single_flight(mutex_, flights, request.key.digest, [&]() -> Built {
+        asked_tiers = true;
+        if (auto hit = find_unstored(request)) return std::move(*hit);
+        if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
+        if (auto hit = find_ptx(request)) return std::move(*hit);
+        observer_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
+        if (options_.cached_only) {
+            observer_.count(&Counters::misses);
+            throw BuildError(request.variant + " is in no tier of the cache, and compiling is switched off");
+        }
+        if (!request.keys.has_compiler()) {
+            observer_.count(&Counters::misses);
+            std::rethrow_exception(request.keys.no_compiler);
+        }
+        if (!options_.caching) {
+            Built built{compile(request), Origin::off, {}};
+            keep_unstored(request, built);
+            return built;
+        }
+        Built built = compile_for_all(request);
+        tiers_.flush();
+        return built;
+    });
+    Built built = future.get();
+    if (!asked_tiers) observer_.count_memory_hit();
+    return built;
+}
+
+std::optional<BinaryBuilder::Built> BinaryBuilder::find_unstored(const Request& request) {
+    const std::lock_guard lock(mutex_);
+    const auto found = unstored_.find(request.key.digest);
+    if (found == unstored_.end() || request.refused != nullptr) return std::nullopt;
+    observer_.count_memory_hit();
+    Built built = found->second;
+    built.origin = Origin::memory;
+    return built;
+}
+
+void BinaryBuilder::keep_unstored(const Request& request, const Built& built) {
+    if (!is_shared_) return;
+    const std::lock_guard lock(mutex_);
+    unstored_.insert_or_assign(request.key.digest, built);
+}
+
+std::optional<BinaryBuilder::Built> BinaryBuilder::find_ptx(const Request& request) {
+    const Target& target = request.target;
+    const bool compiles_here = !options_.cached_only && request.keys.has_compiler();
+    const auto number = cuda_arch_number(target.arch);
+    if (target.backend != Backend::cuda || !number || !request.keys.open || compiles_here)
+        return std::nullopt;
+    const auto archs = cuda_archs();
+    for (auto arch = archs.rbegin(); arch != archs.rend(); ++arch) {
+        if (arch->number > *number) continue;
+        const Target older{Backend::cuda, "compute_" + std::to_string(arch->number), {}};
+        const OpenLookup open{make_open_key(older, compiler_->options(older, request.source), request.source,
+                                            !options_.cached_only),
+                              request.keys.open->everywhere};
+        auto hit = tiers_.find({open.key, request.variant, request.refused, true, &open, false});
+        if (!hit) continue;
+        observer_.warn_once(
+            "there is no binary of " + std::string(request.variant) + " for " + target.arch +
+            ": the PTX for " + older.arch +
+            " is used, which the driver compiles when it loads it; a pack that is made with --arch " +
+            target.arch + " has one");
+        return hit;
+    }
+    return std::nullopt;
+}
+
+// One compiles, for the other processes of this machine and for the other machines.
+BinaryBuilder::Built BinaryBuilder::compile_for_all(const Request& request) {
+    std::optional<Built> handed_over;
+    std::optional<Flight> flight;
+    if (LocalLocks* locks = tiers_.locks()) {
+        const auto probe = [&] {
+            handed_over = tiers_.find_on_disk(request.wanted(true));
+            return handed_over.has_value();
+        };
+        flight.emplace(
+            Flight::board(*locks, request.key.digest, {options_.wait_limit}, probe, options_.stop));
+        if (flight->waited()) note_wait(request, flight->waited_ms(), flight->took_over());
+        if (!locks->problem().empty())
+            observer_.warn_once(locks->problem() + "; processes may compile the same kernel at once");
+        if (flight->role() == Flight::Role::served) return std::move(*handed_over);
+    }
+    bool published = false;
+    try {
+        std::unique_ptr<RemoteCache::Lease> lease;
+        if (RemoteCache* remote = tiers_.leases()) handed_over = from_other_machine(request, *remote, lease);
+        if (handed_over) {
+            // As far as the disk took it; else the others find it remotely, as this one did.
+            published = true;
+        } else {
+            handed_over = Built{compile(request), Origin::compiled, {}};
+            published = tiers_.store(request.wanted(), handed_over->binary);
+            if (!published) keep_unstored(request, *handed_over);
+        }
+    } catch (...) {
+        if (flight) flight->settle(false);
+        throw;
+    }
+    if (flight) flight->settle(published);
+    return std::move(*handed_over);
+}
+
+// Waits while another machine holds the lease, for what it will store. nullopt: to be compiled here, with the
+// lease where there was one to have.
+std::optional<BinaryBuilder::Built> BinaryBuilder::from_other_machine(
+    const Request& request, RemoteCache& remote, std::unique_ptr<RemoteCache::Lease>& lease) {
+    using std::chrono::milliseconds;
+    const Stopwatch watch;
+    const auto limit_ms = static_cast<double>(options_.wait_limit.count());
+    bool waited = false;
+    std::optional<Built> found;
+    for (milliseconds pause{10};; pause = std::min(2 * pause, milliseconds(200))) {
+        auto answer = remote.try_lease(request.key.digest);
+        lease = std::move(answer.lease);
+        if (answer.right == RemoteCache::Right::unavailable) break;
+        // Also with the lease in hand: its last holder may have stored since the look-up.
+        found = tiers_.find_remotely(request.wanted(true));
+        if (found || answer.right == RemoteCache::Right::mine) break;
+        waited = true;
+        if (watch.elapsed_ms() > limit_ms || options_.stop.stop_requested()) break;
+        std::mutex mutex;
+        std::unique_lock lock(mutex);
+        std::condition_variable_any().wait_for(lock, options_.stop, pause, [] { return false; });
+    }
+    if (waited) note_wait(request, watch.elapsed_ms(), !found);
+    if (found) lease.reset();
+    return found;
+}
+
+void BinaryBuilder::note_wait(const Request& request, double waited_ms, bool took_over) {
+    observer_.count(&Counters::waits);
+    observer_.trace(
+        {TraceKind::wait, Origin::compiled, request.key.digest, request.variant, waited_ms, 0, {}});
+    if (!took_over) return;
+    observer_.count(&Counters::take_overs);
+    observer_.trace(
+        {TraceKind::take_over, Origin::compiled, request.key.digest, request.variant, waited_ms, 0, {}});
+}
+
+Binary BinaryBuilder::compile(const Request& request) {
+    const auto& file = request.source.file_name;
+    const Stopwatch watch;
+    observer_.count(&Counters::misses);  // not before: another process or machine might have served it
+    if (options_.stop.stop_requested())
+        throw BuildError(file + " was not compiled, since a stop was requested");
+    observer_.count(&Counters::compiles);
+    try {
+        Binary binary = compiler_->compile(includes_.with_headers(request.source), request.target,
+                                           request.keys.compiler, request.isolation);
+        observer_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));
+        observer_.trace({TraceKind::compile, Origin::compiled, request.key.digest, request.variant,
+                         watch.elapsed_ms(), binary.bytes.size(), binary.compiler});
+        return binary;
+    } catch (const std::exception& error) {
+        observer_.count(&Counters::build_failures);
+        observer_.trace({TraceKind::failure, Origin::compiled, request.key.digest, request.variant,
+                         watch.elapsed_ms(), 0, error.what()});
+        if (const auto* rejected = dynamic_cast<const BuildError*>(&error)) {
+            const auto header = missing_header(rejected->log());
+            if (!header) throw;
+            throw BuildError(file + ": the header " + *header + " was not found. " +
+                                 missing_header_advice(*header, includes_.directories(request.source)),
+                             rejected->log());
+        }
+        if (dynamic_cast<const std::system_error*>(&error) == nullptr) throw;
+        throw BuildError(file + " can't be compiled: " + error.what() +
+                         ". Compilers need a directory for temporary files; TMPDIR names another.");
+    }
+}
+
+}  // namespace kiln

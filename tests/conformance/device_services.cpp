@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Services of several devices: the host is opened twice, as two devices.
+#include <gmock/gmock.h>
+#include <kiln/kiln.h>
+
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "scale_kernel.h"
+
+namespace kiln {
+namespace {
+
+using test::expect_scales;
+using test::scale_variant;
+using test::ScaleFn;
+using testing::HasSubstr;
+
+struct SharedBuildsOnHost : test::ServiceFixture {};
+
+TEST_F(SharedBuildsOnHost, CompileEachVariantOnce) {
+    for (const bool has_cache : {true, false}) {
+        auto options = this->options();
+        options.cache.enabled = has_cache;
+        Service first(options), second(first, 0);
+        std::optional<Kernel<ScaleFn>> kernels[2];
+        std::thread other([&] { kernels[1] = second.build<ScaleFn>(scale_variant(second, 3)); });
+        kernels[0] = first.build<ScaleFn>(scale_variant(first, 3));
+        other.join();
+        EXPECT_NE(kernels[0]->module_handle(), kernels[1]->module_handle()) << "each device loads its own";
+        expect_scales(first, *kernels[0], 3);
+        expect_scales(second, *kernels[1], 3);
+        EXPECT_EQ(first.counters().compiles, 1u);
+        // Not at the same time.
+        first.build<ScaleFn>(scale_variant(first, 5));
+        const auto later = second.build<ScaleFn>(scale_variant(second, 5));
+        EXPECT_EQ(later.origin(), has_cache ? Origin::disk : Origin::memory);
+        expect_scales(second, later, 5);
+        EXPECT_EQ(first.counters().compiles, 2u);
+        EXPECT_EQ(first.counters(), second.counters());
+    }
+}
+
+TEST_F(SharedBuildsOnHost, OutliveTheServiceThatBegan) {
+    auto first = std::make_unique<Service>(options());
+    Service second(*first, 0);
+    const auto kernel = first->build<ScaleFn>(scale_variant(*first, 2));
+    first.reset();
+    expect_scales(second, second.build<ScaleFn>(scale_variant(second, 2)), 2);
+    expect_scales(second, second.build_async<ScaleFn>(scale_variant(second, 7)).get(), 7);
+    EXPECT_EQ(second.counters().compiles, 2u);
+}
+
+TEST_F(SharedBuildsOnHost, DeviceServicesAreOnePerDevice) {
+    DeviceServices services(options());
+    EXPECT_EQ(services.backend(), Backend::host);
+    EXPECT_THROW(services.of(7), DeviceError);
+    Service& first = services.of(0);
+    EXPECT_EQ(&services.of(0), &first);
+    EXPECT_EQ(&services.current(), &first);
+    EXPECT_THROW(services.of(7), DeviceError);
+    auto options = this->options();
+    options.context = ContextRef::current();
+    try {
+        DeviceServices wrong(options);
+        ADD_FAILURE();
+    } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("Service(shares, device, context)"));
+    }
+}
+
+}  // namespace
+}  // namespace kiln
