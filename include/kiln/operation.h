@@ -41,7 +41,8 @@ enum class WhenMissing {
 };
 
 /// A call could not be served without compiling, loading or allocating, and was not allowed to: in a stream capture,
-/// or with WhenMissing::fail. what() names the shape to prepare.
+/// with WhenMissing::fail, or where ServiceOptions::cached_only forbids compiling and no tier has a variant for the
+/// shape. what() names the shape to prepare.
 class NotReadyError : public Error {
   public:
     /// sizes: of the call.
@@ -111,7 +112,8 @@ struct OperationUsage {
 /// Tensors' addresses by the name of their argument.
 using TensorPointers = std::map<std::string, const void*, std::less<>>;
 
-/// Thread-safe, but for being moved and destroyed.
+/// Thread-safe, but for being moved and destroyed. Of a service that compiles nothing (ServiceOptions::cached_only) it
+/// launches, for shapes whose best variant is in no tier, the one of those there that is fastest; not with `reproducible`.
 class Operation {
   public:
     /// Of all templates that compute what `name` computes with these values: a template's name, or the first part of

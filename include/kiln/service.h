@@ -191,6 +191,9 @@ class Service {
     /// Hit or miss, in which tier, and which ingredients differ from the nearest entry. Reads every entry's
     /// key on a miss; changes nothing.
     Explanation explain(const Variant& variant) const;
+    /// The variants of a template that the seed packs and the disk have for this target, each once, in no order. Reads the
+    /// key of every entry; changes nothing.
+    std::vector<Variant> stored(const Template& of) const;
     /// The key that build() and compile() look up.
     BuildKey key(const Variant& variant) const;
     /// The specialised source as the compiler gets it.

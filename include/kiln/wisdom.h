@@ -139,6 +139,10 @@ class Chooser {
     /// The same of one template.
     Choice choose(const Template& of, const Values& fixed, const Sizes& sizes) const;
 
+    /// Of these variants, which compute the same, those that take these sizes, the fastest first: by entries for these very
+    /// sizes, else by the model.
+    std::vector<Variant> ranked(std::span<const Variant> variants, const Sizes& sizes) const;
+
     /// The templates that compute what `of` computes with these values, itself included, for this target: runnable,
     /// with the same root of `naive` lines (gemm_naive), the same sizes, and the same tensors but scratch (names,
     /// roles, types, extents), parameters that say what is computed and that are not fixed having their defaults.

@@ -4,6 +4,8 @@
 #include "cache/key_source.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 
@@ -61,6 +63,25 @@ std::optional<KeyConstant> read_constant(std::string_view line) {
 }
 
 }  // namespace
+
+std::vector<KeyConstant> source_constants(std::string_view text) {
+    constexpr std::string_view kFloat = "constexpr float ";
+    std::vector<KeyConstant> constants;
+    for (auto line = take_line(text); line && !line->starts_with(kLastLine); line = take_line(text)) {
+        if (auto constant = read_constant(*line)) {
+            constants.push_back(std::move(*constant));
+            continue;
+        }
+        const auto equals = line->find(" = ");
+        if (!line->starts_with(kFloat) || equals == line->npos) continue;
+        char value[32];
+        std::snprintf(
+            value, sizeof(value), "%.9g",
+            static_cast<double>(std::strtof(std::string(line->substr(equals + 3)).c_str(), nullptr)));
+        constants.push_back({line->substr(kFloat.size(), equals - kFloat.size()), value});
+    }
+    return constants;
+}
 
 KeySource split_source(std::string_view text) {
     KeySource whole{{}, text};

@@ -21,6 +21,9 @@ struct KeySource {
     std::string_view body;  ///< what follows `#line 1 "..."`; the whole text when it has no such head
 };
 
+/// All constants before the template, of floats too, and nothing else of what stands there.
+std::vector<KeyConstant> source_constants(std::string_view text);
+
 /// Views into the text.
 KeySource split_source(std::string_view text);
 

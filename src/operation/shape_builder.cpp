@@ -141,8 +141,57 @@ void ShapeBuilder::forget_evicted() {
 ShapeBuilder::Plan ShapeBuilder::build(const ShapeKey& key) {
     if (Plan plan = best_plan(key)) return plan;
     Choice choice = choose(key);
-    AnyKernel kernel = service_.build(choice.variant);
-    return publish(key, std::move(choice), std::move(kernel), false);
+    const Variant best = choice.variant;
+    return publish_best(key, std::move(choice), [&] { return service_.build(best); });
+}
+
+template <class Kernel>
+ShapeBuilder::Plan ShapeBuilder::publish_best(const ShapeKey& key, Choice choice, const Kernel& kernel) {
+    try {
+        return publish(key, std::move(choice), kernel(), false);
+    } catch (const BuildError& error) {
+        if (!service_.options().cached_only || options_.reproducible) throw;
+        return publish_stored(key, error.what());
+    }
+}
+
+ShapeBuilder::Plan ShapeBuilder::publish_stored(const ShapeKey& key, const std::string& why) {
+    for (const bool again : {false, true}) {
+        for (const Variant& variant : chooser()->ranked(stored(again), signature_.sizes(key))) {
+            try {
+                Plan plan = publish(key, std::nullopt, service_.build(variant), false);
+                const std::lock_guard lock(mutex_);
+                known(key).failure = why;
+                return plan;
+            } catch (const BuildError&) {
+                // its entry is damaged
+            }
+        }
+    }
+    throw NotReadyError(
+        name_ +
+            ": nothing may be compiled (ServiceOptions::cached_only), and no tier of the cache has "
+            "a variant for " +
+            signature_.text(key) + ": pack one for this shape (`kiln cache pack --for` a record). " + why,
+        signature_.sizes(key));
+}
+
+std::vector<Variant> ShapeBuilder::stored(bool again) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (stored_ && !again) return *stored_;
+    }
+    std::vector<Variant> found;
+    for (const Template& of : templates_) {
+        const Values values = problem_values(service_, of, fixed_);
+        for (Variant& variant : service_.stored(of))
+            if (std::ranges::all_of(values,
+                                    [&](const auto& one) { return variant.value(one.first) == one.second; }))
+                found.push_back(std::move(variant));
+    }
+    const std::lock_guard lock(mutex_);
+    stored_ = found;
+    return found;
 }
 
 ShapeBuilder::Plan ShapeBuilder::substitute(const ShapeKey& key) {
@@ -257,9 +306,11 @@ std::vector<ShapeBuilder::Plan> ShapeBuilder::prepare(std::span<const Sizes> sha
     for (Wanted& one : wanted) {
         attempt([&] {
             if (!one.plan) {
-                static_cast<void>(one.binary.get());
-                AnyKernel kernel = service_.build(one.choice->variant);
-                one.plan = publish(one.key, std::move(one.choice), std::move(kernel), false);
+                const Variant best = one.choice->variant;
+                one.plan = publish_best(one.key, std::move(*one.choice), [&] {
+                    static_cast<void>(one.binary.get());
+                    return service_.build(best);
+                });
             }
             plans.push_back(one.plan);
         });

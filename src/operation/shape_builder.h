@@ -79,6 +79,13 @@ class ShapeBuilder {
     void keep(Known& of, const ShapeKey& key, const Plan& plan, std::optional<Choice> choice,
               AnyKernel kernel);
     Plan best_plan(const ShapeKey& key) const;
+    /// The best variant's kernel; where nothing may be compiled and it is in no tier, that of another one. kernel: gives the
+    /// best one or throws BuildError.
+    template <class Kernel>
+    Plan publish_best(const ShapeKey& key, Choice choice, const Kernel& kernel);
+    /// A plan of a variant that a tier has. why: the best one has none. Throws NotReadyError.
+    Plan publish_stored(const ShapeKey& key, const std::string& why);
+    std::vector<Variant> stored(bool again);
     Known& known(const ShapeKey& key);
     /// Of shapes that are new since the last time; without mutex_, since the record may wait for its file.
     void record_new();
@@ -101,6 +108,7 @@ class ShapeBuilder {
     std::deque<Built> built_;  ///< different variants, the latest first
     std::uint64_t next_number_ = 0;
     std::vector<ShapeKey> unrecorded_;
+    std::optional<std::vector<Variant>> stored_;  ///< in tiers, where nothing may be compiled
 
     std::mutex tuning_;
     std::condition_variable changed_;

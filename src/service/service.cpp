@@ -15,6 +15,7 @@
 #include "service/bound_templates.h"
 #include "service/builder.h"
 #include "service/recorder.h"
+#include "service/stored_variants.h"
 
 namespace kiln {
 namespace {
@@ -185,6 +186,10 @@ void Service::record(const Template& of, const Values& fixed, const Sizes& sizes
 BuildKey Service::key(const Variant& variant) const { return state().builder_.key(source(variant)); }
 
 Explanation Service::explain(const Variant& variant) const { return state().builder_.explain(variant); }
+
+std::vector<Variant> Service::stored(const Template& of) const {
+    return stored_variants(of.for_target(target()), state().builds_->binaries.tiers().setup());
+}
 
 Source Service::source(const Variant& variant) const {
     return state().builder_.source(state().builder_.validated(variant));

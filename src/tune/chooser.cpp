@@ -174,6 +174,18 @@ struct Chooser::State {
         }
     }
 
+    /// Measured for these very sizes, else by the model.
+    double ms_of(const Variant& variant, const Problem& problem) const {
+        for (const WisdomEntry& entry : wisdom.entries()) {
+            if (entry.template_name != variant.template_name() || entry.arch != service.target().arch ||
+                entry.sizes != problem.sizes || (!device.empty() && entry.device != device) ||
+                !agrees(entry, variant.values()))
+                continue;
+            return entry.median_ms;
+        }
+        return Model(machine).ms(variant, problem).value_or(kUnfit);
+    }
+
     double scale(const Model& model, const Variant& variant, const Problem& problem,
                  const WisdomEntry& entry) const {
         const Problem known = variant.problem(entry.sizes);
@@ -232,6 +244,21 @@ Chooser::~Chooser() = default;
 
 const Wisdom& Chooser::wisdom() const { return state_->wisdom; }
 const Service& Chooser::service() const { return state_->service; }
+
+std::vector<Variant> Chooser::ranked(std::span<const Variant> variants, const Sizes& sizes) const {
+    std::vector<std::pair<double, Variant>> order;
+    for (const Variant& variant : variants) {
+        try {
+            order.emplace_back(state_->ms_of(variant, variant.problem(sizes)), variant);
+        } catch (const VariantError&) {
+            // these sizes are not for it
+        }
+    }
+    std::ranges::stable_sort(order, {}, [](const auto& one) { return one.first; });
+    std::vector<Variant> ranked;
+    for (auto& [ms, variant] : order) ranked.push_back(std::move(variant));
+    return ranked;
+}
 
 Choice Chooser::choose(const Template& of, const Values& fixed, const Sizes& sizes) const {
     return choose(std::span(&of, 1), fixed, sizes);

@@ -364,6 +364,39 @@ TEST_F(OperationOnHost, TakesLaunchOptionsOfGpus) {
                 HasSubstr("does not wait"));
 }
 
+TEST_F(OperationOnHost, LaunchesWhatIsPackedWhereNothingMayBeCompiled) {
+    const auto built = [&](int step) { return shift().variant({{"STEP", step}}); };
+    for (const int step : {1, 8, 4}) static_cast<void>(service.compile(built(step)));
+    ServiceOptions cached = this->options();
+    cached.cached_only = true;
+    Service packed(cached);
+    const Template of = packed.parse(kShift, "shift.cu");
+    EXPECT_EQ(packed.stored(of).size(), 3u);
+    const Operation operation(packed, of, {}, options_with());
+    EXPECT_EQ(by_position(operation, 300), 4) << "the best one is there";
+    const int launched = by_position(operation, 100);
+    EXPECT_NE(launched, 2);
+    const OperationPlan plan = operation.explain({{"n", 100}});
+    EXPECT_FALSE(plan.built);
+    ASSERT_TRUE(plan.launched);
+    EXPECT_EQ(plan.launched->value("STEP"), Value(launched));
+    EXPECT_THAT(plan.failure, HasSubstr("compiling is switched off"));
+    operation.prepare({{"n", 101}});
+    EXPECT_EQ(by_position(operation, 101), launched);
+    EXPECT_EQ(packed.counters().compiles, 0u);
+
+    OperationOptions options = options_with();
+    options.reproducible = true;
+    const Operation reproducible(packed, of, {}, options);
+    EXPECT_THROW(by_position(reproducible, 100), BuildError);
+    cached.cache.directory = directory.path() / "empty";
+    Service empty(cached);
+    const Operation none(empty, empty.parse(kShift, "shift.cu"), {}, options_with());
+    EXPECT_THAT(rejected<NotReadyError>([&] { by_position(none, 100); }),
+                testing::AllOf(HasSubstr("has a variant for n=100"), HasSubstr("kiln cache pack --for")));
+    EXPECT_THAT(rejected<NotReadyError>([&] { none.prepare({{"n", 64}}); }), HasSubstr("n=64"));
+}
+
 // A record that waits for its file holds up the call that wrote to it, and no other.
 TEST_F(OperationOnHost, ARecordThatWaitsHoldsUpNoOtherCall) {
     ServiceOptions recorded = this->options();
