@@ -32,7 +32,8 @@ std::map<std::string, int> calls_in(const std::string& profile) {
         }
     }
     for (const auto& [number, count] : by_number) {
-        const std::string& name = names[number];
+        static const std::regex version("kiln::v[0-9]+_[0-9]+::");  // the API's inline namespace
+        const std::string name = std::regex_replace(names[number], version, "kiln::");
         by_name[name.substr(0, name.find_first_of("([", 1))] += count;
     }
     return by_name;
