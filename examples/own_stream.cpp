@@ -201,7 +201,7 @@ bool on_kilns_stream(const kiln::Device& device, Work& work) {
 bool with_options(const kiln::Device& device, Work& work) {
     const kiln::Stream urgent = device.stream(device.priorities().greatest);
     kiln::LaunchOptions options;
-    options.multiprocessors = 4;  // persistent kernels leave the others to somebody else
+    options.multiprocessors = 4;  // persistent kernels leave the others to other work
     options.dependent = false;    // no programmatic dependent launch
     work.fill(4, urgent);
     work.queue(kiln::StreamRef(urgent).with(options));

@@ -248,4 +248,13 @@ Bytes SeedPack::entry(std::size_t index) const {
     return mapping_.part(place.offset, place.length);
 }
 
+std::optional<std::string_view> SeedPack::key_text(std::size_t index) const {
+    const Bytes entry = this->entry(index);
+    const std::span<const std::byte> all(entry.data(), entry.size());
+    const auto place = find_key_text(all.first(std::min(all.size(), kEntryHeadBytes)), all.size());
+    if (!place) return std::nullopt;
+    const auto text = all.subspan(place->offset, place->length);
+    return std::string_view(reinterpret_cast<const char*>(text.data()), text.size());
+}
+
 }  // namespace kiln

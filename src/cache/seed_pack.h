@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/lookup.h"
@@ -60,6 +61,8 @@ class SeedPack {
     std::string digest(std::size_t index) const { return index_->digest(index); }
     /// The encoded entry, not checked; empty when the file was changed in place.
     Bytes entry(std::size_t index) const;
+    /// The text of its key, which lives as long as the pack; nullopt for an entry that has none.
+    std::optional<std::string_view> key_text(std::size_t index) const;
 
   private:
     void open(Trust trust);

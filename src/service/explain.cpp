@@ -170,13 +170,7 @@ void search_disk(const DiskCache& disk, Nearest& nearest) {
 
 void search_pack(const SeedPack& pack, Nearest& nearest) {
     for (std::size_t i = 0; i < pack.size(); ++i) {
-        const Bytes entry = pack.entry(i);
-        if (entry.empty()) continue;
-        const std::span<const std::byte> all(entry.data(), entry.size());
-        const auto place = find_key_text(all.first(std::min(all.size(), kEntryHeadBytes)), all.size());
-        if (!place) continue;
-        const auto text = all.subspan(place->offset, place->length);
-        nearest.offer(pack.digest(i), {reinterpret_cast<const char*>(text.data()), text.size()});
+        if (const auto text = pack.key_text(i)) nearest.offer(pack.digest(i), *text);
     }
 }
 

@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "base/arch_facts.h"
-#include "cache/entry.h"
 #include "cache/key_source.h"
 #include "cache/key_text.h"
 
@@ -31,13 +30,7 @@ void each_on_disk(const DiskCache& disk, const Use& use) {
 
 void each_in_pack(const SeedPack& pack, const Use& use) {
     for (std::size_t i = 0; i < pack.size(); ++i) {
-        const Bytes entry = pack.entry(i);
-        if (entry.empty()) continue;
-        const std::span<const std::byte> all(entry.data(), entry.size());
-        const auto place = find_key_text(all.first(std::min(all.size(), kEntryHeadBytes)), all.size());
-        if (!place) continue;
-        const auto text = all.subspan(place->offset, place->length);
-        use({reinterpret_cast<const char*>(text.data()), text.size()});
+        if (const auto text = pack.key_text(i)) use(*text);
     }
 }
 

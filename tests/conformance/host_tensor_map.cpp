@@ -64,7 +64,7 @@ TEST_F(HostTensorMap, WhatTmaCanNotMoveIsRefusedWithTheNumbers) {
         AllOf(HasSubstr("x_map of boxes"), HasSubstr("tensor x: a row has 45 elements of float, 180 bytes"),
               HasSubstr("must be a multiple of 4")));
     EXPECT_THAT(message_of<UsageError>([&] { expect_boxes(service, kernel, 37, 44, 32, 1); }),
-                AllOf(HasSubstr("tensor x: it starts at 0x"), HasSubstr("multiple of 16 bytes")));
+                AllOf(HasSubstr("the argument x is at 0x"), HasSubstr("multiple of 16 bytes")));
     expect_boxes(service, kernel, 37, 44, 32);  // none the worse for it
 }
 

@@ -176,23 +176,13 @@ TEST_F(LaunchChecksOnGpu, WhatBelongsToAnotherContextIsNamed) {
     const auto kernel = twice(*service_);
     const OwnContext other(*api_);
     if (other.get() == nullptr) GTEST_SKIP() << "this driver has no cuCtxCreate_v2";
+    // Of memory that another context of the same device allocated, the driver says that it is usable.
     cuda::StreamHandle stream = nullptr;
-    cuda::DevicePointer memory = 0;
-    other.within([&] {
-        api_->check(api_->stream_create(&stream, 1), "cuStreamCreate");
-        api_->check(api_->mem_alloc(&memory, 4096), "cuMemAlloc");
-    });
+    other.within([&] { api_->check(api_->stream_create(&stream, 1), "cuStreamCreate"); });
     Buffer y = service_->device().allocate(4096);
     EXPECT_THAT(rejected([&] { kernel(StreamRef(stream), 100, y.as<float>(), y.as<float>()); }),
                 HasSubstr("the stream belongs to another context of device 0"));
-    EXPECT_THAT(rejected([&] {
-                    kernel(service_->stream(), 100, reinterpret_cast<const float*>(memory), y.as<float>());
-                }),
-                HasSubstr("belongs to another context of device 0"));
-    other.within([&] {
-        api_->check(api_->stream_destroy(stream), "cuStreamDestroy");
-        api_->check(api_->mem_free(memory), "cuMemFree");
-    });
+    other.within([&] { api_->check(api_->stream_destroy(stream), "cuStreamDestroy"); });
 }
 
 // All that a service does: memory, streams, modules with tensor maps, an operation with workspace, a graph.
@@ -209,9 +199,7 @@ TEST_F(LaunchChecksOnGpu, AServiceWorksInAContextOfTheApplications) {
         own.within([&] { api_->check(api_->stream_create(&stream, 1), "cuStreamCreate"); });
         expect_twice(service, StreamRef(stream));
         const auto kernel = twice(service);
-        Buffer there = service_->device().allocate(4096), here = service.device().allocate(4096);
-        EXPECT_THAT(rejected([&] { kernel(StreamRef(stream), 9, there.as<float>(), here.as<float>()); }),
-                    HasSubstr("belongs to another context"));
+        Buffer here = service.device().allocate(4096);
         EXPECT_THAT(rejected([&] { kernel(service_->stream(), 9, here.as<float>(), here.as<float>()); }),
                     HasSubstr("belongs to another device"))
             << "a stream of Kiln's of the primary context";
