@@ -3,7 +3,7 @@
 // A is m x k; B is n x k with TRANS_B, else k x n; C is m x n, all row-major. Reading B is what takes time, so
 // none of it takes a detour: in mma.m16n8k16 its columns take the place of the 16 rows, and rows of A that of the
 // 8 columns. A sum over k may be taken in any order, so a lane's 8 consecutive elements serve as its parts of two
-// such fragments. Steps of 32 along k are dealt out, in runs of UNROLL, to WARPS_K warps and with SPLIT_K > 1 to as
+// such fragments. Steps of 32 along k are distributed, in runs of UNROLL, over WARPS_K warps and with SPLIT_K > 1 over as
 // many blocks, so that small matrices fill the device too; a warp has two runs under way. Sums are joined in the
 // order of the warps and of the blocks, by the last block to end. With PDL the first weights are under way
 // before the kernel before this one has ended.

@@ -34,12 +34,11 @@ class DeviceServices {
     Service& of(int device);
     /// That of the device that is current in the calling thread (Device::current).
     Service& current();
-    /// Of all of them: that of the options, else CUDA if a device answers, else HIP, else the host.
+    /// Of all of them: what the options ask for by name, architecture or observer, else CUDA if a device answers, else
+    /// HIP, else the host. Throws UsageError for options that ask for none.
     Backend backend();
 
   private:
-    Backend locked_backend();
-
     const ServiceOptions options_;
     std::mutex mutex_;
     std::map<int, std::unique_ptr<Service>> services_;

@@ -331,7 +331,7 @@ class Variant {
     /// nothing. Throws VariantError when one is negative or does not fit 32 bits. Takes about 15 ns for a product of two ceil_div.
     Dim3 grid(void* const* arguments) const;
     /// The same where a launch is to use no more than so many multiprocessors: `device.multiprocessors` is at most that
-    /// in the template's expression. Takes about 200 ns.
+    /// in the template's expression, which takes longer to evaluate this way.
     Dim3 grid(void* const* arguments, int multiprocessors) const;
 
     /// What a launch with these sizes needs; sizes that are not given have their defaults, or with `test`

@@ -13,16 +13,25 @@ namespace {
 
 constexpr std::string_view kKeyLine = "kiln-key 1\n";
 
+enum class Occurs { once, at_most_once, any_number };
+
 struct Field {
     std::string_view tag;
-    bool repeats;  ///< any number of times, none included; else once
+    Occurs occurs = Occurs::once;
 };
-constexpr Field kFields[] = {{"backend", false},    {"arch", false},  {"compiler", false},
-                             {"environment", true}, {"option", true}, {"compiler-option", true},
-                             {"file", false},       {"entry", false}, {"header", true},
-                             {"includes", true},    {"source", false}};
-/// At most one. An open key without it is from a service that has no such directories, or may not compile.
+/// An open key without it is from a service that has no such directories, or may not compile.
 constexpr std::string_view kIncludes = "includes";
+constexpr Field kFields[] = {{"backend"},
+                             {"arch"},
+                             {"compiler"},
+                             {"environment", Occurs::any_number},
+                             {"option", Occurs::any_number},
+                             {"compiler-option", Occurs::any_number},
+                             {"file"},
+                             {"entry"},
+                             {"header", Occurs::any_number},
+                             {kIncludes, Occurs::at_most_once},
+                             {"source"}};
 constexpr bool is_of_compiler(std::string_view tag) {
     return tag == "compiler" || tag == "environment" || tag == "compiler-option";
 }
@@ -61,10 +70,10 @@ std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text) {
     std::vector<Ingredient> ingredients;
     for (const Field& field : kFields) {
         auto value = take_field(text, field.tag);
-        if (!value && !field.repeats) return std::nullopt;
+        if (!value && field.occurs == Occurs::once) return std::nullopt;
         while (value) {
             ingredients.push_back({field.tag, *value});
-            if (!field.repeats) break;
+            if (field.occurs != Occurs::any_number) break;
             value = take_field(text, field.tag);
         }
     }
@@ -91,7 +100,7 @@ bool is_made_by_any(std::string_view key_text, std::string_view open_text) {
         for (;;) {
             const auto one = take_field(key_text, field.tag), other = take_field(open_text, field.tag);
             if (one != other) return false;
-            if (!one || !field.repeats) break;
+            if (!one || field.occurs != Occurs::any_number) break;
         }
     }
     return has_compiler && key_text.empty() && open_text.empty();

@@ -306,6 +306,8 @@ int show_template(const Call& call) {
     options.cache.enabled = false;
     const Service service(std::move(options));
     warnings.release();
+    if (!call.options.include_directories.empty() && !call.has("editor"))
+        throw UsageError("--include-dir says where --editor finds headers, and --editor is not given");
     const Template found = service.find(call.words[0]);
     if (call.has("editor")) {
         const auto written = write_editor_files(found, call.options, call.value("editor"));

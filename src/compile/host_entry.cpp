@@ -4,12 +4,11 @@
 #include "compile/host_entry.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "base/characters.h"
 
 namespace kiln {
 namespace {
-
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 std::size_t behind(std::string_view text, std::string_view end, std::size_t from) {
     const std::size_t at = text.find(end, from);
@@ -63,10 +62,11 @@ HostEntry with_host_entry(std::string_view text, std::string_view entry) {
             end = behind(text, "*/", at + 2);
         } else if (rest.front() == '"' || rest.front() == '\'') {
             end = behind_literal(text, at);
-        } else if (is_word(rest.front())) {
+        } else if (is_identifier_part(rest.front())) {
             // Digit separators belong to the number: 1'000.
-            const bool is_number = std::isdigit(static_cast<unsigned char>(rest.front())) != 0;
-            while (end < text.size() && (is_word(text[end]) || (is_number && text[end] == '\''))) ++end;
+            const bool is_number = is_digit(rest.front());
+            while (end < text.size() && (is_identifier_part(text[end]) || (is_number && text[end] == '\'')))
+                ++end;
             const std::string_view word = text.substr(at, end - at);
             if (end < text.size() && text[end] == '"' && word.ends_with('R') && word.size() <= 3)
                 end = behind_raw(text, end);

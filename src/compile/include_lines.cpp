@@ -6,11 +6,12 @@
 
 #include <algorithm>
 
+#include "base/characters.h"
+
 namespace kiln {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
-bool is_of_path(char c) { return is_identifier_character(c) || c == '/' || c == '.' || c == '-' || c == '+'; }
+bool is_of_path(char c) { return is_identifier_part(c) || c == '/' || c == '.' || c == '-' || c == '+'; }
 
 void skip_blanks(std::string_view& line) {
     line.remove_prefix(
@@ -18,7 +19,7 @@ void skip_blanks(std::string_view& line) {
 }
 
 std::string_view take_word(std::string_view& line) {
-    const auto end = std::find_if_not(line.begin(), line.end(), is_identifier_character);
+    const auto end = std::find_if_not(line.begin(), line.end(), is_identifier_part);
     const std::string_view word = line.substr(0, static_cast<std::size_t>(end - line.begin()));
     line.remove_prefix(word.size());
     return word;

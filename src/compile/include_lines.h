@@ -11,10 +11,6 @@
 
 namespace kiln {
 
-constexpr bool is_identifier_character(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 enum class IncludeForm {
     quoted,  ///< "name"
     angled,  ///< <name>

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/characters.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/file_name.h"
@@ -220,14 +221,12 @@ class Search {
         std::vector<std::string> results = {std::string()};
         for (std::size_t at = 0; at < text.size();) {
             std::size_t end = at;
-            while (end < text.size() &&
-                   is_identifier_character(text[end]) == is_identifier_character(text[at]))
-                ++end;
+            while (end < text.size() && is_identifier_part(text[end]) == is_identifier_part(text[at])) ++end;
             const std::string_view part = text.substr(at, end - at);
             at = end;
             std::vector<std::string> next;
-            const auto values = is_identifier_character(part.front()) ? values_of(part, nesting - 1)
-                                                                      : std::set<std::string>();
+            const auto values =
+                is_identifier_part(part.front()) ? values_of(part, nesting - 1) : std::set<std::string>();
             for (const std::string& result : results) {
                 if (values.empty()) next.push_back(result + std::string(part));
                 for (const std::string& value : values) next.push_back(result + value);

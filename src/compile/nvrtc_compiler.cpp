@@ -251,21 +251,21 @@ std::string Nvrtc::description() {
 // Of the toolkit or the wheels that NVRTC belongs to, then of those that the environment names.
 std::vector<fs::path> Nvrtc::include_directories() {
     std::vector<fs::path> roots;
+    std::error_code error;
     try {
-        std::error_code error;
-        const fs::path library = fs::canonical(located().file, error);
-        // .../lib64, .../lib, .../targets/x86_64-linux/lib; nvidia/cu13/lib, nvidia/cuda_nvrtc/lib of the wheels
-        const fs::path root = library.parent_path().parent_path();
-        roots.push_back(root);
-        roots.push_back(root.parent_path() / "cuda_runtime");
-        roots.push_back(root.parent_path() / "cuda_cccl");
+        if (const auto library = nvrtc_search().find()) {
+            // .../lib64, .../lib, .../targets/x86_64-linux/lib; nvidia/cu13/lib, nvidia/cuda_nvrtc/lib of the wheels
+            const fs::path root = fs::canonical(*library, error).parent_path().parent_path();
+            roots.push_back(root);
+            roots.push_back(root.parent_path() / "cuda_runtime");
+            roots.push_back(root.parent_path() / "cuda_cccl");
+        }
     } catch (const BuildError&) {
-        // There is no NVRTC: what is packed may serve.
+        // The one that was chosen is not there: what is packed may serve.
     }
     for (auto& home : config::cuda_homes()) roots.push_back(std::move(home));
     roots.emplace_back("/usr/local/cuda");
     std::vector<fs::path> directories;
-    std::error_code error;
     for (const fs::path& root : roots) {
         for (const fs::path& directory : {root / "include" / "cccl", root / "include"}) {
             const fs::path real = fs::canonical(directory, error);

@@ -40,9 +40,8 @@ std::optional<Backend> backend_of_arch(const std::string& arch) {
     return std::nullopt;
 }
 
-// The backend to use, with its device unless only compiling. Without a backend asked for: the one that
-// the architecture belongs to, else the first that has a device; the host always has one.
-std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& options) {
+// The one that is asked for, by name, context, observer or architecture; nullopt: none in particular.
+std::optional<Backend> asked_backend(const ServiceOptions& options) {
     std::optional<Backend> wanted = options.backend;
     if (!wanted && !options.context.is_primary()) wanted = Backend::cuda;
     if (!wanted && options.arch.empty() && options.observer) wanted = Backend::host;
@@ -56,6 +55,19 @@ std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& opt
     if (options.observer && *wanted != Backend::host)
         throw UsageError("accesses to memory can be observed on the backend host only; this service is for " +
                          std::string(name(*wanted)));
+    return wanted;
+}
+
+// The host always has a device.
+Backend first_with_device() {
+    for (const Backend backend : {Backend::cuda, Backend::hip})
+        if (!Device::list(backend).empty()) return backend;
+    return Backend::host;
+}
+
+// The backend to use, with its device unless only compiling.
+std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& options) {
+    const std::optional<Backend> wanted = asked_backend(options);
     if (wanted && options.compile_only && !options.arch.empty()) return {*wanted, std::nullopt};
     if (wanted) {
         try {
@@ -67,14 +79,16 @@ std::pair<Backend, std::optional<Device>> open_backend(const ServiceOptions& opt
                              join(known_archs(*wanted)) + " (" + error.what() + ")");
         }
     }
-    for (const Backend backend : {Backend::cuda, Backend::hip}) {
-        if (Device::list(backend).empty()) continue;
-        return {backend, Device::open(backend, options.device)};
-    }
-    return {Backend::host, Device::open(Backend::host, options.device)};
+    const Backend backend = first_with_device();
+    return {backend, Device::open(backend, options.device)};
 }
 
 }  // namespace
+
+Backend choose_backend(const ServiceOptions& options) {
+    const std::optional<Backend> asked = asked_backend(options);
+    return asked ? *asked : first_with_device();
+}
 
 WorkerLimits worker_limits(const ServiceOptions& options) {
     WorkerLimits limits;

@@ -30,6 +30,8 @@ SharedMemory disk_memory(std::shared_ptr<DiskCache> disk, DiskCache::Memory whic
 /// Over the directories of the options, of KILN_INCLUDE_PATH, and of the platform of the compiler, which it refers to.
 IncludeTree include_tree(const ServiceOptions& options, Compiler& compiler, SharedMemory memory);
 
+/// What the options ask for, else the first that has a device. Throws UsageError.
+Backend choose_backend(const ServiceOptions& options);
 /// Throws UsageError (architecture), DeviceError (the backend that was asked for is not there).
 Selection select_backend(const ServiceOptions& options);
 std::unique_ptr<Compiler> make_compiler(const ServiceOptions& options, Backend backend,

@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "service/backends.h"
+
 namespace kiln {
 
 DeviceServices::DeviceServices(ServiceOptions options) : options_(std::move(options)) {
@@ -18,20 +20,10 @@ DeviceServices::DeviceServices(ServiceOptions options) : options_(std::move(opti
 }
 DeviceServices::~DeviceServices() = default;
 
-Backend DeviceServices::locked_backend() {
-    if (!backend_) {
-        backend_ = options_.backend.value_or(Backend::host);
-        if (!options_.backend && options_.arch.empty() && !options_.observer) {
-            for (const Backend backend : {Backend::hip, Backend::cuda})
-                if (!Device::list(backend).empty()) backend_ = backend;
-        }
-    }
-    return *backend_;
-}
-
 Backend DeviceServices::backend() {
     const std::lock_guard lock(mutex_);
-    return locked_backend();
+    if (!backend_) backend_ = choose_backend(options_);
+    return *backend_;
 }
 
 Service& DeviceServices::of(int device) {
@@ -46,7 +38,6 @@ Service& DeviceServices::of(int device) {
     ServiceOptions options = options_;
     options.device = device;
     service = std::make_unique<Service>(std::move(options));
-    backend_ = service->backend();
     return *service;
 }
 

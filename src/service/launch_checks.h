@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LaunchChecks: what is wrong with a launch's pointers and stream, told before it. Null pointers and alignment are
-// looked at always, at a nanosecond or two per launch; what only the driver knows where validation is on.
+// looked at always, by one comparison of each address; what only the driver knows where validation is on.
 #pragma once
 
 #include <kiln/device.h>

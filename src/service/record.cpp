@@ -202,8 +202,8 @@ bool Record::add(const RecordedValues& operation, const Sizes& sizes) {
 
 void Record::merge(const Record& other) {
     for (const RecordedValues& variant : other.variants) add(variant);
-    for (const auto& [operation, shapes] : other.operations)
-        for (const Sizes& sizes : shapes) add(operation, sizes);
+    for (const auto& [operation, seen] : other.operations)
+        for (const Sizes& sizes : seen) add(operation, sizes);
     complete = complete && other.complete;
 }
 
@@ -217,11 +217,11 @@ std::string Record::text() const {
     }
     text += "],\n\"operations\": [";
     separator = "\n ";
-    for (const auto& [operation, shapes] : operations) {
+    for (const auto& [operation, seen] : operations) {
         text += separator + head_text(operation) + ", \"shapes\": [";
         separator = ",\n ";
         const char* before_shape = "\n  ";
-        for (const Sizes& sizes : shapes) {
+        for (const Sizes& sizes : seen) {
             text += std::string(before_shape) + "{";
             before_shape = ",\n  ";
             const char* comma = "";

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <span>
 #include <string_view>
 
 #include "base/arch_facts.h"

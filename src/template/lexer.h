@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/characters.h"
+
 namespace kiln {
 
 /// A place in a template's file, both from 1; the column counts bytes.
@@ -75,12 +77,5 @@ class Lexer {
 /// The float that is nearest to the decimal number at the start of `text`; `length` is how many bytes it has,
 /// 0 when there is none. nullopt also for one that is too large for a float, or too small and not 0.
 std::optional<float> read_float(std::string_view text, std::size_t& length);
-
-constexpr bool is_identifier_start(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
-constexpr bool is_identifier_part(char c) { return is_identifier_start(c) || is_digit(c); }
 
 }  // namespace kiln

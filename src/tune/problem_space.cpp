@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/characters.h"
 #include "base/digest.h"
 
 namespace kiln {
@@ -17,17 +18,15 @@ namespace {
 
 constexpr std::size_t kDigestDigits = 16;
 
-bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 bool is_off(const Value& value) { return value.is_bool() && !value.as_bool(); }
 
 /// Whether the name occurs in `text` as a word.
 bool has_word(std::string_view text, std::string_view name) {
     for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
         const std::size_t end = at + name.size();
-        if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) return true;
+        if ((at == 0 || !is_identifier_part(text[at - 1])) &&
+            (end == text.size() || !is_identifier_part(text[end])))
+            return true;
     }
     return false;
 }

@@ -57,6 +57,8 @@ TEST_F(KilnEditor, BadInputIsTold) {
                         "extern \"C\" __global__ void gpu(int n, float* x) {}\n");
     expect_error(run({"show", "gpu", "--template-dir", templates(), "--editor", directory()}), 2,
                  {"gpu can't be shown to an editor", "cuda only"});
+    expect_error(run({"show", "tiny", "--template-dir", templates(), "--include-dir", templates()}), 2,
+                 {"--include-dir", "--editor is not given"});
     std::filesystem::create_directories(directory());
     (void)write("editor/compile_commands.json", "{}");
     expect_error(run({"show", "tiny", "--template-dir", templates(), "--editor", directory()}), 2,

@@ -62,6 +62,12 @@ TEST_F(SharedBuildsOnHost, DeviceServicesAreOnePerDevice) {
     EXPECT_EQ(&services.current(), &first);
     EXPECT_THROW(services.of(7), DeviceError);
     auto options = this->options();
+    options.backend.reset();
+    options.arch = "sm_90a";
+    options.compile_only = true;
+    DeviceServices for_cuda(options);
+    EXPECT_EQ(for_cuda.backend(), Backend::cuda) << "the architecture's";
+    EXPECT_EQ(for_cuda.of(0).backend(), Backend::cuda);
     options.context = ContextRef::current();
     try {
         DeviceServices wrong(options);

@@ -14,8 +14,7 @@
 
 #include "box_kernel.h"
 #include "device/cuda_api.h"
-#include "require.h"
-#include "scale_kernel.h"
+#include "gpu_service.h"
 
 namespace kiln {
 namespace {
@@ -25,16 +24,8 @@ using test::ScaleFn;
 using testing::Each;
 using testing::ElementsAre;
 
-class GraphOnGpu : public test::ServiceFixture {
+class GraphOnGpu : public test::GpuService {
   protected:
-    void SetUp() override {
-        std::string reason;
-        const bool found = !Device::list(Backend::cuda, &reason).empty();
-        KILN_REQUIRE_OR_SKIP("gpu", found, reason);
-        ServiceOptions on_gpu = options();
-        on_gpu.backend = Backend::cuda;
-        service_.emplace(on_gpu);
-    }
     Kernel<ScaleFn> scale(int factor) {
         return service_->build<ScaleFn>(test::scale_variant(*service_, factor));
     }
@@ -48,8 +39,6 @@ class GraphOnGpu : public test::ServiceFixture {
         buffer.copy_to(std::as_writable_bytes(std::span(result)));
         return result;
     }
-
-    std::optional<Service> service_;
 };
 
 TEST_F(GraphOnGpu, ReplaysWhatWasCaptured) {

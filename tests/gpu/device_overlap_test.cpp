@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "require.h"
-#include "scale_kernel.h"
+#include "gpu_service.h"
 
 namespace kiln {
 namespace {
@@ -65,16 +64,8 @@ extern "C" __global__ void sign(int role, unsigned* sign, unsigned* seen) {
 )";
 using SignFn = void(int role, unsigned* sign, unsigned* seen);
 
-class OverlapOnGpu : public test::ServiceFixture {
+class OverlapOnGpu : public test::GpuService {
   protected:
-    void SetUp() override {
-        std::string reason;
-        const bool found = !Device::list(Backend::cuda, &reason).empty();
-        KILN_REQUIRE_OR_SKIP("gpu", found, reason);
-        ServiceOptions on_gpu = options();
-        on_gpu.backend = Backend::cuda;
-        service_.emplace(on_gpu);
-    }
     bool can_overlap() const { return std::stoi(service_->target().arch.substr(3)) >= 90; }
     static std::vector<unsigned> values(const Buffer& buffer) {
         std::vector<unsigned> result(buffer.size_bytes() / 4);
@@ -93,8 +84,6 @@ class OverlapOnGpu : public test::ServiceFixture {
         stream.synchronize();
         return values(seen)[0];
     }
-
-    std::optional<Service> service_;
 };
 
 TEST_F(OverlapOnGpu, TheNextKernelBeginsBeforeThisOneEnds) {

@@ -16,21 +16,16 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "device/cuda_api.h"
-#include "require.h"
-#include "scale_kernel.h"
+#include "gpu_service.h"
 
 namespace kiln {
 namespace {
 
-class ExportOnGpu : public test::ServiceFixture {
+class ExportOnGpu : public test::GpuService {
   protected:
     void SetUp() override {
-        std::string reason;
-        const bool found = !Device::list(Backend::cuda, &reason).empty();
-        KILN_REQUIRE_OR_SKIP("gpu", found, reason);
-        ServiceOptions on_gpu = options();
-        on_gpu.backend = Backend::cuda;
-        service_.emplace(on_gpu);
+        GpuService::SetUp();
+        if (!service_) return;
         static_cast<void>(service_->stream());
         // As in an application that uses the CUDA runtime.
         api_ = cuda::api();
@@ -107,7 +102,6 @@ class ExportOnGpu : public test::ServiceFixture {
 
     const cuda::Api* api_ = nullptr;
     cuda::DeviceHandle device_ = 0;
-    std::optional<Service> service_;
     void* library_ = nullptr;
     const char* (*error_)() = nullptr;
 };

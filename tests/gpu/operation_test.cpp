@@ -13,23 +13,18 @@
 #include <vector>
 
 #include "device/cuda_api.h"
-#include "require.h"
-#include "scale_kernel.h"
+#include "gpu_service.h"
 
 namespace kiln {
 namespace {
 
 using GemmFn = void(int m, int n, int k, const half* a, const half* b, float* c);
 
-class OperationOnGpu : public test::ServiceFixture {
+class OperationOnGpu : public test::GpuService {
   protected:
     void SetUp() override {
-        std::string reason;
-        const bool found = !Device::list(Backend::cuda, &reason).empty();
-        KILN_REQUIRE_OR_SKIP("gpu", found, reason);
-        ServiceOptions on_gpu = options();
-        on_gpu.backend = Backend::cuda;
-        service_.emplace(on_gpu);
+        GpuService::SetUp();
+        if (!service_) return;
         api_ = cuda::api();
         static_cast<void>(service_->device());
         api_->check(api_->stream_create(&native_, 1), "cuStreamCreate");
@@ -75,7 +70,6 @@ class OperationOnGpu : public test::ServiceFixture {
         gemm(on, of.m, of.n, of.k, of.a_memory.as<half>(), of.b_memory.as<half>(), of.c_memory.as<float>());
     }
 
-    std::optional<Service> service_;
     const cuda::Api* api_ = nullptr;
     cuda::StreamHandle native_ = nullptr;
 };

@@ -15,8 +15,7 @@
 
 #include "box_kernel.h"
 #include "device/cuda_api.h"
-#include "require.h"
-#include "scale_kernel.h"
+#include "gpu_service.h"
 
 namespace kiln {
 namespace {
@@ -24,15 +23,11 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 
-class StreamRefOnGpu : public test::ServiceFixture {
+class StreamRefOnGpu : public test::GpuService {
   protected:
     void SetUp() override {
-        std::string reason;
-        const bool found = !Device::list(Backend::cuda, &reason).empty();
-        KILN_REQUIRE_OR_SKIP("gpu", found, reason);
-        ServiceOptions on_gpu = options();
-        on_gpu.backend = Backend::cuda;
-        service_.emplace(on_gpu);
+        GpuService::SetUp();
+        if (!service_) return;
         static_cast<void>(service_->device());
         api_ = cuda::api();
         api_->check(api_->stream_create(&native_, 0),
@@ -70,7 +65,6 @@ class StreamRefOnGpu : public test::ServiceFixture {
         api_->check(api_->graph_destroy(graph), "cuGraphDestroy");
     }
 
-    std::optional<Service> service_;
     const cuda::Api* api_ = nullptr;
     cuda::StreamHandle native_ = nullptr;
 };

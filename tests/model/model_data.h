@@ -54,7 +54,7 @@ std::string table(const Data& data);
 /// The row with what was measured of it.
 Row measured_row(const Row& row, const Measured& measured);
 
-/// A placeholder for a missing explanation; tests reject it.
+/// Of a row that nobody has explained; tests reject it.
 constexpr const char* kUnexplained = "unexplained";
 
 struct Prediction {
