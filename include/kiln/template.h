@@ -185,8 +185,9 @@ struct TensorArgument {
     std::string align_text;  ///< "16": what its address must be a multiple of; empty: what its elements need
     std::string reference;   ///< of an output or inout: the template that computes it; empty: none
     bool exact = false;      ///< with small integers as inputs the result has no rounding error
-    std::string text;        ///< the author's words; may be empty
-    int line = 0;            ///< from 1
+    std::string condition_text;  ///< "BIAS": which variants have the argument; empty: all
+    std::string text;            ///< the author's words; may be empty
+    int line = 0;                ///< from 1
 };
 
 /// Problem sizes by the name of their argument.
@@ -216,7 +217,7 @@ struct Tensor {
 /// One launch of a variant, with everything it needs, as its template declares it.
 struct Problem {
     Sizes sizes;                  ///< every integer argument
-    std::vector<Tensor> tensors;  ///< every pointer argument, in the kernel's order
+    std::vector<Tensor> tensors;  ///< every pointer argument that the variant has, in the kernel's order
     std::int64_t flops = 0;       ///< of the mathematics, not of the kernel; 0: not declared
     std::int64_t bytes = 0;       ///< read and written at least once: declared, or those of all but scratch
 };
@@ -225,9 +226,10 @@ struct Problem {
 /// `//@ tensormap a_map = a [m, k] box [BM, BK] swizzle 128`. The argument, a kiln::TensorMap, is made at
 /// each launch from the pointer `a`; callers do not pass it.
 struct TensorMapArgument {
-    std::string name;    ///< of the argument
-    std::string tensor;  ///< the pointer argument
-    int line = 0;        ///< from 1
+    std::string name;            ///< of the argument
+    std::string tensor;          ///< the pointer argument
+    std::string condition_text;  ///< which variants make it; empty: all whose tensor is there
+    int line = 0;                ///< from 1
 };
 
 class Variant;
@@ -324,7 +326,8 @@ class Variant {
     std::size_t static_shared_bytes() const;   ///< as declared by `shared static`
     bool dependent() const;                    ///< launches may begin before the one before them has ended
     int opt_level() const;                     ///< of ptxas, 0 to 3
-    const std::vector<KernelArgument>& arguments() const;  ///< the kernel's, tensor maps left out
+    /// What callers pass: the kernel's, but for tensor maps, and tensors that this variant does not have.
+    const std::vector<KernelArgument>& arguments() const;
 
     /// The grid for these launch arguments, which are passed like the driver's void**: one pointer
     /// per argument, to a value of the declared type. An extent of 0 makes an empty launch, which does

@@ -64,6 +64,11 @@ const char* name_of(TensorRole role) {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
+/// " if BIAS"; nothing for what all variants have.
+std::string condition_text(const std::string& condition) {
+    return condition.empty() ? "" : " if " + condition;
+}
+
 Json problem_json(const Template& of) {
     Json sizes = Json::array(), tensors = Json::array(), maps = Json::array();
     for (const SizeArgument& size : of.sizes())
@@ -80,9 +85,11 @@ Json problem_json(const Template& of) {
                            {"fill", text_or_null(tensor.fill_text)},
                            {"reference", text_or_null(tensor.reference)},
                            {"exact", tensor.exact},
+                           {"condition", text_or_null(tensor.condition_text)},
                            {"text", tensor.text}});
     for (const TensorMapArgument& map : of.tensor_maps())
-        maps.push_back({{"name", map.name}, {"tensor", map.tensor}});
+        maps.push_back(
+            {{"name", map.name}, {"tensor", map.tensor}, {"condition", text_or_null(map.condition_text)}});
     return {{"runnable", of.is_runnable()},
             {"sizes", sizes},
             {"tensors", tensors},
@@ -106,10 +113,11 @@ std::string problem_text(const Template& of) {
                                                            : tensor.fill_text + " by " + tensor.reference;
         const std::string align = tensor.align_text.empty() ? "" : " align " + tensor.align_text;
         tensors.push_back({tensor.name, name_of(tensor.role), "[" + tensor.extents_text + "]" + align,
-                           how + (tensor.exact ? " exact" : ""), tensor.text});
+                           how + (tensor.exact ? " exact" : "") + condition_text(tensor.condition_text),
+                           tensor.text});
     }
     for (const TensorMapArgument& map : of.tensor_maps())
-        tensors.push_back({map.name, "tensor map", "of " + map.tensor});
+        tensors.push_back({map.name, "tensor map", "of " + map.tensor + condition_text(map.condition_text)});
     std::string text;
     if (!sizes.empty()) text += "\nSizes by default (in parentheses those of tests):\n" + table(sizes);
     if (!tensors.empty()) text += "\nTensors:\n" + table(tensors);

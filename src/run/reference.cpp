@@ -39,6 +39,14 @@ Template found(Service& host, const Variant& tested, const std::string& output, 
     return *reference;
 }
 
+/// A tensor that only some variants have.
+bool is_conditional(const Variant& tested, const std::string& name) {
+    const Template of = tested.origin();
+    return std::ranges::any_of(of.tensors(), [&](const TensorArgument& tensor) {
+        return tensor.name == name && !tensor.condition_text.empty();
+    });
+}
+
 std::string pointee(const std::string& type) {
     std::string element = type.substr(0, type.size() - 1);
     if (element.starts_with("const ")) element.erase(0, 6);
@@ -123,6 +131,10 @@ Reference::Reference(Service& host, const Variant& tested, const Problem& proble
                 return candidate.name == argument.name &&
                        (candidate.role == TensorRole::input || candidate.role == TensorRole::inout);
             });
+        if (tensor == problem.tensors.end() && is_conditional(tested, argument.name)) {
+            arguments_.push_back({{}, 0});  // null: the variant does not have it
+            continue;
+        }
         if (tensor == problem.tensors.end()) {
             std::vector<std::string> known;
             for (const Tensor& candidate : problem.tensors)

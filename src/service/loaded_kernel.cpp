@@ -23,6 +23,10 @@ std::string declaration(const Variant& variant) {
     return variant.template_name() + "(" + text + ")";
 }
 
+bool has_all_arguments(const Variant& variant) {
+    return argument_places(variant).size() == variant.arguments().size();
+}
+
 // Of each argument that callers pass; empty where one of them is not known.
 std::vector<std::size_t> passed_bytes(const Variant& variant, const FunctionInfo& info) {
     std::vector<std::size_t> bytes;
@@ -56,6 +60,7 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
       info_(std::move(info)),
       tensor_maps_(variant_, passed_bytes(variant_, module_->info())),
       checks_(variant_),
+      passes_as_given_(has_all_arguments(variant_) && tensor_maps_.count() == 0),
       validates_(validates && driver_->info().backend != Backend::host) {
     shape_.block = variant_.block();
     shape_.cluster = variant_.cluster();
@@ -78,7 +83,7 @@ void LoadedKernel::launch(StreamRef stream, void* const* arguments) const {
     checks_.check_pointers(variant_, arguments);
     if (validates_) [[unlikely]]
         checks_.validate(variant_, *driver_, stream, arguments);
-    if (tensor_maps_.count() != 0) return launch_with_maps(shape, arguments, stream.handle());
+    if (!passes_as_given_) return launch_completed(shape, arguments, stream.handle());
     module_->launch(shape, arguments, stream.handle());
 }
 
@@ -109,17 +114,21 @@ void LoadedKernel::apply(const LaunchOptions& options, LaunchShape& shape, void*
                                               : variant_.grid(arguments, options.multiprocessors);
 }
 
-void LoadedKernel::launch_with_maps(const LaunchShape& shape, void* const* arguments, void* stream) const {
+void LoadedKernel::launch_completed(const LaunchShape& shape, void* const* arguments, void* stream) const {
     constexpr std::size_t kUsual = 32;
-    const TensorMapArguments::Map* const maps = tensor_maps_.for_launch(variant_, *driver_, arguments);
-    const std::size_t passed = variant_.arguments().size();
+    const auto& places = argument_places(variant_);
     std::array<void*, kUsual> few;
-    std::vector<void*> many(passed + tensor_maps_.count() > kUsual ? passed + tensor_maps_.count() : 0);
+    std::vector<void*> many(
+        places.size() + tensor_maps_.count() > kUsual ? places.size() + tensor_maps_.count() : 0);
     void** const all = many.empty() ? few.data() : many.data();
-    std::copy_n(arguments, passed, all);
-    // The driver copies them; it does not write.
-    for (std::size_t i = 0; i < tensor_maps_.count(); ++i)
-        all[passed + i] = const_cast<std::byte*>(maps[i].bytes);
+    void* nowhere = nullptr;
+    for (std::size_t i = 0; i < places.size(); ++i) all[i] = places[i] ? arguments[*places[i]] : &nowhere;
+    if (tensor_maps_.count() != 0) {
+        const TensorMapArguments::Map* const maps = tensor_maps_.for_launch(variant_, *driver_, arguments);
+        // The driver copies them; it does not write.
+        for (std::size_t i = 0; i < tensor_maps_.count(); ++i)
+            all[places.size() + i] = const_cast<std::byte*>(maps[i].bytes);
+    }
     module_->launch(shape, all, stream);
 }
 
@@ -143,23 +152,26 @@ void check_binary_arguments(const Variant& variant, const FunctionInfo& info) {
     if (!info.argument_bytes) return;
     const auto& declared = variant.arguments();
     const auto& compiled = *info.argument_bytes;
+    const auto& places = argument_places(variant);
     const std::size_t maps = tensor_map_count(variant);
-    if (compiled.size() != declared.size() + maps)
+    if (compiled.size() != places.size() + maps)
         throw BuildError("the compiled kernel takes " + std::to_string(compiled.size()) +
-                         " arguments and its declaration shows " + std::to_string(declared.size()) +
+                         " arguments and its declaration shows " + std::to_string(places.size()) +
                          (maps == 0 ? "" : " and " + std::to_string(maps) + " tensor maps") + ": " +
                          declaration(variant));
-    for (std::size_t i = declared.size(); i < compiled.size(); ++i) {
+    for (std::size_t i = places.size(); i < compiled.size(); ++i) {
         if (compiled[i] != kTensorMapBytes)
             throw BuildError(
                 "argument " + std::to_string(i + 1) + " takes " + std::to_string(compiled[i]) +
                 " bytes in the compiled kernel, and the `tensormap` line that it belongs to makes " +
                 std::to_string(kTensorMapBytes) + ": declare it as const __grid_constant__ kiln::TensorMap");
     }
-    for (std::size_t i = 0; i < declared.size(); ++i) {
-        const std::size_t bytes = declared_bytes(declared[i].type);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        if (!places[i]) continue;
+        const KernelArgument& argument = declared[*places[i]];
+        const std::size_t bytes = declared_bytes(argument.type);
         if (bytes != 0 && bytes != compiled[i])
-            throw BuildError("argument " + declared[i].name + " takes " + std::to_string(compiled[i]) +
+            throw BuildError("argument " + argument.name + " takes " + std::to_string(compiled[i]) +
                              " bytes in the compiled kernel and " + std::to_string(bytes) +
                              " in its declaration: " + declaration(variant));
     }

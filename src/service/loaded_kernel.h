@@ -25,7 +25,7 @@ class LoadedKernel {
     LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
                  BinaryKind kind, BuildInfo info, bool validates);
 
-    /// arguments: those that the variant declares; tensor maps are added here.
+    /// arguments: Variant::arguments(); tensor maps, and null for tensors that the variant does not have, are added here.
     void launch(StreamRef stream, void* const* arguments) const;
     /// Throws UsageError unless these types fit the kernel's declaration. A set of types that passed
     /// is remembered by its address, so that an in-memory look-up pays one comparison.
@@ -38,7 +38,7 @@ class LoadedKernel {
   private:
     /// Throws UsageError for what can't be had.
     void apply(const LaunchOptions& options, LaunchShape& shape, void* const* arguments) const;
-    void launch_with_maps(const LaunchShape& shape, void* const* arguments, void* stream) const;
+    void launch_completed(const LaunchShape& shape, void* const* arguments, void* stream) const;
 
     const Variant variant_;
     const std::shared_ptr<Driver> driver_;
@@ -46,6 +46,7 @@ class LoadedKernel {
     const BuildInfo info_;
     const TensorMapArguments tensor_maps_;
     const LaunchChecks checks_;
+    const bool passes_as_given_;  ///< nothing is added to what callers pass
     const bool validates_;
     LaunchShape shape_;  ///< all but the grid
     mutable std::atomic<const ArgumentType*> checked_{nullptr};

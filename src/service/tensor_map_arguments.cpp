@@ -121,8 +121,12 @@ const TensorMapArguments::Map* TensorMapArguments::for_launch(const Variant& var
     launch->id = 0;  // should the rest throw
     launch->maps.resize(count_);
     const auto specs = tensor_map_specs(variant, arguments);
-    for (std::size_t i = 0; i < specs.size(); ++i)
-        driver.encode_tensor_map(layout_of(specs[i], variant, arguments), launch->maps[i].bytes);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+        if (specs[i].rank == 0)
+            std::ranges::fill(launch->maps[i].bytes, std::byte{});
+        else
+            driver.encode_tensor_map(layout_of(specs[i], variant, arguments), launch->maps[i].bytes);
+    }
     if (launch != &memory.unremembered) {
         launch->words = memory.words;
         launch->id = id_;

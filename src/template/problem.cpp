@@ -84,7 +84,8 @@ class ProblemMaker {
         check_given();
         for (const SizeLine& line : lines_.size_lines) set_size(line);
         for (std::size_t i = 0; i < lines_.tensors.size(); ++i)
-            problem_.tensors.push_back(tensor(lines_.tensors[i], lines_.tensor_lines[i]));
+            if (data_.places[lines_.tensor_lines[i].argument])
+                problem_.tensors.push_back(tensor(lines_.tensors[i], lines_.tensor_lines[i]));
         if (lines_.flops) problem_.flops = not_negative(*lines_.flops, "the number of operations");
         problem_.bytes =
             lines_.bytes ? not_negative(*lines_.bytes, "the number of bytes") : bytes_of_tensors();
@@ -196,11 +197,11 @@ class ProblemMaker {
 
     Tensor tensor(const TensorArgument& argument, const TensorLine& line) const {
         Tensor made;
+        const std::size_t place = *data_.places[line.argument];
         made.name = argument.name;
-        made.type = *pointee((*data_.arguments)[line.argument].type);
+        made.type = *pointee((*data_.arguments)[place].type);
         made.element_bytes = static_cast<std::size_t>(find_normalised_type(made.type)->bytes);
-        made.align_bytes =
-            std::ranges::find(data_.pointers, line.argument, &PointerArgument::argument)->align_bytes;
+        made.align_bytes = std::ranges::find(data_.pointers, place, &PointerArgument::argument)->align_bytes;
         made.role = argument.role;
         made.fill = argument.fill;
         made.reference = argument.reference;

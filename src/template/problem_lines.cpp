@@ -212,7 +212,8 @@ class ProblemParser {
             lexer.fail(name, "what is behind " + argument.name + ", which is " + argument.type +
                                  ", can't be written; this should be an input line");
 
-        TensorLine parsed{index, parse_extents(lexer, "and the extents of " + argument.name), nullptr,
+        TensorLine parsed{index,   parse_extents(lexer, "and the extents of " + argument.name),
+                          nullptr, nullptr,
                           nullptr, nullptr};
         TensorArgument tensor;
         tensor.name = argument.name;
@@ -222,6 +223,8 @@ class ProblemParser {
         parse_alignment(lexer, tensor, parsed);
         parse_fill(lexer, types, tensor, parsed);
         if (role == TensorRole::output || role == TensorRole::inout) parse_reference(lexer, tensor);
+        if ((parsed.condition = parse_condition(lexer, tensor.name)))
+            tensor.condition_text = parsed.condition->text();
         tensor.text = lexer.accept_string();
         lexer.expect_end("the " + directive);
         result_.tensors.push_back(std::move(tensor));
@@ -238,6 +241,19 @@ class ProblemParser {
                  "the alignment of " + tensor.name + " is a power of two, in bytes",
                  parsed.align->location());
         scope_.may_use_arguments = may_use_arguments;
+    }
+
+    /// Which variants have the argument: known before any launch, so that its callers are.
+    ExpressionPtr parse_condition(Lexer& lexer, const std::string& argument) {
+        if (!lexer.accept("if")) return nullptr;
+        const bool may_use_arguments = std::exchange(scope_.may_use_arguments, false);
+        const Token first = lexer.peek();
+        ExpressionPtr condition = parse_expression(lexer, scope_);
+        if (condition->kind() != ExpressionKind::truth)
+            lexer.fail(first, "whether " + argument + " is there must be true or false; " +
+                                  condition->text() + " is not");
+        scope_.may_use_arguments = may_use_arguments;
+        return condition;
     }
 
     void parse_fill(Lexer& lexer, const std::vector<std::string_view>& types, TensorArgument& tensor,
@@ -331,7 +347,7 @@ class ProblemParser {
                                  "; a tensor map is a kiln::TensorMap");
         lexer.expect("=", "and the pointer argument that it maps");
         const Token tensor = lexer.expect_identifier("a pointer argument of the kernel");
-        TensorMapLine parsed{index, argument_called(lexer, tensor, is_pointer), {}, {}, nullptr};
+        TensorMapLine parsed{index, argument_called(lexer, tensor, is_pointer), {}, {}, nullptr, nullptr};
         const std::vector<std::string_view> types =
             element_types_of(lexer, tensor, arguments_[parsed.pointer_argument]);
 
@@ -352,10 +368,12 @@ class ProblemParser {
                                 std::to_string(parsed.extents.size()) + ", and has " +
                                 std::to_string(parsed.box.size()));
         if (lexer.accept("swizzle")) parsed.swizzle = parse_number(lexer);
+        parsed.condition = parse_condition(lexer, std::string(name.text));
         lexer.expect_end("the tensor map");
         add_tensor_map_rules(parsed, types, line.line);
         std::swap(scope_, launch);
-        result_.tensor_maps.push_back({std::string(name.text), std::string(tensor.text), line.line});
+        result_.tensor_maps.push_back({std::string(name.text), std::string(tensor.text),
+                                       parsed.condition ? parsed.condition->text() : "", line.line});
         result_.tensor_map_lines.push_back(std::move(parsed));
     }
 
@@ -389,6 +407,21 @@ class ProblemParser {
         result_.rules.push_back({{text, words, location.line, location.column}, std::move(expression)});
     }
 
+    /// So that the other arguments have the same places in all variants.
+    void check_conditional_come_last() const {
+        const TensorArgument* conditional = nullptr;
+        for (std::size_t i = 0; i < arguments_.size() && !is_tensor_map(arguments_[i].type); ++i) {
+            const auto tensor = std::ranges::find(result_.tensors, arguments_[i].name, &TensorArgument::name);
+            if (tensor != result_.tensors.end() && !tensor->condition_text.empty())
+                conditional = &*tensor;
+            else if (conditional != nullptr)
+                throw TemplateError(file_, kernel_location_.line, kernel_location_.column,
+                                    "the argument " + arguments_[i].name + " must come before " +
+                                        conditional->name + ", which only some variants have (line " +
+                                        std::to_string(conditional->line) + ")");
+        }
+    }
+
     /// Descriptions follow the kernel's arguments, however the lines are ordered.
     void put_in_order() {
         const auto position = [&](const auto& described) {
@@ -399,6 +432,7 @@ class ProblemParser {
         std::ranges::sort(result_.tensor_lines, {}, &TensorLine::argument);
         std::ranges::sort(result_.tensor_maps, {}, position);
         std::ranges::sort(result_.tensor_map_lines, {}, &TensorMapLine::argument);
+        check_conditional_come_last();
         for (std::size_t i = 0; i < arguments_.size(); ++i) {
             if (declared_[i]) continue;
             const Scope::Argument& argument = arguments_[i];

@@ -46,12 +46,14 @@ struct TensorLine {
     std::vector<ExpressionPtr> extents;
     ExpressionPtr align;      ///< of its address, in bytes; null: what its elements need
     ExpressionPtr low, high;  ///< of Fill::range
+    ExpressionPtr condition;  ///< null: always there
 };
 
 struct TensorMapLine {
     std::size_t argument, pointer_argument;
     std::vector<ExpressionPtr> extents, box;
-    ExpressionPtr swizzle;  ///< null: none
+    ExpressionPtr swizzle;    ///< null: none
+    ExpressionPtr condition;  ///< null: always there
 };
 
 struct DataLine {

@@ -87,17 +87,19 @@ std::size_t mixed(std::size_t seed, std::int64_t value) {
 }
 
 template <class Number>
-std::vector<PointerArgument> pointers(const ProblemLines& lines, const std::vector<KernelArgument>& arguments,
+std::vector<PointerArgument> pointers(const ProblemLines& lines, const VariantData& variant,
                                       const Number& number) {
     std::vector<PointerArgument> made;
     for (const TensorLine& line : lines.tensor_lines) {
-        const std::string_view element = *pointee(arguments[line.argument].type);
+        const auto place = variant.places[line.argument];
+        if (!place) continue;
+        const std::string_view element = *pointee((*variant.arguments)[*place].type);
         auto align = static_cast<std::size_t>(find_normalised_type(element)->bytes);
         if (line.align) align = std::max(align, static_cast<std::size_t>(number(line.align)));
-        const bool is_mapped =
-            std::ranges::find(lines.tensor_map_lines, line.argument, &TensorMapLine::pointer_argument) !=
-            lines.tensor_map_lines.end();
-        made.push_back({line.argument, is_mapped ? std::max(align, kTensorMapAddressBytes) : align});
+        const bool is_mapped = std::ranges::any_of(variant.tensor_maps, [&](const TensorMapProgram& map) {
+            return map.spec.rank > 0 && map.spec.pointer_argument == *place;
+        });
+        made.push_back({*place, is_mapped ? std::max(align, kTensorMapAddressBytes) : align});
     }
     return made;
 }
@@ -124,13 +126,20 @@ TemplateData::TemplateData(std::shared_ptr<const TemplateContent> parsed, std::o
       limits(target ? target->limits : Limits{}),
       rules(content->front_matter, limits, target.has_value()) {}
 
-std::shared_ptr<const std::vector<KernelArgument>> VariantMaker::arguments(const Codes& codes) {
+void VariantMaker::set_arguments(VariantData& variant, const Environment& environment) {
     const FrontMatter& front_matter = origin_->content->front_matter;
-    Codes type_codes;
+    const Codes& codes = variant.codes;
+    std::vector<bool> is_there(front_matter.signature.arguments.size(), true);
+    Codes key;
     for (std::size_t i = 0; i < codes.size(); ++i)
-        if (front_matter.parameters[i].kind == ParameterKind::type) type_codes.push_back(codes[i]);
-    auto& known = arguments_[type_codes];
-    if (known) return known;
+        if (front_matter.parameters[i].kind == ParameterKind::type) key.push_back(codes[i]);
+    for (const TensorLine& line : front_matter.problem.tensor_lines) {
+        if (!line.condition) continue;
+        Failure failure;
+        is_there[line.argument] = line.condition->evaluate(environment, failure) != 0 && !failure;
+        key.push_back(is_there[line.argument]);
+    }
+    auto& known = arguments_[key];
 
     TypeNames types;
     for (std::size_t i = 0; i < codes.size(); ++i)
@@ -138,14 +147,16 @@ std::shared_ptr<const std::vector<KernelArgument>> VariantMaker::arguments(const
             types[front_matter.parameters[i].name] =
                 element_types()[static_cast<std::size_t>(codes[i])].normalised;
     std::vector<KernelArgument> made;
-    for (const Signature::Argument& argument : front_matter.signature.arguments) {
+    for (std::size_t i = 0; i < is_there.size(); ++i) {
+        const Signature::Argument& argument = front_matter.signature.arguments[i];
         std::string type = normalised_type(argument.type, types);
         // The last ones, made at launch: callers don't pass them.
         if (is_tensor_map(type)) break;
-        made.push_back({argument.name, std::move(type)});
+        variant.places.push_back(is_there[i] ? std::optional(made.size()) : std::nullopt);
+        if (is_there[i]) made.push_back({argument.name, std::move(type)});
     }
-    known = std::make_shared<const std::vector<KernelArgument>>(std::move(made));
-    return known;
+    if (!known) known = std::make_shared<const std::vector<KernelArgument>>(std::move(made));
+    variant.arguments = known;
 }
 
 std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
@@ -154,7 +165,6 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
     auto made = std::make_shared<VariantData>();
     made->origin = origin_;
     made->codes = codes;
-    made->arguments = arguments(codes);
     made->text = front_matter.kernel;
     made->hash = content.identity_hash;
     for (std::size_t i = 0; i < codes.size(); ++i) {
@@ -175,6 +185,7 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
             xyz[i] = static_cast<unsigned>(number(expressions[i]));
         return Dim3{xyz[0], xyz[1], xyz[2]};
     };
+    set_arguments(*made, environment);
     made->block = extents(front_matter.block);
     made->cluster = extents(front_matter.cluster);
     if (front_matter.dynamic_shared)
@@ -184,8 +195,8 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
     if (front_matter.dependent) made->dependent = number(front_matter.dependent) != 0;
     if (front_matter.opt_level) made->opt_level = static_cast<int>(number(front_matter.opt_level));
     for (const ExpressionPtr& extent : front_matter.grid) made->grid.emplace_back(*extent, environment);
-    made->tensor_maps = tensor_map_programs(front_matter, *made->arguments, environment);
-    made->pointers = pointers(front_matter.problem, *made->arguments, number);
+    made->tensor_maps = tensor_map_programs(front_matter, *made, environment);
+    made->pointers = pointers(front_matter.problem, *made, number);
     made->largest_grid = {kLargestUnsigned, kLargestUnsigned, kLargestUnsigned};
     if (origin_->target)
         made->largest_grid = {std::min(kLargestUnsigned, origin_->limits.grid_x),

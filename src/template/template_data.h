@@ -53,7 +53,7 @@ struct TemplateData {
 
 /// A tensor map without its extents, which depend on launch arguments.
 struct TensorMapProgram {
-    TensorMapSpec spec;
+    TensorMapSpec spec;  ///< rank 0: this variant has no such map
     std::vector<LaunchProgram> extents;
 };
 
@@ -69,10 +69,12 @@ struct VariantData {
     bool dependent = false;          ///< a launch may begin before the one before it in the stream has ended
     int opt_level = kUsualOptLevel;  ///< of ptxas
     std::shared_ptr<const std::vector<KernelArgument>> arguments;
+    /// Of each argument of the kernel before the tensor maps: its place in `arguments`; nullopt: callers do not pass it.
+    std::vector<std::optional<std::size_t>> places;
     std::vector<LaunchProgram> grid;
     std::array<std::int64_t, 3> largest_grid{};
     std::vector<TensorMapProgram> tensor_maps;  ///< in the kernel's order
-    std::vector<PointerArgument> pointers;      ///< likewise, of the tensors that are declared
+    std::vector<PointerArgument> pointers;      ///< likewise, of the tensors that are declared and there
 };
 
 /// The interface of a variant for the library's other layers.
@@ -80,12 +82,11 @@ struct VariantAccess {
     static const VariantData& data(const Variant& variant) { return *variant.data_; }
 };
 
-/// `environment`: of these legal values. `arguments`: of the variant.
-std::vector<TensorMapProgram> tensor_map_programs(const FrontMatter& front_matter,
-                                                  const std::vector<KernelArgument>& arguments,
+/// `environment`: of these legal values. Of `made`, what concerns arguments is set.
+std::vector<TensorMapProgram> tensor_map_programs(const FrontMatter& front_matter, const VariantData& made,
                                                   const Environment& environment);
 
-/// Makes variants of one template. Those with the same types share their argument list.
+/// Makes variants of one template. Those with the same types and tensors share their argument list.
 class VariantMaker {
   public:
     explicit VariantMaker(std::shared_ptr<const TemplateData> origin) : origin_(std::move(origin)) {}
@@ -94,10 +95,11 @@ class VariantMaker {
     std::shared_ptr<const VariantData> make(const Codes& codes);
 
   private:
-    std::shared_ptr<const std::vector<KernelArgument>> arguments(const Codes& codes);
+    void set_arguments(VariantData& made, const Environment& environment);
 
     std::shared_ptr<const TemplateData> origin_;
-    std::map<Codes, std::shared_ptr<const std::vector<KernelArgument>>> arguments_;  ///< by the types' codes
+    /// By the codes of types, and of what is there.
+    std::map<Codes, std::shared_ptr<const std::vector<KernelArgument>>> arguments_;
 };
 
 }  // namespace kiln

@@ -29,8 +29,7 @@ namespace {
 
 }  // namespace
 
-std::vector<TensorMapProgram> tensor_map_programs(const FrontMatter& front_matter,
-                                                  const std::vector<KernelArgument>& arguments,
+std::vector<TensorMapProgram> tensor_map_programs(const FrontMatter& front_matter, const VariantData& made,
                                                   const Environment& environment) {
     std::vector<TensorMapProgram> programs;
     const auto number = [&](const ExpressionPtr& expression) {
@@ -44,8 +43,13 @@ std::vector<TensorMapProgram> tensor_map_programs(const FrontMatter& front_matte
         TensorMapSpec& spec = program.spec;
         spec.name = problem.tensor_maps[i].name;
         spec.tensor = problem.tensor_maps[i].tensor;
-        spec.pointer_argument = line.pointer_argument;
-        spec.type = *pointee(arguments[line.pointer_argument].type);
+        const auto place = made.places[line.pointer_argument];
+        if (!place || (line.condition && number(line.condition) == 0)) {
+            programs.push_back(std::move(program));
+            continue;
+        }
+        spec.pointer_argument = *place;
+        spec.type = *pointee((*made.arguments)[*place].type);
         spec.element_bytes = static_cast<std::size_t>(find_normalised_type(spec.type)->bytes);
         spec.rank = static_cast<int>(line.extents.size());
         for (std::size_t k = 0; k < line.box.size(); ++k)
@@ -61,6 +65,10 @@ bool may_overlap(const Variant& variant) { return VariantAccess::data(variant).d
 
 std::size_t tensor_map_count(const Variant& variant) {
     return VariantAccess::data(variant).tensor_maps.size();
+}
+
+const std::vector<std::optional<std::size_t>>& argument_places(const Variant& variant) {
+    return VariantAccess::data(variant).places;
 }
 
 std::vector<TensorMapSpec> tensor_map_specs(const Variant& variant, void* const* arguments) {

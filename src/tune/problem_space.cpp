@@ -79,7 +79,8 @@ std::vector<std::string> problem_parameters(const Service& service, const Templa
         });
         const bool shapes = std::ranges::any_of(of.tensors(), [&](const TensorArgument& tensor) {
             return tensor.role != TensorRole::scratch && (depends(of, tensor.extents_text, parameter.name) ||
-                                                          depends(of, tensor.fill_text, parameter.name));
+                                                          depends(of, tensor.fill_text, parameter.name) ||
+                                                          depends(of, tensor.condition_text, parameter.name));
         });
         if (parameter.kind == ParameterKind::type || shared || shapes) names.push_back(parameter.name);
     }

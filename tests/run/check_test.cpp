@@ -372,6 +372,26 @@ TEST_F(RunCheck, AReferenceTakesTheVariantsValuesAndSizes) {
     EXPECT_TRUE(run(text, once({{"n", 1}}), {{"POWER", 2}}).pass());
 }
 
+TEST_F(RunCheck, ATensorThatTheVariantDoesNotHaveIsNullInKernelAndReference) {
+    add_template("add_reference",
+                 reference_template("add_reference", "const float* x, const float* one, const float* other",
+                                    "expected[i] = kiln::wide(x[e]) + (one != nullptr ? 1 : 0) + (other != "
+                                    "nullptr ? kiln::wide(other[e]) : 0);\n    bound[i] = 1e-5;"));
+    const Template of =
+        service().parse(line_template("//@ param OTHER bool = false\n//@ size n = 31\n//@ input x [n]\n//@ "
+                                      "output y [n] by add_reference\n"
+                                      "//@ input one [n] if !OTHER && OTHER\n//@ input other [n] if OTHER\n",
+                                      "int n, const float* x, float* y, const float* one, const float* other",
+                                      "if (i < n) y[i] = x[i] + (one != nullptr ? 1.0f : 0.0f) + (other != "
+                                      "nullptr ? other[i] : 0.0f);"),
+                        "tested.cu");
+    for (const bool other : {false, true}) {
+        const RunResult result = Runner(service()).run(of.variant({{"OTHER", other}}), {});
+        EXPECT_THAT(result.failures(), IsEmpty());
+        EXPECT_EQ(result.problem.tensors.size(), other ? 3U : 2U);
+    }
+}
+
 TEST_F(RunCheck, AReferenceThatDoesNotAllowTheValuesIsRefused) {
     add_template("few_reference", reference_template("few_reference", "", "expected[i] = bound[i] = 0;",
                                                      "//@ param POWER int in 1..2 = 1\n"));

@@ -115,9 +115,11 @@ std::string CKernels::plan(const Variant& variant) {
                 c_string(front_matter.signature.arguments[line.argument].name) + ", a->value[" + index +
                 "], x[0], bad)" + otherwise;
     }
+    auto pointer = data.pointers.begin();
     for (std::size_t i = 0; i < lines.tensors.size(); ++i) {
         const TensorLine& line = lines.tensor_lines[i];
-        const std::string type = (*data.arguments)[line.argument].type;
+        if (!data.places[line.argument]) continue;
+        const std::string type = (*data.arguments)[*data.places[line.argument]].type;
         std::string element = type.substr(0, type.size() - 1);  // without its *
         if (element.starts_with("const ")) element.erase(0, 6);
         const auto* const known = find_normalised_type(element);
@@ -125,7 +127,7 @@ std::string CKernels::plan(const Variant& variant) {
                 std::to_string(line.argument) + ", " + c_string(lines.tensors[i].name) + ", x, " +
                 std::to_string(line.extents.size()) + ", " +
                 std::to_string(known != nullptr ? known->bytes : 1) + ", " +
-                std::to_string(data.pointers[i].align_bytes) + "u, bad)" + otherwise;
+                std::to_string(pointer++->align_bytes) + "u, bad)" + otherwise;
     }
     for (std::size_t axis = 0; axis < front_matter.grid.size(); ++axis)
         text += "    x[0] = " + expressions.text(*front_matter.grid[axis]) +
@@ -142,9 +144,10 @@ std::string CKernels::plan(const Variant& variant) {
                                                       : named("kiln_maps_", map_rows(variant), maps_,
                                                               "static const struct kiln_map ", "[] = ");
     for (std::size_t i = 0; i < data.tensor_maps.size(); ++i)
-        text += array_text(expressions, lines.tensor_map_lines[i].extents) +
-                "    if (kiln_map_extents(launch, " + std::to_string(i) + ", &" + maps + "[" +
-                std::to_string(i) + "], x, bad)" + otherwise;
+        if (data.tensor_maps[i].spec.rank > 0)
+            text += array_text(expressions, lines.tensor_map_lines[i].extents) +
+                    "    if (kiln_map_extents(launch, " + std::to_string(i) + ", &" + maps + "[" +
+                    std::to_string(i) + "], x, bad)" + otherwise;
     used_.insert(expressions.used().begin(), expressions.used().end());
     return "(const struct kiln_arguments* a, const struct kiln_device* d, struct kiln_launch* launch) {\n"
            "    kiln_i64 x[5];\n    int bad = 0;\n    (void)a;\n    (void)d;\n" +
@@ -152,16 +155,19 @@ std::string CKernels::plan(const Variant& variant) {
 }
 
 std::string CKernels::map_rows(const Variant& variant) const {
+    const VariantData& data = VariantAccess::data(variant);
+    const auto& lines = data.origin->content->front_matter.problem.tensor_map_lines;
     std::string text = "{\n";
-    for (const TensorMapProgram& map : VariantAccess::data(variant).tensor_maps) {
-        const TensorMapSpec& spec = map.spec;
+    for (std::size_t map = 0; map < data.tensor_maps.size(); ++map) {
+        const TensorMapSpec& spec = data.tensor_maps[map].spec;
         const int swizzle = spec.swizzle_bytes == 128  ? 3
                             : spec.swizzle_bytes == 64 ? 2
                             : spec.swizzle_bytes == 32 ? 1
                                                        : 0;
-        text += "    {" + c_string(spec.tensor) + ", " + std::to_string(spec.pointer_argument) + ", " +
-                std::to_string(tensor_map_type(spec)) + ", " + std::to_string(spec.rank) + ", " +
-                std::to_string(spec.element_bytes) + ", " + std::to_string(swizzle) + ", {";
+        text += "    {" + c_string(spec.tensor) + ", " + std::to_string(lines[map].pointer_argument) + ", " +
+                std::to_string(spec.rank == 0 ? 0 : tensor_map_type(spec)) + ", " +
+                std::to_string(spec.rank) + ", " + std::to_string(spec.element_bytes) + ", " +
+                std::to_string(swizzle) + ", {";
         for (int i = 0; i < static_cast<int>(kMostTensorMapExtents); ++i)
             text +=
                 (i == 0 ? "" : ", ") +

@@ -398,7 +398,10 @@ static int kiln_run(const struct kiln_problem* problem, const struct kiln_argume
     for (i = 0; i < problem->argument_count; ++i) arguments[i] = passed[i];
 #if KILN_MAPS
     for (i = 0; i < kernel->map_count; ++i) {
-        if ((status = kiln_cuda_encode(kernel, i, &launch, a, maps[i])) != 0) return status;
+        if (kernel->maps[i].rank == 0) /* of no tensor: the kernel does not read it */
+            memset(maps[i], 0, sizeof maps[i]);
+        else if ((status = kiln_cuda_encode(kernel, i, &launch, a, maps[i])) != 0)
+            return status;
         arguments[problem->argument_count + i] = maps[i];
     }
 #endif

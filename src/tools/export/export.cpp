@@ -85,15 +85,23 @@ std::vector<Problem> problems_of(const Service& service, std::span<const Exporte
     return problems;
 }
 
-/// What C needs to know of a problem's arguments.
+/// What C needs to know of a problem's arguments: all that the kernel has before its tensor maps.
 struct Arguments {
     std::vector<std::string> types, names;
+    std::vector<bool> is_passed;       ///< by callers; else it is a pointer that these variants leave null
     std::vector<std::size_t> sizes;    ///< those that a size line declares
     std::vector<std::size_t> scratch;  ///< tensors
 
     explicit Arguments(const Variant& variant) {
         const Template of = variant.origin();
-        for (const KernelArgument& argument : variant.arguments()) {
+        for (const auto& place : argument_places(variant)) {
+            is_passed.push_back(place.has_value());
+            if (!place) {
+                types.emplace_back("const void*");
+                names.push_back("kiln_null_" + std::to_string(names.size()));
+                continue;
+            }
+            const KernelArgument& argument = variant.arguments()[*place];
             const auto type = c_type(argument.type);
             if (!type || argument.name.empty())
                 throw UsageError(
@@ -112,7 +120,8 @@ struct Arguments {
     std::string declared(std::size_t i) const { return types[i] + " " + names[i]; }
     std::string all() const {
         std::vector<std::string> words = {"void* kiln_stream"};
-        for (std::size_t i = 0; i < names.size(); ++i) words.push_back(declared(i));
+        for (std::size_t i = 0; i < names.size(); ++i)
+            if (is_passed[i]) words.push_back(declared(i));
         return join(words);
     }
     /// Integers: what a choice depends on.
@@ -292,6 +301,14 @@ class Exporter {
         functions_ += functions(index);
     }
 
+    /// Variables for what callers do not pass.
+    static std::string null_pointers(const Arguments& arguments) {
+        std::string text;
+        for (std::size_t i = 0; i < arguments.names.size(); ++i)
+            if (!arguments.is_passed[i]) text += "    " + arguments.declared(i) + " = NULL;\n";
+        return text;
+    }
+
     /// The statements that fill `a`; with_pointers: of a launch.
     static std::string filled(const Arguments& arguments, const std::string& problem, bool with_pointers,
                               const std::string& failure) {
@@ -300,7 +317,8 @@ class Exporter {
             const std::string& name = arguments.names[i];
             const std::string place = "[" + std::to_string(i) + "] = ";
             if (arguments.types[i].ends_with('*')) {
-                if (with_pointers) text += "    kiln_a.pointer" + place + name + ";\n";
+                if (with_pointers && arguments.is_passed[i])
+                    text += "    kiln_a.pointer" + place + name + ";\n";
                 continue;
             }
             if (!is_integer(arguments.types[i])) continue;
@@ -319,7 +337,7 @@ class Exporter {
         const Arguments& arguments = arguments_[index];
         const std::string place = "&kiln_problems[" + std::to_string(index) + "]";
         std::string text = "int " + problem.name + "(" + arguments.all() + ") {\n    void* kiln_passed[" +
-                           std::to_string(arguments.names.size()) + "];\n" +
+                           std::to_string(arguments.names.size()) + "];\n" + null_pointers(arguments) +
                            filled(arguments, problem.name, true, "KILN_BAD_ARGUMENT");
         for (std::size_t i = 0; i < arguments.names.size(); ++i)
             text += "    kiln_passed[" + std::to_string(i) + "] = &" + arguments.names[i] + ";\n";
