@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shared by the scripts beside it; sourced with the repository's root as the current directory.
-# Offers: say, missing_packages, nvrtc_wheels, has_nvidia_gpu, find_nvrtc, use_local_nvrtc, find_llvm_14, skip_status,
-# configure, build.
+# Offers: say, missing_packages, nvrtc_wheels, python_modules, has_python_modules, has_python, has_nvidia_gpu, find_nvrtc,
+# use_local_nvrtc, find_llvm_14, skip_status, configure, build.
 
 # Programs that scripts/setup --tests put here since the system has them under another name.
 PATH=$PATH:$PWD/.deps/bin
@@ -25,6 +25,15 @@ missing_packages() {
 # that Kiln was tested with (docs/install.md).
 nvrtc_wheels=('nvidia-cuda-nvrtc>=13.0,<13.6' 'nvidia-cuda-runtime>=13.0,<13.6' 'nvidia-cuda-crt>=13.0,<13.6'
     'nvidia-cuda-cccl>=13.0,<13.6')
+
+# What the package for Python is built and tested with: modules of pip, in .deps/python.
+python_modules=('nanobind>=3.1,<4' 'numpy>=1.24' 'pytest>=7' 'mypy>=1.8')
+has_python_modules() { PYTHONPATH=.deps/python python3 -c 'import mypy, nanobind, numpy, pytest' >/dev/null 2>&1; }
+# Python 3.11 and its headers.
+has_python() {
+    python3 -c 'import os, sys, sysconfig
+sys.exit(sys.version_info < (3, 11) or not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' >/dev/null 2>&1
+}
 
 # A driver without a toolkit is what most images of machines with GPUs have.
 has_nvidia_gpu() { [ -e /dev/nvidiactl ] || command -v nvidia-smi >/dev/null; }

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operations ask of arrays, whichever library they are of: dtype, device, layout, and a new one like it.
+
+Only the library of the arrays that come in is used; none is imported here for its own sake.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ._kiln import Service
+from ._services import default_service
+
+Array = Any
+
+
+def library(x: Array) -> str:
+    """ "torch", "numpy", "cupy", "jaxlib", ..."""
+    return type(x).__module__.partition(".")[0]
+
+
+def dtype_name(x: Array) -> str:
+    """ "float16", "bfloat16", "float32", ..."""
+    name = getattr(x.dtype, "name", None)
+    return name if isinstance(name, str) else str(x.dtype).rpartition(".")[2]
+
+
+def service_for(x: Array, service: Service | None) -> Service:
+    """The service that was given, else the default one of the device that the array is on."""
+    if service is not None:
+        return service
+    kind = library(x)
+    if kind == "torch" or hasattr(x, "is_cuda"):
+        if not x.is_cuda:
+            return default_service("host")
+        torch = sys.modules["torch"]
+        return default_service("hip" if torch.version.hip else "cuda", x.get_device())
+    if hasattr(x, "__cuda_array_interface__"):
+        return default_service("cuda", x.device.id if hasattr(x, "device") else 0)
+    if hasattr(x, "__dlpack_device__"):
+        device_type, device = x.__dlpack_device__()
+        if device_type == 2:
+            return default_service("cuda", device)
+        if device_type == 10:
+            return default_service("hip", device)
+    return default_service("host")
+
+
+def empty(like: Array, shape: tuple[int, ...], dtype: str | None = None) -> Array:
+    """A new array of the same library, on the same device; dtype: a name, by default that of `like`."""
+    kind = library(like)
+    if hasattr(like, "new_empty"):  # PyTorch, subclasses of its tensors included
+        if dtype is None:
+            return like.new_empty(shape)
+        return like.new_empty(shape, dtype=getattr(sys.modules["torch"], dtype))
+    if kind in ("numpy", "cupy"):
+        module = sys.modules[kind]
+        return module.empty(shape, dtype=like.dtype if dtype is None else dtype)
+    raise TypeError(
+        f"Kiln makes outputs for arrays of PyTorch, CuPy and NumPy, not of {kind} ({type(like).__name__}); "
+        "give the output by out="
+    )
+
+
+def is_row_major(x: Array) -> bool:
+    if hasattr(x, "is_contiguous"):
+        return bool(x.is_contiguous())
+    return bool(x.flags.c_contiguous)
+
+
+def row_major(x: Array) -> Array:
+    """The same array, or a copy without gaps."""
+    if is_row_major(x):
+        return x
+    if hasattr(x, "contiguous"):
+        return x.contiguous()
+    return sys.modules[library(x)].ascontiguousarray(x)
+
+
+def transposed(x: Array) -> Array:
+    """A view with the last two axes exchanged."""
+    if hasattr(x, "mT"):
+        return x.mT
+    return x.swapaxes(-1, -2)
+
+
+def converted(x: Array, dtype: str) -> Array:
+    if dtype_name(x) == dtype:
+        return x
+    if hasattr(x, "new_empty"):
+        return x.to(getattr(sys.modules["torch"], dtype))
+    return x.astype(dtype)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kiln.jit: a template in a string as a function.
+
+@kiln.jit
+def scale(x, y):
+    '''
+    //@ kernel scale
+    //@ param  FACTOR int in 1..100 = 2
+    ...
+    '''
+
+scale(x, y, FACTOR=3)
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+from ._arrays import dtype_name, service_for
+from ._kiln import Kernel, Service, Template, Variant
+from .errors import UsageError, VariantError
+
+__all__ = ["Jit", "jit"]
+
+
+class Jit:
+    """A template that is built for the values and the arrays of each call. Thread-safe.
+
+    Names in upper case are parameters, others arguments of the kernel. A type parameter that is not given follows from the
+    arrays' dtypes. The arrays' device decides which service is used, unless one was given.
+    """
+
+    def __init__(self, text: str, *, file: str, service: Service | None, headers: dict[str, str]) -> None:
+        self._text = text
+        self._file = file
+        self._service = service
+        self._headers = headers
+        self._lock = threading.RLock()
+        self._kernels: dict[tuple[Any, ...], Kernel] = {}
+        self._templates: dict[Service, Template] = {}
+        self.__doc__ = text
+
+    def template(self, service: Service | None = None) -> Template:
+        """Bound to a service; by default the one that it was made with, or the default one."""
+        from ._services import default_service
+
+        chosen = service or self._service or default_service()
+        with self._lock:
+            if chosen not in self._templates:
+                self._templates[chosen] = Template(self._text, service=chosen, file=self._file, headers=self._headers)
+            return self._templates[chosen]
+
+    def kernel(self, *arrays: Any, service: Service | None = None, **values: Any) -> Kernel:
+        """The kernel that a call with these arrays and values launches, built now."""
+        return self._kernel(arrays, service, tuple(values.items()))
+
+    def __call__(self, *args: Any, stream: Any = None, **named: Any) -> None:
+        values = tuple((name, value) for name, value in named.items() if name.isupper())
+        given = {name: value for name, value in named.items() if not name.isupper()}
+        kernel = self._kernel((*args, *given.values()), None, values)
+        kernel(*args, stream=stream, **given)
+
+    def _kernel(self, arrays: tuple[Any, ...], service: Service | None, values: tuple[tuple[str, Any], ...]) -> Kernel:
+        arrays = tuple(x for x in arrays if hasattr(x, "dtype") and hasattr(x, "shape"))
+        if service is None:
+            service = service_for(arrays[0], self._service) if arrays else self._service
+        key = (service, values, tuple(x.dtype for x in arrays))
+        found = self._kernels.get(key)
+        if found is None:
+            with self._lock:
+                found = self._kernels.get(key)
+                if found is None:
+                    found = self._build(self.template(service), dict(values), [dtype_name(x) for x in arrays])
+                    self._kernels[key] = found
+        return found
+
+    @staticmethod
+    def _build(template: Template, values: dict[str, Any], dtypes: list[str]) -> Kernel:
+        return variant_for(template, values, dtypes).build()
+
+
+def variant_for(template: Template, values: dict[str, Any], dtypes: list[str]) -> Variant:
+    """The variant with these values whose tensors have these dtypes, in the kernel's order: type parameters that are not
+    given are tried. Where none fits, defaults are taken, and the call will name the argument that does not fit.
+    """
+    open_types = [
+        (parameter["name"], parameter["allowed"].split(", "))
+        for parameter in template.parameters
+        if parameter["kind"] == "type" and parameter["name"] not in values
+    ]
+    for choice in product(*(allowed for _, allowed in open_types)):
+        given = dict(zip((name for name, _ in open_types), choice, strict=True))
+        try:
+            variant = template.variant(**values, **given)
+        except VariantError:
+            continue
+        found = [dtype for _, dtype, is_tensor in variant._dtypes if is_tensor]
+        if found[: len(dtypes)] == dtypes:
+            return variant
+    return template.variant(**values)
+
+
+def jit(
+    source: str | Callable[..., Any] | None = None,
+    *,
+    service: Service | None = None,
+    headers: dict[str, str] | None = None,
+) -> Any:
+    """Makes a function of a template's text: a string, or the docstring of the function that this decorates."""
+
+    def make(what: str | Callable[..., Any]) -> Jit:
+        if isinstance(what, str):
+            return Jit(what, file="jit.cu", service=service, headers=headers or {})
+        text = inspect.getdoc(what)
+        if not text or "//@" not in text:
+            raise UsageError(
+                f"kiln.jit: the docstring of {what.__name__} is no template: it has no line that begins with //@"
+            )
+        made = Jit(text + "\n", file=f"{what.__name__}.cu", service=service, headers=headers or {})
+        made.__name__ = what.__name__  # type: ignore[attr-defined]
+        made.__module__ = what.__module__
+        return made
+
+    return make if source is None else make(source)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations: a problem rather than a kernel. Each call launches the variant that is best for its shape, which is chosen
+(from wisdom, else by a model) and built when the shape is first seen.
+
+Arrays may be of PyTorch, CuPy or NumPy (on the host backend); outputs are made with the library of the inputs, and work is
+queued on that library's current stream. Arrays that are not row-major are copied first.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from os import PathLike
+from typing import Any
+
+from . import _kiln
+from ._arrays import Array, converted, dtype_name, empty, is_row_major, row_major, service_for, transposed
+from ._kiln import Operation, Service, Template
+from .errors import UsageError, VariantError
+
+__all__ = ["attention", "gemm", "layer_norm", "operation", "softmax", "sum", "transpose"]
+
+_ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "silu": 3}
+
+_lock = threading.RLock()
+_operations: dict[tuple[Any, ...], Operation | None] = {}
+atexit.register(_operations.clear)
+
+
+def operation(
+    what: str | Template,
+    *,
+    service: Service | None = None,
+    when_missing: str = "build",
+    reproducible: bool = False,
+    wisdom: str | PathLike[str] | None = None,
+    **values: Any,
+) -> Operation:
+    """An operation of the templates that compute what `what` computes: a template, its name, or a family ("gemm").
+
+    values: those that say what is computed, T="half", say. when_missing: what a call does for a shape that is not built:
+    "build", "substitute" (launch another variant meanwhile) or "fail". Calls take tensors by position, in the order of
+    `arguments`; sizes are taken from them.
+    """
+    return _kiln._operation(what, service, when_missing, reproducible, wisdom, values)
+
+
+def _known(service: Service, family: str, values: dict[str, Any]) -> Operation | None:
+    """Made once per service and values; None where no template computes this."""
+    key = (service, family, *values.items())
+    try:
+        return _operations[key]
+    except KeyError:
+        pass
+    with _lock:
+        if key not in _operations:
+            try:
+                _operations[key] = operation(family, service=service, **values)
+            except (VariantError, UsageError):
+                _operations[key] = None
+        return _operations[key]
+
+
+def _needed(service: Service, family: str, values: dict[str, Any]) -> Operation:
+    found = _known(service, family, values)
+    return found if found is not None else operation(family, service=service, **values)  # raises the reason
+
+
+def gemm(
+    a: Array,
+    b: Array,
+    *,
+    bias: Array | None = None,
+    activation: str | None = None,
+    out: Array | None = None,
+    out_dtype: str | None = None,
+    stream: Any = None,
+    service: Service | None = None,
+) -> Array:
+    """activation(a @ b + bias): a is [..., m, k], b is [k, n]; or [batch, m, k] and [batch, k, n].
+
+    The result is float32, unless `out` or `out_dtype` ("bfloat16", "float16") says otherwise. bias: float32 [n].
+    activation: None, "relu", "gelu" or "silu". A view of a row-major [n, k] array, `weight.T`, is read as it lies where a
+    kernel can.
+    """
+    if activation not in _ACTIVATIONS:
+        raise ValueError(f"activation is {activation!r}; it is None, 'relu', 'gelu' or 'silu'")
+    if a.ndim < 2 or b.ndim not in (2, 3) or a.shape[-1] != b.shape[-2]:
+        raise ValueError(
+            f"gemm: a has the shape {tuple(a.shape)} and b {tuple(b.shape)}; they have to be [..., m, k] and [k, n]"
+        )
+    if b.ndim == 3 and (a.ndim != 3 or a.shape[0] != b.shape[0]):
+        raise ValueError(
+            f"gemm: b has the shape {tuple(b.shape)}, and a, {tuple(a.shape)}, is no batch of as many matrices"
+        )
+    service = service_for(a, service)
+    dtype = dtype_name(a)
+    wanted = dtype_name(out) if out is not None else out_dtype or "float32"
+    shape = (*a.shape[:-1], b.shape[-1])
+    values: dict[str, Any] = {"T": dtype}
+    if activation is not None:
+        values["ACTIVATION"] = _ACTIVATIONS[activation]
+
+    if b.ndim == 2 and bias is None:
+        a2 = row_major(a if a.ndim == 2 else a.reshape(-1, a.shape[-1]))
+        is_transposed = not is_row_major(b) and is_row_major(transposed(b))
+        for trans_b in (True, False) if is_transposed else (False,):
+            layout = {**values, "TRANS_B": True} if trans_b else values
+            for direct in (True, False) if wanted != "float32" else (False,):
+                op = _known(service, "gemm", {**layout, "OUT": wanted} if direct else layout)
+                if op is None:
+                    continue
+                right = transposed(b) if trans_b else row_major(b)
+                if direct or wanted == "float32":
+                    c = out if out is not None else empty(a, shape, wanted)
+                    op(a2, right, c if c.ndim == 2 else c.reshape(-1, shape[-1]), stream=stream)
+                    return c
+                c = empty(a, shape, "float32")
+                op(a2, right, c if c.ndim == 2 else c.reshape(-1, shape[-1]), stream=stream)
+                return _delivered(c, wanted, out)
+
+    # Biases and batches: one kernel for all.
+    batch = b.shape[0] if b.ndim == 3 else 1
+    a3 = row_major(a).reshape(batch, -1, a.shape[-1])
+    trans_b = not is_row_major(b) and is_row_major(transposed(b))
+    b3 = (transposed(b) if trans_b else row_major(b)).reshape(batch, b.shape[-1] if trans_b else b.shape[-2], -1)
+    if bias is not None:
+        values["BIAS"] = True
+    else:
+        bias = empty(a, (b.shape[-1],), "float32")  # not read
+    values["TRANS_B"] = trans_b
+    op = _known(service, "gemm_mma_batched", values) if service.backend == "cuda" else None
+    if op is None:
+        op = _needed(service, "gemm_batched", values)
+    c = out if out is not None and wanted == "float32" else empty(a, shape, "float32")
+    op(a3, b3, converted(bias, "float32"), c.reshape(batch, -1, shape[-1]), stream=stream)
+    return _delivered(c, wanted, out)
+
+
+def _delivered(c: Array, dtype: str, out: Array | None) -> Array:
+    """A float32 result as the type that was asked for."""
+    if out is None or out is c:
+        return converted(c, dtype)
+    out[...] = converted(c, dtype)
+    return out
+
+
+def _rows(x: Array) -> Array:
+    return row_major(x).reshape(-1, x.shape[-1]) if x.ndim != 2 or not is_row_major(x) else x
+
+
+def softmax(x: Array, *, out: Array | None = None, stream: Any = None, service: Service | None = None) -> Array:
+    """Softmax along the last axis, in the type of x (float16, bfloat16 or float32)."""
+    op = _needed(service_for(x, service), "softmax", {"T": dtype_name(x)})
+    y = empty(x, tuple(x.shape)) if out is None else out
+    op(_rows(x), y.reshape(-1, x.shape[-1]), stream=stream)
+    return y
+
+
+def layer_norm(
+    x: Array,
+    weight: Array,
+    bias: Array,
+    *,
+    out: Array | None = None,
+    stream: Any = None,
+    service: Service | None = None,
+) -> Array:
+    """(x - mean) / sqrt(variance + 1e-5) * weight + bias along the last axis; all of one type."""
+    op = _needed(service_for(x, service), "layer_norm", {"T": dtype_name(x)})
+    y = empty(x, tuple(x.shape)) if out is None else out
+    op(_rows(x), row_major(weight), row_major(bias), y.reshape(-1, x.shape[-1]), stream=stream)
+    return y
+
+
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    causal: bool = False,
+    return_lse: bool = False,
+    out: Array | None = None,
+    stream: Any = None,
+    service: Service | None = None,
+) -> Any:
+    """softmax(q k^T / sqrt(d)) v. q is [batch, heads, queries, d], k and v are [batch, kv_heads, keys, d], where kv_heads
+    divides heads. With return_lse also ln of the sum of e^score, float32 [batch, heads, queries].
+    """
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        if array.ndim != 4:
+            raise ValueError(
+                f"attention: {name} has the shape {tuple(array.shape)}; it has to be [batch, heads, length, d]"
+            )
+    values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": causal}
+    op = _needed(service_for(q, service), "attention", values)
+    o = empty(q, tuple(q.shape)) if out is None else out
+    lse = empty(q, tuple(q.shape[:-1]), "float32")
+    op(row_major(q), row_major(k), row_major(v), o, lse, stream=stream)
+    return (o, lse) if return_lse else o
+
+
+def transpose(x: Array, *, out: Array | None = None, stream: Any = None, service: Service | None = None) -> Array:
+    """A row-major copy of x with its two axes exchanged."""
+    if x.ndim != 2:
+        raise ValueError(f"transpose: x has the shape {tuple(x.shape)}; it has to have two axes")
+    op = _needed(service_for(x, service), "transpose", {"T": dtype_name(x)})
+    y = empty(x, (x.shape[1], x.shape[0])) if out is None else out
+    op(row_major(x), y, stream=stream)
+    return y
+
+
+def sum(
+    x: Array,
+    axis: int | None = None,
+    *,
+    out: Array | None = None,
+    stream: Any = None,
+    service: Service | None = None,
+) -> Array:
+    """The sum of all elements, or with axis=0 of each column of a matrix; float32, in an order that never changes."""
+    service = service_for(x, service)
+    x = row_major(x)
+    if axis is None:
+        op = _needed(service, "sum", {"T": dtype_name(x)})
+        y = empty(x, (1,), "float32") if out is None else out
+        op(x.reshape(-1), y.reshape(1), stream=stream)
+        return y.reshape(()) if out is None else y
+    if axis not in (0, -2) or x.ndim != 2:
+        raise ValueError(f"sum: axis is {axis} of an array with {x.ndim} axes; it can be None, or 0 of a matrix")
+    op = _needed(service, "column_sum", {"T": dtype_name(x)})
+    y = empty(x, (x.shape[1],), "float32") if out is None else out
+    op(x, y, stream=stream)
+    return y

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "array.h"
+
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+namespace nb = nanobind;
+
+namespace kiln::python {
+
+/// How arrays of one Python type are read.
+class ArrayType {
+  public:
+    enum class Way { none, exchange, cuda_interface, buffer, dlpack };
+    enum class Streams { none, exchange, torch, cupy };
+
+    Way way = Way::none;
+    Streams streams = Streams::none;
+    const DlExchangeApi* api = nullptr;
+    std::string library;  // the first part of the type's module
+};
+
+namespace {
+
+[[noreturn]] void raise_current() { nb::raise_python_error(); }
+
+nb::object steal(PyObject* object) {
+    if (object == nullptr) raise_current();
+    return nb::steal(object);
+}
+
+/// The attribute, or a null object without an exception.
+nb::object optional_attribute(PyObject* object, const char* name) {
+    PyObject* const found = PyObject_GetAttrString(object, name);
+    if (found == nullptr) PyErr_Clear();
+    return nb::steal(found);
+}
+
+const DlExchangeApi* exchange_api(PyObject* type) {
+    const nb::object capsule = optional_attribute(type, "__dlpack_c_exchange_api__");
+    if (!capsule.is_valid() || !PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
+    const auto* api =
+        static_cast<const DlExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    while (api != nullptr && api->version.major != 1) api = api->previous;
+    return api != nullptr && api->view_of_object != nullptr ? api : nullptr;
+}
+
+ArrayType describe(PyObject* object) {
+    ArrayType found;
+    PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+    if (const nb::object module = optional_attribute(type, "__module__");
+        module.is_valid() && PyUnicode_Check(module.ptr())) {
+        const std::string name = nb::cast<std::string>(module);
+        found.library = name.substr(0, name.find('.'));
+    }
+    found.api = exchange_api(type);
+    const auto has = [&](const char* name) { return optional_attribute(object, name).is_valid(); };
+    if (found.api != nullptr)
+        found.way = ArrayType::Way::exchange;
+    else if (found.library != "torch" && has("__cuda_array_interface__"))
+        found.way = ArrayType::Way::cuda_interface;
+    else if (PyObject_CheckBuffer(object) != 0)
+        found.way = ArrayType::Way::buffer;
+    else if (has("__dlpack__"))
+        found.way = ArrayType::Way::dlpack;
+    if (found.api != nullptr && found.api->current_stream != nullptr)
+        found.streams = ArrayType::Streams::exchange;
+    else if (found.library == "torch")
+        found.streams = ArrayType::Streams::torch;
+    else if (found.library == "cupy")
+        found.streams = ArrayType::Streams::cupy;
+    return found;
+}
+
+/// Types are kept for ever, so that their addresses stay theirs.
+const ArrayType& type_of(PyObject* object) {
+    static nb::ft_mutex mutex;
+    static auto* const types = new std::unordered_map<PyTypeObject*, ArrayType>;
+    PyTypeObject* const type = Py_TYPE(object);
+    {
+        const nb::ft_lock_guard lock(mutex);
+        if (const auto found = types->find(type); found != types->end()) return found->second;
+    }
+    ArrayType described = describe(object);
+    const nb::ft_lock_guard lock(mutex);
+    const auto [place, is_new] = types->try_emplace(type, std::move(described));
+    if (is_new) Py_INCREF(reinterpret_cast<PyObject*>(type));
+    return place->second;
+}
+
+std::optional<DlDataType> dtype_of_format(std::string_view format, std::int64_t item_bytes) {
+    if (!format.empty() && std::string_view("<=@|").find(format[0]) != std::string_view::npos)
+        format.remove_prefix(1);
+    if (format.size() != 1) return std::nullopt;
+    const auto bits = static_cast<std::uint8_t>(item_bytes * 8);
+    switch (format[0]) {
+        case 'e':
+        case 'f':
+        case 'd':
+            return DlDataType{kDlFloat, bits, 1};
+        case 'b':
+        case 'h':
+        case 'i':
+        case 'l':
+        case 'q':
+        case 'n':
+            return DlDataType{kDlInt, bits, 1};
+        case 'B':
+        case 'H':
+        case 'I':
+        case 'L':
+        case 'Q':
+        case 'N':
+            return DlDataType{kDlUint, bits, 1};
+        case '?':
+            return DlDataType{kDlBool, 8, 1};
+        default:
+            return std::nullopt;
+    }
+}
+
+/// Of a typestr of array interfaces: "<f4", "|b1".
+std::optional<DlDataType> dtype_of_typestr(std::string_view typestr) {
+    if (typestr.size() < 3 || typestr[0] == '>') return std::nullopt;
+    const int bytes = std::atoi(std::string(typestr.substr(2)).c_str());
+    const auto bits = static_cast<std::uint8_t>(bytes * 8);
+    switch (typestr[1]) {
+        case 'f':
+            return DlDataType{kDlFloat, bits, 1};
+        case 'i':
+            return DlDataType{kDlInt, bits, 1};
+        case 'u':
+            return DlDataType{kDlUint, bits, 1};
+        case 'b':
+            return DlDataType{kDlBool, 8, 1};
+        default:
+            return std::nullopt;
+    }
+}
+
+/// What a dtype object calls itself, for types that array interfaces have no letter for.
+std::optional<DlDataType> dtype_of_name(PyObject* object) {
+    const nb::object dtype = optional_attribute(object, "dtype");
+    if (!dtype.is_valid()) return std::nullopt;
+    const nb::object name = optional_attribute(dtype.ptr(), "name");
+    if (!name.is_valid() || !PyUnicode_Check(name.ptr())) return std::nullopt;
+    if (nb::cast<std::string>(name) == "bfloat16") return DlDataType{kDlBfloat, 16, 1};
+    return std::nullopt;
+}
+
+nb::object item(PyObject* dictionary, const char* key) {
+    PyObject* const found = PyMapping_GetItemString(dictionary, key);
+    if (found == nullptr) PyErr_Clear();
+    return nb::steal(found);
+}
+
+std::int64_t integer(PyObject* object) {
+    const long long value = PyLong_AsLongLong(object);
+    if (value == -1 && PyErr_Occurred() != nullptr) raise_current();
+    return value;
+}
+
+std::string tuple_text(const std::array<std::int64_t, kMostDimensions>& values, int count) {
+    std::string text = "(";
+    for (int i = 0; i < count; ++i) text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+    return text + (count == 1 ? ",)" : ")");
+}
+
+/// Fills shape and strides from the two entries of an array interface.
+void read_extents(ArrayView& view, PyObject* interface) {
+    const nb::object shape = item(interface, "shape");
+    const Py_ssize_t count = shape.is_valid() ? PySequence_Size(shape.ptr()) : -1;
+    if (count < 0) raise_current();
+    if (count > kMostDimensions) throw nb::value_error("an array has more than 8 dimensions");
+    view.ndim = static_cast<int>(count);
+    const nb::object strides = item(interface, "strides");
+    const bool has_strides = strides.is_valid() && !strides.is_none();
+    const std::int64_t item_bytes = view.dtype.bits / 8;
+    std::int64_t packed = 1;
+    for (int i = view.ndim; i-- > 0;) {
+        view.shape[i] = integer(steal(PySequence_GetItem(shape.ptr(), i)).ptr());
+        view.strides[i] =
+            has_strides ? integer(steal(PySequence_GetItem(strides.ptr(), i)).ptr()) / item_bytes : packed;
+        packed *= view.shape[i];
+    }
+}
+
+/// The entry "data" of an array interface: address and whether it is read-only.
+void read_address(ArrayView& view, PyObject* interface) {
+    const nb::object pair = item(interface, "data");
+    if (!pair.is_valid() || !PyTuple_Check(pair.ptr()) || PyTuple_Size(pair.ptr()) != 2)
+        throw nb::value_error("an array interface has no address");
+    view.data = PyLong_AsVoidPtr(PyTuple_GetItem(pair.ptr(), 0));
+    if (view.data == nullptr && PyErr_Occurred() != nullptr) raise_current();
+    view.is_readonly = PyObject_IsTrue(PyTuple_GetItem(pair.ptr(), 1)) == 1;
+}
+
+}  // namespace
+
+bool ArrayView::read(PyObject* object, void* stream) {
+    release();
+    const ArrayType& how = type_of(object);
+    type = &how;
+    switch (how.way) {
+        case ArrayType::Way::exchange: {
+            DlTensor tensor;
+            if (how.api->view_of_object(object, &tensor) != 0) raise_current();
+            set(tensor);
+            is_readonly = false;
+            return true;
+        }
+        case ArrayType::Way::cuda_interface:
+            return read_cuda_interface(object);
+        case ArrayType::Way::buffer:
+            return read_buffer(object);
+        case ArrayType::Way::dlpack:
+            return read_dlpack(object, stream);
+        case ArrayType::Way::none:
+            break;
+    }
+    return false;
+}
+
+void ArrayView::set(const DlTensor& tensor) {
+    if (tensor.ndim > kMostDimensions) throw nb::value_error("an array has more than 8 dimensions");
+    data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+    device_type = tensor.device_type;
+    device_id = tensor.device_id;
+    dtype = tensor.dtype;
+    ndim = tensor.ndim;
+    std::int64_t packed = 1;
+    for (int i = ndim; i-- > 0;) {
+        shape[i] = tensor.shape[i];
+        strides[i] = tensor.strides != nullptr ? tensor.strides[i] : packed;
+        packed *= shape[i];
+    }
+}
+
+bool ArrayView::read_cuda_interface(PyObject* object) {
+    const nb::object interface = steal(PyObject_GetAttrString(object, "__cuda_array_interface__"));
+    const nb::object typestr = item(interface.ptr(), "typestr");
+    auto known = typestr.is_valid() ? dtype_of_typestr(nb::cast<std::string>(typestr)) : std::nullopt;
+    if (const auto named = known && known->code == kDlFloat ? std::nullopt : dtype_of_name(object))
+        known = named;
+    if (!known) throw nb::type_error("an array has elements of a type that Kiln does not know");
+    dtype = *known;
+    device_type = kDlCuda;
+    device_id = 0;
+    if (const nb::object device = optional_attribute(object, "device"); device.is_valid())
+        if (const nb::object id = optional_attribute(device.ptr(), "id");
+            id.is_valid() && PyLong_Check(id.ptr()))
+            device_id = static_cast<std::int32_t>(integer(id.ptr()));
+    read_address(*this, interface.ptr());
+    read_extents(*this, interface.ptr());
+    return true;
+}
+
+bool ArrayView::read_buffer(PyObject* object) {
+    if (PyObject_GetBuffer(object, &buffer_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+        PyErr_Clear();  // of types that the buffer protocol has no letter for: NumPy's bfloat16
+        return read_array_interface(object);
+    }
+    has_buffer_ = true;
+    const auto known = dtype_of_format(buffer_.format == nullptr ? "B" : buffer_.format, buffer_.itemsize);
+    if (!known)
+        throw nb::type_error(("an array has elements of the type '" + std::string(buffer_.format) +
+                              "', which Kiln does not know")
+                                 .c_str());
+    if (buffer_.ndim > kMostDimensions) throw nb::value_error("an array has more than 8 dimensions");
+    dtype = *known;
+    data = buffer_.buf;
+    device_type = kDlCpu;
+    device_id = 0;
+    is_readonly = buffer_.readonly != 0;
+    ndim = buffer_.ndim;
+    for (int i = 0; i < ndim; ++i) {
+        shape[i] = buffer_.shape[i];
+        // A stride that is no multiple of an element is of no array that a kernel could take.
+        strides[i] = buffer_.strides[i] % buffer_.itemsize == 0 ? buffer_.strides[i] / buffer_.itemsize : -1;
+    }
+    return true;
+}
+
+bool ArrayView::read_array_interface(PyObject* object) {
+    const nb::object interface = optional_attribute(object, "__array_interface__");
+    const auto known = dtype_of_name(object);
+    if (!interface.is_valid() || !known)
+        throw nb::type_error("an array has elements of a type that Kiln does not know");
+    dtype = *known;
+    device_type = kDlCpu;
+    device_id = 0;
+    read_address(*this, interface.ptr());
+    read_extents(*this, interface.ptr());
+    return true;
+}
+
+bool ArrayView::read_dlpack(PyObject* object, void* stream) {
+    const nb::handle array(object);
+    const nb::tuple device = nb::cast<nb::tuple>(array.attr("__dlpack_device__")());
+    nb::dict named;
+    if (nb::cast<int>(device[0]) == kDlCuda) {
+        // 1 is the legacy default stream.
+        named["stream"] = stream == nullptr ? 1 : reinterpret_cast<std::intptr_t>(stream);
+    }
+    nb::object capsule;
+    try {
+        nb::dict versioned;
+        for (auto [key, value] : named) versioned[key] = value;
+        versioned["max_version"] = nb::make_tuple(1, 0);
+        capsule = array.attr("__dlpack__")(**versioned);
+    } catch (const nb::python_error& error) {
+        if (!error.matches(PyExc_TypeError)) throw;  // of libraries before DLPack 1.0
+        capsule = array.attr("__dlpack__")(**named);
+    }
+    if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+        versioned_ =
+            static_cast<DlManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+        PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
+        set(versioned_->tensor);
+        is_readonly = (versioned_->flags & kDlReadOnly) != 0;
+    } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+        managed_ = static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+        PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+        set(managed_->tensor);
+        is_readonly = false;
+    } else {
+        throw nb::type_error("__dlpack__ of an array returned no DLPack capsule");
+    }
+    return true;
+}
+
+void ArrayView::release() noexcept {
+    if (has_buffer_) PyBuffer_Release(&buffer_);
+    has_buffer_ = false;
+    if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(managed_);
+    managed_ = nullptr;
+    if (versioned_ != nullptr && versioned_->deleter != nullptr) versioned_->deleter(versioned_);
+    versioned_ = nullptr;
+}
+
+std::string ArrayView::shape_text() const { return tuple_text(shape, ndim); }
+
+std::string ArrayView::strides_text() const { return tuple_text(strides, ndim); }
+
+std::string ArrayView::device_text() const {
+    switch (device_type) {
+        case kDlCpu:
+            return "cpu";
+        case kDlCuda:
+            return "cuda:" + std::to_string(device_id);
+        case kDlCudaHost:
+        case kDlRocmHost:
+            return "pinned memory of the host";
+        case kDlRocm:
+            return "rocm:" + std::to_string(device_id);
+        case kDlCudaManaged:
+            return "managed memory";
+        default:
+            return "a device of DLPack's type " + std::to_string(device_type);
+    }
+}
+
+std::string text(DlDataType type) {
+    const std::string bits = std::to_string(type.bits);
+    switch (type.code) {
+        case kDlInt:
+            return "int" + bits;
+        case kDlUint:
+            return "uint" + bits;
+        case kDlFloat:
+            return "float" + bits;
+        case kDlBfloat:
+            return "bfloat" + bits;
+        case kDlComplex:
+            return "complex" + bits;
+        case kDlBool:
+            return "bool";
+        default:
+            return "DLPack's type " + std::to_string(type.code) + " of " + bits + " bits";
+    }
+}
+
+std::optional<DlDataType> dtype_of(const std::string& normalised) {
+    static const std::unordered_map<std::string_view, DlDataType> known = {
+        {"half", {kDlFloat, 16, 1}},     {"bfloat16", {kDlBfloat, 16, 1}},
+        {"float", {kDlFloat, 32, 1}},    {"double", {kDlFloat, 64, 1}},
+        {"bool", {kDlBool, 8, 1}},       {"char", {kDlInt, 8, 1}},
+        {"signed char", {kDlInt, 8, 1}}, {"unsigned char", {kDlUint, 8, 1}},
+        {"short", {kDlInt, 16, 1}},      {"unsigned short", {kDlUint, 16, 1}},
+        {"int", {kDlInt, 32, 1}},        {"unsigned int", {kDlUint, 32, 1}},
+        {"long", {kDlInt, 64, 1}},       {"unsigned long", {kDlUint, 64, 1}},
+        {"long long", {kDlInt, 64, 1}},  {"unsigned long long", {kDlUint, 64, 1}},
+    };
+    const auto found = known.find(normalised);
+    return found == known.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<void*> current_stream(const ArrayView& array) {
+    const bool is_on_gpu = array.device_type == kDlCuda || array.device_type == kDlRocm;
+    if (!is_on_gpu || array.type == nullptr) return std::nullopt;
+    switch (array.type->streams) {
+        case ArrayType::Streams::exchange: {
+            void* stream = nullptr;
+            if (array.type->api->current_stream(array.device_type, array.device_id, &stream) != 0)
+                raise_current();
+            return stream;
+        }
+        case ArrayType::Streams::torch: {
+            const nb::object cuda = nb::module_::import_("torch").attr("cuda");
+            return stream_handle(nb::object(cuda.attr("current_stream")(array.device_id)).ptr());
+        }
+        case ArrayType::Streams::cupy:
+            return stream_handle(
+                nb::object(nb::module_::import_("cupy").attr("cuda").attr("get_current_stream")()).ptr());
+        case ArrayType::Streams::none:
+            break;
+    }
+    return std::nullopt;
+}
+
+void* stream_handle(PyObject* stream) {
+    if (PyLong_Check(stream) != 0) {
+        void* const handle = PyLong_AsVoidPtr(stream);
+        if (handle == nullptr && PyErr_Occurred() != nullptr) raise_current();
+        return handle;
+    }
+    for (const char* attribute : {"cuda_stream", "ptr", "handle"})
+        if (const nb::object found = optional_attribute(stream, attribute);
+            found.is_valid() && PyLong_Check(found.ptr()) != 0)
+            return PyLong_AsVoidPtr(found.ptr());
+    if (const nb::object method = optional_attribute(stream, "__cuda_stream__"); method.is_valid()) {
+        const nb::tuple pair = nb::cast<nb::tuple>(method());
+        return PyLong_AsVoidPtr(nb::object(pair[1]).ptr());
+    }
+    throw nb::type_error(
+        "stream is neither an integer (a CUstream or hipStream_t) nor a stream of PyTorch, CuPy or "
+        "cuda.core");
+}
+
+}  // namespace kiln::python

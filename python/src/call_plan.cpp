@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "call_plan.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+namespace nb = nanobind;
+
+namespace kiln::python {
+namespace {
+
+constexpr std::size_t kMostShapes = 1024;  // that are remembered, of one kernel
+
+// Sizes have to be multiples of something, in some templates: one of these is. Small ones first, since extents that
+// are products of many must not overflow.
+constexpr std::int64_t kSteps[] = {1, 8, 16, 64, 128, 96, 256, 1024};
+constexpr std::int64_t kFirst[] = {3, 5, 7, 11, 13, 17, 19, 23}, kSecond[] = {29, 31, 37, 41, 43, 47, 53, 59};
+
+std::uint64_t bits_of_half(double value, bool is_bfloat) {
+    return is_bfloat ? bfloat16(static_cast<float>(value)).bits : half(static_cast<float>(value)).bits;
+}
+
+bool fits(std::int64_t value, DlDataType type) {
+    if (type.bits >= 64) return type.code == kDlInt || value >= 0;
+    if (type.code == kDlBool) return value == 0 || value == 1;
+    if (type.code == kDlUint) return value >= 0 && value < std::int64_t{1} << type.bits;
+    const std::int64_t limit = std::int64_t{1} << (type.bits - 1);
+    return value >= -limit && value < limit;
+}
+
+std::string ordinal_dimension(std::size_t axis) { return "dimension " + std::to_string(axis); }
+
+}  // namespace
+
+/// Sizes by the numbers of a call: those given, and all extents.
+struct CallPlan::Memory {
+    nb::ft_mutex mutex;
+    std::unordered_map<std::string, SizeValues> sizes;
+};
+
+CallPlan::CallPlan(std::string name, const Variant& variant, const std::vector<std::string>& only,
+                   Backend backend, int device)
+    : name_(std::move(name)),
+      variant_(variant),
+      backend_(backend),
+      device_(device),
+      memory_(std::make_shared<Memory>()) {
+    const Template of = variant.origin();
+    const std::vector<KernelArgument>& declared = variant.arguments();
+    if (only.empty()) {
+        for (const KernelArgument& argument : declared) add_argument(argument, of);
+    } else {
+        for (const std::string& wanted : only)
+            add_argument(*std::ranges::find(declared, wanted, &KernelArgument::name), of);
+    }
+    if (arguments_.size() > kMostCallArguments)
+        throw UsageError(name_ + " has " + std::to_string(arguments_.size()) +
+                         " arguments; kernels with up to " + std::to_string(kMostCallArguments) +
+                         " can be called from Python");
+    find_extents(of);
+}
+
+void CallPlan::add_argument(const KernelArgument& declared, const Template& of) {
+    CallArgument argument;
+    argument.name = declared.name;
+    argument.type = declared.type;
+    argument.interned = PyUnicode_InternFromString(declared.name.c_str());
+    std::string scalar = declared.type;
+    const bool is_pointer = scalar.ends_with('*');
+    if (is_pointer) scalar.pop_back();
+    const bool is_const = scalar.starts_with("const ");
+    if (is_const) scalar.erase(0, 6);
+    if (const auto dtype = dtype_of(scalar)) {
+        argument.dtype = *dtype;
+        argument.is_known_type = true;
+    }
+    if (is_pointer) {
+        argument.is_written = !is_const;
+        const auto tensor = std::ranges::find(of.tensors(), declared.name, &TensorArgument::name);
+        if (tensor != of.tensors().end()) {
+            argument.role = tensor->role;
+            argument.is_written = tensor->role != TensorRole::input;
+        } else if (argument.is_written) {
+            argument.role = TensorRole::inout;
+        }
+    } else if (!argument.is_known_type) {
+        throw UsageError(name_ + ": the argument " + declared.name + " is of type " + declared.type +
+                         ", which Python has no value for; call this kernel from C++");
+    } else if (std::ranges::find(of.sizes(), declared.name, &SizeArgument::name) != of.sizes().end()) {
+        argument.kind = CallArgument::Kind::size;
+        argument.size = sizes_.size();
+        sizes_.push_back(arguments_.size());
+    } else {
+        const bool is_real = argument.dtype.code == kDlFloat || argument.dtype.code == kDlBfloat;
+        argument.kind = is_real ? CallArgument::Kind::real : CallArgument::Kind::integer;
+    }
+    arguments_.push_back(std::move(argument));
+}
+
+std::optional<Problem> CallPlan::problem_at(const std::vector<std::int64_t>& sizes) const {
+    Sizes named;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) named[arguments_[sizes_[i]].name] = sizes[i];
+    try {
+        return variant_.problem(named);
+    } catch (const Error&) {
+        return std::nullopt;
+    }
+}
+
+void CallPlan::find_extents(const Template& of) {
+    if (!of.is_runnable() || sizes_.size() > std::size(kFirst)) return;
+    std::optional<Problem> first, second;
+    std::vector<std::int64_t> a(sizes_.size()), b(sizes_.size());
+    for (const std::int64_t step : kSteps) {
+        for (std::size_t i = 0; i < sizes_.size(); ++i) {
+            a[i] = step * kFirst[i];
+            b[i] = step * kSecond[i];
+        }
+        first = problem_at(a);
+        second = first ? problem_at(b) : std::nullopt;
+        if (second) break;
+    }
+    if (!second) return;
+    has_extents_ = true;
+    for (CallArgument& argument : arguments_) {
+        if (argument.kind != CallArgument::Kind::tensor) continue;
+        const auto named = [&](const Problem& problem) {
+            return std::ranges::find(problem.tensors, argument.name, &Tensor::name);
+        };
+        const auto one = named(*first), other = named(*second);
+        if (one == first->tensors.end() || other == second->tensors.end()) continue;
+        argument.has_extents = true;
+        for (std::size_t axis = 0; axis < one->extents.size(); ++axis) {
+            Extent extent;
+            for (std::size_t i = 0; i < sizes_.size(); ++i)
+                if (one->extents[axis] == a[i] && other->extents[axis] == b[i]) {
+                    extent = {Extent::Kind::size, static_cast<std::int64_t>(i)};
+                    arguments_[sizes_[i]].is_told = true;
+                }
+            if (extent.kind != Extent::Kind::size) {
+                if (one->extents[axis] == other->extents[axis])
+                    extent = {Extent::Kind::constant, one->extents[axis]};
+                else
+                    has_computed_ = true;
+            }
+            argument.extents.push_back(extent);
+        }
+    }
+}
+
+std::size_t CallPlan::place_of(PyObject* keyword) const {
+    for (std::size_t i = 0; i < arguments_.size(); ++i)
+        if (arguments_[i].interned == keyword) return i;
+    for (std::size_t i = 0; i < arguments_.size(); ++i)
+        if (PyUnicode_Compare(arguments_[i].interned, keyword) == 0) return i;
+    std::string known;
+    for (const CallArgument& argument : arguments_) known += (known.empty() ? "" : ", ") + argument.name;
+    throw nb::type_error((name_ + " has no argument '" + nb::cast<std::string>(nb::handle(keyword)) +
+                          "'; its arguments are " + known + ", and stream")
+                             .c_str());
+}
+
+void CallPlan::fail_type(const CallArgument& argument, const std::string& what) const {
+    throw nb::type_error((name_ + ": the argument '" + argument.name + "' " + what).c_str());
+}
+
+void CallPlan::fail_value(const CallArgument& argument, const std::string& what) const {
+    throw nb::value_error((name_ + ": the argument '" + argument.name + "' " + what).c_str());
+}
+
+void CallPlan::wrong_extent(const CallArgument& argument, const ArrayView& array, std::size_t axis,
+                            std::int64_t expected, const std::string& why) const {
+    fail_value(argument, "has the shape " + array.shape_text() + ", and its " + ordinal_dimension(axis) +
+                             " has to be " + std::to_string(expected) + why);
+}
+
+void CallPlan::read_scalar(const CallArgument& argument, PyObject* object, std::uint64_t& value) const {
+    value = 0;
+    if (argument.kind == CallArgument::Kind::real) {
+        const double number = PyFloat_AsDouble(object);
+        if (number == -1.0 && PyErr_Occurred() != nullptr) {
+            PyErr_Clear();
+            fail_type(argument, "is a number of type " + text(argument.dtype) + ", not what was given");
+        }
+        if (argument.dtype.bits == 64) {
+            value = std::bit_cast<std::uint64_t>(number);
+        } else if (argument.dtype.bits == 32) {
+            value = std::bit_cast<std::uint32_t>(static_cast<float>(number));
+        } else {
+            value = bits_of_half(number, argument.dtype.code == kDlBfloat);
+        }
+        return;
+    }
+    const nb::object index = nb::steal(PyNumber_Index(object));
+    if (!index.is_valid()) {
+        PyErr_Clear();
+        fail_type(argument, "is an integer, not what was given");
+    }
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+    if (overflow > 0 && argument.dtype.code == kDlUint && argument.dtype.bits == 64) {
+        value = PyLong_AsUnsignedLongLong(index.ptr());
+        if (PyErr_Occurred() == nullptr) return;
+        PyErr_Clear();
+    }
+    if (overflow != 0 || !fits(number, argument.dtype))
+        fail_value(argument, "is " + nb::cast<std::string>(nb::str(index)) +
+                                 ", which does not fit its type, " + text(argument.dtype));
+    value = static_cast<std::uint64_t>(number);
+}
+
+void CallPlan::check_array(const CallArgument& argument, const ArrayView& array) const {
+    if (argument.is_known_type && array.dtype != argument.dtype)
+        fail_type(argument, "has elements of type " + text(array.dtype) + ", and the kernel takes " +
+                                text(argument.dtype));
+    bool is_reachable = false;
+    switch (backend_) {
+        case Backend::cuda:
+            is_reachable = (array.device_type == kDlCuda && array.device_id == device_) ||
+                           array.device_type == kDlCudaManaged || array.device_type == kDlCudaHost;
+            break;
+        case Backend::hip:
+            // PyTorch for ROCm calls its devices CUDA's.
+            is_reachable = ((array.device_type == kDlRocm || array.device_type == kDlCuda) &&
+                            array.device_id == device_) ||
+                           array.device_type == kDlRocmHost;
+            break;
+        case Backend::host:
+            is_reachable = array.device_type == kDlCpu || array.device_type == kDlCudaHost ||
+                           array.device_type == kDlRocmHost || array.device_type == kDlCudaManaged;
+            break;
+    }
+    if (!is_reachable)
+        fail_value(argument, "is on " + array.device_text() + ", and the kernel runs on " +
+                                 (backend_ == Backend::host
+                                      ? std::string("cpu")
+                                      : std::string(backend_ == Backend::cuda ? "cuda:" : "rocm:") +
+                                            std::to_string(device_)));
+    if (argument.is_written && array.is_readonly)
+        fail_value(argument, "is read-only, and the kernel writes to it");
+    if (argument.has_extents && static_cast<std::size_t>(array.ndim) != argument.extents.size())
+        fail_value(argument, "has the shape " + array.shape_text() + ", and the kernel takes " +
+                                 std::to_string(argument.extents.size()) + " dimensions");
+    if (!array.is_contiguous())
+        fail_value(argument, "has the shape " + array.shape_text() + " and the strides " +
+                                 array.strides_text() +
+                                 ", and kernels take row-major arrays without gaps: make it contiguous");
+}
+
+Problem CallPlan::problem_of(const SizeValues& sizes) const {
+    Sizes named;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) named[arguments_[sizes_[i]].name] = sizes[i];
+    return variant_.problem(named);
+}
+
+void CallPlan::resolve(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const {
+    const std::uint32_t given = known;
+    std::array<const CallArgument*, kMostCallArguments> told_by{};
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+        const CallArgument& argument = arguments_[i];
+        if (!argument.has_extents) continue;
+        for (std::size_t axis = 0; axis < argument.extents.size(); ++axis) {
+            const Extent extent = argument.extents[axis];
+            const std::int64_t found = arrays[i].shape[axis];
+            if (extent.kind == Extent::Kind::constant) {
+                if (found != extent.value) wrong_extent(argument, arrays[i], axis, extent.value, "");
+            } else if (extent.kind == Extent::Kind::size) {
+                const auto place = static_cast<std::size_t>(extent.value);
+                const std::uint32_t bit = 1U << place;
+                if ((known & bit) == 0) {
+                    sizes[place] = found;
+                    told_by[place] = &argument;
+                    known |= bit;
+                } else if (sizes[place] != found) {
+                    const std::string size = arguments_[sizes_[place]].name;
+                    wrong_extent(argument, arrays[i], axis, sizes[place],
+                                 (given & bit) != 0 ? ", which is what " + size + " was given as"
+                                                    : ", the " + size + " of '" + told_by[place]->name + "'");
+                }
+            }
+        }
+    }
+    if (has_computed_) resolve_computed(sizes, known, arrays);
+    const std::uint32_t all = static_cast<std::uint32_t>((std::uint64_t{1} << sizes_.size()) - 1);
+    if (known == all) return;
+    for (std::size_t i = 0; i < sizes_.size(); ++i)
+        if ((known & (1U << i)) == 0)
+            throw nb::type_error((name_ + ": the size '" + arguments_[sizes_[i]].name +
+                                  "' can't be told from the arrays; give it by name")
+                                     .c_str());
+}
+
+// Extents such as kv_heads * group: one size that is still unknown is what makes an extent right that grows with it, and
+// then all extents have to be what the variant's problem has.
+void CallPlan::resolve_computed(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const {
+    std::string key;
+    const auto add = [&](const void* bytes, std::size_t count) {
+        key.append(static_cast<const char*>(bytes), count);
+    };
+    add(&known, sizeof known);
+    add(sizes.data(), sizes_.size() * sizeof sizes[0]);
+    for (std::size_t i = 0; i < arguments_.size(); ++i)
+        if (arguments_[i].has_extents)
+            add(arrays[i].shape.data(), arguments_[i].extents.size() * sizeof arrays[i].shape[0]);
+    {
+        const nb::ft_lock_guard lock(memory_->mutex);
+        if (const auto found = memory_->sizes.find(key); found != memory_->sizes.end()) {
+            sizes = found->second;
+            known = static_cast<std::uint32_t>((std::uint64_t{1} << sizes_.size()) - 1);
+            return;
+        }
+    }
+    const std::uint32_t all = static_cast<std::uint32_t>((std::uint64_t{1} << sizes_.size()) - 1);
+    const auto each_computed = [&](const Problem& problem, const auto& visit) {
+        for (std::size_t i = 0; i < arguments_.size(); ++i) {
+            const CallArgument& argument = arguments_[i];
+            const auto tensor = std::ranges::find(problem.tensors, argument.name, &Tensor::name);
+            for (std::size_t axis = 0; axis < argument.extents.size(); ++axis)
+                if (argument.extents[axis].kind == Extent::Kind::computed)
+                    visit(argument, arrays[i], axis, tensor->extents[axis]);
+        }
+    };
+    if (std::popcount(all & ~known) == 1) {
+        const auto place = static_cast<std::size_t>(std::countr_zero(all & ~known));
+        SizeValues one = sizes, two = sizes;
+        one[place] = 1;
+        two[place] = 2;
+        std::vector<std::int64_t> with_one, with_two;
+        try {
+            each_computed(problem_of(one), [&](const auto&, const auto&, std::size_t, std::int64_t extent) {
+                with_one.push_back(extent);
+            });
+            each_computed(problem_of(two), [&](const auto&, const auto&, std::size_t, std::int64_t extent) {
+                with_two.push_back(extent);
+            });
+        } catch (const Error&) {
+            with_one.clear();  // sizes that have to be multiples of something: not told
+            with_two.clear();
+        }
+        std::size_t index = 0;
+        for (std::size_t i = 0; i < arguments_.size() && !with_two.empty(); ++i)
+            for (std::size_t axis = 0; axis < arguments_[i].extents.size(); ++axis) {
+                if (arguments_[i].extents[axis].kind != Extent::Kind::computed) continue;
+                const std::int64_t unit = with_one[index], twice = with_two[index];
+                ++index;
+                if (unit > 0 && twice == 2 * unit && arrays[i].shape[axis] % unit == 0 &&
+                    (known & (1U << place)) == 0) {
+                    sizes[place] = arrays[i].shape[axis] / unit;
+                    known |= 1U << place;
+                }
+            }
+    }
+    if (known != all) return;
+    each_computed(problem_of(sizes), [&](const CallArgument& argument, const ArrayView& array,
+                                         std::size_t axis, std::int64_t expected) {
+        if (array.shape[axis] != expected) wrong_extent(argument, array, axis, expected, "");
+    });
+    const nb::ft_lock_guard lock(memory_->mutex);
+    if (memory_->sizes.size() >= kMostShapes) memory_->sizes.clear();
+    memory_->sizes.emplace(std::move(key), sizes);
+}
+
+void CallPlan::read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyObject* kwargs,
+                    StreamRef own_stream) const {
+    std::array<PyObject*, kMostCallArguments> objects{};
+    PyObject* stream = nullptr;
+    if (kwargs != nullptr) {
+        static PyObject* const kStream = PyUnicode_InternFromString("stream");
+        PyObject *key = nullptr, *value = nullptr;
+        Py_ssize_t position = 0;
+        while (PyDict_Next(kwargs, &position, &key, &value) != 0) {
+            if (key == kStream || PyUnicode_Compare(key, kStream) == 0)
+                stream = value;
+            else
+                objects[place_of(key)] = value;
+        }
+    }
+    const Py_ssize_t count = PyTuple_Size(args);
+    std::size_t place = 0;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        while (place < arguments_.size() &&
+               (objects[place] != nullptr || arguments_[place].kind == CallArgument::Kind::size))
+            ++place;
+        if (place == arguments_.size()) {
+            std::string known;
+            for (const CallArgument& argument : arguments_)
+                if (argument.kind != CallArgument::Kind::size)
+                    known += (known.empty() ? "" : ", ") + argument.name;
+            throw nb::type_error((name_ + " was given " + std::to_string(count) +
+                                  " arguments by position, and takes by position " + known +
+                                  (sizes_.empty() ? "" : "; sizes are given by name, or told by the arrays"))
+                                     .c_str());
+        }
+        objects[place++] = PyTuple_GetItem(args, i);
+    }
+
+    void* handle = nullptr;
+    bool has_stream = stream != nullptr && stream != Py_None;
+    if (has_stream) handle = stream_handle(stream);
+    SizeValues sizes{};
+    std::uint32_t known = 0;
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+        const CallArgument& argument = arguments_[i];
+        call.pointers[i] = &call.values[i];
+        if (objects[i] == nullptr) {
+            if (argument.kind == CallArgument::Kind::size) continue;
+            throw nb::type_error(
+                (name_ + ": the argument '" + argument.name + "' (" + argument.type + ") is missing")
+                    .c_str());
+        }
+        if (argument.kind == CallArgument::Kind::tensor) {
+            ArrayView& array = arrays[i];
+            if (!array.read(objects[i], has_stream ? handle : own_stream.handle()))
+                fail_type(argument,
+                          "is an array, and not what was given: it has neither __dlpack__, "
+                          "__cuda_array_interface__ nor a buffer");
+            check_array(argument, array);
+            call.values[i] = reinterpret_cast<std::uintptr_t>(array.data);
+            if (!has_stream && backend_ != Backend::host)
+                if (const auto current = current_stream(array)) {
+                    handle = *current;
+                    has_stream = true;
+                }
+        } else {
+            read_scalar(argument, objects[i], call.values[i]);
+            if (argument.kind == CallArgument::Kind::size) {
+                sizes[argument.size] = static_cast<std::int64_t>(call.values[i]);
+                known |= 1U << argument.size;
+            }
+        }
+    }
+    resolve(sizes, known, arrays);
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+        const CallArgument& argument = arguments_[sizes_[i]];
+        if (!fits(sizes[i], argument.dtype))
+            fail_value(argument, "is " + std::to_string(sizes[i]) + ", which does not fit its type, " +
+                                     text(argument.dtype));
+        call.values[sizes_[i]] = static_cast<std::uint64_t>(sizes[i]);
+    }
+    call.stream = has_stream ? StreamRef(handle) : own_stream;
+}
+
+Sizes CallPlan::sizes_of(const std::map<std::string, std::vector<std::int64_t>>& shapes,
+                         const Sizes& given) const {
+    // The same rules as for arrays: views that have a shape only. Tensors that are not given tell nothing.
+    ArrayViews arrays(arguments_.size());
+    SizeValues sizes{};
+    std::uint32_t known = 0;
+    for (const auto& [name, value] : given) {
+        const auto argument = std::ranges::find(arguments_, name, &CallArgument::name);
+        if (argument == arguments_.end() || argument->kind != CallArgument::Kind::size)
+            throw UsageError(name_ + " has no size '" + name + "'");
+        sizes[argument->size] = value;
+        known |= 1U << argument->size;
+    }
+    CallPlan partial = *this;
+    partial.memory_ = std::make_shared<Memory>();
+    partial.has_computed_ = false;
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+        CallArgument& argument = partial.arguments_[i];
+        const auto found = shapes.find(argument.name);
+        if (found == shapes.end()) {
+            argument.has_extents = false;
+            argument.extents.clear();
+            continue;
+        }
+        if (!argument.has_extents) continue;
+        if (found->second.size() != argument.extents.size() || argument.extents.size() > kMostDimensions)
+            fail_value(argument, "has " + std::to_string(found->second.size()) +
+                                     " dimensions, and the kernel takes " +
+                                     std::to_string(argument.extents.size()));
+        arrays[i].ndim = static_cast<int>(found->second.size());
+        std::ranges::copy(found->second, arrays[i].shape.begin());
+        for (const Extent extent : argument.extents)
+            if (extent.kind == Extent::Kind::computed) partial.has_computed_ = true;
+    }
+    partial.resolve(sizes, known, arrays);
+    Sizes result;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) result[arguments_[sizes_[i]].name] = sizes[i];
+    return result;
+}
+
+}  // namespace kiln::python

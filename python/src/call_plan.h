@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CallPlan: how a call of Python becomes the arguments of a kernel. Made once per kernel:
+//
+//   argument   how it is given                                  what is checked
+//   tensor     an array, by position or by name                 dtype, rank, extents, strides, device, writable
+//   size       by name, or told by the arrays' extents          that it is what the arrays say
+//   scalar     by position or by name                           its kind and range
+//
+// Which extents are sizes is not read from the template's text but found by asking the variant for its problem at two
+// sets of sizes that have no number in common: an extent that is `m` both times is m, one that is the same number both
+// times is that constant, and others (kv_heads * group) are computed when a call comes with a shape that is new, and
+// remembered.
+#pragma once
+
+#include <kiln/device.h>
+#include <kiln/template.h>
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "array.h"
+
+namespace kiln::python {
+
+constexpr std::size_t kMostCallArguments = ArrayViews::kMost;
+
+/// One extent of a tensor.
+struct Extent {
+    enum class Kind : std::uint8_t { size, constant, computed };
+    Kind kind = Kind::computed;
+    std::int64_t value = 0;  ///< of a constant; of a size its place among the plan's sizes
+};
+
+struct CallArgument {
+    enum class Kind : std::uint8_t { size, integer, real, tensor };
+    std::string name;
+    std::string type;              ///< normalised: "int", "const half*"
+    PyObject* interned = nullptr;  ///< the name; kept for ever
+    Kind kind = Kind::tensor;
+    DlDataType dtype;            ///< of a scalar, and of a tensor's elements
+    bool is_known_type = false;  ///< else arrays of any dtype are taken
+    bool is_written = false;     ///< the kernel may write to the tensor
+    bool has_extents = false;    ///< else shapes are the caller's affair
+    bool is_told = false;        ///< of a size: an extent is this size
+    std::size_t size = 0;        ///< of a size: its place among the plan's sizes
+    std::vector<Extent> extents;
+    TensorRole role = TensorRole::input;
+};
+
+/// Values of one call, and pointers to them as launches take them.
+struct CallArguments {
+    std::array<std::uint64_t, kMostCallArguments> values;
+    std::array<void*, kMostCallArguments> pointers;
+    StreamRef stream{static_cast<void*>(nullptr)};
+};
+
+class CallPlan {
+  public:
+    /// variant: that is called. only: names of the arguments that are passed, in this order (Operation); empty: all.
+    CallPlan(std::string name, const Variant& variant, const std::vector<std::string>& only, Backend backend,
+             int device);
+
+    const std::vector<CallArgument>& arguments() const { return arguments_; }
+    const std::string& name() const { return name_; }
+
+    /// Reads a call's arguments. own_stream: where work goes when neither the call nor the arrays' library names a stream.
+    /// arrays: kept by the caller until the launch is queued. Throws nanobind's exceptions that become TypeError and
+    /// ValueError, and errors of Kiln.
+    void read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyObject* kwargs,
+              StreamRef own_stream) const;
+
+    /// The sizes that arrays of these shapes have; what `given` has is taken as it is.
+    Sizes sizes_of(const std::map<std::string, std::vector<std::int64_t>>& shapes, const Sizes& given) const;
+
+  private:
+    using SizeValues = std::array<std::int64_t, kMostCallArguments>;
+
+    void add_argument(const KernelArgument& declared, const Template& of);
+    void find_extents(const Template& of);
+    std::optional<Problem> problem_at(const std::vector<std::int64_t>& sizes) const;
+    Problem problem_of(const SizeValues& sizes) const;
+    std::size_t place_of(PyObject* keyword) const;
+    void read_scalar(const CallArgument& argument, PyObject* object, std::uint64_t& value) const;
+    void check_array(const CallArgument& argument, const ArrayView& array) const;
+    void resolve(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const;
+    void resolve_computed(SizeValues& sizes, std::uint32_t& known, const ArrayViews& arrays) const;
+    [[noreturn]] void wrong_extent(const CallArgument& argument, const ArrayView& array, std::size_t axis,
+                                   std::int64_t expected, const std::string& why) const;
+    [[noreturn]] void fail_type(const CallArgument& argument, const std::string& what) const;
+    [[noreturn]] void fail_value(const CallArgument& argument, const std::string& what) const;
+
+    std::string name_;
+    Variant variant_;
+    Backend backend_;
+    int device_;
+    std::vector<CallArgument> arguments_;
+    std::vector<std::size_t> sizes_;  ///< places of the sizes among the arguments
+    bool has_extents_ = false;
+    bool has_computed_ = false;
+
+    struct Memory;
+    std::shared_ptr<Memory> memory_;  ///< of shapes with computed extents
+};
+
+}  // namespace kiln::python

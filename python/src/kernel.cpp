@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln.Kernel and kiln.Operation: what is called. Calls come through the type's own slot, past nanobind's dispatch.
+#include <kiln/error.h>
+#include <kiln/operation.h>
+#include <kiln/tune.h>
+#include <kiln/wisdom.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "errors.h"
+#include "objects.h"
+
+namespace nb = nanobind;
+
+namespace kiln::python {
+namespace {
+
+void launch(const PyKernel& self, const CallArguments& call) {
+    self.kernel.launch(call.stream, const_cast<void* const*>(call.pointers.data()));
+}
+
+void launch(const PyOperation& self, const CallArguments& call) {
+    self.operation->launch(call.stream, const_cast<void* const*>(call.pointers.data()));
+}
+
+template <class T>
+PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
+    try {
+        const T& callee = *nb::inst_ptr<T>(nb::handle(self));
+        ArrayViews arrays(callee.plan.arguments().size());
+        CallArguments arguments;
+        callee.plan.read(arguments, arrays, args, kwargs, StreamRef(callee.service->stream()));
+        {
+            const nb::gil_scoped_release released;
+            launch(callee, arguments);
+        }
+        Py_INCREF(Py_None);
+        return Py_None;
+    } catch (nb::python_error& error) {
+        error.restore();
+    } catch (nb::builtin_exception& error) {
+        PyErr_SetString(error.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_ValueError,
+                        error.what());
+    } catch (...) {
+        if (!set_error(std::current_exception())) {
+            try {
+                throw;
+            } catch (const std::exception& error) {
+                PyErr_SetString(PyExc_RuntimeError, error.what());
+            }
+        }
+    }
+    return nullptr;
+}
+
+template <class T>
+PyType_Slot call_slots[] = {{Py_tp_call, reinterpret_cast<void*>(&call<T>)}, {0, nullptr}};
+
+/// Name, type and extents of each argument; of extents the name of a size, a number, or None where it is computed.
+nb::list arguments_of(const CallPlan& plan) {
+    std::vector<std::string> sizes;
+    for (const CallArgument& argument : plan.arguments())
+        if (argument.kind == CallArgument::Kind::size) sizes.push_back(argument.name);
+    nb::list result;
+    for (const CallArgument& argument : plan.arguments()) {
+        nb::dict one;
+        one["name"] = argument.name;
+        one["type"] = argument.type;
+        one["dtype"] = argument.is_known_type ? nb::cast(text(argument.dtype)) : nb::object(nb::none());
+        switch (argument.kind) {
+            case CallArgument::Kind::size:
+                one["kind"] = "size";
+                one["is_told"] = argument.is_told;
+                break;
+            case CallArgument::Kind::integer:
+            case CallArgument::Kind::real:
+                one["kind"] = "scalar";
+                break;
+            case CallArgument::Kind::tensor: {
+                constexpr const char* kRoles[] = {"input", "output", "inout", "scratch"};
+                one["kind"] = kRoles[static_cast<int>(argument.role)];
+                nb::list extents;
+                for (const Extent extent : argument.extents) {
+                    if (extent.kind == Extent::Kind::size)
+                        extents.append(nb::str(sizes[static_cast<std::size_t>(extent.value)].c_str()));
+                    else if (extent.kind == Extent::Kind::constant)
+                        extents.append(extent.value);
+                    else
+                        extents.append(nb::none());
+                }
+                one["extents"] =
+                    argument.has_extents ? nb::object(nb::tuple(extents)) : nb::object(nb::none());
+                break;
+            }
+        }
+        result.append(one);
+    }
+    return result;
+}
+
+using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+
+WhenMissing when_missing_of(const std::string& text) {
+    if (text == "build") return WhenMissing::build;
+    if (text == "substitute") return WhenMissing::substitute;
+    if (text == "fail") return WhenMissing::fail;
+    throw UsageError("when_missing is \"" + text + "\"; it is \"build\", \"substitute\" or \"fail\"");
+}
+
+/// A variant that computes what the operation does, for its declaration: one with the fixed values, by Kiln's own rules
+/// of which templates these are.
+Variant declared(const Service& service, const Template& of, const Values& fixed) {
+    const Chooser chooser(service, Wisdom());
+    std::optional<Variant> found;
+    for (const Template& one : chooser.candidates(of.for_target(service.target()), fixed)) {
+        Values values;
+        for (const auto& [name, value] : fixed)
+            if (one.parameter(name) != nullptr) values.insert_or_assign(name, value);
+        try {
+            return one.variant(values);
+        } catch (const VariantError&) {
+            // its defaults do not go with these values: the next has others
+        }
+    }
+    Values values;
+    for (const auto& [name, value] : fixed)
+        if (of.parameter(name) != nullptr) values.insert_or_assign(name, value);
+    return of.for_target(service.target()).variant(values);
+}
+
+PyOperation make_operation(const nb::object& what, const nb::object& service, const std::string& when_missing,
+                           bool reproducible, const nb::object& wisdom, const nb::dict& fixed_values) {
+    ServicePtr owner = nb::isinstance<PyTemplate>(what) && service.is_none()
+                           ? nb::cast<const PyTemplate&>(what).service
+                           : service_or_default(service);
+    const Values fixed = values_of(fixed_values);
+    OperationOptions options;
+    options.when_missing = when_missing_of(when_missing);
+    options.reproducible = reproducible;
+    if (!wisdom.is_none())
+        options.wisdom =
+            Wisdom::load(nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(wisdom)));
+    const Template of = nb::isinstance<PyTemplate>(what) ? nb::cast<const PyTemplate&>(what).of
+                                                         : find_family(*owner, nb::cast<std::string>(what));
+    auto operation = std::make_unique<Operation>(*owner, of, fixed, std::move(options));
+    std::vector<std::string> names;
+    for (const OperationArgument& argument : operation->arguments()) names.push_back(argument.name);
+    CallPlan plan(of.name(), declared(*owner, of, fixed), names, owner->backend(),
+                  owner->device().info().ordinal);
+    return PyOperation{std::move(owner), std::move(operation), std::move(plan)};
+}
+
+nb::dict explain(const PyOperation& self, const Sizes& sizes) {
+    const OperationPlan plan = self.operation->explain(sizes);
+    nb::dict result;
+    result["variant"] = plan.choice.variant.text();
+    result["origin"] = std::string(name(plan.choice.origin));
+    result["best_ms"] = plan.best_ms ? nb::cast(*plan.best_ms) : nb::object(nb::none());
+    result["built"] = plan.built;
+    result["launched"] = plan.launched ? nb::cast(plan.launched->text()) : nb::object(nb::none());
+    result["workspace_bytes"] = plan.workspace_bytes;
+    result["text"] = plan.text();
+    return result;
+}
+
+}  // namespace
+
+void bind_kernel(nb::module_& module) {
+    nb::class_<PyKernel>(module, "Kernel", nb::type_slots(call_slots<PyKernel>), nb::is_weak_referenceable())
+        .def_prop_ro("variant",
+                     [](const PyKernel& self) {
+                         return PyVariant{self.service, self.kernel.variant()};
+                     })
+        .def_prop_ro("service", [](const PyKernel& self) { return PyService{self.service}; })
+        .def_prop_ro("info",
+                     [](const PyKernel& self) { return dict_of(self.kernel.info(), self.kernel.origin()); })
+        .def_prop_ro("arguments", [](const PyKernel& self) { return arguments_of(self.plan); })
+        .def_prop_ro("function_handle",
+                     [](const PyKernel& self) {
+                         return reinterpret_cast<std::uintptr_t>(self.kernel.function_handle());
+                     })
+        .def(
+            "sizes_of",
+            [](const PyKernel& self, const Shapes& shapes, const nb::kwargs& given) {
+                return dict_of(self.plan.sizes_of(shapes, sizes_of(given)));
+            },
+            nb::arg("shapes"), nb::arg("given"),
+            "The sizes that tensors of these shapes have, by their names.")
+        .def("__repr__",
+             [](const PyKernel& self) { return "<kiln.Kernel " + self.kernel.variant().text() + ">"; });
+}
+
+void bind_operation(nb::module_& module) {
+    nb::class_<PyOperation>(module, "Operation", nb::type_slots(call_slots<PyOperation>),
+                            nb::is_weak_referenceable())
+        .def_prop_ro("name", [](const PyOperation& self) { return self.plan.name(); })
+        .def_prop_ro("service", [](const PyOperation& self) { return PyService{self.service}; })
+        .def_prop_ro("arguments", [](const PyOperation& self) { return arguments_of(self.plan); })
+        .def(
+            "prepare",
+            [](const PyOperation& self, const nb::object& stream, const nb::kwargs& sizes) {
+                const Sizes shape = sizes_of(sizes);
+                std::optional<StreamRef> where;
+                if (!stream.is_none()) where = StreamRef(stream_handle(stream.ptr()));
+                const nb::gil_scoped_release released;
+                if (where)
+                    self.operation->prepare(std::span(&shape, 1), *where);
+                else
+                    self.operation->prepare(shape);
+            },
+            nb::arg("stream") = nb::none(), nb::arg("sizes"),
+            "Chooses and builds for these sizes; with a stream, gets its workspace too, so that a capture "
+            "finds all.")
+        .def(
+            "explain",
+            [](const PyOperation& self, const nb::kwargs& sizes) { return explain(self, sizes_of(sizes)); },
+            "Which variant these sizes get, and why.")
+        .def(
+            "workspace_bytes",
+            [](const PyOperation& self, const nb::kwargs& sizes) {
+                return self.operation->workspace_bytes(sizes_of(sizes));
+            },
+            "The scratch memory of the variant that these sizes get.")
+        .def(
+            "wait",
+            [](const PyOperation& self) {
+                const nb::gil_scoped_release released;
+                self.operation->wait();
+            },
+            "Waits until nothing is left to be built in the background.")
+        .def(
+            "tune_pending",
+            [](const PyOperation& self, double seconds) {
+                const nb::gil_scoped_release released;
+                return self.operation->tune_pending(std::chrono::duration<double>(seconds)).text();
+            },
+            nb::arg("seconds"),
+            "Tunes shapes that calls had and wisdom lacks; returns what was found as a wisdom file.")
+        .def(
+            "sizes_of",
+            [](const PyOperation& self, const Shapes& shapes, const nb::kwargs& given) {
+                return dict_of(self.plan.sizes_of(shapes, sizes_of(given)));
+            },
+            nb::arg("shapes"), nb::arg("given"),
+            "The sizes that tensors of these shapes have, by their names.")
+        .def("__repr__", [](const PyOperation& self) { return "<kiln.Operation " + self.plan.name() + ">"; });
+    module.def("_operation", &make_operation, nb::arg("what"), nb::arg("service").none(),
+               nb::arg("when_missing"), nb::arg("reproducible"), nb::arg("wisdom").none(), nb::arg("values"));
+}
+
+}  // namespace kiln::python

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The objects that Python holds: handles of the library's classes, each with the service that it needs.
+#pragma once
+
+#include <kiln/kernel.h>
+#include <kiln/operation.h>
+#include <kiln/service.h>
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "call_plan.h"
+
+namespace kiln::python {
+
+using ServicePtr = std::shared_ptr<Service>;
+
+struct PyService {
+    ServicePtr service;
+};
+
+struct PyTemplate {
+    ServicePtr service;
+    Template of;
+};
+
+struct PyVariant {
+    ServicePtr service;
+    Variant variant;
+};
+
+struct PyKernel {
+    ServicePtr service;  // before the kernel, so that it goes last
+    AnyKernel kernel;
+    CallPlan plan;
+};
+
+struct PyOperation {
+    ServicePtr service;
+    std::unique_ptr<Operation> operation;
+    CallPlan plan;
+};
+
+/// Of keyword arguments or a dictionary: integers, booleans, floats, names of types; also dtypes of NumPy and PyTorch.
+Values values_of(const nanobind::dict& values);
+nanobind::dict dict_of(const Values& values);
+Sizes sizes_of(const nanobind::dict& sizes);
+nanobind::dict dict_of(const Sizes& sizes);
+/// {"registers": 32, ...}
+nanobind::dict dict_of(const BuildInfo& info, Origin origin);
+nanobind::tuple tuple_of(const Dim3& extents);
+
+/// The service, or the default one of python/kiln/_services.py where it is None.
+ServicePtr service_or_default(const nanobind::object& service);
+
+void bind_service(nanobind::module_& module);
+void bind_template(nanobind::module_& module);
+void bind_kernel(nanobind::module_& module);
+void bind_operation(nanobind::module_& module);
+void bind_tools(nanobind::module_& module);
+
+}  // namespace kiln::python

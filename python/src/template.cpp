@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln.Template and kiln.Variant
+#include <kiln/service.h>
+#include <kiln/template.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "objects.h"
+
+namespace nb = nanobind;
+
+namespace kiln::python {
+namespace {
+
+using HeaderDict = std::map<std::string, std::string>;
+
+/// Text where there is a line break or a `//@`, a file where it is a path or ends in .cu, else the name of a template
+/// that the service knows.
+Template open(const Service& service, const nb::object& source, const std::string& file,
+              const HeaderDict& headers) {
+    const bool is_text = nb::isinstance<nb::str>(source);
+    const std::string text =
+        nb::cast<std::string>(is_text ? source : nb::module_::import_("os").attr("fspath")(source));
+    if (is_text && text.find('\n') != std::string::npos) {
+        std::vector<Header> list;
+        for (const auto& [name, content] : headers) list.push_back({name, content});
+        return service.parse(text, file, std::move(list));
+    }
+    if (!is_text || text.ends_with(".cu")) return Template::load(text).for_target(service.target());
+    return service.find(text);
+}
+
+nb::list parameters_of(const Template& of) {
+    nb::list result;
+    for (const Parameter& parameter : of.parameters()) {
+        nb::dict one;
+        one["name"] = parameter.name;
+        constexpr const char* kKinds[] = {"int", "bool", "type", "float"};
+        one["kind"] = kKinds[static_cast<int>(parameter.kind)];
+        one["allowed"] = parameter.allowed_text();
+        one["default"] = parameter.default_text();
+        one["text"] = parameter.text;
+        result.append(one);
+    }
+    return result;
+}
+
+nb::dict problem_of(const Variant& variant, const Sizes& sizes, bool test) {
+    const Problem problem = variant.problem(sizes, test);
+    nb::dict result;
+    result["sizes"] = dict_of(problem.sizes);
+    nb::list tensors;
+    for (const Tensor& tensor : problem.tensors) {
+        nb::dict one;
+        one["name"] = tensor.name;
+        one["type"] = tensor.type;
+        const auto dtype = dtype_of(tensor.type);
+        one["dtype"] = dtype ? nb::cast(text(*dtype)) : nb::object(nb::none());
+        nb::list shape;
+        for (const std::int64_t extent : tensor.extents) shape.append(extent);
+        one["shape"] = nb::tuple(shape);
+        constexpr const char* kRoles[] = {"input", "output", "inout", "scratch"};
+        one["role"] = kRoles[static_cast<int>(tensor.role)];
+        tensors.append(one);
+    }
+    result["tensors"] = tensors;
+    result["flops"] = problem.flops;
+    result["bytes"] = problem.bytes;
+    return result;
+}
+
+PyKernel build(const PyVariant& self, bool in_worker) {
+    AnyKernel kernel;
+    {
+        const nb::gil_scoped_release released;
+        if (in_worker) self.service->compile_async(self.variant).get();
+        kernel = self.service->build(self.variant);
+    }
+    return PyKernel{self.service, kernel,
+                    CallPlan(self.variant.template_name(), self.variant, {}, self.service->backend(),
+                             self.service->has_device() ? self.service->device().info().ordinal : 0)};
+}
+
+}  // namespace
+
+void bind_template(nb::module_& module) {
+    nb::class_<PyTemplate>(module, "Template")
+        .def(
+            "__init__",
+            [](PyTemplate* self, const nb::object& source, const nb::object& service, const std::string& file,
+               const HeaderDict& headers) {
+                ServicePtr owner = service_or_default(service);
+                Template of = open(*owner, source, file, headers);
+                new (self) PyTemplate{std::move(owner), std::move(of)};
+            },
+            nb::arg("source"), nb::kw_only(), nb::arg("service") = nb::none(),
+            nb::arg("file") = "template.cu", nb::arg("headers") = HeaderDict(),
+            "A template from its text, from a .cu file, or by the name of a built-in one.")
+        .def(
+            "variant",
+            [](const PyTemplate& self, const nb::kwargs& values) {
+                return PyVariant{self.service, self.of.variant(values_of(values))};
+            },
+            "A variant with these values, defaults for the rest.")
+        .def(
+            "variants",
+            [](const PyTemplate& self, const nb::kwargs& fixed) {
+                std::vector<PyVariant> result;
+                for (Variant& one : self.of.variants(values_of(fixed)))
+                    result.push_back({self.service, std::move(one)});
+                return result;
+            },
+            "Every legal variant that has these values.")
+        .def_prop_ro("name", [](const PyTemplate& self) { return self.of.name(); })
+        .def_prop_ro("summary", [](const PyTemplate& self) { return self.of.summary(); })
+        .def_prop_ro("file", [](const PyTemplate& self) { return self.of.file(); })
+        .def_prop_ro("parameters", [](const PyTemplate& self) { return parameters_of(self.of); })
+        .def_prop_ro("service", [](const PyTemplate& self) { return PyService{self.service}; })
+        .def("__repr__", [](const PyTemplate& self) { return "<kiln.Template " + self.of.name() + ">"; });
+
+    nb::class_<PyVariant>(module, "Variant")
+        .def_prop_ro("template",
+                     [](const PyVariant& self) {
+                         return PyTemplate{self.service, self.variant.origin()};
+                     })
+        .def_prop_ro("service", [](const PyVariant& self) { return PyService{self.service}; })
+        .def_prop_ro("values", [](const PyVariant& self) { return dict_of(self.variant.values()); })
+        .def_prop_ro("text", [](const PyVariant& self) { return self.variant.text(); })
+        .def_prop_ro("block", [](const PyVariant& self) { return tuple_of(self.variant.block()); })
+        .def_prop_ro("arguments",
+                     [](const PyVariant& self) {
+                         nb::list result;
+                         for (const KernelArgument& argument : self.variant.arguments())
+                             result.append(nb::make_tuple(argument.name, argument.type));
+                         return result;
+                     })
+        .def_prop_ro(
+            "_dtypes",
+            [](const PyVariant& self) {
+                nb::list result;
+                for (const KernelArgument& argument : self.variant.arguments()) {
+                    std::string type = argument.type;
+                    const bool is_pointer = type.ends_with('*');
+                    if (is_pointer) type.pop_back();
+                    if (type.starts_with("const ")) type.erase(0, 6);
+                    const auto dtype = dtype_of(type);
+                    result.append(nb::make_tuple(argument.name, dtype ? text(*dtype) : "", is_pointer));
+                }
+                return result;
+            })
+        .def(
+            "build", [](const PyVariant& self) { return build(self, false); },
+            "A callable kernel: from memory, from the cache, or compiled.")
+        .def("_build_in_worker", [](const PyVariant& self) { return build(self, true); })
+        .def(
+            "source", [](const PyVariant& self) { return self.service->source(self.variant).text; },
+            "What the compiler is given.")
+        .def(
+            "problem",
+            [](const PyVariant& self, bool test, const nb::kwargs& sizes) {
+                return problem_of(self.variant, sizes_of(sizes), test);
+            },
+            nb::arg("test") = false, nb::arg("sizes"),
+            "Sizes and tensors of a launch; sizes that are not given have their defaults.")
+        .def("__eq__",
+             [](const PyVariant& self, const nb::object& other) {
+                 return nb::isinstance<PyVariant>(other) &&
+                        nb::cast<const PyVariant&>(other).variant == self.variant;
+             })
+        .def("__hash__", [](const PyVariant& self) { return self.variant.hash() >> 1; })
+        .def("__repr__", [](const PyVariant& self) { return "<kiln.Variant " + self.variant.text() + ">"; });
+}
+
+}  // namespace kiln::python

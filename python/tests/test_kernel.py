@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates, variants and kernels: how a call's arguments are given, inferred and checked."""
+
+from __future__ import annotations
+
+import array
+
+import kiln
+import numpy as np
+import pytest
+from conftest import SCALE
+
+
+def test_a_kernel_takes_its_sizes_from_the_arrays(scale: kiln.Kernel) -> None:
+    x = np.arange(1001, dtype=np.float32)
+    y = np.full_like(x, np.nan)
+    assert scale(x, y) is None
+    np.testing.assert_array_equal(y, 3 * x)
+
+
+def test_arguments_may_be_named(scale: kiln.Kernel) -> None:
+    x = np.arange(10, dtype=np.float32)
+    y = np.zeros_like(x)
+    scale(y=y, x=x, n=10)
+    np.testing.assert_array_equal(y, 3 * x)
+    y[:] = 0
+    scale(y, x=x)  # the named ones first, then the rest in their order
+    np.testing.assert_array_equal(y, 0 * x + 3 * x)
+
+
+def test_scalars_and_sizes_that_no_array_tells(axpy: kiln.Kernel) -> None:
+    x = np.arange(100, dtype=np.float32)
+    y = np.ones_like(x)
+    axpy(100, 0.5, True, x, y)
+    np.testing.assert_array_equal(y, 0.5 * x + 1)
+    axpy(x=x, y=y, n=50, alpha=np.float32(2), is_added=0)
+    np.testing.assert_array_equal(y[:50], 2 * x[:50])
+    np.testing.assert_array_equal(y[50:], 0.5 * x[50:] + 1)
+
+
+def test_any_object_with_a_buffer_is_an_array(scale: kiln.Kernel) -> None:
+    x, y = array.array("f", [1, 2, 3]), array.array("f", [0, 0, 0])
+    scale(x, memoryview(y))
+    assert y.tolist() == [3, 6, 9]
+
+
+class Exporter:
+    """An array that only DLPack can read."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self.calls = 0
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **options: object) -> object:
+        self.calls += 1
+        return self.values.__dlpack__(**options)
+
+
+def test_arrays_come_through_dlpack(scale: kiln.Kernel) -> None:
+    x, y = Exporter(np.ones(5, np.float32)), Exporter(np.zeros(5, np.float32))
+    scale(x, y)
+    np.testing.assert_array_equal(y.values, 3)
+    assert (x.calls, y.calls) == (1, 1)
+
+
+class OldExporter(Exporter):
+    """Of a library that knows neither max_version nor the versioned capsule."""
+
+    def __dlpack__(self, stream: object = None) -> object:  # type: ignore[override]
+        return self.values.__dlpack__()
+
+
+def test_arrays_come_through_dlpack_before_its_version_1(scale: kiln.Kernel) -> None:
+    x, y = OldExporter(np.ones(5, np.float32)), OldExporter(np.zeros(5, np.float32))
+    scale(x, y)
+    np.testing.assert_array_equal(y.values, 3)
+
+
+class OnGpu:
+    """What CuPy's arrays look like."""
+
+    __cuda_array_interface__ = {"shape": (5,), "typestr": "<f4", "data": (0x1000, False), "version": 3, "strides": None}
+
+
+def wrong_calls(x: np.ndarray, y: np.ndarray) -> list:
+    read_only = y.copy()
+    read_only.flags.writeable = False
+    return [
+        ("missing", TypeError, (x,), {}, r"'y' \(float\*\) is missing"),
+        ("dtype", TypeError, (x.astype(np.float64), y), {}, "'x' has elements of type float64.*takes float32"),
+        ("complex", TypeError, (x.astype(np.complex64), y), {}, "type 'Zf', which Kiln does not know"),
+        (
+            "extent",
+            ValueError,
+            (x, y[:7]),
+            {},
+            r"'y' has the shape \(7,\), and its dimension 0 has to be 10, the n of 'x'",
+        ),
+        ("given", ValueError, (x, y), {"n": 9}, "dimension 0 has to be 9, which is what n was given as"),
+        ("rank", ValueError, (x.reshape(2, 5), y), {}, r"'x' has the shape \(2, 5\), and the kernel takes 1 dim"),
+        (
+            "strides",
+            ValueError,
+            (np.zeros(20, np.float32)[::2], y),
+            {},
+            r"'x' has the shape \(10,\) and the strides \(2,\)",
+        ),
+        ("backwards", ValueError, (x[::-1], y), {}, r"strides \(-1,\)"),
+        ("device", ValueError, (OnGpu(), y), {}, "'x' is on cuda:0, and the kernel runs on cpu"),
+        ("read-only", ValueError, (x, read_only), {}, "'y' is read-only, and the kernel writes to it"),
+        ("no array", TypeError, (3, y), {}, "'x' is an array, and not what was given"),
+        ("too many", TypeError, (x, y, y), {}, "takes by position x, y"),
+        ("unknown", TypeError, (x, y), {"m": 1}, "no argument 'm'; its arguments are n, x, y, and stream"),
+        ("size", TypeError, (x, y), {"n": 1.5}, "'n' is an integer"),
+        ("wide", ValueError, (x, y), {"n": 1 << 40}, "'n' is 1099511627776, which does not fit its type, int32"),
+        ("stream", TypeError, (x, y), {"stream": "0"}, "stream is neither an integer"),
+    ]
+
+
+@pytest.mark.parametrize("index", range(16))
+def test_what_is_wrong_with_an_argument_is_named(scale: kiln.Kernel, index: int) -> None:
+    x, y = np.zeros(10, np.float32), np.zeros(10, np.float32)
+    _, error, args, named, message = wrong_calls(x, y)[index]
+    with pytest.raises(error, match=message):
+        scale(*args, **named)
+
+
+def test_inputs_may_be_read_only(scale: kiln.Kernel) -> None:
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    x.flags.writeable = False
+    scale(x, y)
+    np.testing.assert_array_equal(y, 3)
+
+
+def test_arrays_without_elements_launch_nothing(scale: kiln.Kernel) -> None:
+    scale(np.zeros(0, np.float32), np.zeros(0, np.float32))
+
+
+def test_half_and_bfloat16_are_dtypes(host: kiln.Service) -> None:
+    half = kiln.Template(SCALE).variant(T=np.float16).build()
+    x = np.arange(20, dtype=np.float16)
+    y = np.zeros_like(x)
+    half(x, y)
+    np.testing.assert_array_equal(y, 2 * x)
+    with pytest.raises(TypeError, match="float16, and the kernel takes bfloat16"):
+        kiln.Template(SCALE).variant(T="bfloat16").build()(x, y)
+
+
+def test_sizes_in_products_of_extents_are_found(host: kiln.Service) -> None:
+    kernel = kiln.Template("attention_naive").variant(T="half", HEAD_DIM=64).build()
+    extents = {a["name"]: a["extents"] for a in kernel.arguments if "extents" in a}
+    assert extents["q"] == ("batch", None, "queries", 64)
+    sizes = kernel.sizes_of({"q": [2, 6, 37, 64], "k": [2, 3, 71, 64]})
+    assert sizes == {"batch": 2, "group": 2, "keys": 71, "kv_heads": 3, "queries": 37}
+    shapes = {"q": (1, 4, 3, 64), "k": (1, 2, 5, 64), "v": (1, 2, 5, 64), "o": (1, 4, 3, 64)}
+    arrays = {name: np.zeros(shape, np.float16) for name, shape in shapes.items()}
+    for lse in (np.zeros((1, 4, 3), np.float32),) * 2:  # the second time from memory
+        kernel(**arrays, lse=lse)
+    with pytest.raises(ValueError, match="'lse' has the shape .*dimension 1 has to be 4"):
+        kernel(**arrays, lse=np.zeros((1, 5, 3), np.float32))
+    with pytest.raises(TypeError, match="the size 'group' can't be told"):
+        kernel.sizes_of({"k": [2, 3, 71, 64]})
+
+
+def test_templates_come_from_text_file_and_name(tmp_path, host: kiln.Service) -> None:
+    file = tmp_path / "scale.cu"
+    file.write_text(SCALE)
+    for source in (SCALE, file, str(file), "softmax"):
+        template = kiln.Template(source)
+        assert template.name == ("softmax" if source == "softmax" else "scale")
+        assert template.service == host
+    assert [p["name"] for p in kiln.Template(file).parameters] == ["FACTOR", "T"]
+
+
+def test_variants_are_values(host: kiln.Service) -> None:
+    template = kiln.Template(SCALE)
+    variant = template.variant(FACTOR=7, T="float16")
+    assert variant.values == {"FACTOR": 7, "T": "half"}
+    assert variant == template.variant(T="half", FACTOR=7) != template.variant()
+    assert len({variant, template.variant(T="half", FACTOR=7)}) == 1
+    assert len(template.variants(T="half")) == 100
+    assert "constexpr int FACTOR = 7" in variant.source().replace("  ", " ")
+    problem = variant.problem(n=5)
+    assert problem["tensors"][0] == {"name": "x", "type": "half", "dtype": "float16", "shape": (5,), "role": "input"}
+
+
+def test_errors_mirror_those_of_cpp(host: kiln.Service) -> None:
+    with pytest.raises(kiln.VariantError, match="FACTOR = 300 is not in 1..100") as variant:
+        kiln.Template(SCALE).variant(FACTOR=300)
+    assert isinstance(variant.value, (kiln.Error, ValueError)) and variant.value.rule == ""
+    with pytest.raises(kiln.TemplateError) as template:
+        kiln.Template("//@ kernel x\n//@ blok 3\n", file="wrong.cu")
+    assert (template.value.file, template.value.line) == ("wrong.cu", 2)
+    with pytest.raises(kiln.UsageError, match="there is no template 'nosuch'"):
+        kiln.Template("nosuch")
+    with pytest.raises(kiln.BuildError) as build:
+        kiln.Template(SCALE.replace("T(FACTOR", "T(FACTORS")).variant().build()
+    assert "FACTORS" in build.value.log and isinstance(build.value, RuntimeError)
+    with pytest.raises(kiln.UsageError, match="backend"):
+        kiln.Service("metal")
+    with pytest.raises(kiln.DeviceError, match="host"):
+        kiln.Service("host", device=7)
+
+
+def test_a_build_is_served_from_memory_the_second_time(host: kiln.Service) -> None:
+    variant = kiln.Template(SCALE).variant(FACTOR=4)
+    variant.build()
+    before = host.counters["memory_hits"]
+    assert variant.build().info["origin"] == "memory"
+    assert host.counters["memory_hits"] == before + 1
+
+
+def test_a_service_keeps_to_its_own_cache(tmp_path) -> None:
+    warnings: list[str] = []
+    service = kiln.Service("host", cache_directory=tmp_path / "cache", on_warning=warnings.append)
+    kernel = kiln.Template(SCALE, service=service).variant().build()
+    assert kernel.info["origin"] == "compiled" and service.counters["stored_entries"] == 1
+    again = kiln.Service("host", cache_directory=tmp_path / "cache", cached_only=True)
+    assert kiln.Template(SCALE, service=again).variant().build().info["origin"] == "disk"
+    with pytest.raises(kiln.BuildError):
+        kiln.Template(SCALE, service=again).variant(FACTOR=9).build()
+    assert warnings == []
+
+
+def test_warnings_reach_python(tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    warnings: list[str] = []
+    service = kiln.Service("host", cache_directory=tmp_path / "file", on_warning=warnings.append)
+    kiln.Template(SCALE, service=service).variant().build()
+    assert len(warnings) == 1 and "file" in warnings[0]

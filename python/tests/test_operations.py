@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kiln.gemm and the other operations against NumPy, on the host backend."""
+
+from __future__ import annotations
+
+import kiln
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(1)
+
+
+def random(*shape: int, dtype: type = np.float32) -> np.ndarray:
+    return RNG.uniform(-1, 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_gemm_of_odd_sizes(dtype: type) -> None:
+    a, b = random(33, 17, dtype=dtype), random(17, 29, dtype=dtype)
+    c = kiln.gemm(a, b)
+    assert c.dtype == np.float32 and c.shape == (33, 29)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), atol=1e-4)
+
+
+def test_gemm_writes_where_it_is_told() -> None:
+    a, b = random(8, 16, dtype=np.float16), random(16, 8, dtype=np.float16)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    for dtype in (np.float32, np.float16):
+        out = np.full((8, 8), np.nan, dtype)
+        assert kiln.gemm(a, b, out=out) is out
+        np.testing.assert_allclose(out, expected, atol=1e-2)
+    assert kiln.gemm(a, b, out_dtype="float16").dtype == np.float16
+
+
+def test_gemm_of_a_transposed_view_and_of_leading_axes() -> None:
+    a, weight = random(2, 5, 24, dtype=np.float16), random(16, 24, dtype=np.float16)
+    c = kiln.gemm(a, weight.T)
+    assert c.shape == (2, 5, 16)
+    np.testing.assert_allclose(c, a.astype(np.float64) @ weight.T.astype(np.float64), atol=1e-4)
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_gemm_with_bias(activation: str | None) -> None:
+    a, b, bias = random(9, 20), random(20, 12), random(12)
+    expected = a.astype(np.float64) @ b + bias
+    if activation:
+        expected = np.maximum(expected, 0)
+    np.testing.assert_allclose(kiln.gemm(a, b, bias=bias, activation=activation), expected, atol=1e-4)
+
+
+def test_gemm_of_a_batch() -> None:
+    a, b = random(3, 9, 20), random(3, 20, 12)
+    np.testing.assert_allclose(kiln.gemm(a, b), a.astype(np.float64) @ b, atol=1e-4)
+
+
+def test_gemm_says_which_shape_is_wrong() -> None:
+    with pytest.raises(ValueError, match=r"a has the shape \(3, 4\) and b \(5, 6\)"):
+        kiln.gemm(random(3, 4), random(5, 6))
+    with pytest.raises(ValueError, match="activation is 'tanh'"):
+        kiln.gemm(random(3, 4), random(4, 6), activation="tanh")
+    with pytest.raises(TypeError, match="'b' has elements of type float16, and the kernel takes float32"):
+        kiln.gemm(random(3, 4), random(4, 6, dtype=np.float16))
+    with pytest.raises(ValueError, match="'c' has the shape"):
+        kiln.gemm(random(3, 4), random(4, 6), out=random(3, 7))
+
+
+def test_softmax_and_layer_norm_along_the_last_axis() -> None:
+    x = random(4, 5, 100)
+    e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    y = kiln.softmax(x)
+    assert y.shape == x.shape
+    np.testing.assert_allclose(y, e / e.sum(-1, keepdims=True), rtol=1e-5)
+    weight, bias = random(100), random(100)
+    d = x.astype(np.float64)
+    expected = (d - d.mean(-1, keepdims=True)) / np.sqrt(d.var(-1, keepdims=True) + 1e-5) * weight + bias
+    np.testing.assert_allclose(kiln.layer_norm(x, weight, bias), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_with_grouped_heads(causal: bool) -> None:
+    q, k, v = (random(1, h, n, 64, dtype=np.float16) for h, n in ((4, 33), (2, 33), (2, 33)))
+    kk, vv = (np.repeat(x.astype(np.float64), 2, axis=1) for x in (k, v))
+    scores = q.astype(np.float64) @ kk.swapaxes(-1, -2) / 8
+    if causal:
+        scores = np.where(np.tri(33, dtype=bool), scores, -np.inf)
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    o, lse = kiln.attention(q, k, v, causal=causal, return_lse=True)
+    np.testing.assert_allclose(o, e / e.sum(-1, keepdims=True) @ vv, atol=5e-3)
+    np.testing.assert_allclose(lse, np.log(np.exp(scores).sum(-1)), atol=5e-3)
+
+
+def test_transpose_and_sums() -> None:
+    x = random(37, 50)
+    np.testing.assert_array_equal(kiln.transpose(x), x.T)
+    assert kiln.transpose(x).flags.c_contiguous
+    np.testing.assert_allclose(kiln.sum(x), x.sum(dtype=np.float64), rtol=1e-4)
+    assert kiln.sum(x).shape == ()
+    np.testing.assert_allclose(kiln.sum(x, axis=0), x.sum(0, dtype=np.float64), atol=1e-4)
+    np.testing.assert_allclose(kiln.sum(x.T, axis=0), x.sum(1, dtype=np.float64), atol=1e-4)
+    with pytest.raises(ValueError, match="axis is 1"):
+        kiln.sum(x, axis=1)
+
+
+def test_an_operation_is_called_by_position_and_explains_itself(host: kiln.Service) -> None:
+    op = kiln.operation("transpose", T="float")
+    x, y = random(10, 20), np.zeros((20, 10), np.float32)
+    op(x, y)
+    np.testing.assert_array_equal(y, x.T)
+    plan = op.explain(rows=10, cols=20)
+    assert plan["built"] and plan["variant"].startswith("transpose_")
+    assert [a["name"] for a in op.arguments] == ["rows", "cols", "in", "out"]
+    with pytest.raises(ValueError, match="'out' has the shape"):
+        op(x, y.T.copy())
+    op.prepare(rows=64, cols=64)
+    assert op.explain(rows=64, cols=64)["built"]
+
+
+def test_an_operation_that_may_not_build_says_what_to_prepare() -> None:
+    op = kiln.operation("softmax", T="float", when_missing="fail")
+    x = random(2, 40)
+    with pytest.raises(kiln.NotReadyError) as error:
+        op(x, x.copy())
+    assert error.value.sizes == {"rows": 2, "cols": 40}
+    op.prepare(**error.value.sizes)
+    op(x, x.copy())
+    with pytest.raises(kiln.UsageError, match='when_missing is "never"'):
+        kiln.operation("softmax", when_missing="never")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads, the GIL, fork, and what an import costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import kiln
+import numpy as np
+from conftest import SCALE
+
+SLOW = """
+//@ kernel slow
+//@ block  1
+//@ grid   1
+#include "kiln/device.h"
+extern "C" __global__ void slow(long long n, long long* y) {
+    long long x = 1;
+    for (long long i = 0; i < n; ++i) x = x * 6364136223846793005LL + i;
+    y[0] = x;
+}
+"""
+
+
+def ticks_during(work) -> int:
+    """How often another thread got to run Python meanwhile."""
+    ticks, stop = 0, threading.Event()
+
+    def count() -> None:
+        nonlocal ticks
+        while not stop.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    work()
+    stop.set()
+    thread.join()
+    return ticks
+
+
+def test_other_threads_run_during_launches_and_builds(tmp_path) -> None:
+    slow = kiln.Template(SLOW).variant().build()
+    y = np.zeros(1, np.int64)
+    assert ticks_during(lambda: slow(200_000_000, y)) > 10
+    service = kiln.Service("host", cache_directory=tmp_path)
+    variant = kiln.Template(SCALE, service=service).variant(FACTOR=11)
+    assert ticks_during(variant.build) > 10
+
+
+def test_threads_share_kernels_and_operations(scale: kiln.Kernel) -> None:
+    """Each thread has arrays of its own; all call the same objects, shapes that are new among them."""
+    softmax = kiln.operation("softmax", T="float")
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            for n in range(1, 60):
+                x = np.full(n, seed, np.float32)
+                y = np.zeros_like(x)
+                scale(x, y)
+                np.testing.assert_array_equal(y, 3 * seed)
+            x = np.zeros((2, 8), np.float32)
+            y = np.zeros_like(x)
+            softmax(x, y)
+            np.testing.assert_allclose(y, 0.125)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_builds_in_the_background_are_futures(host: kiln.Service) -> None:
+    template = kiln.Template(SCALE)
+    futures = [kiln.build_async(template.variant(FACTOR=factor)) for factor in (21, 22, 23)]
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    for factor, future in zip((21, 22, 23), futures, strict=True):
+        future.result(timeout=120)(x, y)
+        np.testing.assert_array_equal(y, factor)
+    wrong = kiln.build_async(kiln.Template(SCALE.replace("T(F", "T(no")).variant())
+    assert isinstance(wrong.exception(timeout=120), kiln.BuildError)
+
+
+def test_a_child_of_fork_launches_and_builds(scale: kiln.Kernel) -> None:
+    kiln.build_async(kiln.Template(SCALE).variant()).result(timeout=120)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+            scale(x, y)
+            built = kiln.Template(SCALE).variant(FACTOR=5).build()
+            z = np.zeros(4, np.float32)
+            built(x, z)
+            later = kiln.build_async(kiln.Template(SCALE).variant(FACTOR=6)).result(timeout=120)
+            later(x, x)
+            status = 0 if (y == 3).all() and (z == 5).all() and (x == 6).all() else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_an_import_is_cheap_and_opens_nothing() -> None:
+    program = (
+        "import sys, time; start = time.perf_counter(); import kiln; took = time.perf_counter() - start\n"
+        "assert not {'numpy', 'torch', 'dataclasses', 'inspect', 'concurrent.futures'} & set(sys.modules), sys.modules\n"
+        "assert not kiln._services._services\n"
+        "print(took)"
+    )
+    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True) for _ in range(3)]
+    assert all(run.returncode == 0 for run in runs), runs[0].stderr
+    assert min(float(run.stdout) for run in runs) < 0.5  # 60 ms on a quiet machine: python/tests/gpu_times.py
+
+
+def test_an_interpreter_ends_well_with_everything_in_use() -> None:
+    program = (
+        "import kiln, numpy as np\n"
+        "kiln.set_default_service(kiln.default_service('host'))\n"
+        "x = np.ones((4, 4), np.float32)\n"
+        "keep = [kiln.operation('transpose', T='float'), kiln.transpose(x)]\n"
+        "future = kiln.build_async(kiln.Template('transpose_naive').variant())\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
