@@ -116,6 +116,14 @@ struct Choice {
     std::string text() const;
 };
 
+/// A variant that was considered for a problem.
+struct ConsideredVariant {
+    Variant variant;                            ///< that was considered
+    ChoiceOrigin origin = ChoiceOrigin::model;  ///< where its time comes from
+    double ms = 0;       ///< measured for these sizes (wisdom), or estimated; for ordering, not a prediction
+    std::string reason;  ///< what the time is made of, for people
+};
+
 /// The template that stands for a family: the one of this name, else NAME_naive ("gemm" means gemm_naive, and with it
 /// all that compute the same). Throws UsageError that lists the nearest names.
 Template find_family(const Service& service, std::string_view name);
@@ -138,6 +146,11 @@ class Chooser {
     Choice choose(std::span<const Template> templates, const Values& fixed, const Sizes& sizes) const;
     /// The same of one template.
     Choice choose(const Template& of, const Values& fixed, const Sizes& sizes) const;
+
+    /// What choose() considers for this problem, the variant that it takes first and then by time: at most `most`.
+    /// Throws what choose() throws.
+    std::vector<ConsideredVariant> considered(std::span<const Template> templates, const Values& fixed,
+                                              const Sizes& sizes, std::size_t most) const;
 
     /// Of these variants, which compute the same, those that take these sizes, the fastest first: by entries for these very
     /// sizes, else by the model.

@@ -6,6 +6,8 @@
 #include <kiln/tools/bench.h>
 
 #include <filesystem>
+#include <fstream>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -23,7 +25,7 @@ namespace {
 /// The arguments with which bench() starts this program as a child process.
 constexpr const char* kChild = "measure-here";
 
-constexpr int kMostRounds = 100'000, kMostSeconds = 1'000'000;
+constexpr int kMostRounds = 100'000, kMostSeconds = 1'000'000, kMostDraws = 100'000;
 
 std::vector<std::string> split(const std::string& list) {
     std::vector<std::string> words;
@@ -59,7 +61,8 @@ int list_suites(const Call& call) {
 std::vector<std::string> chosen_suites(const std::vector<std::string>& words) {
     if (words != std::vector<std::string>{"all"}) return words;
     std::vector<std::string> all;
-    for (const BenchSuiteName& suite : bench_suites()) all.emplace_back(suite.name);
+    for (const BenchSuiteName& suite : bench_suites())
+        if (!suite.is_drawn) all.emplace_back(suite.name);
     return all;
 }
 
@@ -116,6 +119,27 @@ class Results {
     bool printed_ = false;
 };
 
+/// Options of problems that are drawn.
+void read_drawing(const Call& call, BenchOptions& options) {
+    if (call.has("seed"))
+        options.seed =
+            parse_whole("--seed", call.value("seed"), 0, std::numeric_limits<std::uint64_t>::max());
+    if (call.has("draws"))
+        options.draws = static_cast<int>(parse_whole("--draws", call.value("draws"), 1, kMostDraws));
+    if (call.has("tune")) options.tune_seconds = parse_seconds("--tune", call.value("tune"));
+    options.no_wisdom = call.flag("no-wisdom");
+}
+
+/// A line with tabs between its fields.
+std::string text_of(const BenchTimedVariant& timed) {
+    std::string sizes;
+    for (const auto& [name, size] : timed.sizes)
+        sizes += (sizes.empty() ? "" : " ") + name + "=" + std::to_string(size);
+    return timed.family + "\t" + timed.fixed + "\t" + sizes + "\t" + timed.variant + "\t" +
+           (timed.is_chosen ? "chosen" : "other") + "\t" + format("%.3f", timed.estimated_us) + "\t" +
+           format("%.3f", timed.us) + "\n";
+}
+
 /// Before anything is measured, so that a folder that can't be created wastes no time.
 void make_directory(const std::filesystem::path& directory) {
     std::error_code error;
@@ -148,6 +172,7 @@ int bench(const Call& call) {
         throw UsageError("--resume " + call.value("resume") +
                          " is not a file that can be read again; name one.");
     if (call.has("resume")) options.before = resumed(call.value("resume"));
+    read_drawing(call, options);
     options.quick = call.flag("quick");
     options.stop = call.interrupts.token();
     options.child = {"/proc/self/exe", "bench", kChild};
@@ -156,6 +181,13 @@ int bench(const Call& call) {
         progress.emplace(call.terminal, std::string(suite) + ": " + std::string(what));
     };
     if (call.has("svg")) make_directory(call.value("svg"));
+    std::ofstream timed;
+    if (call.has("timed-variants")) {
+        timed.open(call.value("timed-variants"), std::ios::app);
+        if (!timed)
+            throw UsageError("--timed-variants " + call.value("timed-variants") + " can't be written to.");
+        options.on_variant = [&](const BenchTimedVariant& one) { timed << text_of(one) << std::flush; };
+    }
     warnings.release();
     Results results(call);
     options.on_row = [&](const BenchReport& so_far) { results.keep(so_far); };

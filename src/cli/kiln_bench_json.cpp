@@ -104,7 +104,12 @@ Json suite_json(const BenchSuite& suite) {
                          {"least", number(mean.least)},
                          {"rows", mean.rows},
                          {"must", or_null(mean.must)},
-                         {"aim", or_null(mean.aim)}});
+                         {"aim", or_null(mean.aim)},
+                         {"part", text_or_null(mean.part)},
+                         {"percent", mean.percent},
+                         {"low", number(mean.low)},
+                         {"low_must", or_null(mean.low_must)},
+                         {"low_aim", or_null(mean.low_aim)}});
     return {{"name", suite.name},
             {"title", suite.title},
             {"rows", rows},
@@ -198,9 +203,21 @@ BenchSuite read_suite(const Json& json) {
     suite.name = json.at("name");
     suite.title = json.at("title");
     for (const Json& row : json.at("rows")) suite.rows.push_back(read_row(row));
-    for (const Json& one : json.at("means"))
-        suite.means.push_back({one.at("with"), one.at("ratio"), one.at("least"), one.at("rows"),
-                               optional<double>(one.at("must")), optional<double>(one.at("aim"))});
+    for (const Json& one : json.at("means")) {
+        BenchMean& mean = suite.means.emplace_back();
+        mean.with = one.at("with");
+        mean.ratio = one.at("ratio");
+        mean.least = one.at("least");
+        mean.rows = one.at("rows");
+        mean.must = optional<double>(one.at("must"));
+        mean.aim = optional<double>(one.at("aim"));
+        // Reports of earlier versions do not have these.
+        mean.part = text(one.value("part", Json()));
+        mean.percent = one.value("percent", 0);
+        mean.low = one.value("low", 0.0);
+        mean.low_must = optional<double>(one.value("low_must", Json()));
+        mean.low_aim = optional<double>(one.value("low_aim", Json()));
+    }
     suite.notes = json.at("notes").get<std::vector<std::string>>();
     suite.failures = json.at("failures").get<std::vector<std::string>>();
     suite.seconds = json.at("seconds");

@@ -35,7 +35,20 @@ std::string variant_text(const BenchRow& row) {
            (row.origin.empty() ? "" : " (" + row.origin + ")");
 }
 
+/// A cell of a Markdown table.
+std::string cell(std::string text) {
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
+        text.insert(at, 1, '\\');
+    return text;
+}
+
 }  // namespace
+
+std::string markdown_row(const std::vector<std::string>& words) {
+    std::string text = "|";
+    for (const std::string& word : words) text += (word.empty() ? "" : " " + cell(word)) + " |";
+    return text + "\n";
+}
 
 std::string rounded(double value, int digits) {
     const double magnitude =
@@ -102,12 +115,17 @@ std::vector<BenchLine> bench_lines(const BenchRow& row) {
 }
 
 std::string mean_text(const BenchMean& mean) {
-    std::string text = "geometric mean " + rounded(mean.ratio, 3) + " of " + mean.with + ", the least " +
-                       rounded(mean.least, 3) + ", of " + std::to_string(mean.rows) +
-                       (mean.rows == 1 ? " row" : " rows");
+    std::string text = (mean.part.empty() ? "" : mean.part + ": ") + "geometric mean " +
+                       rounded(mean.ratio, 3) + " of " + mean.with;
+    if (mean.percent > 0) text += ", percentile " + std::to_string(mean.percent) + " " + rounded(mean.low, 3);
+    text += ", the least " + rounded(mean.least, 3) + ", of " + std::to_string(mean.rows) +
+            (mean.rows == 1 ? " row" : " rows");
     if (mean.must || mean.aim)
         text += "; must / aim " + limits_text(mean.must, mean.aim) + ": " +
                 verdict_text(mean.ratio, mean.must, mean.aim);
+    if (mean.percent > 0 && (mean.low_must || mean.low_aim))
+        text += "; of the percentile " + limits_text(mean.low_must, mean.low_aim) + ": " +
+                verdict_text(mean.low, mean.low_must, mean.low_aim);
     return text;
 }
 

@@ -19,6 +19,8 @@ struct BenchLine {
 };
 
 std::vector<BenchLine> bench_lines(const BenchRow& row);
+/// A row of a Markdown table.
+std::string markdown_row(const std::vector<std::string>& words);
 std::string mean_text(const BenchMean& mean);
 /// "copy 4200 GB/s (the driver's copy)"; empty: nothing was measured.
 std::string ceilings_text(const BenchCeilings& ceilings);

@@ -19,23 +19,10 @@ namespace {
 
 constexpr std::string_view kBegin = "<!-- kiln bench: ", kBeginEnd = " -->", kEnd = "<!-- end -->";
 
-/// A cell of a Markdown table.
-std::string cell(std::string text) {
-    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
-        text.insert(at, 1, '\\');
-    return text;
-}
-
 std::string joined(const std::vector<std::string>& words, const char* separator) {
     std::string text;
     for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
     return text;
-}
-
-std::string markdown_row(const std::vector<std::string>& words) {
-    std::string text = "|";
-    for (const std::string& word : words) text += (word.empty() ? "" : " " + cell(word)) + " |";
-    return text + "\n";
 }
 
 /// The lines of a row; the first comparison is on the line of Kiln's own values.
@@ -107,6 +94,11 @@ std::string counted_verdict(const Asked& asked, const std::string& of_mean) {
     return text;
 }
 
+bool is_drawn(const BenchSuite& suite) {
+    const auto known = std::ranges::find(bench_suites(), suite.name, &BenchSuiteName::name);
+    return known != bench_suites().end() && known->is_drawn;
+}
+
 std::string asked_table(const BenchReport& report) {
     const bool quick = std::ranges::any_of(report.runs, &BenchRun::quick);
     std::string text = quick ? "Short runs (`--quick`): their values are only a hint.\n\n" : "";
@@ -114,6 +106,7 @@ std::string asked_table(const BenchReport& report) {
                           "geometric mean", "least", "verdict"}) +
             "| --- | --- | ---: | ---: | ---: | ---: | --- |\n";
     for (const BenchSuite& suite : report.suites) {
+        if (is_drawn(suite)) continue;
         std::vector<std::string> names;
         std::map<std::string, Asked> by_name;
         for (const BenchRow& row : suite.rows) {
@@ -202,11 +195,12 @@ std::string view_text(const std::string& marker, const std::filesystem::path& di
     for (std::string word; stream >> word; suites.push_back(word))
         if (std::ranges::find(known, word) == known.end())
             throw UsageError("there is no suite '" + word + "'; there are " + joined(known, ", "));
-    if (view != "asked" && view != "tables" && view != "runs")
-        throw UsageError("'" + view + "' is not one of the views asked, tables and runs");
+    if (view != "asked" && view != "drawn" && view != "tables" && view != "runs")
+        throw UsageError("'" + view + "' is not one of the views asked, drawn, tables and runs");
     if (!std::filesystem::exists(directory / file)) return "Not measured: there is no " + file + ".\n";
     const BenchReport report = load_bench_report(directory / file);
     if (view == "asked") return asked_table(report);
+    if (view == "drawn") return drawn_tables(report);
     if (view == "tables") return tables_of(report, suites);
     return runs_tables(report);
 }

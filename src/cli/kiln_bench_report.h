@@ -26,10 +26,14 @@ std::string to_text(const BenchReport& report, const Terminal& terminal);
 /// Tables for a document; below the page's own headings.
 std::string to_markdown(const BenchReport& report);
 
+/// Of the problems that were drawn.
+std::string drawn_tables(const BenchReport& report);
+
 /// The text of a document with the tables between its markers rewritten:
 ///   <!-- kiln bench: FILE VIEW [SUITE]... -->
 ///   <!-- end -->
-/// FILE is a record, relative to the document's directory; VIEW is `asked` (requirements and results), `tables` (all
+/// FILE is a record, relative to the document's directory; VIEW is `asked` (requirements and results), `drawn` (the
+/// same of problems that were drawn, and those on which Kiln is slow), `tables` (all
 /// rows, of these suites), or `runs` (machines, versions, clocks and power). Throws UsageError with the document's
 /// name and line.
 std::string written_anew(const std::string& document, const std::filesystem::path& path);

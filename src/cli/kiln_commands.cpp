@@ -146,6 +146,11 @@ void bench_options(po::options_description& options) {
         ("part-limit", text("SECONDS"), "begin no further row of a part after this time (480)")
         ("limit", text("SECONDS"), "begin no further row of any part after this time")
         ("resume", text("FILE"), "measure only what FILE does not have, and add it to FILE, row by row; FILE need not exist yet")
+        ("seed", text("N"), "draw the problems of unseen from this seed (1; 1, 2 and 3 are those of docs/performance.md)")
+        ("draws", text("N"), "how many problems of each family of unseen (32)")
+        ("tune", text("SECONDS"), "tune each problem of unseen for so long, and compare what that finds, too")
+        ("no-wisdom", po::bool_switch(), "choose by the model alone")
+        ("timed-variants", text("FILE"), "add to FILE a line for each variant that is timed for a problem of unseen")
         ("svg", text("DIR"), "also draw a plot of each suite into DIR")
         ("markdown", po::bool_switch(), "print tables in Markdown");
 }
@@ -340,7 +345,8 @@ constexpr std::array kCommands = {
     Command{
         "bench", "[SUITE[.PART]]...", 0, kAnyNumber, kTarget | kTemplates | kTiers | kNoCache,
         "measure suites of problems against other libraries, interleaved and verified",
-        "Without SUITE it lists them and their parts; 'all' runs all. cuBLAS, CUB (by nvcc), PyTorch (by "
+        "Without SUITE it lists them and their parts; 'all' runs all but unseen, whose problems are drawn. "
+        "cuBLAS, CUB (by nvcc), PyTorch (by "
         "python3) and "
         "OpenBLAS are\n"
         "compared with where they are installed. Ratios are the other's time over Kiln's; 'of copy' and the "
@@ -361,7 +367,7 @@ constexpr std::array kCommands = {
             "where RECORD is "
             "a\nfile of 'kiln bench --resume' or 'kiln bench merge --output', relative to the document, and "
             "VIEW is "
-            "asked,\ntables or runs.\n",
+            "asked,\ndrawn, tables or runs.\n",
             "  kiln bench page docs/performance.md\n  kiln bench page --check docs/performance.md\n",
             bench_page_options, bench_page},
     Command{"lab", "banks [ROWS COLUMNS]", 1, 3, kTarget | kDirectory | kNoCache,

@@ -203,10 +203,13 @@ struct Chooser::State {
     }
 
     /// The best variant that the model finds from the defaults, and its time.
-    std::pair<Variant, double> climbed(const CandidateTemplate& one, const Sizes& sizes) const {
+    /// seen: receives all that it looks at.
+    std::pair<Variant, double> climbed(const CandidateTemplate& one, const Sizes& sizes,
+                                       std::vector<std::pair<Variant, double>>* seen = nullptr) const {
         const Model model(machine);
         Variant best = one.start;
         double best_ms = model.ms(best, one.problem).value_or(kUnfit);
+        if (seen != nullptr) seen->emplace_back(best, best_ms);
         const ModelSearch& search = one.of.model_search();
         const auto& groups = service.backend() == Backend::host ? search.host_groups : search.groups;
         for (int step = 0; step < kMostSteps; ++step) {
@@ -220,12 +223,14 @@ struct Chooser::State {
                 if (!moves) continue;
                 for (const Variant& variant : one.of.variants(fixed)) {
                     const auto ms = model.ms(variant, one.problem);
-                    if (!ms || *ms >= better_ms) continue;
+                    if (!ms || (seen == nullptr && *ms >= better_ms)) continue;
                     try {
                         static_cast<void>(variant.problem(sizes));
                     } catch (const VariantError&) {
                         continue;
                     }
+                    if (seen != nullptr) seen->emplace_back(variant, *ms);
+                    if (*ms >= better_ms) continue;
                     better = variant;
                     better_ms = *ms;
                 }
@@ -258,6 +263,40 @@ std::vector<Variant> Chooser::ranked(std::span<const Variant> variants, const Si
     std::vector<Variant> ranked;
     for (auto& [ms, variant] : order) ranked.push_back(std::move(variant));
     return ranked;
+}
+
+std::vector<ConsideredVariant> Chooser::considered(std::span<const Template> templates, const Values& fixed,
+                                                   const Sizes& given, std::size_t most) const {
+    const Choice choice = choose(templates, fixed, given);
+    Sizes sizes = given;
+    std::erase_if(sizes, [](const auto& size) { return size.second == 0; });
+    std::vector<ConsideredVariant> list;
+    std::string why;
+    for (const Template& of : templates) {
+        const auto contender = state_->contender(of, fixed, sizes, why);
+        if (!contender) continue;
+        std::vector<Match> exact, near;
+        std::vector<std::string> unusable;
+        state_->find_matches(*contender, exact, near, unusable);
+        for (const Match& match : exact)
+            list.push_back({match.variant, ChoiceOrigin::wisdom, match.ms, "measured"});
+        for (const Match& match : near)
+            list.push_back({match.variant, ChoiceOrigin::nearest, match.ms,
+                            "measured for " + sizes_text(match.entry->sizes) + ", scaled by the model"});
+        std::vector<std::pair<Variant, double>> seen;
+        static_cast<void>(state_->climbed(*contender, sizes, &seen));
+        for (auto& [variant, ms] : seen)
+            list.push_back({std::move(variant), ChoiceOrigin::model, ms, "estimated"});
+    }
+    std::ranges::stable_sort(list, [&](const ConsideredVariant& a, const ConsideredVariant& b) {
+        const bool first = a.variant == choice.variant, second = b.variant == choice.variant;
+        return first != second ? first : a.ms < b.ms;
+    });
+    std::set<std::string> texts;
+    std::erase_if(list,
+                  [&](const ConsideredVariant& one) { return !texts.insert(one.variant.text()).second; });
+    if (list.size() > most) list.erase(list.begin() + static_cast<std::ptrdiff_t>(most), list.end());
+    return list;
 }
 
 Choice Chooser::choose(const Template& of, const Values& fixed, const Sizes& sizes) const {

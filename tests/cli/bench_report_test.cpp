@@ -76,7 +76,10 @@ BenchReport made_report() {
     broken.failures = {"out of memory"};
     broken.notes = {"cublasLt failed: not supported"};
     suite.rows.push_back(broken);
-    suite.means = {{"cublasLt", 1.55, 1.55, 1, {}, {}}};
+    BenchMean& mean = suite.means.emplace_back();
+    mean.with = "cublasLt";
+    mean.ratio = mean.least = 1.55;
+    mean.rows = 1;
     suite.notes = {"torch is not compared with: it is not there"};
     suite.failures = {"the measuring process 'host' failed"};
     suite.seconds = 1.25;
@@ -219,6 +222,63 @@ TEST(BenchPage, TheDocumentIsWhatItsRecordSays) {
     EXPECT_EQ(written_anew(text, page), text) << "rewrite it by 'kiln bench page docs/performance.md'";
 }
 
+BenchReport drawn_report() {
+    BenchReport report = made_report();
+    report.suites[0].name = "unseen";
+    report.suites[0].failures.clear();
+    report.suites[0].rows.pop_back();
+    BenchRow& row = report.suites[0].rows[0];
+    row.part = "gemm-f16";
+    row.comparisons.resize(1);
+    row.comparisons[0].with = "cublasLt first heuristic";
+    row.comparisons[0].ratio = 0.6;
+    BenchComparison best;
+    best.with = "best known variant";
+    best.detail = "gemm_mma BM=64";
+    best.ratio = 0.75;
+    row.comparisons.push_back(best);
+    BenchMean mean;
+    mean.with = "cublasLt first heuristic";
+    mean.part = "gemm-f16";
+    mean.percent = 5;
+    mean.rows = 1;
+    mean.ratio = 0.98;
+    mean.low = mean.least = 0.6;
+    mean.must = 0.97;
+    mean.low_must = 0.75;
+    report.suites[0].means = {mean};
+    return report;
+}
+
+TEST(BenchPage, TellsTheLossOfChoosingFromThatOfKernels) {
+    const TemporaryDirectory directory;
+    std::ofstream(directory.path() / "record.json") << bench_record(drawn_report());
+    const std::string text =
+        written_anew("<!-- kiln bench: record.json drawn -->\n<!-- end -->\n", directory.path() / "page.md");
+    for (const char* part : {"| gemm-f16 | cublasLt first heuristic | 1 | 0.980 | 0.970 | 0.600 (5th) | "
+                             "0.750 | 0.600 | mean met; "
+                             "percentile MISSED |\n",
+                             "\nBelow 0.9:\n\n",
+                             "| gemm-f16: half 1 x 4096 x 4096 | 0.600 of cublasLt first heuristic | "
+                             "`gemm_skinny BM=8` | wisdom | 0.750 "
+                             "| `gemm_mma BM=64` | 0.800 |\n"})
+        EXPECT_THAT(text, HasSubstr(part));
+    EXPECT_THAT(
+        written_anew("<!-- kiln bench: record.json asked -->\n<!-- end -->\n", directory.path() / "page.md"),
+        Not(HasSubstr("gemm-f16")))
+        << "that table is of problems that do not change";
+}
+
+TEST(BenchJson, ReadAgainMeansOfPartsAreTheSame) {
+    const Json json = to_json(drawn_report());
+    EXPECT_EQ(to_json(bench_report(json)), json);
+    EXPECT_EQ(json["suites"][0]["means"][0]["low_must"], 0.75);
+    EXPECT_THAT(
+        to_text(drawn_report(), Terminal("kiln")),
+        HasSubstr("gemm-f16: geometric mean 0.980 of cublasLt first heuristic, percentile 5 0.600, the least "
+                  "0.600, of 1 row"));
+}
+
 class KilnBench : public test::Kiln {
   protected:
     test::Outcome bench(std::vector<std::string> words) const {
@@ -232,9 +292,9 @@ TEST_F(KilnBench, ListsItsSuites) {
     const test::Outcome outcome = run({"bench"});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     for (const char* suite : {"jit", "gemm-f16", "gemm-f32", "gemm-mma", "skinny", "attention", "decode",
-                              "memory", "graphs", "host"})
+                              "memory", "graphs", "host", "unseen"})
         EXPECT_THAT(outcome.out, HasSubstr(suite));
-    EXPECT_EQ(Json::parse(run({"bench", "--json"}).out)["suites"].size(), 10U);
+    EXPECT_EQ(Json::parse(run({"bench", "--json"}).out)["suites"].size(), 11U);
 }
 
 TEST_F(KilnBench, ListsThePartsOfItsSuites) {
@@ -346,6 +406,22 @@ INSTANTIATE_TEST_SUITE_P(All, KilnBenchSuite,
                              std::erase(name, '-');
                              return name;
                          });
+
+TEST_F(KilnBench, DrawsProblemsFromASeed) {
+    const std::string file = path("timed.tsv").string();
+    const test::Outcome outcome = bench({"unseen.reduction", "--quick", "--json", "--seed", "9", "--draws",
+                                         "1", "--no-wisdom", "--timed-variants", file});
+    ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+    const Json suite = outcome.json()["suites"][0];
+    ASSERT_EQ(suite["rows"].size(), 1U);
+    EXPECT_THAT(suite["rows"][0]["problem"].get<std::string>(), HasSubstr("(seed 9)"));
+    EXPECT_EQ(suite["rows"][0]["origin"], "model");
+    EXPECT_THAT(file_content(file),
+                ::testing::MatchesRegex("reduction\tT=[a-z0-9]+\tn=[0-9]+\tsum_[^\t]+\tchosen(.|\n)*"));
+    expect_error(bench({"unseen", "--draws", "0"}), 2, {"--draws"});
+    expect_error(bench({"unseen", "--timed-variants", path("none/timed.tsv").string()}), 2,
+                 {"can't be written to"});
+}
 
 TEST_F(KilnBench, DrawsAPictureOfEachSuite) {
     const test::Outcome outcome = bench({"graphs", "--quick", "--svg", path("plots")});

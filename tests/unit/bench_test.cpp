@@ -75,7 +75,12 @@ TEST(BenchReport, TellsWhatIsMissedAndWhatIsWrong) {
     BenchSuite suite;
     suite.name = "memory";
     suite.rows = {row_with(1, {ratio_to("CUB", 0.5, 1.0), ratio_to("copy", 0.95, 0.93)})};
-    suite.means = {{"CUB", 0.5, 0.5, 1, 1.0, 1.02}};
+    BenchMean& mean = suite.means.emplace_back();
+    mean.with = "CUB";
+    mean.ratio = mean.least = 0.5;
+    mean.rows = 1;
+    mean.must = 1.0;
+    mean.aim = 1.02;
     report.suites = {suite};
     EXPECT_THAT(report.missed(), ElementsAre("memory: a problem: 0.5 of CUB, and it must be 1",
                                              "memory: geometric mean 0.5 of CUB, and it must be 1"));
@@ -144,7 +149,7 @@ def zeros(*shape, **_):
 def sum(tensor, dim, out):
     tell("read", tensor.name)
 
-float32, int32, float16 = "float32", "int32", "float16"
+float32, int32, float16, bfloat16 = "float32", "int32", "float16", "bfloat16"
 __version__ = "0"
 version = types.SimpleNamespace(cuda="0")
 device = lambda *_: None

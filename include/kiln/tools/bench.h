@@ -80,6 +80,12 @@ struct BenchMean {
     int rows = 0;                ///< that have one
     std::optional<double> must;  ///< what the mean has to reach
     std::optional<double> aim;   ///< what it should reach
+    // Of problems that are drawn, the mean is that of a part, and a low percentile counts as well.
+    std::string part;                ///< whose rows these are; empty: all of the suite
+    int percent = 0;                 ///< which percentile `low` is; 0: there is none
+    double low = 0;                  ///< that percentile of the ratios
+    std::optional<double> low_must;  ///< what it has to reach
+    std::optional<double> low_aim;   ///< what it should reach
 };
 
 /// The rows of one suite.
@@ -156,6 +162,17 @@ struct BenchReport {
 /// means over all rows. Throws UsageError for another device, and for quick runs together with others.
 BenchReport merged_bench(const std::vector<BenchReport>& reports);
 
+/// A variant of a drawn problem, timed next to the one that was chosen.
+struct BenchTimedVariant {
+    std::string family;       ///< the part of the suite
+    std::string fixed;        ///< values that say what is computed: "T=half TRANS_B=true"
+    Sizes sizes;              ///< of the problem
+    std::string variant;      ///< Variant::text()
+    bool is_chosen = false;   ///< what an application gets
+    double estimated_us = 0;  ///< by the chooser; 0: it did not consider it
+    double us = 0;            ///< the median of its launches
+};
+
 /// What is measured, against what, and for how long.
 struct BenchOptions {
     ServiceOptions service;           ///< backend, device, cache and template directories
@@ -168,6 +185,13 @@ struct BenchOptions {
     std::optional<std::chrono::seconds> limit;  ///< of the whole run; not set: none
     /// "cublas", "cub", "torch", "openblas"; of these a missing one is an error. Not set: all that there are.
     std::optional<std::vector<std::string>> compare;
+    std::uint64_t seed = 1;   ///< of problems that are drawn
+    int draws = 32;           ///< how many of each family are drawn
+    double tune_seconds = 0;  ///< that each drawn problem is tuned for besides; 0: none is
+    bool no_wisdom = false;   ///< variants are chosen by the model alone
+    /// Told of every variant of a drawn problem that was timed: family, values that are fixed, sizes, variant,
+    /// the chooser's estimate and the median, in microseconds.
+    std::function<void(const BenchTimedVariant&)> on_variant;
     bool quick = false;         ///< fewer and smaller problems, fewer launches; what it measures is a hint
     std::optional<int> rounds;  ///< timed launches of each contender
     std::stop_token stop;       ///< ends it between two rows; those before are in the report
@@ -185,6 +209,7 @@ struct BenchSuiteName {
     std::string_view name;                    ///< "gemm-f16"
     std::string_view title;                   ///< for people
     std::span<const std::string_view> parts;  ///< their names, "large"
+    bool is_drawn = false;                    ///< its problems are drawn from BenchOptions::seed
 };
 /// All of them, in the order in which they are measured.
 std::span<const BenchSuiteName> bench_suites();

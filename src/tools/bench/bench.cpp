@@ -16,13 +16,14 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostParts = 5;
+constexpr std::size_t kMostParts = 10;
 
 struct Suite {
     std::string_view name, title;
     std::array<std::string_view, kMostParts> parts;  ///< each takes minutes; unused ones are empty
     void (*run)(bench::Benchmark&, BenchSuite&);     ///< calls Benchmark::measures() for its rows
-    std::array<std::string_view, 2> comparators;     ///< of kComparators
+    std::array<std::string_view, 3> comparators;     ///< of kComparators
+    bool is_drawn = false;                           ///< BenchSuiteName::is_drawn
 
     constexpr std::size_t part_count() const {
         std::size_t count = 0;
@@ -84,12 +85,22 @@ constexpr std::array kSuites = {
           {"gemm"},
           bench::run_host,
           {"openblas"}},
+    Suite{"unseen",
+          "problems drawn from a seed, chosen for as applications have it, against the others' own choice",
+          {"gemm-f16", "gemm-f32", "attention", "decode", "softmax", "layer-norm", "transpose", "reduction",
+           "column-reduction", "histogram"},
+          bench::run_unseen,
+          {"cublas", "cub", "torch"},
+          true},
 };
 
 constexpr auto kNames = [] {
     std::array<BenchSuiteName, kSuites.size()> names;
     for (std::size_t i = 0; i < names.size(); ++i)
-        names[i] = {kSuites[i].name, kSuites[i].title, {kSuites[i].parts.data(), kSuites[i].part_count()}};
+        names[i] = {kSuites[i].name,
+                    kSuites[i].title,
+                    {kSuites[i].parts.data(), kSuites[i].part_count()},
+                    kSuites[i].is_drawn};
     return names;
 }();
 

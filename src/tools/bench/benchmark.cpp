@@ -137,14 +137,19 @@ std::string Benchmark::problem_of(std::string_view comparator) {
     return cublas_problem_;
 }
 
-Chosen Benchmark::choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes) {
+const Chooser& Benchmark::chooser() {
     if (!chooser_) {
         std::string problem;
-        Wisdom wisdom = Wisdom::usual(&problem);
+        Wisdom wisdom = options_.no_wisdom ? Wisdom() : Wisdom::usual(&problem);
         // Otherwise other variants than usual would be measured silently.
         if (!problem.empty() && options_.service.on_warning) options_.service.on_warning(problem);
         chooser_.emplace(service_, std::move(wisdom));
     }
+    return *chooser_;
+}
+
+Chosen Benchmark::choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes) {
+    const Chooser& chooser = this->chooser();
     std::vector<Template> found;
     std::string why;
     for (const std::string& name : templates) {
@@ -155,13 +160,13 @@ Chosen Benchmark::choose(const std::vector<std::string>& templates, const Values
         }
     }
     if (found.empty()) throw UsageError(why);
-    Choice choice = chooser_->choose(found, fixed, sizes);
+    Choice choice = chooser.choose(found, fixed, sizes);
     if (choice.origin != ChoiceOrigin::model)
         return {with_overlap(choice.variant, false), std::string(name(choice.origin))};
     // The model orders the variants of a template, but the order of templates given here is more reliable.
     for (const Template& preferred : found) {
         try {
-            choice = chooser_->choose(preferred, fixed, sizes);
+            choice = chooser.choose(preferred, fixed, sizes);
             break;
         } catch (const VariantError&) {
             // Try the next one; at least one can.
@@ -181,6 +186,11 @@ void Benchmark::prepare(const BenchSuite& suite, const std::vector<Wanted>& list
             // Reported by its row.
         }
     }
+    build(variants);
+}
+
+void Benchmark::build(const std::vector<Variant>& variants) {
+    if (service_.cache_directory().empty() || !service_.cache_problem().empty()) return;
     std::vector<std::future<Compiled>> builds;
     std::vector<Variant> references;
     for (const Variant& variant : variants) {

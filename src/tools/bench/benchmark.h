@@ -72,6 +72,8 @@ class Benchmark {
     /// Begins a part of a suite. missing: receives the problems for which there is no time left; must stay valid
     /// until the next part.
     void begin_part(std::string name, std::vector<std::string>* missing);
+    /// Whether this part has been begun.
+    bool is_part(std::string_view part) const { return part == part_; }
     /// Whether to measure a problem: `part` has been begun, and the suite has no row of the problem yet.
     bool measures(const BenchSuite& suite, std::string_view part, std::string_view problem) const;
     /// The time left for the part; zero when it is over.
@@ -109,6 +111,8 @@ class Benchmark {
     /// Why a comparator can't be measured, as far as is known in advance; empty: it can.
     std::string problem_of(std::string_view comparator);
 
+    /// As applications have it: with the usual wisdom, unless options say without.
+    const Chooser& chooser();
     /// The best variant of these templates for this problem by wisdom; without wisdom, by the model, of the first
     /// template that can compute it. Without overlap (PDL). Throws VariantError when no template can.
     Chosen choose(const std::vector<std::string>& templates, const Values& fixed, const Sizes& sizes);
@@ -121,6 +125,8 @@ class Benchmark {
     /// Builds the variants chosen for these, and the references of their outputs, in parallel into the disk
     /// cache.
     void prepare(const BenchSuite& suite, const std::vector<Wanted>& list);
+    /// The same of these variants.
+    void build(const std::vector<Variant>& variants);
 
     /// Reports what begins. Throws Stopped when a stop was requested.
     void begin(const BenchSuite& suite, const std::string& what) const;

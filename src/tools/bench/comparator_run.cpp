@@ -20,8 +20,8 @@ constexpr std::chrono::seconds kPrepareLimit{240}, kTimeLimit{60};
 }  // namespace
 
 ComparatorRun::ComparatorRun(Benchmark& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
-                             const std::function<void(Problem&)>& adjust)
-    : bench_(bench), row_(row), kernel_(bench, chosen.variant, sizes, adjust) {
+                             const std::function<void(Problem&)>& adjust, SharedTensors* shared)
+    : bench_(bench), row_(row), kernel_(bench, chosen.variant, sizes, adjust, shared) {
     row.variant = chosen.variant.text();
     row.origin = chosen.origin;
     row.sizes = kernel_.problem().sizes;
@@ -45,8 +45,9 @@ void ComparatorRun::add(std::string with, std::string detail, Launch launch, con
     });
 }
 
-void ComparatorRun::add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim) {
-    others_.push_back({std::move(with), std::move(detail), std::move(launch), 0, right, aim, {}});
+void ComparatorRun::add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim,
+                                 double times) {
+    others_.push_back({std::move(with), std::move(detail), std::move(launch), 0, right, aim, times, {}});
 }
 
 void ComparatorRun::add_torch(TorchProcess& torch, const std::string& problem,
@@ -63,7 +64,7 @@ void ComparatorRun::add_torch(TorchProcess& torch, const std::string& problem,
             if (!way.right) row_.failures.push_back("the result of " + way.name + " is wrong");
             const auto aim = std::ranges::find(aims, way.name, &std::pair<std::string, Aim>::first);
             others_.push_back(
-                {way.name, way.detail, {}, i, way.right, aim == aims.end() ? Aim{} : aim->second, {}});
+                {way.name, way.detail, {}, i, way.right, aim == aims.end() ? Aim{} : aim->second, 1, {}});
         }
     });
 }
@@ -116,7 +117,10 @@ void ComparatorRun::time() {
     row_.kiln = spread_of(std::move(times[0]));
     std::size_t next = 1;
     for (Other& other : others_)
-        if (other.launch) other.times_us = std::move(times[next++]);
+        if (other.launch) {
+            other.times_us = std::move(times[next++]);
+            for (double& time : other.times_us) time *= other.times;
+        }
     compare_groups();
     for (Other& other : others_) {
         if (other.times_us.empty()) continue;

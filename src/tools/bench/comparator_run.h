@@ -23,8 +23,9 @@ struct Aim {
 class ComparatorRun {
   public:
     /// Builds and verifies Kiln's kernel, and sets its fields of the row.
+    /// shared: VerifiedLaunch
     ComparatorRun(Benchmark& bench, BenchRow& row, const Chosen& chosen, const Sizes& sizes,
-                  const std::function<void(Problem&)>& adjust = {});
+                  const std::function<void(Problem&)>& adjust = {}, SharedTensors* shared = nullptr);
 
     VerifiedLaunch& kernel() { return kernel_; }
     /// Poisoned memory for another library's result, of the type and shape of this output.
@@ -34,7 +35,9 @@ class ComparatorRun {
     /// wrong result is a failure of the row, an exception a note.
     void add(std::string with, std::string detail, Launch launch, const GuardedTensor& result, Aim aim);
     /// The same, verified by the caller.
-    void add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim);
+    /// times: what its time counts, a copy's more than once where less than its bandwidth is asked for.
+    void add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim,
+                      double times = 1);
     /// Adds PyTorch's implementations of a problem, given as its script reads it. aims: by the implementation's name;
     /// those without an entry are only listed.
     void add_torch(TorchProcess& torch, const std::string& problem,
@@ -55,6 +58,7 @@ class ComparatorRun {
         std::size_t way = 0;  ///< its number in PyTorch's list
         bool right = false;
         Aim aim;
+        double times = 1;
         std::vector<double> times_us;
     };
     struct Group {

@@ -124,7 +124,7 @@ Cublas::~Cublas() {
     if (lt_ != nullptr) api_.lt_destroy(lt_);
 }
 
-LibraryProduct Cublas::best(const ProductPlan& plan, const void* a, const void* b, void* c) {
+LibraryChoices Cublas::choices(const ProductPlan& plan, const void* a, const void* b, void* c) {
     const auto problem = std::make_shared<LtProblem>(api_, plan);
     std::array<cublas::HeuristicResult, kHeuristics> found{};
     int count = 0;
@@ -165,7 +165,7 @@ LibraryProduct Cublas::best(const ProductPlan& plan, const void* a, const void* 
     std::size_t fastest = 0;
     for (std::size_t i = 1; i < times.size(); ++i)
         if (spread_of(times[i]).median < spread_of(times[fastest]).median) fastest = i;
-    return candidates[fastest];
+    return {candidates.front(), candidates[fastest]};
 }
 
 LibraryProduct Cublas::single_precision(const ProductPlan& plan, const float* a, const float* b, float* c) {

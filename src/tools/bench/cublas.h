@@ -34,15 +34,23 @@ struct LibraryProduct {
     std::function<Launch(const void* a, const void* b, void* c)> on;
 };
 
+/// Of cublasLt's heuristics: the first that runs, and the fastest.
+struct LibraryChoices {
+    LibraryProduct first, best;
+};
+
 class Cublas {
   public:
     /// nullptr, with the reason, if the libraries are missing or can't be initialised. bench must outlive it.
     static std::unique_ptr<Cublas> open(Benchmark& bench, std::string& problem);
     ~Cublas();
 
-    /// cublasLt's best of 8 heuristics, each timed with a cold cache. The matrices must stay valid. Throws
+    /// cublasLt's first heuristic and the best of 8, each timed with a cold cache. The matrices must stay valid. Throws
     /// DeviceError.
-    LibraryProduct best(const ProductPlan& plan, const void* a, const void* b, void* c);
+    LibraryChoices choices(const ProductPlan& plan, const void* a, const void* b, void* c);
+    LibraryProduct best(const ProductPlan& plan, const void* a, const void* b, void* c) {
+        return choices(plan, a, b, c).best;
+    }
     /// cublasSgemm in its default mode: FP32 without TF32.
     LibraryProduct single_precision(const ProductPlan& plan, const float* a, const float* b, float* c);
 

@@ -69,7 +69,7 @@ void add_suite(BenchReport& all, const BenchReport& from, const BenchSuite& suit
     for (const BenchRow& row : suite.rows) add_row(all, to, from, row);
     add_new(to.notes, suite.notes);
     add_new(to.failures, suite.failures);
-    for (const BenchMean& mean : suite.means) bench::add_mean(to, mean.with, mean.must, mean.aim);
+    for (const BenchMean& mean : suite.means) bench::add_mean(to, mean);
 }
 
 }  // namespace
@@ -116,10 +116,16 @@ std::vector<std::string> BenchReport::missed() const {
                 list.push_back(who + figure(row.kiln->median) + " " + row.unit + ", and it must be " +
                                figure(*row.most_must) + " or less");
         }
-        for (const BenchMean& mean : suite.means)
+        for (const BenchMean& mean : suite.means) {
+            const std::string who = suite.name + (mean.part.empty() ? "" : "." + mean.part);
             if (below(mean.ratio, mean.must))
-                list.push_back(suite.name + ": geometric mean " + figure(mean.ratio) + " of " + mean.with +
+                list.push_back(who + ": geometric mean " + figure(mean.ratio) + " of " + mean.with +
                                ", and it must be " + figure(*mean.must));
+            if (mean.percent > 0 && below(mean.low, mean.low_must))
+                list.push_back(who + ": percentile " + std::to_string(mean.percent) + " is " +
+                               figure(mean.low) + " of " + mean.with + ", and it must be " +
+                               figure(*mean.low_must));
+        }
     }
     return list;
 }
@@ -127,6 +133,8 @@ std::vector<std::string> BenchReport::missed() const {
 std::vector<std::string> BenchReport::missing() const {
     std::vector<std::string> list;
     for (const BenchSuiteName& suite : bench_suites()) {
+        if (suite.is_drawn && std::ranges::find(suites, suite.name, &BenchSuite::name) == suites.end())
+            continue;
         for (const std::string_view part : suite.parts) {
             const std::string name = std::string(suite.name) + "." + std::string(part);
             bool is_there = false;
@@ -178,24 +186,47 @@ BenchReport merged_bench(const std::vector<BenchReport>& reports) {
 
 namespace bench {
 
-void add_mean(BenchSuite& suite, const std::string& with, std::optional<double> must,
-              std::optional<double> aim) {
-    BenchMean mean{with, 0, INFINITY, 0, must, aim};
+double percentile(std::vector<double> values, double percent) {
+    std::ranges::sort(values);
+    const double place = percent / 100 * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const double beyond = place - static_cast<double>(below);
+    const double next = values[std::min(below + 1, values.size() - 1)];
+    return values[below] + beyond * (next - values[below]);
+}
+
+void add_mean(BenchSuite& suite, BenchMean like) {
+    BenchMean mean = std::move(like);
+    std::vector<double> ratios;
     double logarithms = 0;
-    for (const BenchRow& row : suite.rows)
+    for (const BenchRow& row : suite.rows) {
+        if (!mean.part.empty() && row.part != mean.part) continue;
         for (const BenchComparison& one : row.comparisons) {
-            if (one.with != with || !(one.ratio > 0)) continue;
+            if (one.with != mean.with || !(one.ratio > 0)) continue;
             logarithms += std::log(one.ratio);
-            mean.least = std::min(mean.least, one.ratio);
-            ++mean.rows;
+            ratios.push_back(one.ratio);
         }
-    if (mean.rows == 0) return;
+    }
+    if (ratios.empty()) return;
+    mean.rows = static_cast<int>(ratios.size());
     mean.ratio = std::exp(logarithms / mean.rows);
-    const auto found = std::ranges::find(suite.means, with, &BenchMean::with);
+    mean.least = *std::ranges::min_element(ratios);
+    mean.low = mean.percent > 0 ? percentile(ratios, mean.percent) : 0;
+    const auto found = std::ranges::find_if(
+        suite.means, [&](const BenchMean& one) { return one.with == mean.with && one.part == mean.part; });
     if (found == suite.means.end())
         suite.means.push_back(std::move(mean));
     else
         *found = std::move(mean);
+}
+
+void add_mean(BenchSuite& suite, const std::string& with, std::optional<double> must,
+              std::optional<double> aim) {
+    BenchMean like;
+    like.with = with;
+    like.must = must;
+    like.aim = aim;
+    add_mean(suite, std::move(like));
 }
 
 void check_same_kind(const BenchReport& report, const std::string& device, bool quick) {

@@ -7,10 +7,16 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kiln::bench {
 
-/// Sets the geometric mean of the ratios to one comparator; does nothing if no row has it.
+/// The value below which `percent` of the values lie, interpolated between two of them. There must be some.
+double percentile(std::vector<double> values, double percent);
+/// Sets the geometric mean of the ratios to one comparator, and its percentile; of `like` all that is not computed is
+/// taken. Does nothing if no row has the comparator.
+void add_mean(BenchSuite& suite, BenchMean like);
+/// Of all rows of the suite.
 void add_mean(BenchSuite& suite, const std::string& with, std::optional<double> must = {},
               std::optional<double> aim = {});
 

@@ -57,8 +57,10 @@ struct Step {
 
 const std::vector<std::string> kDecode = {"decode_mma", "decode_persistent", "decode_paged"};
 
-/// Every sequence has the maximum length, so that the number of bytes to read is known.
+}  // namespace
+
 void fill_lengths(Problem& problem) {
+    if (std::ranges::find(problem.tensors, "lengths", &Tensor::name) == problem.tensors.end()) return;
     std::int64_t batch = 0, length = 0, elements_per_token = 0, element_bytes = 2, out = 0;
     for (Tensor& tensor : problem.tensors) {
         if (tensor.name == "lengths") {
@@ -75,8 +77,6 @@ void fill_lengths(Problem& problem) {
     problem.bytes = (2 * batch * length * elements_per_token + 2 * out) * element_bytes;
     problem.flops = 4 * out * length;
 }
-
-}  // namespace
 
 void run_attention(Benchmark& bench, BenchSuite& suite) {
     std::vector<Forward> problems = forward_problems(bench);

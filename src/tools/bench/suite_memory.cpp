@@ -4,9 +4,8 @@
 // those have the operation.
 #include <algorithm>
 
-#include "bench/bare_cuda.h"
 #include "bench/comparator_run.h"
-#include "bench/cub.h"
+#include "bench/cub_comparators.h"
 #include "bench/helper/sources.h"
 #include "bench/suites.h"
 
@@ -76,49 +75,6 @@ std::vector<Work> list_of(const Benchmark& bench) {
     return list;
 }
 
-/// CUB's sum of the same array.
-void add_sum(Benchmark& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run) {
-    VerifiedLaunch& kernel = run.kernel();
-    const GuardedTensor& result = run.result_like("sum");
-    std::string problem;
-    const Launch launch =
-        cub.prepare(kernel.tensor("x").data(), kernel.problem().sizes.at("n"), result.data(), problem);
-    if (launch)
-        run.add("CUB", "DeviceReduce::Sum", launch, result, {1.00, 1.015});
-    else
-        bench.missing(suite, "cub", problem);
-}
-
-/// CUB's histogram of the same bytes. Each call sets its counts to zero, so Kiln's are set to zero before each launch,
-/// and that is timed too. CUB counts in 32 bits and Kiln in 64, so CUB's counts are compared with those of Kiln's first
-/// launch, which were checked by the reference.
-void add_histogram(Benchmark& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run,
-                   Buffer& counts) {
-    constexpr std::size_t kBins = 256;
-    VerifiedLaunch& kernel = run.kernel();
-    std::vector<std::uint64_t> ours(kBins);
-    kernel.tensor("counts").read(0, std::as_writable_bytes(std::span(ours)));
-    counts = bench.service().device().allocate(kBins * sizeof(std::uint32_t));
-    counts.fill(0xa5a5a5a5);
-    std::string problem;
-    const Launch launch =
-        cub.prepare(kernel.tensor("x").data(), kernel.problem().sizes.at("n"), counts.data(), problem);
-    if (!launch) {
-        bench.missing(suite, "cub", problem);
-        return;
-    }
-    launch();
-    bench.stream().synchronize();
-    std::vector<std::uint32_t> theirs(kBins);
-    counts.copy_to(std::as_writable_bytes(std::span(theirs)));
-    GuardedTensor& zeroed = kernel.tensor("counts");
-    run.before_each([&bench, &zeroed, driver = BareCuda(bench.service().device().info().ordinal)] {
-        driver.set_zero(zeroed.data(), zeroed.tensor().size_bytes(), bench.stream().handle());
-    });
-    run.add_verified("CUB", "DeviceHistogram::HistogramEven; both set their counts to zero", launch,
-                     std::equal(ours.begin(), ours.end(), theirs.begin()), {1.07, 1.3});
-}
-
 }  // namespace
 
 void run_memory(Benchmark& bench, BenchSuite& suite) {
@@ -147,8 +103,9 @@ void run_memory(Benchmark& bench, BenchSuite& suite) {
                               });
             const std::string& name = run.kernel().variant().template_name();
             attempt(row, "CUB", [&] {
-                if (sum && name == "sum_shuffle") add_sum(bench, suite, *sum, run);
-                if (histogram && name == "histogram") add_histogram(bench, suite, *histogram, run, counts);
+                if (sum && name == "sum_shuffle") add_cub_sum(bench, suite, *sum, run, {1.00, 1.015});
+                if (histogram && name == "histogram")
+                    add_cub_histogram(bench, suite, *histogram, run, counts, {1.07, 1.3});
             });
             TorchProcess* const torch = work.torch.empty() ? nullptr : bench.torch(suite);
             if (torch != nullptr) {

@@ -8,6 +8,10 @@
 
 namespace kiln::bench {
 
+/// Gives every sequence of a paged KV cache the maximum length, so that the number of bytes to read is known. Does
+/// nothing for a problem without lengths.
+void fill_lengths(Problem& problem);
+
 void run_gemm_half(Benchmark& bench, BenchSuite& suite);
 void run_gemm_float(Benchmark& bench, BenchSuite& suite);
 void run_gemm_mma(Benchmark& bench, BenchSuite& suite);
@@ -16,6 +20,7 @@ void run_attention(Benchmark& bench, BenchSuite& suite);
 void run_decode(Benchmark& bench, BenchSuite& suite);
 void run_memory(Benchmark& bench, BenchSuite& suite);
 void run_graphs(Benchmark& bench, BenchSuite& suite);
+void run_unseen(Benchmark& bench, BenchSuite& suite);
 void run_jit(Benchmark& bench, BenchSuite& suite);
 void run_host(Benchmark& bench, BenchSuite& suite);
 

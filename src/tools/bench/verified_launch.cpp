@@ -12,7 +12,6 @@
 namespace kiln::bench {
 namespace {
 
-constexpr std::uint64_t kSeed = 20261122;
 constexpr std::size_t kSample = 4096, kQuickSample = 1024;  // elements of an output that are checked
 
 std::string told(const OutputCheck& check, const std::string& whose) {
@@ -33,7 +32,7 @@ std::string told(const OutputCheck& check, const std::string& whose) {
 }  // namespace
 
 VerifiedLaunch::VerifiedLaunch(Benchmark& bench, const Variant& variant, const Sizes& sizes,
-                               const std::function<void(Problem&)>& adjust)
+                               const std::function<void(Problem&)>& adjust, SharedTensors* shared)
     : bench_(bench) {
     const AnyKernel kernel = bench.service().build(variant);
     Problem problem = variant.problem(sizes);
@@ -47,7 +46,11 @@ VerifiedLaunch::VerifiedLaunch(Benchmark& bench, const Variant& variant, const S
     if (bench.on_gpu() && needed > device.free_bytes())
         throw UsageError("the problem needs " + std::to_string(needed >> 20) + " MiB of device memory, and " +
                          std::to_string(device.free_bytes() >> 20) + " MiB are free.");
-    launch_.emplace(bench.service(), kernel, std::move(problem), TensorContents{Data::random, kSeed});
+    if (shared != nullptr)
+        launch_.emplace(bench.service(), kernel, std::move(problem), *shared);
+    else
+        launch_.emplace(bench.service(), kernel, std::move(problem),
+                        TensorContents{Data::random, kInputSeed});
 }
 
 std::vector<std::string> VerifiedLaunch::verify(const GuardedTensor& result, const std::string& whose) {
@@ -61,7 +64,7 @@ std::vector<std::string> VerifiedLaunch::verify(const GuardedTensor& result, con
 std::vector<std::string> VerifiedLaunch::check(const GuardedTensor& result, const std::string& whose,
                                                std::size_t sample) {
     if (!check_) check_.emplace(bench_.references(), variant(), problem(), false);
-    CheckRequest request{Check::sample, false, random_word(kSeed, 1), sample};
+    CheckRequest request{Check::sample, false, random_word(kInputSeed, 1), sample};
     const OutputCheck found = check_->output(*launch_, result, request);
     return found.wrong != 0 || found.unwritten != 0 ? std::vector{told(found, whose)}
                                                     : std::vector<std::string>{};

@@ -16,12 +16,16 @@
 
 namespace kiln::bench {
 
+/// The seed of inputs.
+inline constexpr std::uint64_t kInputSeed = 20261122;
+
 class VerifiedLaunch {
   public:
     /// Builds the kernel, allocates and fills. adjust: may change the problem's inputs first. Throws what
     /// Service::build throws.
+    /// shared: tensors for several kernels; must outlive it.
     VerifiedLaunch(Benchmark& bench, const Variant& variant, const Sizes& sizes,
-                   const std::function<void(Problem&)>& adjust = {});
+                   const std::function<void(Problem&)>& adjust = {}, SharedTensors* shared = nullptr);
 
     const Problem& problem() const { return launch_->problem(); }
     const Variant& variant() const { return launch_->variant(); }

@@ -8,8 +8,9 @@
 #   prepare PROBLEM     way NAME RIGHT|WRONG DETAIL, or way NAME error REASON, of each way of doing it
 #   time WAY COUNT      times US...: microseconds of so many calls of the way of this number, or error REASON
 # A problem is one of
-#   copy WORDS | attention BATCH HEADS TOKENS HEAD CAUSAL | layer_norm ROWS COLS | softmax ROWS COLS
-#   transpose ROWS COLS TYPE
+#   copy WORDS | attention BATCH HEADS TOKENS HEAD CAUSAL [GROUP KEYS TYPE] | layer_norm ROWS COLS [TYPE]
+#   softmax ROWS COLS [TYPE] | transpose ROWS COLS TYPE | sum COUNT TYPE | column_sum ROWS COLS TYPE
+# where HEADS are those of the keys, with GROUP heads of queries each.
 import os
 import sys
 import time
@@ -63,6 +64,10 @@ def compiled(function):
     return torch.compile(function, dynamic=False)
 
 
+types = {"half": torch.float16, "bfloat16": torch.bfloat16, "float": torch.float32}
+tolerance = {"half": 1e-3, "bfloat16": 8e-3, "float": 1e-5}  # relative, of a rounded result
+
+
 # Each way is a name, a detail, what makes the call, and whether a result is right.
 def copy(words):
     x = torch.randint(0, 1 << 30, (int(words),), generator=generator, device=device, dtype=torch.int32)
@@ -70,23 +75,27 @@ def copy(words):
     yield "torch copy", "", lambda: lambda: y.copy_(x), lambda out: torch.equal(out, x)
 
 
-def attention(batch, heads, tokens, head, causal):
+def attention(batch, heads, tokens, head, causal, group="1", keys="", element="half"):
     from torch.nn.attention import SDPBackend, sdpa_kernel
-    batch, heads, tokens, head, causal = int(batch), int(heads), int(tokens), int(head), causal == "1"
-    q, k, v = (random(batch, heads, tokens, head, dtype=torch.float16) for _ in range(3))
+    batch, heads, tokens, head, causal, group = int(batch), int(heads), int(tokens), int(head), causal == "1", int(group)
+    keys = int(keys or tokens)
+    q = random(batch, heads * group, tokens, head, dtype=types[element])
+    k, v = (random(batch, heads, keys, head, dtype=types[element]) for _ in range(2))
 
     def is_right(out):
         # Some queries in double precision.
-        rows = torch.tensor([0, 1, tokens // 2, tokens - 1], device=device)
+        rows = torch.tensor([0, min(1, tokens - 1), tokens // 2, tokens - 1], device=device)
         scores = q[0, 0, rows].double() @ k[0, 0].double().T / head ** 0.5
         if causal:
-            scores.masked_fill_(torch.arange(tokens, device=device)[None, :] > rows[:, None], float("-inf"))
-        return near(out[0, 0, rows], torch.softmax(scores, -1) @ v[0, 0].double(), 4e-3)
+            scores.masked_fill_(torch.arange(keys, device=device)[None, :] > rows[:, None], float("-inf"))
+        return near(out[0, 0, rows], torch.softmax(scores, -1) @ v[0, 0].double(), tolerance[element] * 4)
 
     def by(backend):
         def call():
             with sdpa_kernel(backend):
-                return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+                if group == 1:
+                    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+                return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
         return call
 
     yield "cuDNN", "cuDNN %s" % torch.backends.cudnn.version(), lambda: by(SDPBackend.CUDNN_ATTENTION), is_right
@@ -102,30 +111,30 @@ def eager_and_compiled(function, x, is_right):
     yield "torch.compile", "", make, is_right
 
 
-def layer_norm(rows, cols):
-    x = random(int(rows), int(cols), dtype=torch.float16)
-    weight, bias = (random(int(cols), dtype=torch.float16) for _ in range(2))
+def layer_norm(rows, cols, element="half"):
+    x = random(int(rows), int(cols), dtype=types[element])
+    weight, bias = (random(int(cols), dtype=types[element]) for _ in range(2))
 
     def is_right(out):
         some = x[:3].double()
         expected = (some - some.mean(1, True)) / (some.var(1, unbiased=False, keepdim=True) + 1e-5).sqrt()
-        return near(out[:3], expected * weight.double() + bias.double(), 1e-2)
+        return near(out[:3], expected * weight.double() + bias.double(), tolerance[element] * 10)
 
     yield from eager_and_compiled(lambda x: F.layer_norm(x, (int(cols),), weight, bias, 1e-5), x, is_right)
 
 
-def softmax(rows, cols):
-    x = random(int(rows), int(cols), dtype=torch.float16)
+def softmax(rows, cols, element="half"):
+    x = random(int(rows), int(cols), dtype=types[element])
 
     def is_right(out):
         expected = torch.softmax(x[:3].double(), 1)
-        return near(out[:3], expected, 2e-3 * expected + 1e-7)
+        return near(out[:3], expected, tolerance[element] * 2 * expected + 1e-7)
 
     yield from eager_and_compiled(lambda x: torch.softmax(x, 1), x, is_right)
 
 
 def transpose(rows, cols, element):
-    x = random(int(rows), int(cols), dtype={"float": torch.float32, "half": torch.float16}[element])
+    x = random(int(rows), int(cols), dtype=types[element])
 
     def is_right(out):
         return out.shape[0] == x.shape[1] and out.is_contiguous() and torch.equal(out[:97], x[:, :97].T)
@@ -133,7 +142,26 @@ def transpose(rows, cols, element):
     yield from eager_and_compiled(lambda x: x.t().contiguous(), x, is_right)
 
 
-problems = {"copy": copy, "attention": attention, "layer_norm": layer_norm, "softmax": softmax, "transpose": transpose}
+def total(n, element):
+    x = random(int(n), dtype=types[element])
+
+    def is_right(out):
+        return near(out, x.sum(dtype=torch.float64), 1e-6 * int(n) + 1e-3)
+
+    yield from eager_and_compiled(lambda x: torch.sum(x, dtype=torch.float32), x, is_right)
+
+
+def column_sum(rows, cols, element):
+    x = random(int(rows), int(cols), dtype=types[element])
+
+    def is_right(out):
+        return near(out[:97], x[:, :97].sum(0, dtype=torch.float64), 1e-6 * int(rows) + 1e-3)
+
+    yield from eager_and_compiled(lambda x: torch.sum(x, 0, dtype=torch.float32), x, is_right)
+
+
+problems = {"copy": copy, "attention": attention, "layer_norm": layer_norm, "softmax": softmax, "transpose": transpose,
+            "sum": total, "column_sum": column_sum}
 calls = []  # of the problem that was prepared
 
 

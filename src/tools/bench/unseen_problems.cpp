@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each number is a function of the seed, the family, the problem's number and what is drawn. So a further property of
+// a family leaves the others as they were.
+#include "bench/unseen_problems.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "run/inputs.h"
+
+namespace kiln::bench {
+namespace {
+
+constexpr double kKilobyte = 1024, kMegabyte = 1024 * kKilobyte, kGigabyte = 1024 * kMegabyte;
+constexpr std::int64_t kAligned = 8;        // elements: 16 bytes of half
+constexpr std::int64_t kLongest = 1 << 30;  // elements of a tensor of attention, at most
+constexpr double kMostFlops = 2e12;         // of a launch: some milliseconds
+
+/// Random numbers of one problem, by the name of what they are for.
+class Draw {
+  public:
+    Draw(std::string_view family, std::uint64_t seed, int number)
+        : seed_(random_word(tensor_seed(seed, family), static_cast<std::uint64_t>(number))),
+          number_(number) {}
+
+    /// Each third problem, the third first.
+    bool unaligned() const { return number_ % 3 == 2; }
+    /// In [0, 1).
+    double uniform(std::string_view what) const { return static_cast<double>(word(what) >> 11) * 0x1p-53; }
+    double log_uniform(std::string_view what, double low, double high) const {
+        return low * std::pow(high / low, uniform(what));
+    }
+    std::int64_t size(std::string_view what, double low, double high) const {
+        return std::llround(log_uniform(what, low, high));
+    }
+    template <class T, std::size_t N>
+    T pick(std::string_view what, const std::array<T, N>& of) const {
+        return of[below(word(what), N)];
+    }
+    /// Of a tensor's rows: a multiple of `multiple`, or not if the problem is unaligned.
+    std::int64_t row(std::string_view what, double low, double high, std::int64_t multiple = kAligned) const {
+        return fitted(size(what, low, high), multiple, unaligned());
+    }
+    static std::int64_t fitted(std::int64_t size, std::int64_t multiple, bool unaligned) {
+        if (unaligned) return size % kAligned == 0 ? size + 1 : size;
+        return std::max(multiple, (size + multiple / 2) / multiple * multiple);
+    }
+
+  private:
+    std::uint64_t word(std::string_view what) const { return tensor_seed(seed_, what); }
+
+    std::uint64_t seed_;
+    int number_;
+};
+
+const std::array<std::string, 2> kHalves = {"half", "bfloat16"};
+const std::array<std::string, 3> kTypes = {"half", "bfloat16", "float"};
+
+std::int64_t bytes_of(const std::string& type) { return type == "float" ? 4 : 2; }
+
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+std::string by(std::int64_t a, std::int64_t b) { return text_of(a) + " x " + text_of(b); }
+
+DrawnProblem gemm(const Draw& draw, bool half, bool tiny) {
+    const double most = tiny ? 48 : 16384;
+    DrawnProblem problem;
+    const std::string type = half ? draw.pick("T", kHalves) : "float";
+    const bool is_tn = half && draw.uniform("layout") < 0.5;
+    std::int64_t m = draw.size("m", 1, most), n = draw.size("n", 1, most), k = draw.size("k", 1, most);
+    if (!draw.unaligned()) {
+        n = Draw::fitted(n, kAligned, false);
+        k = Draw::fitted(k, kAligned, false);
+    } else if (n % kAligned == 0 && k % kAligned == 0) {
+        (draw.uniform("which") < 0.5 ? n : k) += 1;
+    }
+    problem.fixed = {{"T", type}};
+    if (half) problem.fixed.emplace("TRANS_B", is_tn);
+    problem.sizes = {{"m", m}, {"n", n}, {"k", k}};
+    problem.text = type + (half ? is_tn ? " TN " : " NN " : " ") + by(m, n) + " x " + text_of(k);
+    return problem;
+}
+
+DrawnProblem gemm_half(const Draw& draw, bool tiny) { return gemm(draw, true, tiny); }
+DrawnProblem gemm_float(const Draw& draw, bool tiny) { return gemm(draw, false, tiny); }
+
+DrawnProblem attention(const Draw& draw, bool tiny) {
+    const std::string type = draw.pick("T", kHalves);
+    const auto head = draw.pick("head", std::array<std::int64_t, 2>{64, 128});
+    const bool causal = draw.uniform("causal") < 0.5;
+    const double most = tiny ? 48 : 65536;
+    const std::int64_t keys = draw.row("keys", 16, most, 16);
+    // Queries and keys of different lengths in half of those that see all keys.
+    const bool differ = !causal && draw.uniform("differ") < 0.5;
+    const std::int64_t queries = differ ? draw.row("queries", 16, most, 16) : keys;
+    std::int64_t group = draw.pick("group", std::array<std::int64_t, 4>{1, 2, 4, 8});
+    std::int64_t heads = draw.pick("heads", std::array<std::int64_t, 4>{1, 2, 4, 8});
+    std::int64_t batch = draw.size("batch", 1, tiny ? 2 : 64);
+    const auto flops = [&] {
+        return 4.0 * static_cast<double>(batch * heads * group * head) * static_cast<double>(queries) *
+               static_cast<double>(keys);
+    };
+    while (flops() > kMostFlops || batch * heads * group * std::max(queries, keys) * head > kLongest / 4) {
+        std::int64_t& largest = batch > 1 ? batch : group > 1 ? group : heads;
+        if (largest == 1) break;
+        largest /= 2;
+    }
+    DrawnProblem problem;
+    problem.fixed = {{"T", type}, {"HEAD_DIM", head}, {"CAUSAL", causal}};
+    problem.sizes = {
+        {"batch", batch}, {"kv_heads", heads}, {"group", group}, {"queries", queries}, {"keys", keys}};
+    problem.text = type + " head " + text_of(head) + (causal ? " causal " : " full ") +
+                   (differ ? text_of(queries) + " queries " : "") + text_of(keys) +
+                   (differ ? " keys" : " tokens") + ", batch " + text_of(batch) + ", heads " +
+                   by(heads, group);
+    problem.torch = "attention " + text_of(batch) + " " + text_of(heads) + " " + text_of(queries) + " " +
+                    text_of(head) + (causal ? " 1 " : " 0 ") + text_of(group) + " " + text_of(keys) + " " +
+                    type;
+    return problem;
+}
+
+DrawnProblem decode(const Draw& draw, bool tiny) {
+    const std::string type = draw.pick("T", kHalves);
+    const auto head = draw.pick("head", std::array<std::int64_t, 2>{64, 128});
+    const auto group = draw.pick("group", std::array<std::int64_t, 4>{1, 2, 4, 8});
+    const auto page = draw.pick("page", std::array<std::int64_t, 3>{16, 32, 64});
+    const auto heads = draw.pick("heads", std::array<std::int64_t, 3>{2, 4, 8});
+    std::int64_t batch = draw.size("batch", 1, tiny ? 3 : 256);
+    const double bytes = draw.log_uniform("bytes", 32 * kMegabyte, 2 * kGigabyte);
+    const auto tokens = [&] { return bytes / static_cast<double>(2 * 2 * batch * heads * head); };
+    while (!tiny && tokens() > 131072) batch *= 2;
+    while (!tiny && batch > 1 && tokens() < static_cast<double>(8 * page)) batch /= 2;
+    const std::int64_t length =
+        tiny ? 70 : Draw::fitted(std::max<std::int64_t>(16, std::llround(tokens())), page, draw.unaligned());
+    DrawnProblem problem;
+    problem.fixed = {{"T", type}, {"HEAD_DIM", head}, {"GQA_GROUP", group}, {"PAGE_SIZE", page}};
+    problem.sizes = {{"batch", batch}, {"kv_heads", heads}, {"max_length", length}};
+    problem.text = type + " head " + text_of(head) + ", batch " + text_of(batch) + ", " + text_of(length) +
+                   " tokens, heads " + by(heads, group) + ", pages of " + text_of(page);
+    return problem;
+}
+
+/// A matrix of a total number of bytes, read and written, of any aspect.
+struct Matrix {
+    std::string type;
+    std::int64_t rows, cols;
+};
+
+Matrix matrix(const Draw& draw, bool tiny, double least_cols, double most_cols, double accesses) {
+    const std::string type = draw.pick("T", kTypes);
+    const double bytes = tiny ? 8 * kKilobyte : draw.log_uniform("bytes", kMegabyte, 2 * kGigabyte);
+    const double elements = bytes / accesses / static_cast<double>(bytes_of(type));
+    const double high = std::min(tiny ? 64.0 : most_cols, elements);
+    const std::int64_t cols = draw.row("cols", std::min(least_cols, high), high);
+    return {type, std::max<std::int64_t>(1, std::llround(elements / static_cast<double>(cols))), cols};
+}
+
+DrawnProblem on_matrix(const Matrix& of, const std::string& torch) {
+    DrawnProblem problem;
+    problem.fixed = {{"T", of.type}};
+    problem.sizes = {{"rows", of.rows}, {"cols", of.cols}};
+    problem.text = of.type + " " + by(of.rows, of.cols);
+    problem.torch = torch + " " + text_of(of.rows) + " " + text_of(of.cols) + " " + of.type;
+    return problem;
+}
+
+DrawnProblem softmax(const Draw& draw, bool tiny) {
+    return on_matrix(matrix(draw, tiny, 16, 262144, 2), "softmax");
+}
+DrawnProblem layer_norm(const Draw& draw, bool tiny) {
+    return on_matrix(matrix(draw, tiny, 16, 262144, 2), "layer_norm");
+}
+
+DrawnProblem transpose(const Draw& draw, bool tiny) {
+    Matrix of = matrix(draw, tiny, 8, 1 << 24, 2);
+    of.rows = Draw::fitted(of.rows, kAligned, draw.unaligned());
+    return on_matrix(of, "transpose");
+}
+
+DrawnProblem column_sum(const Draw& draw, bool tiny) {
+    return on_matrix(matrix(draw, tiny, 8, 1 << 24, 1), "column_sum");
+}
+
+DrawnProblem sum(const Draw& draw, bool tiny) {
+    const std::string type = draw.pick("T", kTypes);
+    const double bytes = tiny ? 8 * kKilobyte : draw.log_uniform("bytes", kMegabyte, 2 * kGigabyte);
+    const std::int64_t n =
+        Draw::fitted(std::llround(bytes / static_cast<double>(bytes_of(type))), kAligned, draw.unaligned());
+    DrawnProblem problem;
+    problem.fixed = {{"T", type}};
+    problem.sizes = {{"n", n}};
+    problem.text = type + " " + text_of(n);
+    problem.torch = "sum " + text_of(n) + " " + type;
+    return problem;
+}
+
+DrawnProblem histogram(const Draw& draw, bool tiny) {
+    const std::int64_t n =
+        Draw::fitted(tiny ? 5000 : draw.size("bytes", kMegabyte, 2 * kGigabyte - 64), 16, draw.unaligned());
+    DrawnProblem problem;
+    problem.sizes = {{"n", n}};
+    problem.text = "bytes " + text_of(n);
+    return problem;
+}
+
+using Maker = DrawnProblem (*)(const Draw&, bool tiny);
+struct Known {
+    DrawnFamily family;
+    Maker make;
+};
+
+constexpr std::string_view kTuned = "cublasLt best of 8, after tuning";
+/// Of the time of the best variant that is known, in that of the chosen one.
+constexpr DrawnAim kChoice = {"best known variant", 1 / 1.05, 1, 1 / 1.15, 1, 10};
+
+const std::vector<Known>& table() {
+    static const std::vector<Known> kTable = {
+        {{"gemm-f16",
+          {"gemm_mma", "gemm_tiled"},
+          Peer::cublas_half,
+          {{"cublasLt first heuristic", 0.97, 1.05, 0.75, 0.9},
+           {"cublasLt best of 8", 0.93, 1.0, 0.7, 0.85},
+           {kTuned, 1.0, 1.05, 0.9, 0.95},
+           kChoice},
+          true,
+          true},
+         gemm_half},
+        {{"gemm-f32", {"gemm_tiled"}, Peer::cublas_float, {{"cuBLAS", 0.95, 1.02, 0.75, 0.9}, kChoice}, true},
+         gemm_float},
+        {{"attention",
+          {"attention"},
+          Peer::attention,
+          {{"cuDNN or FlashAttention", 0.97, 1.08, 0.8, 0.95}, kChoice},
+          true,
+          true},
+         attention},
+        {{"decode", {"decode_mma", "decode_paged"}, Peer::copy, {{"copy", 0.85, 0.95, 0.6, 0.75}, kChoice}},
+         decode},
+        {{"softmax", {"softmax"}, Peer::torch, {{"PyTorch", 1.25, 1.5, 0.95, 1.1}, kChoice}}, softmax},
+        {{"layer-norm", {"layer_norm"}, Peer::torch, {{"PyTorch", 1.25, 1.5, 0.95, 1.1}, kChoice}},
+         layer_norm},
+        {{"transpose",
+          {"transpose_tiled"},
+          Peer::memory,
+          {{"best of the others", 1.0, 1.1, 0.8, 0.95}, kChoice}},
+         transpose},
+        {{"reduction", {"sum_shuffle"}, Peer::memory, {{"best of the others", 1.0, 1.1, 0.8, 0.95}, kChoice}},
+         sum},
+        {{"column-reduction",
+          {"column_sum"},
+          Peer::memory,
+          {{"best of the others", 1.0, 1.1, 0.8, 0.95}, kChoice}},
+         column_sum},
+        {{"histogram", {"histogram"}, Peer::memory, {{"best of the others", 1.0, 1.1, 0.8, 0.95}, kChoice}},
+         histogram},
+    };
+    return kTable;
+}
+
+}  // namespace
+
+std::span<const DrawnFamily> drawn_families() {
+    static const std::vector<DrawnFamily> kFamilies = [] {
+        std::vector<DrawnFamily> list;
+        for (const Known& one : table()) list.push_back(one.family);
+        return list;
+    }();
+    return kFamilies;
+}
+
+std::vector<DrawnProblem> drawn_problems(std::string_view part, std::uint64_t seed, int count, bool tiny) {
+    const auto known =
+        std::ranges::find_if(table(), [&](const Known& one) { return one.family.part == part; });
+    if (known == table().end()) throw UsageError("no problems are drawn for '" + std::string(part) + "'");
+    std::vector<DrawnProblem> problems;
+    std::set<std::string> seen;
+    for (int number = 0; number < count; ++number) {
+        const Draw draw(part, seed, number);
+        DrawnProblem problem = known->make(draw, tiny);
+        problem.unaligned = draw.unaligned();
+        if (!seen.insert(problem.text).second) continue;
+        problem.text += " (seed " + std::to_string(seed) + ")";
+        problems.push_back(std::move(problem));
+    }
+    return problems;
+}
+
+}  // namespace kiln::bench

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln bench unseen: what is drawn from a seed, percentiles and means of parts, and the suite itself on the host.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kiln/error.h>
+#include <kiln/tools/bench.h>
+#include <kiln/wisdom.h>
+
+#include <cstdlib>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "base/file.h"
+#include "bench/results.h"
+#include "bench/unseen_problems.h"
+
+namespace kiln {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int kMany = 32;
+
+std::vector<std::string> texts(const std::vector<bench::DrawnProblem>& problems) {
+    std::vector<std::string> list;
+    for (const bench::DrawnProblem& one : problems) list.push_back(one.text);
+    return list;
+}
+
+std::int64_t bytes_of(const bench::DrawnProblem& one) {
+    const auto type = one.fixed.find("T");
+    const std::int64_t bytes = type == one.fixed.end() ? 1 : type->second.text() == "float" ? 4 : 2;
+    std::int64_t elements = 1;
+    for (const auto& [name, size] : one.sizes) elements *= size;
+    return elements * bytes;
+}
+
+TEST(UnseenProblems, AreTheSameForTheSameSeedAndOthersForAnother) {
+    for (const bench::DrawnFamily& family : bench::drawn_families()) {
+        const auto first = bench::drawn_problems(family.part, 1, kMany, false);
+        EXPECT_EQ(texts(first), texts(bench::drawn_problems(family.part, 1, kMany, false)));
+        EXPECT_NE(texts(first), texts(bench::drawn_problems(family.part, 2, kMany, false)));
+        EXPECT_GE(first.size(), 30U) << family.part;
+        const auto few = bench::drawn_problems(family.part, 1, 4, false);
+        ASSERT_EQ(few.size(), 4U);
+        EXPECT_EQ(few.back().text, first[3].text) << "a longer list begins with a shorter one";
+    }
+    // Those of the recorded measurements: another generator would make them worthless.
+    EXPECT_EQ(bench::drawn_problems("gemm-f16", 1, 1, false)[0].text, "bfloat16 TN 1 x 12544 x 104 (seed 1)");
+    EXPECT_EQ(bench::drawn_problems("softmax", 3, 3, false)[2].text, "bfloat16 41052 x 81 (seed 3)");
+}
+
+TEST(UnseenProblems, AreNotInTheShippedWisdom) {
+    std::set<std::string> known;
+    for (const WisdomEntry& entry : Wisdom::shipped().entries()) {
+        std::string sizes;
+        for (const auto& [name, size] : entry.sizes) sizes += name + "=" + std::to_string(size) + " ";
+        known.insert(sizes);
+    }
+    for (const bench::DrawnFamily& family : bench::drawn_families())
+        for (const std::uint64_t seed : bench::kRecordedSeeds)
+            for (const bench::DrawnProblem& one : bench::drawn_problems(family.part, seed, kMany, false)) {
+                std::string sizes;
+                for (const auto& [name, size] : one.sizes) sizes += name + "=" + std::to_string(size) + " ";
+                EXPECT_FALSE(known.contains(sizes)) << one.text;
+            }
+}
+
+TEST(UnseenProblems, AThirdIsUnaligned) {
+    for (const bench::DrawnFamily& family : bench::drawn_families()) {
+        int unaligned = 0;
+        for (const bench::DrawnProblem& one : bench::drawn_problems(family.part, 5, 30, false)) {
+            unaligned += one.unaligned;
+            bool is_aligned = true;
+            for (const auto& [name, size] : one.sizes)
+                if (name == "k" || name == "n" || name == "cols" || name == "keys" || name == "max_length")
+                    is_aligned = is_aligned && size % 8 == 0;
+            EXPECT_EQ(is_aligned, !one.unaligned) << one.text;
+        }
+        EXPECT_NEAR(unaligned, 10, 1) << family.part;
+    }
+}
+
+TEST(UnseenProblems, StayWithinTheirRangesAndReachTheirEnds) {
+    std::int64_t least = 1 << 30, most = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        for (const bench::DrawnProblem& one : bench::drawn_problems("gemm-f16", seed, kMany, false))
+            for (const auto& [name, size] : one.sizes) {
+                EXPECT_GE(size, 1) << one.text;
+                EXPECT_LE(size, 16385) << one.text;
+                least = std::min(least, size);
+                most = std::max(most, size);
+            }
+        for (const char* part :
+             {"softmax", "layer-norm", "transpose", "reduction", "column-reduction", "histogram"})
+            for (const bench::DrawnProblem& one : bench::drawn_problems(part, seed, kMany, false)) {
+                EXPECT_LE(bytes_of(one), std::int64_t{5} << 29) << part << ": " << one.text;
+                EXPECT_GE(bytes_of(one), 1 << 18) << part << ": " << one.text;
+            }
+        for (const bench::DrawnProblem& one : bench::drawn_problems("softmax", seed, kMany, false)) {
+            EXPECT_GE(one.sizes.at("cols"), 16);
+            EXPECT_LE(one.sizes.at("cols"), 262145);
+        }
+        for (const bench::DrawnProblem& one : bench::drawn_problems("attention", seed, kMany, false)) {
+            const Sizes& of = one.sizes;
+            EXPECT_GE(of.at("keys"), 16);
+            EXPECT_LE(of.at("keys"), 65537);
+            const double pairs = static_cast<double>(of.at("queries")) * static_cast<double>(of.at("keys"));
+            EXPECT_LE(
+                4 * pairs * 128 * static_cast<double>(of.at("batch") * of.at("kv_heads") * of.at("group")),
+                1e13)
+                << one.text;
+        }
+        for (const bench::DrawnProblem& one : bench::drawn_problems("decode", seed, kMany, false)) {
+            const Sizes& of = one.sizes;
+            const std::int64_t bytes = 4 * of.at("batch") * of.at("kv_heads") * of.at("max_length") *
+                                       one.fixed.at("HEAD_DIM").as_int();
+            EXPECT_GE(bytes, 30 << 20) << one.text;
+            EXPECT_LE(bytes, std::int64_t{5} << 29) << one.text;
+        }
+    }
+    EXPECT_LE(least, 2);
+    EXPECT_GE(most, 15000);
+}
+
+// Half of the sizes lie below the geometric middle of their range.
+TEST(UnseenProblems, AreLogUniform) {
+    int small = 0, all = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed)
+        for (const bench::DrawnProblem& one : bench::drawn_problems("gemm-f16", seed, kMany, false)) {
+            small += one.sizes.at("m") < 128;
+            ++all;
+        }
+    EXPECT_NEAR(static_cast<double>(small) / all, 0.5, 0.06);
+}
+
+TEST(UnseenProblems, ThatThereAreNotAreRefused) {
+    EXPECT_THROW(bench::drawn_problems("gemm", 1, 1, false), UsageError);
+}
+
+TEST(UnseenStatistics, APercentileIsInterpolated) {
+    EXPECT_DOUBLE_EQ(bench::percentile({4, 1, 3, 2, 5}, 0), 1);
+    EXPECT_DOUBLE_EQ(bench::percentile({4, 1, 3, 2, 5}, 50), 3);
+    EXPECT_DOUBLE_EQ(bench::percentile({1, 2}, 5), 1.05);
+    EXPECT_DOUBLE_EQ(bench::percentile({7}, 5), 7);
+}
+
+BenchSuite suite_of(const std::vector<std::pair<std::string, double>>& ratios) {
+    BenchSuite suite;
+    suite.name = "unseen";
+    for (const auto& [part, ratio] : ratios) {
+        BenchRow& row = suite.rows.emplace_back();
+        row.problem = "problem " + std::to_string(suite.rows.size());
+        row.part = part;
+        row.unit = "us";
+        row.kiln = BenchSpread{1, 1, 1, 1};
+        BenchComparison& comparison = row.comparisons.emplace_back();
+        comparison.with = "PyTorch";
+        comparison.ratio = ratio;
+    }
+    return suite;
+}
+
+BenchMean of_part(const std::string& part) {
+    BenchMean mean;
+    mean.with = "PyTorch";
+    mean.part = part;
+    mean.percent = 5;
+    mean.must = 1.25;
+    mean.low_must = 0.95;
+    return mean;
+}
+
+TEST(UnseenStatistics, MeansAreOfTheirPartAlone) {
+    BenchSuite suite = suite_of({{"softmax", 2}, {"softmax", 0.5}, {"layer-norm", 8}});
+    bench::add_mean(suite, of_part("softmax"));
+    bench::add_mean(suite, of_part("layer-norm"));
+    bench::add_mean(suite, of_part("transpose"));
+    ASSERT_EQ(suite.means.size(), 2U);
+    EXPECT_DOUBLE_EQ(suite.means[0].ratio, 1);
+    EXPECT_DOUBLE_EQ(suite.means[0].low, 0.575);
+    EXPECT_EQ(suite.means[0].least, 0.5);
+    EXPECT_EQ(suite.means[0].rows, 2);
+    EXPECT_DOUBLE_EQ(suite.means[1].ratio, 8);
+    BenchReport report;
+    report.suites = {suite};
+    EXPECT_THAT(report.missed(),
+                ElementsAre("unseen.softmax: geometric mean 1 of PyTorch, and it must be 1.25",
+                            "unseen.softmax: percentile 5 is 0.575 of PyTorch, and it must be 0.95"));
+}
+
+TEST(UnseenStatistics, MergedMeansAreMadeOfAllRows) {
+    BenchSuite first = suite_of({{"softmax", 2}}), second = suite_of({{"softmax", 0.5}});
+    second.rows[0].problem = "another";
+    BenchReport one, other;
+    one.device = other.device = "NVIDIA H200";
+    for (auto& [report, suite] : {std::pair{&one, &first}, std::pair{&other, &second}}) {
+        bench::add_mean(*suite, of_part("softmax"));
+        report->suites = {*suite};
+    }
+    const BenchReport all = merged_bench({one, other});
+    ASSERT_EQ(all.suites.at(0).means.size(), 1U);
+    EXPECT_EQ(all.suites[0].means[0].rows, 2);
+    EXPECT_DOUBLE_EQ(all.suites[0].means[0].ratio, 1);
+    EXPECT_EQ(all.suites[0].means[0].low_must, 0.95);
+    EXPECT_THAT(all.missing(), Contains("unseen.histogram"));
+    one.suites.clear();
+    EXPECT_THAT(one.missing(), Not(Contains("unseen.histogram"))) << "nobody asked for what is drawn";
+}
+
+/// On the host, with tiny problems.
+class UnseenRun : public ::testing::Test {
+  protected:
+    UnseenRun() {
+        options_.service.backend = Backend::host;
+        options_.service.cache.directory = folder_.path() / "cache";
+        options_.quick = true;
+        options_.draws = 2;
+        options_.on_variant = [this](const BenchTimedVariant& one) { timed_.push_back(one); };
+    }
+
+    TemporaryDirectory folder_;
+    BenchOptions options_;
+    std::vector<BenchTimedVariant> timed_;
+};
+
+TEST_F(UnseenRun, TellsTheChosenVariantFromTheBestKnown) {
+    const std::filesystem::path root = std::getenv("KILN_TEST_SOURCE_DIR");
+    write_text(folder_.path() / "transpose_tiled.cu",
+               std::regex_replace(read_text_if_exists(root / "kernels_src/transpose_tiled.cu").value_or(""),
+                                  std::regex("(//@ model *search [^\n]*\n)"),
+                                  "$1//@ model search host [THREADS]\n"));
+    options_.service.template_directories = {folder_.path()};
+    options_.suites = {"unseen.transpose"};
+    const BenchReport report = run_bench(options_);
+    const BenchSuite& suite = report.suites.at(0);
+    EXPECT_THAT(suite.failures, ::testing::IsEmpty());
+    ASSERT_EQ(suite.rows.size(), 2U);
+    std::map<std::string, int> chosen;
+    for (const BenchTimedVariant& one : timed_) {
+        EXPECT_EQ(one.family, "transpose");
+        EXPECT_GT(one.us, 0);
+        chosen[one.fixed + " " + std::to_string(one.sizes.at("rows"))] += one.is_chosen;
+    }
+    for (const auto& [problem, count] : chosen) EXPECT_EQ(count, 1) << problem;
+    EXPECT_GT(timed_.size(), 4U) << "others are timed next to it";
+    for (const BenchRow& row : suite.rows) {
+        EXPECT_THAT(row.failures, ::testing::IsEmpty()) << row.problem;
+        EXPECT_EQ(row.verified, true);
+        EXPECT_EQ(row.part, "transpose");
+        const auto best =
+            std::ranges::find(row.comparisons, std::string("best known variant"), &BenchComparison::with);
+        ASSERT_NE(best, row.comparisons.end());
+        EXPECT_GT(best->ratio, 0);
+        EXPECT_LE(best->ratio, 1);
+        EXPECT_THAT(best->detail, ::testing::AnyOf("the chosen one", HasSubstr("transpose")));
+    }
+    EXPECT_THAT(suite.means, Contains(::testing::Field(&BenchMean::percent, 10)));
+}
+
+TEST_F(UnseenRun, AnotherSeedAddsItsProblemsToTheReport) {
+    options_.suites = {"unseen.reduction"};
+    options_.draws = 1;
+    const BenchReport first = run_bench(options_);
+    options_.before = first;
+    int begun = 0;
+    options_.on_phase = [&](std::string_view, std::string_view) { ++begun; };
+    EXPECT_EQ(run_bench(options_).suites.at(0).rows.size(), 1U);
+    EXPECT_EQ(begun, 0) << "it is measured already";
+    options_.seed = 2;
+    const BenchReport both = run_bench(options_);
+    ASSERT_EQ(both.suites.at(0).rows.size(), 2U);
+    EXPECT_THAT(both.suites[0].rows[0].problem, HasSubstr("(seed 1)"));
+    EXPECT_THAT(both.suites[0].rows[1].problem, HasSubstr("(seed 2)"));
+}
+
+TEST_F(UnseenRun, TuningAddsAVariantAndWhatItWouldReach) {
+    options_.suites = {"unseen.reduction"};
+    options_.draws = 1;
+    options_.tune_seconds = 0.5;
+    const BenchReport report = run_bench(options_);
+    const BenchRow& row = report.suites.at(0).rows.at(0);
+    EXPECT_THAT(row.failures, ::testing::IsEmpty());
+    EXPECT_THAT(row.notes, ::testing::IsEmpty());
+    EXPECT_GT(timed_.size(), 1U);
+}
+
+}  // namespace
+}  // namespace kiln
