@@ -31,9 +31,10 @@ inline constexpr int kUsualOptLevel = 3;
 
 /// A specialised template: everything a compiler is given except options.
 struct Source {
-    std::string file_name;        ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
-    std::string entry;            ///< the extern "C" name of the kernel
-    std::string text;             ///< typed constants, a `#line`, then the template's bytes untouched
+    std::string file_name;  ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
+    std::string entry;      ///< the extern "C" name of the kernel
+    std::string
+        text;  ///< typed constants, code of the caller, a `#line`, then the template's bytes untouched
     std::vector<Header> headers;  ///< every header it may include, in a fixed order
     int opt_level =
         kUsualOptLevel;  ///< of ptxas, 0 to 3; PTX that a driver compiles, and other backends, have none
@@ -44,6 +45,9 @@ struct Source {
     /// The BLAKE2b-256 of the headers that include directories give; empty for none.
     std::string include_digest = {};
 };
+
+/// Where in the text of a Source the template's own begins, with its `#line 1 "FILE"`; npos for what has none.
+std::size_t own_text_begin(std::string_view source);
 
 /// The identity of a build: `text` is the canonical list of ingredients, `digest` the BLAKE2b-256 of
 /// it in hexadecimal (64 characters). Equal digests with unequal texts are treated as different.

@@ -26,7 +26,26 @@ struct VariantAccess;
 
 inline namespace KILN_ABI {
 
-/// The value of a parameter: an integer, a boolean, the name of a type, or a finite float.
+/// What a template calls by the name of a parameter of kind `code`: the body of a function in C++. A handle: copies
+/// share the text, and are safe in any thread.
+class Code {
+  public:
+    /// "return x > 0 ? x : 0;"
+    explicit Code(std::string body);
+
+    /// As it was given.
+    const std::string& body() const { return *body_; }
+    /// In one line of ASCII, as it is written on command lines and in files: in quotes, with the escapes of C++.
+    std::string text() const;
+
+    /// The same text.
+    bool operator==(const Code& other) const { return *body_ == *other.body_; }
+
+  private:
+    std::shared_ptr<const std::string> body_;
+};
+
+/// The value of a parameter: an integer, a boolean, the name of a type, a finite float, or code.
 class Value {
   public:
     /// An integer.
@@ -45,6 +64,8 @@ class Value {
     Value(const char* type_name) : value_(std::string(type_name)) {}
     /// The same.
     Value(std::string type_name) : value_(std::move(type_name)) {}
+    /// Code, which may also be given as text.
+    Value(Code code) : value_(std::move(code)) {}
 
     /// as_int() may be asked.
     bool is_int() const { return value_.index() == 0; }
@@ -54,6 +75,8 @@ class Value {
     bool is_type() const { return value_.index() == 2; }
     /// as_float() may be asked.
     bool is_float() const { return value_.index() == 3; }
+    /// as_code() may be asked.
+    bool is_code() const { return value_.index() == 4; }
     /// Throws std::bad_variant_access when the kind is another.
     std::int64_t as_int() const { return std::get<0>(value_); }
     /// Likewise.
@@ -62,34 +85,38 @@ class Value {
     const std::string& as_type() const { return std::get<2>(value_); }
     /// Likewise.
     float as_float() const { return std::get<3>(value_); }
-    /// "64", "true", "half", "0.5": a float in the fewest digits that give it back.
+    /// Likewise.
+    const Code& as_code() const { return std::get<4>(value_); }
+    /// "64", "true", "half", "0.5", "\"return x;\"": a float in the fewest digits that give it back, code in quotes.
     std::string text() const;
 
     bool operator==(const Value&) const = default;
 
   private:
-    std::variant<std::int64_t, bool, std::string, float> value_;
+    std::variant<std::int64_t, bool, std::string, float, Code> value_;
 };
 
 /// Values by the name of their parameter.
 using Values = std::map<std::string, Value, std::less<>>;
 
-/// What values a parameter has: `int`, `bool`, `type` and `float` in a `param` line.
-enum class ParameterKind { integer, boolean, type, real };
+/// What values a parameter has: `int`, `bool`, `type`, `float` and `code` in a `param` line.
+enum class ParameterKind { integer, boolean, type, real, code };
 
 /// A named choice of a template: `//@ param BM int in 16, 32, 64 = 64 "rows of C per block"`.
 struct Parameter {
     std::string name;                             ///< in upper case: "BM"
     ParameterKind kind = ParameterKind::integer;  ///< of all of its values
-    std::vector<Value> allowed;  ///< the list, in its order; empty for a range, and for any finite float
+    std::vector<Value> allowed;  ///< the list, in its order; empty for a range, any finite float, and code
     std::int64_t min = 0;        ///< of a range, inclusive
     std::int64_t max = 0;        ///< the same
     Value default_value = 0;     ///< where every other parameter has its default, too
     std::string
         default_expression;  ///< as written ("16 / sizeof(T)"); empty: default_value, whatever the others are
     std::vector<std::string> default_uses;  ///< the parameters that default_expression names
-    std::string text;                       ///< the author's words; may be empty
-    int line = 0;                           ///< of its `param` line, from 1
+    std::string signature;                  ///< of code: "(float x, int row, int column)"
+    std::string result;  ///< of code: the type that it returns, "auto" where none is declared
+    std::string text;    ///< the author's words; may be empty
+    int line = 0;        ///< of its `param` line, from 1
 
     /// "16, 32, 64" or "1..8", for messages and help.
     std::string allowed_text() const;
@@ -315,7 +342,7 @@ class Variant {
     Values constants() const;                         ///< what the template's constants are for these values
     const std::optional<Target>& target() const;      ///< what it was validated against
 
-    /// "gemm_tiled BM=64 BN=64 ...": all values in the order of the template.
+    /// "gemm_tiled BM=64 BN=64 ...": all values in the order of the template, but code that is the default.
     const std::string& text() const;
     /// The specialised source with every header it may include, for this backend.
     Source source(Backend backend) const;

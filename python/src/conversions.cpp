@@ -45,6 +45,8 @@ nb::dict dict_of(const Values& values) {
             result[key] = value.as_bool();
         else if (value.is_float())
             result[key] = value.as_float();
+        else if (value.is_code())
+            result[key] = value.as_code().body();
         else
             result[key] = value.as_type();
     }

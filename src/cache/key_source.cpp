@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The head is one #include line, one declaration per parameter, and the #line that begins the template.
+// The head is one #include line, one declaration per parameter, the functions whose bodies callers give, and the #line
+// that begins the template.
 #include "cache/key_source.h"
 
 #include <algorithm>
@@ -9,11 +10,14 @@
 #include <iterator>
 #include <optional>
 
+#include "base/quoted_text.h"
+
 namespace kiln {
 namespace {
 
 constexpr std::string_view kPreludeLine = "#include \"kiln/device.h\"";
 constexpr std::string_view kLastLine = "#line 1 \"";
+constexpr std::string_view kFunction = "static __device__ __forceinline__ ";
 
 struct TypeName {
     std::string_view spelling, name;
@@ -49,37 +53,55 @@ std::optional<KeyConstant> read_constant(std::string_view line) {
     if (!line.ends_with(';')) return std::nullopt;
     line.remove_suffix(1);
     const bool is_type = take_prefix(line, "using ");
-    if (!is_type && !take_prefix(line, "constexpr int ") && !take_prefix(line, "constexpr long long ") &&
-        !take_prefix(line, "constexpr bool "))
+    const bool is_float = !is_type && take_prefix(line, "constexpr float ");
+    if (!is_type && !is_float && !take_prefix(line, "constexpr int ") &&
+        !take_prefix(line, "constexpr long long ") && !take_prefix(line, "constexpr bool "))
         return std::nullopt;
     const auto equals = line.find(" = ");
     if (equals == line.npos || equals == 0) return std::nullopt;
     const std::string_view value = line.substr(equals + 3);
     if (value.empty()) return std::nullopt;
+    if (is_float) {
+        char text[32];
+        std::snprintf(text, sizeof(text), "%.9g",
+                      static_cast<double>(std::strtof(std::string(value).c_str(), nullptr)));
+        return KeyConstant{line.substr(0, equals), text};
+    }
     // The one integer without a literal.
     if (value == "-9223372036854775807 - 1")
         return KeyConstant{line.substr(0, equals), "-9223372036854775808"};
     return KeyConstant{line.substr(0, equals), is_type ? type_name(value) : std::string(value)};
 }
 
+/// The function whose head has been taken, with its body, which has no preprocessor lines.
+std::optional<KeyConstant> read_function(std::string_view& text) {
+    auto name = take_line(text);
+    if (!name || !name->starts_with(kLastLine) || !name->ends_with('"')) return std::nullopt;
+    name->remove_suffix(1);
+    KeyConstant function{name->substr(name->rfind('.') + 1), {}};
+    std::string body;
+    while (auto line = take_line(text)) {
+        if (*line == "}" && (text.starts_with(kLastLine) || text.starts_with(kFunction))) {
+            if (!body.empty()) body.pop_back();
+            function.value = quoted_text(body);
+            return function;
+        }
+        body.append(*line).append(1, '\n');
+    }
+    return std::nullopt;
+}
+
+/// Of the line that was taken last, and of those behind it that belong to it.
+std::optional<KeyConstant> read_declaration(std::string_view line, std::string_view& text) {
+    return line.starts_with(kFunction) ? read_function(text) : read_constant(line);
+}
+
 }  // namespace
 
 std::vector<KeyConstant> source_constants(std::string_view text) {
-    constexpr std::string_view kFloat = "constexpr float ";
     std::vector<KeyConstant> constants;
-    for (auto line = take_line(text); line && !line->starts_with(kLastLine); line = take_line(text)) {
-        if (auto constant = read_constant(*line)) {
-            constants.push_back(std::move(*constant));
-            continue;
-        }
-        const auto equals = line->find(" = ");
-        if (!line->starts_with(kFloat) || equals == line->npos) continue;
-        char value[32];
-        std::snprintf(
-            value, sizeof(value), "%.9g",
-            static_cast<double>(std::strtof(std::string(line->substr(equals + 3)).c_str(), nullptr)));
-        constants.push_back({line->substr(kFloat.size(), equals - kFloat.size()), value});
-    }
+    for (auto line = take_line(text); line && !line->starts_with(kLastLine); line = take_line(text))
+        if (auto constant = read_declaration(*line, text)) constants.push_back(std::move(*constant));
     return constants;
 }
 
@@ -91,7 +113,7 @@ KeySource split_source(std::string_view text) {
         const auto line = take_line(text);
         if (!line) return whole;
         if (line->starts_with(kLastLine)) break;
-        auto constant = read_constant(*line);
+        auto constant = read_declaration(*line, text);
         if (!constant) return whole;
         source.constants.push_back(std::move(*constant));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes a specialised source apart again: the constants that were put before the template, and the template.
+// Takes a specialised source apart again: the constants and functions that were put before the template, and the template.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace kiln {
 
 struct KeyConstant {
     std::string_view name;
-    std::string value;  ///< as a person writes it: "64", "true", "half"
+    std::string value;  ///< as a person writes it: "64", "true", "half", "\"return x;\""
 
     bool operator==(const KeyConstant&) const = default;
 };
@@ -21,7 +21,7 @@ struct KeySource {
     std::string_view body;  ///< what follows `#line 1 "..."`; the whole text when it has no such head
 };
 
-/// All constants before the template, of floats too, and nothing else of what stands there.
+/// All constants and functions before the template, and nothing else of what stands there.
 std::vector<KeyConstant> source_constants(std::string_view text);
 
 /// Views into the text.

@@ -62,7 +62,7 @@ std::vector<fs::path> write_editor_files(const Template& of, const CommonOptions
 
     for (const Header& header : source.headers)
         if (header.name.starts_with("kiln/")) write(root / "include" / header.name, header.text);
-    const std::size_t line = source.text.find("#line 1 ");
+    const std::size_t line = own_text_begin(source.text);
     write(root / (of.name() + ".h"),
           "// The parameters of " + of.name() +
               " with their defaults, for an editor; made by kiln show --editor.\n" +

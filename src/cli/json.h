@@ -30,6 +30,7 @@ inline Json value_json(const Value& value) {
     }
     return value.is_int()    ? Json(value.as_int())
            : value.is_bool() ? Json(value.as_bool())
+           : value.is_code() ? Json(value.as_code().body())
                              : Json(value.as_type());
 }
 

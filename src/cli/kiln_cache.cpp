@@ -91,7 +91,7 @@ std::vector<Ingredient> ingredients_of(const std::string& text) {
 
 /// A source is shown up to the template's own text, which is in its file.
 std::string source_text(const std::string& source) {
-    const std::size_t own = source.find("#line");
+    const std::size_t own = own_text_begin(source);
     std::string text;
     for (std::size_t at = 0; at < std::min(own, source.size());) {
         const std::size_t end = std::min(source.find('\n', at), source.size());

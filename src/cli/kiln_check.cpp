@@ -30,7 +30,7 @@ class SourceText {
   public:
     explicit SourceText(Source source) : source_(std::move(source)) {
         // The template's own lines begin at the #line 1 of specialising.
-        const std::size_t mark = source_.text.find("#line 1 ");
+        const std::size_t mark = own_text_begin(source_.text);
         if (mark != std::string::npos) source_.text.erase(0, source_.text.find('\n', mark) + 1);
     }
 

@@ -212,6 +212,7 @@ std::vector<Value> listed_values(const Parameter& parameter, std::string_view te
         return values;
     }
     if (text == "*") return parameter.allowed;
+    if (parameter.kind == ParameterKind::code) return {value_of(parameter, text)};
     for (std::size_t begin = 0, end = 0; begin <= text.size(); begin = end + 1) {
         end = std::min(text.find(',', begin), text.size());
         values.push_back(parameter.parse(text.substr(begin, end - begin)));
@@ -337,12 +338,13 @@ Values given_values(const Template& of, std::span<const std::string> words) {
     Values values;
     for (const std::string& word : words) {
         const auto [parameter, text] = assignment(of, word);
-        if (text == "*" || text.find(',') != std::string_view::npos)
+        const bool is_code = parameter->kind == ParameterKind::code;
+        if (!is_code && (text == "*" || text.find(',') != std::string_view::npos))
             throw UsageError(
                 word +
                 " means several variants, and this command takes one; 'kiln analyze', 'kiln check' and "
                 "'kiln report' take lists, and 'kiln warm' builds them.");
-        if (!values.emplace(parameter->name, parameter->parse(text)).second)
+        if (!values.emplace(parameter->name, value_of(*parameter, text)).second)
             throw UsageError(parameter->name + " is given twice; a variant has one value of each parameter.");
     }
     return values;

@@ -44,6 +44,8 @@ const char* name_of(ParameterKind kind) {
             return "type";
         case ParameterKind::real:
             return "float";
+        case ParameterKind::code:
+            return "code";
     }
     return "";
 }
@@ -184,6 +186,8 @@ Json shown_json(const Shown& shown, const Target& target) {
              {"default", value_json(parameter.default_value)},
              {"default_expression",
               parameter.default_expression.empty() ? Json() : Json(parameter.default_expression)},
+             {"signature", text_or_null(parameter.signature)},
+             {"result", text_or_null(parameter.result)},
              {"text", parameter.text}});
     }
     const Values here = shown.example ? shown.example->constants() : Values();

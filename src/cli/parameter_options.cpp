@@ -3,6 +3,8 @@
 // Creates options from a template's parameters.
 #include "cli/parameter_options.h"
 
+#include <kiln/files.h>
+
 #include <algorithm>
 #include <boost/program_options/value_semantic.hpp>
 
@@ -12,6 +14,9 @@ namespace kiln::cli {
 namespace {
 
 namespace po = boost::program_options;
+
+constexpr std::uint64_t kMostBytesOfCode =
+    1 << 20;  // of a file; how much of it may be code is the library's rule
 
 bool set_by_dtype(const Parameter& parameter) {
     return parameter.kind == ParameterKind::type && parameter.name == kTypeParameter;
@@ -23,6 +28,11 @@ std::string option_name(const std::string& parameter) {
     std::string option = parameter;
     for (char& c : option) c = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     return option;
+}
+
+Value value_of(const Parameter& parameter, std::string_view written) {
+    if (parameter.kind != ParameterKind::code || !written.starts_with('@')) return parameter.parse(written);
+    return parameter.parse(read_input(written.substr(1), kMostBytesOfCode));
 }
 
 std::vector<std::string> kernels_with(const TemplateSet& templates, const std::string& option) {
@@ -64,7 +74,7 @@ Values ParameterOptions::values(const po::variables_map& given) const {
     for (const Entry& entry : entries_)
         if (given.count(entry.option) != 0)
             values.insert_or_assign(entry.parameter.name,
-                                    entry.parameter.parse(given[entry.option].as<std::string>()));
+                                    value_of(entry.parameter, given[entry.option].as<std::string>()));
     return values;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Record as text, and how several processes add to one file. The reader takes the part of JSON that a record needs:
-// objects, arrays, strings without escapes, integers, true and false.
+// objects, arrays, strings without escapes but of quotes and backslashes, integers, true and false.
 #include <kiln/error.h>
 #include <kiln/record.h>
 
@@ -22,18 +22,32 @@ constexpr std::uint64_t kMostBytesOfARecord = 64 << 20;
 constexpr std::chrono::milliseconds kRecordNap{10};
 constexpr std::chrono::seconds kRecordPatience{5};
 
-std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+constexpr std::size_t kMostBytesOfAString = 1 << 18;  // as much as code has, in quotes
 
-/// Names and values are identifiers, types and numbers; what could not stand between quotes is left out by add().
+std::string quoted(const std::string& text) {
+    std::string result = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') result += '\\';
+        result += c;
+    }
+    return result + "\"";
+}
+
+/// Values are types, numbers, and code as Code::text() writes it; anything else is left out by add().
 bool is_plain(std::string_view text) {
-    return text.size() < 256 &&
-           std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+    return text.size() <= kMostBytesOfAString &&
+           std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7f; });
+}
+
+bool is_plain_name(std::string_view text) {
+    return text.size() < 256 && is_plain(text) && text.find_first_of("\"\\") == text.npos;
 }
 
 bool is_plain(const RecordedValues& one) {
-    return is_plain(one.template_name) && is_plain(one.backend) && is_plain(one.arch) &&
-           std::ranges::all_of(
-               one.values, [](const auto& value) { return is_plain(value.first) && is_plain(value.second); });
+    return is_plain_name(one.template_name) && is_plain_name(one.backend) && is_plain_name(one.arch) &&
+           std::ranges::all_of(one.values, [](const auto& value) {
+               return is_plain_name(value.first) && is_plain(value.second);
+           });
 }
 
 std::string head_text(const RecordedValues& one) {
@@ -98,11 +112,15 @@ class RecordReader {
     }
     std::string string() {
         expect('"');
-        const std::size_t end = text_.find_first_of("\"\\", at_);
-        if (end == text_.npos || text_[end] == '\\') fail("a string has no end, or an escape");
-        std::string value(text_.substr(at_, end - at_));
+        std::string value;
+        for (; at_ < text_.size() && text_[at_] != '"'; ++at_) {
+            if (text_[at_] == '\\' && ++at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\')
+                fail("a string has an escape that is neither \\\" nor \\\\");
+            if (at_ < text_.size()) value += text_[at_];
+        }
+        if (at_ == text_.size()) fail("a string has no end");
         if (!is_plain(value)) fail("a string is too long, or has characters that no name has");
-        at_ = end + 1;
+        ++at_;
         return value;
     }
     std::int64_t integer() {

@@ -193,6 +193,8 @@ class Parser {
         if (parameter != scope_.parameters->end()) {
             if (parameter->kind == ParameterKind::real)
                 lexer_.fail(token, parameter->name + " is a float, and expressions compute with integers");
+            if (parameter->kind == ParameterKind::code)
+                lexer_.fail(token, parameter->name + " is code, and expressions compute with integers");
             const ExpressionKind kind = parameter->kind == ParameterKind::type      ? ExpressionKind::type
                                         : parameter->kind == ParameterKind::boolean ? ExpressionKind::truth
                                                                                     : ExpressionKind::number;

@@ -168,6 +168,32 @@ Token Lexer::next_word() {
     return word;
 }
 
+Token Lexer::expect_parentheses(std::string_view what) {
+    if (token_.text != "(" || token_.kind != TokenKind::symbol)
+        fail(token_, "expected " + std::string(what) + ", found " + describe(token_));
+    const std::size_t begin = token_.begin;
+    int depth = 0;
+    for (std::size_t end = begin; end < line_.size(); ++end) {
+        depth += line_[end] == '(' ? 1 : line_[end] == ')' ? -1 : 0;
+        if (depth != 0) continue;
+        position_ = end + 1;
+        const Token taken{TokenKind::symbol, slice(begin, end + 1), begin, end + 1};
+        read();
+        return taken;
+    }
+    fail(token_, "this ( has no )");
+}
+
+Token Lexer::next_until_string() {
+    const std::size_t begin = token_.begin;
+    const std::size_t stop = std::min(line_.find('"', begin), line_.size());
+    std::size_t end = stop;
+    while (end > begin && is_blank(line_[end - 1])) --end;
+    position_ = stop;
+    read();
+    return {end == begin ? TokenKind::end : TokenKind::identifier, slice(begin, end), begin, end};
+}
+
 void Lexer::fail(const Token& token, const std::string& message) const {
     throw TemplateError(file_, line_number_, location(token.begin).column, message);
 }

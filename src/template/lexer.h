@@ -58,6 +58,10 @@ class Lexer {
     const std::string& file() const { return file_; }
     /// Takes raw bytes up to a comma, a blank or the end, past the token rules: an architecture.
     Token next_word();
+    /// Takes raw bytes from the ( that is next to its ): the declaration of a function's arguments.
+    Token expect_parentheses(std::string_view what);
+    /// Takes raw bytes up to a string or the end, without the blanks behind them: a type in C++.
+    Token next_until_string();
 
     [[noreturn]] void fail(const Token& token, const std::string& message) const;
     /// "BM", "the end of the line".

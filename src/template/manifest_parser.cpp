@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Manifest: reading the text. A line is cut into words at blanks; each word has its column, so that every
-// error points at what it is about.
+// Manifest: reading the text. A line is cut into words at blanks outside of quotes; each word has its column, so that
+// every error points at what it is about.
 #include <kiln/error.h>
 #include <kiln/manifest.h>
 
@@ -39,6 +39,27 @@ bool is_identifier(std::string_view text) {
            std::ranges::all_of(text, is_identifier_part);
 }
 
+/// Behind a value in quotes that begins here, as Code::text() writes it; the end of the text where the quote is missing.
+std::size_t end_of_quoted(std::string_view text, std::size_t begin) {
+    std::size_t end = begin + 1;
+    while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+    return std::min(end + 1, text.size());
+}
+
+/// The first of `ends` from here on that is not in quotes.
+std::size_t find_unquoted(std::string_view text, std::string_view ends, std::size_t begin) {
+    for (std::size_t at = begin; at < text.size();) {
+        const bool is_quoted = text[at] == '"' && at > 0 && (text[at - 1] == '=' || text[at - 1] == ',');
+        if (is_quoted) {
+            at = end_of_quoted(text, at);
+        } else {
+            if (ends.find(text[at]) != ends.npos) return at;
+            ++at;
+        }
+    }
+    return text.npos;
+}
+
 class LineParser {
   public:
     LineParser(std::string_view text, int number, const std::string& file) : file_(file), number_(number) {
@@ -69,7 +90,7 @@ class LineParser {
         constexpr std::string_view kBlanks = " \t";
         std::size_t begin = 0;
         while ((begin = text.find_first_not_of(kBlanks, begin)) != text.npos && text[begin] != '#') {
-            const std::size_t end = std::min(text.find_first_of(kBlanks, begin), text.size());
+            const std::size_t end = std::min(find_unquoted(text, kBlanks, begin), text.size());
             words_.push_back({text.substr(begin, end - begin), begin});
             check_characters(words_.back());
             begin = end;
@@ -79,7 +100,7 @@ class LineParser {
     /// Names and values are ASCII. What looks like it (a typographic minus, a blank that does not break) is
     /// better reported here than parsed as a part of a name.
     void check_characters(const Word& word) const {
-        const auto strange = std::ranges::find_if(word.text, [](char c) { return c <= 0x20 || c >= 0x7f; });
+        const auto strange = std::ranges::find_if(word.text, [](char c) { return c < 0x20 || c >= 0x7f; });
         if (strange == word.text.end()) return;
         constexpr std::string_view kDigits = "0123456789abcdef";
         const auto byte = static_cast<unsigned char>(*strange);
@@ -106,15 +127,19 @@ class LineParser {
                            "values behind one =, as in BM=32,64");
         std::vector<std::string>& values = place->second;
         for (std::size_t begin = equals + 1;;) {
-            const auto comma = word.text.find(',', begin);
+            const auto comma = find_unquoted(word.text, ",", begin);
             const Word value = word.part(begin, comma == word.text.npos ? comma : comma - begin);
             if (value.text.empty())
                 fail(value, "a value of " + in_quotes(name.text) + " is missing in " + in_quotes(word.text) +
                                 "; write one value, several with commas and no blanks between, or *");
-            if (value.text.find_first_of("=@") != value.text.npos)
+            const bool is_quoted = value.text.starts_with('"');
+            if (is_quoted && (value.text.size() == 1 || end_of_quoted(value.text, 0) != value.text.size() ||
+                              !value.text.ends_with('"')))
+                fail(value, "the value of " + in_quotes(name.text) + " has no closing quote at its end");
+            if (!is_quoted && value.text.find_first_of("=@") != value.text.npos)
                 fail(value, in_quotes(value.text) + " can't be a value of " + in_quotes(name.text) +
                                 "; parameters and targets are set apart by blanks, as in BM=64 BN=32 @cuda");
-            if (value.text != "*" && value.text.find('*') != value.text.npos)
+            if (!is_quoted && value.text != "*" && value.text.find('*') != value.text.npos)
                 fail(value, "* stands for all values of " + in_quotes(name.text) +
                                 " and can't be part of one: " + in_quotes(value.text));
             values.emplace_back(value.text);

@@ -11,7 +11,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/digest.h"
+#include "base/quoted_text.h"
 #include "base/words.h"
+#include "template/code_text.h"
 #include "template/element_type.h"
 #include "template/lexer.h"
 
@@ -28,6 +31,8 @@ std::string kind_text(const Parameter& parameter) {
             return "a type";
         case ParameterKind::real:
             return "a finite float";
+        case ParameterKind::code:
+            return "code";
     }
     return {};
 }
@@ -36,9 +41,14 @@ bool is_any_float(const Parameter& parameter) {
     return parameter.kind == ParameterKind::real && parameter.allowed.empty();
 }
 
+/// No list and no range says what it may be.
+bool is_open(const Parameter& parameter) {
+    return is_any_float(parameter) || parameter.kind == ParameterKind::code;
+}
+
 /// "one of 16, 32, 64", "in 1..8" or "any finite float".
 std::string membership(const Parameter& parameter) {
-    if (is_any_float(parameter)) return parameter.allowed_text();
+    if (is_open(parameter)) return parameter.allowed_text();
     return (parameter.allowed.empty() ? "in " : "one of ") + parameter.allowed_text();
 }
 
@@ -47,13 +57,8 @@ std::string membership(const Parameter& parameter) {
 }
 
 std::string allowed_and_default(const Parameter& parameter) {
-    const std::string must = is_any_float(parameter) ? "" : "; it must be " + membership(parameter);
+    const std::string must = is_open(parameter) ? "" : "; it must be " + membership(parameter);
     return must + " (" + parameter.default_text() + " by default)";
-}
-
-std::uint64_t distance(std::int64_t a, std::int64_t b) {
-    return a < b ? static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a)
-                 : static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b);
 }
 
 /// For what is a number but no integer, such as 1e9 or 48.5.
@@ -113,6 +118,28 @@ std::optional<float> exact_float(const Value& value) {
     return nearest;
 }
 
+/// Written by a person or by Code::text(). nullopt: `why` says what is wrong.
+std::optional<Code> read_code(std::string_view written, std::string& why) {
+    std::optional<std::string> body(written);
+    if (written.starts_with('"')) body = unquoted_text(written);
+    why = body ? wrong_in_code(*body)
+               : "it begins with a quote and is no text in quotes with the escapes of C++";
+    return why.empty() ? std::optional<Code>(std::move(*body)) : std::nullopt;
+}
+
+[[noreturn]] void refuse_code(const Parameter& parameter, const std::string& why) {
+    throw VariantError(parameter.name + " is not " + parameter.allowed_text() + ": " + why);
+}
+
+/// Of texts that differ it differs, but for one pair of 2^60.
+std::int64_t code_of(const Code& code) {
+    constexpr std::size_t kDigits = 15;
+    std::int64_t number = 0;
+    const std::string digits = digest_hex(code.body()).substr(0, kDigits);
+    std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+    return number;
+}
+
 std::string shortest(float value) {
     char digits[32];
     const auto end = std::to_chars(std::begin(digits), std::end(digits), value == 0 ? 0.0f : value).ptr;
@@ -121,7 +148,12 @@ std::string shortest(float value) {
 
 }  // namespace
 
+Code::Code(std::string body) : body_(std::make_shared<const std::string>(std::move(body))) {}
+
+std::string Code::text() const { return quoted_text(*body_); }
+
 std::string Value::text() const {
+    if (is_code()) return as_code().text();
     if (is_float()) return shortest(as_float());
     if (is_int()) return std::to_string(as_int());
     if (is_bool()) return as_bool() ? "true" : "false";
@@ -130,6 +162,7 @@ std::string Value::text() const {
 
 std::string Parameter::allowed_text() const {
     if (is_any_float(*this)) return "any finite float";
+    if (kind == ParameterKind::code) return "the body of " + result + " " + name + signature;
     if (allowed.empty()) return std::to_string(min) + ".." + std::to_string(max);
     std::vector<std::string> words;
     for (const Value& value : allowed) words.push_back(value.text());
@@ -143,7 +176,7 @@ std::string Parameter::default_text() const {
 bool Parameter::allows(const Value& value) const {
     const auto code = encode(*this, value);
     if (!code) return false;
-    if (is_any_float(*this)) return true;
+    if (is_open(*this)) return true;
     if (allowed.empty()) return *code >= min && *code <= max;
     return std::ranges::any_of(allowed, [&](const Value& one) { return encode(*this, one) == code; });
 }
@@ -158,6 +191,11 @@ Value Parameter::parse(std::string_view written) const {
             refuse(*this, written, "is neither true nor false (" + default_text() + " by default)");
         case ParameterKind::real:
             return decode(*this, checked_code(*this, parse_real(*this, written)));
+        case ParameterKind::code: {
+            std::string why;
+            if (auto code = read_code(written, why)) return std::move(*code);
+            refuse_code(*this, why);
+        }
         case ParameterKind::type:
             break;
     }
@@ -178,6 +216,13 @@ std::optional<std::int64_t> encode(const Parameter& parameter, const Value& valu
         case ParameterKind::real:
             if (const auto number = exact_float(value)) return float_code(*number);
             break;
+        case ParameterKind::code:
+            if (value.is_code()) return code_of(value.as_code());
+            if (value.is_type()) {
+                std::string why;
+                if (const auto code = read_code(value.as_type(), why)) return code_of(*code);
+            }
+            break;
     }
     return std::nullopt;
 }
@@ -195,6 +240,8 @@ Value decode(const Parameter& parameter, std::int64_t code) {
             const auto value = std::bit_cast<float>(magnitude);
             return code < 0 ? -value : value;
         }
+        case ParameterKind::code:
+            return parameter.default_value;
     }
     return static_cast<long long>(code);
 }
@@ -205,17 +252,22 @@ std::string code_text(const Parameter& parameter, std::int64_t code) {
 
 std::uint64_t choice_count(const Parameter& parameter) {
     if (!parameter.allowed.empty()) return parameter.allowed.size();
-    if (is_any_float(parameter)) return 1;
+    if (is_open(parameter)) return 1;
     return distance(parameter.min, parameter.max) + 1;
 }
 
 std::int64_t choice(const Parameter& parameter, std::uint64_t i) {
     if (!parameter.allowed.empty()) return *encode(parameter, parameter.allowed[i]);
-    if (is_any_float(parameter)) return *encode(parameter, parameter.default_value);
+    if (is_open(parameter)) return *encode(parameter, parameter.default_value);
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(parameter.min) + i);
 }
 
 std::int64_t checked_code(const Parameter& parameter, const Value& value) {
+    if (parameter.kind == ParameterKind::code && value.is_code()) {
+        if (const std::string why = wrong_in_code(value.as_code().body()); !why.empty())
+            refuse_code(parameter, why);
+        return code_of(value.as_code());
+    }
     const auto code = encode(parameter, value);
     if (code && parameter.allows(value)) return *code;
     if (!code && parameter.kind == ParameterKind::type && value.is_type()) {
@@ -231,6 +283,11 @@ std::int64_t checked_code(const Parameter& parameter, const Value& value) {
                (parameter.kind == ParameterKind::integer || parameter.kind == ParameterKind::real
                     ? nearest_choices(parameter, *code)
                     : " (" + parameter.default_text() + " by default)"));
+}
+
+std::uint64_t distance(std::int64_t a, std::int64_t b) {
+    return a < b ? static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a)
+                 : static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b);
 }
 
 std::vector<std::string> parameter_names(const std::vector<Parameter>& parameters) {

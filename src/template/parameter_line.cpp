@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "base/words.h"
+#include "template/code_text.h"
 #include "template/element_type.h"
 #include "template/parameter.h"
 
@@ -46,8 +47,9 @@ ParameterKind parse_kind(Lexer& lexer) {
     if (lexer.accept("bool")) return ParameterKind::boolean;
     if (lexer.accept("type")) return ParameterKind::type;
     if (lexer.accept("float")) return ParameterKind::real;
-    lexer.fail(token,
-               "expected the parameter's kind, int, bool, type or float, found " + Lexer::describe(token));
+    if (lexer.accept("code")) return ParameterKind::code;
+    lexer.fail(token, "expected the parameter's kind, int, bool, type, float or code, found " +
+                          Lexer::describe(token));
 }
 
 Value parse_type(Lexer& lexer) {
@@ -120,6 +122,30 @@ void check_kind(const Lexer& lexer, const Token& first, const Parameter& paramet
                               expression.text() + " does");
 }
 
+/// "return x;" (float x, int row) -> float
+void parse_code(Lexer& lexer, Parameter& parameter) {
+    const Token first = lexer.peek();
+    if (first.kind != TokenKind::string)
+        lexer.fail(first, "expected the default of " + parameter.name + ", the body of a function such as " +
+                              "\"return x;\", found " + Lexer::describe(first));
+    const std::string body = lexer.accept_string();
+    if (const std::string wrong = wrong_in_code(body); !wrong.empty())
+        lexer.fail(first, "the default of " + parameter.name + " is no body of a function: " + wrong);
+    parameter.default_value = Code(body);
+    parameter.signature = lexer
+                              .expect_parentheses("the arguments of " + parameter.name +
+                                                  ", such as (float x, int row, int column)")
+                              .text;
+    parameter.result = "auto";
+    if (!lexer.accept("-")) return;
+    lexer.expect(">", "of ->, and the type that " + parameter.name + " returns");
+    const Token type = lexer.next_until_string();
+    if (type.kind == TokenKind::end)
+        lexer.fail(type,
+                   "expected the type that " + parameter.name + " returns, found " + Lexer::describe(type));
+    parameter.result = type.text;
+}
+
 }  // namespace
 
 Parameter parse_parameter_declaration(Lexer& lexer) {
@@ -128,7 +154,8 @@ Parameter parse_parameter_declaration(Lexer& lexer) {
     parameter.kind = parse_kind(lexer);
     if (parameter.kind == ParameterKind::boolean) {
         parameter.allowed = {false, true};
-    } else if (parameter.kind != ParameterKind::real || lexer.peek().text != "=") {
+    } else if (parameter.kind != ParameterKind::code &&
+               (parameter.kind != ParameterKind::real || lexer.peek().text != "=")) {
         lexer.expect("in", "and the allowed values, such as in 16, 32, 64 = 32");
         parse_allowed(lexer, parameter);
     }
@@ -144,7 +171,9 @@ ExpressionPtr parse_parameter_default(Lexer& lexer, Parameter& parameter, const 
          std::ranges::find(*scope.parameters, first.text, &Parameter::name) == scope.parameters->end() &&
          !scope.derived.contains(first.text));
     ExpressionPtr expression;
-    if (is_value) {
+    if (parameter.kind == ParameterKind::code) {
+        parse_code(lexer, parameter);
+    } else if (is_value) {
         parameter.default_value = parse_value(lexer, parameter.kind);
         if (!parameter.allows(parameter.default_value))
             lexer.fail(first, "the default " + parameter.default_value.text() + " of " + parameter.name +

@@ -2,6 +2,7 @@
 //
 // `param NAME int in 16, 32, 64 = 64 "text"`: one parameter's declaration. The default may be an expression over
 // other parameters, wherever they are declared, so that a line is read in two steps: all declarations first.
+// `param NAME code = "return x;" (float x) -> float "text"`: a function whose body the caller gives.
 #pragma once
 
 #include <kiln/template.h>

@@ -80,6 +80,14 @@ class ProblemMaker {
         environment_.arguments = arguments_.data();
     }
 
+    /// The author's promise of exact results is about the default functions, not about a caller's.
+    bool has_default_code() const {
+        return std::ranges::all_of(front_matter_.parameters, [&](const Parameter& parameter) {
+            return parameter.kind != ParameterKind::code ||
+                   data_.values.find(parameter.name)->second == parameter.default_value;
+        });
+    }
+
     Problem make() {
         check_given();
         for (const SizeLine& line : lines_.size_lines) set_size(line);
@@ -205,7 +213,7 @@ class ProblemMaker {
         made.role = argument.role;
         made.fill = argument.fill;
         made.reference = argument.reference;
-        made.exact = argument.exact;
+        made.exact = argument.exact && has_default_code();
         for (const ExpressionPtr& extent : line.extents)
             made.extents.push_back(not_negative(*extent, "an extent of " + made.name));
         std::int64_t count = 0;

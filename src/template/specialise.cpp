@@ -52,6 +52,8 @@ std::string declaration(const Parameter& parameter, std::int64_t code) {
         case ParameterKind::real:
             return "constexpr float " + parameter.name + " = " +
                    float_literal(decode(parameter, code).as_float());
+        case ParameterKind::code:
+            break;  // a function, behind the constants that it may use
     }
     return integer_constant(parameter.name, code);
 }
@@ -66,12 +68,21 @@ std::string escaped(const std::string& file_name) {
     return result;
 }
 
+/// A line of its own says where errors in the caller's text are: "gemm_mma.EPILOGUE:1". The type comes last, since it may
+/// depend on the arguments.
+std::string function(const std::string& kernel, const Parameter& parameter, const Code& code) {
+    return "static __device__ __forceinline__ auto " + parameter.name + parameter.signature +
+           (parameter.result == "auto" ? "" : " -> " + parameter.result) + " {\n#line 1 \"" + kernel + "." +
+           parameter.name + "\"\n" + code.body() + "\n}\n";
+}
+
 }  // namespace
 
-std::string specialised_text(const TemplateContent& content, const Codes& codes) {
+std::string specialised_text(const TemplateContent& content, const Codes& codes, const Values& values) {
     std::string text = "#include \"kiln/device.h\"\n";
     const std::vector<Parameter>& parameters = content.front_matter.parameters;
-    for (std::size_t i = 0; i < parameters.size(); ++i) text += declaration(parameters[i], codes[i]) + ";\n";
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        if (parameters[i].kind != ParameterKind::code) text += declaration(parameters[i], codes[i]) + ";\n";
     const ConstantLines& lines = content.front_matter.constants;
     for (std::size_t i = 0; i < lines.values.size(); ++i) {
         Failure never;  // the implicit rules have seen to it
@@ -82,6 +93,10 @@ std::string specialised_text(const TemplateContent& content, const Codes& codes)
                 ";\n";
     }
     text += content.type_words;
+    for (const Parameter& parameter : parameters)
+        if (parameter.kind == ParameterKind::code)
+            text += function(content.front_matter.kernel, parameter,
+                             values.find(parameter.name)->second.as_code());
     text += "#line 1 \"" + escaped(content.file_name) + "\"\n";
     return text + content.text;
 }

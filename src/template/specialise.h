@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Specialising: typed constants and a #line before the template's untouched bytes.
+// Specialising: typed constants, the caller's functions and a #line before the template's untouched bytes.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// The text that a compiler gets for these values.
-std::string specialised_text(const TemplateContent& content, const Codes& codes);
+/// The text that a compiler gets for these values, which are also given as codes.
+std::string specialised_text(const TemplateContent& content, const Codes& codes, const Values& values);
 
 }  // namespace kiln

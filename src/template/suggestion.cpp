@@ -16,11 +16,6 @@ constexpr std::size_t kMostTried = 1000;             ///< values of one range
 constexpr std::size_t kMostShown = 8;                ///< values of one parameter
 constexpr std::uint64_t kMostSearchSteps = 300'000;  ///< of the search: a few tens of milliseconds
 
-std::uint64_t distance(std::int64_t a, std::int64_t b) {
-    return a < b ? static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a)
-                 : static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b);
-}
-
 /// The parameter's other values, nearest first; of a long range only the nearest.
 Codes other_choices(const Parameter& parameter, std::int64_t current) {
     const std::uint64_t count = choice_count(parameter);

@@ -144,6 +144,19 @@ FixedCodes fixed_codes(const FrontMatter& front_matter, const Values& values) {
     return codes;
 }
 
+/// Those of code, which codes do not hold. The values have been checked.
+Values given_code(const FrontMatter& front_matter, const Values& values) {
+    Values code;
+    for (const Parameter& parameter : front_matter.parameters) {
+        if (parameter.kind != ParameterKind::code) continue;
+        const auto given = values.find(parameter.name);
+        if (given == values.end()) continue;
+        const Value& value = given->second;
+        code.emplace(parameter.name, value.is_code() ? value : parameter.parse(value.as_type()));
+    }
+    return code;
+}
+
 }  // namespace
 
 Template Template::parse(std::string text, std::string file, std::vector<Header> headers) {
@@ -220,7 +233,7 @@ Variant Template::variant(const Values& values) const {
     if (const Rule* rule = data_->rules.first_violated(codes))
         throw VariantError(data_->rules.explain(*rule, codes, data_->content->file),
                            rule->constraint.expression);
-    return Variant(VariantMaker(data_).make(codes));
+    return Variant(VariantMaker(data_, given_code(front_matter, values)).make(codes));
 }
 
 Value Template::default_of(std::string_view parameter, const Values& given) const {
@@ -244,7 +257,7 @@ std::vector<Variant> Template::variants(const Values& fixed) const {
     } catch (const VariantError&) {
         return found;
     }
-    VariantMaker maker(data_);
+    VariantMaker maker(data_, given_code(front_matter, fixed));
     const WalkEnd end = walk_legal(front_matter, data_->rules, codes, [&](const Codes& legal) {
         found.push_back(Variant(maker.make(legal)));
         return found.size() < kMostVariants;

@@ -169,8 +169,13 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
     made->hash = content.identity_hash;
     for (std::size_t i = 0; i < codes.size(); ++i) {
         const Parameter& parameter = front_matter.parameters[i];
-        const auto& [name, value] = *made->values.emplace(parameter.name, decode(parameter, codes[i])).first;
-        made->text.append(1, ' ').append(name).append(1, '=').append(value.text());
+        const auto given = code_.find(parameter.name);
+        const auto& [name, value] =
+            *made->values
+                 .emplace(parameter.name, given != code_.end() ? given->second : decode(parameter, codes[i]))
+                 .first;
+        if (parameter.kind != ParameterKind::code || value != parameter.default_value)
+            made->text.append(1, ' ').append(name).append(1, '=').append(value.text());
         made->hash = mixed(made->hash, codes[i]);
     }
 

@@ -89,15 +89,18 @@ std::vector<TensorMapProgram> tensor_map_programs(const FrontMatter& front_matte
 /// Makes variants of one template. Those with the same types and tensors share their argument list.
 class VariantMaker {
   public:
-    explicit VariantMaker(std::shared_ptr<const TemplateData> origin) : origin_(std::move(origin)) {}
+    /// code: the values of parameters of that kind; the default where there is none.
+    VariantMaker(std::shared_ptr<const TemplateData> origin, Values code)
+        : origin_(std::move(origin)), code_(std::move(code)) {}
 
-    /// The values must be legal.
+    /// The values must be legal, and the codes of code those of what was given.
     std::shared_ptr<const VariantData> make(const Codes& codes);
 
   private:
     void set_arguments(VariantData& made, const Environment& environment);
 
     std::shared_ptr<const TemplateData> origin_;
+    Values code_;
     /// By the codes of types, and of what is there.
     std::map<Codes, std::shared_ptr<const std::vector<KernelArgument>>> arguments_;
 };

@@ -97,7 +97,7 @@ Source Variant::source(Backend backend) const {
     const TemplateContent& content = *data_->origin->content;
     return {content.file_name,
             content.front_matter.kernel,
-            specialised_text(content, data_->codes),
+            specialised_text(content, data_->codes, data_->values),
             content.includes.headers(backend),
             backend == Backend::cuda ? data_->opt_level : kUsualOptLevel,
             content.includes.open(backend),
@@ -158,7 +158,9 @@ ModelFacts Variant::model(const Sizes& sizes) const {
 
 bool Variant::operator==(const Variant& other) const {
     if (data_ == other.data_) return true;
-    if (data_->hash != other.data_->hash || data_->codes != other.data_->codes) return false;
+    if (data_->hash != other.data_->hash || data_->codes != other.data_->codes ||
+        data_->values != other.data_->values)
+        return false;
     const auto& mine = data_->origin->content;
     const auto& theirs = other.data_->origin->content;
     return mine == theirs || mine->identity == theirs->identity;

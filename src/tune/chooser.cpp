@@ -48,17 +48,25 @@ std::optional<double> distance(const Sizes& a, const Sizes& b) {
     return sum;
 }
 
-/// The entry has all of these values.
-bool agrees(const WisdomEntry& entry, const Values& values) {
+bool is_code(const Template& of, const std::string& name) {
+    const Parameter* const parameter = of.parameter(name);
+    return parameter != nullptr && parameter->kind == ParameterKind::code;
+}
+
+/// The entry has all of these values, but for code: what is fast with one functor is with another.
+bool agrees(const Template& of, const WisdomEntry& entry, const Values& values) {
     return std::ranges::all_of(values, [&](const auto& one) {
+        if (is_code(of, one.first)) return true;
         const auto found = entry.values.find(one.first);
         return found != entry.values.end() && found->second.text() == one.second.text();
     });
 }
 
-/// The variant that an entry names. Throws VariantError.
-Variant variant_of(const Template& of, const WisdomEntry& entry) {
+/// The variant that an entry names, with the requested code. Throws VariantError.
+Variant variant_of(const Template& of, const WisdomEntry& entry, const Values& requested) {
     Values values;
+    for (const auto& [name, value] : requested)
+        if (is_code(of, name)) values.emplace(name, value);
     for (const auto& [name, value] : entry.values) {
         const Parameter* const parameter = of.parameter(name);
         if (parameter == nullptr) throw VariantError(of.name() + " has no parameter " + name + " any more");
@@ -155,9 +163,9 @@ struct Chooser::State {
                 continue;
             const bool is_exact = entry.sizes == one.problem.sizes;
             const std::optional<double> far = distance(entry.sizes, one.problem.sizes);
-            if (!far || !agrees(entry, one.values)) continue;
+            if (!far || !agrees(one.of, entry, one.values)) continue;
             try {
-                const Variant variant = variant_of(one.of, entry);
+                const Variant variant = variant_of(one.of, entry, one.values);
                 const Problem problem = variant.problem(one.problem.sizes);
                 if (digest.empty()) digest = template_digest(one.of);
                 Match match{variant, &entry, entry.digest != digest, *far, entry.median_ms};
@@ -179,7 +187,7 @@ struct Chooser::State {
         for (const WisdomEntry& entry : wisdom.entries()) {
             if (entry.template_name != variant.template_name() || entry.arch != service.target().arch ||
                 entry.sizes != problem.sizes || (!device.empty() && entry.device != device) ||
-                !agrees(entry, variant.values()))
+                !agrees(variant.origin(), entry, variant.values()))
                 continue;
             return entry.median_ms;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Problem parameters are not declared but derived: a parameter is one if the template's reference has it too,
-// or if the extent of a tensor depends on it.
+// or if the extent of a tensor depends on it. Code is none: tiles that are fast with one functor are with another.
 #include "tune/problem_space.h"
 
 #include <kiln/error.h>
@@ -55,11 +55,11 @@ Variant some_variant(const Template& of, const Values& fixed) {
 inline namespace KILN_ABI {
 
 std::string template_digest(const Template& of) {
-    // Any variant will do: values are in front of the template's own text, which begins at #line 1.
+    // Any variant will do: values are in front of the template's own text.
     const Variant variant = some_variant(of);
     const Backend backend = of.target() ? of.target()->backend : Backend::host;
     const Source source = variant.source(backend);
-    const std::size_t line = source.text.find("#line 1 ");
+    const std::size_t line = own_text_begin(source.text);
     std::string text = source.text.substr(line == std::string::npos ? 0 : line);
     for (const Header& header : source.headers)
         text += header.name + " " + std::to_string(header.text.size()) + "\n" + header.text;
@@ -82,6 +82,7 @@ std::vector<std::string> problem_parameters(const Service& service, const Templa
                                                           depends(of, tensor.fill_text, parameter.name) ||
                                                           depends(of, tensor.condition_text, parameter.name));
         });
+        if (parameter.kind == ParameterKind::code) continue;
         if (parameter.kind == ParameterKind::type || shared || shapes) names.push_back(parameter.name);
     }
     std::ranges::sort(names);

@@ -413,6 +413,7 @@ WisdomEntry VariantSearch::entry(const TimedVariant& timed) const {
     WisdomEntry entry;
     entry.template_name = candidate.variant.template_name();
     entry.values = candidate.variant.values();
+    std::erase_if(entry.values, [](const auto& one) { return one.second.is_code(); });
     entry.problem_values = problem_parameters(service_, candidate.variant.origin());
     entry.sizes = candidate.problem.sizes;
     entry.device = as_field(service_.device().info().name);

@@ -49,6 +49,21 @@ std::vector<std::string> differences(Change change) {
     return lines;
 }
 
+TEST(KeyText, TellsFunctionsOfTheCaller) {
+    const auto with = [](const std::string& body) {
+        Ingredients one;
+        one.head.insert(one.head.find("#line"),
+                        "constexpr float A = 0x1p-1f;\nstatic __device__ __forceinline__ auto F(float x) {\n"
+                        "#line 1 \"scale.F\"\n" +
+                            body + "\n}\n");
+        return one.text();
+    };
+    std::vector<std::string> lines;
+    for (const auto& difference : compare_keys(with("if (x) {\n}\nreturn x;"), with("return 1;")))
+        lines.push_back(described(difference));
+    EXPECT_THAT(lines, ElementsAre(R"(F: "if (x) {\n}\nreturn x;" | "return 1;")"));
+}
+
 TEST(KeyText, GivesTheIngredientsBack) {
     const std::string text = Ingredients().text();
     const auto ingredients = parse_key_text(text);

@@ -195,6 +195,16 @@ TEST(RecordText, SaysWhatIsWrong) {
         EXPECT_NE(problem(whole.substr(0, length)), "none") << length;
 }
 
+TEST(RecordText, HasCodeWithItsQuotes) {
+    Record record;
+    const std::string code = Value(Code("return \"\\\"\"[0] + x;\n")).text();
+    record.add({"a", {{"F", code}}, "cuda", "sm_90"});
+    EXPECT_TRUE(record.complete);
+    const Record again = Record::parse(record.text(), "app.json");
+    EXPECT_EQ(again.variants, record.variants);
+    EXPECT_EQ(again.variants.begin()->values.at("F"), code);
+}
+
 TEST(RecordText, IsBounded) {
     Record record;
     for (std::size_t i = 0; i <= Record::kMostVariants; ++i)

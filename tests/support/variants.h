@@ -43,9 +43,10 @@ inline std::optional<Variant> nearest(const Template& of, const std::string& nam
     for (const Parameter& parameter : of.parameters()) {
         fixed.insert_or_assign(
             parameter.name, parameter.name == name ? value : of.default_of(parameter.name, {{name, value}}));
-        // Any float is a value of such a one: there is no list to try.
-        const bool is_any_float = parameter.kind == ParameterKind::real && parameter.allowed.empty();
-        if (parameter.name != name && !is_any_float) others.push_back(parameter.name);
+        // Any float, or any text, is a value of such a one: there is no list to try.
+        const bool is_open = parameter.kind == ParameterKind::code ||
+                             (parameter.kind == ParameterKind::real && parameter.allowed.empty());
+        if (parameter.name != name && !is_open) others.push_back(parameter.name);
     }
     for (int changes = 0; changes <= kMostChanges; ++changes)
         if (auto found = with_changes(of, others, fixed, 0, changes)) return found;

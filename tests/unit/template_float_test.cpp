@@ -59,7 +59,7 @@ TEST(FloatParameter, BadLines) {
     expect_error("in 0, 1 = 0.5", 29, "the default 0.5 of A is not one of its values, 0, 1");
     expect_error("in 0..1 = 0", 22, "0..1 is not a decimal number");
     expect_template_error(template_text("//@ param A real = 1\n"), 2, 13,
-                          "expected the parameter's kind, int, bool, type or float, found real");
+                          "expected the parameter's kind, int, bool, type, float or code, found real");
     expect_template_error(template_text("//@ param A float = 1\n//@ require A > 0\n"), 3, 13,
                           "A is a float, and expressions compute with integers");
 }

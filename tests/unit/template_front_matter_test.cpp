@@ -132,7 +132,7 @@ TEST(FrontMatter, ParameterErrors) {
     expect_line_error("//@ param _A int in 1 = 1", 11, "UPPER_CASE");
     expect_line_error("//@ param int int in 1 = 1", 11, "UPPER_CASE");
     expect_line_error("//@ param NULL int in 1 = 1", 11, "keyword or a macro");
-    expect_line_error("//@ param A double in 1 = 1", 13, "int, bool, type or float, found double");
+    expect_line_error("//@ param A double in 1 = 1", 13, "int, bool, type, float or code, found double");
     expect_line_error("//@ param A int 1, 2 = 1", 17, "expected in");
     expect_line_error("//@ param A int in = 1", 20, "expected a value");
     expect_line_error("//@ param A int in 1, 2", 24, "expected = and the default value");

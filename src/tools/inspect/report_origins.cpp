@@ -19,8 +19,7 @@ ReportItem ReportItem::of(const Variant& variant, Analysis analysis) {
     const Source source = variant.source(Backend::host);
     item.source_file = source.file_name;
     // Specialising prepends lines up to this one, and does not change the template's bytes.
-    const std::string mark = "#line 1 \"";
-    const std::size_t at = source.text.find(mark);
+    const std::size_t at = own_text_begin(source.text);
     const std::size_t end = at == std::string::npos ? at : source.text.find('\n', at);
     if (end != std::string::npos) item.source = source.text.substr(end + 1);
     return item;

@@ -25,6 +25,7 @@ namespace pt = boost::property_tree;
 constexpr std::uint64_t kMostBytes = 256 << 20;
 constexpr std::string_view kInstruction = "instruction ";
 constexpr std::string_view kSpeed = "speed ";
+constexpr std::string_view kBracket = "\\x5d";  // as Code::text() would write it
 constexpr const char* kRemedy =
     "; correct it, or delete the file and record it again with 'kiln regress --update'";
 
@@ -32,6 +33,25 @@ std::string decimal(double value) {
     char text[32];
     std::snprintf(text, sizeof text, "%.4g", value);
     return text;
+}
+
+/// A section's name ends at its first ], which code may have: that is in quotes, where an escape can stand for it.
+std::string section_name(const std::string& variant) {
+    std::string name;
+    for (const char c : variant) c == ']' ? name += kBracket : name += c;
+    return name;
+}
+
+std::string variant_of_section(std::string_view name) {
+    std::string variant;
+    while (!name.empty()) {
+        const bool is_bracket = name.starts_with(kBracket);
+        // Another escape stays, with what it escapes.
+        const std::size_t length = is_bracket ? kBracket.size() : name.front() == '\\' ? 2 : 1;
+        is_bracket ? variant += ']' : variant += name.substr(0, length);
+        name.remove_prefix(std::min(length, name.size()));
+    }
+    return variant;
 }
 
 /// One section, with errors that name file, section and line's key.
@@ -124,7 +144,7 @@ void line(std::string& text, const std::string& key, const std::string& value) {
 }
 
 std::string section(const std::string& variant, const Baseline& of) {
-    std::string text = "\n[" + variant + "]\n";
+    std::string text = "\n[" + section_name(variant) + "]\n";
     line(text, "ingredients", of.ingredients);
     line(text, "compiler", of.compiler);
     line(text, "registers", of.resources.registers);
@@ -172,7 +192,7 @@ Baselines Baselines::load(const std::filesystem::path& directory, const Manifest
                          kRemedy);
     }
     for (const auto& [variant, node] : tree)
-        result.variants[variant] = Reader(path.string(), variant).read(node);
+        result.variants[variant_of_section(variant)] = Reader(path.string(), variant).read(node);
     return result;
 }
 

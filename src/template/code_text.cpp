@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One pass over the bytes with C++'s rules for comments, strings and characters, and a stack of open brackets.
+#include "template/code_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/characters.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostBytesOfCode = 64 << 10;
+constexpr std::size_t kLongestDelimiter = 16;  // of a raw string, as in the standard
+
+char closing(char open) { return open == '(' ? ')' : open == '[' ? ']' : '}'; }
+
+class CodeCheck {
+  public:
+    explicit CodeCheck(std::string_view text) : text_(text) {}
+
+    std::string wrong() {
+        if (text_.size() > kMostBytesOfCode)
+            return "it has " + std::to_string(text_.size()) + " bytes, and the most is " +
+                   std::to_string(kMostBytesOfCode);
+        if (const std::size_t nul = text_.find('\0'); nul != text_.npos) return at(nul, "there is a NUL");
+        if (const std::size_t mark = text_.find("//@"); mark != text_.npos)
+            return at(mark, "//@ begins a line of a template's front matter; write another comment");
+        for (std::size_t slash = text_.find('\\'); slash != text_.npos; slash = text_.find('\\', slash + 1)) {
+            const std::size_t next = text_.find_first_not_of(" \t\r\v\f", slash + 1);
+            if (next == text_.npos || text_[next] == '\n')
+                return at(slash, "a backslash continues the line; write it as one line");
+        }
+        while (wrong_.empty() && position_ < text_.size()) step();
+        if (wrong_.empty() && !open_.empty())
+            fail(open_.back(),
+                 std::string("this ") + text_[open_.back()] + " has no " + closing(text_[open_.back()]));
+        return wrong_;
+    }
+
+  private:
+    std::string at(std::size_t offset, const std::string& what) const {
+        const std::string_view before = text_.substr(0, offset);
+        const std::size_t line = before.rfind('\n');  // text_.npos + 1 is 0
+        return "line " + std::to_string(1 + std::ranges::count(before, '\n')) + ", column " +
+               std::to_string(offset - (line + 1) + 1) + ": " + what;
+    }
+
+    void fail(std::size_t offset, const std::string& what) { wrong_ = at(offset, what); }
+
+    void step() {
+        const char c = text_[position_];
+        const char next = position_ + 1 < text_.size() ? text_[position_ + 1] : '\0';
+        if (c == '\n') {
+            at_line_start_ = true;
+            ++position_;
+        } else if (is_blank(c)) {
+            ++position_;
+        } else if (c == '/' && next == '/') {
+            position_ = std::min(text_.find('\n', position_), text_.size());
+        } else if (c == '/' && next == '*') {
+            const std::size_t end = text_.find("*/", position_ + 2);
+            if (end == text_.npos) return fail(position_, "this comment has no end");
+            position_ = end + 2;
+        } else if (at_line_start_ && (c == '#' || (c == '%' && next == ':'))) {
+            fail(position_, "there is a preprocessor line; instead of #pragma write _Pragma(\"...\")");
+        } else {
+            at_line_start_ = false;
+            token(c);
+        }
+    }
+
+    void token(char c) {
+        if (is_identifier_start(c)) return word();
+        if (is_digit(c)) {  // 1'000 has no quote
+            while (position_ < text_.size() && (is_identifier_part(text_[position_]) ||
+                                                text_[position_] == '\'' || text_[position_] == '.'))
+                ++position_;
+            return;
+        }
+        if (c == '"' || c == '\'') return quoted(c);
+        if (c == '(' || c == '[' || c == '{') open_.push_back(position_);
+        if (c == ')' || c == ']' || c == '}') close(c);
+        ++position_;
+    }
+
+    void close(char c) {
+        if (open_.empty()) return fail(position_, std::string("this ") + c + " closes nothing");
+        const char open = text_[open_.back()];
+        if (closing(open) != c)
+            return fail(position_, std::string("this ") + c + " closes a " + open + " (" +
+                                       at(open_.back(), "it stands there") + ")");
+        open_.pop_back();
+    }
+
+    void word() {
+        const std::size_t begin = position_;
+        while (position_ < text_.size() && is_identifier_part(text_[position_])) ++position_;
+        const std::string_view word = text_.substr(begin, position_ - begin);
+        if (position_ < text_.size() && text_[position_] == '"' && word.back() == 'R' && word.size() <= 3)
+            raw_string();
+    }
+
+    void quoted(char quote) {
+        const std::size_t begin = position_++;
+        while (position_ < text_.size() && text_[position_] != quote && text_[position_] != '\n')
+            position_ += text_[position_] == '\\' ? 2 : 1;
+        if (position_ >= text_.size() || text_[position_] != quote)
+            return fail(begin, std::string("this ") + quote + " has no second one in its line");
+        ++position_;
+    }
+
+    void raw_string() {
+        const std::size_t begin = position_;
+        const std::size_t open = text_.find('(', begin);
+        const std::size_t end =
+            open == text_.npos || open - begin > kLongestDelimiter + 1
+                ? text_.npos
+                : text_.find(")" + std::string(text_.substr(begin + 1, open - begin - 1)) + "\"", open);
+        if (end == text_.npos) return fail(begin, "this raw string has no end");
+        position_ = end + (open - begin) + 1;
+    }
+
+    std::string_view text_;
+    std::size_t position_ = 0;
+    bool at_line_start_ = true;
+    std::vector<std::size_t> open_;  // brackets
+    std::string wrong_;
+};
+
+}  // namespace
+
+std::string wrong_in_code(std::string_view body) { return CodeCheck(body).wrong(); }
+
+}  // namespace kiln
