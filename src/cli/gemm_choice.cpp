@@ -72,6 +72,14 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
     }
 }
 
+std::vector<ConsideredVariant> considered_gemms(const Service& service, const Options& options,
+                                                const Terminal& terminal, std::size_t most) {
+    const Template anchor = service.find(options.kernel);
+    const Chooser chooser(service, wisdom_of(options, terminal));
+    return chooser.considered(contenders(service, chooser, options), fixed_values(anchor, options),
+                              wanted_sizes(service, options), most);
+}
+
 void tune_gemm(Service& service, const Options& options, const Terminal& terminal,
                const Interrupts& interrupts) {
     const Template anchor = service.find(options.kernel);

@@ -7,7 +7,9 @@
 #include <kiln/service.h>
 #include <kiln/wisdom.h>
 
+#include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "cli/interrupts.h"
 #include "cli/options.h"
@@ -25,6 +27,10 @@ struct GemmChoice {
 /// UsageError when the kernel is not a GEMM or lacks the requested --dtype, and for an invalid --wisdom file;
 /// VariantError.
 GemmChoice choose_gemm(const Service& service, const Options& options, const Terminal& terminal);
+
+/// The variants that are considered for the shape, at most `most`, the one that is taken first.
+std::vector<ConsideredVariant> considered_gemms(const Service& service, const Options& options,
+                                                const Terminal& terminal, std::size_t most);
 
 /// --tune: times variants of those templates for the shape and merges the best into the wisdom file: that of
 /// --wisdom, else the user's. Reports on the terminal when it finds nothing, and why. Throws what kiln::tune

@@ -9,12 +9,14 @@
 #include "cli/gemm.h"
 #include "cli/gemm_choice.h"
 #include "cli/gemm_report.h"
+#include "cli/json.h"
 #include "cli/kiln_analyze.h"
 #include "cli/lists.h"
 #include "cli/options.h"
 #include "cli/parameter_options.h"
 #include "cli/program.h"
 #include "cli/service_setup.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {
@@ -57,10 +59,35 @@ void analyze(Service& service, const Variant& variant, const Options& options, c
                                 : to_text(analysis, variant, service.target(), terminal));
 }
 
+constexpr std::size_t kExplained = 5;
+
+std::string explained(const std::vector<ConsideredVariant>& list, bool json) {
+    Json considered = Json::array();
+    std::string text;
+    for (const ConsideredVariant& one : list) {
+        considered.push_back({{"template", one.variant.template_name()},
+                              {"values", values_json(one.variant.values())},
+                              {"origin", name(one.origin)},
+                              {"ms", one.ms},
+                              {"reason", one.reason}});
+        text += format("%10.2f us  ", one.ms * 1000) + one.variant.text() + "\n" + std::string(15, ' ') +
+                "by " +
+                std::string(one.origin == ChoiceOrigin::model     ? "the model"
+                            : one.origin == ChoiceOrigin::nearest ? "near wisdom"
+                                                                  : "wisdom") +
+                ": " + one.reason + "\n";
+    }
+    if (json) return dumped({{"considered", considered}});
+    return "The first is taken. Times order the variants; they are estimates where they were not measured "
+           "for this "
+           "shape.\n" +
+           text;
+}
+
 int multiply(const Options& options, const Terminal& terminal, const Interrupts& interrupts) {
     Warnings warnings(terminal);
     ServiceOptions setup = service_options(options, warnings, interrupts.token());
-    setup.compile_only = options.compile_only || options.emit.has_value();
+    setup.compile_only = options.compile_only || options.explain_choice || options.emit.has_value();
     const std::string note = options.analyze ? choose_target(setup, options, options.kernel) : std::string();
     Service service(std::move(setup));
     check_cache_directory(service, options);
@@ -71,6 +98,10 @@ int multiply(const Options& options, const Terminal& terminal, const Interrupts&
         terminal.note(note);
     if (options.tune) tune_gemm(service, options, terminal, interrupts);
     if (interrupts.signal() != 0) return 128 + interrupts.signal();
+    if (options.explain_choice) {
+        terminal.print(explained(considered_gemms(service, options, terminal, kExplained), options.json));
+        return kPassed;
+    }
     const auto [variant, choice] = choose_gemm(service, options, terminal);
     if (options.analyze) {
         analyze(service, variant, options, terminal);

@@ -56,6 +56,7 @@ po::options_description product_options() {
         ("json", po::bool_switch(), "report as one JSON object on standard output");
     build.add_options()
         ("compile-only", po::bool_switch(), "compile, report, don't run; needs no device")
+        ("explain-choice", po::bool_switch(), "print the five variants that were considered most, with their times and why, and exit")
         ("analyze", po::bool_switch(), "predict why the kernel is fast or slow for this shape, and exit; needs no device")
         ("emit", text("WHAT"), "write source, ptx, binary, log or key, and exit; needs no device")
         ("output", text("FILE"), "where --emit writes; - is standard output (-)");
@@ -103,6 +104,9 @@ class Parser {
         options.kernel = chosen.name();
         options.kernel_given = given.count("kernel") != 0;
         options.values = parameters.values(given);
+        if (options.explain_choice && !options.values.empty())
+            throw UsageError("--explain-choice is about values that are not given; leave --" +
+                             option_name(options.values.begin()->first) + " out.");
         if (options.tune && !options.values.empty())
             throw UsageError("--tune looks for the best values; leave --" +
                              option_name(options.values.begin()->first) + " out.");
@@ -231,6 +235,7 @@ class Parser {
                 throw UsageError("--size " + std::string(own) + ": write --" + own + " N instead.");
         options.compile_only = given["compile-only"].as<bool>();
         options.analyze = given["analyze"].as<bool>();
+        options.explain_choice = given["explain-choice"].as<bool>();
         options.tune = given["tune"].as<bool>();
         options.wisdom = optional_text(given, "wisdom", "");
         if (has("budget"))
@@ -276,6 +281,12 @@ class Parser {
         if (options.analyze && (options.cold_l2 || options.compile_only))
             throw UsageError("--analyze neither times the kernel nor stops at compiling it; leave --" +
                              std::string(options.cold_l2 ? "cold-l2" : "compile-only") + " out.");
+        if (options.explain_choice && (options.analyze || options.compile_only || has("emit")))
+            throw UsageError("--explain-choice builds nothing; leave --" +
+                             std::string(options.analyze        ? "analyze"
+                                         : options.compile_only ? "compile-only"
+                                                                : "emit") +
+                             " out.");
         if (has("output") && !has("emit"))
             throw UsageError(
                 "--output names the file that --emit writes; add --emit source, ptx, binary, log or key.");

@@ -37,6 +37,7 @@ struct Options : CommonOptions {
 
     bool compile_only = false;
     bool analyze = false;
+    bool explain_choice = false;
 
     bool tune = false;
     std::optional<double> budget_seconds;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uses entries for exactly these sizes first; then entries for near sizes, with times scaled by the model;
-// then the model alone, which improves the defaults step by step, along the groups of parameters in a
-// template's `model search` lines.
+// Uses entries for exactly these sizes first. Else the model estimates variants of all templates: it improves the
+// defaults step by step, along the groups of parameters in a template's `model search` lines, and looks at the variants
+// of entries for near sizes. Those entries are anchors as well: what was measured, over what the model says of the same
+// variant and sizes, corrects the estimates of that template, and most of all that of that variant. Wisdom for near
+// sizes is so used where the model agrees.
 #include <kiln/error.h>
 #include <kiln/wisdom.h>
 
@@ -14,93 +16,66 @@
 #include "tune/model.h"
 #include "tune/problem_space.h"
 #include "tune/wisdom_line.h"
+#include "tune/wisdom_matches.h"
 
 namespace kiln {
 namespace {
 
-constexpr double kFarthest = 3;  // doublings of a size: wisdom for sizes beyond a factor of 8 is not used
-constexpr double kAlike = 1;     // entries up to this much farther than the nearest one are compared by time
-constexpr double kMisaligned = 1;
-constexpr std::int64_t kAlignment = 16;  // elements; a larger alignment makes no difference
-constexpr double kWorthwhile = 0.98;     // of the time: a change must be estimated at least this much faster
-constexpr double kHopeless = 2.5;        // times the best: more than a change from the defaults gains
-constexpr double kUnfit = 1e30;          // of a variant whose blocks do not fit a multiprocessor
+constexpr double kAlike = 1;  // on the host, entries up to this much farther than the nearest one compete
+constexpr double kWorthwhile = 0.98;  // of the time: a change must be estimated at least this much faster
+constexpr double kHopeless = 2.5;     // times the best: more than a change from the defaults gains
+constexpr double kUnfit = 1e30;       // of a variant whose blocks do not fit a multiprocessor
 constexpr int kMostSteps = 8;
+// How much an estimate counts against what was measured for near sizes, which has a weight of 1 for equal sizes and
+// half of it for each doubling between them.
+constexpr double kTemplatePrior = 0.5, kVariantPrior = 0.5;
+// A variant that is known to be good near by is preferred to one that the model estimates a little faster, if
+// it fills the device as it did there.
+constexpr double kKnownToBeGood = 0.95;
+constexpr double kSameFill = 0.1;
 
-std::int64_t alignment(std::int64_t size) {
-    std::int64_t power = 1;
-    while (power < kAlignment && size % (2 * power) == 0) power *= 2;
-    return power;
-}
-
-/// The sum of the doublings between them, and more where one is less aligned; nullopt: too far.
-std::optional<double> distance(const Sizes& a, const Sizes& b) {
-    if (a.size() != b.size()) return std::nullopt;
-    double sum = 0;
-    for (auto one = a.begin(), other = b.begin(); one != a.end(); ++one, ++other) {
-        if (one->first != other->first) return std::nullopt;
-        const double doublings =
-            std::abs(std::log2(static_cast<double>(one->second) / static_cast<double>(other->second)));
-        if (doublings > kFarthest) return std::nullopt;
-        sum += doublings;
-        if (alignment(one->second) != alignment(other->second)) sum += kMisaligned;
-    }
-    return sum;
-}
-
-bool is_code(const Template& of, const std::string& name) {
-    const Parameter* const parameter = of.parameter(name);
-    return parameter != nullptr && parameter->kind == ParameterKind::code;
-}
-
-/// The entry has all of these values, but for code: what is fast with one functor is with another.
-bool agrees(const Template& of, const WisdomEntry& entry, const Values& values) {
-    return std::ranges::all_of(values, [&](const auto& one) {
-        if (is_code(of, one.first)) return true;
-        const auto found = entry.values.find(one.first);
-        return found != entry.values.end() && found->second.text() == one.second.text();
-    });
-}
-
-/// The variant that an entry names, with the requested code. Throws VariantError.
-Variant variant_of(const Template& of, const WisdomEntry& entry, const Values& requested) {
-    Values values;
-    for (const auto& [name, value] : requested)
-        if (is_code(of, name)) values.emplace(name, value);
-    for (const auto& [name, value] : entry.values) {
-        const Parameter* const parameter = of.parameter(name);
-        if (parameter == nullptr) throw VariantError(of.name() + " has no parameter " + name + " any more");
-        values.emplace(name, parameter->parse(value.text()));
-    }
-    return of.variant(values);
-}
-
-/// A template that can compute what is requested.
-struct CandidateTemplate {
-    Template of;
-    Values values;    ///< the requested ones, and the defaults of the other problem parameters
-    Variant start;    ///< the defaults, or what is legal
-    Problem problem;  ///< of it
-};
-
-struct Match {
+/// A variant that is considered.
+struct Weighed {
     Variant variant;
-    const WisdomEntry* entry;
-    bool stale;
-    double distance;
-    double ms;  ///< the entry's time, or scaled to the requested sizes
+    double ms = 0;
+    Estimate estimate;
+    const Match* near = nullptr;  ///< the entry that it is from
 };
 
-/// Drops stale entries of templates that have fresh ones as well. The time of a stale entry is rarely far off, so it
-/// still competes with entries of other templates.
-void drop_superseded(std::vector<Match>& matches) {
-    std::set<std::string> fresh;
-    for (const Match& match : matches)
-        if (!match.stale) fresh.insert(match.entry->template_name);
-    std::erase_if(matches, [&](const Match& match) {
-        return match.stale && fresh.contains(match.entry->template_name);
-    });
-}
+/// What was measured for near sizes over what the model says of it, by template.
+class Anchors {
+  public:
+    void add(const std::string& template_name, double ratio, double distance) {
+        Sum& sum = sums_[template_name];
+        const double weight = weight_of(distance);
+        sum.logarithms += weight * std::log(ratio);
+        sum.weights += weight;
+    }
+    /// Of the estimates of a template.
+    double factor(const std::string& template_name) const {
+        const auto found = sums_.find(template_name);
+        return found == sums_.end()
+                   ? 1
+                   : std::exp(found->second.logarithms / (found->second.weights + kTemplatePrior));
+    }
+    /// Of the variant that was measured.
+    double factor(const std::string& template_name, double ratio, double distance) const {
+        const double weight = weight_of(distance);
+        return std::exp((weight * std::log(ratio) + kVariantPrior * std::log(factor(template_name))) /
+                        (weight + kVariantPrior));
+    }
+
+  private:
+    struct Sum {
+        double logarithms = 0, weights = 0;
+    };
+    static double weight_of(double distance) { return std::exp2(-distance); }
+
+    std::map<std::string, Sum> sums_;
+};
+
+/// The part of the places on the device that have work, on average over the waves.
+double fill(const Estimate& of) { return of.waves > 0 ? of.waves / std::ceil(of.waves) : 1; }
 
 }  // namespace
 
@@ -153,35 +128,6 @@ struct Chooser::State {
         }
     }
 
-    void find_matches(const CandidateTemplate& one, std::vector<Match>& exact, std::vector<Match>& near,
-                      std::vector<std::string>& unusable) const {
-        std::string digest;
-        const Model model(machine);
-        for (const WisdomEntry& entry : wisdom.entries()) {
-            if (entry.template_name != one.of.name() || entry.arch != service.target().arch ||
-                (!device.empty() && entry.device != device))
-                continue;
-            const bool is_exact = entry.sizes == one.problem.sizes;
-            const std::optional<double> far = distance(entry.sizes, one.problem.sizes);
-            if (!far || !agrees(one.of, entry, one.values)) continue;
-            try {
-                const Variant variant = variant_of(one.of, entry, one.values);
-                const Problem problem = variant.problem(one.problem.sizes);
-                if (digest.empty()) digest = template_digest(one.of);
-                Match match{variant, &entry, entry.digest != digest, *far, entry.median_ms};
-                if (!is_exact) {
-                    match.ms *= scale(model, variant, problem, entry);
-                }
-                (is_exact ? exact : near).push_back(std::move(match));
-            } catch (const VariantError& error) {
-                // An entry for near sizes may be illegal for these.
-                if (is_exact)
-                    unusable.push_back("wisdom of " + entry.date.substr(0, entry.date.find('T')) +
-                                       " can't be used: " + error.what());
-            }
-        }
-    }
-
     /// Measured for these very sizes, else by the model.
     double ms_of(const Variant& variant, const Problem& problem) const {
         for (const WisdomEntry& entry : wisdom.entries()) {
@@ -194,62 +140,193 @@ struct Chooser::State {
         return Model(machine).ms(variant, problem).value_or(kUnfit);
     }
 
-    double scale(const Model& model, const Variant& variant, const Problem& problem,
-                 const WisdomEntry& entry) const {
+    /// How much longer a problem takes than the entry's, where there is no model.
+    static double work_ratio(const Variant& variant, const Problem& problem, const WisdomEntry& entry) {
         const Problem known = variant.problem(entry.sizes);
-        if (service.backend() != Backend::host) {
-            const auto there = model.ms(variant, problem), here = model.ms(variant, known);
-            if (there && here && *here > 0) return *there / *here;
+        return known.flops > 0 ? double(problem.flops) / double(known.flops)
+                               : double(problem.bytes) / std::max(1.0, double(known.bytes));
+    }
+
+    /// The nearest entry, or one about as near that should be faster; for the host.
+    const Match& nearest(const std::vector<Match>& near, const Sizes& sizes) const {
+        const double least = std::ranges::min(near, {}, &Match::distance).distance;
+        const Match* best = nullptr;
+        double best_ms = 0;
+        for (const Match& match : near) {
+            if (match.distance > least + kAlike) continue;
+            const double ms = match.entry->median_ms *
+                              work_ratio(match.variant, match.variant.problem(sizes), *match.entry);
+            if (best == nullptr || is_better(ms, match, best_ms, *best)) {
+                best = &match;
+                best_ms = ms;
+            }
         }
-        const double work = known.flops > 0 ? double(problem.flops) / double(known.flops)
-                                            : double(problem.bytes) / std::max(1.0, double(known.bytes));
-        return work;
+        return *best;
     }
 
-    double start_ms(const CandidateTemplate& one) const {
-        return Model(machine).ms(one.start, one.problem).value_or(kUnfit);
+    static bool is_better(double ms, const Match& a, double other_ms, const Match& b) {
+        if (ms != other_ms) return ms < other_ms;
+        return a.stale != b.stale ? b.stale : a.entry->text() < b.entry->text();
     }
 
-    /// The best variant that the model finds from the defaults, and its time.
-    /// seen: receives all that it looks at.
-    std::pair<Variant, double> climbed(const CandidateTemplate& one, const Sizes& sizes,
-                                       std::vector<std::pair<Variant, double>>* seen = nullptr) const {
+    /// The variants of near entries, with their corrected estimates. anchors: receives the corrections.
+    std::vector<Weighed> anchored(const std::vector<Match>& near, const Sizes& sizes,
+                                  Anchors& anchors) const {
         const Model model(machine);
-        Variant best = one.start;
-        double best_ms = model.ms(best, one.problem).value_or(kUnfit);
-        if (seen != nullptr) seen->emplace_back(best, best_ms);
+        struct Known {
+            const Match* match;
+            Estimate there;
+            double ratio;
+        };
+        std::vector<Known> known;
+        for (const Match& match : near) {
+            const auto there = model.estimate(match.variant, match.variant.problem(match.entry->sizes));
+            if (!there || !(there->ms > 0)) continue;
+            known.push_back({&match, *there, match.entry->median_ms / there->ms});
+            anchors.add(match.entry->template_name, known.back().ratio, match.distance);
+        }
+        std::vector<Weighed> list;
+        for (const Known& one : known) {
+            const Match& match = *one.match;
+            const auto here = model.estimate(match.variant, match.variant.problem(sizes));
+            if (!here) continue;
+            double ms = here->ms * anchors.factor(match.entry->template_name, one.ratio, match.distance);
+            if (are_aligned_alike(match.entry->sizes, match.variant.problem(sizes).sizes) &&
+                std::abs(fill(*here) - fill(one.there)) <= kSameFill)
+                ms *= kKnownToBeGood;
+            list.push_back({match.variant, ms, *here, &match});
+        }
+        return list;
+    }
+
+    /// The best variant that the model finds from the defaults. seen: receives all that it looks at.
+    Weighed climbed(const CandidateTemplate& one, const Sizes& sizes, double factor,
+                    std::vector<Weighed>* seen) const {
+        const Model model(machine);
+        const auto weighed = [&](const Variant& variant, const std::optional<Estimate>& estimate) {
+            return estimate ? Weighed{variant, estimate->ms * factor, *estimate, nullptr}
+                            : Weighed{variant, kUnfit, {}, nullptr};
+        };
+        Weighed best = weighed(one.start, model.estimate(one.start, one.problem));
+        if (seen != nullptr) seen->push_back(best);
         const ModelSearch& search = one.of.model_search();
         const auto& groups = service.backend() == Backend::host ? search.host_groups : search.groups;
         for (int step = 0; step < kMostSteps; ++step) {
-            std::optional<Variant> better;
-            double better_ms = best_ms * kWorthwhile;
+            std::optional<Weighed> better;
+            double better_ms = best.ms * kWorthwhile;
             for (const std::vector<std::string>& group : groups) {
-                Values fixed = best.values();
+                Values fixed = best.variant.values();
                 bool moves = false;
                 for (const std::string& name : group)
                     if (!one.values.contains(name)) moves = fixed.erase(name) > 0 || moves;
                 if (!moves) continue;
                 for (const Variant& variant : one.of.variants(fixed)) {
-                    const auto ms = model.ms(variant, one.problem);
-                    if (!ms || (seen == nullptr && *ms >= better_ms)) continue;
+                    const auto estimate = model.estimate(variant, one.problem);
+                    if (!estimate || (seen == nullptr && estimate->ms * factor >= better_ms)) continue;
                     try {
                         static_cast<void>(variant.problem(sizes));
                     } catch (const VariantError&) {
                         continue;
                     }
-                    if (seen != nullptr) seen->emplace_back(variant, *ms);
-                    if (*ms >= better_ms) continue;
-                    better = variant;
-                    better_ms = *ms;
+                    Weighed found = weighed(variant, estimate);
+                    if (seen != nullptr) seen->push_back(found);
+                    if (found.ms >= better_ms) continue;
+                    better_ms = found.ms;
+                    better = std::move(found);
                 }
             }
             if (!better) break;
-            best = *better;
-            best_ms = better_ms;
+            best = std::move(*better);
         }
-        return {best, best_ms};
+        return best;
+    }
+
+    /// The best of all templates by the model. The most promising template first; those whose defaults are far slower
+    /// than the best found are skipped. seen: as for climbed().
+    Weighed best_by_model(const std::vector<CandidateTemplate>& contenders, const Sizes& sizes,
+                          const Anchors& anchors, std::vector<Weighed>* seen) const {
+        struct Place {
+            double ms, factor;
+            const CandidateTemplate* contender;
+        };
+        std::vector<Place> order;
+        for (const CandidateTemplate& one : contenders) {
+            const double factor = anchors.factor(one.of.name());
+            const double ms = Model(machine).ms(one.start, one.problem).value_or(kUnfit);
+            order.push_back({ms * factor, factor, &one});
+        }
+        std::ranges::stable_sort(order, {}, &Place::ms);
+        std::optional<Weighed> best;
+        for (const auto& [ms, factor, contender] : order) {
+            if (best && ms > kHopeless * best->ms) break;
+            Weighed found = climbed(*contender, sizes, factor, seen);
+            if (!best || found.ms < best->ms) best = std::move(found);
+        }
+        return *best;
+    }
+
+    /// The templates that can compute this. Throws VariantError when there is none.
+    std::vector<CandidateTemplate> contenders_of(std::span<const Template> templates, const Values& fixed,
+                                                 const Sizes& sizes) const {
+        if (templates.empty()) throw UsageError("there is no template to choose from.");
+        std::vector<CandidateTemplate> contenders;
+        std::string why;
+        for (const Template& of : templates)
+            if (auto found = contender(of, fixed, sizes, why)) contenders.push_back(std::move(*found));
+        if (contenders.empty()) throw VariantError(why);
+        return contenders;
+    }
+
+    Matches matches_of(const std::vector<CandidateTemplate>& contenders) const {
+        Matches found;
+        for (const CandidateTemplate& one : contenders)
+            find_matches(wisdom, one, service.target().arch, device, found);
+        drop_superseded(found.exact);
+        drop_superseded(found.near);
+        return found;
+    }
+
+    /// Of what was weighed, the variant that is taken, and where it comes from. seen: receives all others.
+    Choice chosen(const std::vector<CandidateTemplate>& contenders, const Matches& matches,
+                  const Sizes& sizes, std::vector<Weighed>* seen) const {
+        const auto by_entry = [&](const Match& match, ChoiceOrigin origin) {
+            return Choice{match.variant, origin, *match.entry, match.stale, matches.unusable};
+        };
+        const auto& [exact, near, unusable] = matches;
+        const bool on_host = service.backend() == Backend::host;
+        std::optional<Choice> choice;
+        if (!exact.empty())
+            choice = by_entry(*std::ranges::min_element(exact,
+                                                        [](const Match& a, const Match& b) {
+                                                            return is_better(a.entry->median_ms, a,
+                                                                             b.entry->median_ms, b);
+                                                        }),
+                              ChoiceOrigin::wisdom);
+        else if (!near.empty() && on_host)
+            choice = by_entry(nearest(near, sizes), ChoiceOrigin::nearest);
+        if (choice && seen == nullptr) return *choice;
+        Anchors anchors;
+        std::vector<Weighed> known = on_host ? std::vector<Weighed>() : anchored(near, sizes, anchors);
+        Weighed best = best_by_model(contenders, sizes, anchors, seen);
+        for (const Weighed& one : known)
+            if (best.near != nullptr ? is_better(one.ms, *one.near, best.ms, *best.near) : one.ms <= best.ms)
+                best = one;
+        if (seen != nullptr) seen->insert(seen->end(), known.begin(), known.end());
+        if (choice) return *choice;
+        if (best.near != nullptr) return by_entry(*best.near, ChoiceOrigin::nearest);
+        return Choice{best.variant, ChoiceOrigin::model, std::nullopt, false, unusable};
     }
 };
+
+namespace {
+
+/// If there is nothing to compute, any variant will do: one for the default sizes.
+Sizes sizes_to_compute(Sizes sizes) {
+    std::erase_if(sizes, [](const auto& size) { return size.second == 0; });
+    return sizes;
+}
+
+}  // namespace
 
 Chooser::Chooser(const Service& service, Wisdom wisdom)
     : state_(std::make_unique<State>(service, std::move(wisdom))) {}
@@ -275,30 +352,26 @@ std::vector<Variant> Chooser::ranked(std::span<const Variant> variants, const Si
 
 std::vector<ConsideredVariant> Chooser::considered(std::span<const Template> templates, const Values& fixed,
                                                    const Sizes& given, std::size_t most) const {
-    const Choice choice = choose(templates, fixed, given);
-    Sizes sizes = given;
-    std::erase_if(sizes, [](const auto& size) { return size.second == 0; });
+    const Sizes sizes = sizes_to_compute(given);
+    const std::vector<CandidateTemplate> contenders = state_->contenders_of(templates, fixed, sizes);
+    const Matches matches = state_->matches_of(contenders);
+    std::vector<Weighed> seen;
+    const Choice choice = state_->chosen(contenders, matches, sizes, &seen);
     std::vector<ConsideredVariant> list;
-    std::string why;
-    for (const Template& of : templates) {
-        const auto contender = state_->contender(of, fixed, sizes, why);
-        if (!contender) continue;
-        std::vector<Match> exact, near;
-        std::vector<std::string> unusable;
-        state_->find_matches(*contender, exact, near, unusable);
-        for (const Match& match : exact)
-            list.push_back({match.variant, ChoiceOrigin::wisdom, match.ms, "measured"});
-        for (const Match& match : near)
-            list.push_back({match.variant, ChoiceOrigin::nearest, match.ms,
-                            "measured for " + sizes_text(match.entry->sizes) + ", scaled by the model"});
-        std::vector<std::pair<Variant, double>> seen;
-        static_cast<void>(state_->climbed(*contender, sizes, &seen));
-        for (auto& [variant, ms] : seen)
-            list.push_back({std::move(variant), ChoiceOrigin::model, ms, "estimated"});
-    }
+    for (const Match& match : matches.exact)
+        list.push_back({match.variant, ChoiceOrigin::wisdom, match.entry->median_ms,
+                        "measured on " + match.entry->date.substr(0, match.entry->date.find('T'))});
+    for (const Weighed& one : seen)
+        if (one.ms < kUnfit)
+            list.push_back({one.variant, one.near != nullptr ? ChoiceOrigin::nearest : ChoiceOrigin::model,
+                            one.ms,
+                            (one.near != nullptr ? "measured for " + sizes_text(one.near->entry->sizes) + "; "
+                                                 : std::string()) +
+                                one.estimate.text()});
     std::ranges::stable_sort(list, [&](const ConsideredVariant& a, const ConsideredVariant& b) {
         const bool first = a.variant == choice.variant, second = b.variant == choice.variant;
-        return first != second ? first : a.ms < b.ms;
+        if (first != second) return first;
+        return a.origin != b.origin && first ? a.origin < b.origin : a.ms < b.ms;
     });
     std::set<std::string> texts;
     std::erase_if(list,
@@ -312,49 +385,9 @@ Choice Chooser::choose(const Template& of, const Values& fixed, const Sizes& siz
 }
 
 Choice Chooser::choose(std::span<const Template> templates, const Values& fixed, const Sizes& given) const {
-    // If there is nothing to compute, any variant will do: choose one for the default sizes.
-    Sizes sizes = given;
-    std::erase_if(sizes, [](const auto& size) { return size.second == 0; });
-    if (templates.empty()) throw UsageError("there is no template to choose from.");
-    std::vector<CandidateTemplate> contenders;
-    std::string why;
-    for (const Template& of : templates)
-        if (auto contender = state_->contender(of, fixed, sizes, why))
-            contenders.push_back(std::move(*contender));
-    if (contenders.empty()) throw VariantError(why);
-
-    std::vector<Match> exact, near;
-    std::vector<std::string> unusable;
-    for (const CandidateTemplate& contender : contenders)
-        state_->find_matches(contender, exact, near, unusable);
-    const auto is_better = [](const Match& a, const Match& b) {
-        if (a.ms != b.ms) return a.ms < b.ms;
-        return a.stale != b.stale ? b.stale : a.entry->text() < b.entry->text();
-    };
-    const auto chosen = [&](const Match& match, ChoiceOrigin origin) {
-        return Choice{match.variant, origin, *match.entry, match.stale, unusable};
-    };
-    drop_superseded(exact);
-    if (!exact.empty()) return chosen(*std::ranges::min_element(exact, is_better), ChoiceOrigin::wisdom);
-    if (!near.empty()) {
-        const double nearest = std::ranges::min(near, {}, &Match::distance).distance;
-        std::erase_if(near, [&](const Match& match) { return match.distance > nearest + kAlike; });
-        drop_superseded(near);
-        return chosen(*std::ranges::min_element(near, is_better), ChoiceOrigin::nearest);
-    }
-    // The most promising template first. Templates whose defaults are far slower than the best found are
-    // skipped.
-    std::vector<std::pair<double, const CandidateTemplate*>> order;
-    for (const CandidateTemplate& contender : contenders)
-        order.emplace_back(state_->start_ms(contender), &contender);
-    std::ranges::stable_sort(order, {}, [](const auto& one) { return one.first; });
-    std::optional<std::pair<Variant, double>> best;
-    for (const auto& [ms, contender] : order) {
-        if (best && ms > kHopeless * best->second) break;
-        auto found = state_->climbed(*contender, sizes);
-        if (!best || found.second < best->second) best = std::move(found);
-    }
-    return Choice{best->first, ChoiceOrigin::model, std::nullopt, false, unusable};
+    const Sizes sizes = sizes_to_compute(given);
+    const std::vector<CandidateTemplate> contenders = state_->contenders_of(templates, fixed, sizes);
+    return state_->chosen(contenders, state_->matches_of(contenders), sizes, nullptr);
 }
 
 }  // namespace kiln

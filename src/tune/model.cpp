@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "tune/problem_space.h"
 
@@ -80,6 +81,26 @@ Machine::Machine(const Target& of, const std::string& device_name) : target(of) 
                                                                      : 64;
 }
 
+std::string Estimate::text() const {
+    const std::pair<const char*, double> parts[] = {{"compute", compute_ms},
+                                                    {"L2 traffic", traffic_ms},
+                                                    {"memory", memory_ms},
+                                                    {"launch, start and stores", fixed_ms}};
+    const auto us = [](double of_ms) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%.3g us", of_ms * 1000);
+        return std::string(text);
+    };
+    std::string text =
+        "bound by " +
+        std::string(std::ranges::max(parts, {}, [](const auto& one) { return one.second; }).first) + ":";
+    for (const auto& [name, part] : parts)
+        if (part > 0) text += (text.ends_with(':') ? " " : ", ") + std::string(name) + " " + us(part);
+    char count[32];
+    std::snprintf(count, sizeof count, "; %.3g waves", waves);
+    return text + count;
+}
+
 struct Model::Launch {
     double blocks = 0;
     double threads = 0;
@@ -95,13 +116,13 @@ struct Model::Tiling {
     double depth = 0;  ///< steps of k of a part
 };
 
-std::optional<double> Model::ms(const Variant& variant, const Problem& problem) const {
+std::optional<Estimate> Model::estimate(const Variant& variant, const Problem& problem) const {
     const int distance = distance_from_default(variant);
     const bool on_host = machine_.target.backend == Backend::host;
     Launch launch;
     try {
         launch.facts = variant.model(problem.sizes);
-        if (on_host && !launch.facts.tiles) return 1 + distance;
+        if (on_host && !launch.facts.tiles) return Estimate{1.0 + distance};
         launch.blocks = static_cast<double>(grid_of(variant, problem.sizes).count());
     } catch (const VariantError&) {
         return std::nullopt;
@@ -113,9 +134,9 @@ std::optional<double> Model::ms(const Variant& variant, const Problem& problem) 
         launch.element_bytes = static_cast<double>(tensor.element_bytes);
         break;
     }
-    if (on_host) return tile_ms(variant, problem, launch) * (1 + kAsDefault * distance);
+    if (on_host) return Estimate{tile(variant, problem, launch).ms * (1 + kAsDefault * distance)};
     if (blocks_at_once(variant, 0) == 0) return std::nullopt;
-    return launch.facts.tiles ? tile_ms(variant, problem, launch) : plain_ms(variant, problem, launch);
+    return launch.facts.tiles ? tile(variant, problem, launch) : plain(variant, problem, launch);
 }
 
 int Model::blocks_at_once(const Variant& variant, int registers) const {
@@ -135,7 +156,7 @@ int Model::blocks_at_once(const Variant& variant, int registers) const {
     }
 }
 
-double Model::tile_ms(const Variant& variant, const Problem& problem, const Launch& launch) const {
+Estimate Model::tile(const Variant& variant, const Problem& problem, const Launch& launch) const {
     const ModelFacts& facts = launch.facts;
     const ModelFacts::Tiles& of = *facts.tiles;
     const auto number = [](std::int64_t value) { return static_cast<double>(value); };
@@ -148,9 +169,8 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
     const double pieces = tiles * parts;
 
     if (machine_.target.backend == Backend::host)
-        return host_ms(variant, launch, {bm, bn, tiles, parts, depth});
-    if (facts.engine == Engine::wgmma)
-        return wgmma_ms(variant, problem, facts, {bm, bn, tiles, parts, depth});
+        return Estimate{host_ms(variant, launch, {bm, bn, tiles, parts, depth})};
+    if (facts.engine == Engine::wgmma) return wgmma(variant, problem, facts, {bm, bn, tiles, parts, depth});
     const double sums = bm * bn / launch.threads;
     int at_once = blocks_at_once(
         variant, static_cast<int>(std::min(
@@ -193,12 +213,19 @@ double Model::tile_ms(const Variant& variant, const Problem& problem, const Laun
     const double rounds = ceil_div(pieces, multiprocessors);  // pieces on the busiest multiprocessor
     const double busy = rounds * product + ceil_div(rounds, most_resident) * (store + kBlockMs);
     const double memory = static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87);
-    return std::max(busy, memory) + kLaunchMs;
+    Estimate result;
+    result.ms = std::max(busy, memory) + kLaunchMs;
+    result.compute_ms = rounds * compute;
+    result.traffic_ms = rounds * traffic;
+    result.memory_ms = memory;
+    result.fixed_ms = ceil_div(rounds, most_resident) * (store + kBlockMs) + kLaunchMs;
+    result.waves = pieces / multiprocessors;
+    return result;
 }
 
 // A pipeline of stages that TMA fills and warpgroups consume; blocks are persistent.
-double Model::wgmma_ms(const Variant& variant, const Problem& problem, const ModelFacts& facts,
-                       const Tiling& tiling) const {
+Estimate Model::wgmma(const Variant& variant, const Problem& problem, const ModelFacts& facts,
+                      const Tiling& tiling) const {
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
     const double down = static_cast<double>(std::max<std::int64_t>(facts.cluster_rows, 1));
     const double right = static_cast<double>(std::max<std::int64_t>(facts.cluster_columns, 1));
@@ -232,7 +259,14 @@ double Model::wgmma_ms(const Variant& variant, const Problem& problem, const Mod
     double busy = facts.pingpong ? rounds * product + store : rounds * (product + store);
     if (sharers > 2 && pieces > 0.9 * places) busy *= kWideClusters;
     const double memory = static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87);
-    return std::max(busy, memory) + kWgmmaLaunchMs + kCopyMs;
+    Estimate result;
+    result.ms = std::max(busy, memory) + kWgmmaLaunchMs + kCopyMs;
+    result.compute_ms = rounds * compute * tiling.depth / step;
+    result.traffic_ms = rounds * traffic * tiling.depth / step;
+    result.memory_ms = memory;
+    result.fixed_ms = (facts.pingpong ? 1 : rounds) * store + kWgmmaLaunchMs + kCopyMs;
+    result.waves = pieces / places;
+    return result;
 }
 
 // A thread after the other: what it computes between two barriers, and what it takes to change threads there.
@@ -259,7 +293,7 @@ double Model::host_ms(const Variant& variant, const Launch& launch, const Tiling
     return pieces * launch.threads * thread / kHostCyclesPerMs;
 }
 
-double Model::plain_ms(const Variant& variant, const Problem& problem, const Launch& launch) const {
+Estimate Model::plain(const Variant& variant, const Problem& problem, const Launch& launch) const {
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
     const int at_once = std::max(blocks_at_once(variant, 0), 1);
     const double resident = std::min(static_cast<double>(at_once), ceil_div(launch.blocks, multiprocessors));
@@ -272,7 +306,13 @@ double Model::plain_ms(const Variant& variant, const Problem& problem, const Lau
     const double tflops = launch.facts.engine == Engine::fma ? machine_.fma_tflops : machine_.matrix_tflops;
     const double compute = static_cast<double>(problem.flops) / (tflops * 1e9 * 0.6 * used);
     const double waves = ceil_div(launch.blocks, multiprocessors * at_once);
-    return std::max(memory, compute) + kLaunchMs + 0.0003 * std::min(waves, 1000.0);
+    Estimate result;
+    result.fixed_ms = kLaunchMs + 0.0003 * std::min(waves, 1000.0);
+    result.ms = std::max(memory, compute) + result.fixed_ms;
+    result.compute_ms = compute;
+    result.memory_ms = memory;
+    result.waves = launch.blocks / (multiprocessors * at_once);
+    return result;
 }
 
 }  // namespace kiln

@@ -193,6 +193,28 @@ TEST_F(Flags, CompileOnlyRunsNothing) {
     EXPECT_THAT(multiply({"--compile-only"}).out, HasSubstr("NOT RUN"));
 }
 
+TEST_F(Flags, ExplainChoiceNamesFiveVariantsAndWhy) {
+    const std::vector<std::string> shape = {"--arch", "sm_90a",          "--m", "1000", "--n", "1000", "--k",
+                                            "1000",   "--explain-choice"};
+    const Outcome text = run(shape);
+    ASSERT_EQ(text.status, 0) << text.err;
+    EXPECT_THAT(text.out, HasSubstr("bound by"));
+    std::vector<std::string> with_json = shape;
+    with_json.emplace_back("--json");
+    const nlohmann::json considered = run(with_json).json()["considered"];
+    ASSERT_EQ(considered.size(), 5U);
+    for (const nlohmann::json& one : considered) {
+        EXPECT_THAT(text.out, HasSubstr(one["template"].get<std::string>()));
+        EXPECT_GT(one["ms"].get<double>(), 0);
+        EXPECT_FALSE(one["reason"].get<std::string>().empty());
+        EXPECT_TRUE(one["values"].contains("BM")) << one;
+    }
+    EXPECT_EQ(run({"--explain-choice", "--bm", "64"}).status, 2);
+    const Outcome refused = run({"--explain-choice", "--emit", "source"});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr("leave --emit out"));
+}
+
 TEST_F(Flags, ItersAndWarmup) {
     EXPECT_EQ(multiply({"--iters", "7", "--warmup", "2", "--json"}).json()["time_ms"]["iterations"], 7);
     const int chosen = multiply({"--json"}).json()["time_ms"]["iterations"];

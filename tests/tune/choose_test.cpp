@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "tune/model.h"
 #include "tune/problem_space.h"
 #include "tune_support.h"
 
@@ -171,6 +172,71 @@ TEST_F(Choose, WithoutWisdomTheModelChoosesQuicklyAndAlwaysTheSame) {
     EXPECT_GE(grid_of(tiny.variant, small).count(), 64U);
     EXPECT_THROW(static_cast<void>(chooser.choose(hopper().find("gemm_wgmma"), {}, {{"n", 7}})),
                  VariantError);
+}
+
+/// An entry of gemm_wgmma on an H200, with the time that the model estimates.
+WisdomEntry wgmma_entry(const Values& values, const Sizes& sizes) {
+    const Template of = hopper().find("gemm_wgmma");
+    const Variant variant = of.variant(values);
+    WisdomEntry entry;
+    entry.template_name = "gemm_wgmma";
+    entry.values = variant.values();
+    entry.problem_values = {"T"};
+    entry.sizes = sizes;
+    entry.device = "NVIDIA H200";
+    entry.arch = "sm_90a";
+    const Machine machine(hopper().target(), "");
+    entry.median_ms = Model(machine).ms(variant, variant.problem(sizes)).value();
+    entry.digest = template_digest(of);
+    entry.date = "2026-11-22T00:00:00Z";
+    return entry;
+}
+
+TEST_F(Choose, NearWisdomIsUsedWhereTheModelAgrees) {
+    const WisdomEntry entry =
+        wgmma_entry({{"BM", 128}, {"BN", 256}, {"CLUSTER_M", 2}}, {{"m", 4096}, {"n", 4096}, {"k", 4096}});
+    const Chooser chooser(hopper(), wisdom({entry}));
+    const Template of = hopper().find("gemm_wgmma");
+    const Choice alike = chooser.choose(of, {}, {{"m", 4096}, {"n", 4096}, {"k", 4000}});
+    EXPECT_EQ(alike.origin, ChoiceOrigin::nearest);
+    EXPECT_EQ(alike.variant.values(), entry.values);
+    // As near in doublings, but its 8 tiles would leave most of the device idle.
+    const Sizes small = {{"m", 512}, {"n", 512}, {"k", 4096}};
+    const Choice other = chooser.choose(of, {}, small);
+    EXPECT_EQ(other.origin, ChoiceOrigin::model);
+    EXPECT_LT(other.variant.value("BM").as_int() * other.variant.value("BN").as_int(), 128 * 256);
+}
+
+TEST_F(Choose, MeasuredTimesOfNearSizesCorrectTheModel) {
+    // What was measured is far slower than the model says, so another template is taken for near sizes.
+    WisdomEntry slow = wgmma_entry({}, {{"m", 2048}, {"n", 2048}, {"k", 2048}});
+    slow.median_ms *= 1000;
+    const std::vector<Template> templates = {hopper().find("gemm_wgmma"), hopper().find("gemm_mma")};
+    const Sizes sizes = {{"m", 2048}, {"n", 2048}, {"k", 2040}};
+    EXPECT_EQ(Chooser(hopper(), Wisdom()).choose(templates, {}, sizes).variant.template_name(), "gemm_wgmma");
+    EXPECT_EQ(Chooser(hopper(), wisdom({slow})).choose(templates, {}, sizes).variant.template_name(),
+              "gemm_mma");
+}
+
+TEST_F(Choose, WhatIsConsideredBeginsWithWhatIsTaken) {
+    const Chooser chooser(hopper(), Wisdom());
+    const auto templates = chooser.alternatives(hopper().find("gemm_tiled"), {{"T", "half"}});
+    const Sizes sizes = {{"m", 1024}, {"n", 1024}, {"k", 1024}};
+    const Choice choice = chooser.choose(templates, {{"T", "half"}}, sizes);
+    const auto list = chooser.considered(templates, {{"T", "half"}}, sizes, 5);
+    ASSERT_EQ(list.size(), 5U);
+    EXPECT_EQ(list[0].variant, choice.variant);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        EXPECT_THAT(list[i].reason, AllOf(HasSubstr("bound by"), HasSubstr("waves"))) << i;
+        if (i > 0) EXPECT_GE(list[i].ms, list[i - 1].ms) << i;
+    }
+    EXPECT_GT(chooser.considered(templates, {{"T", "half"}}, sizes, 1000).size(), 50U);
+    // An entry for these very sizes is taken, and told as what was measured.
+    const WisdomEntry entry = wgmma_entry({{"BM", 64}}, sizes);
+    const auto known = Chooser(hopper(), wisdom({entry})).considered(templates, {{"T", "half"}}, sizes, 3);
+    EXPECT_EQ(known[0].origin, ChoiceOrigin::wisdom);
+    EXPECT_EQ(known[0].ms, entry.median_ms);
+    EXPECT_THAT(known[0].reason, HasSubstr("measured on 2026-11-22"));
 }
 
 TEST_F(Choose, OfSeveralTemplatesTheFasterEntryWins) {

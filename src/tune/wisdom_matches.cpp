@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sizes are near if none differs by more than a factor of eight.
+#include "tune/wisdom_matches.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace kiln {
+namespace {
+
+constexpr double kFarthest = 3;  // doublings of a size: wisdom for sizes beyond a factor of 8 is not used
+constexpr double kMisaligned = 1;
+constexpr std::int64_t kAlignment = 16;  // elements; a larger alignment makes no difference
+
+std::int64_t alignment(std::int64_t size) {
+    std::int64_t power = 1;
+    while (power < kAlignment && size % (2 * power) == 0) power *= 2;
+    return power;
+}
+
+bool is_code(const Template& of, const std::string& name) {
+    const Parameter* const parameter = of.parameter(name);
+    return parameter != nullptr && parameter->kind == ParameterKind::code;
+}
+
+/// The variant that an entry names, with the requested code. Throws VariantError.
+Variant variant_of(const Template& of, const WisdomEntry& entry, const Values& requested) {
+    Values values;
+    for (const auto& [name, value] : requested)
+        if (is_code(of, name)) values.emplace(name, value);
+    for (const auto& [name, value] : entry.values) {
+        const Parameter* const parameter = of.parameter(name);
+        if (parameter == nullptr) throw VariantError(of.name() + " has no parameter " + name + " any more");
+        values.emplace(name, parameter->parse(value.text()));
+    }
+    return of.variant(values);
+}
+
+}  // namespace
+
+std::optional<double> distance(const Sizes& a, const Sizes& b) {
+    if (a.size() != b.size()) return std::nullopt;
+    double sum = 0;
+    for (auto one = a.begin(), other = b.begin(); one != a.end(); ++one, ++other) {
+        if (one->first != other->first) return std::nullopt;
+        const double doublings =
+            std::abs(std::log2(static_cast<double>(one->second) / static_cast<double>(other->second)));
+        if (doublings > kFarthest) return std::nullopt;
+        sum += doublings;
+        if (alignment(one->second) != alignment(other->second)) sum += kMisaligned;
+    }
+    return sum;
+}
+
+bool are_aligned_alike(const Sizes& a, const Sizes& b) {
+    return std::ranges::equal(a, b, [](const auto& one, const auto& other) {
+        return alignment(one.second) == alignment(other.second);
+    });
+}
+
+bool agrees(const Template& of, const WisdomEntry& entry, const Values& values) {
+    return std::ranges::all_of(values, [&](const auto& one) {
+        if (is_code(of, one.first)) return true;
+        const auto found = entry.values.find(one.first);
+        return found != entry.values.end() && found->second.text() == one.second.text();
+    });
+}
+
+void find_matches(const Wisdom& wisdom, const CandidateTemplate& one, const std::string& arch,
+                  const std::string& device, Matches& found) {
+    std::string digest;
+    for (const WisdomEntry& entry : wisdom.entries()) {
+        if (entry.template_name != one.of.name() || entry.arch != arch ||
+            (!device.empty() && entry.device != device))
+            continue;
+        const bool is_exact = entry.sizes == one.problem.sizes;
+        const std::optional<double> far = distance(entry.sizes, one.problem.sizes);
+        if (!far || !agrees(one.of, entry, one.values)) continue;
+        try {
+            const Variant variant = variant_of(one.of, entry, one.values);
+            static_cast<void>(variant.problem(one.problem.sizes));
+            if (digest.empty()) digest = template_digest(one.of);
+            (is_exact ? found.exact : found.near).push_back({variant, &entry, entry.digest != digest, *far});
+        } catch (const VariantError& error) {
+            // An entry for near sizes may be illegal for these.
+            if (is_exact)
+                found.unusable.push_back("wisdom of " + entry.date.substr(0, entry.date.find('T')) +
+                                         " can't be used: " + error.what());
+        }
+    }
+}
+
+void drop_superseded(std::vector<Match>& matches) {
+    std::set<std::string> fresh;
+    for (const Match& match : matches)
+        if (!match.stale) fresh.insert(match.entry->template_name);
+    std::erase_if(matches, [&](const Match& match) {
+        return match.stale && fresh.contains(match.entry->template_name);
+    });
+}
+
+}  // namespace kiln
