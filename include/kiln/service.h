@@ -26,6 +26,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -183,6 +184,13 @@ class Service {
     }
     /// Without a static type; the caller answers for the arguments.
     AnyKernel build(const Variant& variant) { return build_any(variant, std::nullopt); }
+    /// Called once by a thread of the service when a build in the background has ended: with the kernel, or with the
+    /// exception. It must not throw, and must not destroy the service.
+    using Finished = std::function<void(AnyKernel, std::exception_ptr)>;
+    /// The same in the background, like build_async<Fn>.
+    void build_async(const Variant& variant, Finished finished) {
+        build_in_background(variant, std::nullopt, std::move(finished));
+    }
 
     /// The binary alone; needs no device.
     Compiled compile(const Variant& variant);
@@ -222,10 +230,9 @@ class Service {
     Counters counters() const;
 
   private:
-    using Finished = std::function<void(AnyKernel, std::exception_ptr)>;
-
     AnyKernel build_any(const Variant& variant, std::optional<std::span<const ArgumentType>> types);
-    void build_in_background(const Variant& variant, std::span<const ArgumentType> types, Finished finished);
+    void build_in_background(const Variant& variant, std::optional<std::span<const ArgumentType>> types,
+                             Finished finished);
     ServiceState& state() const;
 
     const ServiceOptions options_;

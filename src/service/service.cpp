@@ -153,13 +153,13 @@ AnyKernel Service::build_any(const Variant& variant, std::optional<std::span<con
     return AnyKernel(std::move(found.kernel), found.origin);
 }
 
-void Service::build_in_background(const Variant& variant, std::span<const ArgumentType> types,
+void Service::build_in_background(const Variant& variant, std::optional<std::span<const ArgumentType>> types,
                                   Finished finished) {
     state().background_.post([&state = state(), variant, types, finished = std::move(finished)] {
         try {
             auto found = state.builder_.kernel(variant, Isolation::worker);
             state.note(found, variant);
-            found.kernel->check_arguments(types);
+            if (types) found.kernel->check_arguments(*types);
             finished(AnyKernel(std::move(found.kernel), found.origin), nullptr);
         } catch (...) {
             finished({}, std::current_exception());

@@ -120,7 +120,7 @@ std::string without_indentation(const std::string& text) {
 // Each block is under a comment with the file that it is from: <!-- examples/gemm.cpp -->. A line of three dots stands for
 // what is left out.
 TEST(Documents, ShowCodeOfTheExamples) {
-    const std::regex origin("<!-- (examples/[a-z_./]+) -->", std::regex::icase);
+    const std::regex origin("<!-- ((examples|tests/capi)/[a-z_./]+) -->", std::regex::icase);
     std::istringstream lines(text_of(root() / "docs/embedding.md"));
     std::string before, file, piece;
     bool in_block = false;

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The handles of the C API. What a caller holds as kiln_service* and so on is a Handle: a mark that says what it is, and
+// the object. A destroyed handle keeps its memory, marked as destroyed, until kRemembered later ones were destroyed, so
+// that a use of it is an error and no access to memory that was freed. Objects are destroyed at once.
+#pragma once
+
+#include <kiln/c/kiln.h>
+#include <kiln/kiln.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace kiln::c_api {
+
+/// What a handle's memory begins with. Not small numbers, which other memory holds by chance.
+enum class Mark : std::uint32_t {
+    destroyed = 0x6b6c0000,
+    service,
+    template_,
+    variant,
+    kernel,
+    operation,
+    buffer,
+    cache
+};
+
+struct Handle {
+    std::atomic<Mark> mark;
+    void* object;
+};
+
+struct ServiceObject {
+    static constexpr Mark kMark = Mark::service;
+    static constexpr const char* kName = "kiln_service";
+    std::shared_ptr<Service> service;
+    std::stop_source stop;
+};
+
+struct TemplateObject {
+    static constexpr Mark kMark = Mark::template_;
+    static constexpr const char* kName = "kiln_template";
+    Template value;
+};
+
+struct VariantObject {
+    static constexpr Mark kMark = Mark::variant;
+    static constexpr const char* kName = "kiln_variant";
+    explicit VariantObject(Variant of) : value(std::move(of)) {
+        for (const auto& [name, chosen] : value.values()) texts.emplace(name, chosen.text());
+    }
+    Variant value;
+    std::map<std::string, std::string, std::less<>> texts;  ///< of the values
+};
+
+struct KernelObject {
+    static constexpr Mark kMark = Mark::kernel;
+    static constexpr const char* kName = "kiln_kernel";
+    explicit KernelObject(AnyKernel built)
+        : value(std::move(built)), argument_count(value.variant().arguments().size()) {}
+    AnyKernel value;
+    std::size_t argument_count = 0;
+};
+
+struct OperationObject {
+    static constexpr Mark kMark = Mark::operation;
+    static constexpr const char* kName = "kiln_operation";
+    std::shared_ptr<Service> service;  ///< which must outlive the operation
+    Operation value;
+};
+
+struct BufferObject {
+    static constexpr Mark kMark = Mark::buffer;
+    static constexpr const char* kName = "kiln_buffer";
+    Buffer value;
+};
+
+struct CacheObject {
+    static constexpr Mark kMark = Mark::cache;
+    static constexpr const char* kName = "kiln_cache";
+    Cache value;
+};
+
+template <class Opaque>
+struct ObjectOf;
+template <>
+struct ObjectOf<kiln_service> {
+    using type = ServiceObject;
+};
+template <>
+struct ObjectOf<kiln_template> {
+    using type = TemplateObject;
+};
+template <>
+struct ObjectOf<kiln_variant> {
+    using type = VariantObject;
+};
+template <>
+struct ObjectOf<kiln_kernel> {
+    using type = KernelObject;
+};
+template <>
+struct ObjectOf<kiln_operation> {
+    using type = OperationObject;
+};
+template <>
+struct ObjectOf<kiln_buffer> {
+    using type = BufferObject;
+};
+template <>
+struct ObjectOf<kiln_cache> {
+    using type = CacheObject;
+};
+
+/// What it says when a handle is not of this kind. Throws UsageError.
+[[noreturn]] void reject_handle(const void* handle, Mark found, const char* kind);
+/// Marks a handle as destroyed. Throws UsageError where it is none of this kind, as when it is destroyed already.
+void retire(Handle& handle, Mark mark, const char* kind);
+/// Keeps the memory of a retired handle for a while.
+void remember(Handle* handle) noexcept;
+
+/// The object behind a handle. Throws UsageError for what is none of this kind.
+template <class Opaque>
+auto& object(Opaque* opaque) {
+    using Object = typename ObjectOf<std::remove_const_t<Opaque>>::type;
+    auto* const handle = reinterpret_cast<const Handle*>(opaque);
+    if (handle == nullptr || reinterpret_cast<std::uintptr_t>(handle) % alignof(Handle) != 0)
+        reject_handle(handle, Mark::destroyed, Object::kName);
+    const Mark mark = handle->mark.load(std::memory_order_acquire);
+    if (mark != Object::kMark) reject_handle(handle, mark, Object::kName);
+    return *static_cast<Object*>(handle->object);
+}
+
+/// A new handle, which the caller of the API destroys.
+template <class Opaque>
+Opaque* make(typename ObjectOf<Opaque>::type value) {
+    using Object = typename ObjectOf<Opaque>::type;
+    auto owned = std::make_unique<Object>(std::move(value));
+    auto* const handle = new Handle{Object::kMark, owned.get()};
+    owned.release();
+    return reinterpret_cast<Opaque*>(handle);
+}
+
+/// Throws UsageError for what is no handle of this kind; NULL is fine.
+template <class Opaque>
+void destroy(Opaque* opaque) {
+    using Object = typename ObjectOf<Opaque>::type;
+    if (opaque == nullptr) return;
+    auto* const handle = reinterpret_cast<Handle*>(opaque);
+    retire(*handle, Object::kMark, Object::kName);
+    delete static_cast<Object*>(handle->object);
+    remember(handle);
+}
+
+}  // namespace kiln::c_api
