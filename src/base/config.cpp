@@ -135,6 +135,12 @@ std::optional<bool> validate() {
     return choice("KILN_VALIDATE", "0", "1");
 }
 
+std::optional<std::string> nvtx() {
+    const auto wanted = variable("KILN_NVTX");
+    if (!wanted || *wanted == "0") return std::nullopt;
+    return wanted;
+}
+
 std::vector<std::filesystem::path> cuda_homes() {
     std::vector<std::filesystem::path> homes;
     for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
@@ -159,6 +165,7 @@ std::vector<std::string> known_variables() {
             "KILN_HOST_THREADS",
             "KILN_INCLUDE_PATH",
             "KILN_NVRTC",
+            "KILN_NVTX",
             "KILN_REMOTE",
             "KILN_REMOTE_CA_FILE",
             "KILN_REMOTE_KEY_FILE",

@@ -58,6 +58,8 @@ std::optional<unsigned long long> host_seed();
 bool host_in_process();
 /// KILN_VALIDATE: true for "1", false for "0", nullopt when not set. Throws UsageError for anything else.
 std::optional<bool> validate();
+/// KILN_NVTX: "1" or a library's path; nullopt for "0" and when not set.
+std::optional<std::string> nvtx();
 /// CUDA_HOME or CUDA_PATH.
 std::vector<std::filesystem::path> cuda_homes();
 /// LD_LIBRARY_PATH, split.

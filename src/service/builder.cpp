@@ -16,8 +16,13 @@
 
 namespace kiln {
 
-Builder::Builder(Selection selection, BinaryBuilder& binaries, bool validates, Observer& observer)
-    : selection_(std::move(selection)), binaries_(binaries), validates_(validates), observer_(observer) {}
+Builder::Builder(Selection selection, BinaryBuilder& binaries, bool validates,
+                 std::shared_ptr<const ProfilerRanges> ranges, Observer& observer)
+    : selection_(std::move(selection)),
+      binaries_(binaries),
+      validates_(validates),
+      ranges_(std::move(ranges)),
+      observer_(observer) {}
 
 Variant Builder::validated(const Variant& variant) const {
     if (selection_.target.backend == Backend::hip && tensor_map_count(variant) != 0)
@@ -78,6 +83,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
     if (!selection_.device)
         throw DeviceError("this service only compiles; a kernel to call needs a device", "", 0);
     const auto& driver = selection_.device->driver();
+    const ProfilerRange range(ranges_.get(), "build " + variant.text());
     const Stopwatch building;
     const Source build_source = source(variant);
     const BinaryBuilder::Keys found_by = binaries_.keys(selection_.target, build_source);
@@ -126,11 +132,12 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
     info.dynamic_shared_bytes = shape.dynamic_shared_bytes;
     info.blocks_per_multiprocessor = module->blocks_per_multiprocessor(shape);
     return {std::make_shared<LoadedKernel>(variant, driver, std::move(module), built.binary.kind,
-                                           std::move(info), validates_),
+                                           std::move(info), validates_, ranges_),
             built.origin};
 }
 
 Compiled Builder::binary(const Variant& variant, Isolation isolation) {
+    const ProfilerRange range(ranges_.get(), "build " + variant.text());
     const Stopwatch watch;
     const Variant legal = validated(variant);
     const Source build_source = source(legal);

@@ -24,8 +24,10 @@ namespace kiln {
 /// Thread-safe.
 class Builder {
   public:
-    /// validates: ServiceOptions::validate, of what it loads. `binaries` and `observer` must outlive it.
-    Builder(Selection selection, BinaryBuilder& binaries, bool validates, Observer& observer);
+    /// validates: ServiceOptions::validate, of what it loads. ranges: of builds and launches; may be null. `binaries` and
+    /// `observer` must outlive it.
+    Builder(Selection selection, BinaryBuilder& binaries, bool validates,
+            std::shared_ptr<const ProfilerRanges> ranges, Observer& observer);
 
     struct Found {
         std::shared_ptr<const LoadedKernel> kernel;
@@ -59,6 +61,7 @@ class Builder {
     const Selection selection_;
     BinaryBuilder& binaries_;
     const bool validates_;
+    const std::shared_ptr<const ProfilerRanges> ranges_;
     Observer& observer_;
 
     KernelTable kernels_;

@@ -53,7 +53,8 @@ bool waits_itself(const Variant& variant, BinaryKind kind) {
 }
 
 LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
-                           BinaryKind kind, BuildInfo info, bool validates)
+                           BinaryKind kind, BuildInfo info, bool validates,
+                           std::shared_ptr<const ProfilerRanges> ranges)
     : variant_(std::move(variant)),
       driver_(std::move(driver)),
       module_(std::move(module)),
@@ -61,7 +62,8 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
       tensor_maps_(variant_, passed_bytes(variant_, module_->info())),
       checks_(variant_),
       passes_as_given_(has_all_arguments(variant_) && tensor_maps_.count() == 0),
-      validates_(validates && driver_->info().backend != Backend::host) {
+      validates_(validates && driver_->info().backend != Backend::host),
+      ranges_(std::move(ranges)) {
     shape_.block = variant_.block();
     shape_.cluster = variant_.cluster();
     shape_.dynamic_shared_bytes = variant_.dynamic_shared_bytes();
@@ -69,6 +71,7 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
 }
 
 void LoadedKernel::launch(StreamRef stream, void* const* arguments) const {
+    const ProfilerRange range(ranges_.get(), variant_.text());
     if (stream.driver() != driver_.get())
         if (const char* const problem = stream_problem(stream, *driver_)) [[unlikely]]
             throw UsageError("Kernel " + variant_.template_name() + " can't be launched: the stream " +

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/profiler_ranges.h"
 #include "device/driver.h"
 #include "service/launch_checks.h"
 #include "service/tensor_map_arguments.h"
@@ -21,9 +22,10 @@ namespace kiln {
 
 class LoadedKernel {
   public:
-    /// validates: launches ask the driver about their pointers and streams.
+    /// validates: launches ask the driver about their pointers and streams. ranges: of launches; may be null.
     LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
-                 BinaryKind kind, BuildInfo info, bool validates);
+                 BinaryKind kind, BuildInfo info, bool validates,
+                 std::shared_ptr<const ProfilerRanges> ranges);
 
     /// arguments: Variant::arguments(); tensor maps, and null for tensors that the variant does not have, are added here.
     void launch(StreamRef stream, void* const* arguments) const;
@@ -48,6 +50,7 @@ class LoadedKernel {
     const LaunchChecks checks_;
     const bool passes_as_given_;  ///< nothing is added to what callers pass
     const bool validates_;
+    const std::shared_ptr<const ProfilerRanges> ranges_;
     LaunchShape shape_;  ///< all but the grid
     mutable std::atomic<const ArgumentType*> checked_{nullptr};
 };

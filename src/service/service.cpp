@@ -11,6 +11,7 @@
 
 #include "base/config.h"
 #include "base/fork.h"
+#include "base/profiler_ranges.h"
 #include "service/background.h"
 #include "service/bound_templates.h"
 #include "service/builder.h"
@@ -35,6 +36,13 @@ bool validates(const ServiceOptions& options) {
     constexpr bool kIsDebugBuild = true;
 #endif
     return options.validate.value_or(config::validate().value_or(kIsDebugBuild));
+}
+
+std::shared_ptr<const ProfilerRanges> open_ranges(Observer& observer) {
+    std::string problem;
+    auto ranges = ProfilerRanges::open(problem);
+    if (!problem.empty()) observer.warn_once(problem);
+    return ranges;
 }
 
 }  // namespace
@@ -97,7 +105,8 @@ class ServiceState {
     }
     ServiceState(const ServiceOptions& options, Parts parts)
         : builds_(std::move(parts.builds)),
-          builder_(std::move(parts.selection), builds_->binaries, validates(options), builds_->observer),
+          builder_(std::move(parts.selection), builds_->binaries, validates(options),
+                   open_ranges(builds_->observer), builds_->observer),
           templates_(templates(options), builder_.selection().target),
           background_(worker_limits(options).workers) {
         if (!options.record.empty())
