@@ -29,7 +29,15 @@ struct Header {
 /// The optimization level of ptxas where a template has no `opt_level` line.
 inline constexpr int kUsualOptLevel = 3;
 
-/// A specialised template: everything a compiler is given except options.
+/// Options of the compiler, from a template, a service or a command: docs/templates.md lists what may be given.
+struct CompileOption {
+    std::string text;       ///< "--use_fast_math", "cuda, sm_80+: --maxrregcount=64"
+    std::string file = {};  ///< of the template whose line it is; empty: of none
+    int line = 0;           ///< from 1; 0: of no template
+    int column = 0;         ///< likewise
+};
+
+/// A specialised template: everything a compiler is given but its own options.
 struct Source {
     std::string file_name;  ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
     std::string entry;      ///< the extern "C" name of the kernel
@@ -44,6 +52,7 @@ struct Source {
     std::vector<std::filesystem::path> include_directories = {};  ///< of the template's include_dir lines
     /// The BLAKE2b-256 of the headers that include directories give; empty for none.
     std::string include_digest = {};
+    std::vector<CompileOption> options = {};  ///< of the template, then of the service
 };
 
 /// Where in the text of a Source the template's own begins, with its `#line 1 "FILE"`; npos for what has none.

@@ -68,6 +68,13 @@ struct ServiceOptions {
     /// `//@ include_dir` lines, then these, in this order, then those of KILN_INCLUDE_PATH, then the compiler's
     /// platform (CUDA's and CCCL's, ROCm's). What is found is part of the key by its content.
     std::vector<std::filesystem::path> include_directories;
+    /// Options of the compiler for every template, after the template's own `//@ option` lines: "-DNAME=1",
+    /// "cuda: --maxrregcount=64" (docs/templates.md). All are part of the key. What a backend lacks, or Kiln sets itself,
+    /// is a UsageError at the build.
+    std::vector<std::string> compile_options;
+    /// Line information, and with it debuggers and profilers, name the templates' files by their real paths; without it
+    /// no path is in a binary. Templates that are built in have none.
+    bool debug = false;
     /// Templates that are parsed already, with directories of their own; not set: a set of template_directories.
     std::optional<TemplateSet> templates;
 

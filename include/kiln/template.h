@@ -344,8 +344,9 @@ class Variant {
 
     /// "gemm_tiled BM=64 BN=64 ...": all values in the order of the template, but code that is the default.
     const std::string& text() const;
-    /// The specialised source with every header it may include, for this backend.
-    Source source(Backend backend) const;
+    /// The specialised source with every header it may include, for this backend. real_path: lines name the template's
+    /// file by its absolute path (ServiceOptions::debug).
+    Source source(Backend backend, bool real_path = false) const;
 
     Dim3 block() const;                        ///< threads of a block
     Dim3 cluster() const;                      ///< {1,1,1}: none

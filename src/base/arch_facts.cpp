@@ -50,6 +50,22 @@ std::optional<int> cuda_arch_number(std::string_view name) {
     return number;
 }
 
+bool arch_word_means(std::string_view word, std::string_view arch) {
+    // PTX has the instructions of its architecture without the architecture-specific ones.
+    const std::string machine =
+        is_ptx_arch(arch) ? "sm_" + std::string(arch.substr(kPtxPrefix.size())) : std::string(arch);
+    if (word.ends_with('+'))
+        return word.starts_with("sm_") && cuda_arch_number(machine).value_or(-1) >=
+                                              cuda_arch_number(word.substr(0, word.size() - 1)).value_or(0);
+    return word == machine || word == machine.substr(0, machine.find(':'));
+}
+
+Backend backend_of_arch(std::string_view arch) {
+    return arch.starts_with("sm_") || is_ptx_arch(arch) ? Backend::cuda
+           : arch.starts_with("gfx")                    ? Backend::hip
+                                                        : Backend::host;
+}
+
 const CudaArch* find_cuda_arch(std::string_view name) {
     const std::optional<int> number = cuda_arch_number(name);
     for (const CudaArch& arch : kCudaArchs)

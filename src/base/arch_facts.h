@@ -4,6 +4,8 @@
 // checked against where there is no device (device/arch_table) and behind occupancy (analysis).
 #pragma once
 
+#include <kiln/types.h>
+
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +45,12 @@ std::span<const HipArch> hip_archs();
 std::optional<int> cuda_arch_number(std::string_view name);
 /// Whether it is the architecture of PTX, "compute_90".
 bool is_ptx_arch(std::string_view name);
+
+/// Whether a word of an `arch` or `option` line means that architecture: itself, itself with features behind a colon
+/// (gfx90a:xnack-), or with a plus, it and all of a higher number (sm_80+). PTX, compute_90, counts as sm_90.
+bool arch_word_means(std::string_view word, std::string_view arch);
+/// Of "sm_90a" CUDA, of "gfx90a" HIP, of all else the host.
+Backend backend_of_arch(std::string_view arch);
 
 /// "sm_90", "sm_90a", "sm_100f", "compute_90"; nullptr: not in the table.
 const CudaArch* find_cuda_arch(std::string_view name);

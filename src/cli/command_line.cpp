@@ -105,6 +105,14 @@ void add_include_directory_option(po::options_description& options) {
         ("include-dir", texts("DIR"), "search DIR for headers that templates include; may be repeated");
 }
 
+void add_compile_options(po::options_description& options) {
+    options.add_options()
+        ("option", texts("OPTION"), "an option of the compiler, as --option=--use_fast_math or "
+            "'--option=cuda: --maxrregcount=64'; may be repeated")
+        ("define", texts("NAME[=VALUE]"), "define a macro; may be repeated")
+        ("debug", po::bool_switch(), "debuggers and profilers see the real paths of templates");
+}
+
 void add_time_limit_option(po::options_description& options) {
     options.add_options()
         ("time-limit", text("SECONDS"), "time limit of a variant on the host (600)");
@@ -133,6 +141,11 @@ CommonOptions common_options(const po::variables_map& given) {
         if (!std::filesystem::is_directory(directory, error))
             throw UsageError("--include-dir " + directory.string() + ": there is no such directory");
     }
+    if (given.count("option") != 0) options.compile_options = given["option"].as<std::vector<std::string>>();
+    if (given.count("define") != 0)
+        for (const std::string& macro : given["define"].as<std::vector<std::string>>())
+            options.compile_options.push_back("-D" + macro);
+    options.debug = given.count("debug") != 0 && given["debug"].as<bool>();
     constexpr std::uint64_t kLongestLimit = 31'536'000;  // a year
     if (given.count("time-limit") != 0)
         options.time_limit_seconds = static_cast<int>(

@@ -41,6 +41,8 @@ void add_target_options(po::options_description& options, const std::string& see
 void add_cache_directory_option(po::options_description& options);
 void add_no_cache_option(po::options_description& options);
 void add_include_directory_option(boost::program_options::options_description& options);
+/// --option, --define and --debug
+void add_compile_options(po::options_description& options);
 void add_template_directory_option(po::options_description& options);
 /// --time-limit
 void add_time_limit_option(po::options_description& options);

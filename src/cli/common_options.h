@@ -21,8 +21,10 @@ struct CommonOptions {
     bool use_cache = true;
     std::vector<std::filesystem::path> template_directories;
     std::vector<std::filesystem::path> include_directories;
-    std::optional<TemplateSet> templates;   ///< those of the directories, if these have been read
-    std::optional<int> time_limit_seconds;  ///< of a kernel on the host
+    std::vector<std::string> compile_options;  ///< --option and --define
+    bool debug = false;                        ///< real paths in binaries
+    std::optional<TemplateSet> templates;      ///< those of the directories, if these have been read
+    std::optional<int> time_limit_seconds;     ///< of a kernel on the host
 };
 
 }  // namespace kiln::cli

@@ -5,6 +5,7 @@
 #include <kiln/files.h>
 #include <kiln/service.h>
 
+#include <sstream>
 #include <system_error>
 
 #include "cli/json.h"
@@ -22,6 +23,7 @@ Source source_of(const Template& of, const CommonOptions& options) {
     host.compile_only = true;
     host.template_directories = options.template_directories;
     host.cache.enabled = false;
+    host.compile_options = options.compile_options;
     const Service service(std::move(host));
     try {
         return service.source(service.find(of.name()).variant());
@@ -84,6 +86,11 @@ std::vector<fs::path> write_editor_files(const Template& of, const CommonOptions
                       "-I" + file.parent_path().string()};
     for (const auto& directories : {source.include_directories, options.include_directories})
         for (const fs::path& one : directories) arguments.push_back("-I" + fs::absolute(one).string());
+    for (const CompileOption& option : source.options) {
+        std::istringstream words(option.text);
+        for (std::string word; words >> word;)
+            if (word.starts_with("-D") || word.starts_with("-U")) arguments.push_back(word);
+    }
     arguments.push_back("-include");
     arguments.push_back((root / (of.name() + ".h")).string());
     arguments.push_back(file.string());

@@ -61,6 +61,7 @@ enum Takes : unsigned {
     kRemote = 32,     ///< --remote
     kTimeLimit = 64,  ///< --time-limit
     kIncludes = 128,  ///< --include-dir
+    kOptions = 256,   ///< --option, --define, --debug
     kSources = kTemplates | kIncludes,
     kTiers = kDirectory | kSeedPacks | kRemote
 };

@@ -214,19 +214,20 @@ constexpr std::array kCommands = {
     Command{"list", "", 0, 0, kTarget | kTemplates, "list the templates that are found",
             "With --backend or --arch, only those that can run there.\n",
             "  kiln list\n  kiln list --template-dir my_kernels --json\n", templates_options, list_templates},
-    Command{"show", "TEMPLATE", 1, 1, kTarget | kSources,
+    Command{"show", "TEMPLATE", 1, 1, kTarget | kSources | kOptions,
             "show a template's parameters, rules, arguments and resources",
             "Rules are checked against the target of --backend and --arch, else this machine's device.\n",
             "  kiln show gemm_tiled\n  kiln show gemm_tiled --arch sm_90a\n"
             "  kiln show my_kernel --template-dir my_kernels --editor my_kernels/build\n",
             show_options, show_template},
-    Command{"build", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kSources | kTiers | kNoCache,
-            "build a variant, or find it in the cache", kVariantText,
+    Command{"build", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber,
+            kTarget | kSources | kOptions | kTiers | kNoCache, "build a variant, or find it in the cache",
+            kVariantText,
             "  kiln build gemm_tiled BM=64 BN=64 PAD=1\n"
             "  kiln build gemm_tiled --arch sm_90a --output gemm.cubin\n",
             build_options, build_variant},
     Command{"run", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber,
-            kTarget | kSources | kTiers | kNoCache | kTimeLimit,
+            kTarget | kSources | kOptions | kTiers | kNoCache | kTimeLimit,
             "run a variant on the problem that its template declares, check the result, time it",
             "Inputs are random, outputs are poisoned, guard bytes surround every buffer; the result is "
             "compared\n"
@@ -235,7 +236,7 @@ constexpr std::array kCommands = {
             "  kiln run gemm_tiled --backend host --data integers --no-time\n",
             run_options, run_template},
     Command{
-        "warm", "MANIFEST...", 1, kAnyNumber, kTarget | kSources | kTiers,
+        "warm", "MANIFEST...", 1, kAnyNumber, kTarget | kSources | kOptions | kTiers,
         "build all variants of manifests, in parallel, into the cache",
         "A manifest has lines such as\n"
         "  gemm_tiled BM=32,64 BN=* T=half,float   @cuda:sm_90a @hip:gfx90a @host\n"
@@ -244,7 +245,7 @@ constexpr std::array kCommands = {
         "and --arch. MANIFEST - is standard input. Ctrl-C keeps all that is built.\n",
         "  kiln warm variants.txt\n  echo 'gemm_tiled BM=* BN=*' | kiln warm - --arch sm_90a --workers 8\n",
         warm_options, warm},
-    Command{"export", "MANIFEST...", 1, kAnyNumber, kTarget | kSources | kTiers | kNoCache,
+    Command{"export", "MANIFEST...", 1, kAnyNumber, kTarget | kSources | kOptions | kTiers | kNoCache,
             "write variants as C sources that need the driver only",
             "A header and a source for each template of the manifests, with the binaries of all its variants "
             "and\n"
@@ -253,7 +254,7 @@ constexpr std::array kCommands = {
             "  kiln export variants.txt --output exported\n"
             "  echo 'softmax T=half @cuda:sm_80 @cuda:compute_80' | kiln export - --output exported\n",
             export_options, export_sources},
-    Command{"explain", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kSources | kTiers,
+    Command{"explain", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber, kTarget | kSources | kOptions | kTiers,
             "say whether a variant is in the cache, where, or why not", kVariantText,
             "  kiln explain gemm_tiled BM=64\n  kiln explain gemm_tiled BM=64 --arch sm_90a --json\n",
             nullptr, explain},
@@ -270,7 +271,7 @@ constexpr std::array kCommands = {
         regress_options, regress},
     Command{
         "analyze", "TEMPLATE [NAME=VALUE[,VALUE]...]...", 1, kAnyNumber,
-        kTarget | kSources | kTiers | kNoCache | kTimeLimit,
+        kTarget | kSources | kOptions | kTiers | kNoCache | kTimeLimit,
         "say why a variant is fast or slow, without running it on a GPU",
         "Compiles for the device, or for --arch without such a device; reads registers, spills and "
         "access widths\n"
@@ -284,14 +285,14 @@ constexpr std::array kCommands = {
         "  kiln analyze gemm_tiled --size m=1000,n=1000,k=1000 --json\n",
         analyze_options, analyze},
     Command{"check", "TEMPLATE [NAME=VALUE[,VALUE]...]...", 1, kAnyNumber,
-            kSources | kTiers | kNoCache | kTimeLimit,
+            kSources | kOptions | kTiers | kNoCache | kTimeLimit,
             "find races, accesses out of bounds and misaligned vectors, by running on the host",
             "Each problem is reported with the source lines of its accesses. Exit status 1: there is one.\n",
             "  kiln check gemm_tiled BM=32 VEC=2\n"
             "  kiln check my_kernel --template-dir my_kernels --size n=1000 --strict\n",
             check_options, check},
     Command{"report", "[TEMPLATE [NAME=VALUE[,VALUE]...]...]...", 0, kAnyNumber,
-            kTarget | kSources | kTiers | kNoCache | kTimeLimit,
+            kTarget | kSources | kOptions | kTiers | kNoCache | kTimeLimit,
             "write a page that puts variants side by side: tables, source lines, banks, occupancy, roofline",
             "The results of 'kiln analyze', as one self-contained HTML file. A word without '=' begins "
             "another\n"
@@ -302,7 +303,7 @@ constexpr std::array kCommands = {
             report_options, report},
     Command{
         "profile", "TEMPLATE [NAME=VALUE]...", 1, kAnyNumber,
-        kTarget | kSources | kTiers | kNoCache | kTimeLimit,
+        kTarget | kSources | kOptions | kTiers | kNoCache | kTimeLimit,
         "measure a variant's counters on a GPU, and compare them with the prediction",
         "Runs Nsight Compute (ncu) or rocprof, where installed, on a child that launches the variant once; "
         "then times\n"
@@ -395,7 +396,7 @@ constexpr std::array kCommands = {
     Command{"cache clear", "", 0, 0, kDirectory, "remove all entries and set the counters to zero",
             "Asks first; without a terminal, --yes is required.\n", "  kiln cache clear --yes\n",
             clear_options, cache_clear},
-    Command{"cache pack", "FILE [KEY]...", 1, kAnyNumber, kDirectory | kSources,
+    Command{"cache pack", "FILE [KEY]...", 1, kAnyNumber, kDirectory | kSources | kOptions,
             "write a seed pack of these entries, of what an application asked for, or of all",
             "Ship it with an application, and name it in KILN_SEED_PACKS or --seed-pack.\n",
             "  kiln cache pack kernels.kiln\n  kiln cache pack two.kiln 3be9368f 81c09da2\n"

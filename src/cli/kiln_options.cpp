@@ -34,6 +34,7 @@ po::options_description shared_options(const Command& command) {
     if (takes(kTarget)) add_target_options(options, "kiln doctor");
     if (takes(kTemplates)) add_template_directory_option(options);
     if (takes(kIncludes)) add_include_directory_option(options);
+    if (takes(kOptions)) add_compile_options(options);
     if (takes(kDirectory)) add_cache_directory_option(options);
     if (takes(kNoCache)) add_no_cache_option(options);
     if (takes(kSeedPacks)) options.add_options()

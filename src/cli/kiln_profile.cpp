@@ -71,6 +71,8 @@ std::vector<std::string> child_command(const Call& call, const Service& service,
     command.emplace_back("--no-time");
     for (const auto& directory : call.options.template_directories) add("--template-dir", directory.string());
     for (const auto& directory : call.options.include_directories) add("--include-dir", directory.string());
+    for (const auto& option : call.options.compile_options) command.push_back("--option=" + option);
+    if (call.options.debug) command.emplace_back("--debug");
     if (call.options.cache_directory) add("--cache-dir", call.options.cache_directory->string());
     for (const auto& pack : call.options.seed_packs) add("--seed-pack", pack.string());
     if (!call.options.use_cache) command.emplace_back("--no-cache");

@@ -28,9 +28,9 @@ constexpr std::size_t kMostVariants = 100;
 
 /// The options that affect the page, in the order in which it lists them. The locations of the cache and the
 /// remote do not, and a remote's URL may contain a password.
-constexpr const char* kShaping[] = {"manifest", "template-dir", "include-dir", "backend",    "device",
-                                    "arch",     "chip",         "size",        "test-sizes", "no-record",
-                                    "time",     "title",        "output"};
+constexpr const char* kShaping[] = {
+    "manifest", "template-dir", "include-dir", "option",     "define",    "debug", "backend", "device",
+    "arch",     "chip",         "size",        "test-sizes", "no-record", "time",  "title",   "output"};
 
 /// A service for each target, made for the first variant that needs it.
 class Targets {

@@ -320,6 +320,8 @@ int show_template(const Call& call) {
     warnings.release();
     if (!call.options.include_directories.empty() && !call.has("editor"))
         throw UsageError("--include-dir says where --editor finds headers, and --editor is not given");
+    if (!call.options.compile_options.empty() && !call.has("editor"))
+        throw UsageError("--option and --define are for --editor here, and --editor is not given");
     const Template found = service.find(call.words[0]);
     if (call.has("editor")) {
         const auto written = write_editor_files(found, call.options, call.value("editor"));

@@ -33,6 +33,8 @@ ServiceOptions service_options(const CommonOptions& options, Warnings& warnings,
     result.arch = options.arch;
     result.template_directories = options.template_directories;
     result.include_directories = options.include_directories;
+    result.compile_options = options.compile_options;
+    result.debug = options.debug;
     result.templates = options.templates;
     result.cache.directory = options.cache_directory;
     result.cache.enabled = options.use_cache;

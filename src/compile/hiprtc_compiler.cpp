@@ -11,6 +11,7 @@
 #include "base/dynamic_library.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
+#include "compile/compile_options.h"
 #include "compile/compile_protocol.h"
 #include "compile/compiler.h"
 #include "compile/library_search.h"
@@ -82,8 +83,13 @@ class Hiprtc final : public Compiler {
         : workers_(std::move(workers)), memory_(std::move(memory)) {}
 
     CompilerIngredients ingredients() override { return {located().identity, {}, {}}; }
-    std::vector<std::string> options(const Target& target, const Source&) override {
-        return {"--offload-arch=" + target.arch, "-std=c++17", "-O3"};
+    std::vector<std::string> options(const Target& target, const Source& source) override {
+        CompileOptions given = compile_options(target, source);
+        std::vector<std::string> options = {"--offload-arch=" + target.arch, "-std=" + given.standard,
+                                            given.debug ? "-O0" : "-O3"};
+        if (given.debug) options.emplace_back("-g");
+        for (std::string& one : given.others) options.push_back(std::move(one));
+        return options;
     }
     std::string description() override {
         const Located library = located();

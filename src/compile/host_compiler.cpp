@@ -17,6 +17,7 @@
 #include "base/process.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
+#include "compile/compile_options.h"
 #include "compile/compiler.h"
 #include "compile/host_entry.h"
 #include "compile/loaded_objects.h"
@@ -27,13 +28,13 @@ namespace {
 
 // Everything but -march and the files. Of debug information lines and inlined calls, for a fault's place, and no build
 // ID: equal input gives equal bytes on every machine. -z defs, so that a missing function is an error here, not at the load.
-constexpr auto kOptions = std::to_array<const char*>(
-    {"-std=c++20", "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
-     "-fvisibility=hidden", "-g1", "-gno-record-gcc-switches",
-     // A large frame must hit the guard page below a fiber's
-     // stack, and not jump over it.
-     "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wl,--build-id=none",
-     "-Wl,--as-needed", "-Wl,-z,defs"});
+constexpr auto kOptions =
+    std::to_array<const char*>({"-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
+                                "-shared", "-fvisibility=hidden", "-g1", "-gno-record-gcc-switches",
+                                // A large frame must hit the guard page below a fiber's
+                                // stack, and not jump over it.
+                                "-fstack-clash-protection", "-Wno-unknown-pragmas", "-Wno-attributes",
+                                "-Wl,--build-id=none", "-Wl,--as-needed", "-Wl,-z,defs"});
 
 // GCC's motion of loads and stores out of loops takes a thread's results apart, one register each, before anybody
 // looks for vectors among them. Its later pass, over vector registers, moves them without that (the FP32 tile with
@@ -44,7 +45,7 @@ constexpr auto kLateStoreMotion = std::to_array<const char*>({"-fno-tree-loop-im
 // prelude has. One access in the source should stay one instruction, of the same width: nothing that takes
 // structs apart, copies code, or joins accesses.
 constexpr auto kRecordedOptions = std::to_array<const char*>(
-    {"-std=c++20", "-O1", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
+    {"-O1", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
      // Lines, inlined calls and variables; options would be there too, and with them paths.
      "-fvisibility=hidden", "-g", "-gno-record-gcc-switches", "-DKILN_HOST_RECORD", "-fsanitize=thread",
      // Ubuntu's GCC defines it, and <cstring> then has a memcpy of its own next to the one that records.
@@ -61,6 +62,9 @@ constexpr auto kRecordedClangOptions = std::to_array<const char*>(
 // The libraries that are linked by default, except those of sanitizers.
 constexpr auto kRecordedGccLibraries =
     std::to_array<const char*>({"-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});
+
+// In place of what kOptions says of them.
+constexpr auto kDebugOptions = std::to_array<const char*>({"-O0", "-g"});
 
 // Linked before and behind the kernel: nothing is next to its outermost shared variables either.
 constexpr const char* kMarginInput = "kiln-margin.s";
@@ -167,21 +171,7 @@ class HostCompiler final : public Compiler {
         : limits_(limits), build_(build), memory_(std::move(memory)) {}
 
     CompilerIngredients ingredients() override;
-    std::vector<std::string> options(const Target& target, const Source&) override {
-        if (build_ == HostBuild::recorded) {
-            std::vector<std::string> options(kRecordedOptions.begin(), kRecordedOptions.end());
-            if (kX86) options.push_back("-march=" + target.arch);
-            return options;
-        }
-        std::vector<std::string> options(kOptions.begin(), kOptions.end());
-        if (kX86) {
-            options.push_back("-march=" + target.arch);
-            // A thread's handful of results fills one narrow vector; wider ones are put together lane by lane
-            // (the FP16 tile with 8 x 8 results per thread: 15 against 8 GFLOP/s).
-            options.push_back("-mprefer-vector-width=128");
-        }
-        return options;
-    }
+    std::vector<std::string> options(const Target& target, const Source& source) override;
     std::string description() override {
         const Located compiler = located();
         return compiler.version + ", " + compiler.file.string();
@@ -213,6 +203,24 @@ class HostCompiler final : public Compiler {
     const HostBuild build_;
     const SharedMemory memory_;
 };
+
+std::vector<std::string> HostCompiler::options(const Target& target, const Source& source) {
+    const bool records = build_ == HostBuild::recorded;
+    CompileOptions given = compile_options(target, source, records ? OptionUse::language : OptionUse::all);
+    std::vector<std::string> options = {"-std=" + given.standard};
+    const auto add = [&](const auto& more) { options.insert(options.end(), more.begin(), more.end()); };
+    if (records)
+        add(kRecordedOptions);
+    else
+        add(kOptions);
+    if (kX86) options.push_back("-march=" + target.arch);
+    // A thread's handful of results fills one narrow vector; wider ones are put together lane by lane
+    // (the FP16 tile with 8 x 8 results per thread: 15 against 8 GFLOP/s).
+    if (kX86 && !records) options.push_back("-mprefer-vector-width=128");
+    if (given.debug) add(kDebugOptions);
+    add(given.others);
+    return options;
+}
 
 ProcessRequest HostCompiler::request(std::vector<std::string> arguments,
                                      const std::vector<Variable>& environment) const {

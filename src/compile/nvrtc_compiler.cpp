@@ -14,6 +14,7 @@
 #include "base/dynamic_library.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
+#include "compile/compile_options.h"
 #include "compile/compiler.h"
 #include "compile/library_search.h"
 #include "compile/loaded_objects.h"
@@ -146,7 +147,8 @@ class Nvrtc final : public NvrtcCompiler {
     Plan plan(const Target& target, const Facts& facts);
     CompileResponse ask(const Place& place, CompileRequest request, const std::string& what);
     /// Compiles. Throws BuildError.
-    CompileResponse run(const Source& source, const Plan& plan, const Facts& facts, const Place& place);
+    CompileResponse run(const Source& source, const Target& target, const Plan& plan, const Facts& facts,
+                        const Place& place);
 
     const std::shared_ptr<WorkerPool> workers_;
     const SharedMemory memory_;
@@ -279,13 +281,15 @@ std::vector<fs::path> Nvrtc::include_directories() {
 }
 
 std::vector<std::string> Nvrtc::options(const Target& target, const Source& source) {
-    std::vector<std::string> options = {"--gpu-architecture=" + target.arch, "--std=c++17",
-                                        "--generate-line-info",
+    CompileOptions given = compile_options(target, source);
+    std::vector<std::string> options = {"--gpu-architecture=" + target.arch, "--std=" + given.standard,
+                                        given.debug ? "--device-debug" : "--generate-line-info",
                                         // Else a header that is missing in memory would be taken from the
                                         // current directory, past the key.
                                         "--no-source-include", "--ptxas-options=-v"};
     if (source.opt_level != kUsualOptLevel)
         options.push_back("--ptxas-options=-O" + std::to_string(source.opt_level));
+    for (std::string& one : given.others) options.push_back(std::move(one));
     return options;
 }
 
@@ -322,11 +326,13 @@ Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
             true};
 }
 
-CompileResponse Nvrtc::run(const Source& source, const Plan& plan, const Facts& facts, const Place& place) {
+CompileResponse Nvrtc::run(const Source& source, const Target& target, const Plan& plan, const Facts& facts,
+                           const Place& place) {
     CompileRequest request;
     request.wanted = plan.to_ptx ? Wanted::ptx : Wanted::binary;
     request.arch = plan.arch;
-    request.options = options({Backend::cuda, plan.arch, {}}, source);
+    request.options = options(target, source);
+    request.options.front() = "--gpu-architecture=" + plan.arch;
     if (plan.to_ptx)  // no ptxas runs
         std::erase_if(request.options,
                       [](const std::string& one) { return one.starts_with("--ptxas-options"); });
@@ -354,7 +360,7 @@ Binary Nvrtc::compile_as(const CompilerIngredients& as, const Source& source, co
     const Facts facts = this->facts(place);
     const Plan plan = this->plan(target, facts);
     const Stopwatch watch;
-    auto response = run(source, plan, facts, place);
+    auto response = run(source, target, plan, facts, place);
     // A cubin has a section per kernel.
     const std::string mark = plan.to_ptx ? ".entry " + source.entry + "(" : ".text." + source.entry + '\0';
     if (response.binary.find(mark) == std::string::npos)
@@ -376,7 +382,7 @@ std::string Nvrtc::ptx(const Source& source, const Target& target) {
     const Facts facts = this->facts(place);
     Plan plan = this->plan(target, facts);
     if (!plan.to_ptx) plan = {"compute_" + target.arch.substr(3), "", true};
-    return run(source, plan, facts, place).binary;
+    return run(source, target, plan, facts, place).binary;
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ class DiskMemory final : public IdentityStore {
     const DiskCache::Memory which_;
 };
 
-std::optional<Backend> backend_of_arch(const std::string& arch) {
-    if (arch.starts_with("sm_") || is_ptx_arch(arch)) return Backend::cuda;
-    if (arch.starts_with("gfx")) return Backend::hip;
+// Not set: no backend has such an architecture.
+std::optional<Backend> owner_of_arch(const std::string& arch) {
+    if (const Backend backend = backend_of_arch(arch); backend != Backend::host) return backend;
     const auto known = known_archs(Backend::host);
     if (arch == host_arch() || std::find(known.begin(), known.end(), arch) != known.end())
         return Backend::host;
@@ -46,7 +46,7 @@ std::optional<Backend> asked_backend(const ServiceOptions& options) {
     if (!wanted && !options.context.is_primary()) wanted = Backend::cuda;
     if (!wanted && options.arch.empty() && options.observer) wanted = Backend::host;
     if (!wanted && !options.arch.empty()) {
-        wanted = backend_of_arch(options.arch);
+        wanted = owner_of_arch(options.arch);
         if (!wanted)
             throw UsageError("architecture '" + options.arch +
                              "' belongs to no backend; write sm_90a for CUDA, " + "gfx90a for HIP, " +
@@ -127,7 +127,7 @@ Selection select_backend(const ServiceOptions& options) {
         selection.target = {backend, options.arch, arch_limits(backend, options.arch).value_or(Limits{})};
     }
     const auto& arch = selection.target.arch;
-    if (const auto owner = backend_of_arch(arch); owner != backend)
+    if (const auto owner = owner_of_arch(arch); owner != backend)
         throw UsageError("architecture '" + arch + "' is not one of " + std::string(name(backend)) +
                          "'s; it has " + join(known_archs(backend)));
     // The levels of x86-64 sort by their names, and a newer one's instructions would end the process.

@@ -31,6 +31,8 @@ struct BuilderOptions {
     bool cached_only = false;
     std::chrono::milliseconds wait_limit{120000};
     std::stop_token stop;
+    std::vector<std::string> compile_options;  ///< for all templates, after their own
+    bool debug = false;                        ///< templates have their real paths
 };
 
 /// Thread-safe.
@@ -76,6 +78,7 @@ class BinaryBuilder {
     const IncludeTree& includes() const { return includes_; }
     Tiers& tiers() { return tiers_; }
     const Tiers& tiers() const { return tiers_; }
+    const BuilderOptions& options() const { return options_; }
     bool compiles() const { return !options_.cached_only; }
 
   private:

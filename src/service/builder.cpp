@@ -37,7 +37,8 @@ Variant Builder::validated(const Variant& variant) const {
 }
 
 Source Builder::source(const Variant& variant) const {
-    Source made = variant.source(selection_.target.backend);
+    Source made = variant.source(selection_.target.backend, binaries_.options().debug);
+    for (const std::string& option : binaries_.options().compile_options) made.options.push_back({option});
     binaries_.includes().identify(made);
     return made;
 }

@@ -53,7 +53,8 @@ struct SharedBuilds {
                  CacheSetup cache)
         : observer(options.on_warning ? options.on_warning : print_warning, options.on_trace),
           binaries(std::move(compiler), std::move(includes), std::move(cache),
-                   {options.cache.enabled, options.cached_only, options.cache.wait_limit, options.stop},
+                   {options.cache.enabled, options.cached_only, options.cache.wait_limit, options.stop,
+                    options.compile_options, options.debug},
                    observer) {}
 
     Observer observer;

@@ -123,4 +123,10 @@ inline std::int64_t apply(Operator operation, std::int64_t a, std::int64_t b, Fa
     }
 }
 
+/// |a - b|, which may not fit 63 bits.
+inline std::uint64_t distance(std::int64_t a, std::int64_t b) {
+    return a < b ? static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a)
+                 : static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b);
+}
+
 }  // namespace kiln::arithmetic

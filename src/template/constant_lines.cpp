@@ -134,9 +134,8 @@ ConstantLines parse_constant_lines(std::span<Directive> lines, Scope& scope, con
     return ConstantParser(scope, kernel, text).parse(lines);
 }
 
-Rule constant_rule(const Constant& constant, const ExpressionPtr& value) {
+Rule value_rule(const std::string& text, const std::string& reason, const ExpressionPtr& value) {
     // Equal to itself, unless it has no value at all.
-    const std::string text = constant.name + " = " + constant.expression;
     std::vector<Node> nodes{
         {.operation = Operator::reference, .kind = value->kind(), .value = 0, .begin = 0, .end = text.size()},
         {.operation = Operator::equal,
@@ -146,9 +145,13 @@ Rule constant_rule(const Constant& constant, const ExpressionPtr& value) {
          .end = text.size()},
     };
     const Location location = value->location();
-    return {
-        {text, "the constant " + constant.name + " is a part of the source", location.line, location.column},
-        std::make_shared<Expression>(text, location, std::move(nodes), std::vector{value})};
+    return {{text, reason, location.line, location.column},
+            std::make_shared<Expression>(text, location, std::move(nodes), std::vector{value})};
+}
+
+Rule constant_rule(const Constant& constant, const ExpressionPtr& value) {
+    return value_rule(constant.name + " = " + constant.expression,
+                      "the constant " + constant.name + " is a part of the source", value);
 }
 
 }  // namespace kiln

@@ -25,6 +25,8 @@ struct ConstantLines {
 ConstantLines parse_constant_lines(std::span<Directive> lines, Scope& scope, const std::string& kernel,
                                    std::string_view text);
 
+/// Legal are only variants for which `value` can be computed. text, reason: of the rule, for messages.
+Rule value_rule(const std::string& text, const std::string& reason, const ExpressionPtr& value);
 /// The rule that this constant can be computed.
 Rule constant_rule(const Constant& constant, const ExpressionPtr& value);
 

@@ -38,6 +38,7 @@ constexpr DirectiveRule kDirectives[] = {
     {"size", true},       {"input", true},  {"output", true},   {"inout", true},     {"scratch", true},
     {"flops", false},     {"bytes", false}, {"naive", false},   {"tensormap", true}, {"dependent", false},
     {"opt_level", false}, {"data", true},   {"model", true},    {"bound", true},     {"include_dir", true},
+    {"option", true},
 };
 
 /// The call that a kernel with programmatic dependent launch must make.
@@ -74,6 +75,7 @@ class FrontMatterParser {
         parse_dependent();
         parse_opt_level();
         parse_include_directories();
+        result_.options = parse_option_lines(directives_["option"], scope_);
         parse_shared();
         parse_rules();
         parse_grid();
@@ -83,6 +85,10 @@ class FrontMatterParser {
         for (std::size_t i = 0; i < result_.constants.values.size(); ++i)
             result_.implicit_rules.push_back(
                 constant_rule(result_.constants.constants[i], result_.constants.values[i]));
+        for (const OptionLine& line : result_.options)
+            if (line.condition)
+                result_.implicit_rules.push_back(value_rule(
+                    line.condition->text(), "it decides an option of the compiler", line.condition));
         for (Rule& rule : result_.problem.rules) result_.implicit_rules.push_back(std::move(rule));
         return std::move(result_);
     }

@@ -14,6 +14,7 @@
 #include "template/constant_lines.h"
 #include "template/expression.h"
 #include "template/model_lines.h"
+#include "template/option_lines.h"
 #include "template/problem_lines.h"
 #include "template/signature.h"
 
@@ -37,6 +38,7 @@ struct FrontMatter {
     std::vector<Backend> backends;
     std::vector<std::string> archs;
     std::vector<std::filesystem::path> include_directories;  ///< as written, in their order
+    std::vector<OptionLine> options;                         ///< of its compiles
     Signature signature;
     ProblemLines problem;
     ModelLines model;

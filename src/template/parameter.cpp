@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/quoted_text.h"
 #include "base/words.h"
+#include "template/arithmetic.h"
 #include "template/code_text.h"
 #include "template/element_type.h"
 #include "template/lexer.h"
@@ -253,7 +254,7 @@ std::string code_text(const Parameter& parameter, std::int64_t code) {
 std::uint64_t choice_count(const Parameter& parameter) {
     if (!parameter.allowed.empty()) return parameter.allowed.size();
     if (is_open(parameter)) return 1;
-    return distance(parameter.min, parameter.max) + 1;
+    return arithmetic::distance(parameter.min, parameter.max) + 1;
 }
 
 std::int64_t choice(const Parameter& parameter, std::uint64_t i) {
@@ -308,9 +309,10 @@ std::string nearest_choices(const Parameter& parameter, std::int64_t code) {
         nearest = {std::to_string(std::clamp(code, parameter.min, parameter.max))};
     } else {
         auto closest = std::numeric_limits<std::uint64_t>::max();
-        for (const Value& one : parameter.allowed) closest = std::min(closest, distance(one.as_int(), code));
         for (const Value& one : parameter.allowed)
-            if (distance(one.as_int(), code) == closest) nearest.push_back(one.text());
+            closest = std::min(closest, arithmetic::distance(one.as_int(), code));
+        for (const Value& one : parameter.allowed)
+            if (arithmetic::distance(one.as_int(), code) == closest) nearest.push_back(one.text());
     }
     return "; the nearest is " + join(nearest, " or ");
 }

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 
 #include "template/element_type.h"
@@ -76,9 +77,17 @@ std::string function(const std::string& kernel, const Parameter& parameter, cons
            parameter.name + "\"\n" + code.body() + "\n}\n";
 }
 
+/// Its name where the template is no file.
+std::string path_of(const TemplateContent& content) {
+    std::error_code error;
+    const auto path = std::filesystem::canonical(content.file, error);
+    return error ? content.file_name : path.string();
+}
+
 }  // namespace
 
-std::string specialised_text(const TemplateContent& content, const Codes& codes, const Values& values) {
+std::string specialised_text(const TemplateContent& content, const Codes& codes, const Values& values,
+                             bool real_path) {
     std::string text = "#include \"kiln/device.h\"\n";
     const std::vector<Parameter>& parameters = content.front_matter.parameters;
     for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -97,7 +106,7 @@ std::string specialised_text(const TemplateContent& content, const Codes& codes,
         if (parameter.kind == ParameterKind::code)
             text += function(content.front_matter.kernel, parameter,
                              values.find(parameter.name)->second.as_code());
-    text += "#line 1 \"" + escaped(content.file_name) + "\"\n";
+    text += "#line 1 \"" + escaped(real_path ? path_of(content) : content.file_name) + "\"\n";
     return text + content.text;
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/words.h"
+#include "template/arithmetic.h"
 
 namespace kiln {
 namespace {
@@ -21,19 +22,20 @@ Codes other_choices(const Parameter& parameter, std::int64_t current) {
     const std::uint64_t count = choice_count(parameter);
     std::uint64_t first = 0;
     if (parameter.allowed.empty() && count > kMostTried) {
-        const std::uint64_t index = distance(parameter.min, current);
+        const std::uint64_t index = arithmetic::distance(parameter.min, current);
         first = std::min(index - std::min(index, kMostTried / 2), count - kMostTried);
     }
     Codes codes;
     for (std::uint64_t i = first; i < count && (codes.size() < kMostTried || !parameter.allowed.empty()); ++i)
         if (const std::int64_t code = choice(parameter, i); code != current) codes.push_back(code);
     if (parameter.kind == ParameterKind::integer)
-        std::ranges::stable_sort(codes, {}, [&](std::int64_t code) { return distance(code, current); });
+        std::ranges::stable_sort(codes, {},
+                                 [&](std::int64_t code) { return arithmetic::distance(code, current); });
     return codes;
 }
 
 std::size_t list_position(const Parameter& parameter, std::int64_t code) {
-    if (parameter.allowed.empty()) return distance(parameter.min, code);
+    if (parameter.allowed.empty()) return arithmetic::distance(parameter.min, code);
     std::size_t i = 0;
     while (choice(parameter, i) != code) ++i;
     return i;

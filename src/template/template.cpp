@@ -5,8 +5,8 @@
 #include <kiln/template.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/arch_facts.h"
 #include "base/file.h"
 #include "base/file_name.h"
 #include "base/renamed_parameters.h"
@@ -42,39 +42,13 @@ std::optional<std::string> header_below(const std::filesystem::path& directory, 
     }
 }
 
-/// The backend of an architecture, by its name.
-Backend backend_of(std::string_view arch) {
-    return arch.starts_with("sm_") ? Backend::cuda : arch.starts_with("gfx") ? Backend::hip : Backend::host;
-}
-
-/// The number of "sm_90a"; -1 for what is none.
-int compute_capability(std::string_view arch) {
-    int number = -1;
-    if (arch.starts_with("sm_")) std::from_chars(arch.data() + 3, arch.data() + arch.size(), number);
-    return number;
-}
-
-/// PTX has the instructions of its architecture without the architecture-specific ones: "sm_90" of "compute_90".
-std::string machine_of(std::string_view arch) {
-    constexpr std::string_view kPtx = "compute_";
-    return arch.starts_with(kPtx) ? "sm_" + std::string(arch.substr(kPtx.size())) : std::string(arch);
-}
-
-/// Whether this word of an `arch` line means that architecture: itself, itself with features behind a colon
-/// (gfx90a:xnack-), or with a plus, it and all of a higher number.
-bool means(std::string_view word, std::string_view arch) {
-    if (word.ends_with('+')) return compute_capability(arch) >= compute_capability(word);
-    return word == arch || word == arch.substr(0, arch.find(':'));
-}
-
 /// An `arch` line restricts the backends whose architectures it names.
 bool serves(const std::vector<std::string>& archs, Backend backend, std::string_view arch) {
-    const std::string machine = machine_of(arch);
     bool restricts = false;
     for (const std::string& word : archs) {
-        if (backend_of(word) != backend) continue;
+        if (backend_of_arch(word) != backend) continue;
         restricts = true;
-        if (means(word, machine)) return true;
+        if (arch_word_means(word, arch)) return true;
     }
     return !restricts;
 }
@@ -95,7 +69,7 @@ void check_target(const TemplateData& data) {
     if (serves(front_matter.archs, target.backend, target.arch)) return;
     std::vector<std::string> archs;
     for (const std::string& arch : front_matter.archs)
-        if (backend_of(arch) == target.backend) archs.push_back(arch);
+        if (backend_of_arch(arch) == target.backend) archs.push_back(arch);
     std::string message = front_matter.kernel + " uses instructions that only " + join(archs, " and ") +
                           (archs.size() == 1 ? " has (" : " have (") + data.content->file +
                           "); the target is " + target.arch;

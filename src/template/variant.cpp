@@ -58,6 +58,27 @@ Dim3 grid_of(const VariantData& data, const Environment& environment, const Exte
     return {extents[0], extents[1], extents[2]};
 }
 
+/// The names in braces are replaced by their values; lines whose condition is false are left out.
+std::vector<CompileOption> options(const Variant& variant, const TemplateContent& content,
+                                   const Codes& codes) {
+    std::vector<CompileOption> result;
+    if (content.front_matter.options.empty()) return result;
+    Values values = variant.values();
+    values.merge(variant.constants());
+    const auto text_of = [](const Value& value) {
+        return value.is_bool() ? std::string(value.as_bool() ? "1" : "0") : value.text();
+    };
+    for (const OptionLine& line : content.front_matter.options) {
+        Failure never;  // the implicit rules have seen to it
+        if (line.condition && line.condition->evaluate({codes, nullptr, nullptr}, never) == 0) continue;
+        std::string text = line.parts.front();
+        for (std::size_t i = 0; i < line.names.size(); ++i)
+            text += text_of(values.at(line.names[i])) + line.parts[i + 1];
+        result.push_back({text, content.file, line.location.line, line.location.column});
+    }
+    return result;
+}
+
 }  // namespace
 
 Template Variant::origin() const { return Template(data_->origin); }
@@ -93,15 +114,17 @@ Values Variant::constants() const {
     return values;
 }
 
-Source Variant::source(Backend backend) const {
+Source Variant::source(Backend backend, bool real_path) const {
     const TemplateContent& content = *data_->origin->content;
     return {content.file_name,
             content.front_matter.kernel,
-            specialised_text(content, data_->codes, data_->values),
+            specialised_text(content, data_->codes, data_->values, real_path),
             content.includes.headers(backend),
             backend == Backend::cuda ? data_->opt_level : kUsualOptLevel,
             content.includes.open(backend),
-            content.include_directories};
+            content.include_directories,
+            {},
+            options(*this, content, data_->codes)};
 }
 
 const std::vector<PointerArgument>& pointer_arguments(const Variant& variant) {

@@ -94,7 +94,7 @@ struct Arguments {
 
     explicit Arguments(const Variant& variant) {
         const Template of = variant.origin();
-        for (const auto& place : argument_places(variant)) {
+        for (const auto& place : VariantAccess::data(variant).places) {
             is_passed.push_back(place.has_value());
             if (!place) {
                 types.emplace_back("const void*");

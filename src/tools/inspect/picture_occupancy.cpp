@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/arch_facts.h"
 #include "base/words.h"
 #include "inspect/picture.h"
 #include "inspect/plot.h"
@@ -26,7 +27,7 @@ BlockNeeds needs_of(const Analysis& analysis) {
 /// Resident warps with these needs; nullopt: no block may have them.
 std::optional<int> warps_with(const BlockNeeds& needs, const std::string& arch) {
     try {
-        return occupancy(needs, backend_of(arch), arch).warps;
+        return occupancy(needs, backend_of_arch(arch), arch).warps;
     } catch (const UsageError&) {
         return std::nullopt;
     }
@@ -130,7 +131,7 @@ std::vector<Picture> occupancy_pictures(const Analysis& analysis) {
     if (!warps_with(own, analysis.arch)) return pictures;  // an architecture without an occupancy model
 
     if (analysis.resources.registers) {
-        const int most = backend_of(analysis.arch) == Backend::hip ? 512 : 255;
+        const int most = backend_of_arch(analysis.arch) == Backend::hip ? 512 : 255;
         pictures.push_back(curve_picture(
             analysis, {"Warps over registers", "registers per thread", 1, static_cast<double>(most), 1,
                        static_cast<double>(own.registers),

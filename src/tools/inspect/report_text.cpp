@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "base/arch_facts.h"
 #include "base/words.h"
 #include "inspect/text_format.h"
 
@@ -123,13 +124,8 @@ std::vector<Label> labels_of(std::span<const ReportItem> items) {
     return labels;
 }
 
-Backend backend_of(const std::string& arch) {
-    if (arch.starts_with("sm_")) return Backend::cuda;
-    return arch.starts_with("gfx") ? Backend::hip : Backend::host;
-}
-
 std::string multiprocessor_text(const std::string& arch) {
-    return backend_of(arch) == Backend::hip ? "compute unit" : "multiprocessor";
+    return backend_of_arch(arch) == Backend::hip ? "compute unit" : "multiprocessor";
 }
 
 }  // namespace kiln::inspect

@@ -41,8 +41,6 @@ struct Label {
 };
 std::vector<Label> labels_of(std::span<const ReportItem> items);
 
-/// cuda for "sm_90a", hip for "gfx90a", else host.
-Backend backend_of(const std::string& arch);
 /// "multiprocessor", on AMD "compute unit".
 std::string multiprocessor_text(const std::string& arch);
 

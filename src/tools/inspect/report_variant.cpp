@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/arch_facts.h"
 #include "inspect/picture.h"
 #include "inspect/report_html.h"
 #include "inspect/report_rows.h"
@@ -177,7 +178,7 @@ std::string bank_maps(const Page& page, std::size_t item) {
     std::optional<BankModel> model;
     try {
         // The host has no banks; Analyzer then uses the model of another architecture.
-        model = bank_model(backend_of(analysis.arch) == Backend::host ? "sm_90a" : analysis.arch);
+        model = bank_model(backend_of_arch(analysis.arch) == Backend::host ? "sm_90a" : analysis.arch);
     } catch (const UsageError&) {
         return {};
     }
