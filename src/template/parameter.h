@@ -3,7 +3,7 @@
 // Parameters as numbers: expressions, rules and comparisons work on coded values. An integer is its own
 // code, false and true are 0 and 1, a type is its index in element_types(); codes of floats are ordered like
 // the floats, and there is one for 0 and -0. That of code is a digest, from which the text can't be had: the text goes
-// beside the codes (VariantMaker).
+// next to the codes (VariantMaker).
 #pragma once
 
 #include <kiln/template.h>

@@ -228,7 +228,7 @@ TEST_F(Choose, WhatIsConsideredBeginsWithWhatIsTaken) {
     EXPECT_EQ(list[0].variant, choice.variant);
     for (std::size_t i = 0; i < list.size(); ++i) {
         EXPECT_THAT(list[i].reason, AllOf(HasSubstr("bound by"), HasSubstr("waves"))) << i;
-        if (i > 0) EXPECT_GE(list[i].ms, list[i - 1].ms) << i;
+        EXPECT_GE(list[i].ms, list[i == 0 ? 0 : i - 1].ms) << i;
     }
     EXPECT_GT(chooser.considered(templates, {{"T", "half"}}, sizes, 1000).size(), 50U);
     // An entry for these very sizes is taken, and told as what was measured.

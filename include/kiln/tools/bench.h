@@ -187,9 +187,9 @@ struct BenchOptions {
     std::optional<std::vector<std::string>> compare;
     std::uint64_t seed = 1;   ///< of problems that are drawn
     int draws = 32;           ///< how many of each family are drawn
-    double tune_seconds = 0;  ///< that each drawn problem is tuned for besides; 0: none is
+    double tune_seconds = 0;  ///< that each drawn problem is tuned for as well; 0: none is
     bool no_wisdom = false;   ///< variants are chosen by the model alone
-    /// Told of every variant of a drawn problem that was timed: family, values that are fixed, sizes, variant,
+    /// Called with every variant of a drawn problem that was timed: family, values that are fixed, sizes, variant,
     /// the chooser's estimate and the median, in microseconds.
     std::function<void(const BenchTimedVariant&)> on_variant;
     bool quick = false;         ///< fewer and smaller problems, fewer launches; what it measures is a hint
