@@ -23,12 +23,13 @@ namespace {
 
 constexpr double kAlike = 1;  // on the host, entries up to this much farther than the nearest one compete
 constexpr double kWorthwhile = 0.98;  // of the time: a change must be estimated at least this much faster
-constexpr double kHopeless = 2.5;     // times the best: more than a change from the defaults gains
-constexpr double kUnfit = 1e30;       // of a variant whose blocks do not fit a multiprocessor
+constexpr double kHopeless = 12;  // times the best: more than split-K and other tiles than the defaults gain
+constexpr double kUnfit = 1e30;   // of a variant whose blocks do not fit a multiprocessor
 constexpr int kMostSteps = 8;
 // How much an estimate counts against what was measured for near sizes, which has a weight of 1 for equal sizes and
 // half of it for each doubling between them.
 constexpr double kTemplatePrior = 0.5, kVariantPrior = 0.5;
+constexpr double kMostCommon = 1.3;  // of a correction that is taken for a template without entries
 // A variant that is known to be good near by is preferred to one that the model estimates a little faster, if
 // it fills the device as it did there.
 constexpr double kKnownToBeGood = 0.95;
@@ -51,12 +52,18 @@ class Anchors {
         sum.logarithms += weight * std::log(ratio);
         sum.weights += weight;
     }
-    /// Of the estimates of a template.
+    /// Of the estimates of a template. One without entries gets what is common to the others, where that is slower than
+    /// the model says, within limits.
     double factor(const std::string& template_name) const {
         const auto found = sums_.find(template_name);
-        return found == sums_.end()
-                   ? 1
-                   : std::exp(found->second.logarithms / (found->second.weights + kTemplatePrior));
+        if (found != sums_.end())
+            return std::exp(found->second.logarithms / (found->second.weights + kTemplatePrior));
+        Sum all;
+        for (const auto& [name, sum] : sums_) {
+            all.logarithms += sum.logarithms;
+            all.weights += sum.weights;
+        }
+        return std::clamp(std::exp(all.logarithms / (all.weights + kTemplatePrior)), 1.0, kMostCommon);
     }
     /// Of the variant that was measured.
     double factor(const std::string& template_name, double ratio, double distance) const {

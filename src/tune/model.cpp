@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <initializer_list>
+#include <numeric>
 
 #include "tune/problem_space.h"
 
@@ -23,16 +25,37 @@ constexpr double kUnknownTflops = 15;
 constexpr std::int64_t kDepth = 64, kHostDepth = 16;  // steps of k per tile
 constexpr std::int64_t kWgmmaStages = 4;
 
-constexpr double kLaunchMs = 0.002;
-// The time of a block before its first multiply-add and after its last one, except for storing its results.
-constexpr double kBlockMs = 0.0012;
-// L2 read bandwidth of all multiprocessors relative to memory bandwidth. 700 TFLOP/s with tiles of 128 x 256 need 8.2
-// TB/s on an H200, whose memory has 4.8 TB/s.
-constexpr double kL2OverMemory = 1.8;
-constexpr double kSpareRegisters = 40;                // addresses, operands
-constexpr double kFmaShare = 0.92, kMmaShare = 0.80;  // of the peak, at best
-// The fraction of the wgmma peak that mma.sync reaches on architectures that have wgmma.
-constexpr double kMmaOfWgmma = 0.64;
+// Of memory-bound kernels: the launch, and what a multiprocessor takes to begin and end a block.
+constexpr double kLaunchMs = 0.004, kBlockMs = 0.00005;
+constexpr double kMemoryShare = 0.85;  // of the data sheet's bandwidth, at best
+// For each doubling of an access beyond the alignment of the rows: it is made by narrower ones.
+constexpr double kMisalignedAccess = 1.1;
+// L2 read bandwidth of all multiprocessors relative to memory bandwidth, for loads that threads issue.
+constexpr double kL2OverMemory = 1.14;
+constexpr double kSpareRegisters = 40;  // addresses, operands
+// Of the peak, at best: of tiles that threads copy through registers, and by cp.async.
+constexpr double kFmaShare = 0.68, kFmaAsyncShare = 0.74;
+// The fraction of the matrix peak that mma.sync reaches: on architectures that have wgmma, and on others.
+constexpr double kMmaOfWgmma = 0.68, kMmaShare = 0.80;
+
+/// What tiles cost that threads copy, by how they do it. Fitted to 6200 times of 70 drawn shapes on an H200.
+struct TileCosts {
+    double latency_ms;  ///< of a step of 64 elements of k, if its copies are not under way before
+    double depth;       ///< how it grows with longer steps: the exponent
+    double misaligned;  ///< times as long for each halving of the rows' alignment below 16 bytes
+    double stores;      ///< of the results: times as long as reading the same number of bytes
+    double block_ms;    ///< before the first step and after the last
+    double launch_ms;
+    double split_ms;  ///< that joining the parts of k takes
+};
+constexpr TileCosts kFmaThroughRegisters{0.00187, 0.53, 1.07, 2.5, 0.00005, 0.0039, 0.001};
+constexpr TileCosts kFmaAsync{0.00075, 0.13, 1.17, 2.8, 0.0005, 0.004, 0.0031};
+constexpr TileCosts kMmaStaged{0.0012, 0.33, 1.5, 2.8, 0.0006, 0.005, 0.001};
+/// Warps that share the steps of k of a tile, and load their operands from global memory.
+constexpr TileCosts kMmaDirect{0.00013, 0.3, 1.4, 3.3, 0.00001, 0.0034, 0.0028};
+constexpr double kMmaDirectShare = 0.1;  // of the peak
+constexpr double kDirectStages = 2;      // of a template that does not declare them
+
 // For wgmma with TMA; fitted to the times of 2233 variants for nine shapes on an H200. For each shape, the
 // variant that the model puts first is 3 % slower than the best (geometric mean; 10 % at most).
 constexpr double kWgmmaShare = 0.84;     // of the peak, for wide tiles
@@ -43,12 +66,16 @@ constexpr double kCopyMs = 0.0007;       // from the start of a stage's copies u
 constexpr double kClusterCopies = 0.38;  // additional time for each further block that shares them
 constexpr double kTmaOverMemory = 5.5;   // L2 read bandwidth of TMA relative to memory bandwidth
 constexpr double kSplitLines = 2.6;  // times as long, if each of a tile's rows of 128 bytes lies in two lines
-constexpr double kAnyRows = 2.5;     // times as long, if threads copy what TMA does not support
-constexpr double kStores = 4;        // times as long as reading the same number of bytes
-constexpr double kWgmmaLaunchMs = 0.0039, kWgmmaTileMs = 0.00007;
+// Steps that threads copy, since TMA does not support the rows: times as long, and at least so long.
+constexpr double kAnyRows = 2.5, kAnyRowsMs = 0.001, kAnyRowsLaunchMs = 0.002;
+constexpr double kStores = 4;  // times as long as reading the same number of bytes
+constexpr double kWgmmaLaunchMs = 0.0039, kWgmmaTileMs = 0.00007, kClusterMs = 0.0002, kWgmmaSplitMs = 0.001;
+constexpr double kLeastStored = 0.25;  // of a tile, if the problem is smaller
 // Clusters of 4 leave some multiprocessors of a GPC idle, so part of a grid that fills the device has to
 // wait.
 constexpr double kWideClusters = 1.25;
+constexpr double kPlainShare = 0.6;  // of the peak, of kernels that declare no tiles
+constexpr double kWaveMs = 0.0003;
 constexpr double kBytesInFlight = 48 * 1024;  // per multiprocessor, to saturate an H200's memory
 
 // Of the host, in cycles: about what gemm_tiled for float takes on x86-64 with GCC.
@@ -69,6 +96,25 @@ constexpr std::int64_t kLineElements = 64;  // of a line of the L2 cache
 
 double ceil_div(double a, double b) { return std::ceil(a / b); }
 
+/// Of times that overlap: they slow each other down when they are about equally long.
+double overlapped(std::initializer_list<double> times) {
+    double sum = 0;
+    for (const double time : times) sum += time * time * time * time;
+    return std::sqrt(std::sqrt(sum));
+}
+
+/// The greatest power of two that the rows of all inputs are multiples of, in bytes, at most 16.
+double row_alignment(const Problem& problem) {
+    std::int64_t bytes = 16;
+    for (const Tensor& tensor : problem.tensors)
+        if (tensor.role == TensorRole::input && !tensor.extents.empty())
+            bytes = std::gcd(bytes, tensor.extents.back() * static_cast<std::int64_t>(tensor.element_bytes));
+    return static_cast<double>(std::max<std::int64_t>(bytes, 1));
+}
+
+/// Of a tile's results, the part that is stored at the edge of a small problem.
+double stored(double extent, double tile) { return std::clamp(extent / tile, kLeastStored, 1.0); }
+
 }  // namespace
 
 Machine::Machine(const Target& of, const std::string& device_name) : target(of) {
@@ -84,6 +130,7 @@ Machine::Machine(const Target& of, const std::string& device_name) : target(of) 
 std::string Estimate::text() const {
     const std::pair<const char*, double> parts[] = {{"compute", compute_ms},
                                                     {"L2 traffic", traffic_ms},
+                                                    {"latency", latency_ms},
                                                     {"memory", memory_ms},
                                                     {"launch, start and stores", fixed_ms}};
     const auto us = [](double of_ms) {
@@ -172,15 +219,17 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
         return Estimate{host_ms(variant, launch, {bm, bn, tiles, parts, depth})};
     if (facts.engine == Engine::wgmma) return wgmma(variant, problem, facts, {bm, bn, tiles, parts, depth});
     const double sums = bm * bn / launch.threads;
-    int at_once = blocks_at_once(
-        variant, static_cast<int>(std::min(
-                     {255.0, sums + kSpareRegisters,
-                      static_cast<double>(machine_.target.limits.registers_per_block) / launch.threads})));
-    at_once = std::max(at_once, 1);
-    const double most_resident =
-        std::min(static_cast<double>(at_once), ceil_div(std::min(pieces, launch.blocks), multiprocessors));
+    const double at_once = std::max(
+        blocks_at_once(variant, static_cast<int>(std::min(
+                                    {255.0, sums + kSpareRegisters,
+                                     static_cast<double>(machine_.target.limits.registers_per_block) /
+                                         launch.threads}))),
+        1);
+    const double warp_size = static_cast<double>(machine_.target.limits.warp_size);
 
-    double share = kFmaShare, tflops = machine_.fma_tflops;
+    const bool is_async = facts.copies == Copies::async;
+    double share = is_async ? kFmaAsyncShare : kFmaShare, tflops = machine_.fma_tflops, sharers = 1;
+    TileCosts costs = is_async ? kFmaAsync : kFmaThroughRegisters;
     if (facts.engine == Engine::fma) {
         const double tm = number(facts.thread_rows), tn = number(facts.thread_columns);
         const double width = std::min(facts.thread_width > 0 ? number(facts.thread_width)
@@ -193,34 +242,60 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
         const double wm = number(facts.warp_rows), wn = number(facts.warp_columns);
         const bool is_half_speed =
             machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
-        share = (is_half_speed ? kMmaOfWgmma : kMmaShare) * wm * wn / (wm * wn + 16 * (wm + wn) / 2);
+        share = is_half_speed ? kMmaOfWgmma : kMmaShare;
+        costs = kMmaStaged;
+        sharers =
+            std::max(1.0, std::floor(launch.threads / warp_size / (ceil_div(bm, wm) * ceil_div(bn, wn))));
+        if (sharers > 1) {
+            share = kMmaDirectShare;
+            costs = kMmaDirect;
+        }
+        share *= wm * wn / (wm * wn + 16 * (wm + wn) / 2);
     }
-    // Few warps can't hide latencies.
-    const double warps =
-        most_resident * launch.threads / static_cast<double>(machine_.target.limits.warp_size);
-    share *= std::min(1.0, std::pow(warps / 8, 0.5));
-    if (facts.engine == Engine::mma)
-        share *= std::min(1.0, 0.55 + 0.15 * number(std::max<std::int64_t>(facts.stages, 1)) *
-                                          std::min(most_resident, 2.0));
-
-    const double flops_per_ms = tflops * 1e9 / multiprocessors * share;
+    const double step = bk * sharers;  // of k, of all warps
+    const double steps = ceil_div(ceil_div(number(of.k), parts), step);
+    const double narrow = std::log2(16 / row_alignment(problem));
+    const double slower = std::pow(costs.misaligned, narrow);
+    const double ahead = !is_async          ? 1
+                         : facts.stages > 0 ? std::max(number(facts.stages) - 1, 1.0)
+                                            : kDirectStages - 1;
     const double l2_bytes_per_ms = machine_.memory_gbps * 1e6 * kL2OverMemory / multiprocessors;
-    const double compute = 2 * bm * bn * depth / flops_per_ms;
-    const double traffic = (bm + bn) * depth * launch.element_bytes / l2_bytes_per_ms;
-    // Both overlap, and slow each other down when they take about equally long.
-    const double product = std::pow(std::pow(compute, 4) + std::pow(traffic, 4), 0.25);
-    const double store = bm * bn * 4 / l2_bytes_per_ms * (parts > 1 ? 3 : 1);
-    const double rounds = ceil_div(pieces, multiprocessors);  // pieces on the busiest multiprocessor
-    const double busy = rounds * product + ceil_div(rounds, most_resident) * (store + kBlockMs);
-    const double memory = static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87);
+    const double latency = costs.latency_ms * slower / ahead * std::pow(bk / 64, costs.depth);
+    const double store = bm * bn * 4 / l2_bytes_per_ms * costs.stores * (parts > 1 ? 3 : 1) *
+                         stored(number(of.m), bm) * stored(number(of.n), bn);
     Estimate result;
-    result.ms = std::max(busy, memory) + kLaunchMs;
-    result.compute_ms = rounds * compute;
-    result.traffic_ms = rounds * traffic;
-    result.memory_ms = memory;
-    result.fixed_ms = ceil_div(rounds, most_resident) * (store + kBlockMs) + kLaunchMs;
-    result.waves = pieces / multiprocessors;
+    /// Of blocks of which so many are on a multiprocessor. Few warps can't hide latencies.
+    const auto wave = [&](double resident) {
+        const double hidden = std::min(1.0, std::sqrt(resident * launch.threads / warp_size / 8));
+        const double compute =
+            2 * bm * bn * step / (tflops * 1e9 / multiprocessors * share * hidden) * resident;
+        const double traffic = (bm + bn) * step * launch.element_bytes / l2_bytes_per_ms * resident * slower;
+        result.compute_ms += steps * compute;
+        result.traffic_ms += steps * traffic;
+        result.latency_ms += steps * latency;
+        result.fixed_ms += store * resident + costs.block_ms;
+        return steps * overlapped({compute, traffic, latency}) + store * resident + costs.block_ms;
+    };
+    const double places = multiprocessors * at_once;
+    const double waves = std::floor(pieces / places), rest = pieces - waves * places;
+    double busy = 0;
+    if (waves > 0) {
+        busy = waves * wave(at_once);
+        for (double* const part :
+             {&result.compute_ms, &result.traffic_ms, &result.latency_ms, &result.fixed_ms})
+            *part *= waves;
+    }
+    if (rest > 0) busy += wave(ceil_div(rest, multiprocessors));
+    result.memory_ms = memory_ms(problem);
+    const double launching = costs.launch_ms + (parts > 1 ? costs.split_ms : 0);
+    result.fixed_ms += launching;
+    result.ms = overlapped({busy, result.memory_ms}) + launching;
+    result.waves = pieces / places;
     return result;
+}
+
+double Model::memory_ms(const Problem& problem) const {
+    return static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * kMemoryShare);
 }
 
 // A pipeline of stages that TMA fills and warpgroups consume; blocks are persistent.
@@ -251,20 +326,25 @@ Estimate Model::wgmma(const Variant& variant, const Problem& problem, const Mode
         kOperandBytes / l2_bytes_per_ms * beside;
     // While one stage is multiplied, the copies of the others are in flight.
     const double copies = kCopyMs * (1 + kClusterCopies * (sharers - 1)) / std::max(stages - 1, 1.0);
-    double product = std::pow(std::pow(compute, 4) + std::pow(traffic, 4) + std::pow(copies, 4), 0.25) *
-                     tiling.depth / step;
-    if (facts.copies != Copies::tma) product *= kAnyRows;
-    const double store =
-        tiling.bm * tiling.bn * 4 / l2_bytes_per_ms * kStores * (tiling.parts > 1 ? 3 : 1) + kWgmmaTileMs;
+    double product = overlapped({compute, traffic, copies});
+    if (facts.copies != Copies::tma) product = overlapped({product * kAnyRows, kAnyRowsMs});
+    product *= tiling.depth / step;
+    const double store = tiling.bm * tiling.bn * 4 / l2_bytes_per_ms * kStores * (tiling.parts > 1 ? 3 : 1) *
+                             stored(static_cast<double>(facts.tiles->m), tiling.bm) *
+                             stored(static_cast<double>(facts.tiles->n), tiling.bn) +
+                         kWgmmaTileMs;
     double busy = facts.pingpong ? rounds * product + store : rounds * (product + store);
     if (sharers > 2 && pieces > 0.9 * places) busy *= kWideClusters;
-    const double memory = static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87);
+    const double launching = kWgmmaLaunchMs + kCopyMs + (sharers > 1 ? kClusterMs : 0) +
+                             (tiling.parts > 1 ? kWgmmaSplitMs : 0) +
+                             (facts.copies != Copies::tma ? kAnyRowsLaunchMs : 0);
     Estimate result;
-    result.ms = std::max(busy, memory) + kWgmmaLaunchMs + kCopyMs;
+    result.memory_ms = memory_ms(problem);
+    result.ms = overlapped({busy, result.memory_ms}) + launching;
     result.compute_ms = rounds * compute * tiling.depth / step;
     result.traffic_ms = rounds * traffic * tiling.depth / step;
-    result.memory_ms = memory;
-    result.fixed_ms = (facts.pingpong ? 1 : rounds) * store + kWgmmaLaunchMs + kCopyMs;
+    result.latency_ms = rounds * copies * tiling.depth / step;
+    result.fixed_ms = (facts.pingpong ? 1 : rounds) * store + launching;
     result.waves = pieces / places;
     return result;
 }
@@ -297,20 +377,29 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
     const int at_once = std::max(blocks_at_once(variant, 0), 1);
     const double resident = std::min(static_cast<double>(at_once), ceil_div(launch.blocks, multiprocessors));
-    const double under_way = resident * launch.threads * static_cast<double>(launch.facts.access_elements) *
-                             launch.element_bytes * static_cast<double>(launch.facts.accesses);
-    const double bandwidth = std::min(1.0, std::pow(under_way / kBytesInFlight, 0.7));
+    // Accesses that are wider than the rows' alignment are made by narrower ones.
+    const double width = static_cast<double>(launch.facts.access_elements) * launch.element_bytes;
+    const double aligned = std::min(width, row_alignment(problem));
+    double in_flight = launch.threads * aligned * static_cast<double>(launch.facts.accesses);
+    // What matrix instructions read comes through a pipeline in shared memory.
+    if (launch.facts.engine != Engine::fma)
+        in_flight = std::max(in_flight, static_cast<double>(variant.dynamic_shared_bytes()));
+    const double bandwidth = std::min(1.0, std::pow(resident * in_flight / kBytesInFlight, 0.7));
     const double used = std::min(1.0, launch.blocks / multiprocessors);
-    const double memory =
-        static_cast<double>(problem.bytes) / (machine_.memory_gbps * 1e6 * 0.87 * bandwidth * used);
-    const double tflops = launch.facts.engine == Engine::fma ? machine_.fma_tflops : machine_.matrix_tflops;
-    const double compute = static_cast<double>(problem.flops) / (tflops * 1e9 * 0.6 * used);
+    const bool is_half_speed =
+        machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
+    const double tflops = launch.facts.engine == Engine::fma ? machine_.fma_tflops
+                          : launch.facts.engine == Engine::mma && is_half_speed
+                              ? machine_.matrix_tflops * kMmaOfWgmma
+                              : machine_.matrix_tflops;
     const double waves = ceil_div(launch.blocks, multiprocessors * at_once);
     Estimate result;
-    result.fixed_ms = kLaunchMs + 0.0003 * std::min(waves, 1000.0);
-    result.ms = std::max(memory, compute) + result.fixed_ms;
-    result.compute_ms = compute;
-    result.memory_ms = memory;
+    result.memory_ms =
+        memory_ms(problem) / (bandwidth * used) * std::pow(kMisalignedAccess, std::log2(width / aligned));
+    result.compute_ms = static_cast<double>(problem.flops) / (tflops * 1e9 * kPlainShare * used);
+    const double blocks_ms = launch.blocks / multiprocessors * kBlockMs;
+    result.fixed_ms = kLaunchMs + kWaveMs * std::min(waves, 1000.0);
+    result.ms = std::max({result.memory_ms, result.compute_ms, blocks_ms}) + result.fixed_ms;
     result.waves = launch.blocks / (multiprocessors * at_once);
     return result;
 }

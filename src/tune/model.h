@@ -30,6 +30,7 @@ struct Estimate {
     double ms = 0;
     double compute_ms = 0;  ///< of the multiplications, all waves
     double traffic_ms = 0;  ///< from the L2 cache
+    double latency_ms = 0;  ///< of copies that nothing hides
     double memory_ms = 0;   ///< of the problem's bytes
     double fixed_ms = 0;    ///< launch, prologues, stores of the results
     double waves = 0;       ///< how often the blocks' work fills the device: 1.5 is a wave and a half
@@ -61,6 +62,7 @@ class Model {
                    const Tiling& tiling) const;
     double host_ms(const Variant& variant, const Launch& launch, const Tiling& tiling) const;
     Estimate plain(const Variant& variant, const Problem& problem, const Launch& launch) const;
+    double memory_ms(const Problem& problem) const;
     int blocks_at_once(const Variant& variant, int registers) const;
 
     const Machine& machine_;

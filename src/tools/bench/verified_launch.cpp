@@ -14,6 +14,16 @@ namespace {
 
 constexpr std::size_t kSample = 4096, kQuickSample = 1024;  // elements of an output that are checked
 
+/// As many elements as the reference computes in seconds, if each takes as many operations as one of the kernel's.
+std::size_t affordable(const Problem& problem, std::size_t sample) {
+    constexpr double kOperations = 6e7, kLeast = 256;
+    double results = 0;
+    for (const Tensor& tensor : problem.tensors)
+        if (is_result(tensor)) results += static_cast<double>(tensor.count());
+    const double each = static_cast<double>(problem.flops) / std::max(results, 1.0);
+    return std::min(sample, static_cast<std::size_t>(std::max(kLeast, kOperations / std::max(each, 1.0))));
+}
+
 std::string told(const OutputCheck& check, const std::string& whose) {
     std::string text = whose + "'s " + check.tensor + " is wrong in " + std::to_string(check.wrong) + " of " +
                        std::to_string(check.checked) + " elements";
@@ -64,7 +74,7 @@ std::vector<std::string> VerifiedLaunch::verify(const GuardedTensor& result, con
 std::vector<std::string> VerifiedLaunch::check(const GuardedTensor& result, const std::string& whose,
                                                std::size_t sample) {
     if (!check_) check_.emplace(bench_.references(), variant(), problem(), false);
-    CheckRequest request{Check::sample, false, random_word(kInputSeed, 1), sample};
+    CheckRequest request{Check::sample, false, random_word(kInputSeed, 1), affordable(problem(), sample)};
     const OutputCheck found = check_->output(*launch_, result, request);
     return found.wrong != 0 || found.unwritten != 0 ? std::vector{told(found, whose)}
                                                     : std::vector<std::string>{};
