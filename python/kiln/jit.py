@@ -22,6 +22,7 @@ from typing import Any
 
 from ._arrays import dtype_name, service_for
 from ._kiln import Kernel, Service, Template, Variant
+from ._services import default_service
 from .errors import UsageError, VariantError
 
 __all__ = ["Jit", "jit"]
@@ -34,58 +35,69 @@ class Jit:
     arrays' dtypes. The arrays' device decides which service is used, unless one was given.
     """
 
-    def __init__(self, text: str, *, file: str, service: Service | None, headers: dict[str, str]) -> None:
-        self._text = text
+    def __init__(
+        self,
+        source: str | Template,
+        *,
+        file: str = "jit.cu",
+        service: Service | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self._source = source
         self._file = file
         self._service = service
-        self._headers = headers
+        self._headers = headers or {}
         self._lock = threading.RLock()
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
         self._templates: dict[Service, Template] = {}
-        self.__doc__ = text
+        self.__doc__ = source if isinstance(source, str) else source.summary
 
     def template(self, service: Service | None = None) -> Template:
         """Bound to a service; by default the one that it was made with, or the default one."""
-        from ._services import default_service
-
         chosen = service or self._service or default_service()
         with self._lock:
             if chosen not in self._templates:
-                self._templates[chosen] = Template(self._text, service=chosen, file=self._file, headers=self._headers)
+                self._templates[chosen] = Template(
+                    self._source, service=chosen, file=self._file, headers=self._headers
+                )
             return self._templates[chosen]
 
-    def kernel(self, *arrays: Any, service: Service | None = None, **values: Any) -> Kernel:
-        """The kernel that a call with these arrays and values launches, built now."""
-        return self._kernel(arrays, service, tuple(values.items()))
+    def kernel(self, *args: Any, **named: Any) -> Kernel:
+        """The kernel that a call with these arguments launches, built now."""
+        values = tuple((name, value) for name, value in named.items() if name.isupper())
+        given = {name: value for name, value in named.items() if not name.isupper()}
+        return self._kernel(args, given, values)
 
     def __call__(self, *args: Any, stream: Any = None, **named: Any) -> None:
         values = tuple((name, value) for name, value in named.items() if name.isupper())
         given = {name: value for name, value in named.items() if not name.isupper()}
-        kernel = self._kernel((*args, *given.values()), None, values)
-        kernel(*args, stream=stream, **given)
+        self._kernel(args, given, values)(*args, stream=stream, **given)
 
-    def _kernel(self, arrays: tuple[Any, ...], service: Service | None, values: tuple[tuple[str, Any], ...]) -> Kernel:
-        arrays = tuple(x for x in arrays if hasattr(x, "dtype") and hasattr(x, "shape"))
-        if service is None:
-            service = service_for(arrays[0], self._service) if arrays else self._service
-        key = (service, values, tuple(x.dtype for x in arrays))
+    def _kernel(self, args: tuple[Any, ...], given: dict[str, Any], values: tuple[tuple[str, Any], ...]) -> Kernel:
+        arrays = [x for x in (*args, *given.values()) if hasattr(x, "dtype") and hasattr(x, "shape")]
+        service = service_for(arrays[0], self._service) if arrays else self._service
+        key = (service, values, *given, *(x.dtype for x in arrays))
         found = self._kernels.get(key)
         if found is None:
             with self._lock:
-                found = self._kernels.get(key)
-                if found is None:
-                    found = self._build(self.template(service), dict(values), [dtype_name(x) for x in arrays])
-                    self._kernels[key] = found
+                if key not in self._kernels:
+                    template = self.template(service)
+                    chosen = dict(values)
+                    positional = [
+                        a["name"]
+                        for a in template.variant(**chosen)._signature
+                        if a["kind"] != "size" and a["name"] not in given
+                    ]
+                    named = {**dict(zip(positional, args, strict=False)), **given}
+                    dtypes = {name: dtype_name(x) for name, x in named.items() if hasattr(x, "dtype")}
+                    self._kernels[key] = variant_for(template, chosen, dtypes).build()
+                found = self._kernels[key]
         return found
 
-    @staticmethod
-    def _build(template: Template, values: dict[str, Any], dtypes: list[str]) -> Kernel:
-        return variant_for(template, values, dtypes).build()
 
-
-def variant_for(template: Template, values: dict[str, Any], dtypes: list[str]) -> Variant:
-    """The variant with these values whose tensors have these dtypes, in the kernel's order: type parameters that are not
-    given are tried. Where none fits, defaults are taken, and the call will name the argument that does not fit.
+def variant_for(template: Template, values: dict[str, Any], dtypes: dict[str, str]) -> Variant:
+    """The variant with these values whose tensors have these dtypes: type parameters that are not given are tried. Where
+    none fits, defaults are taken, and the call names the argument that does not fit.
     """
     open_types = [
         (parameter["name"], parameter["allowed"].split(", "))
@@ -98,8 +110,8 @@ def variant_for(template: Template, values: dict[str, Any], dtypes: list[str]) -
             variant = template.variant(**values, **given)
         except VariantError:
             continue
-        found = [dtype for _, dtype, is_tensor in variant._dtypes if is_tensor]
-        if found[: len(dtypes)] == dtypes:
+        declared = {a["name"]: a["dtype"] for a in variant._signature if a["kind"] not in ("size", "scalar")}
+        if all(dtypes[name] == dtype for name, dtype in declared.items() if name in dtypes):
             return variant
     return template.variant(**values)
 
@@ -114,13 +126,13 @@ def jit(
 
     def make(what: str | Callable[..., Any]) -> Jit:
         if isinstance(what, str):
-            return Jit(what, file="jit.cu", service=service, headers=headers or {})
+            return Jit(what, service=service, headers=headers)
         text = inspect.getdoc(what)
         if not text or "//@" not in text:
             raise UsageError(
                 f"kiln.jit: the docstring of {what.__name__} is no template: it has no line that begins with //@"
             )
-        made = Jit(text + "\n", file=f"{what.__name__}.cu", service=service, headers=headers or {})
+        made = Jit(text + "\n", file=f"{what.__name__}.cu", service=service, headers=headers)
         made.__name__ = what.__name__  # type: ignore[attr-defined]
         made.__module__ = what.__module__
         return made

@@ -9,6 +9,7 @@ queued on that library's current stream. Arrays that are not row-major are copie
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 from os import PathLike
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from . import _kiln
 from ._arrays import Array, converted, dtype_name, empty, is_row_major, row_major, service_for, transposed
 from ._kiln import Operation, Service, Template
-from .errors import UsageError, VariantError
+from .errors import NotReadyError, UsageError, VariantError
 
 __all__ = ["attention", "gemm", "layer_norm", "operation", "softmax", "sum", "transpose"]
 
@@ -66,6 +67,21 @@ def _needed(service: Service, family: str, values: dict[str, Any]) -> Operation:
     return found if found is not None else operation(family, service=service, **values)  # raises the reason
 
 
+def launch(op: Operation, stream: Any, **tensors: Array) -> None:
+    """A call. While PyTorch captures a graph, workspace comes from its pool, which is the graph's then."""
+    try:
+        op(stream=stream, **tensors)
+    except NotReadyError as error:
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_available() or not torch.cuda.is_current_stream_capturing():
+            raise
+        if not op.explain(**error.sizes)["built"]:
+            raise
+        bytes_needed = op.workspace_bytes(**error.sizes)
+        device = next(iter(tensors.values())).device
+        op(stream=stream, workspace=torch.empty(bytes_needed, dtype=torch.uint8, device=device), **tensors)
+
+
 def gemm(
     a: Array,
     b: Array,
@@ -101,25 +117,29 @@ def gemm(
     if activation is not None:
         values["ACTIVATION"] = _ACTIVATIONS[activation]
 
-    if b.ndim == 2 and bias is None:
+    if b.ndim == 2:
         a2 = row_major(a if a.ndim == 2 else a.reshape(-1, a.shape[-1]))
-        is_transposed = not is_row_major(b) and is_row_major(transposed(b))
-        for trans_b in (True, False) if is_transposed else (False,):
-            layout = {**values, "TRANS_B": True} if trans_b else values
-            for direct in (True, False) if wanted != "float32" else (False,):
-                op = _known(service, "gemm", {**layout, "OUT": wanted} if direct else layout)
-                if op is None:
-                    continue
-                right = transposed(b) if trans_b else row_major(b)
-                if direct or wanted == "float32":
-                    c = out if out is not None else empty(a, shape, wanted)
-                    op(a2, right, c if c.ndim == 2 else c.reshape(-1, shape[-1]), stream=stream)
-                    return c
-                c = empty(a, shape, "float32")
-                op(a2, right, c if c.ndim == 2 else c.reshape(-1, shape[-1]), stream=stream)
-                return _delivered(c, wanted, out)
+        lies_transposed = not is_row_major(b) and is_row_major(transposed(b))
+        epilogue = {**values}
+        if wanted != "float32":
+            epilogue["OUT"] = wanted
+        if bias is not None:
+            epilogue["BIAS"] = 1
+        for trans_b in (True, False) if lies_transposed else (False,):
+            layout = {"TRANS_B": True} if trans_b else {}
+            op = _known(service, "gemm", {**epilogue, **layout})
+            in_float = op is None and bias is None and wanted != "float32"
+            if in_float:  # and converted by the arrays' library
+                op = _known(service, "gemm", {**values, **layout})
+            if op is None:
+                continue
+            c = out if out is not None and not in_float else empty(a, shape, "float32" if in_float else wanted)
+            named = {} if bias is None else {"bias": converted(bias, wanted)}
+            right = transposed(b) if trans_b else row_major(b)
+            launch(op, stream, a=a2, b=right, c=c if c.ndim == 2 else c.reshape(-1, shape[-1]), **named)
+            return _delivered(c, wanted, out)
 
-    # Biases and batches: one kernel for all.
+    # Batches, and biases where the family has none.
     batch = b.shape[0] if b.ndim == 3 else 1
     a3 = row_major(a).reshape(batch, -1, a.shape[-1])
     trans_b = not is_row_major(b) and is_row_major(transposed(b))
@@ -133,7 +153,7 @@ def gemm(
     if op is None:
         op = _needed(service, "gemm_batched", values)
     c = out if out is not None and wanted == "float32" else empty(a, shape, "float32")
-    op(a3, b3, converted(bias, "float32"), c.reshape(batch, -1, shape[-1]), stream=stream)
+    launch(op, stream, a=a3, b=b3, bias=converted(bias, "float32"), c=c.reshape(batch, -1, shape[-1]))
     return _delivered(c, wanted, out)
 
 
@@ -153,7 +173,7 @@ def softmax(x: Array, *, out: Array | None = None, stream: Any = None, service: 
     """Softmax along the last axis, in the type of x (float16, bfloat16 or float32)."""
     op = _needed(service_for(x, service), "softmax", {"T": dtype_name(x)})
     y = empty(x, tuple(x.shape)) if out is None else out
-    op(_rows(x), y.reshape(-1, x.shape[-1]), stream=stream)
+    launch(op, stream, x=_rows(x), y=y.reshape(-1, x.shape[-1]))
     return y
 
 
@@ -169,7 +189,8 @@ def layer_norm(
     """(x - mean) / sqrt(variance + 1e-5) * weight + bias along the last axis; all of one type."""
     op = _needed(service_for(x, service), "layer_norm", {"T": dtype_name(x)})
     y = empty(x, tuple(x.shape)) if out is None else out
-    op(_rows(x), row_major(weight), row_major(bias), y.reshape(-1, x.shape[-1]), stream=stream)
+    rows = y.reshape(-1, x.shape[-1])
+    launch(op, stream, x=_rows(x), weight=row_major(weight), bias=row_major(bias), y=rows)
     return y
 
 
@@ -196,7 +217,7 @@ def attention(
     op = _needed(service_for(q, service), "attention", values)
     o = empty(q, tuple(q.shape)) if out is None else out
     lse = empty(q, tuple(q.shape[:-1]), "float32")
-    op(row_major(q), row_major(k), row_major(v), o, lse, stream=stream)
+    launch(op, stream, q=row_major(q), k=row_major(k), v=row_major(v), o=o, lse=lse)
     return (o, lse) if return_lse else o
 
 
@@ -206,7 +227,7 @@ def transpose(x: Array, *, out: Array | None = None, stream: Any = None, service
         raise ValueError(f"transpose: x has the shape {tuple(x.shape)}; it has to have two axes")
     op = _needed(service_for(x, service), "transpose", {"T": dtype_name(x)})
     y = empty(x, (x.shape[1], x.shape[0])) if out is None else out
-    op(row_major(x), y, stream=stream)
+    launch(op, stream, **{"in": row_major(x), "out": y})
     return y
 
 
@@ -224,11 +245,11 @@ def sum(
     if axis is None:
         op = _needed(service, "sum", {"T": dtype_name(x)})
         y = empty(x, (1,), "float32") if out is None else out
-        op(x.reshape(-1), y.reshape(1), stream=stream)
+        launch(op, stream, x=x.reshape(-1), sum=y.reshape(1))
         return y.reshape(()) if out is None else y
     if axis not in (0, -2) or x.ndim != 2:
         raise ValueError(f"sum: axis is {axis} of an array with {x.ndim} axes; it can be None, or 0 of a matrix")
     op = _needed(service, "column_sum", {"T": dtype_name(x)})
     y = empty(x, (x.shape[1],), "float32") if out is None else out
-    op(x, y, stream=stream)
+    launch(op, stream, x=x, sums=y)
     return y

@@ -50,6 +50,7 @@ CallPlan::CallPlan(std::string name, const Variant& variant, const std::vector<s
       variant_(variant),
       backend_(backend),
       device_(device),
+      takes_workspace_(!only.empty()),
       memory_(std::make_shared<Memory>()) {
     const Template of = variant.origin();
     const std::vector<KernelArgument>& declared = variant.arguments();
@@ -57,11 +58,15 @@ CallPlan::CallPlan(std::string name, const Variant& variant, const std::vector<s
         for (const KernelArgument& argument : declared) add_argument(argument, of);
     } else {
         for (const std::string& wanted : only)
-            add_argument(*std::ranges::find(declared, wanted, &KernelArgument::name), of);
+            if (const auto found = std::ranges::find(declared, wanted, &KernelArgument::name);
+                found != declared.end())
+                add_argument(*found, of);
+            else
+                throw UsageError(name_ + ": " + of.name() + " has no argument " + wanted);
     }
-    if (arguments_.size() > kMostCallArguments)
+    if (arguments_.size() >= kMostCallArguments)
         throw UsageError(name_ + " has " + std::to_string(arguments_.size()) +
-                         " arguments; kernels with up to " + std::to_string(kMostCallArguments) +
+                         " arguments; kernels with up to " + std::to_string(kMostCallArguments - 1) +
                          " can be called from Python");
     find_extents(of);
 }
@@ -369,14 +374,17 @@ void CallPlan::resolve_computed(SizeValues& sizes, std::uint32_t& known, const A
 void CallPlan::read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyObject* kwargs,
                     StreamRef own_stream) const {
     std::array<PyObject*, kMostCallArguments> objects{};
-    PyObject* stream = nullptr;
+    PyObject *stream = nullptr, *workspace = nullptr;
     if (kwargs != nullptr) {
         static PyObject* const kStream = PyUnicode_InternFromString("stream");
+        static PyObject* const kWorkspace = PyUnicode_InternFromString("workspace");
         PyObject *key = nullptr, *value = nullptr;
         Py_ssize_t position = 0;
         while (PyDict_Next(kwargs, &position, &key, &value) != 0) {
             if (key == kStream || PyUnicode_Compare(key, kStream) == 0)
                 stream = value;
+            else if (takes_workspace_ && PyUnicode_Compare(key, kWorkspace) == 0)
+                workspace = value;
             else
                 objects[place_of(key)] = value;
         }
@@ -442,6 +450,15 @@ void CallPlan::read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyO
             fail_value(argument, "is " + std::to_string(sizes[i]) + ", which does not fit its type, " +
                                      text(argument.dtype));
         call.values[sizes_[i]] = static_cast<std::uint64_t>(sizes[i]);
+    }
+    if (workspace != nullptr && workspace != Py_None) {
+        ArrayView& memory = arrays[arguments_.size()];
+        if (!memory.read(workspace, handle))
+            throw nb::type_error((name_ + ": workspace is no array").c_str());
+        call.workspace = memory.data;
+        call.workspace_bytes = memory.dtype.bits / 8U;
+        for (int i = 0; i < memory.ndim; ++i)
+            call.workspace_bytes *= static_cast<std::size_t>(memory.shape[i]);
     }
     call.stream = has_stream ? StreamRef(handle) : own_stream;
 }

@@ -59,6 +59,8 @@ struct CallArguments {
     std::array<std::uint64_t, kMostCallArguments> values;
     std::array<void*, kMostCallArguments> pointers;
     StreamRef stream{static_cast<void*>(nullptr)};
+    void* workspace = nullptr;  ///< LaunchOptions::workspace
+    std::size_t workspace_bytes = 0;
 };
 
 class CallPlan {
@@ -71,7 +73,7 @@ class CallPlan {
     const std::string& name() const { return name_; }
 
     /// Reads a call's arguments. own_stream: where work goes when neither the call nor the arrays' library names a stream.
-    /// arrays: kept by the caller until the launch is queued. Throws nanobind's exceptions that become TypeError and
+    /// arrays: one more than there are arguments; kept by the caller until the launch is queued. Throws nanobind's exceptions that become TypeError and
     /// ValueError, and errors of Kiln.
     void read(CallArguments& call, ArrayViews& arrays, PyObject* args, PyObject* kwargs,
               StreamRef own_stream) const;
@@ -100,6 +102,7 @@ class CallPlan {
     Variant variant_;
     Backend backend_;
     int device_;
+    bool takes_workspace_;
     std::vector<CallArgument> arguments_;
     std::vector<std::size_t> sizes_;  ///< places of the sizes among the arguments
     bool has_extents_ = false;

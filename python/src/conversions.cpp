@@ -84,6 +84,47 @@ nb::dict dict_of(const BuildInfo& info, Origin origin) {
 
 nb::tuple tuple_of(const Dim3& extents) { return nb::make_tuple(extents.x, extents.y, extents.z); }
 
+nb::list arguments_of(const CallPlan& plan) {
+    std::vector<std::string> sizes;
+    for (const CallArgument& argument : plan.arguments())
+        if (argument.kind == CallArgument::Kind::size) sizes.push_back(argument.name);
+    nb::list result;
+    for (const CallArgument& argument : plan.arguments()) {
+        nb::dict one;
+        one["name"] = argument.name;
+        one["type"] = argument.type;
+        one["dtype"] = argument.is_known_type ? nb::cast(text(argument.dtype)) : nb::object(nb::none());
+        switch (argument.kind) {
+            case CallArgument::Kind::size:
+                one["kind"] = "size";
+                one["is_told"] = argument.is_told;
+                break;
+            case CallArgument::Kind::integer:
+            case CallArgument::Kind::real:
+                one["kind"] = "scalar";
+                break;
+            case CallArgument::Kind::tensor: {
+                constexpr const char* kRoles[] = {"input", "output", "inout", "scratch"};
+                one["kind"] = kRoles[static_cast<int>(argument.role)];
+                nb::list extents;
+                for (const Extent extent : argument.extents) {
+                    if (extent.kind == Extent::Kind::size)
+                        extents.append(nb::str(sizes[static_cast<std::size_t>(extent.value)].c_str()));
+                    else if (extent.kind == Extent::Kind::constant)
+                        extents.append(extent.value);
+                    else
+                        extents.append(nb::none());
+                }
+                one["extents"] =
+                    argument.has_extents ? nb::object(nb::tuple(extents)) : nb::object(nb::none());
+                break;
+            }
+        }
+        result.append(one);
+    }
+    return result;
+}
+
 ServicePtr service_or_default(const nb::object& service) {
     const nb::object chosen =
         service.is_none() ? nb::module_::import_("kiln._services").attr("default_service")() : service;

@@ -27,14 +27,21 @@ void launch(const PyKernel& self, const CallArguments& call) {
 }
 
 void launch(const PyOperation& self, const CallArguments& call) {
-    self.operation->launch(call.stream, const_cast<void* const*>(call.pointers.data()));
+    LaunchOptions options;
+    StreamRef stream = call.stream;
+    if (call.workspace != nullptr) {
+        options.workspace = call.workspace;
+        options.workspace_bytes = call.workspace_bytes;
+        stream = stream.with(options);
+    }
+    self.operation->launch(stream, const_cast<void* const*>(call.pointers.data()));
 }
 
 template <class T>
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
     try {
         const T& callee = *nb::inst_ptr<T>(nb::handle(self));
-        ArrayViews arrays(callee.plan.arguments().size());
+        ArrayViews arrays(callee.plan.arguments().size() + 1);
         CallArguments arguments;
         callee.plan.read(arguments, arrays, args, kwargs, StreamRef(callee.service->stream()));
         {
@@ -62,50 +69,6 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 template <class T>
 PyType_Slot call_slots[] = {{Py_tp_call, reinterpret_cast<void*>(&call<T>)}, {0, nullptr}};
-
-/// Name, type and extents of each argument; of extents the name of a size, a number, or None where it is computed.
-nb::list arguments_of(const CallPlan& plan) {
-    std::vector<std::string> sizes;
-    for (const CallArgument& argument : plan.arguments())
-        if (argument.kind == CallArgument::Kind::size) sizes.push_back(argument.name);
-    nb::list result;
-    for (const CallArgument& argument : plan.arguments()) {
-        nb::dict one;
-        one["name"] = argument.name;
-        one["type"] = argument.type;
-        one["dtype"] = argument.is_known_type ? nb::cast(text(argument.dtype)) : nb::object(nb::none());
-        switch (argument.kind) {
-            case CallArgument::Kind::size:
-                one["kind"] = "size";
-                one["is_told"] = argument.is_told;
-                break;
-            case CallArgument::Kind::integer:
-            case CallArgument::Kind::real:
-                one["kind"] = "scalar";
-                break;
-            case CallArgument::Kind::tensor: {
-                constexpr const char* kRoles[] = {"input", "output", "inout", "scratch"};
-                one["kind"] = kRoles[static_cast<int>(argument.role)];
-                nb::list extents;
-                for (const Extent extent : argument.extents) {
-                    if (extent.kind == Extent::Kind::size)
-                        extents.append(nb::str(sizes[static_cast<std::size_t>(extent.value)].c_str()));
-                    else if (extent.kind == Extent::Kind::constant)
-                        extents.append(extent.value);
-                    else
-                        extents.append(nb::none());
-                }
-                one["extents"] =
-                    argument.has_extents ? nb::object(nb::tuple(extents)) : nb::object(nb::none());
-                break;
-            }
-        }
-        result.append(one);
-    }
-    return result;
-}
-
-using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 
 WhenMissing when_missing_of(const std::string& text) {
     if (text == "build") return WhenMissing::build;

@@ -53,6 +53,11 @@ nanobind::dict dict_of(const Sizes& sizes);
 nanobind::dict dict_of(const BuildInfo& info, Origin origin);
 nanobind::tuple tuple_of(const Dim3& extents);
 
+/// Name, type and extents of each argument; of extents the name of a size, a number, or None where it is computed.
+nanobind::list arguments_of(const CallPlan& plan);
+/// Of tensors, by their names.
+using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+
 /// The service, or the default one of python/kiln/_services.py where it is None.
 ServicePtr service_or_default(const nanobind::object& service);
 

@@ -24,6 +24,8 @@ using HeaderDict = std::map<std::string, std::string>;
 /// that the service knows.
 Template open(const Service& service, const nb::object& source, const std::string& file,
               const HeaderDict& headers) {
+    if (nb::isinstance<PyTemplate>(source))
+        return nb::cast<const PyTemplate&>(source).of.for_target(service.target());
     const bool is_text = nb::isinstance<nb::str>(source);
     const std::string text =
         nb::cast<std::string>(is_text ? source : nb::module_::import_("os").attr("fspath")(source));
@@ -41,7 +43,7 @@ nb::list parameters_of(const Template& of) {
     for (const Parameter& parameter : of.parameters()) {
         nb::dict one;
         one["name"] = parameter.name;
-        constexpr const char* kKinds[] = {"int", "bool", "type", "float"};
+        constexpr const char* kKinds[] = {"int", "bool", "type", "float", "code"};
         one["kind"] = kKinds[static_cast<int>(parameter.kind)];
         one["allowed"] = parameter.allowed_text();
         one["default"] = parameter.default_text();
@@ -75,6 +77,11 @@ nb::dict problem_of(const Variant& variant, const Sizes& sizes, bool test) {
     return result;
 }
 
+CallPlan plan_of(const PyVariant& self) {
+    return CallPlan(self.variant.template_name(), self.variant, {}, self.service->backend(),
+                    self.service->has_device() ? self.service->device().info().ordinal : 0);
+}
+
 PyKernel build(const PyVariant& self, bool in_worker) {
     AnyKernel kernel;
     {
@@ -82,9 +89,7 @@ PyKernel build(const PyVariant& self, bool in_worker) {
         if (in_worker) self.service->compile_async(self.variant).get();
         kernel = self.service->build(self.variant);
     }
-    return PyKernel{self.service, kernel,
-                    CallPlan(self.variant.template_name(), self.variant, {}, self.service->backend(),
-                             self.service->has_device() ? self.service->device().info().ordinal : 0)};
+    return PyKernel{self.service, kernel, plan_of(self)};
 }
 
 }  // namespace
@@ -140,20 +145,14 @@ void bind_template(nb::module_& module) {
                              result.append(nb::make_tuple(argument.name, argument.type));
                          return result;
                      })
-        .def_prop_ro(
-            "_dtypes",
-            [](const PyVariant& self) {
-                nb::list result;
-                for (const KernelArgument& argument : self.variant.arguments()) {
-                    std::string type = argument.type;
-                    const bool is_pointer = type.ends_with('*');
-                    if (is_pointer) type.pop_back();
-                    if (type.starts_with("const ")) type.erase(0, 6);
-                    const auto dtype = dtype_of(type);
-                    result.append(nb::make_tuple(argument.name, dtype ? text(*dtype) : "", is_pointer));
-                }
-                return result;
-            })
+        .def_prop_ro("_signature", [](const PyVariant& self) { return arguments_of(plan_of(self)); })
+        .def(
+            "sizes_of",
+            [](const PyVariant& self, const Shapes& shapes, const nb::kwargs& given) {
+                return dict_of(plan_of(self).sizes_of(shapes, sizes_of(given)));
+            },
+            nb::arg("shapes"), nb::arg("given"),
+            "The sizes that tensors of these shapes have, by their names.")
         .def(
             "build", [](const PyVariant& self) { return build(self, false); },
             "A callable kernel: from memory, from the cache, or compiled.")

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of CuPy (on a GPU) and JAX; each is skipped where it is missing."""
+
+from __future__ import annotations
+
+import kiln
+import numpy as np
+import pytest
+from conftest import SCALE
+
+
+def test_cupys_arrays_and_stream() -> None:
+    cupy = pytest.importorskip("cupy")
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        pytest.skip(str(error))
+    scale = kiln.Template(SCALE, service=kiln.default_service("cuda")).variant(FACTOR=3).build()
+    x, y = cupy.arange(1000, dtype=cupy.float32), cupy.zeros(1000, cupy.float32)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        big = cupy.ones(1 << 26, cupy.float32)
+        for _ in range(20):
+            big *= 1.5  # what the kernel must wait for
+        x += 1
+        scale(x, y)
+        z = y.copy()
+        stream.synchronize()
+    np.testing.assert_array_equal(z.get(), 3 * (np.arange(1000) + 1))
+    with pytest.raises(ValueError, match="strides"):
+        scale(x[::2], y[:500])
+    rows = cupy.random.rand(8, 100).astype(cupy.float32)
+    found = kiln.softmax(rows)
+    assert isinstance(found, cupy.ndarray)
+    e = np.exp(rows.get() - rows.get().max(-1, keepdims=True))
+    np.testing.assert_allclose(found.get(), e / e.sum(-1, keepdims=True), rtol=1e-4)
+
+
+def test_jaxs_arrays_are_inputs(scale: kiln.Kernel) -> None:
+    jax = pytest.importorskip("jax")
+    x = jax.device_put(jax.numpy.arange(100, dtype=jax.numpy.float32), jax.devices("cpu")[0])
+    y = np.zeros(100, np.float32)
+    scale(x, y)
+    np.testing.assert_array_equal(y, 3 * np.arange(100))
+    with pytest.raises(ValueError, match="'y' is read-only"):
+        scale(x, x)  # JAX's arrays never change
+    with pytest.raises(TypeError, match="give the output by out="):
+        kiln.softmax(x.reshape(10, 10))
+    out = np.zeros((10, 10), np.float32)
+    kiln.softmax(x.reshape(10, 10), out=out)
+    np.testing.assert_allclose(out.sum(-1), 1, rtol=1e-5)
+
+
+def test_bfloat16_of_ml_dtypes_is_read(host: kiln.Service) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    scale = kiln.Template(SCALE).variant(FACTOR=3, T="bfloat16").build()
+    x = np.arange(10).astype(ml_dtypes.bfloat16)
+    y = np.zeros_like(x)
+    scale(x, y)
+    np.testing.assert_array_equal(y.astype(np.float32), 3 * np.arange(10))
