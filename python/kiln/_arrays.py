@@ -66,7 +66,8 @@ def empty(like: Array, shape: tuple[int, ...], dtype: str | None = None) -> Arra
 def is_row_major(x: Array) -> bool:
     if hasattr(x, "is_contiguous"):
         return bool(x.is_contiguous())
-    return bool(x.flags.c_contiguous)
+    flags = getattr(x, "flags", None)
+    return flags is None or bool(flags.c_contiguous)  # JAX's arrays have no other layout
 
 
 def row_major(x: Array) -> Array:

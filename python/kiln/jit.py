@@ -57,9 +57,7 @@ class Jit:
         chosen = service or self._service or default_service()
         with self._lock:
             if chosen not in self._templates:
-                self._templates[chosen] = Template(
-                    self._source, service=chosen, file=self._file, headers=self._headers
-                )
+                self._templates[chosen] = Template(self._source, service=chosen, file=self._file, headers=self._headers)
             return self._templates[chosen]
 
     def kernel(self, *args: Any, **named: Any) -> Kernel:

@@ -249,7 +249,9 @@ class _TemplateOperator:
                 self.kernels[key] = (variant, None if is_fake else variant.build(), variant._signature)
             return self.kernels[key]
 
-    def shapes(self, variant: Variant, tensors: tuple[Tensor, ...], numbers: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    def shapes(
+        self, variant: Variant, tensors: tuple[Tensor, ...], numbers: dict[str, Any]
+    ) -> dict[str, tuple[Any, ...]]:
         """Of outputs and scratch memory. Extents that are sizes are taken as they are, symbols included."""
         sizes: dict[str, Any] = dict(numbers)
         for a, t in zip(self.inputs, tensors, strict=True):
@@ -269,7 +271,9 @@ class _TemplateOperator:
         numbers = {a["name"]: value for a, value in zip(self.numbers, rest, strict=True)}
         return tensors, numbers, {k: v for k, v in numbers.items() if not isinstance(v, float)}
 
-    def make(self, tensors: tuple[Tensor, ...], signature: list[dict[str, Any]], shapes: dict[str, Any]) -> dict[str, Tensor]:
+    def make(
+        self, tensors: tuple[Tensor, ...], signature: list[dict[str, Any]], shapes: dict[str, Any]
+    ) -> dict[str, Tensor]:
         first = tensors[0]
         return {
             a["name"]: (torch.zeros if a["kind"] == "scratch" else torch.empty)(

@@ -231,3 +231,17 @@ def test_warnings_reach_python(tmp_path) -> None:
     service = kiln.Service("host", cache_directory=tmp_path / "file", on_warning=warnings.append)
     kiln.Template(SCALE, service=service).variant().build()
     assert len(warnings) == 1 and "file" in warnings[0]
+
+
+def test_code_is_given_as_text(host: kiln.Service) -> None:
+    template = kiln.Template(
+        SCALE.replace("//@ block", '//@ param F code = "return x;" (float x) -> float\n//@ block').replace(
+            "FACTOR * static_cast<float>(x[i])", "F(static_cast<float>(x[i]))"
+        )
+    )
+    assert [p["kind"] for p in template.parameters] == ["int", "type", "code"]
+    variant = template.variant(F="return x * x + 1;")
+    assert variant.values["F"] == "return x * x + 1;"
+    x, y = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
+    variant.build()(x, y)
+    np.testing.assert_array_equal(y, x * x + 1)

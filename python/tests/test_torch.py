@@ -62,7 +62,10 @@ def test_gradients_of_linear(device: str) -> None:
 
 
 def test_gradients_of_other_operators(device: str) -> None:
-    a, b = torch.randn(2, 7, 20, device=device, requires_grad=True), torch.randn(20, 12, device=device, requires_grad=True)
+    a, b = (
+        torch.randn(2, 7, 20, device=device, requires_grad=True),
+        torch.randn(20, 12, device=device, requires_grad=True),
+    )
     grad = torch.randn(2, 7, 12, device=device)
     for one, other in zip(
         torch.autograd.grad(kiln.torch.gemm(a, b), (a, b), grad),
@@ -147,7 +150,11 @@ def test_a_template_with_computed_extents_and_scratch_becomes_an_operator(device
     o, lse = attention(q, k, v)
     assert o.shape == q.shape and lse.shape == (1, 4, 9)
     with pytest.raises(kiln.UsageError, match="declares no sizes and tensors"):
-        kiln.torch.operator("kiln_test::none", SCALE.replace("//@ size", "// size").replace("//@ input", "// ").replace("//@ output", "// "), service=service)
+        kiln.torch.operator(
+            "kiln_test::none",
+            SCALE.replace("//@ size", "// size").replace("//@ input", "// ").replace("//@ output", "// "),
+            service=service,
+        )
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="no NVIDIA GPU")

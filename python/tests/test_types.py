@@ -26,7 +26,9 @@ def test_the_package_passes_mypy(tmp_path: Path) -> None:
 
 def parameters(declared: ast.FunctionDef) -> list[str]:
     """Names in a declaration of the stub, without those that take the rest."""
-    return [a.arg for a in (*declared.args.posonlyargs, *declared.args.args, *declared.args.kwonlyargs) if a.arg != "self"]
+    return [
+        a.arg for a in (*declared.args.posonlyargs, *declared.args.args, *declared.args.kwonlyargs) if a.arg != "self"
+    ]
 
 
 def parameters_of(function: object) -> list[str]:
@@ -35,7 +37,6 @@ def parameters_of(function: object) -> list[str]:
     names = ast.parse(signature.replace("\\", "default") + ": ...").body[0]
     assert isinstance(names, ast.FunctionDef)
     return parameters(names)
-
 
 
 CLASSES = {node.name: node for node in STUB.body if isinstance(node, ast.ClassDef)}
