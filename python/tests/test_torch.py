@@ -161,7 +161,7 @@ def test_a_template_with_computed_extents_and_scratch_becomes_an_operator(device
 def test_operators_are_captured_in_graphs() -> None:
     x = torch.randn(64, 512, device="cuda", dtype=torch.float16)
     weight = torch.randn(256, 512, device="cuda", dtype=torch.float16)
-    kiln.torch.softmax(kiln.torch.linear(x, weight))  # builds
+    kiln.sum(kiln.torch.softmax(kiln.torch.linear(x, weight)))  # builds
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
