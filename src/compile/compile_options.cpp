@@ -54,7 +54,8 @@ bool any_word(std::string_view words, Use use) {
 
 // They read or write files, load code into the compiler, or change what is made.
 constexpr std::string_view kGnuForbidden =
-    "-Wl, -Wa, -Wp, -fplugin -fsanitize -fno-sanitize -fprofile -fauto-profile -fbranch-probabilities "
+    "-Wl, -Wa, -Wp, -fplugin -fpack-struct -foptimization-record -fproc-stat -fno-integrated -fprebuilt "
+    "-fimplicit-module -fsanitize -fno-sanitize -fprofile -fauto-profile -fbranch-probabilities "
     "-fcs-profile -fdebug- -ffile- -fmacro- -fdump -flto -fthin -fpic -fPIC -fpie -fPIE -fno-pic -fno-PIC "
     "-fno-pie -fno-PIE -fvisibility -fstack-usage -fcallgraph -ftime-trace -fmodule -fopt-info -fsave "
     "-fcrash "
