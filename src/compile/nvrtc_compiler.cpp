@@ -33,8 +33,13 @@ LibrarySearch nvrtc_search() {
     search.names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
     search.remedy =
         "Install the CUDA toolkit, or the Python package nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for "
-        "CUDA 12) and set KILN_NVRTC to the libnvrtc.so.* file in it.";
+        "CUDA 12): next to the package kiln, as 'pip install kiln[cuda]' does, or elsewhere, with KILN_NVRTC "
+        "set to "
+        "the libnvrtc.so.* file in it.";
     search.directories = config::library_path();
+    // Its wheel, where Kiln was installed from one: site-packages/kiln and site-packages/nvidia/cu13/lib, or cuda_nvrtc.
+    for (const auto& wheel : versioned_directories(own_directory().parent_path() / "nvidia", "cu"))
+        search.directories.push_back(wheel / "lib");
     auto toolkits = config::cuda_homes();
     toolkits.emplace_back("/usr/local/cuda");
     for (auto& toolkit : versioned_directories("/usr/local", "cuda-")) toolkits.push_back(std::move(toolkit));
