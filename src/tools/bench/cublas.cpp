@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bench/comparator_run.h"
 #include "bench/verified_launch.h"
 
 namespace kiln::bench {
@@ -186,6 +187,18 @@ LibraryProduct Cublas::single_precision(const ProductPlan& plan, const float* a,
     };
     product.launch = product.on(a, b, c);
     return product;
+}
+
+void add_single_precision(Cublas& library, BenchRow& row, ComparatorRun& run, const Aim& aim) {
+    attempt(row, "cublasSgemm", [&] {
+        VerifiedLaunch& kernel = run.kernel();
+        const GuardedTensor& result = run.result_like("c");
+        const LibraryProduct product = library.single_precision(
+            product_plan(kernel), static_cast<const float*>(kernel.tensor("a").data()),
+            static_cast<const float*>(kernel.tensor("b").data()), static_cast<float*>(result.data()));
+        run.add("cublasSgemm", product.detail, product.launch, result, {});
+    });
+    run.join("cuBLAS", {"cublasLt", "cublasSgemm"}, aim);
 }
 
 }  // namespace kiln::bench

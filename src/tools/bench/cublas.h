@@ -13,7 +13,9 @@
 
 namespace kiln::bench {
 
+class ComparatorRun;
 class VerifiedLaunch;
+struct Aim;
 
 /// C[m, n] = A[m, k] B[k, n], row-major, or B[n, k] transposed.
 struct ProductPlan {
@@ -66,5 +68,8 @@ class Cublas {
     cublas::Handle handle_ = nullptr;
     Buffer workspace_;
 };
+
+/// Adds cublasSgemm to a row that has "cublasLt", and compares Kiln with the better of both, as "cuBLAS".
+void add_single_precision(Cublas& library, BenchRow& row, ComparatorRun& run, const Aim& aim);
 
 }  // namespace kiln::bench

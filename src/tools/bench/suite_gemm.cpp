@@ -53,15 +53,7 @@ void add_library(Benchmark& bench, BenchSuite& suite, BenchRow& row, const Produ
         const LibraryProduct product = library->best(plan, a, b, result.data());
         run.add("cublasLt", product.detail, product.launch, result, aim);
     });
-    if (!products.float_only) return;
-    attempt(row, "cublasSgemm", [&] {
-        const GuardedTensor& result = run.result_like("c");
-        const LibraryProduct product =
-            library->single_precision(plan, static_cast<const float*>(a), static_cast<const float*>(b),
-                                      static_cast<float*>(result.data()));
-        run.add("cublasSgemm", product.detail, product.launch, result, {});
-    });
-    run.join("cuBLAS", {"cublasLt", "cublasSgemm"}, aim);
+    if (products.float_only) add_single_precision(*library, row, run, aim);
 }
 
 void measure(Benchmark& bench, BenchSuite& suite, const Products& products) {

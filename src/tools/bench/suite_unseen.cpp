@@ -271,15 +271,7 @@ void Family::add_library(BenchRow& row, ComparatorRun& run) {
         run.add(is_float ? "cublasLt" : "cublasLt best of 8", choices.best.detail, choices.best.launch,
                 result, {});
     });
-    if (!is_float) return;
-    attempt(row, "cublasSgemm", [&] {
-        const GuardedTensor& result = run.result_like("c");
-        const LibraryProduct product =
-            library->single_precision(plan, static_cast<const float*>(a), static_cast<const float*>(b),
-                                      static_cast<float*>(result.data()));
-        run.add("cublasSgemm", product.detail, product.launch, result, {});
-    });
-    run.join("cuBLAS", {"cublasLt", "cublasSgemm"}, {});
+    if (is_float) add_single_precision(*library, row, run, {});
 }
 
 void Family::add_memory(const Prepared& one, ComparatorRun& run) {

@@ -217,6 +217,12 @@ constexpr std::string_view kTuned = "cublasLt best of 8, after tuning";
 /// Of the time of the best variant that is known, in that of the chosen one.
 constexpr DrawnAim kChoice = {"best known variant", 1 / 1.05, 1, 1 / 1.15, 1, 10};
 
+DrawnFamily bandwidth_bound(std::string_view part, std::string_view of, Peer peer) {
+    const DrawnAim aim = peer == Peer::torch ? DrawnAim{"PyTorch", 1.25, 1.5, 0.95, 1.1}
+                                             : DrawnAim{"best of the others", 1.0, 1.1, 0.8, 0.95};
+    return {part, {of}, peer, {aim, kChoice}};
+}
+
 const std::vector<Known>& table() {
     static const std::vector<Known> kTable = {
         {{"gemm-f16",
@@ -240,23 +246,12 @@ const std::vector<Known>& table() {
          attention},
         {{"decode", {"decode_mma", "decode_paged"}, Peer::copy, {{"copy", 0.85, 0.95, 0.6, 0.75}, kChoice}},
          decode},
-        {{"softmax", {"softmax"}, Peer::torch, {{"PyTorch", 1.25, 1.5, 0.95, 1.1}, kChoice}}, softmax},
-        {{"layer-norm", {"layer_norm"}, Peer::torch, {{"PyTorch", 1.25, 1.5, 0.95, 1.1}, kChoice}},
-         layer_norm},
-        {{"transpose",
-          {"transpose_tiled"},
-          Peer::memory,
-          {{"best of the others", 1.0, 1.1, 0.8, 0.95}, kChoice}},
-         transpose},
-        {{"reduction", {"sum_shuffle"}, Peer::memory, {{"best of the others", 1.0, 1.1, 0.8, 0.95}, kChoice}},
-         sum},
-        {{"column-reduction",
-          {"column_sum"},
-          Peer::memory,
-          {{"best of the others", 1.0, 1.1, 0.8, 0.95}, kChoice}},
-         column_sum},
-        {{"histogram", {"histogram"}, Peer::memory, {{"best of the others", 1.0, 1.1, 0.8, 0.95}, kChoice}},
-         histogram},
+        {bandwidth_bound("softmax", "softmax", Peer::torch), softmax},
+        {bandwidth_bound("layer-norm", "layer_norm", Peer::torch), layer_norm},
+        {bandwidth_bound("transpose", "transpose_tiled", Peer::memory), transpose},
+        {bandwidth_bound("reduction", "sum_shuffle", Peer::memory), sum},
+        {bandwidth_bound("column-reduction", "column_sum", Peer::memory), column_sum},
+        {bandwidth_bound("histogram", "histogram", Peer::memory), histogram},
     };
     return kTable;
 }
