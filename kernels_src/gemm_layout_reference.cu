@@ -1,7 +1,8 @@
-// gemm_layout_reference: activation(ALPHA * A * B) in double, with a bound for ordinary and for matrix cores
+// gemm_layout_reference: EPILOGUE(activation(ALPHA * A * B)) in double, with a bound for ordinary and for matrix cores
 //
 // The arguments and parameters are those of gemm_mma. The bound on the sum is ProductSum's, derived in
-// kiln/gemm_bound.h; what the epilogue adds to it is derived in kiln/epilogue_reference.h.
+// kiln/gemm_bound.h; what the epilogue adds to it is derived in kiln/epilogue_reference.h; what a
+// caller's EPILOGUE adds is estimated in kiln/functor_reference.h.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_layout_reference
@@ -10,11 +11,13 @@
 //@ param   TRANS_B     bool = false   "B is stored n x k"
 //@ param   ALPHA       float = 1      "factor of the product"
 //@ param   ACTIVATION  int in 0, 1, 2, 3 = 0  "0 none, 1 relu, 2 gelu, 3 silu"
+//@ param   EPILOGUE    code = "return x;" (auto x, long long row, long long column) -> decltype(x)  "of each result"
 //@ data    a factor k
 //@ data    b factor k
 //@ backend host
 //@ block   64
 //@ grid    ceil_div(count, 64)
+#include "kiln/functor_reference.h"
 #include "kiln/gemm_bound.h"
 
 extern "C" __global__ void gemm_layout_reference(long long count, const long long* __restrict__ which,
@@ -29,4 +32,5 @@ extern "C" __global__ void gemm_layout_reference(long long count, const long lon
     for (long long p = 0; p < k; ++p)
         sum.add(a[TRANS_A ? p * m + row : row * k + p], b[TRANS_B ? col * k + p : p * n + col]);
     kiln::expect_epilogue<ACTIVATION>(ALPHA, sum, 0, 0, 0, expected + i, bound + i);
+    kiln::expect_functor([&](auto x) { return EPILOGUE(x, row, col); }, expected + i, bound + i);
 }

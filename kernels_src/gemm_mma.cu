@@ -1,4 +1,4 @@
-// gemm_mma: C = activation(ALPHA * A * B) on tensor cores (mma.sync), tiles by cp.async and ldmatrix
+// gemm_mma: C = EPILOGUE(activation(ALPHA * A * B)) on tensor cores (mma.sync), tiles by cp.async and ldmatrix
 //
 // C is m x n; A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B; all row-major, so that a
 // transposed operand is a column-major one. A block computes BM x BN results, each of its warps WM x WN of
@@ -22,6 +22,7 @@
 //@ param   TRANS_B        bool = false                       "B is stored n x k"
 //@ param   ALPHA          float = 1                          "factor of the product"
 //@ param   ACTIVATION     int in 0, 1, 2, 3 = 0              "0 none, 1 relu, 2 gelu, 3 silu"
+//@ param   EPILOGUE       code = "return x;" (float x, int row, int column) -> float   "what is stored for x, the element of the row and column of C"
 //@ require WM * WN / 32 + WM / 2 + WN / 2 + 56 <= min(255, device.registers_per_block / ((BM / WM) * (BN / WN) * 32))   "the sums and fragments of a thread must fit its registers: use fewer warps or smaller parts per warp"
 //@ require BK < 64 || WM * WN < 64 * 64 || (BM + BN) * BK < 128 * threads   "beside 64 x 64 sums a thread lacks the registers for 16 copies or more per tile: use a smaller BK, more warps, or smaller parts per warp"
 //@ require BK < 64 || WM * WN < 64 * 64 || STAGES == 2 || !(TRANS_A || ACTIVATION == 3)   "beside 64 x 64 sums a thread lacks the registers for a transposed A or silu with more than 2 tiles of 64 steps: use STAGES = 2 or a smaller BK"
@@ -71,8 +72,9 @@ extern "C" __global__ __launch_bounds__(Mainloop::kThreads) void gemm_mma(int m,
     c += first_row * n + first_col;
     mainloop.for_each_pair([&](int row, int col, float first, float second) {
         if (row >= rows || col >= cols) return;
-        first = kiln::activate<ACTIVATION>(ALPHA * first);
-        second = kiln::activate<ACTIVATION>(ALPHA * second);
+        const int in_row = static_cast<int>(first_row) + row, in_col = static_cast<int>(first_col) + col;
+        first = EPILOGUE(kiln::activate<ACTIVATION>(ALPHA * first), in_row, in_col);
+        second = EPILOGUE(kiln::activate<ACTIVATION>(ALPHA * second), in_row, in_col + 1);
         float* const to = c + static_cast<i64>(row) * n + col;
         if (pairs) {
             kiln::store(to, kiln::Vec<float, 2>{{first, second}});

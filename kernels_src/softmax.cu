@@ -1,4 +1,4 @@
-// softmax: softmax of a matrix's rows; a row is read once and stays in registers
+// softmax: softmax of SCORE of a matrix's rows; a row is read once and stays in registers
 //
 // THREADS threads hold a row, and a block has ROWS of them. Exponentials are kept as floats, or computed a second time
 // from the row as it was read (RECOMPUTE), which takes half the registers of 16-bit types; then shared memory can hold a
@@ -16,6 +16,7 @@
 //@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that are held in shared memory besides"
 //@ param   RECOMPUTE  bool = false                           "compute exponentials twice instead of keeping them"
 //@ param   PDL        bool = false                          "may begin while the kernel before it still runs"
+//@ param   SCORE      code = "return x;" (float x, long long row, int column) -> float  "what the softmax is of, for each element x; computed twice or three times"
 //@ let     MIN_BLOCKS     = SMEM_ITEMS > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
 //@ let     ROW_REGISTERS  = RECOMPUTE ? VEC * ITEMS * sizeof(T) / 4 : VEC * ITEMS  "registers of a thread that hold its part of the row"
 //@ let     SMEM_ROW_BYTES = THREADS * SMEM_ITEMS * VEC * sizeof(T)  "of a row, in shared memory"
@@ -50,22 +51,24 @@ union Parts {
     kiln::MaxAndSum both[kiln::kRowParts<THREADS, ROWS>];
 };
 
-// x and y: this thread's row. All threads of the block take part; those behind the last row write nothing.
-__device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, int cols, const T* __restrict__ x,
+// x and y: this thread's row, which is number `place`. All threads of the block take part; those behind the last row
+// write nothing.
+__device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, i64 place, int cols, const T* __restrict__ x,
                                              T* __restrict__ y) {
     Row row;
     if constexpr (SMEM_ITEMS > 0)
         row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(SMEM_ROW_BYTES));
     row.load(x, cols);
+    const auto score = [&](float value, int item, int v) { return SCORE(value, place, Row::column(item) + v); };
     float largest = kiln::kMinusInfinity;
-    row.visit(cols, [&](float value, int, int) { largest = fmaxf(largest, value); });
+    row.visit(cols, [&](float value, int item, int v) { largest = fmaxf(largest, score(value, item, v)); });
     largest = kiln::row_reduce<THREADS, ROWS>(largest, kiln::Max{}, parts.turns.max);
     if constexpr (RECOMPUTE) row.reread();
     const auto power = [&](float value) { return exp2f((value - largest) * kiln::kLog2E); };
     float powers[RECOMPUTE ? 1 : ITEMS][VEC];
     float sum = 0.0f;
     row.visit(cols, [&](float value, int item, int v) {
-        const float weight = power(value);
+        const float weight = power(score(value, item, v));
         if constexpr (!RECOMPUTE) powers[item][v] = weight;
         sum += weight;
     });
@@ -74,7 +77,9 @@ __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, int co
     if (!is_there) return;
     row.write(
         y, cols, [](int, int) {},
-        [&](float value, int item, int v) { return (RECOMPUTE ? power(value) : powers[RECOMPUTE ? 0 : item][v]) * factor; });
+        [&](float value, int item, int v) {
+            return (RECOMPUTE ? power(score(value, item, v)) : powers[RECOMPUTE ? 0 : item][v]) * factor;
+        });
 }
 
 extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void softmax(long long rows, int cols, const T* __restrict__ x,
@@ -91,13 +96,13 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void softmax
     x += kiln::min(place, rows - 1) * cols;
     y += place * cols;
     if (in_registers) {
-        softmax_held(parts, is_there, cols, x, y);
+        softmax_held(parts, is_there, place, cols, x, y);
         return;
     }
     // Differences are scaled, not elements: rounding the products of large ones would lose what sets them apart.
     float largest = kiln::kMinusInfinity, base = 0.0f, sum = 0.0f;
     for (int col = threadIdx.x; col < cols; col += THREADS) {
-        const float value = static_cast<float>(x[col]);
+        const float value = SCORE(static_cast<float>(x[col]), place, col);
         if (value > largest) {
             sum *= kiln::fast_exp2((largest - value) * kiln::kLog2E);
             largest = base = value;
@@ -108,5 +113,5 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void softmax
     const float factor = 1.0f / all.sum;
     if (!is_there) return;
     for (int col = threadIdx.x; col < cols; col += THREADS)
-        y[col] = T(exp2f((static_cast<float>(x[col]) - all.max) * kiln::kLog2E) * factor);
+        y[col] = T(exp2f((SCORE(static_cast<float>(x[col]), place, col) - all.max) * kiln::kLog2E) * factor);
 }

@@ -1,4 +1,4 @@
-// sum_shuffle: the sum of an array by vector loads, shuffles, and one partial sum per block
+// sum_shuffle: the sum of TERM of an array's elements by vector loads, shuffles, and one partial sum per block
 //
 // A block adds up tiles of THREADS * VEC * UNROLL neighbours, BLOCKS tiles apart. A thread has UNROLL loads under
 // way, each added to a sum of its own. The last block to end adds the blocks' sums in a fixed order.
@@ -12,6 +12,7 @@
 //@ param   BLOCKS         int in 1, 132, 264, 528, 1056, 2112, 4224, 8448, 16896 = 528  "blocks at most"
 //@ param   L1_NO_ALLOCATE bool = true                                  "loads leave nothing in L1"
 //@ param   PDL            bool = false                            "may begin while the kernel before it still runs"
+//@ param   TERM           code = "return x;" (float x, long long i) -> float  "what is added for x, element i"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require threads * (VEC * UNROLL * sizeof(T) / 4 + 24) <= device.registers_per_block  "what each thread has under way must fit its registers: use fewer UNROLL, or fewer threads"
 //@ size    n = 268435456 test 100003
@@ -53,7 +54,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_shuffle(long long n, c
 #pragma unroll
             for (int u = 0; u < UNROLL; ++u) {
 #pragma unroll
-                for (int v = 0; v < VEC; ++v) sums[u] += static_cast<float>(values[u][v]);
+                for (int v = 0; v < VEC; ++v)
+                    sums[u] += TERM(static_cast<float>(values[u][v]), first + (u * THREADS + thread) * VEC + v);
             }
         } else {
 #pragma unroll
@@ -61,7 +63,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_shuffle(long long n, c
 #pragma unroll
                 for (int v = 0; v < VEC; ++v) {
                     const i64 i = first + (u * VEC + v) * THREADS + thread;
-                    if (i < n) sums[u] += static_cast<float>(x[i]);
+                    if (i < n) sums[u] += TERM(static_cast<float>(x[i]), i);
                 }
             }
         }

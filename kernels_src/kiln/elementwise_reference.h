@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One result of elementwise in double, with the bound of kiln/functor_reference.h: the arguments have no error, and what the
+// function rounds itself is estimated. For references, on the host only.
+#pragma once
+
+#include "kiln/functor_reference.h"
+
+namespace kiln {
+
+/// f(x, y): with arrays of float and of double. inputs: of one place; others than INPUTS are not read. output: which of
+/// its results.
+template <int INPUTS, int OUTPUTS, class T, class F>
+inline void expect_elementwise(const T* const (&inputs)[4], long long place, int output, const F& f, double* expected,
+                               double* bound) {
+    *expected = *bound = 0;
+    expect_functor(
+        [&](auto zero) {
+            using Number = decltype(zero);
+            Number x[INPUTS], y[OUTPUTS] = {};
+            for (int input = 0; input < INPUTS; ++input) x[input] = static_cast<Number>(wide(inputs[input][place]));
+            f(x, y);
+            return y[output];
+        },
+        expected, bound);
+}
+
+}  // namespace kiln
