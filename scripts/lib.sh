@@ -21,10 +21,10 @@ missing_packages() {
     done
 }
 
-# The wheels that NVRTC, and the headers that templates may include, are taken from where there is no toolkit: releases
+# The wheels that NVRTC, nvJitLink, and the headers that templates may include, are taken from where there is no toolkit: releases
 # that Kiln was tested with (docs/install.md).
 nvrtc_wheels=('nvidia-cuda-nvrtc>=13.0,<13.6' 'nvidia-cuda-runtime>=13.0,<13.6' 'nvidia-cuda-crt>=13.0,<13.6'
-    'nvidia-cuda-cccl>=13.0,<13.6')
+    'nvidia-cuda-cccl>=13.0,<13.6' 'nvidia-nvjitlink>=13.0,<13.6')
 
 # What the package for Python is built and tested with: modules of pip, in .deps/python.
 python_modules=('nanobind>=3.1,<4' 'numpy>=1.24' 'pytest>=7' 'mypy>=1.8')

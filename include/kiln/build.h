@@ -37,6 +37,13 @@ struct CompileOption {
     int column = 0;         ///< likewise
 };
 
+/// LTO-IR of a caller's function that a source declares, which is linked with the source's own.
+struct LinkedCode {
+    std::string symbol;                        ///< of the function
+    std::shared_ptr<const std::string> ltoir;  ///< never null
+    std::string digest;                        ///< its BLAKE2b-256
+};
+
 /// A specialised template: everything a compiler is given but its own options.
 struct Source {
     std::string file_name;  ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
@@ -53,6 +60,8 @@ struct Source {
     /// The BLAKE2b-256 of the headers that include directories give; empty for none.
     std::string include_digest = {};
     std::vector<CompileOption> options = {};  ///< of the template, then of the service
+    std::vector<LinkedCode> linked = {};  ///< CUDA only
+    bool to_ltoir = false;                ///< CUDA only: no binary for a device but LTO-IR, to be linked
 };
 
 /// Where in the text of a Source the template's own begins, with its `#line 1 "FILE"`; npos for what has none.
@@ -101,8 +110,8 @@ class Bytes {
     std::span<const std::byte> view_;
 };
 
-/// What the bytes of a Binary are: of CUDA a cubin or PTX, of HIP a code object, of the host a shared object.
-enum class BinaryKind { cubin, ptx, code_object, shared_object };
+/// What the bytes of a Binary are: of CUDA a cubin, PTX or LTO-IR, of HIP a code object, of the host a shared object.
+enum class BinaryKind { cubin, ptx, code_object, shared_object, ltoir };
 
 /// What a compiler made.
 struct Binary {
@@ -117,7 +126,7 @@ struct Binary {
 /// Where a build came from.
 enum class Origin { memory, disk, seed, remote, compiled, off };
 
-/// "cubin", "ptx", "code_object" or "shared_object".
+/// "cubin", "ptx", "code_object", "shared_object" or "ltoir".
 std::string_view name(BinaryKind kind);
 
 /// "memory", "disk", "seed", "remote", "compiled" or "off" (compiled, with the cache switched off).

@@ -26,23 +26,42 @@ struct VariantAccess;
 
 inline namespace KILN_ABI {
 
-/// What a template calls by the name of a parameter of kind `code`: the body of a function in C++. A handle: copies
-/// share the text, and are safe in any thread.
+/// What a template calls by the name of a parameter of kind `code`: the body of a function in C++, or a compiled function
+/// as LTO-IR, which is linked with the template's own. A handle: copies share the text, and are safe in any thread.
 class Code {
   public:
     /// "return x > 0 ? x : 0;"
     explicit Code(std::string body);
+    /// What nvcc -dlto or NVRTC --dlink-time-opt made: LTO-IR, or a fatbin with it. symbol: of the function in it, which has the
+    /// arguments and the result that the parameter declares: "relu" of an extern "C" function, else the mangled name.
+    /// For CUDA. body: the same in C++, for references and other backends; they reject code that has none.
+    static Code ltoir(std::string bytes, std::string symbol, std::string body = {});
 
     /// As it was given.
-    const std::string& body() const { return *body_; }
-    /// In one line of ASCII, as it is written on command lines and in files: in quotes, with the escapes of C++.
+    const std::string& body() const { return data_->body; }
+    /// It has LTO-IR.
+    bool is_ltoir() const { return !data_->digest.empty(); }
+    /// Of the function in it; empty without LTO-IR.
+    const std::string& symbol() const { return data_->symbol; }
+    /// The LTO-IR; empty without it. Lives as long as any copy.
+    const std::string& ltoir() const { return data_->ltoir; }
+    /// The BLAKE2b-256 of the LTO-IR in hexadecimal digits; empty without it.
+    const std::string& digest() const { return data_->digest; }
+    /// In one line of ASCII, as it is written on command lines and in files: in quotes, with the escapes of C++. LTO-IR, which
+    /// can't be read back, is "@ltoir:relu:0123456789abcdef".
     std::string text() const;
 
-    /// The same text.
-    bool operator==(const Code& other) const { return *body_ == *other.body_; }
+    /// The same text and LTO-IR.
+    bool operator==(const Code& other) const { return data_ == other.data_ || *data_ == *other.data_; }
 
   private:
-    std::shared_ptr<const std::string> body_;
+    struct Data {
+        std::string body, symbol, ltoir, digest;
+
+        bool operator==(const Data&) const = default;
+    };
+
+    std::shared_ptr<const Data> data_;
 };
 
 /// The value of a parameter: an integer, a boolean, the name of a type, a finite float, or code.

@@ -67,6 +67,7 @@ std::optional<int> whole(const char* name, int min, int max) {
 }  // namespace
 
 std::optional<std::filesystem::path> nvrtc_library() { return path_variable("KILN_NVRTC"); }
+std::optional<std::filesystem::path> nvjitlink_library() { return path_variable("KILN_NVJITLINK"); }
 std::optional<std::filesystem::path> hiprtc_library() { return path_variable("KILN_HIPRTC"); }
 std::optional<std::string> host_cxx() { return variable("KILN_HOST_CXX"); }
 std::optional<std::filesystem::path> compile_worker() { return path_variable("KILN_COMPILE_WORKER"); }
@@ -164,6 +165,7 @@ std::vector<std::string> known_variables() {
             "KILN_HOST_SEED",
             "KILN_HOST_THREADS",
             "KILN_INCLUDE_PATH",
+            "KILN_NVJITLINK",
             "KILN_NVRTC",
             "KILN_NVTX",
             "KILN_REMOTE",

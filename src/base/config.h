@@ -14,6 +14,8 @@ namespace kiln::config {
 
 /// KILN_NVRTC: the NVRTC library to open.
 std::optional<std::filesystem::path> nvrtc_library();
+/// KILN_NVJITLINK: the nvJitLink library to open.
+std::optional<std::filesystem::path> nvjitlink_library();
 /// KILN_HIPRTC: the library that holds hipRTC.
 std::optional<std::filesystem::path> hiprtc_library();
 /// KILN_HOST_CXX: the C++ compiler of the host backend.

@@ -100,6 +100,8 @@ std::string_view name(BinaryKind kind) {
             return "code_object";
         case BinaryKind::shared_object:
             return "shared_object";
+        case BinaryKind::ltoir:
+            return "ltoir";
     }
     return "unknown";
 }

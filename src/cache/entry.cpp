@@ -47,7 +47,7 @@ constexpr std::uint64_t aligned(std::uint64_t offset) {
 }
 
 constexpr std::array kKinds = {BinaryKind::cubin, BinaryKind::ptx, BinaryKind::code_object,
-                               BinaryKind::shared_object};
+                               BinaryKind::shared_object, BinaryKind::ltoir};
 constexpr std::int64_t kMaxCompileUs = std::int64_t{1} << 52;  // exact as a double
 
 // "name value" lines; a value holds no newline.

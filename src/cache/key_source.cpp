@@ -93,6 +93,10 @@ std::optional<KeyConstant> read_function(std::string_view& text) {
 
 /// Of the line that was taken last, and of those behind it that belong to it.
 std::optional<KeyConstant> read_declaration(std::string_view line, std::string_view& text) {
+    if (line.starts_with("extern \"C\" __device__ ")) {  // of a function that the next one calls
+        const auto next = take_line(text);
+        return next && next->starts_with(kFunction) ? read_function(text) : std::nullopt;
+    }
     return line.starts_with(kFunction) ? read_function(text) : read_constant(line);
 }
 

@@ -3,6 +3,7 @@
 // Creates options from a template's parameters.
 #include "cli/parameter_options.h"
 
+#include <kiln/error.h>
 #include <kiln/files.h>
 
 #include <algorithm>
@@ -18,6 +19,8 @@ namespace po = boost::program_options;
 constexpr std::uint64_t kMostBytesOfCode =
     1 << 20;  // of a file; how much of it may be code is the library's rule
 
+constexpr std::uint64_t kMostBytesOfLtoir = 64 << 20;
+
 bool set_by_dtype(const Parameter& parameter) {
     return parameter.kind == ParameterKind::type && parameter.name == kTypeParameter;
 }
@@ -32,7 +35,16 @@ std::string option_name(const std::string& parameter) {
 
 Value value_of(const Parameter& parameter, std::string_view written) {
     if (parameter.kind != ParameterKind::code || !written.starts_with('@')) return parameter.parse(written);
-    return parameter.parse(read_input(written.substr(1), kMostBytesOfCode));
+    const std::string_view name = written.substr(1);
+    const std::size_t colon = name.find(':');
+    if (colon == name.npos) return parameter.parse(read_input(name, kMostBytesOfCode));
+    const std::string_view symbol = name.substr(colon + 1, name.find('=', colon) - colon - 1);
+    const std::size_t body = colon + 1 + symbol.size() + 1;
+    if (symbol.empty())
+        throw UsageError(parameter.name + "=" + std::string(written) +
+                         ": the name of the function is missing; write @FILE:SYMBOL for LTO-IR.");
+    return Code::ltoir(read_input(name.substr(0, colon), kMostBytesOfLtoir), std::string(symbol),
+                       body < name.size() ? std::string(name.substr(body)) : std::string());
 }
 
 std::vector<std::string> kernels_with(const TemplateSet& templates, const std::string& option) {

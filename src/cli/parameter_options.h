@@ -18,8 +18,8 @@ constexpr const char* kTypeParameter = "T";
 /// BM gives "bm", PAD_A gives "pad-a".
 std::string option_name(const std::string& parameter);
 
-/// A value as it is written on a command line; for code also @FILE, a file that has it. Throws VariantError; UsageError
-/// for a file that can't be read.
+/// A value as it is written on a command line; for code also @FILE, a file that has it, and @FILE:SYMBOL or
+/// @FILE:SYMBOL=BODY, LTO-IR. Throws VariantError; UsageError for a file that can't be read.
 Value value_of(const Parameter& parameter, std::string_view written);
 
 /// The kernels that have a parameter of this option name.

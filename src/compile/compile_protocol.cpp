@@ -118,7 +118,7 @@ std::optional<CompileRequest> decode_request(std::string_view message) {
     CompileRequest request;
     auto options = unpack(field[5]);
     auto headers = unpack(field[9]);
-    if (!read_letter(field[0], "nh", request.product) || !read_letter(field[3], "fbp", request.wanted) ||
+    if (!read_letter(field[0], "nh", request.product) || !read_letter(field[3], "fbpl", request.wanted) ||
         !options || !headers || headers->size() % 2 != 0)
         return std::nullopt;
     request.library = std::move(field[1]);

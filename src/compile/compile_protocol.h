@@ -18,7 +18,7 @@
 namespace kiln {
 
 /// The start of every message.
-inline constexpr std::string_view kCompileProtocol = "kiln-compile-2";
+inline constexpr std::string_view kCompileProtocol = "kiln-compile-3";
 /// The largest size of a message.
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
 
@@ -28,7 +28,8 @@ enum class RuntimeProduct : char { nvrtc = 'n', hiprtc = 'h' };
 enum class Wanted : char {
     facts = 'f',   ///< only the version and the architectures
     binary = 'b',  ///< for a device
-    ptx = 'p'      ///< NVRTC only
+    ptx = 'p',     ///< NVRTC only
+    ltoir = 'l'    ///< the same
 };
 
 struct CompileRequest {

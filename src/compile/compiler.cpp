@@ -39,4 +39,13 @@ Binary Compiler::compile(const Source& source, const Target& target, const Compi
     return binary;
 }
 
+std::string Compiler::linker_identity() {
+    throw BuildError("LTO-IR is linked for CUDA only; other backends need the code in C++.");
+}
+
+Binary Compiler::link(const Source& source, const Target&, const Binary&) {
+    throw BuildError(source.file_name +
+                     ": LTO-IR is linked for CUDA only; other backends need the code in C++.");
+}
+
 }  // namespace kiln

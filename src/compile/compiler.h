@@ -53,6 +53,11 @@ class Compiler {
     Binary compile(const Source& source, const Target& target, Isolation isolation = Isolation::here) {
         return compile(source, target, ingredients(), isolation);
     }
+    /// What links LTO-IR, by its content, as in ingredients(). Throws BuildError where nothing does.
+    virtual std::string linker_identity();
+    /// Links the LTO-IR that this compiler made of a source (Source::to_ltoir) with that of callers, Source::linked, into
+    /// a binary for this target. Throws BuildError.
+    virtual Binary link(const Source& source, const Target& target, const Binary& ltoir);
     /// For people: product, version, build, where it was found.
     virtual std::string description() = 0;
     /// Where the headers of its platform are, such as cuda_fp16.h and those of CCCL; they need not exist.

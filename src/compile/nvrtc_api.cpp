@@ -31,6 +31,8 @@ NvrtcApi NvrtcApi::open(DynamicLibrary library) {
     resolve(api.ptx, "nvrtcGetPTX");
     resolve(api.cubin_size, "nvrtcGetCUBINSize");
     resolve(api.cubin, "nvrtcGetCUBIN");
+    api.library.resolve(api.ltoir_size, "nvrtcGetLTOIRSize");
+    api.library.resolve(api.ltoir, "nvrtcGetLTOIR");
     if (const NvrtcResult result = api.query_version(&api.major, &api.minor); result != kNvrtcSuccess)
         throw BuildError("The NVRTC library " + api.library.path().string() +
                          " does not report its version: " + api.error_string(result) + ".");

@@ -39,6 +39,8 @@ struct NvrtcApi {
     NvrtcResult (*ptx)(NvrtcProgram, char*) = nullptr;
     NvrtcResult (*cubin_size)(NvrtcProgram, std::size_t*) = nullptr;
     NvrtcResult (*cubin)(NvrtcProgram, char*) = nullptr;
+    NvrtcResult (*ltoir_size)(NvrtcProgram, std::size_t*) = nullptr;  ///< nullptr before CUDA 12
+    NvrtcResult (*ltoir)(NvrtcProgram, char*) = nullptr;              ///< the same
 
     DynamicLibrary library;
     DynamicLibrary builtins;  ///< empty when it is not next to the library

@@ -18,6 +18,7 @@
 #include "compile/compiler.h"
 #include "compile/library_search.h"
 #include "compile/loaded_objects.h"
+#include "compile/nvjitlink.h"
 #include "compile/nvrtc_api.h"
 #include "compile/nvrtc_program.h"
 
@@ -114,6 +115,8 @@ class Nvrtc final : public NvrtcCompiler {
     }
     std::vector<std::string> options(const Target& target, const Source& source) override;
     std::string ptx(const Source& source, const Target& target) override;
+    std::string linker_identity() override { return linker().identity; }
+    Binary link(const Source& source, const Target& target, const Binary& ltoir) override;
     std::string description() override;
     std::vector<std::string> supported_archs() override { return facts(usual_place()).archs; }
     std::vector<fs::path> include_directories() override;
@@ -145,6 +148,8 @@ class Nvrtc final : public NvrtcCompiler {
     Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
                       Isolation isolation) override;
     Located located();
+    Located linker();
+    const NvJitLinkApi& link_api();
     Place place(const std::vector<Variable>& environment, Isolation isolation) const;
     Place usual_place() const;
     const NvrtcApi& api();
@@ -160,6 +165,8 @@ class Nvrtc final : public NvrtcCompiler {
     std::mutex mutex_;
     std::optional<Located> located_;
     std::optional<NvrtcApi> api_;
+    std::optional<Located> linker_;
+    std::optional<NvJitLinkApi> link_api_;
     std::optional<Facts> facts_;
     DynamicLibrary opened_by_name_;  // where only the loader knows the place
 };
@@ -295,6 +302,7 @@ std::vector<std::string> Nvrtc::options(const Target& target, const Source& sour
     if (source.opt_level != kUsualOptLevel)
         options.push_back("--ptxas-options=-O" + std::to_string(source.opt_level));
     for (std::string& one : given.others) options.push_back(std::move(one));
+    if (source.to_ltoir || !source.linked.empty()) options.emplace_back("--dlink-time-opt");
     return options;
 }
 
@@ -334,7 +342,7 @@ Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
 CompileResponse Nvrtc::run(const Source& source, const Target& target, const Plan& plan, const Facts& facts,
                            const Place& place) {
     CompileRequest request;
-    request.wanted = plan.to_ptx ? Wanted::ptx : Wanted::binary;
+    request.wanted = plan.to_ptx ? Wanted::ptx : source.to_ltoir ? Wanted::ltoir : Wanted::binary;
     request.arch = plan.arch;
     request.options = options(target, source);
     request.options.front() = "--gpu-architecture=" + plan.arch;
@@ -368,16 +376,92 @@ Binary Nvrtc::compile_as(const CompilerIngredients& as, const Source& source, co
     auto response = run(source, target, plan, facts, place);
     // A cubin has a section per kernel.
     const std::string mark = plan.to_ptx ? ".entry " + source.entry + "(" : ".text." + source.entry + '\0';
-    if (response.binary.find(mark) == std::string::npos)
+    const bool is_ltoir = source.to_ltoir && !plan.to_ptx;
+    if (!is_ltoir && response.binary.find(mark) == std::string::npos)
         throw BuildError(source.file_name + " has no kernel named \"" + source.entry +
                              "\": it must be declared extern \"C\" __global__.",
                          response.log);
     Binary binary;
-    binary.kind = plan.to_ptx ? BinaryKind::ptx : BinaryKind::cubin;
+    binary.kind = plan.to_ptx ? BinaryKind::ptx : is_ltoir ? BinaryKind::ltoir : BinaryKind::cubin;
     binary.entry = source.entry;
     binary.bytes = take_binary(response);
     binary.log = std::move(response.log);
     binary.compiler = facts.product + ", build " + short_build(located().build);
+    binary.compile_ms = watch.elapsed_ms();
+    return binary;
+}
+
+Nvrtc::Located Nvrtc::linker() {
+    const fs::path nvrtc = located().file;
+    const std::lock_guard lock(mutex_);
+    if (linker_ && link_api_) return *linker_;
+    const LibrarySearch search = nvjitlink_search(nvrtc, nvrtc_search().directories);
+    const auto file = search.find();
+    if (!file) throw BuildError(search.not_found_message());
+    const auto found = memory_->ask(
+        "nvjitlink " + file->string() + " " + search_environment(), [&]() -> IdentityMemory::Answer {
+            const auto build = elf_identity(*file);
+            if (!build)
+                throw BuildError("The nvJitLink library " + file->string() +
+                                 " can't be read or is no ELF library.");
+            CompilerObjects objects(CompilerKind::nvrtc);
+            objects.add(*file);
+            return {{*build, "nvjitlink " + objects.identity()}, objects.watched()};
+        });
+    linker_ = Located{*file, found[0], found[1]};
+    return *linker_;
+}
+
+const NvJitLinkApi& Nvrtc::link_api() {
+    const fs::path file = linker().file;
+    const std::lock_guard lock(mutex_);
+    if (!link_api_) {
+        std::string error;
+        auto library = DynamicLibrary::open({file.string()}, &error);
+        if (!library) throw BuildError("The nvJitLink library " + file.string() + " does not open: " + error);
+        link_api_ = NvJitLinkApi::open(std::move(library));
+    }
+    return *link_api_;
+}
+
+Binary Nvrtc::link(const Source& source, const Target& target, const Binary& ltoir) {
+    if (ltoir.kind != BinaryKind::ltoir)
+        throw BuildError(source.file_name + " can't be linked with LTO-IR for " + target.arch +
+                         ": NVRTC makes PTX for it. A newer NVRTC is needed, or code in C++.");
+    const NvJitLinkApi& api = link_api();
+    const Stopwatch watch;
+    std::vector<std::string> options = {"-arch=" + target.arch, "-lto",    "-O3", "-lineinfo",
+                                        "-Xptxas=-v",           "-verbose"};
+    if (source.opt_level != kUsualOptLevel)
+        options.push_back("-Xptxas=-O" + std::to_string(source.opt_level));
+    // Code is generated here: what options say of that is said again.
+    for (const std::string& one : this->options(target, source)) {
+        if (one == "--use_fast_math")
+            options.insert(options.end(), {"-ftz=1", "-prec-div=0", "-prec-sqrt=0", "-fma=1"});
+        if (one.starts_with("--maxrregcount")) options.push_back(one.substr(1));
+    }
+    const auto view = [](const Bytes& bytes) {
+        return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    };
+    std::vector<LinkInput> inputs = {{view(ltoir.bytes), source.file_name}};
+    for (const LinkedCode& code : source.linked) inputs.push_back({*code.ltoir, code.symbol});
+    LinkedCubin linked = link_ltoir(api, options, inputs);
+    if (linked.bytes.empty()) {
+        std::vector<std::string> symbols;
+        for (const LinkedCode& code : source.linked) symbols.push_back(code.symbol);
+        throw BuildError("nvJitLink could not link " + source.file_name + " with the LTO-IR of " +
+                             enumerate(symbols) + " for " + target.arch +
+                             ". The LTO-IR must have these functions, and be of this or an older CUDA.",
+                         linked.log);
+    }
+    Binary binary;
+    binary.kind = BinaryKind::cubin;
+    binary.entry = source.entry;
+    binary.bytes = Bytes(std::vector<std::byte>(
+        reinterpret_cast<const std::byte*>(linked.bytes.data()),
+        reinterpret_cast<const std::byte*>(linked.bytes.data()) + linked.bytes.size()));
+    binary.log = ltoir.log + linked.log;
+    binary.compiler = ltoir.compiler + ", nvJitLink build " + short_build(linker().build);
     binary.compile_ms = watch.elapsed_ms();
     return binary;
 }

@@ -75,6 +75,11 @@ class Program {
     }
     std::string ptx() { return until_nul(text(api_.ptx_size, api_.ptx)); }
     std::string cubin() { return text(api_.cubin_size, api_.cubin); }
+    std::string ltoir() {
+        if (api_.ltoir_size != nullptr && api_.ltoir != nullptr) return text(api_.ltoir_size, api_.ltoir);
+        if (result_ == kNvrtcSuccess) result_ = kNvrtcInvalidOption;  // as it is for older ones
+        return {};
+    }
     NvrtcResult result() const { return result_; }
 
   private:
@@ -123,7 +128,9 @@ CompileResponse answer(const NvrtcApi& api, const CompileRequest& request) {
     if (std::pair(api.major, api.minor) >= std::pair(12, 9)) options.push_back("--no-cache");
     Program program(api, request.source);
     response.log = program.compile(options);
-    response.binary = request.wanted == Wanted::ptx ? program.ptx() : program.cubin();
+    response.binary = request.wanted == Wanted::ptx     ? program.ptx()
+                      : request.wanted == Wanted::ltoir ? program.ltoir()
+                                                        : program.cubin();
     response.code = program.result();
     if (response.code == kNvrtcSuccess) return response;
     response.status =

@@ -122,6 +122,7 @@ ModuleHandle Vendor::load(const Context& context, const Binary& binary) {
             return load_ptx(context, binary);
         case BinaryKind::code_object:
         case BinaryKind::shared_object:
+        case BinaryKind::ltoir:
             break;
     }
     throw DeviceError("'" + binary.entry + "' was compiled for another backend; CUDA loads cubins and PTX");

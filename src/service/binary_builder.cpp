@@ -29,7 +29,9 @@ BinaryBuilder::BinaryBuilder(std::unique_ptr<Compiler> compiler, IncludeTree inc
 
 BinaryBuilder::Keys BinaryBuilder::keys(const Target& target, const Source& build_source) const {
     auto& compiler = *compiler_;
-    const auto options = compiler.options(target, build_source);
+    auto options = compiler.options(target, build_source);
+    for (const LinkedCode& code : build_source.linked)
+        options.push_back("link " + code.symbol + " " + code.digest);
     Keys keys;
     if (options_.cached_only || tiers_.setup().named_seeds > 0)
         keys.open = OpenLookup{make_open_key(target, options, build_source, !options_.cached_only),
@@ -45,6 +47,7 @@ BinaryBuilder::Keys BinaryBuilder::keys(const Target& target, const Source& buil
     CompilerFields fields(keys.compiler.identity, {}, keys.compiler.options);
     for (const auto& [name, value] : keys.compiler.environment)
         fields.environment.push_back(name + "=" + value);
+    if (!build_source.linked.empty()) fields.options.push_back("linker " + compiler.linker_identity());
     keys.key = make_build_key(target, fields, options, build_source);
     return keys;
 }
@@ -101,7 +104,8 @@ std::optional<BinaryBuilder::Built> BinaryBuilder::find_ptx(const Request& reque
     const Target& target = request.target;
     const bool compiles_here = !options_.cached_only && request.keys.has_compiler();
     const auto number = cuda_arch_number(target.arch);
-    if (target.backend != Backend::cuda || !number || !request.keys.open || compiles_here)
+    if (target.backend != Backend::cuda || !number || !request.keys.open || compiles_here ||
+        !request.source.linked.empty())
         return std::nullopt;
     const auto archs = cuda_archs();
     for (auto arch = archs.rbegin(); arch != archs.rend(); ++arch) {
@@ -195,12 +199,35 @@ void BinaryBuilder::note_wait(const Request& request, double waited_ms, bool too
         {TraceKind::take_over, Origin::compiled, request.key.digest, request.variant, waited_ms, 0, {}});
 }
 
+// The front end has seen the template once for all functions of these names: its LTO-IR is an entry of its own.
+Binary BinaryBuilder::link(const Request& request) {
+    Source own = request.source;
+    own.linked.clear();
+    own.to_ltoir = true;
+    const Keys keys = this->keys(request.target, own);
+    const Built ltoir =
+        find_or_compile({request.target, keys, keys.key, own, request.variant, request.isolation, nullptr});
+    const Stopwatch watch;
+    try {
+        Binary binary = compiler_->link(request.source, request.target, ltoir.binary);
+        observer_.trace({TraceKind::compile, Origin::compiled, request.key.digest, request.variant,
+                         watch.elapsed_ms(), binary.bytes.size(), binary.compiler});
+        return binary;
+    } catch (const std::exception& error) {
+        observer_.count(&Counters::build_failures);
+        observer_.trace({TraceKind::failure, Origin::compiled, request.key.digest, request.variant,
+                         watch.elapsed_ms(), 0, error.what()});
+        throw;
+    }
+}
+
 Binary BinaryBuilder::compile(const Request& request) {
     const auto& file = request.source.file_name;
     const Stopwatch watch;
     observer_.count(&Counters::misses);  // not before: another process or machine might have served it
     if (options_.stop.stop_requested())
         throw BuildError(file + " was not compiled, since a stop was requested");
+    if (!request.source.linked.empty()) return link(request);
     observer_.count(&Counters::compiles);
     try {
         Binary binary = compiler_->compile(includes_.with_headers(request.source), request.target,

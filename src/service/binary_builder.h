@@ -89,6 +89,8 @@ class BinaryBuilder {
                                             std::unique_ptr<RemoteCache::Lease>& lease);
     void note_wait(const Request& request, double waited_ms, bool took_over);
     Binary compile(const Request& request);
+    /// Of LTO-IR of callers and that of the source, which is found or compiled under a key of its own.
+    Binary link(const Request& request);
     /// PTX of this or an older architecture, for who compiles nothing: the driver compiles it.
     std::optional<Built> find_ptx(const Request& request);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/characters.h"
+#include "template/cpp_lexer.h"
 
 namespace kiln {
 namespace {
@@ -132,5 +133,49 @@ class CodeCheck {
 }  // namespace
 
 std::string wrong_in_code(std::string_view body) { return CodeCheck(body).wrong(); }
+
+std::string wrong_in_code(const Code& code) {
+    if (!code.is_ltoir()) return wrong_in_code(std::string_view(code.body()));
+    constexpr std::size_t kMostBytesOfLtoir = 64 << 20;
+    constexpr std::string_view kLtoir = "\xed\x43\x4e\x7f", kFatbin = "\x50\xed\x55\xba";
+    const std::string& symbol = code.symbol();
+    if (symbol.empty() || !is_identifier_start(symbol.front()) ||
+        !std::ranges::all_of(symbol, is_identifier_part))
+        return "\"" + symbol.substr(0, 60) + "\" is not the name of a function";
+    if (code.ltoir().size() > kMostBytesOfLtoir)
+        return "its LTO-IR has " + std::to_string(code.ltoir().size()) + " bytes, and the most is " +
+               std::to_string(kMostBytesOfLtoir);
+    if (!code.ltoir().starts_with(kLtoir) && !code.ltoir().starts_with(kFatbin))
+        return "its bytes are neither LTO-IR nor a fatbin; nvcc -dlto -ltoir, nvcc -dlto -fatbin or NVRTC "
+               "with "
+               "--dlink-time-opt makes them";
+    return wrong_in_code(std::string_view(code.body()));
+}
+
+std::optional<std::string> argument_names(std::string_view signature) {
+    signature = signature.substr(1, signature.size() - 2);
+    std::string names;
+    std::string_view name;
+    int depth = 0, words = 0;
+    bool is_array = false, any = false;
+    const auto finish = [&] {
+        if (words < 2) return false;  // a type and a name
+        names.append(names.empty() ? "" : ", ").append(name);
+        words = 0;
+        return true;
+    };
+    for (const CppToken& token : cpp_tokens(signature)) {
+        any = true;
+        if (token.text == "[" || token.text == "]") is_array = token.text == "[";
+        if (token.text == "<") ++depth;
+        if (token.text == ">") --depth;
+        if (token.text == "," && depth == 0 && !finish()) return std::nullopt;
+        if (token.kind != CppToken::Kind::identifier || depth != 0 || is_array) continue;
+        name = token.text;
+        ++words;
+    }
+    if (any && !finish()) return std::nullopt;
+    return names;
+}
 
 }  // namespace kiln

@@ -122,6 +122,10 @@ std::optional<float> exact_float(const Value& value) {
 /// Written by a person or by Code::text(). nullopt: `why` says what is wrong.
 std::optional<Code> read_code(std::string_view written, std::string& why) {
     std::optional<std::string> body(written);
+    if (written.starts_with("@ltoir:")) {
+        why = "the LTO-IR that " + std::string(written) + " names must be given itself";
+        return std::nullopt;
+    }
     if (written.starts_with('"')) body = unquoted_text(written);
     why = body ? wrong_in_code(*body)
                : "it begins with a quote and is no text in quotes with the escapes of C++";
@@ -136,7 +140,8 @@ std::optional<Code> read_code(std::string_view written, std::string& why) {
 std::int64_t code_of(const Code& code) {
     constexpr std::size_t kDigits = 15;
     std::int64_t number = 0;
-    const std::string digits = digest_hex(code.body()).substr(0, kDigits);
+    const std::string digits =
+        digest_hex(code.body() + '\0' + code.symbol() + '\0' + code.digest()).substr(0, kDigits);
     std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
     return number;
 }
@@ -149,9 +154,21 @@ std::string shortest(float value) {
 
 }  // namespace
 
-Code::Code(std::string body) : body_(std::make_shared<const std::string>(std::move(body))) {}
+Code::Code(std::string body) : data_(std::make_shared<const Data>(Data{std::move(body), {}, {}, {}})) {}
 
-std::string Code::text() const { return quoted_text(*body_); }
+Code Code::ltoir(std::string bytes, std::string symbol, std::string body) {
+    Code code{std::string()};
+    std::string digest = digest_hex(bytes);
+    code.data_ = std::make_shared<const Data>(
+        Data{std::move(body), std::move(symbol), std::move(bytes), std::move(digest)});
+    return code;
+}
+
+std::string Code::text() const {
+    if (!is_ltoir()) return quoted_text(body());
+    constexpr std::size_t kShown = 16;
+    return "@ltoir:" + symbol() + ":" + digest().substr(0, kShown);
+}
 
 std::string Value::text() const {
     if (is_code()) return as_code().text();
@@ -265,8 +282,7 @@ std::int64_t choice(const Parameter& parameter, std::uint64_t i) {
 
 std::int64_t checked_code(const Parameter& parameter, const Value& value) {
     if (parameter.kind == ParameterKind::code && value.is_code()) {
-        if (const std::string why = wrong_in_code(value.as_code().body()); !why.empty())
-            refuse_code(parameter, why);
+        if (const std::string why = wrong_in_code(value.as_code()); !why.empty()) refuse_code(parameter, why);
         return code_of(value.as_code());
     }
     const auto code = encode(parameter, value);

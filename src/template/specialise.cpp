@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "template/code_text.h"
 #include "template/element_type.h"
 
 namespace kiln {
@@ -70,11 +71,20 @@ std::string escaped(const std::string& file_name) {
 }
 
 /// A line of its own says where errors in the caller's text are: "gemm_mma.EPILOGUE:1". The type comes last, since it may
-/// depend on the arguments.
-std::string function(const std::string& kernel, const Parameter& parameter, const Code& code) {
-    return "static __device__ __forceinline__ auto " + parameter.name + parameter.signature +
-           (parameter.result == "auto" ? "" : " -> " + parameter.result) + " {\n#line 1 \"" + kernel + "." +
-           parameter.name + "\"\n" + code.body() + "\n}\n";
+/// depend on the arguments. links: a function of LTO-IR is called, not its body.
+std::string function(const std::string& kernel, const Parameter& parameter, const Code& code, bool links) {
+    const bool is_linked = links && code.is_ltoir();
+    const std::string type =
+        parameter.signature + (parameter.result == "auto" ? "" : " -> " + parameter.result);
+    std::string text;
+    if (is_linked) text = "extern \"C\" __device__ auto " + code.symbol() + type + ";\n";
+    text += "static __device__ __forceinline__ auto " + parameter.name + type + " {\n#line 1 \"" + kernel +
+            "." + parameter.name + "\"\n";
+    if (is_linked)
+        text += "return " + code.symbol() + "(" + argument_names(parameter.signature).value_or("") + ");";
+    else
+        text += code.body();
+    return text + "\n}\n";
 }
 
 /// Its name where the template is no file.
@@ -87,7 +97,7 @@ std::string path_of(const TemplateContent& content) {
 }  // namespace
 
 std::string specialised_text(const TemplateContent& content, const Codes& codes, const Values& values,
-                             bool real_path) {
+                             bool links, bool real_path) {
     std::string text = "#include \"kiln/device.h\"\n";
     const std::vector<Parameter>& parameters = content.front_matter.parameters;
     for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -105,7 +115,7 @@ std::string specialised_text(const TemplateContent& content, const Codes& codes,
     for (const Parameter& parameter : parameters)
         if (parameter.kind == ParameterKind::code)
             text += function(content.front_matter.kernel, parameter,
-                             values.find(parameter.name)->second.as_code());
+                             values.find(parameter.name)->second.as_code(), links);
     text += "#line 1 \"" + escaped(real_path ? path_of(content) : content.file_name) + "\"\n";
     return text + content.text;
 }

@@ -8,6 +8,7 @@
 
 #include "base/words.h"
 #include "template/arithmetic.h"
+#include "template/code_text.h"
 #include "template/pointer_arguments.h"
 #include "template/specialise.h"
 #include "template/template_data.h"
@@ -79,6 +80,39 @@ std::vector<CompileOption> options(const Variant& variant, const TemplateContent
     return result;
 }
 
+/// The LTO-IR among the values. Throws VariantError where it can't be used, or there is nothing else.
+std::vector<LinkedCode> linked_code(const VariantData& data, Backend backend) {
+    std::vector<LinkedCode> linked;
+    const FrontMatter& front_matter = data.origin->content->front_matter;
+    for (const Parameter& parameter : front_matter.parameters) {
+        if (parameter.kind != ParameterKind::code) continue;
+        const Code& code = data.values.find(parameter.name)->second.as_code();
+        if (!code.is_ltoir()) continue;
+        const auto fail = [&](const std::string& why) {
+            throw VariantError(front_matter.kernel + ": " + parameter.name + " is LTO-IR, the function " +
+                               code.symbol() + why);
+        };
+        if (backend != Backend::cuda) {
+            if (code.body().empty())
+                fail(", which only CUDA links; for " + std::string(name(backend)) +
+                     ", and for references, give the same in C++ too: the third argument of Code::ltoir, or "
+                     "@FILE:SYMBOL=BODY on a command line");
+            continue;
+        }
+        if (parameter.result == "auto" || !argument_names(parameter.signature) ||
+            parameter.signature.find("auto ") != std::string::npos)
+            fail(
+                ", but the template does not declare what it returns and the name and type of each "
+                "argument: " +
+                parameter.name + parameter.signature);
+        // Shares the code's memory.
+        linked.push_back({code.symbol(),
+                          std::shared_ptr<const std::string>(std::make_shared<Code>(code), &code.ltoir()),
+                          code.digest()});
+    }
+    return linked;
+}
+
 }  // namespace
 
 Template Variant::origin() const { return Template(data_->origin); }
@@ -116,15 +150,17 @@ Values Variant::constants() const {
 
 Source Variant::source(Backend backend, bool real_path) const {
     const TemplateContent& content = *data_->origin->content;
+    const bool links = backend == Backend::cuda;
     return {content.file_name,
             content.front_matter.kernel,
-            specialised_text(content, data_->codes, data_->values, real_path),
+            specialised_text(content, data_->codes, data_->values, links, real_path),
             content.includes.headers(backend),
-            backend == Backend::cuda ? data_->opt_level : kUsualOptLevel,
+            links ? data_->opt_level : kUsualOptLevel,
             content.includes.open(backend),
             content.include_directories,
             {},
-            options(*this, content, data_->codes)};
+            options(*this, content, data_->codes),
+            linked_code(*data_, backend)};
 }
 
 const std::vector<PointerArgument>& pointer_arguments(const Variant& variant) {

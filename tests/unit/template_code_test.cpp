@@ -132,6 +132,14 @@ TEST(CodeParameter, AResultThatIsExactIsSoWithTheDefault) {
     EXPECT_FALSE(of.variant({{"F", "return 0.1f * x;"}}).problem().tensors[0].exact);
 }
 
+TEST(CodeParameter, ArgumentsCanBePassedOn) {
+    EXPECT_EQ(argument_names("(float x, const int (&at)[2], kiln::Vec<float, 2> v, unsigned long long n)"),
+              "x, at, v, n");
+    EXPECT_EQ(argument_names("()"), "");
+    EXPECT_EQ(argument_names("(float)"), std::nullopt);
+    EXPECT_EQ(argument_names("(float x, int)"), std::nullopt);
+}
+
 TEST(CodeParameter, QuotedText) {
     std::string all;
     for (int byte = 1; byte < 256; ++byte) all += static_cast<char>(byte);
