@@ -6,6 +6,7 @@ if(NOT KILN_INSTALL)
   return()
 endif()
 include(GNUInstallDirs)
+set(KILN_ZSH_COMPLETIONS site-functions CACHE STRING "Where in share/zsh completion is installed; Debian's packages have vendor-completions")
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kiln)
 set(worker_dir ${CMAKE_INSTALL_LIBEXECDIR}/kiln)
@@ -24,14 +25,18 @@ endif()
 function(kiln_install_program program directory)
   file(RELATIVE_PATH to_library /${directory} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(${program} PROPERTIES INSTALL_RPATH $ORIGIN/${to_library})
-  install(TARGETS ${program} ${ARGN} RUNTIME DESTINATION ${directory})
+  install(TARGETS ${program} ${ARGN} RUNTIME DESTINATION ${directory} COMPONENT programs)
 endfunction()
 
-install(TARGETS kiln EXPORT kiln-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Components are the packages of cmake/package.cmake: runtime (libkiln), tools (libkiln-tools), development, programs.
+install(TARGETS kiln EXPORT kiln-targets LIBRARY COMPONENT runtime NAMELINK_COMPONENT development ARCHIVE COMPONENT development
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN tools EXCLUDE)
 if(KILN_BUILD_TOOLS)
   set_target_properties(kiln-tools PROPERTIES INSTALL_RPATH $ORIGIN)
-  install(TARGETS kiln-tools EXPORT kiln-tools-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(TARGETS kiln-tools EXPORT kiln-tools-targets LIBRARY COMPONENT tools NAMELINK_COMPONENT development
+    ARCHIVE COMPONENT development INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kiln/tools DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kiln)
   install(EXPORT kiln-tools-targets NAMESPACE kiln:: DESTINATION ${package_dir})
 endif()
@@ -40,12 +45,37 @@ kiln_install_program(kiln-compile-worker ${worker_dir} EXPORT kiln-targets)
 if(KILN_BUILD_CLI)
   kiln_install_program(jit-gemm ${CMAKE_INSTALL_BINDIR})
   kiln_install_program(kiln-program ${CMAKE_INSTALL_BINDIR})
-  install(FILES ${PROJECT_SOURCE_DIR}/src/cli/kiln/completion.bash
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME kiln)
+  foreach(program kiln jit-gemm)
+    install(FILES ${PROJECT_SOURCE_DIR}/src/cli/kiln/completion.bash
+      DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME ${program} COMPONENT programs)
+    install(FILES ${PROJECT_SOURCE_DIR}/src/cli/kiln/completion.fish
+      DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME ${program}.fish COMPONENT programs)
+  endforeach()
+  install(FILES ${PROJECT_SOURCE_DIR}/src/cli/kiln/completion.zsh
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${KILN_ZSH_COMPLETIONS} RENAME _kiln COMPONENT programs)
+  # What the programs print with --help, as man pages.
+  if(NOT CMAKE_CROSSCOMPILING)
+    set(pages "")
+    foreach(program kiln-program jit-gemm)
+      string(REPLACE -program "" name ${program})
+      set(page ${PROJECT_BINARY_DIR}/generated/${name}.1.gz)
+      add_custom_command(OUTPUT ${page}
+        COMMAND sh -c "\"$0\" \"$1\" $2 | gzip -9n" ${PROJECT_SOURCE_DIR}/scripts/man $<TARGET_FILE:${program}> ${name} > ${page}
+        DEPENDS ${program} ${PROJECT_SOURCE_DIR}/scripts/man COMMENT "Making the man page of ${name}" VERBATIM)
+      list(APPEND pages ${page})
+    endforeach()
+    add_custom_target(man ALL DEPENDS ${pages})
+    install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT programs)
+  endif()
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/kernels_src/ DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln/kernels
   FILES_MATCHING PATTERN *.cu PATTERN *.h)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY.txt DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The documents as they lie in the tree, so that their links lead somewhere.
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/ARCHITECTURE.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+  ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md ${PROJECT_SOURCE_DIR}/SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md PATTERN *.svg)
+install(FILES ${PROJECT_SOURCE_DIR}/cache/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/cache)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} USE_SOURCE_PERMISSIONS)
 # The API reference, where scripts/docs has made it.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/html OPTIONAL)

@@ -11,6 +11,7 @@
 #include "cli/gemm_report.h"
 #include "cli/json.h"
 #include "cli/kiln_analyze.h"
+#include "cli/kiln_completion.h"
 #include "cli/lists.h"
 #include "cli/options.h"
 #include "cli/parameter_options.h"
@@ -123,6 +124,11 @@ int multiply(const Options& options, const Terminal& terminal, const Interrupts&
 
 int act(const ProgramContext& context) {
     const Terminal& terminal = context.terminal;
+    if (context.arguments.size() == 2 && context.arguments[0] == kComplete) {
+        for (const std::string& candidate : completions(context.arguments[1]))
+            terminal.print(candidate + "\n");
+        return kPassed;
+    }
     const Options options = parse_options(context.arguments);
     const bool json = context.json = options.json;
     switch (options.action) {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cli/kiln_command.h"
+#include "cli/kiln_completion.h"
 #include "cli/option_values.h"
 #include "cli/text_format.h"
 
@@ -32,9 +33,6 @@ const Group* find_group(std::string_view name) {
         if (group.name == name) return &group;
     return nullptr;
 }
-
-/// The completion script calls `kiln complete LINE`; users do not need it.
-constexpr std::string_view kComplete = "complete";
 
 bool is_help(const std::string& word) { return word == "--help" || word == "-h"; }
 

@@ -156,7 +156,4 @@ int cache_pull(const Call& call);
 int doctor(const Call& call);
 int completion(const Call& call);
 
-/// Completions of this command line, each as a complete last word. Does not throw.
-std::vector<std::string> completions(const std::string& line);
-
 }  // namespace kiln::cli

@@ -412,8 +412,9 @@ constexpr std::array kCommands = {
             "report what this machine has, what is missing, and what to do about it",
             "Checks drivers, devices, compilers, worker processes, limits, the cache and the remote.\n",
             "  kiln doctor\n  kiln doctor --json\n", nullptr, doctor},
-    Command{"completion", "bash", 1, 1, 0, "print a script that completes kiln's command lines in bash", "",
-            "  source <(kiln completion bash)\n", nullptr, completion},
+    Command{"completion", "SHELL", 1, 1, 0,
+            "print a script that completes command lines of kiln and jit-gemm in bash, zsh or fish", "",
+            "  source <(kiln completion bash)\n  kiln completion fish | source\n", nullptr, completion},
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln completion, and the completions of a command line.
+// kiln completion, and the completions of command lines of kiln and jit-gemm.
 #include "cli/kiln_completion.h"
 
 #include <kiln/device.h>
@@ -13,6 +13,7 @@
 
 #include "cli/kiln_cache.h"
 #include "cli/kiln_command.h"
+#include "cli/options.h"
 #include "cli/parameter_options.h"
 
 namespace kiln::cli {
@@ -142,7 +143,11 @@ std::vector<std::string> candidates(const Unfinished& line) {
     if (name == "bench") return suites();
     if (name == "cache show" && line.words.empty()) return keys(line.options);
     if (name == "cache pack" && !line.words.empty()) return keys(line.options);
-    if (name == "completion" && line.words.empty()) return {"bash"};
+    if (name == "completion" && line.words.empty()) {
+        std::vector<std::string> shells;
+        for (const CompletionScript& script : completion_scripts()) shells.emplace_back(script.shell);
+        return shells;
+    }
     return {};
 }
 
@@ -200,13 +205,36 @@ std::vector<std::string> candidates_of(const std::vector<std::string>& all) {
     return candidates(line);
 }
 
+/// Of jit-gemm: options, and values of those that have a list of them. all[0] is the program.
+std::vector<std::string> jit_gemm_candidates(const std::vector<std::string>& all) {
+    Unfinished line;
+    std::string kernel = "gemm_tiled";
+    const std::size_t last = all.size() - 1;
+    for (std::size_t i = 1; i + 1 < last; ++i) {
+        if (all[i] == "--kernel") kernel = all[i + 1];
+        if (all[i] == "--template-dir") line.options.template_directories.emplace_back(all[i + 1]);
+        if (all[i] == "--cache-dir") line.options.cache_directory = all[i + 1];
+    }
+    const Template chosen = TemplateSet(line.options.template_directories).find(kernel);
+    const std::vector<JitGemmOption> options = jit_gemm_options(chosen);
+    for (const JitGemmOption& option : options) {
+        if (!option.has_value || last < 2 || all[last - 1] != "--" + option.name) continue;
+        line.option = option.name == "kernel" ? "template" : option.name;
+        return option.values.empty() ? option_values(line) : option.values;
+    }
+    std::vector<std::string> names;
+    for (const JitGemmOption& option : options) names.push_back("--" + option.name);
+    return names;
+}
+
 }  // namespace
 
 std::vector<std::string> completions(const std::string& line) {
     try {
         const std::vector<std::string> words = split(line);
         if (words.size() < 2) return {};
-        std::vector<std::string> found = candidates_of(words);
+        const bool is_jit_gemm = words[0] == "jit-gemm" || words[0].ends_with("/jit-gemm");
+        std::vector<std::string> found = is_jit_gemm ? jit_gemm_candidates(words) : candidates_of(words);
         std::erase_if(found, [&](const std::string& one) { return !one.starts_with(words.back()); });
         return found;
     } catch (const std::exception&) {
@@ -215,11 +243,13 @@ std::vector<std::string> completions(const std::string& line) {
 }
 
 int completion(const Call& call) {
-    if (call.words[0] != "bash")
-        throw UsageError("there is a completion script for bash, and none for '" + call.words[0] + "'.");
-    const std::string script(kBashCompletion);
-    call.print({{"completion", script}}, script);
-    return kPassed;
+    for (const CompletionScript& script : completion_scripts()) {
+        if (script.shell != call.words[0]) continue;
+        call.print({{"completion", std::string(script.text)}}, std::string(script.text));
+        return kPassed;
+    }
+    throw UsageError("there are completion scripts for bash, zsh and fish, and none for '" + call.words[0] +
+                     "'.");
 }
 
 }  // namespace kiln::cli

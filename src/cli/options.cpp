@@ -81,6 +81,13 @@ po::options_description command_line_options() {
 }
 // clang-format on
 
+std::vector<std::string> choices_of(const std::string& option) {
+    if (option == "dtype") return {"f16", "bf16", "f32"};
+    if (option == "check" || option == "verify") return {"full", "sample", "none"};
+    if (option == "emit") return {"source", "ptx", "binary", "log", "key"};
+    return {};
+}
+
 class Parser {
   public:
     explicit Parser(const std::vector<std::string>& arguments) : arguments_(arguments) {
@@ -222,10 +229,12 @@ class Parser {
         const auto whole = [&](const char* option, std::uint64_t min, std::uint64_t max) {
             return parse_whole(std::string("--") + option, given[option].as<std::string>(), min, max);
         };
-        const auto choice = [&](const char* option, const std::vector<std::string_view>& choices) {
-            return parse_choice(std::string("--") + option, given[option].as<std::string>(), choices);
+        const auto choice = [&](const char* option) {
+            const std::vector<std::string> choices = choices_of(option);
+            return parse_choice(std::string("--") + option, given[option].as<std::string>(),
+                                {choices.begin(), choices.end()});
         };
-        if (has("dtype")) options.dtype = static_cast<Dtype>(choice("dtype", {"f16", "bf16", "f32"}));
+        if (has("dtype")) options.dtype = static_cast<Dtype>(choice("dtype"));
         if (has("m")) options.m = static_cast<int>(whole("m", 0, kMaxExtent));
         if (has("n")) options.n = static_cast<int>(whole("n", 0, kMaxExtent));
         if (has("k")) options.k = static_cast<int>(whole("k", 0, kMaxExtent));
@@ -258,10 +267,9 @@ class Parser {
             if (has(option)) options.warm_up = static_cast<int>(whole(option, 0, 1'000'000));
         options.cold_l2 = given["cold-l2"].as<bool>();
         for (const char* option : {"check", "verify"})
-            if (has(option)) options.check = static_cast<Check>(choice(option, {"full", "sample", "none"}));
+            if (has(option)) options.check = static_cast<Check>(choice(option));
         if (has("seed")) options.seed = whole("seed", 0, std::numeric_limits<std::uint64_t>::max());
-        if (has("emit"))
-            options.emit = static_cast<Emit>(choice("emit", {"source", "ptx", "binary", "log", "key"}));
+        if (has("emit")) options.emit = static_cast<Emit>(choice("emit"));
         options.output = optional_text(given, "output", "");
         options.json = given["json"].as<bool>();
 
@@ -331,5 +339,22 @@ std::string_view name(Emit emit) {
 }
 
 Options parse_options(const std::vector<std::string>& arguments) { return Parser(arguments).parse(); }
+
+std::vector<JitGemmOption> jit_gemm_options(const Template& chosen) {
+    po::options_description known = product_options();
+    known.add(command_line_options());
+    const ParameterOptions parameters(chosen, names_of(known));
+    std::vector<JitGemmOption> found;
+    const auto add = [&](const po::options_description& options) {
+        for (const auto& option : options.options())
+            found.push_back({option->long_name(), option->semantic()->max_tokens() != 0,
+                             choices_of(option->long_name())});
+    };
+    add(known);
+    const std::size_t own = found.size();
+    add(parameters.description());
+    for (std::size_t i = own; i < found.size(); ++i) found[i].values = parameters.allowed(found[i].name);
+    return found;
+}
 
 }  // namespace kiln::cli

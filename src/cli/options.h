@@ -58,4 +58,13 @@ struct Options : CommonOptions {
 /// VariantError for a parameter's value; TemplateError for an invalid template.
 Options parse_options(const std::vector<std::string>& arguments);
 
+/// An option, for completion.
+struct JitGemmOption {
+    std::string name;  ///< without dashes
+    bool has_value = false;
+    std::vector<std::string> values;  ///< that it may have; empty: no list of the program's own
+};
+/// All options where this kernel is chosen.
+std::vector<JitGemmOption> jit_gemm_options(const Template& chosen);
+
 }  // namespace kiln::cli

@@ -81,6 +81,14 @@ std::string ParameterOptions::names_text(const std::string& dashes) const {
     return names.empty() ? "no parameters" : enumerate(names, " and ");
 }
 
+std::vector<std::string> ParameterOptions::allowed(const std::string& option) const {
+    std::vector<std::string> texts;
+    for (const Entry& entry : entries_)
+        if (entry.option == option)
+            for (const Value& value : entry.parameter.allowed) texts.push_back(value.text());
+    return texts;
+}
+
 Values ParameterOptions::values(const po::variables_map& given) const {
     Values values;
     for (const Entry& entry : entries_)

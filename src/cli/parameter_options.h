@@ -34,6 +34,8 @@ class ParameterOptions {
     const boost::program_options::options_description& description() const { return description_; }
     /// "--bm, --bn and --bk", or "no parameters".
     std::string names_text(const std::string& dashes) const;
+    /// The values of a list that the parameter of this option has; empty for others.
+    std::vector<std::string> allowed(const std::string& option) const;
     /// The values that were given. Throws VariantError.
     Values values(const boost::program_options::variables_map& given) const;
 

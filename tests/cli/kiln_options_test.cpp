@@ -102,7 +102,7 @@ TEST_F(KilnOptions, WordsThatAreMissingOrTooMany) {
     expect_error(run({"show", "a", "b"}), 2, {"'b' is too many", "kiln show TEMPLATE"});
     expect_error(run({"warm"}), 2, {"kiln warm MANIFEST..."});
     expect_error(run({"cache", "show"}), 2, {"kiln cache show KEY"});
-    expect_error(run({"completion", "fish"}), 2, {"fish", "bash"});
+    expect_error(run({"completion", "ksh"}), 2, {"ksh", "bash", "zsh", "fish"});
 }
 
 TEST_F(KilnOptions, ErrorsAsJson) {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Completion of kiln's command lines in bash. The program itself knows what may follow: `kiln complete LINE`
-# prints it, each candidate as the whole last word. Where it has nothing to say, bash completes file names.
+# Completion of the command lines of kiln and jit-gemm in bash. The programs themselves know what may follow: `PROGRAM complete
+# LINE` prints it, each candidate as the complete last word. Where it has nothing to say, bash completes file names.
 
 _kiln() {
     local line=${COMP_LINE:0:COMP_POINT} word prefix candidate
@@ -18,4 +18,4 @@ _kiln() {
     return 0
 }
 
-complete -o bashdefault -o default -F _kiln kiln
+complete -o bashdefault -o default -F _kiln kiln jit-gemm
