@@ -110,3 +110,5 @@ if(library_is_static)
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/kiln.pc.in ${PROJECT_BINARY_DIR}/generated/kiln.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/generated/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+include(cmake/package.cmake)
