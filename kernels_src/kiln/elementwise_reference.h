@@ -13,16 +13,23 @@ namespace kiln {
 template <int INPUTS, int OUTPUTS, class T, class F>
 inline void expect_elementwise(const T* const (&inputs)[4], long long place, int output, const F& f, double* expected,
                                double* bound) {
+    // nudged: the input that is larger by 8 u; -1: none.
+    const auto result_of = [&](auto zero, int nudged) {
+        using Number = decltype(zero);
+        Number x[INPUTS], y[OUTPUTS] = {};
+        for (int input = 0; input < INPUTS; ++input) {
+            x[input] = static_cast<Number>(wide(inputs[input][place]));
+            if (input == nudged) x[input] *= static_cast<Number>(1 + 8 * unit_roundoff<float>);
+        }
+        f(x, y);
+        return y[output];
+    };
     *expected = *bound = 0;
-    expect_functor(
-        [&](auto zero) {
-            using Number = decltype(zero);
-            Number x[INPUTS], y[OUTPUTS] = {};
-            for (int input = 0; input < INPUTS; ++input) x[input] = static_cast<Number>(wide(inputs[input][place]));
-            f(x, y);
-            return y[output];
-        },
-        expected, bound);
+    expect_functor([&](auto zero) { return result_of(zero, -1); }, expected, bound);
+    for (int input = 0; input < INPUTS; ++input) {
+        const double nudged = static_cast<double>(result_of(0.0, input));
+        *bound += nudged < *expected ? *expected - nudged : nudged - *expected;
+    }
 }
 
 }  // namespace kiln
