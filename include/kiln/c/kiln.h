@@ -22,6 +22,7 @@
 // - Functions of the caller must not throw. They are called with the `user` that was given with them.
 #pragma once
 
+// NOLINTBEGIN(modernize-*): it is C.
 #include <stddef.h>
 #include <stdint.h>
 
@@ -634,3 +635,4 @@ KILN_C_API kiln_status kiln_pack_entries(const char* file, kiln_cache_entry_func
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(modernize-*)
