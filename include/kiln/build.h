@@ -47,7 +47,7 @@ struct LinkedCode {
 /// A specialised template: everything a compiler is given but its own options.
 struct Source {
     std::string file_name;  ///< a virtual name without directory, used in messages: "gemm_tiled.cu"
-    std::string entry;      ///< the extern "C" name of the kernel
+    std::string entry;      ///< the extern "C" name of the kernel, or "reduce<T, BLOCK>" of a C++ template
     std::string
         text;  ///< typed constants, code of the caller, a `#line`, then the template's bytes untouched
     std::vector<Header> headers;  ///< every header it may include, in a fixed order
@@ -60,8 +60,9 @@ struct Source {
     /// The BLAKE2b-256 of the headers that include directories give; empty for none.
     std::string include_digest = {};
     std::vector<CompileOption> options = {};  ///< of the template, then of the service
-    std::vector<LinkedCode> linked = {};  ///< CUDA only
-    bool to_ltoir = false;                ///< CUDA only: no binary for a device but LTO-IR, to be linked
+    std::vector<LinkedCode> linked = {};      ///< CUDA only
+    bool to_ltoir = false;                    ///< CUDA only: no binary for a device but LTO-IR, to be linked
+    std::vector<std::string> more_entries = {};  ///< of a template with several kernels: those after `entry`
 };
 
 /// Where in the text of a Source the template's own begins, with its `#line 1 "FILE"`; npos for what has none.
@@ -116,11 +117,12 @@ enum class BinaryKind { cubin, ptx, code_object, shared_object, ltoir };
 /// What a compiler made.
 struct Binary {
     BinaryKind kind = BinaryKind::cubin;  ///< what the bytes are
-    std::string entry;                    ///< the kernel's name in it
-    Bytes bytes;                          ///< what the driver loads
-    std::string log;                      ///< the compiler's log, warnings and resource usage included
-    std::string compiler;                 ///< for people: "NVRTC 13.0, build 65be0db3"
-    double compile_ms = 0;                ///< what compiling took
+    std::string entry;                    ///< the kernel's name in it, mangled where it is a C++ template's
+    std::vector<std::string> more_entries = {};  ///< of the other kernels, in their order
+    Bytes bytes;                                 ///< what the driver loads
+    std::string log;                             ///< the compiler's log, warnings and resource usage included
+    std::string compiler;                        ///< for people: "NVRTC 13.0, build 65be0db3"
+    double compile_ms = 0;                       ///< what compiling took
 };
 
 /// Where a build came from.

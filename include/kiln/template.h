@@ -298,7 +298,7 @@ class Template {
     /// `backend` and `arch` lines).
     Template for_target(const Target& target) const;
 
-    const std::string& name() const;                   ///< of the kernel
+    const std::string& name() const;                   ///< of the first kernel
     const std::string& summary() const;                ///< one line
     const std::string& file() const;                   ///< as it was named when it was parsed
     const std::vector<Parameter>& parameters() const;  ///< in their order
@@ -351,6 +351,16 @@ class Template {
     std::shared_ptr<const TemplateData> data_;
 };
 
+/// How one of a variant's kernels is launched.
+struct VariantKernel {
+    std::string name;
+    Dim3 block, cluster;  ///< cluster {1,1,1}: none
+    std::size_t dynamic_shared_bytes = 0;
+    std::size_t static_shared_bytes = 0;
+    bool dependent = false;              ///< it may begin before the kernel before it has ended
+    std::vector<std::string> arguments;  ///< their names
+};
+
 /// A template with validated values. A handle on immutable data: copies are cheap, and safe in any thread.
 class Variant {
   public:
@@ -367,13 +377,15 @@ class Variant {
     /// file by its absolute path (ServiceOptions::debug).
     Source source(Backend backend, bool real_path = false) const;
 
+    /// All of them, in the order in which a launch of the variant launches them. What follows is of the first.
+    std::vector<VariantKernel> kernels() const;
     Dim3 block() const;                        ///< threads of a block
     Dim3 cluster() const;                      ///< {1,1,1}: none
     std::size_t dynamic_shared_bytes() const;  ///< to be given at launch
     std::size_t static_shared_bytes() const;   ///< as declared by `shared static`
     bool dependent() const;                    ///< launches may begin before the one before them has ended
     int opt_level() const;                     ///< of ptxas, 0 to 3
-    /// What callers pass: the kernel's, but for tensor maps, and tensors that this variant does not have.
+    /// What callers pass: those of all kernels, each name once, but for tensor maps, and tensors that this variant does not have.
     const std::vector<KernelArgument>& arguments() const;
 
     /// The grid for these launch arguments, which are passed like the driver's void**: one pointer

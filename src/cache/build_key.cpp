@@ -32,6 +32,7 @@ BuildKey make_key(const Target& target, const CompilerFields* compiler,
         for (const auto& option : compiler->options) append(text, "compiler-option", option);
     append(text, "file", source.file_name);
     append(text, "entry", source.entry);
+    for (const auto& entry : source.more_entries) append(text, "entry", entry);
     for (const auto& header : source.headers)
         append(text, "header", header.name + " " + digest_hex(header.text));
     if (with_includes && !source.include_digest.empty()) append(text, "includes", source.include_digest);

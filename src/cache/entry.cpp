@@ -50,7 +50,7 @@ constexpr std::array kKinds = {BinaryKind::cubin, BinaryKind::ptx, BinaryKind::c
                                BinaryKind::shared_object, BinaryKind::ltoir};
 constexpr std::int64_t kMaxCompileUs = std::int64_t{1} << 52;  // exact as a double
 
-// "name value" lines; a value holds no newline.
+// "name value" lines; a value holds no newline. The kernels' names, which have no blanks, are one value.
 std::string info_text(const Binary& binary) {
     std::string text = "kind ";
     const auto append = [&](std::string_view tag, std::string value) {
@@ -58,7 +58,9 @@ std::string info_text(const Binary& binary) {
         text.append("\n").append(tag).append(" ").append(value);
     };
     text += name(binary.kind);
-    append("entry", binary.entry);
+    std::string entries = binary.entry;
+    for (const std::string& entry : binary.more_entries) entries += ' ' + entry;
+    append("entry", std::move(entries));
     append("compiler", binary.compiler);
     const double us = std::isfinite(binary.compile_ms) ? binary.compile_ms * 1000 : 0;
     append("compile_us", std::to_string(std::llround(std::clamp(us, 0.0, double{kMaxCompileUs}))));
@@ -91,7 +93,15 @@ bool read_info(std::string_view text, Binary& binary) {
     const auto [stop, error] = std::from_chars(compile_us->data(), end, us);
     if (error != std::errc() || stop != end || us < 0 || us > kMaxCompileUs) return false;
     binary.kind = *kind;
-    binary.entry = *entry;
+    const std::size_t first = std::min(entry->find(' '), entry->size());
+    binary.entry = entry->substr(0, first);
+    for (std::size_t begin = first; begin < entry->size();) {
+        const std::size_t end_of_name = std::min(entry->find(' ', begin + 1), entry->size());
+        if (end_of_name == begin + 1) return false;
+        binary.more_entries.emplace_back(entry->substr(begin + 1, end_of_name - begin - 1));
+        begin = end_of_name;
+    }
+    if (binary.entry.empty()) return false;
     binary.compiler = *compiler;
     binary.compile_ms = static_cast<double>(us) / 1000;
     return true;

@@ -13,11 +13,15 @@ namespace {
 
 constexpr std::string_view kKeyLine = "kiln-key 1\n";
 
-enum class Occurs { once, at_most_once, any_number };
+enum class Occurs { once, at_least_once, at_most_once, any_number };
 
 struct Field {
     std::string_view tag;
     Occurs occurs = Occurs::once;
+    constexpr bool is_needed() const { return occurs == Occurs::once || occurs == Occurs::at_least_once; }
+    constexpr bool may_repeat() const {
+        return occurs == Occurs::at_least_once || occurs == Occurs::any_number;
+    }
 };
 /// An open key without it is from a service that has no such directories, or may not compile.
 constexpr std::string_view kIncludes = "includes";
@@ -28,7 +32,7 @@ constexpr Field kFields[] = {{"backend"},
                              {"option", Occurs::any_number},
                              {"compiler-option", Occurs::any_number},
                              {"file"},
-                             {"entry"},
+                             {"entry", Occurs::at_least_once},
                              {"header", Occurs::any_number},
                              {kIncludes, Occurs::at_most_once},
                              {"source"}};
@@ -70,10 +74,10 @@ std::optional<std::vector<Ingredient>> parse_key_text(std::string_view text) {
     std::vector<Ingredient> ingredients;
     for (const Field& field : kFields) {
         auto value = take_field(text, field.tag);
-        if (!value && field.occurs == Occurs::once) return std::nullopt;
+        if (!value && field.is_needed()) return std::nullopt;
         while (value) {
             ingredients.push_back({field.tag, *value});
-            if (field.occurs != Occurs::any_number) break;
+            if (!field.may_repeat()) break;
             value = take_field(text, field.tag);
         }
     }
@@ -100,7 +104,7 @@ bool is_made_by_any(std::string_view key_text, std::string_view open_text) {
         for (;;) {
             const auto one = take_field(key_text, field.tag), other = take_field(open_text, field.tag);
             if (one != other) return false;
-            if (!one || field.occurs != Occurs::any_number) break;
+            if (!one || !field.may_repeat()) break;
         }
     }
     return has_compiler && key_text.empty() && open_text.empty();
@@ -117,7 +121,7 @@ std::optional<KeySummary> summarise_key(std::string_view text) {
             summary.backend = *backend;
         } else if (ingredient.tag == "arch") {
             summary.arch = ingredient.value;
-        } else if (ingredient.tag == "entry") {
+        } else if (ingredient.tag == "entry" && summary.kernel.empty()) {  // the first
             summary.kernel = ingredient.value;
             summary.variant = ingredient.value;
         } else if (ingredient.tag == "source") {

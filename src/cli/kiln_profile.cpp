@@ -110,7 +110,7 @@ void measure(const Call& call, Service& service, const Variant& variant, const S
         call.has("keep") ? std::optional<Output>(std::in_place, "--keep", call.value("keep")) : std::nullopt;
     ProfileRequest request;
     request.command = child_command(call, service, variant, sizes);
-    request.kernel = service.source(variant).entry;
+    request.kernel = variant.kernels().front().name;
     request.stop = call.interrupts.token();
     {
         const Progress progress(call.terminal, "profiling");
@@ -131,7 +131,7 @@ void measure(const Call& call, Service& service, const Variant& variant, const S
     }
 }
 
-void read_page(const Call& call, const Service& service, const Variant& variant, ProfileReport& report) {
+void read_page(const Call& call, const Variant& variant, ProfileReport& report) {
     report.source = call.value("read");
     const std::vector<Measured> launches = read_profile_page(text_of(report.source), &report.notes);
     if (launches.empty())
@@ -139,7 +139,7 @@ void read_page(const Call& call, const Service& service, const Variant& variant,
             "--read " + report.source +
             ": there is no launch in it. --read accepts output of --keep, of 'ncu --csv --page raw' "
             "or rocprof's tables.");
-    const std::string entry = service.source(variant).entry;
+    const std::string entry = variant.kernels().front().name;
     for (const Measured& launch : launches) {
         if (launch.kernel != entry) continue;
         report.measured = launch;
@@ -181,7 +181,7 @@ int profile(const Call& call) {
     report.backend = service.backend();
     if (service.has_device()) report.device = service.device().info().name;
     if (call.has("read"))
-        read_page(call, service, variant, report);
+        read_page(call, variant, report);
     else
         measure(call, service, variant, sizes, report);
     {

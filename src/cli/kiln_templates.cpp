@@ -222,8 +222,18 @@ Json shown_json(const Shown& shown, const Target& target) {
     if (shown.example) {
         for (const KernelArgument& argument : shown.example->arguments())
             arguments.push_back({{"name", argument.name}, {"type", argument.type}});
+        Json kernels = Json::array();
+        for (const VariantKernel& kernel : shown.example->kernels())
+            kernels.push_back({{"name", kernel.name},
+                               {"arguments", kernel.arguments},
+                               {"block", extents_json(kernel.block)},
+                               {"cluster", extents_json(kernel.cluster)},
+                               {"static_shared_bytes", kernel.static_shared_bytes},
+                               {"dynamic_shared_bytes", kernel.dynamic_shared_bytes},
+                               {"dependent", kernel.dependent}});
         example = {{"values", values_json(shown.example->values())},
                    {"arguments", arguments},
+                   {"kernels", kernels},
                    {"block", extents_json(shown.example->block())},
                    {"cluster", extents_json(shown.example->cluster())},
                    {"static_shared_bytes", shown.example->static_shared_bytes()},
@@ -233,6 +243,14 @@ Json shown_json(const Shown& shown, const Target& target) {
     }
     json["example"] = example;
     return json;
+}
+
+// "count with 256 x 1 x 1 threads, then merge with 64 x 1 x 1 threads"
+std::string kernels_text(const std::vector<VariantKernel>& kernels) {
+    std::vector<std::string> texts;
+    for (const VariantKernel& kernel : kernels)
+        texts.push_back(kernel.name + " with " + extents(kernel.block) + " threads");
+    return enumerate(texts, ", then ");
 }
 
 std::string shown_text(const Shown& shown, const Target& target) {
@@ -247,6 +265,8 @@ std::string shown_text(const Shown& shown, const Target& target) {
         const Variant& example = *shown.example;
         text += line(shown.problem.empty() ? "defaults" : "example", example.text());
         text += line("arguments", arguments_text(example));
+        if (const auto kernels = example.kernels(); kernels.size() > 1)
+            text += line("kernels", kernels_text(kernels));
         text += line("block", extents(example.block()) + " threads");
         if (example.cluster().count() > 1) text += line("cluster", extents(example.cluster()) + " blocks");
         text +=

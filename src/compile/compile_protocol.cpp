@@ -83,6 +83,18 @@ bool read_letter(const std::string& text, std::string_view letters, Enum& value)
 
 }  // namespace
 
+std::vector<std::string> all_entries(const Source& source) {
+    std::vector<std::string> entries = {source.entry};
+    entries.insert(entries.end(), source.more_entries.begin(), source.more_entries.end());
+    return entries;
+}
+
+void set_entries(Binary& binary, std::vector<std::string> entries) {
+    binary.entry = std::move(entries.front());
+    entries.erase(entries.begin());
+    binary.more_entries = std::move(entries);
+}
+
 Bytes take_binary(CompileResponse& response) {
     const auto text = std::make_shared<const std::string>(std::move(response.binary));
     return Bytes(text, std::as_bytes(std::span(*text)));
@@ -107,19 +119,20 @@ std::string encode(const CompileRequest& request) {
     const auto& source = request.source;
     return message({letter(request.product), request.library, request.build, letter(request.wanted),
                     request.arch, pack(request.options), source.file_name, source.entry, source.text,
-                    pack(headers)});
+                    pack(headers), pack(source.more_entries)});
 }
 
 std::optional<CompileRequest> decode_request(std::string_view message) {
-    constexpr std::size_t kFields = 10;
+    constexpr std::size_t kFields = 11;
     auto fields = fields_of(message, kFields);
     if (!fields) return std::nullopt;
     auto& field = *fields;
     CompileRequest request;
     auto options = unpack(field[5]);
     auto headers = unpack(field[9]);
+    auto more_entries = unpack(field[10]);
     if (!read_letter(field[0], "nh", request.product) || !read_letter(field[3], "fbpl", request.wanted) ||
-        !options || !headers || headers->size() % 2 != 0)
+        !options || !headers || headers->size() % 2 != 0 || !more_entries)
         return std::nullopt;
     request.library = std::move(field[1]);
     request.build = std::move(field[2]);
@@ -128,6 +141,7 @@ std::optional<CompileRequest> decode_request(std::string_view message) {
     request.source = {std::move(field[6]), std::move(field[7]), std::move(field[8]), {}};
     for (std::size_t i = 0; i < headers->size(); i += 2)
         request.source.headers.push_back({std::move((*headers)[i]), std::move((*headers)[i + 1])});
+    request.source.more_entries = std::move(*more_entries);
     return request;
 }
 
@@ -135,11 +149,11 @@ std::string encode(const CompileResponse& response) {
     std::string code;
     append_number(code, static_cast<std::uint64_t>(response.code));
     return message({letter(response.status), code, response.error, response.log, response.binary,
-                    response.version, pack(response.supported_archs)});
+                    response.version, pack(response.supported_archs), pack(response.entries)});
 }
 
 std::optional<CompileResponse> decode_response(std::string_view message) {
-    constexpr std::size_t kFields = 7;
+    constexpr std::size_t kFields = 8;
     auto fields = fields_of(message, kFields);
     if (!fields) return std::nullopt;
     auto& field = *fields;
@@ -147,7 +161,9 @@ std::optional<CompileResponse> decode_response(std::string_view message) {
     std::string_view code_bytes = field[1];
     const auto code = take_number(code_bytes);
     auto archs = unpack(field[6]);
-    if (!read_letter(field[0], "oralm", response.status) || !code || !code_bytes.empty() || !archs)
+    auto entries = unpack(field[7]);
+    if (!read_letter(field[0], "oralm", response.status) || !code || !code_bytes.empty() || !archs ||
+        !entries)
         return std::nullopt;
     response.code = static_cast<int>(*code);
     response.error = std::move(field[2]);
@@ -155,6 +171,7 @@ std::optional<CompileResponse> decode_response(std::string_view message) {
     response.binary = std::move(field[4]);
     response.version = std::move(field[5]);
     response.supported_archs = std::move(*archs);
+    response.entries = std::move(*entries);
     return response;
 }
 

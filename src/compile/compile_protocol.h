@@ -60,10 +60,18 @@ struct CompileResponse {
     std::string binary;
     std::string version;                       ///< of the runtime compiler: "9.0"
     std::vector<std::string> supported_archs;  ///< empty when not known
+    std::vector<std::string> entries;          ///< of the source, in order, as the binary names them
 };
+
+/// The kernels of a source, in order.
+std::vector<std::string> all_entries(const Source& source);
+/// "reduce<T, BLOCK>", which the compiler gives a name of its own.
+inline bool is_name_expression(std::string_view entry) { return entry.find('<') != std::string_view::npos; }
 
 /// The binary, taken out of the response.
 Bytes take_binary(CompileResponse& response);
+/// Of all kernels, in order.
+void set_entries(Binary& binary, std::vector<std::string> entries);
 
 std::string encode(const CompileRequest& request);
 std::string encode(const CompileResponse& response);

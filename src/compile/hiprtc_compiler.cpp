@@ -191,13 +191,14 @@ Binary Hiprtc::compile_as(const CompilerIngredients&, const Source& source, cons
                              ": " + response.error + ".",
                          response.log);
     // A kernel's descriptor in a code object is the symbol <name>.kd.
-    if (response.binary.find(source.entry + ".kd") == std::string::npos)
-        throw BuildError(source.file_name + " has no kernel named \"" + source.entry +
-                             "\": it must be declared extern \"C\" __global__.",
-                         response.log);
+    for (const std::string& entry : response.entries)
+        if (response.binary.find(entry + ".kd") == std::string::npos)
+            throw BuildError(source.file_name + " has no kernel named \"" + entry +
+                                 "\": it must be declared extern \"C\" __global__.",
+                             response.log);
     Binary binary;
     binary.kind = BinaryKind::code_object;
-    binary.entry = source.entry;
+    set_entries(binary, std::move(response.entries));
     binary.bytes = take_binary(response);
     binary.log = std::move(response.log);
     binary.compiler = library.product;

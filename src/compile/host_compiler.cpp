@@ -353,10 +353,8 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
     // Under a name of its own: GCC shows the line that a message is about from the file that #line names,
     // and would show another one if it found the specialised text there.
     constexpr const char* kInput = "specialised.cpp";
-    const HostEntry entry = with_host_entry(source.text, source.entry);
-    write_virtual(
-        directory.path(), kInput,
-        "#line 1 \"" + source.file_name + "\"\n" + entry.text + "\nKILN_HOST_KERNEL(" + entry.name + ")\n");
+    const HostText input = host_text(source);
+    write_virtual(directory.path(), kInput, "#line 1 \"" + source.file_name + "\"\n" + input.text);
 
     constexpr const char* kOutput = "kiln-kernel.so";
     constexpr const char* kDependencies = "kiln-kernel.d";
@@ -396,7 +394,7 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
                          log);
     Binary binary;
     binary.kind = BinaryKind::shared_object;
-    binary.entry = source.entry;
+    set_entries(binary, input.entries);
     binary.bytes = std::move(*bytes);
     binary.log = log;
     binary.compiler = compiler.version;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/characters.h"
+#include "compile/compile_protocol.h"
 
 namespace kiln {
 namespace {
@@ -44,6 +45,16 @@ bool opens_arguments(std::string_view text, std::size_t at) {
         else
             return rest.starts_with('(');
     }
+}
+
+// What KILN_HOST_KERNEL of kiln/device_host.h writes, for a name with commas and for a kernel that is not the first.
+std::string exported(const std::string& name, std::size_t number) {
+    const std::string symbol = "kiln_host_kernel" + (number == 0 ? "" : "_" + std::to_string(number));
+    const std::string exports = "kiln_host::Export<decltype(" + name + ")>::";
+    return "\nextern \"C\" {\nextern const kiln_host::Kernel " + symbol +
+           " __attribute__((visibility(\"default\")));\nconst kiln_host::Kernel " + symbol +
+           " = {kiln_host::kAbiVersion, " + exports + "count, " + exports + "bytes, " + exports + "run<" +
+           name + ">, KILN_HOST_RECORD_PARTS};\n}\n";
 }
 
 }  // namespace
@@ -85,6 +96,25 @@ HostEntry with_host_entry(std::string_view text, std::string_view entry) {
         }
         result.text += text.substr(at, end - at);
     }
+    return result;
+}
+
+HostText host_text(const Source& source) {
+    HostText result{source.text, {}};
+    std::string exports;
+    for (const std::string& entry : all_entries(source)) {
+        std::string name = entry;  // as C++ has it
+        if (!is_name_expression(entry)) {
+            HostEntry renamed = with_host_entry(result.text, entry);
+            result.text = std::move(renamed.text);
+            name = std::move(renamed.name);
+        }
+        const std::size_t number = result.entries.size();
+        exports += number == 0 && !is_name_expression(entry) ? "\nKILN_HOST_KERNEL(" + name + ")\n"
+                                                             : exported(name, number);
+        result.entries.push_back(entry.substr(0, entry.find('<')));
+    }
+    result.text += exports;
     return result;
 }
 

@@ -4,8 +4,11 @@
 // place of the C library's, for the compiler or for the linker. So the kernel is defined under another name there.
 #pragma once
 
+#include <kiln/build.h>
+
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kiln {
 
@@ -21,5 +24,14 @@ struct HostEntry {
 /// other functions of the same name, comments and strings stay as they are, as does the number of lines. A source
 /// that declares no such function stays as it is.
 HostEntry with_host_entry(std::string_view text, std::string_view entry);
+
+struct HostText {
+    std::string text;
+    std::vector<std::string> entries;  ///< the kernels' names, without the arguments of a C++ template
+};
+
+/// The source so that its kernels can be looked up: extern "C" ones have that prefix, and each is exported behind
+/// them all, the first as kiln_host_kernel, the others as kiln_host_kernel_1, ...
+HostText host_text(const Source& source);
 
 }  // namespace kiln

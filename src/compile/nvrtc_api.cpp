@@ -25,6 +25,8 @@ NvrtcApi NvrtcApi::open(DynamicLibrary library) {
     resolve(api.create_program, "nvrtcCreateProgram");
     resolve(api.destroy_program, "nvrtcDestroyProgram");
     resolve(api.compile_program, "nvrtcCompileProgram");
+    resolve(api.add_name_expression, "nvrtcAddNameExpression");
+    resolve(api.lowered_name, "nvrtcGetLoweredName");
     resolve(api.log_size, "nvrtcGetProgramLogSize");
     resolve(api.log, "nvrtcGetProgramLog");
     resolve(api.ptx_size, "nvrtcGetPTXSize");

@@ -33,6 +33,9 @@ struct NvrtcApi {
                                   const char* const* headers, const char* const* include_names) = nullptr;
     NvrtcResult (*destroy_program)(NvrtcProgram*) = nullptr;
     NvrtcResult (*compile_program)(NvrtcProgram, int option_count, const char* const* options) = nullptr;
+    NvrtcResult (*add_name_expression)(NvrtcProgram, const char* expression) = nullptr;
+    /// For an added one, once it is compiled: valid as long as the program.
+    NvrtcResult (*lowered_name)(NvrtcProgram, const char* expression, const char** name) = nullptr;
     NvrtcResult (*log_size)(NvrtcProgram, std::size_t*) = nullptr;
     NvrtcResult (*log)(NvrtcProgram, char*) = nullptr;
     NvrtcResult (*ptx_size)(NvrtcProgram, std::size_t*) = nullptr;

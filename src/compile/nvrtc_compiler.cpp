@@ -375,15 +375,17 @@ Binary Nvrtc::compile_as(const CompilerIngredients& as, const Source& source, co
     const Stopwatch watch;
     auto response = run(source, target, plan, facts, place);
     // A cubin has a section per kernel.
-    const std::string mark = plan.to_ptx ? ".entry " + source.entry + "(" : ".text." + source.entry + '\0';
     const bool is_ltoir = source.to_ltoir && !plan.to_ptx;
-    if (!is_ltoir && response.binary.find(mark) == std::string::npos)
-        throw BuildError(source.file_name + " has no kernel named \"" + source.entry +
-                             "\": it must be declared extern \"C\" __global__.",
-                         response.log);
+    for (const std::string& entry : response.entries) {
+        const std::string mark = plan.to_ptx ? ".entry " + entry + "(" : ".text." + entry + '\0';
+        if (!is_ltoir && response.binary.find(mark) == std::string::npos)
+            throw BuildError(source.file_name + " has no kernel named \"" + entry +
+                                 "\": it must be declared extern \"C\" __global__.",
+                             response.log);
+    }
     Binary binary;
     binary.kind = plan.to_ptx ? BinaryKind::ptx : is_ltoir ? BinaryKind::ltoir : BinaryKind::cubin;
-    binary.entry = source.entry;
+    set_entries(binary, std::move(response.entries));
     binary.bytes = take_binary(response);
     binary.log = std::move(response.log);
     binary.compiler = facts.product + ", build " + short_build(located().build);
@@ -456,7 +458,8 @@ Binary Nvrtc::link(const Source& source, const Target& target, const Binary& lto
     }
     Binary binary;
     binary.kind = BinaryKind::cubin;
-    binary.entry = source.entry;
+    binary.entry = ltoir.entry;
+    binary.more_entries = ltoir.more_entries;
     binary.bytes = Bytes(std::vector<std::byte>(
         reinterpret_cast<const std::byte*>(linked.bytes.data()),
         reinterpret_cast<const std::byte*>(linked.bytes.data()) + linked.bytes.size()));

@@ -55,6 +55,9 @@ class Program {
         for (const auto& header : source.headers) names.push_back(header.name.c_str());
         result_ = api_.create_program(&program_, texts.back(), source.file_name.c_str(),
                                       static_cast<int>(names.size()), texts.data(), names.data());
+        for (const std::string& entry : all_entries(source))
+            if (is_name_expression(entry) && result_ == kNvrtcSuccess)
+                result_ = api_.add_name_expression(program_, entry.c_str());
     }
     ~Program() {
         if (program_ != nullptr) api_.destroy_program(&program_);
@@ -79,6 +82,17 @@ class Program {
         if (api_.ltoir_size != nullptr && api_.ltoir != nullptr) return text(api_.ltoir_size, api_.ltoir);
         if (result_ == kNvrtcSuccess) result_ = kNvrtcInvalidOption;  // as it is for older ones
         return {};
+    }
+    /// As the binary names the kernels.
+    std::vector<std::string> entries(const Source& source) {
+        std::vector<std::string> names = all_entries(source);
+        for (std::string& name : names) {
+            if (!is_name_expression(name) || result_ != kNvrtcSuccess) continue;
+            const char* lowered = nullptr;
+            result_ = api_.lowered_name(program_, name.c_str(), &lowered);
+            if (result_ == kNvrtcSuccess) name = lowered;
+        }
+        return names;
     }
     NvrtcResult result() const { return result_; }
 
@@ -131,6 +145,7 @@ CompileResponse answer(const NvrtcApi& api, const CompileRequest& request) {
     response.binary = request.wanted == Wanted::ptx     ? program.ptx()
                       : request.wanted == Wanted::ltoir ? program.ltoir()
                                                         : program.cubin();
+    response.entries = program.entries(request.source);
     response.code = program.result();
     if (response.code == kNvrtcSuccess) return response;
     response.status =

@@ -50,7 +50,7 @@ struct FunctionInfo {
     std::optional<std::vector<std::size_t>> argument_bytes;
 };
 
-/// A loaded binary with its one kernel resolved. Unloads on destruction, quietly.
+/// A loaded binary with one of its kernels resolved. Unloads on destruction, quietly.
 /// Thread-safe: launches may come from many threads. Owned by shared pointers: a graph keeps those that it
 /// launches.
 class Module : public std::enable_shared_from_this<Module> {
@@ -67,6 +67,9 @@ class Module : public std::enable_shared_from_this<Module> {
     virtual std::optional<int> blocks_per_multiprocessor(const LaunchShape& shape) const = 0;
     virtual void* function_handle() const = 0;
     virtual void* module_handle() const = 0;
+    /// Another kernel of the binary, which is the one that was loaded: of more_entries, by its place there. Both share its
+    /// variables. Throws DeviceError.
+    virtual std::shared_ptr<Module> other(const Binary& binary, std::size_t number) const = 0;
 };
 
 /// Captured launches, ready to run. Keeps their modules.

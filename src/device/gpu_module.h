@@ -51,19 +51,16 @@ class LoadedModule final : public Module {
     // Delegates first, so that the destructor unloads the module if the rest throws.
     LoadedModule(std::shared_ptr<const Context<Vendor>> context, const Binary& binary)
         : LoadedModule(context, Vendor::load(*context, binary)) {
-        const Api& api = context_->api();
-        entry_ = binary.entry;
-        const Result result = api.module_get_function(&function_, module_, entry_.c_str());
-        if (result != kSuccess)
-            api.fail(result, Call::module_get_function, "the binary has no kernel '" + entry_ + "'");
-        Vendor::make_ready(*context_, function_);
-        info_.registers = attribute(kFunctionRegisters);
-        info_.local_bytes = static_cast<std::size_t>(attribute(kFunctionLocalBytes));
-        info_.static_shared_bytes = static_cast<std::size_t>(attribute(kFunctionSharedBytes));
-        info_.max_threads_per_block = attribute(kFunctionMaxThreadsPerBlock);
-        info_.argument_bytes = Vendor::argument_bytes(api, function_);
+        resolve(binary.entry);
+    }
+    /// Another kernel of a module that is loaded.
+    LoadedModule(std::shared_ptr<const LoadedModule> first, const std::string& entry)
+        : context_(first->context_), module_(first->module_), first_(std::move(first)) {
+        const auto scope = context_->make_current();
+        resolve(entry);
     }
     ~LoadedModule() override {
+        if (first_) return;
         if (const auto scope = context_->try_make_current())
             static_cast<void>(context_->api().module_unload(module_));
     }
@@ -76,6 +73,11 @@ class LoadedModule final : public Module {
     std::optional<int> blocks_per_multiprocessor(const LaunchShape& shape) const override;
     void* function_handle() const override { return function_; }
     void* module_handle() const override { return module_; }
+    std::shared_ptr<Module> other(const Binary& binary, std::size_t number) const override {
+        return std::make_shared<LoadedModule>(
+            std::static_pointer_cast<const LoadedModule>(this->shared_from_this()),
+            binary.more_entries[number]);
+    }
 
   private:
     using Api = typename Vendor::Api;
@@ -84,6 +86,19 @@ class LoadedModule final : public Module {
     LoadedModule(std::shared_ptr<const Context<Vendor>> context, ModuleHandle module)
         : context_(std::move(context)), module_(module) {}
 
+    void resolve(const std::string& entry) {
+        const Api& api = context_->api();
+        entry_ = entry;
+        const Result result = api.module_get_function(&function_, module_, entry_.c_str());
+        if (result != kSuccess)
+            api.fail(result, Call::module_get_function, "the binary has no kernel '" + entry_ + "'");
+        Vendor::make_ready(*context_, function_);
+        info_.registers = attribute(kFunctionRegisters);
+        info_.local_bytes = static_cast<std::size_t>(attribute(kFunctionLocalBytes));
+        info_.static_shared_bytes = static_cast<std::size_t>(attribute(kFunctionSharedBytes));
+        info_.max_threads_per_block = attribute(kFunctionMaxThreadsPerBlock);
+        info_.argument_bytes = Vendor::argument_bytes(api, function_);
+    }
     int attribute(FunctionAttribute which) const {
         int value = 0;
         const Api& api = context_->api();
@@ -94,6 +109,7 @@ class LoadedModule final : public Module {
 
     std::shared_ptr<const Context<Vendor>> context_;
     ModuleHandle module_;
+    const std::shared_ptr<const LoadedModule> first_;  ///< that unloads it; null: this one does
     FunctionHandle function_ = nullptr;
     std::string entry_;
     FunctionInfo info_;

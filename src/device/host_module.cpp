@@ -64,7 +64,7 @@ KernelObject::KernelObject(Bytes bytes) : bytes_(std::move(bytes)) {
     if (file_) name_ = "/proc/self/fd/" + std::to_string(file_.value());
 }
 
-void KernelObject::load() {
+void KernelObject::load_now() {
     std::string problems;
     if (file_) {
         handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -102,17 +102,35 @@ KernelObject::~KernelObject() {
 HostModule::HostModule(const Binary& binary, const DeviceInfo& device, std::optional<std::uint64_t> seed,
                        std::function<HostExecutor&()> executor, std::shared_ptr<AccessObserver> observer,
                        WhenLoaded when)
-    : object_(checked(binary)),
+    : object_(std::make_shared<KernelObject>(checked(binary))),
       name_(binary.entry),
+      symbol_("kiln_host_kernel"),
       limits_(device.limits),
       seed_(seed),
       executor_(std::move(executor)),
       observer_(std::move(observer)),
       binary_(observer_ ? binary : Binary{}) {
-    const std::optional<HostObjectFacts> facts = host_object_facts(binary.bytes);
+    read_facts(binary);
+    if (when == WhenLoaded::at_once) static_cast<void>(kernel());
+}
+
+HostModule::HostModule(const HostModule& first, const Binary& binary, std::size_t number)
+    : object_(first.object_),
+      name_(binary.more_entries[number]),
+      symbol_("kiln_host_kernel_" + std::to_string(number + 1)),
+      limits_(first.limits_),
+      seed_(first.seed_),
+      executor_(first.executor_),
+      observer_(first.observer_),
+      binary_(first.binary_) {
+    read_facts(binary);
+}
+
+void HostModule::read_facts(const Binary& binary) {
+    const std::optional<HostObjectFacts> facts = host_object_facts(binary.bytes, symbol_);
     if (!facts) {
-        throw DeviceError("The shared object of kernel " + name_ +
-                              " exports no kiln_host_kernel: it was not made by Kiln's host compiler.",
+        throw DeviceError("The shared object of kernel " + name_ + " exports no " + symbol_ +
+                              ": it was not made by Kiln's host compiler.",
                           "load");
     }
     if (facts->abi_version != kiln_host::kAbiVersion) {
@@ -133,18 +151,17 @@ HostModule::HostModule(const Binary& binary, const DeviceInfo& device, std::opti
     info_.max_threads_per_block = static_cast<int>(limits_.threads_per_block);
     info_.argument_bytes = facts->argument_bytes;
     check_shared(0);
-    if (when == WhenLoaded::at_once) static_cast<void>(kernel());
 }
 
 const kiln_host::Kernel& HostModule::kernel() const {
     std::call_once(loaded_, [this] {
         const LoadingObject loading(name_);
         const KernelThread in_kernel(loading);
-        object_.load();
-        kernel_ = static_cast<const kiln_host::Kernel*>(object_.symbol("kiln_host_kernel"));
+        object_->load();
+        kernel_ = static_cast<const kiln_host::Kernel*>(object_->symbol(symbol_.c_str()));
     });
     if (kernel_ != nullptr) return *kernel_;
-    throw DeviceError("The shared object of kernel " + name_ + " exports no kiln_host_kernel.", "dlsym");
+    throw DeviceError("The shared object of kernel " + name_ + " exports no " + symbol_ + ".", "dlsym");
 }
 
 void HostModule::check_shared(std::size_t dynamic_bytes) const {

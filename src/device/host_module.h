@@ -30,12 +30,15 @@ class KernelObject {
     KernelObject& operator=(const KernelObject&) = delete;
     ~KernelObject();
 
-    /// Runs its constructors. Throws DeviceError with the loader's words.
-    void load();
+    /// Runs its constructors, at the first call. Throws DeviceError with the loader's words.
+    void load() {
+        std::call_once(loaded_, [this] { load_now(); });
+    }
     void* handle() const { return handle_; }
     void* symbol(const char* name) const { return ::dlsym(handle_, name); }
 
   private:
+    void load_now();
     void forget_bytes() { bytes_ = {}; }
 
     // The loader knows a library by its name, here /proc/self/fd/N: N must not be given to another
@@ -44,6 +47,7 @@ class KernelObject {
     std::string name_;
     Bytes bytes_;  ///< until it is loaded
     void* handle_ = nullptr;
+    std::once_flag loaded_;
 };
 
 /// at_launch: the first launch in a process loads the object, so that none of its code runs in one that only builds.
@@ -62,17 +66,23 @@ class HostModule final : public Module {
     void launch(const LaunchShape& shape, void* const* arguments, void* stream) const override;
     std::optional<int> blocks_per_multiprocessor(const LaunchShape&) const override { return std::nullopt; }
     void* function_handle() const override { return reinterpret_cast<void*>(kernel().run); }
-    void* module_handle() const override { return static_cast<void>(kernel()), object_.handle(); }
+    void* module_handle() const override { return static_cast<void>(kernel()), object_->handle(); }
+    std::shared_ptr<Module> other(const Binary& binary, std::size_t number) const override {
+        return std::shared_ptr<Module>(new HostModule(*this, binary, number));
+    }
 
   private:
+    HostModule(const HostModule& first, const Binary& binary, std::size_t number);
+    void read_facts(const Binary& binary);
     const kiln_host::Kernel& kernel() const;  ///< loads it
     void check_shared(std::size_t dynamic_bytes) const;
     void check(const LaunchShape& shape) const;
     void launch_observed(const BlockPlan& plan) const;
 
     mutable std::once_flag loaded_;
-    mutable KernelObject object_;
+    const std::shared_ptr<KernelObject> object_;  ///< of all kernels of the binary
     const std::string name_;
+    const std::string symbol_;  ///< what it is exported as
     const Limits limits_;
     const std::optional<std::uint64_t> seed_;
     const std::function<HostExecutor&()> executor_;

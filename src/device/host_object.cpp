@@ -86,10 +86,10 @@ std::string declared_name(std::string_view symbol) {
 
 }  // namespace
 
-std::optional<HostObjectFacts> host_object_facts(std::span<const std::byte> bytes) {
+std::optional<HostObjectFacts> host_object_facts(std::span<const std::byte> bytes, std::string_view symbol) {
     using kiln_host::Kernel;
     const auto elf = ElfView::open(bytes);
-    const ElfSymbol* const kernel = elf ? elf->symbol("kiln_host_kernel") : nullptr;
+    const ElfSymbol* const kernel = elf ? elf->symbol(symbol) : nullptr;
     if (kernel == nullptr || kernel->section == SHN_UNDEF) return std::nullopt;
     const auto place = file_offset(*elf, kernel->address);
     if (!place) return std::nullopt;

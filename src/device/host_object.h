@@ -9,11 +9,12 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace kiln {
 
-/// What the exported kiln_host_kernel holds.
+/// What an exported kiln_host_kernel holds.
 struct HostObjectFacts {
     unsigned abi_version = 0;
     // Only of the version that this library speaks:
@@ -22,7 +23,7 @@ struct HostObjectFacts {
 };
 
 /// nullopt: nothing of that name is exported, or it can't be read.
-std::optional<HostObjectFacts> host_object_facts(std::span<const std::byte> bytes);
+std::optional<HostObjectFacts> host_object_facts(std::span<const std::byte> bytes, std::string_view symbol);
 
 /// Bytes of all variables that the kernel declared __shared__.
 std::size_t static_shared_bytes(std::span<const std::byte> bytes);

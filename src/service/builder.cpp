@@ -12,6 +12,7 @@
 #include "base/stopwatch.h"
 #include "service/explain.h"
 #include "service/single_flight.h"
+#include "template/kernel_launch.h"
 #include "template/tensor_maps.h"
 
 namespace kiln {
@@ -120,6 +121,16 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
     check_binary_arguments(variant, function);
     const LaunchShape shape{{}, variant.block(), variant.cluster(), variant.dynamic_shared_bytes()};
     module->allow_dynamic_shared(shape.dynamic_shared_bytes);
+    if (built.binary.more_entries.size() + 1 != kernel_count(variant))
+        throw BuildError("the binary of " + variant.template_name() + " has " +
+                         std::to_string(built.binary.more_entries.size() + 1) + " kernels and its template " +
+                         std::to_string(kernel_count(variant)));
+    std::vector<std::shared_ptr<Module>> others;
+    for (std::size_t i = 0; i < built.binary.more_entries.size(); ++i) {
+        others.push_back(module->other(built.binary, i));
+        check_binary_arguments(variant, others.back()->info(), i + 1);
+        others.back()->allow_dynamic_shared(kernel_launch(variant, i + 1).dynamic_shared_bytes);
+    }
 
     info.load_ms = loading.elapsed_ms();
     info.origin = built.origin;
@@ -132,8 +143,8 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
         function.static_shared_bytes != 0 ? function.static_shared_bytes : variant.static_shared_bytes();
     info.dynamic_shared_bytes = shape.dynamic_shared_bytes;
     info.blocks_per_multiprocessor = module->blocks_per_multiprocessor(shape);
-    return {std::make_shared<LoadedKernel>(variant, driver, std::move(module), built.binary.kind,
-                                           std::move(info), validates_, ranges_),
+    return {std::make_shared<LoadedKernel>(variant, driver, std::move(module), std::move(others),
+                                           built.binary.kind, std::move(info), validates_, ranges_),
             built.origin};
 }
 

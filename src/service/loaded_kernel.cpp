@@ -11,6 +11,7 @@
 
 #include "base/arch_facts.h"
 #include "service/argument_types.h"
+#include "template/kernel_launch.h"
 #include "template/tensor_maps.h"
 
 namespace kiln {
@@ -44,8 +45,12 @@ std::vector<std::size_t> passed_bytes(const Variant& variant, const FunctionInfo
 }  // namespace
 
 bool waits_itself(const Variant& variant, BinaryKind kind) {
+    return waits_itself(variant, may_overlap(variant), kind);
+}
+
+bool waits_itself(const Variant& variant, bool may_overlap, BinaryKind kind) {
     // PTX comes from an NVRTC older than the device, and may be made for less than sm_90.
-    if (!may_overlap(variant) || kind != BinaryKind::cubin || !variant.target() ||
+    if (!may_overlap || kind != BinaryKind::cubin || !variant.target() ||
         variant.target()->backend != Backend::cuda)
         return false;
     const CudaArch* const arch = find_cuda_arch(variant.target()->arch);
@@ -53,21 +58,31 @@ bool waits_itself(const Variant& variant, BinaryKind kind) {
 }
 
 LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
-                           BinaryKind kind, BuildInfo info, bool validates,
-                           std::shared_ptr<const ProfilerRanges> ranges)
+                           std::vector<std::shared_ptr<Module>> others, BinaryKind kind, BuildInfo info,
+                           bool validates, std::shared_ptr<const ProfilerRanges> ranges)
     : variant_(std::move(variant)),
       driver_(std::move(driver)),
       module_(std::move(module)),
       info_(std::move(info)),
-      tensor_maps_(variant_, passed_bytes(variant_, module_->info())),
+      tensor_maps_(variant_, passed_bytes(variant_, others.empty() ? module_->info() : FunctionInfo{})),
       checks_(variant_),
-      passes_as_given_(has_all_arguments(variant_) && tensor_maps_.count() == 0),
+      passes_as_given_(has_all_arguments(variant_) && tensor_maps_.count() == 0 && others.empty()),
       validates_(validates && driver_->info().backend != Backend::host),
       ranges_(std::move(ranges)) {
     shape_.block = variant_.block();
     shape_.cluster = variant_.cluster();
     shape_.dynamic_shared_bytes = variant_.dynamic_shared_bytes();
     shape_.dependent = waits_itself(variant_, kind);
+    if (!others.empty()) own_arguments_ = kernel_launch(variant_, 0).arguments;
+    for (std::size_t i = 0; i < others.size(); ++i) {
+        KernelLaunch launch = kernel_launch(variant_, i + 1);
+        LaunchShape shape;
+        shape.block = launch.block;
+        shape.cluster = launch.cluster;
+        shape.dynamic_shared_bytes = launch.dynamic_shared_bytes;
+        shape.dependent = waits_itself(variant_, launch.dependent, kind);
+        others_.push_back({std::move(others[i]), shape, std::move(launch.arguments)});
+    }
 }
 
 void LoadedKernel::launch(StreamRef stream, void* const* arguments) const {
@@ -82,7 +97,7 @@ void LoadedKernel::launch(StreamRef stream, void* const* arguments) const {
     else
         shape.grid = variant_.grid(arguments);
     if (shape.grid.count() == 0) [[unlikely]]
-        return;  // which drivers reject
+        if (others_.empty()) return;  // which drivers reject
     checks_.check_pointers(variant_, arguments);
     if (validates_) [[unlikely]]
         checks_.validate(variant_, *driver_, stream, arguments);
@@ -132,7 +147,35 @@ void LoadedKernel::launch_completed(const LaunchShape& shape, void* const* argum
         for (std::size_t i = 0; i < tensor_maps_.count(); ++i)
             all[places.size() + i] = const_cast<std::byte*>(maps[i].bytes);
     }
+    if (!others_.empty()) return launch_in_order(shape, all, arguments, stream);
     module_->launch(shape, all, stream);
+}
+
+void LoadedKernel::launch_in_order(const LaunchShape& shape, void* const* all, void* const* given,
+                                   void* stream) const {
+    // All grids first: what is wrong with one is said before anything is launched.
+    std::vector<Dim3> grids;
+    for (std::size_t i = 0; i < others_.size(); ++i)
+        grids.push_back(shape.options == nullptr || shape.options->multiprocessors == 0
+                            ? grid_of_kernel(variant_, i + 1, given)
+                            : grid_of_kernel(variant_, i + 1, given, shape.options->multiprocessors));
+    std::vector<void*> own;
+    const auto launch = [&](const Module& module, const LaunchShape& of,
+                            const std::vector<std::size_t>& arguments) {
+        if (of.grid.count() == 0) return;
+        own.clear();
+        for (const std::size_t at : arguments) own.push_back(all[at]);
+        module.launch(of, own.data(), stream);
+    };
+    launch(*module_, shape, own_arguments_);
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+        LaunchShape next = others_[i].shape;
+        next.grid = grids[i];
+        next.options = shape.options;
+        if (next.options != nullptr && next.options->dependent && !*next.options->dependent)
+            next.dependent = false;
+        launch(*others_[i].module, next, others_[i].arguments);
+    }
 }
 
 void LoadedKernel::check_arguments(std::span<const ArgumentType> types) const {
@@ -151,27 +194,31 @@ void LoadedKernel::check_arguments(std::span<const ArgumentType> types) const {
     checked_.store(types.data(), std::memory_order_relaxed);
 }
 
-void check_binary_arguments(const Variant& variant, const FunctionInfo& info) {
+void check_binary_arguments(const Variant& variant, const FunctionInfo& info, std::size_t kernel) {
     if (!info.argument_bytes) return;
     const auto& declared = variant.arguments();
     const auto& compiled = *info.argument_bytes;
     const auto& places = argument_places(variant);
-    const std::size_t maps = tensor_map_count(variant);
-    if (compiled.size() != places.size() + maps)
-        throw BuildError("the compiled kernel takes " + std::to_string(compiled.size()) +
-                         " arguments and its declaration shows " + std::to_string(places.size()) +
+    const KernelLaunch launch = kernel_launch(variant, kernel);
+    const std::vector<std::size_t>& own = launch.arguments;
+    if (compiled.size() != own.size()) {
+        const auto maps = static_cast<std::size_t>(
+            std::ranges::count_if(own, [&](std::size_t at) { return at >= places.size(); }));
+        throw BuildError("the compiled kernel " + launch.name + " takes " + std::to_string(compiled.size()) +
+                         " arguments and its declaration shows " + std::to_string(own.size() - maps) +
                          (maps == 0 ? "" : " and " + std::to_string(maps) + " tensor maps") + ": " +
                          declaration(variant));
-    for (std::size_t i = places.size(); i < compiled.size(); ++i) {
-        if (compiled[i] != kTensorMapBytes)
+    }
+    for (std::size_t i = 0; i < own.size(); ++i) {
+        if (own[i] >= places.size()) {
+            if (compiled[i] == kTensorMapBytes) continue;
             throw BuildError(
                 "argument " + std::to_string(i + 1) + " takes " + std::to_string(compiled[i]) +
                 " bytes in the compiled kernel, and the `tensormap` line that it belongs to makes " +
                 std::to_string(kTensorMapBytes) + ": declare it as const __grid_constant__ kiln::TensorMap");
-    }
-    for (std::size_t i = 0; i < places.size(); ++i) {
-        if (!places[i]) continue;
-        const KernelArgument& argument = declared[*places[i]];
+        }
+        if (!places[own[i]]) continue;
+        const KernelArgument& argument = declared[*places[own[i]]];
         const std::size_t bytes = declared_bytes(argument.type);
         if (bytes != 0 && bytes != compiled[i])
             throw BuildError("argument " + argument.name + " takes " + std::to_string(compiled[i]) +

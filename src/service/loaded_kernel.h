@@ -20,11 +20,18 @@
 
 namespace kiln {
 
+/// A kernel of a variant behind its first one.
+struct NextKernel {
+    std::shared_ptr<Module> module;
+    LaunchShape shape;                   ///< all but the grid
+    std::vector<std::size_t> arguments;  ///< their places among the template's, where tensor maps follow
+};
+
 class LoadedKernel {
   public:
-    /// validates: launches ask the driver about their pointers and streams. ranges: of launches; may be null.
+    /// others: of the kernels behind the first, in order. validates: launches ask the driver about their pointers and streams. ranges: of launches; may be null.
     LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std::shared_ptr<Module> module,
-                 BinaryKind kind, BuildInfo info, bool validates,
+                 std::vector<std::shared_ptr<Module>> others, BinaryKind kind, BuildInfo info, bool validates,
                  std::shared_ptr<const ProfilerRanges> ranges);
 
     /// arguments: Variant::arguments(); tensor maps, and null for tensors that the variant does not have, are added here.
@@ -40,11 +47,15 @@ class LoadedKernel {
   private:
     /// Throws UsageError for what can't be had.
     void apply(const LaunchOptions& options, LaunchShape& shape, void* const* arguments) const;
+    /// all: the template's arguments, with its tensor maps; given: those that callers pass.
+    void launch_in_order(const LaunchShape& shape, void* const* all, void* const* given, void* stream) const;
     void launch_completed(const LaunchShape& shape, void* const* arguments, void* stream) const;
 
     const Variant variant_;
     const std::shared_ptr<Driver> driver_;
     const std::shared_ptr<Module> module_;
+    std::vector<NextKernel> others_;          ///< in order
+    std::vector<std::size_t> own_arguments_;  ///< where there are others: as NextKernel::arguments
     const BuildInfo info_;
     const TensorMapArguments tensor_maps_;
     const LaunchChecks checks_;
@@ -58,9 +69,11 @@ class LoadedKernel {
 /// Whether a binary of this kind waits for the kernel before it, so that its launches may overlap that one: the
 /// instruction begins with sm_90. Compiled for less, it has to wait for the kernel before it, on a newer device too.
 bool waits_itself(const Variant& variant, BinaryKind kind);
+/// The same of a kernel with or without a `dependent` line that is true.
+bool waits_itself(const Variant& variant, bool may_overlap, BinaryKind kind);
 
 /// Throws BuildError when the binary's argument count or sizes, where the driver can tell, are not
 /// those of the declaration that launches will be checked against, followed by the tensor maps.
-void check_binary_arguments(const Variant& variant, const FunctionInfo& info);
+void check_binary_arguments(const Variant& variant, const FunctionInfo& info, std::size_t kernel = 0);
 
 }  // namespace kiln

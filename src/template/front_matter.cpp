@@ -33,13 +33,16 @@ struct DirectiveRule {
 };
 
 constexpr DirectiveRule kDirectives[] = {
-    {"kernel", false},    {"param", true},  {"let", true},      {"require", true},   {"block", false},
+    {"kernel", true},     {"param", true},  {"let", true},      {"require", true},   {"block", false},
     {"grid", false},      {"shared", true}, {"cluster", false}, {"backend", false},  {"arch", false},
     {"size", true},       {"input", true},  {"output", true},   {"inout", true},     {"scratch", true},
     {"flops", false},     {"bytes", false}, {"naive", false},   {"tensormap", true}, {"dependent", false},
     {"opt_level", false}, {"data", true},   {"model", true},    {"bound", true},     {"include_dir", true},
     {"option", true},
 };
+
+/// Those that belong to the `kernel` line above them, so that each kernel may have its own.
+constexpr std::string_view kLaunchDirectives[] = {"block", "grid", "cluster", "shared", "dependent"};
 
 /// The call that a kernel with programmatic dependent launch must make.
 constexpr std::string_view kWaitForPrevious = "wait_for_previous_grid(";
@@ -70,18 +73,17 @@ class FrontMatterParser {
         parse_backends();
         parse_archs();
         check_argument_names();
-        parse_block();
-        parse_cluster();
-        parse_dependent();
+        // The last first, so that `threads` and `shared_bytes` are those of the first kernel in all other lines.
+        for (std::size_t i = result_.kernels.size(); i-- > 0;)
+            parse_launch(i, i == 0 ? result_ : result_.kernels[i].launch);
         parse_opt_level();
         parse_include_directories();
         result_.options = parse_option_lines(directives_["option"], scope_);
-        parse_shared();
         parse_rules();
-        parse_grid();
+        scope_.may_use_arguments = true;
         parse_problem();
         result_.model = parse_model_lines(directives_["model"], scope_);
-        result_.implicit_rules = implicit_rules(result_, threads_, shared_bytes_);
+        result_.implicit_rules = implicit_rules(result_);
         for (std::size_t i = 0; i < result_.constants.values.size(); ++i)
             result_.implicit_rules.push_back(
                 constant_rule(result_.constants.constants[i], result_.constants.values[i]));
@@ -124,7 +126,10 @@ class FrontMatterParser {
                                  (hint.empty() ? "; there are " + join(names) : hint));
         }
         std::vector<Directive>& same = directives_[std::string(name.text)];
-        if (!same.empty() && !rule->may_repeat) fail_second(lexer, name, same.front().line);
+        if (!same.empty() && !rule->may_repeat &&
+            (!is_launch_directive(name.text) ||
+             kernel_of(same.back()) == std::max<std::size_t>(directives_["kernel"].size(), 1)))
+            fail_second(lexer, name, same.back().line);
         same.push_back({name, line_number, lexer});
     }
 
@@ -133,34 +138,140 @@ class FrontMatterParser {
                              std::to_string(first_line));
     }
 
-    /// The only line of this directive, or nullptr.
+    static bool is_launch_directive(std::string_view name) {
+        return std::ranges::find(kLaunchDirectives, name) != std::end(kLaunchDirectives);
+    }
+
+    /// The number of the kernel that a line is about, from 1: how many `kernel` lines there are up to it. Lines above the
+    /// first are about that one, too.
+    std::size_t kernel_of(const Directive& line) {
+        const auto above = std::ranges::count_if(
+            directives_["kernel"], [&](const Directive& kernel) { return kernel.line <= line.line; });
+        return std::max<std::size_t>(static_cast<std::size_t>(above), 1);
+    }
+
+    /// The only line of this directive, or nullptr. Of those that each kernel has: that of kernel_.
     Directive* single(std::string_view name) {
         const auto found = directives_.find(name);
-        return found == directives_.end() ? nullptr : &found->second.front();
+        if (found == directives_.end()) return nullptr;
+        if (!is_launch_directive(name)) return &found->second.front();
+        for (Directive& line : found->second)
+            if (kernel_of(line) == kernel_ + 1) return &line;
+        return nullptr;
     }
 
     Directive& required(std::string_view name, std::string_view form) {
         if (Directive* found = single(name)) return *found;
-        throw TemplateError(file_, kernel_location_.line, kernel_location_.column,
-                            "a template needs a line //@ " + std::string(name) + " " + std::string(form));
+        const Location location = kernel_locations_.empty() ? Location{} : kernel_locations_[kernel_];
+        const bool is_one_of_several = result_.kernels.size() > 1;
+        throw TemplateError(file_, location.line, location.column,
+                            (is_one_of_several ? result_.kernels[kernel_].name.name : "a template") +
+                                " needs a line //@ " + std::string(name) + " " + std::string(form));
     }
 
     void parse_kernel() {
-        Lexer& lexer = required("kernel", "NAME that names its kernel").lexer;
-        const Token name = lexer.expect_identifier("the kernel's name");
-        lexer.expect_end("the kernel's name");
-        kernel_location_ = lexer.location(name.begin);
-        result_.kernel = name.text;
-        const auto signature = find_kernel(text_, name.text, file_);
-        if (!signature)
-            lexer.fail(name, "there is no definition extern \"C\" __global__ void " + result_.kernel +
-                                 "(...) in this file");
-        result_.signature = *signature;
+        static_cast<void>(required("kernel", "NAME that names its kernel"));
+        for (Directive& line : directives_["kernel"]) parse_kernel_line(line);
+        result_.kernel = result_.kernels.front().name.name;
+        merge_arguments();
         for (const auto& [directive, lines] : directives_)
-            for (const Directive& line : lines)
-                if (line.line > signature->location.line)
-                    line.lexer.fail(line.name, "a //@ line must stand before the kernel, which is on line " +
-                                                   std::to_string(signature->location.line));
+            for (const Directive& line : lines) check_place(line);
+    }
+
+    void parse_kernel_line(Directive& line) {
+        Lexer& lexer = line.lexer;
+        const Token token = lexer.expect_identifier("the kernel's name");
+        KernelName name{std::string(token.text), std::string(token.text), {}};
+        if (lexer.peek().text == "<") {
+            name.expression += trimmed(lexer.slice(lexer.peek().begin, std::string_view::npos));
+            name.arguments = template_arguments(line);
+        } else {
+            lexer.expect_end("the kernel's name; several kernels have a line each");
+        }
+        for (const KernelLines& other : result_.kernels)
+            if (other.name.name == name.name) lexer.fail(token, "a second kernel line for " + name.name);
+        kernel_locations_.push_back(lexer.location(token.begin));
+        const auto signature = find_kernel(text_, name, file_);
+        if (!signature)
+            lexer.fail(token, "there is no definition " +
+                                  std::string(name.is_template() ? "template <...>" : "extern \"C\"") +
+                                  " __global__ void " + name.name + "(...) in this file");
+        signatures_.push_back(*signature);
+        result_.kernels.push_back({std::move(name), {}, {}});
+    }
+
+    /// "T" and "BLOCK" of <T, BLOCK>, up to the end of the line.
+    std::vector<std::string> template_arguments(Directive& line) {
+        Lexer& lexer = line.lexer;
+        const Token open = lexer.next();
+        std::vector<std::string> arguments;
+        std::size_t begin = open.end;
+        for (int angles = 1, parentheses = 0; angles > 0;) {
+            const Token token = lexer.next();
+            if (token.kind == TokenKind::end) lexer.fail(token, "the kernel's arguments need a closing >");
+            if (token.text == "(") ++parentheses;
+            if (token.text == ")") --parentheses;
+            if (parentheses != 0) continue;
+            if (token.text == "<") ++angles;
+            if (token.text == ">") --angles;
+            if ((token.text == "," && angles == 1) || angles == 0) {
+                arguments.emplace_back(trimmed(lexer.slice(begin, token.begin)));
+                begin = token.end;
+            }
+        }
+        lexer.expect_end("the kernel's arguments; several kernels have a line each");
+        return arguments;
+    }
+
+    /// The template's arguments are those of its kernels, each name once; tensor maps are the last.
+    void merge_arguments() {
+        result_.signature = signatures_.front();
+        if (signatures_.size() == 1) return;
+        std::vector<Signature::Argument>& all = result_.signature.arguments;
+        all.clear();
+        for (std::size_t i = 0; i < signatures_.size(); ++i)
+            for (const Signature::Argument& argument : signatures_[i].arguments)
+                merge_argument(all, argument, i);
+        std::ranges::stable_partition(
+            all, [](const auto& argument) { return !is_tensor_map(normalised_type(argument.type, {})); });
+        for (std::size_t i = 0; i < signatures_.size(); ++i)
+            for (const Signature::Argument& argument : signatures_[i].arguments)
+                result_.kernels[i].arguments.push_back(static_cast<std::size_t>(
+                    std::ranges::find(all, argument.name, &Signature::Argument::name) - all.begin()));
+    }
+
+    void merge_argument(std::vector<Signature::Argument>& all, const Signature::Argument& argument,
+                        std::size_t kernel) {
+        const Location location = signatures_[kernel].location;
+        const auto fail = [&](const std::string& message) {
+            throw TemplateError(file_, location.line, location.column, message);
+        };
+        if (argument.name.empty())
+            fail("an argument needs a name, since several kernels of this template share arguments by name");
+        const auto same = std::ranges::find(all, argument.name, &Signature::Argument::name);
+        if (same == all.end()) {
+            all.push_back(argument);
+            return;
+        }
+        std::string one = normalised_type(same->type, {}), other = normalised_type(argument.type, {});
+        if (one == other) return;
+        // What one kernel writes, another may only read.
+        const bool was_const = one.starts_with("const ");
+        if (was_const) one.erase(0, 6);
+        if (other.starts_with("const ")) other.erase(0, 6);
+        if (one != other)
+            fail("the argument " + argument.name + " is " + normalised_type(argument.type, {}) +
+                 " here, and " + normalised_type(same->type, {}) + " in another kernel of this template");
+        if (was_const) same->type = argument.type;
+    }
+
+    /// What is about one kernel stands before it, all else before the last.
+    void check_place(const Directive& line) {
+        const bool is_of_one = is_launch_directive(line.name.text) || line.name.text == "kernel";
+        const int end = signatures_[is_of_one ? kernel_of(line) - 1 : signatures_.size() - 1].location.line;
+        if (line.line > end)
+            line.lexer.fail(line.name, "a //@ line must stand before the kernel, which is on line " +
+                                           std::to_string(end));
     }
 
     void parse_parameters() {
@@ -295,28 +406,35 @@ class FrontMatterParser {
         return extents;
     }
 
-    void parse_block() {
+    void parse_launch(std::size_t kernel, LaunchLines& launch) {
+        kernel_ = kernel;
+        parse_block(launch);
+        if (Directive* line = single("cluster")) launch.cluster = parse_extents(*line);
+        parse_dependent(launch);
+        parse_shared(launch);
+        scope_.may_use_arguments = true;
+        launch.grid = parse_extents(required("grid", "X[, Y[, Z]] that gives the blocks of a launch"));
+        scope_.may_use_arguments = false;
+    }
+
+    void parse_block(LaunchLines& launch) {
         Directive& line = required("block", "X[, Y[, Z]] that gives the threads of a block");
-        result_.block = parse_extents(line);
-        threads_ = Expression::combine(Operator::multiply, result_.block, "threads",
-                                       result_.block.front()->location());
-        scope_.derived["threads"] = threads_;
+        launch.block = parse_extents(line);
+        launch.threads = Expression::combine(Operator::multiply, launch.block, "threads",
+                                             launch.block.front()->location());
+        scope_.derived["threads"] = launch.threads;
     }
 
-    void parse_cluster() {
-        if (Directive* line = single("cluster")) result_.cluster = parse_extents(*line);
-    }
-
-    void parse_dependent() {
+    void parse_dependent(LaunchLines& launch) {
         Directive* const line = single("dependent");
         if (!line) return;
         const Token first = line->lexer.peek();
-        result_.dependent = parse_expression(line->lexer, scope_);
-        if (result_.dependent->kind() != ExpressionKind::truth)
+        launch.dependent = parse_expression(line->lexer, scope_);
+        if (launch.dependent->kind() != ExpressionKind::truth)
             line->lexer.fail(first, "whether launches may overlap must be true or false; " +
-                                        result_.dependent->text() + " is not");
+                                        launch.dependent->text() + " is not");
         line->lexer.expect_end("the condition");
-        for (const int used : result_.dependent->parameters())
+        for (const int used : launch.dependent->parameters())
             result_.dependent_uses.push_back(result_.parameters[static_cast<std::size_t>(used)].name);
         if (text_.find(kWaitForPrevious) == std::string_view::npos)
             line->lexer.fail(line->name,
@@ -353,21 +471,22 @@ class FrontMatterParser {
         }
     }
 
-    void parse_shared() {
+    void parse_shared(LaunchLines& launch) {
         std::vector<ExpressionPtr> parts;
         int first_lines[2] = {0, 0};
         for (Directive& line : directives_["shared"]) {
+            if (kernel_of(line) != kernel_ + 1) continue;
             const bool is_static = line.lexer.accept("static");
-            ExpressionPtr& target = is_static ? result_.static_shared : result_.dynamic_shared;
+            ExpressionPtr& target = is_static ? launch.static_shared : launch.dynamic_shared;
             if (target) fail_second(line.lexer, line.name, first_lines[is_static]);
             first_lines[is_static] = line.line;
             target = parse_number(line.lexer);
             line.lexer.expect_end("the bytes of shared memory");
             parts.push_back(target);
         }
-        const Location location = parts.empty() ? kernel_location_ : parts.front()->location();
-        shared_bytes_ = Expression::combine(Operator::add, std::move(parts), "shared_bytes", location);
-        scope_.derived["shared_bytes"] = shared_bytes_;
+        const Location location = parts.empty() ? kernel_locations_[kernel_] : parts.front()->location();
+        launch.shared_bytes = Expression::combine(Operator::add, std::move(parts), "shared_bytes", location);
+        scope_.derived["shared_bytes"] = launch.shared_bytes;
     }
 
     void parse_rules() {
@@ -383,11 +502,6 @@ class FrontMatterParser {
             line.lexer.expect_end("the rule");
             result_.rules.push_back({std::move(constraint), std::move(expression)});
         }
-    }
-
-    void parse_grid() {
-        scope_.may_use_arguments = true;
-        result_.grid = parse_extents(required("grid", "X[, Y[, Z]] that gives the blocks of a launch"));
     }
 
     void parse_problem() {
@@ -433,11 +547,12 @@ class FrontMatterParser {
     std::string_view text_;
     const std::string& file_;
     std::map<std::string, std::vector<Directive>, std::less<>> directives_;
-    Location kernel_location_;
+    std::vector<Signature> signatures_;       ///< of the kernels
+    std::vector<Location> kernel_locations_;  ///< of their names in `kernel` lines
+    std::size_t kernel_ = 0;                  ///< whose launch is parsed
     std::vector<Location> parameter_locations_;
     std::vector<Scope::Argument> arguments_;
     Scope scope_;
-    ExpressionPtr threads_, shared_bytes_;
     FrontMatter result_;
 };
 

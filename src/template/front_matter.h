@@ -20,8 +20,26 @@
 
 namespace kiln {
 
-struct FrontMatter {
+/// How one kernel is launched.
+struct LaunchLines {
+    std::vector<ExpressionPtr> block, grid, cluster;  ///< one to three each; cluster may be empty
+    ExpressionPtr dynamic_shared, static_shared;      ///< null when there is no such line
+    ExpressionPtr dependent;                          ///< when launches may overlap; null: never
+    ExpressionPtr threads, shared_bytes;              ///< of a block, of all lines
+};
+
+/// A kernel of a template that has several.
+struct KernelLines {
+    KernelName name;
+    std::vector<std::size_t> arguments;  ///< the places of its arguments among FrontMatter::signature's
+    LaunchLines launch;  ///< of all but the first kernel, whose lines are the front matter's own
+};
+
+struct FrontMatter : LaunchLines {
     std::string kernel;
+    /// All of them, in the order of their launches. Of a template with one kernel it has no arguments' places, since they
+    /// are those of the signature.
+    std::vector<KernelLines> kernels;
     std::string summary;
     std::vector<Parameter> parameters;
     std::vector<ExpressionPtr> defaults;     ///< of the parameters; null: Parameter::default_value
@@ -29,10 +47,7 @@ struct FrontMatter {
     ConstantLines constants;
     std::vector<Rule> rules;  ///< the author's, in their order
     std::vector<Rule> implicit_rules;
-    std::vector<ExpressionPtr> block, grid, cluster;  ///< one to three each; cluster may be empty
-    ExpressionPtr dynamic_shared, static_shared;      ///< null when there is no such line
-    ExpressionPtr dependent;                          ///< when launches may overlap; null: never
-    std::vector<std::string> dependent_uses;          ///< the parameters that decide it
+    std::vector<std::string> dependent_uses;    ///< the parameters that decide it
     std::vector<std::string> bound_parameters;  ///< of a reference: those that only its bound depends on
     ExpressionPtr opt_level;                    ///< of ptxas; null: its own
     std::vector<Backend> backends;
@@ -44,6 +59,11 @@ struct FrontMatter {
     ModelLines model;
     bool is_reference = false;  ///< see Template::is_reference
 };
+
+/// Of the first kernel, whose lines are the front matter's own, or another.
+inline const LaunchLines& launch_lines(const FrontMatter& front_matter, std::size_t kernel) {
+    return kernel == 0 ? front_matter : front_matter.kernels[kernel].launch;
+}
 
 /// Throws TemplateError. `text` must be valid UTF-8 without NUL bytes.
 FrontMatter parse_front_matter(std::string_view text, const std::string& file);

@@ -44,36 +44,47 @@ Rule at_most(const ExpressionPtr& left, const std::string& right, const std::str
     return compare(left, Operator::less_equal, "<=", right, words);
 }
 
-}  // namespace
-
-std::vector<Rule> implicit_rules(const FrontMatter& front_matter, const ExpressionPtr& threads,
-                                 const ExpressionPtr& shared_bytes) {
+void add_launch_rules(const LaunchLines& launch, std::vector<Rule>& rules) {
     constexpr const char* kLargestExtent = "4294967295";
-    constexpr const char* kLevels = "ptxas has optimization levels from 0 to 3";
-    std::vector<Rule> rules;
-    for (const ExpressionPtr& extent : front_matter.block) {
+    for (const ExpressionPtr& extent : launch.block) {
         rules.push_back(at_least(extent, "1", "a block needs at least one thread in each direction"));
         rules.push_back(at_most(extent, kLargestExtent, "an extent of a block must fit 32 bits"));
     }
-    for (const ExpressionPtr& extent : front_matter.cluster) {
+    for (const ExpressionPtr& extent : launch.cluster) {
         rules.push_back(at_least(extent, "1", "a cluster needs at least one block in each direction"));
         rules.push_back(at_most(extent, kLargestExtent, "an extent of a cluster must fit 32 bits"));
     }
-    for (const ExpressionPtr& bytes : {front_matter.dynamic_shared, front_matter.static_shared})
+    for (const ExpressionPtr& bytes : {launch.dynamic_shared, launch.static_shared})
         if (bytes) rules.push_back(at_least(bytes, "0", "the bytes of shared memory can't be negative"));
+}
+
+void add_device_rules(const LaunchLines& launch, std::vector<Rule>& rules) {
+    rules.push_back(at_most(launch.threads, "device.threads_per_block",
+                            "a block may not have more threads than the device allows"));
+    rules.push_back(at_most(launch.shared_bytes, "device.shared_bytes_per_block_optin",
+                            "a block may not use more shared memory than the device has"));
+    if (launch.static_shared)
+        rules.push_back(
+            at_most(launch.static_shared, "device.shared_bytes_per_block",
+                    "shared memory that is declared static can't use more than the device gives without "
+                    "opting in; declare it dynamic"));
+}
+
+}  // namespace
+
+std::vector<Rule> implicit_rules(const FrontMatter& front_matter) {
+    constexpr const char* kLevels = "ptxas has optimization levels from 0 to 3";
+    std::vector<Rule> rules;
+    add_launch_rules(front_matter, rules);
     if (front_matter.opt_level) {
         rules.push_back(at_least(front_matter.opt_level, "0", kLevels));
         rules.push_back(at_most(front_matter.opt_level, "3", kLevels));
     }
-    rules.push_back(at_most(threads, "device.threads_per_block",
-                            "a block may not have more threads than the device allows"));
-    rules.push_back(at_most(shared_bytes, "device.shared_bytes_per_block_optin",
-                            "a block may not use more shared memory than the device has"));
-    if (front_matter.static_shared)
-        rules.push_back(
-            at_most(front_matter.static_shared, "device.shared_bytes_per_block",
-                    "shared memory that is declared static can't use more than the device gives without "
-                    "opting in; declare it dynamic"));
+    add_device_rules(front_matter, rules);
+    for (std::size_t i = 1; i < front_matter.kernels.size(); ++i) {
+        add_launch_rules(front_matter.kernels[i].launch, rules);
+        add_device_rules(front_matter.kernels[i].launch, rules);
+    }
     return rules;
 }
 

@@ -9,9 +9,8 @@
 
 namespace kiln {
 
-/// Rules for the block, the cluster and the shared memory of this front matter. After them every
-/// extent and size can be computed without failing and fits its type.
-std::vector<Rule> implicit_rules(const FrontMatter& front_matter, const ExpressionPtr& threads,
-                                 const ExpressionPtr& shared_bytes);
+/// Rules for the block, the cluster and the shared memory of each kernel. After them every extent and size can be
+/// computed without failing and fits its type.
+std::vector<Rule> implicit_rules(const FrontMatter& front_matter);
 
 }  // namespace kiln

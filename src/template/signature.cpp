@@ -173,35 +173,99 @@ std::string base_type(const std::vector<std::string>& words, const TypeNames& ty
     return alias == std::end(kAliases) ? words[0] : std::string(alias->normalised);
 }
 
+/// The names of the parameters in template <...>, whose < is at `open`.
+std::vector<std::string> template_parameters(const Tokens& tokens, std::size_t open) {
+    std::vector<std::string> names;
+    std::string last;  // the word before a comma, an = or the end
+    bool has_default = false;
+    int depth = 0;
+    for (std::size_t i = open; i < tokens.size(); ++i) {
+        const std::string_view text = tokens[i].text;
+        const bool ends = text == ">" && depth == 1;
+        if ((text == "," && depth == 1) || ends) {
+            names.push_back(last);
+            has_default = false;
+            if (ends) break;
+        } else if (text == "<" || text == "(") {
+            ++depth;
+        } else if (text == ">" || text == ")") {
+            --depth;
+        } else if (text == "=" && depth == 1) {
+            has_default = true;
+        } else if (!has_default && depth == 1 && tokens[i].kind == CppToken::Kind::identifier) {
+            last = text;
+        }
+    }
+    return names;
+}
+
+/// The type's tokens with the parameters replaced by what they stand for.
+std::vector<std::string> with_arguments(const std::vector<std::string>& type,
+                                        const std::vector<std::string>& parameters,
+                                        const std::vector<std::string>& arguments) {
+    std::vector<std::string> replaced;
+    for (const std::string& token : type) {
+        const auto at = static_cast<std::size_t>(std::ranges::find(parameters, token) - parameters.begin());
+        if (at >= arguments.size()) {
+            replaced.push_back(token);
+            continue;
+        }
+        for (const CppToken& one : cpp_tokens(arguments[at])) replaced.emplace_back(one.text);
+    }
+    return replaced;
+}
+
 }  // namespace
 
-std::optional<Signature> find_kernel(std::string_view text, std::string_view name, const std::string& file) {
+std::optional<Signature> find_kernel(std::string_view text, const KernelName& name, const std::string& file) {
     const Tokens tokens = cpp_tokens(text);
     std::vector<bool> braces;  // of those open: whether it is one of extern "C"
     bool statement_is_extern_c = false;
+    std::size_t template_head = tokens.size();  // of this statement: its word `template`
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         const std::string_view token = tokens[i].text;
         // Most tokens are none of those that matter here.
-        if (std::string_view("e{};_").find(token.front()) == std::string_view::npos) continue;
+        if (std::string_view("et{};_").find(token.front()) == std::string_view::npos) continue;
         if (token == "extern" && i + 1 < tokens.size() && tokens[i + 1].text == "\"C\"")
             statement_is_extern_c = true;
+        if (token == "template" && i + 1 < tokens.size() && tokens[i + 1].text == "<") template_head = i;
         if (token == "{") braces.push_back(statement_is_extern_c && tokens[i - 1].text == "\"C\"");
         if (token == "}" && !braces.empty()) braces.pop_back();
-        if (token == "{" || token == "}" || token == ";") statement_is_extern_c = false;
+        if (token == "{" || token == "}" || token == ";") {
+            statement_is_extern_c = false;
+            template_head = tokens.size();
+        }
         if (token != "__global__") continue;
 
-        const std::size_t found = kernel_name(tokens, i, name);
+        const std::size_t found = kernel_name(tokens, i, name.name);
         if (found == tokens.size()) continue;
         const std::size_t close = closing(tokens, found + 1);
         const bool is_definition = close + 1 < tokens.size() && tokens[close + 1].text != ";";
         if (!is_definition) continue;
         const Location location = location_of(text, tokens[found].offset);
-        if (!statement_is_extern_c && std::ranges::find(braces, true) == braces.end())
-            throw TemplateError(
-                file, location.line, location.column,
-                "the kernel " + std::string(name) +
-                    " must be declared extern \"C\", since it is looked up by its plain name");
-        return Signature{location, split_arguments(tokens, found + 1, close)};
+        const auto fail = [&](const std::string& message) {
+            throw TemplateError(file, location.line, location.column, message);
+        };
+        Signature signature{location, split_arguments(tokens, found + 1, close)};
+        const bool is_template = template_head != tokens.size();
+        if (is_template && !name.is_template())
+            fail("the kernel " + name.name +
+                 " is a template; the `kernel` line gives its arguments, as in //@ kernel " + name.name +
+                 "<T, BLOCK>");
+        if (!is_template && name.is_template())
+            fail("the kernel " + name.name + " is no template, and the `kernel` line gives it arguments");
+        if (is_template) {
+            const auto parameters = template_parameters(tokens, template_head + 1);
+            if (parameters.size() < name.arguments.size())
+                fail("the template " + name.name + " has " + std::to_string(parameters.size()) +
+                     " parameters, and the `kernel` line gives " + std::to_string(name.arguments.size()));
+            for (Signature::Argument& argument : signature.arguments)
+                argument.type = with_arguments(argument.type, parameters, name.arguments);
+        } else if (!statement_is_extern_c && std::ranges::find(braces, true) == braces.end()) {
+            fail("the kernel " + name.name +
+                 " must be declared extern \"C\", since it is looked up by its plain name");
+        }
+        return signature;
     }
     return std::nullopt;
 }

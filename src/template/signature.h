@@ -26,9 +26,18 @@ struct Signature {
     std::vector<Argument> arguments;
 };
 
-/// Finds the definition of the kernel `extern "C" __global__ void NAME(...)`. nullopt when there is
-/// none; throws TemplateError for one without extern "C".
-std::optional<Signature> find_kernel(std::string_view text, std::string_view name, const std::string& file);
+/// A kernel as a `kernel` line names it: "scale", or of a C++ template "reduce<T, BLOCK>".
+struct KernelName {
+    std::string name;                    ///< "reduce"
+    std::string expression;              ///< "reduce<T, BLOCK>": for C++, the name with its arguments
+    std::vector<std::string> arguments;  ///< "T", "BLOCK"; of a template only
+    bool is_template() const { return name.size() != expression.size(); }
+};
+
+/// Finds the definition of the kernel, `extern "C" __global__ void NAME(...)` or of a template
+/// `template <...> __global__ void NAME(...)`, whose arguments then have the types that it is given. nullopt when there is
+/// none; throws TemplateError for one without extern "C", and for a template with another number of parameters.
+std::optional<Signature> find_kernel(std::string_view text, const KernelName& name, const std::string& file);
 
 /// Type parameters and the normal form of what they stand for.
 using TypeNames = std::map<std::string, std::string, std::less<>>;

@@ -191,15 +191,20 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
         return Dim3{xyz[0], xyz[1], xyz[2]};
     };
     set_arguments(*made, environment);
-    made->block = extents(front_matter.block);
-    made->cluster = extents(front_matter.cluster);
-    if (front_matter.dynamic_shared)
-        made->dynamic_shared_bytes = static_cast<std::size_t>(number(front_matter.dynamic_shared));
-    if (front_matter.static_shared)
-        made->static_shared_bytes = static_cast<std::size_t>(number(front_matter.static_shared));
-    if (front_matter.dependent) made->dependent = number(front_matter.dependent) != 0;
+    const auto set_launch = [&](const LaunchLines& lines, LaunchData& launch) {
+        launch.block = extents(lines.block);
+        launch.cluster = extents(lines.cluster);
+        if (lines.dynamic_shared)
+            launch.dynamic_shared_bytes = static_cast<std::size_t>(number(lines.dynamic_shared));
+        if (lines.static_shared)
+            launch.static_shared_bytes = static_cast<std::size_t>(number(lines.static_shared));
+        if (lines.dependent) launch.dependent = number(lines.dependent) != 0;
+        for (const ExpressionPtr& extent : lines.grid) launch.grid.emplace_back(*extent, environment);
+    };
+    set_launch(front_matter, *made);
+    for (std::size_t i = 1; i < front_matter.kernels.size(); ++i)
+        set_launch(front_matter.kernels[i].launch, made->others.emplace_back());
     if (front_matter.opt_level) made->opt_level = static_cast<int>(number(front_matter.opt_level));
-    for (const ExpressionPtr& extent : front_matter.grid) made->grid.emplace_back(*extent, environment);
     made->tensor_maps = tensor_map_programs(front_matter, *made, environment);
     made->pointers = pointers(front_matter.problem, *made, number);
     made->largest_grid = {kLargestUnsigned, kLargestUnsigned, kLargestUnsigned};

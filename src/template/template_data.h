@@ -57,21 +57,27 @@ struct TensorMapProgram {
     std::vector<LaunchProgram> extents;
 };
 
-struct VariantData {
+/// How one kernel of a variant is launched.
+struct LaunchData {
+    Dim3 block, cluster;
+    std::size_t dynamic_shared_bytes = 0;
+    std::size_t static_shared_bytes = 0;
+    bool dependent = false;  ///< a launch may begin before the one before it in the stream has ended
+    std::vector<LaunchProgram> grid;
+};
+
+/// Of a variant's first kernel, and of the others.
+struct VariantData : LaunchData {
+    std::vector<LaunchData> others;  ///< in their order
     std::shared_ptr<const TemplateData> origin;
     Codes codes;
     Values values;
     std::string text;
     std::size_t hash = 0;
-    Dim3 block, cluster;
-    std::size_t dynamic_shared_bytes = 0;
-    std::size_t static_shared_bytes = 0;
-    bool dependent = false;          ///< a launch may begin before the one before it in the stream has ended
     int opt_level = kUsualOptLevel;  ///< of ptxas
     std::shared_ptr<const std::vector<KernelArgument>> arguments;
     /// Of each argument of the kernel before the tensor maps: its place in `arguments`; nullopt: callers do not pass it.
     std::vector<std::optional<std::size_t>> places;
-    std::vector<LaunchProgram> grid;
     std::array<std::int64_t, 3> largest_grid{};
     std::vector<TensorMapProgram> tensor_maps;  ///< in the kernel's order
     std::vector<PointerArgument> pointers;      ///< likewise, of the tensors that are declared and there

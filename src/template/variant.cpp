@@ -9,6 +9,7 @@
 #include "base/words.h"
 #include "template/arithmetic.h"
 #include "template/code_text.h"
+#include "template/kernel_launch.h"
 #include "template/pointer_arguments.h"
 #include "template/specialise.h"
 #include "template/template_data.h"
@@ -17,13 +18,14 @@ namespace kiln {
 namespace {
 
 /// The part of a grid that is wrong, evaluated again from the author's expression for the message.
-[[noreturn]] void refuse_grid(const VariantData& data, std::size_t axis, const Environment& environment) {
+[[noreturn]] void refuse_grid(const VariantData& data, std::size_t kernel, std::size_t axis,
+                              const Environment& environment) {
     const FrontMatter& front_matter = data.origin->content->front_matter;
-    const Expression& expression = *front_matter.grid[axis];
+    const Expression& expression = *launch_lines(front_matter, kernel).grid[axis];
     Failure failure;
     const std::int64_t value = expression.evaluate(environment, failure);
-    std::string message =
-        front_matter.kernel + ": the grid's " + "xyz"[axis] + ", " + expression.text() + ", ";
+    std::string message = front_matter.kernels[kernel].name.name + ": the grid's " + "xyz"[axis] + ", " +
+                          expression.text() + ", ";
     if (failure) {
         message += "can't be computed, since " + failure.text();
     } else if (value < 0) {
@@ -36,8 +38,8 @@ namespace {
     throw VariantError(message + (values.empty() ? "" : "; here " + values), expression.text());
 }
 
-void check_clusters(const VariantData& data, const unsigned (&grid)[3]) {
-    const unsigned cluster[3] = {data.cluster.x, data.cluster.y, data.cluster.z};
+void check_clusters(const VariantData& data, const LaunchData& launch, const unsigned (&grid)[3]) {
+    const unsigned cluster[3] = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
     for (std::size_t axis = 0; axis < 3; ++axis)
         if (grid[axis] % cluster[axis] != 0)
             throw VariantError(data.origin->content->front_matter.kernel + ": the grid's " + "xyz"[axis] +
@@ -45,17 +47,24 @@ void check_clusters(const VariantData& data, const unsigned (&grid)[3]) {
                                " blocks, is no multiple of the cluster's, " + std::to_string(cluster[axis]));
 }
 
+const LaunchData& launch_data(const VariantData& data, std::size_t kernel) {
+    return kernel == 0 ? data : data.others[kernel - 1];
+}
+
 /// extent(axis, failed): of the grid.
 template <class Extent>
-Dim3 grid_of(const VariantData& data, const Environment& environment, const Extent& extent) {
+Dim3 grid_of(const VariantData& data, std::size_t kernel, const Environment& environment,
+             const Extent& extent) {
+    const LaunchData& launch = launch_data(data, kernel);
     bool failed = false;
     unsigned extents[3] = {1, 1, 1};
-    for (std::size_t axis = 0; axis < data.grid.size(); ++axis) {
+    for (std::size_t axis = 0; axis < launch.grid.size(); ++axis) {
         const std::int64_t value = extent(axis, failed);
-        if (failed || value < 0 || value > data.largest_grid[axis]) refuse_grid(data, axis, environment);
+        if (failed || value < 0 || value > data.largest_grid[axis])
+            refuse_grid(data, kernel, axis, environment);
         extents[axis] = static_cast<unsigned>(value);
     }
-    if (data.cluster != Dim3{}) check_clusters(data, extents);
+    if (launch.cluster != Dim3{}) check_clusters(data, launch, extents);
     return {extents[0], extents[1], extents[2]};
 }
 
@@ -151,8 +160,11 @@ Values Variant::constants() const {
 Source Variant::source(Backend backend, bool real_path) const {
     const TemplateContent& content = *data_->origin->content;
     const bool links = backend == Backend::cuda;
+    const std::vector<KernelLines>& kernels = content.front_matter.kernels;
+    std::vector<std::string> more;
+    for (std::size_t i = 1; i < kernels.size(); ++i) more.push_back(kernels[i].name.expression);
     return {content.file_name,
-            content.front_matter.kernel,
+            kernels.front().name.expression,
             specialised_text(content, data_->codes, data_->values, links, real_path),
             content.includes.headers(backend),
             links ? data_->opt_level : kUsualOptLevel,
@@ -160,7 +172,9 @@ Source Variant::source(Backend backend, bool real_path) const {
             content.include_directories,
             {},
             options(*this, content, data_->codes),
-            linked_code(*data_, backend)};
+            linked_code(*data_, backend),
+            false,
+            std::move(more)};
 }
 
 const std::vector<PointerArgument>& pointer_arguments(const Variant& variant) {
@@ -178,22 +192,68 @@ Sizes launch_sizes(const Variant& variant, void* const* arguments) {
     return sizes;
 }
 
-Dim3 Variant::grid(void* const* arguments) const {
-    const VariantData& data = *data_;
-    const Environment environment{data.codes, &data.origin->limits, arguments};
-    return grid_of(data, environment,
-                   [&](std::size_t axis, bool& failed) { return data.grid[axis].run(environment, failed); });
-}
+Dim3 Variant::grid(void* const* arguments) const { return grid_of_kernel(*this, 0, arguments); }
 
 Dim3 Variant::grid(void* const* arguments, int multiprocessors) const {
-    const VariantData& data = *data_;
+    return grid_of_kernel(*this, 0, arguments, multiprocessors);
+}
+
+std::vector<VariantKernel> Variant::kernels() const {
+    const FrontMatter& front_matter = data_->origin->content->front_matter;
+    std::vector<VariantKernel> kernels;
+    for (std::size_t i = 0; i < kernel_count(*this); ++i) {
+        KernelLaunch launch = kernel_launch(*this, i);
+        VariantKernel kernel{std::move(launch.name),
+                             launch.block,
+                             launch.cluster,
+                             launch.dynamic_shared_bytes,
+                             launch.static_shared_bytes,
+                             launch.dependent,
+                             {}};
+        for (const std::size_t at : launch.arguments)
+            kernel.arguments.push_back(front_matter.signature.arguments[at].name);
+        kernels.push_back(std::move(kernel));
+    }
+    return kernels;
+}
+
+std::size_t kernel_count(const Variant& variant) { return VariantAccess::data(variant).others.size() + 1; }
+
+KernelLaunch kernel_launch(const Variant& variant, std::size_t kernel) {
+    const VariantData& data = VariantAccess::data(variant);
+    const KernelLines& lines = data.origin->content->front_matter.kernels[kernel];
+    const LaunchData& launch = launch_data(data, kernel);
+    KernelLaunch result{lines.name.name,
+                        launch.block,
+                        launch.cluster,
+                        launch.dynamic_shared_bytes,
+                        launch.static_shared_bytes,
+                        launch.dependent,
+                        lines.arguments};
+    // A template with one kernel has its arguments in their order.
+    if (data.others.empty())
+        for (std::size_t i = 0; i < data.places.size() + data.tensor_maps.size(); ++i)
+            result.arguments.push_back(i);
+    return result;
+}
+
+Dim3 grid_of_kernel(const Variant& variant, std::size_t kernel, void* const* arguments) {
+    const VariantData& data = VariantAccess::data(variant);
+    const Environment environment{data.codes, &data.origin->limits, arguments};
+    const std::vector<LaunchProgram>& grid = launch_data(data, kernel).grid;
+    return grid_of(data, kernel, environment,
+                   [&](std::size_t axis, bool& failed) { return grid[axis].run(environment, failed); });
+}
+
+Dim3 grid_of_kernel(const Variant& variant, std::size_t kernel, void* const* arguments, int multiprocessors) {
+    const VariantData& data = VariantAccess::data(variant);
     Limits limits = data.origin->limits;
     limits.multiprocessors = std::min<std::int64_t>(limits.multiprocessors, multiprocessors);
     const Environment environment{data.codes, &limits, arguments};
-    return grid_of(data, environment, [&](std::size_t axis, bool& failed) {
+    const std::vector<ExpressionPtr>& grid = launch_lines(data.origin->content->front_matter, kernel).grid;
+    return grid_of(data, kernel, environment, [&](std::size_t axis, bool& failed) {
         Failure failure;
-        const std::int64_t value =
-            data.origin->content->front_matter.grid[axis]->evaluate(environment, failure);
+        const std::int64_t value = grid[axis]->evaluate(environment, failure);
         failed = static_cast<bool>(failure);
         return value;
     });

@@ -82,6 +82,17 @@ TEST(Entry, ComesBackAsItWentIn) {
     }
 }
 
+TEST(Entry, KeepsTheNamesOfAllKernels) {
+    Binary binary = sample_binary();
+    binary.entry = "first";
+    binary.more_entries = {"_Z6reduceIfLi256EEvPKT_", "third"};
+    std::string reason;
+    const auto entry = decode_entry(encode_entry(sample_key(), binary), reason);
+    ASSERT_TRUE(entry) << reason;
+    EXPECT_EQ(entry->binary.entry, "first");
+    EXPECT_EQ(entry->binary.more_entries, binary.more_entries);
+}
+
 TEST(Entry, OddValuesMakeNoOddEntries) {
     Binary binary = sample_binary();
     binary.compiler = "two\nlines";
@@ -214,6 +225,11 @@ TEST(BuildKey, EachIngredientChangesTheDigest) {
     EXPECT_EQ(base, digest(target, "c", {"-x", "-y"}, source));
     EXPECT_EQ(base.size(), 64u);
 
+    const auto with_second = [&](const std::string& entry) {
+        Source changed = source;
+        changed.more_entries = {entry};
+        return changed;
+    };
     std::vector<std::string> others = {
         digest({Backend::hip, "sm_90a", {}}, "c", {"-x", "-y"}, source),
         digest({Backend::cuda, "sm_90", {}}, "c", {"-x", "-y"}, source),
@@ -224,6 +240,8 @@ TEST(BuildKey, EachIngredientChangesTheDigest) {
         digest(target, "c", {"-x", "-y"}, {"g.cu", "f", "text", source.headers}),
         digest(target, "c", {"-x", "-y"}, {"f.cu", "g", "text", source.headers}),
         digest(target, "c", {"-x", "-y"}, {"f.cu", "f", "text ", source.headers}),
+        digest(target, "c", {"-x", "-y"}, with_second("g")),
+        digest(target, "c", {"-x", "-y"}, with_second("h")),
         digest(target, "c", {"-x", "-y"}, {"f.cu", "f", "text", {{"a.h", "A"}, {"b.h", "B "}}}),
         digest(target, "c", {"-x", "-y"}, {"f.cu", "f", "text", {{"a.h", "A"}, {"c.h", "B"}}}),
         digest(target, "c", {"-x", "-y"}, {"f.cu", "f", "text", {{"a.h", "A"}}})};

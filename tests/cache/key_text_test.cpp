@@ -124,6 +124,20 @@ TEST(KeyText, SummarisesAsAPersonNamesAVariant) {
     EXPECT_EQ(summary->variant, "scale BM=64 VEC=true T=half");
 }
 
+TEST(KeyText, TheFirstKernelNamesIt) {
+    Source source{"scale.cu", "scale", "text", {}};
+    source.more_entries = {"second", "third"};
+    const std::string text = make_build_key({Backend::cuda, "sm_90a", {}}, {"c"}, {}, source).text;
+    const auto ingredients = parse_key_text(text);
+    ASSERT_TRUE(ingredients);
+    EXPECT_EQ(std::ranges::count(*ingredients, "entry", &Ingredient::tag), 3);
+    EXPECT_EQ(summarise_key(text)->kernel, "scale");
+    const std::string open = make_open_key({Backend::cuda, "sm_90a", {}}, {}, source, true).text;
+    EXPECT_TRUE(is_made_by_any(text, open));
+    source.more_entries.pop_back();
+    EXPECT_FALSE(is_made_by_any(make_build_key({Backend::cuda, "sm_90a", {}}, {"c"}, {}, source).text, open));
+}
+
 TEST(KeyText, SummaryOfARealVariantIsItsOwnText) {
     const Template of = Template::parse(
         "//@ kernel k\n//@ param A int in -5, 9223372036854775807, -9223372036854775808 = -5\n"

@@ -19,6 +19,7 @@ CompileRequest request() {
     request.arch = "gfx90a";
     request.options = {"-a", ""};
     request.source = {"f.cu", "f", std::string("te\0xt", 5), {{"h", "1"}, {"g/h", ""}}};
+    request.source.more_entries = {"g<1, 2>"};
     return request;
 }
 
@@ -32,9 +33,10 @@ TEST(CompileProtocol, MessagesSurviveTheTrip) {
     EXPECT_EQ(back->source.text, request().source.text);
     EXPECT_EQ(back->source.headers[1].name, "g/h");
     EXPECT_EQ(back->options, request().options);
+    EXPECT_EQ(back->source.more_entries, request().source.more_entries);
 
-    const CompileResponse response{CompileStatus::refused, -7,    "error",   "log",
-                                   std::string(3, '\0'),   "9.0", {"gfx90a"}};
+    const CompileResponse response{CompileStatus::refused, -7,    "error",    "log",
+                                   std::string(3, '\0'),   "9.0", {"gfx90a"}, {"f", "_Z1gv"}};
     auto answer = decode_response(encode(response));
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->status, CompileStatus::refused);
@@ -42,6 +44,7 @@ TEST(CompileProtocol, MessagesSurviveTheTrip) {
     EXPECT_EQ(answer->error, "error");
     EXPECT_EQ(answer->binary, response.binary);
     EXPECT_EQ(answer->supported_archs, response.supported_archs);
+    EXPECT_EQ(answer->entries, response.entries);
     EXPECT_EQ(take_binary(*answer).size(), 3u);
 }
 

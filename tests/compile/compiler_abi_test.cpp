@@ -55,6 +55,8 @@ TEST(CompilerAbi, Nvrtc) {
     KILN_EXPECT_SAME(api.create_program, ::nvrtcCreateProgram);
     KILN_EXPECT_SAME(api.destroy_program, ::nvrtcDestroyProgram);
     KILN_EXPECT_SAME(api.compile_program, ::nvrtcCompileProgram);
+    KILN_EXPECT_SAME(api.add_name_expression, ::nvrtcAddNameExpression);
+    KILN_EXPECT_SAME(api.lowered_name, ::nvrtcGetLoweredName);
     KILN_EXPECT_SAME(api.log_size, ::nvrtcGetProgramLogSize);
     KILN_EXPECT_SAME(api.log, ::nvrtcGetProgramLog);
     KILN_EXPECT_SAME(api.ptx_size, ::nvrtcGetPTXSize);
@@ -77,6 +79,8 @@ TEST(CompilerAbi, Hiprtc) {
     KILN_EXPECT_SAME(api.create_program, ::hiprtcCreateProgram);
     KILN_EXPECT_SAME(api.destroy_program, ::hiprtcDestroyProgram);
     KILN_EXPECT_SAME(api.compile_program, ::hiprtcCompileProgram);
+    KILN_EXPECT_SAME(api.add_name_expression, ::hiprtcAddNameExpression);
+    KILN_EXPECT_SAME(api.lowered_name, ::hiprtcGetLoweredName);
     KILN_EXPECT_SAME(api.log_size, ::hiprtcGetProgramLogSize);
     KILN_EXPECT_SAME(api.log, ::hiprtcGetProgramLog);
     KILN_EXPECT_SAME(api.code_size, ::hiprtcGetCodeSize);

@@ -57,8 +57,8 @@ class Launch : public ::testing::Test {
                        bool validates = false) {
         if (!driver) driver = gpu.open();
         const Binary binary = gpu.binary();
-        const LoadedKernel kernel(variant(values), driver, driver->load(binary), binary.kind, {}, validates,
-                                  nullptr);
+        const LoadedKernel kernel(variant(values), driver, driver->load(binary), {}, binary.kind, {},
+                                  validates, nullptr);
         state.calls.clear();
         void* const arguments[] = {&n, &extras, &x, &extra, &y};
         try {

@@ -109,7 +109,7 @@ TEST(FrontMatter, DirectiveErrors) {
     expect_line_error("  //@ gridd n", 7, "did you mean grid?");
     expect_line_error("//@ 12", 5, "expected a directive");
     expect_line_error("//@ param A int in 1 = 1 \\", 26, "can't be continued");
-    expect_line_error("//@ kernel again", 5, "a second kernel line; the first is on line 1");
+    expect_line_error("//@ kernel again", 12, "no definition extern \"C\" __global__ void again");
     expect_template_error(template_text("//@ block 1\n//@ block 2\n"), 3, 5,
                           "a second block line; the first is on line 2");
     expect_line_error("//@ require 1 == 1 \xC3\xA9", 20, "\xC3\xA9");

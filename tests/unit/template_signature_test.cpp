@@ -7,8 +7,10 @@
 namespace kiln {
 namespace {
 
+const KernelName kName{"k", "k", {}};
+
 std::vector<std::string> types(const std::string& arguments, const TypeNames& parameters = {{"T", "half"}}) {
-    const auto signature = find_kernel("extern \"C\" __global__ void k(" + arguments + ") {}", "k", "k.cu");
+    const auto signature = find_kernel("extern \"C\" __global__ void k(" + arguments + ") {}", kName, "k.cu");
     if (!signature) return {"no kernel"};
     std::vector<std::string> result;
     for (const auto& argument : signature->arguments)
@@ -64,7 +66,7 @@ TEST(Signature, AttributesAndDefaultValues) {
 }
 
 TEST(Signature, FormsOfTheDeclaration) {
-    const auto found = [](const std::string& text) { return find_kernel(text, "k", "k.cu").has_value(); };
+    const auto found = [](const std::string& text) { return find_kernel(text, kName, "k.cu").has_value(); };
     EXPECT_TRUE(found("extern \"C\" __global__ void k(int n) {}"));
     EXPECT_TRUE(found("extern \"C\" __global__ void __launch_bounds__(256, 2) k(int n) {}"));
     EXPECT_TRUE(found(
@@ -87,7 +89,7 @@ TEST(Signature, FormsOfTheDeclaration) {
 }
 
 TEST(Signature, Place) {
-    const auto signature = find_kernel("\n  extern \"C\" __global__ void k(int n) {}", "k", "k.cu");
+    const auto signature = find_kernel("\n  extern \"C\" __global__ void k(int n) {}", kName, "k.cu");
     ASSERT_TRUE(signature);
     EXPECT_EQ(signature->location.line, 2);
     EXPECT_EQ(signature->location.column, 30);
@@ -95,14 +97,14 @@ TEST(Signature, Place) {
 
 TEST(Signature, NeedsCLinkage) {
     try {
-        find_kernel("int x;\n__global__ void k(int) {}", "k", "k.cu");
+        find_kernel("int x;\n__global__ void k(int) {}", kName, "k.cu");
         FAIL();
     } catch (const TemplateError& error) {
         EXPECT_EQ(error.line(), 2);
         EXPECT_EQ(error.column(), 17);
         EXPECT_THAT(error.what(), testing::HasSubstr("must be declared extern \"C\""));
     }
-    EXPECT_THROW(find_kernel("extern \"C\" { int x; }\n__global__ void k(int) {}", "k", "k.cu"),
+    EXPECT_THROW(find_kernel("extern \"C\" { int x; }\n__global__ void k(int) {}", kName, "k.cu"),
                  TemplateError);
 }
 

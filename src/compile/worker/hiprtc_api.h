@@ -24,6 +24,9 @@ struct HiprtcApi {
                                    const char** headers, const char** include_names) = nullptr;
     HiprtcResult (*destroy_program)(HiprtcProgram*) = nullptr;
     HiprtcResult (*compile_program)(HiprtcProgram, int option_count, const char** options) = nullptr;
+    HiprtcResult (*add_name_expression)(HiprtcProgram, const char* expression) = nullptr;
+    /// For an added one, once it is compiled: valid as long as the program.
+    HiprtcResult (*lowered_name)(HiprtcProgram, const char* expression, const char** name) = nullptr;
     HiprtcResult (*log_size)(HiprtcProgram, std::size_t*) = nullptr;
     HiprtcResult (*log)(HiprtcProgram, char*) = nullptr;
     HiprtcResult (*code_size)(HiprtcProgram, std::size_t*) = nullptr;
@@ -50,6 +53,8 @@ struct HiprtcApi {
         need(create_program, "hiprtcCreateProgram");
         need(destroy_program, "hiprtcDestroyProgram");
         need(compile_program, "hiprtcCompileProgram");
+        need(add_name_expression, "hiprtcAddNameExpression");
+        need(lowered_name, "hiprtcGetLoweredName");
         need(log_size, "hiprtcGetProgramLogSize");
         need(log, "hiprtcGetProgramLog");
         need(code_size, "hiprtcGetCodeSize");

@@ -9,8 +9,28 @@
 #include <utility>
 #include <vector>
 
+#include "base/characters.h"
+
 namespace kiln {
 namespace {
+
+// The kernel in the code that is an instance of the template in "reduce<T, BLOCK>", if there is just one. hipRTC of ROCm 5
+// makes it for the expression, and yet knows it only by what the arguments stand for, "reduce<float, 256>".
+std::string only_instance(const std::string& expression, std::string_view code) {
+    const std::string name = expression.substr(0, expression.find('<'));
+    const std::string begin = "_Z" + std::to_string(name.size()) + name + "I";
+    std::string found;
+    for (std::size_t at = code.find(begin); at != std::string_view::npos; at = code.find(begin, at + 1)) {
+        std::size_t end = at;
+        while (end < code.size() && is_identifier_part(code[end])) ++end;
+        if (!code.substr(end).starts_with(".kd"))
+            continue;  // which a kernel's descriptor has behind its name
+        const std::string_view symbol = code.substr(at, end - at);
+        if (!found.empty() && found != symbol) return {};
+        found = symbol;
+    }
+    return found;
+}
 
 // After a failure its functions do nothing more, and result() is the first one.
 class Program {
@@ -23,6 +43,9 @@ class Program {
         }
         result_ = api_.create_program(&program_, source.text.c_str(), source.file_name.c_str(),
                                       static_cast<int>(texts.size()), texts.data(), names.data());
+        for (const std::string& entry : all_entries(source))
+            if (is_name_expression(entry) && result_ == kHiprtcSuccess)
+                result_ = api_.add_name_expression(program_, entry.c_str());
     }
     ~Program() {
         if (program_ != nullptr) api_.destroy_program(&program_);
@@ -50,6 +73,19 @@ class Program {
         std::string text(bytes, '\0');
         if (result_ == kHiprtcSuccess) result_ = api_.code(program_, text.data());
         return text;
+    }
+    /// As the binary, this code, names the kernels.
+    std::vector<std::string> entries(const Source& source, std::string_view code) {
+        std::vector<std::string> names = all_entries(source);
+        for (std::string& name : names) {
+            if (!is_name_expression(name) || result_ != kHiprtcSuccess) continue;
+            const char* lowered = nullptr;
+            const HiprtcResult result = api_.lowered_name(program_, name.c_str(), &lowered);
+            std::string found = result == kHiprtcSuccess ? lowered : only_instance(name, code);
+            if (found.empty()) result_ = result;
+            name = std::move(found);
+        }
+        return names;
     }
     HiprtcResult result() const { return result_; }
 
@@ -99,6 +135,7 @@ CompileResponse answer(const HiprtcApi& api, const CompileRequest& request,
     program.compile(options);
     response.log = with_virtual_names(program.log(), scratch);
     response.binary = program.code();
+    response.entries = program.entries(request.source, response.binary);
     response.code = program.result();
     if (response.code == kHiprtcSuccess) return response;
     response.status =

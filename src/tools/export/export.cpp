@@ -432,6 +432,10 @@ std::vector<ExportedFile> export_c(const Service& service, std::span<const Expor
         if (one.variant.template_name() != variants.front().variant.template_name())
             throw UsageError("variants of " + variants.front().variant.template_name() + " and of " +
                              one.variant.template_name() + " can't be exported to one file.");
+        if (one.variant.kernels().size() > 1)
+            throw UsageError(
+                one.variant.template_name() +
+                " can't be exported: it has several kernels, and an exported function launches one.");
         if (!one.variant.target() || one.variant.target()->backend == Backend::host)
             throw UsageError(one.variant.text() +
                              " can't be exported for the host: kernels of CUDA and HIP can.");
