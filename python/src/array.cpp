@@ -124,6 +124,7 @@ std::optional<DlDataType> dtype_of_format(std::string_view format, std::int64_t 
 std::optional<DlDataType> dtype_of_typestr(std::string_view typestr) {
     if (typestr.size() < 3 || typestr[0] == '>') return std::nullopt;
     const int bytes = std::atoi(std::string(typestr.substr(2)).c_str());
+    if (bytes < 1 || bytes > 16) return std::nullopt;
     const auto bits = static_cast<std::uint8_t>(bytes * 8);
     switch (typestr[1]) {
         case 'f':
@@ -171,6 +172,7 @@ std::string tuple_text(const std::array<std::int64_t, kMostDimensions>& values, 
 void read_extents(ArrayView& view, PyObject* interface) {
     const nb::object shape = item(interface, "shape");
     const Py_ssize_t count = shape.is_valid() ? PySequence_Size(shape.ptr()) : -1;
+    if (!shape.is_valid()) throw nb::value_error("an array interface has no shape");
     if (count < 0) raise_current();
     if (count > kMostDimensions) throw nb::value_error("an array has more than 8 dimensions");
     view.ndim = static_cast<int>(count);

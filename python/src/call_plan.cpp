@@ -21,6 +21,7 @@ constexpr std::size_t kMostShapes = 1024;  // that are remembered, of one kernel
 // are products of many must not overflow.
 constexpr std::int64_t kSteps[] = {1, 8, 16, 64, 128, 96, 256, 1024};
 constexpr std::int64_t kFirst[] = {3, 5, 7, 11, 13, 17, 19, 23}, kSecond[] = {29, 31, 37, 41, 43, 47, 53, 59};
+constexpr std::int64_t kThird[] = {10007, 10037, 10061, 10069, 10079, 10091, 10093, 10099};
 
 std::uint64_t bits_of_half(double value, bool is_bfloat) {
     return is_bfloat ? bfloat16(static_cast<float>(value)).bits : half(static_cast<float>(value)).bits;
@@ -120,36 +121,41 @@ std::optional<Problem> CallPlan::problem_at(const std::vector<std::int64_t>& siz
 
 void CallPlan::find_extents(const Template& of) {
     if (!of.is_runnable() || sizes_.size() > std::size(kFirst)) return;
-    std::optional<Problem> first, second;
-    std::vector<std::int64_t> a(sizes_.size()), b(sizes_.size());
+    // The third sizes are beyond all tiles, so that ceil_div(n, TILE) is no constant.
+    std::optional<Problem> first, second, third;
+    std::vector<std::int64_t> a(sizes_.size()), b(sizes_.size()), c(sizes_.size());
     for (const std::int64_t step : kSteps) {
         for (std::size_t i = 0; i < sizes_.size(); ++i) {
             a[i] = step * kFirst[i];
             b[i] = step * kSecond[i];
+            c[i] = step * kThird[i];
         }
         first = problem_at(a);
         second = first ? problem_at(b) : std::nullopt;
-        if (second) break;
+        third = second ? problem_at(c) : std::nullopt;
+        if (third) break;
     }
-    if (!second) return;
+    if (!third) return;
     has_extents_ = true;
     for (CallArgument& argument : arguments_) {
         if (argument.kind != CallArgument::Kind::tensor) continue;
         const auto named = [&](const Problem& problem) {
             return std::ranges::find(problem.tensors, argument.name, &Tensor::name);
         };
-        const auto one = named(*first), other = named(*second);
-        if (one == first->tensors.end() || other == second->tensors.end()) continue;
+        const auto one = named(*first), other = named(*second), last = named(*third);
+        if (one == first->tensors.end() || other == second->tensors.end() || last == third->tensors.end())
+            continue;
         argument.has_extents = true;
         for (std::size_t axis = 0; axis < one->extents.size(); ++axis) {
             Extent extent;
             for (std::size_t i = 0; i < sizes_.size(); ++i)
-                if (one->extents[axis] == a[i] && other->extents[axis] == b[i]) {
+                if (one->extents[axis] == a[i] && other->extents[axis] == b[i] &&
+                    last->extents[axis] == c[i]) {
                     extent = {Extent::Kind::size, static_cast<std::int64_t>(i)};
                     arguments_[sizes_[i]].is_told = true;
                 }
             if (extent.kind != Extent::Kind::size) {
-                if (one->extents[axis] == other->extents[axis])
+                if (one->extents[axis] == other->extents[axis] && one->extents[axis] == last->extents[axis])
                     extent = {Extent::Kind::constant, one->extents[axis]};
                 else
                     has_computed_ = true;

@@ -40,6 +40,7 @@ void launch(const PyOperation& self, const CallArguments& call) {
 template <class T>
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
     try {
+        if (!nb::inst_ready(nb::handle(self))) throw nb::type_error("this object was not made by Kiln");
         const T& callee = *nb::inst_ptr<T>(nb::handle(self));
         ArrayViews arrays(callee.plan.arguments().size() + 1);
         CallArguments arguments;
@@ -112,7 +113,8 @@ PyOperation make_operation(const nb::object& what, const nb::object& service, co
             Wisdom::load(nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(wisdom)));
     const Template of = nb::isinstance<PyTemplate>(what) ? nb::cast<const PyTemplate&>(what).of
                                                          : find_family(*owner, nb::cast<std::string>(what));
-    auto operation = std::make_unique<Operation>(*owner, of, fixed, std::move(options));
+    std::unique_ptr<Operation, DeleteWithoutGil> operation(
+        new Operation(*owner, of, fixed, std::move(options)));
     std::vector<std::string> names;
     for (const OperationArgument& argument : operation->arguments()) names.push_back(argument.name);
     CallPlan plan(of.name(), declared(*owner, of, fixed), names, owner->backend(),

@@ -38,9 +38,21 @@ struct PyKernel {
     CallPlan plan;
 };
 
+/// Waits for threads of its own, which may call back into Python.
+struct DeleteWithoutGil {
+    void operator()(Operation* operation) const {
+        if (!Py_IsInitialized()) {
+            delete operation;
+            return;
+        }
+        const nanobind::gil_scoped_release released;
+        delete operation;
+    }
+};
+
 struct PyOperation {
     ServicePtr service;
-    std::unique_ptr<Operation> operation;
+    std::unique_ptr<Operation, DeleteWithoutGil> operation;
     CallPlan plan;
 };
 

@@ -87,6 +87,7 @@ constexpr Owned kOwned[] = {
 constexpr Owned kPtxasOwned[] = {
     {kArchIsSet, "-arch --gpu-name"},
     {"the level of ptxas is a line of the template, `//@ opt_level 1`", "-O --opt-level"},
+    {"it reads a file that is not in the key", "--options-file -optf"},
     {kResultIsSet, "-o --output-file -c --compile-only --input-as-string"},
 };
 // Letters with a value right behind them, as in -Ifolder.

@@ -58,10 +58,13 @@ std::string pointee(const std::string& type) {
 Service& ReferenceService::get() {
     const ServiceOptions& tested = tested_.options();
     const bool observed = tested.observer != nullptr;  // warnings about references are dropped
-    if (tested_.backend() == Backend::host && !observed) return tested_;
+    const bool is_plain = tested.compile_options.empty() && !tested.debug;
+    if (tested_.backend() == Backend::host && !observed && is_plain) return tested_;
     if (!host_) {
         ServiceOptions options = tested;
-        options.cached_only = false;  // that applies to the tested kernel only
+        options.cached_only = false;  // that applies to the tested kernel only, as do these:
+        options.compile_options.clear();
+        options.debug = false;
         options.backend = Backend::host;
         options.observer = nullptr;
         options.device = 0;

@@ -302,11 +302,6 @@ std::int64_t checked_code(const Parameter& parameter, const Value& value) {
                     : " (" + parameter.default_text() + " by default)"));
 }
 
-std::uint64_t distance(std::int64_t a, std::int64_t b) {
-    return a < b ? static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a)
-                 : static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b);
-}
-
 std::vector<std::string> parameter_names(const std::vector<Parameter>& parameters) {
     std::vector<std::string> names;
     for (const Parameter& parameter : parameters) names.push_back(parameter.name);

@@ -33,9 +33,6 @@ std::int64_t choice(const Parameter& parameter, std::uint64_t i);
 /// Throws VariantError that names the parameter, the value and the nearest allowed ones. Returns the code.
 std::int64_t checked_code(const Parameter& parameter, const Value& value);
 
-/// |a - b|, whatever the signs.
-std::uint64_t distance(std::int64_t a, std::int64_t b);
-
 std::vector<std::string> parameter_names(const std::vector<Parameter>& parameters);
 
 /// "; the nearest is 32 or 64", for an integer, or the code of a float, outside the allowed ones.

@@ -83,6 +83,7 @@ void find_matches(const Wisdom& wisdom, const CandidateTemplate& one, const std:
         try {
             const Variant variant = variant_of(one.of, entry, one.values);
             static_cast<void>(variant.problem(one.problem.sizes));
+            static_cast<void>(variant.problem(entry.sizes));  // which the template may no longer take
             if (digest.empty()) digest = template_digest(one.of);
             (is_exact ? found.exact : found.near).push_back({variant, &entry, entry.digest != digest, *far});
         } catch (const VariantError& error) {

@@ -117,7 +117,8 @@ TEST(Options, ThatKilnSetsAreErrors) {
     for (const char* option :
          {"-I/x", "-I /x", "--include-path=/x", "-include x.h", "--pre-include=x.h", "-arch=sm_80",
           "--gpu-architecture=sm_80", "-dlto", "-rdc=true", "--pch", "--create-pch=x", "--time=x",
-          "-Xptxas -O1", "--ptxas-options=-o=x", "--fdevice-time-trace=x", "-optix-ir", "@file"})
+          "-Xptxas -O1", "-Xptxas -optf=x", "--ptxas-options=--options-file=x", "--ptxas-options=-o=x",
+          "--fdevice-time-trace=x", "-optix-ir", "@file"})
         EXPECT_THAT(error_on(kCuda, option), Not("no error")) << option;
     for (const Target& target : {kHip, kHost})
         for (const char* option : {"-I/x",
