@@ -13,9 +13,6 @@
 
 extern "C" __global__ void elementwise_reference(long long count, const long long* which, double* expected, double* bound, const T* a,
                            const T* b, const T* c, const T* d) {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= count) return;
-    const long long place = which ? which[i] : i;
-    kiln::expect_elementwise<INPUTS, OUTPUTS>({a, b, c, d}, place, 0, [&](const auto& x, auto& y) { F(x, y, place); },
-                                              expected + i, bound + i);
+    kiln::expect_elementwise_of_thread<INPUTS, OUTPUTS>({a, b, c, d}, count, which, 0, [](auto&... values) { F(values...); },
+                                                        expected, bound);
 }

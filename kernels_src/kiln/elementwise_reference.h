@@ -32,4 +32,15 @@ inline void expect_elementwise(const T* const (&inputs)[4], long long place, int
     }
 }
 
+/// The same for one thread of a reference: which place, and whether there is one, as its arguments say. f(x, y, place).
+template <int INPUTS, int OUTPUTS, class T, class F>
+__device__ inline void expect_elementwise_of_thread(const T* const (&inputs)[4], long long count, const long long* which,
+                                                    int output, const F& f, double* expected, double* bound) {
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    const long long place = which ? which[i] : i;
+    expect_elementwise<INPUTS, OUTPUTS>(inputs, place, output, [&](const auto& x, auto& y) { f(x, y, place); },
+                                        expected + i, bound + i);
+}
+
 }  // namespace kiln

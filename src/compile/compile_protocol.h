@@ -67,6 +67,14 @@ struct CompileResponse {
 std::vector<std::string> all_entries(const Source& source);
 /// "reduce<T, BLOCK>", which the compiler gives a name of its own.
 inline bool is_name_expression(std::string_view entry) { return entry.find('<') != std::string_view::npos; }
+/// Tells a program of either library of these, before it is compiled. result: 0 for success; nothing more is done after a
+/// failure.
+template <class Api, class Program>
+void add_name_expressions(const Api& api, Program program, const Source& source, int& result) {
+    for (const std::string& entry : all_entries(source))
+        if (is_name_expression(entry) && result == 0)
+            result = api.add_name_expression(program, entry.c_str());
+}
 
 /// The binary, taken out of the response.
 Bytes take_binary(CompileResponse& response);

@@ -41,7 +41,7 @@ struct NvJitLinkApi {
     DynamicLibrary library;
 };
 
-/// Where it is looked for: next to NVRTC, in the wheel of its own beside that, then in NVRTC's places.
+/// Where it is looked for: next to NVRTC, in the wheel of its own next to that, then in NVRTC's places.
 LibrarySearch nvjitlink_search(const std::filesystem::path& nvrtc,
                                const std::vector<std::filesystem::path>& directories);
 

@@ -152,6 +152,8 @@ class Nvrtc final : public NvrtcCompiler {
     const NvJitLinkApi& link_api();
     Place place(const std::vector<Variable>& environment, Isolation isolation) const;
     Place usual_place() const;
+    template <class Api>
+    const Api& opened(std::optional<Api>& api, const fs::path& file, const std::string& product);
     const NvrtcApi& api();
     Facts facts(const Place& place);
     Plan plan(const Target& target, const Facts& facts);
@@ -212,17 +214,20 @@ Nvrtc::Place Nvrtc::usual_place() const {
     return place(compiler_environment(CompilerKind::nvrtc).ingredients, Isolation::here);
 }
 
-const NvrtcApi& Nvrtc::api() {
-    const fs::path file = located().file;
+template <class Api>
+const Api& Nvrtc::opened(std::optional<Api>& api, const fs::path& file, const std::string& product) {
     const std::lock_guard lock(mutex_);
-    if (!api_) {
+    if (!api) {
         std::string error;
         auto library = DynamicLibrary::open({file.string()}, &error);
-        if (!library) throw BuildError("The NVRTC library " + file.string() + " does not open: " + error);
-        api_ = NvrtcApi::open(std::move(library));
+        if (!library)
+            throw BuildError("The " + product + " library " + file.string() + " does not open: " + error);
+        api = Api::open(std::move(library));
     }
-    return *api_;
+    return *api;
 }
+
+const NvrtcApi& Nvrtc::api() { return opened(api_, located().file, "NVRTC"); }
 
 CompileResponse Nvrtc::ask(const Place& place, CompileRequest request, const std::string& what) {
     if (!place.in_worker) return answer(api(), request);
@@ -414,17 +419,7 @@ Nvrtc::Located Nvrtc::linker() {
     return *linker_;
 }
 
-const NvJitLinkApi& Nvrtc::link_api() {
-    const fs::path file = linker().file;
-    const std::lock_guard lock(mutex_);
-    if (!link_api_) {
-        std::string error;
-        auto library = DynamicLibrary::open({file.string()}, &error);
-        if (!library) throw BuildError("The nvJitLink library " + file.string() + " does not open: " + error);
-        link_api_ = NvJitLinkApi::open(std::move(library));
-    }
-    return *link_api_;
-}
+const NvJitLinkApi& Nvrtc::link_api() { return opened(link_api_, linker().file, "nvJitLink"); }
 
 Binary Nvrtc::link(const Source& source, const Target& target, const Binary& ltoir) {
     if (ltoir.kind != BinaryKind::ltoir)

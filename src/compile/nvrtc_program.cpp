@@ -55,9 +55,7 @@ class Program {
         for (const auto& header : source.headers) names.push_back(header.name.c_str());
         result_ = api_.create_program(&program_, texts.back(), source.file_name.c_str(),
                                       static_cast<int>(names.size()), texts.data(), names.data());
-        for (const std::string& entry : all_entries(source))
-            if (is_name_expression(entry) && result_ == kNvrtcSuccess)
-                result_ = api_.add_name_expression(program_, entry.c_str());
+        add_name_expressions(api_, program_, source, result_);
     }
     ~Program() {
         if (program_ != nullptr) api_.destroy_program(&program_);

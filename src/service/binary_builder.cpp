@@ -18,6 +18,26 @@
 #include "service/single_flight.h"
 
 namespace kiln {
+namespace {
+
+/// What make() returns, or its exception; either is counted and traced.
+template <class Make>
+Binary traced(Observer& observer, const std::string& digest, const std::string& variant, const Make& make) {
+    const Stopwatch watch;
+    try {
+        Binary binary = make();
+        observer.trace({TraceKind::compile, Origin::compiled, digest, variant, watch.elapsed_ms(),
+                        binary.bytes.size(), binary.compiler});
+        return binary;
+    } catch (const std::exception& error) {
+        observer.count(&Counters::build_failures);
+        observer.trace(
+            {TraceKind::failure, Origin::compiled, digest, variant, watch.elapsed_ms(), 0, error.what()});
+        throw;
+    }
+}
+
+}  // namespace
 
 BinaryBuilder::BinaryBuilder(std::unique_ptr<Compiler> compiler, IncludeTree includes, CacheSetup cache,
                              BuilderOptions options, Observer& observer)
@@ -207,39 +227,25 @@ Binary BinaryBuilder::link(const Request& request) {
     const Keys keys = this->keys(request.target, own);
     const Built ltoir =
         find_or_compile({request.target, keys, keys.key, own, request.variant, request.isolation, nullptr});
-    const Stopwatch watch;
-    try {
-        Binary binary = compiler_->link(request.source, request.target, ltoir.binary);
-        observer_.trace({TraceKind::compile, Origin::compiled, request.key.digest, request.variant,
-                         watch.elapsed_ms(), binary.bytes.size(), binary.compiler});
-        return binary;
-    } catch (const std::exception& error) {
-        observer_.count(&Counters::build_failures);
-        observer_.trace({TraceKind::failure, Origin::compiled, request.key.digest, request.variant,
-                         watch.elapsed_ms(), 0, error.what()});
-        throw;
-    }
+    return traced(observer_, request.key.digest, request.variant,
+                  [&] { return compiler_->link(request.source, request.target, ltoir.binary); });
 }
 
 Binary BinaryBuilder::compile(const Request& request) {
     const auto& file = request.source.file_name;
-    const Stopwatch watch;
     observer_.count(&Counters::misses);  // not before: another process or machine might have served it
     if (options_.stop.stop_requested())
         throw BuildError(file + " was not compiled, since a stop was requested");
     if (!request.source.linked.empty()) return link(request);
     observer_.count(&Counters::compiles);
     try {
-        Binary binary = compiler_->compile(includes_.with_headers(request.source), request.target,
-                                           request.keys.compiler, request.isolation);
-        observer_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));
-        observer_.trace({TraceKind::compile, Origin::compiled, request.key.digest, request.variant,
-                         watch.elapsed_ms(), binary.bytes.size(), binary.compiler});
-        return binary;
+        return traced(observer_, request.key.digest, request.variant, [&] {
+            Binary binary = compiler_->compile(includes_.with_headers(request.source), request.target,
+                                               request.keys.compiler, request.isolation);
+            observer_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));
+            return binary;
+        });
     } catch (const std::exception& error) {
-        observer_.count(&Counters::build_failures);
-        observer_.trace({TraceKind::failure, Origin::compiled, request.key.digest, request.variant,
-                         watch.elapsed_ms(), 0, error.what()});
         if (const auto* rejected = dynamic_cast<const BuildError*>(&error)) {
             const auto header = missing_header(rejected->log());
             if (!header) throw;

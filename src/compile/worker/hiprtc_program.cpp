@@ -43,9 +43,7 @@ class Program {
         }
         result_ = api_.create_program(&program_, source.text.c_str(), source.file_name.c_str(),
                                       static_cast<int>(texts.size()), texts.data(), names.data());
-        for (const std::string& entry : all_entries(source))
-            if (is_name_expression(entry) && result_ == kHiprtcSuccess)
-                result_ = api_.add_name_expression(program_, entry.c_str());
+        add_name_expressions(api_, program_, source, result_);
     }
     ~Program() {
         if (program_ != nullptr) api_.destroy_program(&program_);
