@@ -133,7 +133,7 @@ def gemm(
                 op = _known(service, "gemm", {**values, **layout})
             if op is None:
                 continue
-            c = out if out is not None and not in_float else empty(a, shape, "float32" if in_float else wanted)
+            c = _checked(out, shape) if out is not None and not in_float else empty(a, shape, "float32" if in_float else wanted)
             named = {} if bias is None else {"bias": converted(bias, wanted)}
             right = transposed(b) if trans_b else row_major(b)
             launch(op, stream, a=a2, b=right, c=c if c.ndim == 2 else c.reshape(-1, shape[-1]), **named)
@@ -152,7 +152,7 @@ def gemm(
     op = _known(service, "gemm_mma_batched", values) if service.backend == "cuda" else None
     if op is None:
         op = _needed(service, "gemm_batched", values)
-    c = out if out is not None and wanted == "float32" else empty(a, shape, "float32")
+    c = _checked(out, shape) if out is not None and wanted == "float32" else empty(a, shape, "float32")
     launch(op, stream, a=a3, b=b3, bias=converted(bias, "float32"), c=c.reshape(batch, -1, shape[-1]))
     return _delivered(c, wanted, out)
 
@@ -169,10 +169,17 @@ def _rows(x: Array) -> Array:
     return row_major(x).reshape(-1, x.shape[-1]) if x.ndim != 2 or not is_row_major(x) else x
 
 
+def _checked(out: Array, shape: tuple[int, ...]) -> Array:
+    """A given output: written in place, so it has to have this shape, without gaps."""
+    if tuple(out.shape) != tuple(shape) or not is_row_major(out):
+        raise ValueError(f"the argument 'out' has the shape {tuple(out.shape)}; it has to be row-major, and {tuple(shape)}")
+    return out
+
+
 def softmax(x: Array, *, out: Array | None = None, stream: Any = None, service: Service | None = None) -> Array:
     """Softmax along the last axis, in the type of x (float16, bfloat16 or float32)."""
     op = _needed(service_for(x, service), "softmax", {"T": dtype_name(x)})
-    y = empty(x, tuple(x.shape)) if out is None else out
+    y = empty(x, tuple(x.shape)) if out is None else _checked(out, tuple(x.shape))
     launch(op, stream, x=_rows(x), y=y.reshape(-1, x.shape[-1]))
     return y
 
@@ -188,7 +195,7 @@ def layer_norm(
 ) -> Array:
     """(x - mean) / sqrt(variance + 1e-5) * weight + bias along the last axis; all of one type."""
     op = _needed(service_for(x, service), "layer_norm", {"T": dtype_name(x)})
-    y = empty(x, tuple(x.shape)) if out is None else out
+    y = empty(x, tuple(x.shape)) if out is None else _checked(out, tuple(x.shape))
     rows = y.reshape(-1, x.shape[-1])
     launch(op, stream, x=_rows(x), weight=row_major(weight), bias=row_major(bias), y=rows)
     return y
@@ -215,7 +222,7 @@ def attention(
             )
     values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": causal}
     op = _needed(service_for(q, service), "attention", values)
-    o = empty(q, tuple(q.shape)) if out is None else out
+    o = empty(q, tuple(q.shape)) if out is None else _checked(out, tuple(q.shape))
     lse = empty(q, tuple(q.shape[:-1]), "float32")
     launch(op, stream, q=row_major(q), k=row_major(k), v=row_major(v), o=o, lse=lse)
     return (o, lse) if return_lse else o
@@ -226,7 +233,7 @@ def transpose(x: Array, *, out: Array | None = None, stream: Any = None, service
     if x.ndim != 2:
         raise ValueError(f"transpose: x has the shape {tuple(x.shape)}; it has to have two axes")
     op = _needed(service_for(x, service), "transpose", {"T": dtype_name(x)})
-    y = empty(x, (x.shape[1], x.shape[0])) if out is None else out
+    y = empty(x, (x.shape[1], x.shape[0])) if out is None else _checked(out, (x.shape[1], x.shape[0]))
     launch(op, stream, **{"in": row_major(x), "out": y})
     return y
 
@@ -250,6 +257,6 @@ def sum(
     if axis not in (0, -2) or x.ndim != 2:
         raise ValueError(f"sum: axis is {axis} of an array with {x.ndim} axes; it can be None, or 0 of a matrix")
     op = _needed(service, "column_sum", {"T": dtype_name(x)})
-    y = empty(x, (x.shape[1],), "float32") if out is None else out
+    y = empty(x, (x.shape[1],), "float32") if out is None else _checked(out, (x.shape[1],))
     launch(op, stream, x=x, sums=y)
     return y

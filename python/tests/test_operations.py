@@ -125,3 +125,13 @@ def test_an_operation_that_may_not_build_says_what_to_prepare() -> None:
     op(x, x.copy())
     with pytest.raises(kiln.UsageError, match='when_missing is "never"'):
         kiln.operation("softmax", when_missing="never")
+
+
+def test_an_output_that_can_not_be_written_in_place_is_an_error() -> None:
+    x = np.ones((3, 2, 8), dtype=np.float32)
+    with pytest.raises(ValueError, match="'out' has the shape"):
+        kiln.softmax(x, out=np.zeros((2, 3, 8), dtype=np.float32).transpose(1, 0, 2))
+    with pytest.raises(ValueError, match="'out' has the shape"):
+        kiln.softmax(x, out=np.zeros((6, 8), dtype=np.float32))
+    with pytest.raises(ValueError, match="'out' has the shape"):
+        kiln.gemm(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32), out=np.zeros((4, 2), np.float32))
