@@ -353,12 +353,13 @@ class Template {
 
 /// How one of a variant's kernels is launched.
 struct VariantKernel {
-    std::string name;
-    Dim3 block, cluster;  ///< cluster {1,1,1}: none
-    std::size_t dynamic_shared_bytes = 0;
-    std::size_t static_shared_bytes = 0;
-    bool dependent = false;              ///< it may begin before the kernel before it has ended
-    std::vector<std::string> arguments;  ///< their names
+    std::string name;                      ///< without the arguments of a C++ template
+    Dim3 block;                            ///< threads of a block
+    Dim3 cluster;                          ///< {1,1,1}: none
+    std::size_t dynamic_shared_bytes = 0;  ///< given at launch
+    std::size_t static_shared_bytes = 0;   ///< as `shared static` declares it
+    bool dependent = false;                ///< it may begin before the kernel before it has ended
+    std::vector<std::string> arguments;    ///< their names
 };
 
 /// A template with validated values. A handle on immutable data: copies are cheap, and safe in any thread.

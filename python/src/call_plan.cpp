@@ -21,7 +21,10 @@ constexpr std::size_t kMostShapes = 1024;  // that are remembered, of one kernel
 // are products of many must not overflow.
 constexpr std::int64_t kSteps[] = {1, 8, 16, 64, 128, 96, 256, 1024};
 constexpr std::int64_t kFirst[] = {3, 5, 7, 11, 13, 17, 19, 23}, kSecond[] = {29, 31, 37, 41, 43, 47, 53, 59};
-constexpr std::int64_t kThird[] = {10007, 10037, 10061, 10069, 10079, 10091, 10093, 10099};
+// The largest that a template takes, since a product of sizes has to fit.
+constexpr std::int64_t kThird[][8] = {{10007, 10037, 10061, 10069, 10079, 10091, 10093, 10099},
+                                      {2053, 2063, 2069, 2081, 2083, 2087, 2089, 2099},
+                                      {521, 523, 541, 547, 557, 563, 569, 571}};
 
 std::uint64_t bits_of_half(double value, bool is_bfloat) {
     return is_bfloat ? bfloat16(static_cast<float>(value)).bits : half(static_cast<float>(value)).bits;
@@ -128,11 +131,14 @@ void CallPlan::find_extents(const Template& of) {
         for (std::size_t i = 0; i < sizes_.size(); ++i) {
             a[i] = step * kFirst[i];
             b[i] = step * kSecond[i];
-            c[i] = step * kThird[i];
         }
         first = problem_at(a);
         second = first ? problem_at(b) : std::nullopt;
-        third = second ? problem_at(c) : std::nullopt;
+        for (const auto& large : kThird) {
+            if (!second || third) break;
+            for (std::size_t i = 0; i < sizes_.size(); ++i) c[i] = step * large[i];
+            third = problem_at(c);
+        }
         if (third) break;
     }
     if (!third) return;

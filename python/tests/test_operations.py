@@ -60,7 +60,7 @@ def test_gemm_says_which_shape_is_wrong() -> None:
         kiln.gemm(random(3, 4), random(4, 6), activation="tanh")
     with pytest.raises(TypeError, match="'b' has elements of type float16, and the kernel takes float32"):
         kiln.gemm(random(3, 4), random(4, 6, dtype=np.float16))
-    with pytest.raises(ValueError, match="'c' has the shape"):
+    with pytest.raises(ValueError, match="'out' has the shape"):
         kiln.gemm(random(3, 4), random(4, 6), out=random(3, 7))
 
 
