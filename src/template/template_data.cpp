@@ -139,24 +139,32 @@ void VariantMaker::set_arguments(VariantData& variant, const Environment& enviro
         is_there[line.argument] = line.condition->evaluate(environment, failure) != 0 && !failure;
         key.push_back(is_there[line.argument]);
     }
-    auto& known = arguments_[key];
+    PassedArguments& known = arguments_[key];
+    if (!known.arguments) known = passed_arguments(codes, is_there);
+    variant.arguments = known.arguments;
+    variant.places = known.places;
+}
 
+VariantMaker::PassedArguments VariantMaker::passed_arguments(const Codes& codes,
+                                                             const std::vector<bool>& is_there) const {
+    const FrontMatter& front_matter = origin_->content->front_matter;
     TypeNames types;
     for (std::size_t i = 0; i < codes.size(); ++i)
         if (front_matter.parameters[i].kind == ParameterKind::type)
             types[front_matter.parameters[i].name] =
                 element_types()[static_cast<std::size_t>(codes[i])].normalised;
+    PassedArguments passed;
     std::vector<KernelArgument> made;
     for (std::size_t i = 0; i < is_there.size(); ++i) {
         const Signature::Argument& argument = front_matter.signature.arguments[i];
         std::string type = normalised_type(argument.type, types);
         // The last ones, made at launch: callers don't pass them.
         if (is_tensor_map(type)) break;
-        variant.places.push_back(is_there[i] ? std::optional(made.size()) : std::nullopt);
+        passed.places.push_back(is_there[i] ? std::optional(made.size()) : std::nullopt);
         if (is_there[i]) made.push_back({argument.name, std::move(type)});
     }
-    if (!known) known = std::make_shared<const std::vector<KernelArgument>>(std::move(made));
-    variant.arguments = known;
+    passed.arguments = std::make_shared<const std::vector<KernelArgument>>(std::move(made));
+    return passed;
 }
 
 std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {

@@ -103,12 +103,18 @@ class VariantMaker {
     std::shared_ptr<const VariantData> make(const Codes& codes);
 
   private:
+    /// As in VariantData.
+    struct PassedArguments {
+        std::shared_ptr<const std::vector<KernelArgument>> arguments;
+        std::vector<std::optional<std::size_t>> places;
+    };
     void set_arguments(VariantData& made, const Environment& environment);
+    PassedArguments passed_arguments(const Codes& codes, const std::vector<bool>& is_there) const;
 
     std::shared_ptr<const TemplateData> origin_;
     Values code_;
     /// By the codes of types, and of what is there.
-    std::map<Codes, std::shared_ptr<const std::vector<KernelArgument>>> arguments_;
+    std::map<Codes, PassedArguments> arguments_;
 };
 
 }  // namespace kiln

@@ -164,12 +164,11 @@ struct Model::Tiling {
 };
 
 std::optional<Estimate> Model::estimate(const Variant& variant, const Problem& problem) const {
-    const int distance = distance_from_default(variant);
     const bool on_host = machine_.target.backend == Backend::host;
     Launch launch;
     try {
         launch.facts = variant.model(problem.sizes);
-        if (on_host && !launch.facts.tiles) return Estimate{1.0 + distance};
+        if (on_host && !launch.facts.tiles) return Estimate{1.0 + distance_from_default(variant)};
         launch.blocks = static_cast<double>(grid_of(variant, problem.sizes).count());
     } catch (const VariantError&) {
         return std::nullopt;
@@ -181,7 +180,8 @@ std::optional<Estimate> Model::estimate(const Variant& variant, const Problem& p
         launch.element_bytes = static_cast<double>(tensor.element_bytes);
         break;
     }
-    if (on_host) return Estimate{tile(variant, problem, launch).ms * (1 + kAsDefault * distance)};
+    if (on_host)
+        return Estimate{tile(variant, problem, launch).ms * (1 + kAsDefault * distance_from_default(variant))};
     if (blocks_at_once(variant, 0) == 0) return std::nullopt;
     return launch.facts.tiles ? tile(variant, problem, launch) : plain(variant, problem, launch);
 }
