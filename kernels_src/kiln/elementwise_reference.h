@@ -11,8 +11,8 @@ namespace kiln {
 /// f(x, y): with arrays of float and of double. inputs: of one place; others than INPUTS are not read. output: which of
 /// its results.
 template <int INPUTS, int OUTPUTS, class T, class F>
-inline void expect_elementwise(const T* const (&inputs)[4], long long place, int output, const F& f, double* expected,
-                               double* bound) {
+inline void expect_elementwise(const T* const (&inputs)[4], long long place, int output, const F& f,
+                               double* expected, double* bound) {
     // nudged: the input that is larger by 8 u; -1: none.
     const auto result_of = [&](auto zero, int nudged) {
         using Number = decltype(zero);
@@ -34,13 +34,14 @@ inline void expect_elementwise(const T* const (&inputs)[4], long long place, int
 
 /// The same for one thread of a reference: which place, and whether there is one, as its arguments say. f(x, y, place).
 template <int INPUTS, int OUTPUTS, class T, class F>
-__device__ inline void expect_elementwise_of_thread(const T* const (&inputs)[4], long long count, const long long* which,
-                                                    int output, const F& f, double* expected, double* bound) {
+__device__ inline void expect_elementwise_of_thread(const T* const (&inputs)[4], long long count,
+                                                    const long long* which, int output, const F& f,
+                                                    double* expected, double* bound) {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= count) return;
     const long long place = which ? which[i] : i;
-    expect_elementwise<INPUTS, OUTPUTS>(inputs, place, output, [&](const auto& x, auto& y) { f(x, y, place); },
-                                        expected + i, bound + i);
+    expect_elementwise<INPUTS, OUTPUTS>(
+        inputs, place, output, [&](const auto& x, auto& y) { f(x, y, place); }, expected + i, bound + i);
 }
 
 }  // namespace kiln

@@ -27,7 +27,8 @@ inline void expect_functor(const F& f, double* expected, double* bound) {
         const double there = static_cast<double>(f(at));
         const auto narrow = static_cast<float>(at);
         carried = fmax(carried, difference(there, result));
-        rounded = fmax(rounded, difference(static_cast<double>(f(narrow)), static_cast<double>(f(static_cast<double>(narrow)))));
+        rounded = fmax(rounded, difference(static_cast<double>(f(narrow)),
+                                           static_cast<double>(f(static_cast<double>(narrow)))));
         largest = fmax(largest, difference(there, 0));
     }
     const double nudge = 8 * unit_roundoff<float> * difference(value, 0);

@@ -15,7 +15,6 @@
 #include <memory>
 #include <stop_token>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace kiln::c_api {
@@ -88,36 +87,16 @@ struct CacheObject {
     Cache value;
 };
 
+// Which object an opaque type stands for; declared only.
+ServiceObject object_behind(const kiln_service*);
+TemplateObject object_behind(const kiln_template*);
+VariantObject object_behind(const kiln_variant*);
+KernelObject object_behind(const kiln_kernel*);
+OperationObject object_behind(const kiln_operation*);
+BufferObject object_behind(const kiln_buffer*);
+CacheObject object_behind(const kiln_cache*);
 template <class Opaque>
-struct ObjectOf;
-template <>
-struct ObjectOf<kiln_service> {
-    using type = ServiceObject;
-};
-template <>
-struct ObjectOf<kiln_template> {
-    using type = TemplateObject;
-};
-template <>
-struct ObjectOf<kiln_variant> {
-    using type = VariantObject;
-};
-template <>
-struct ObjectOf<kiln_kernel> {
-    using type = KernelObject;
-};
-template <>
-struct ObjectOf<kiln_operation> {
-    using type = OperationObject;
-};
-template <>
-struct ObjectOf<kiln_buffer> {
-    using type = BufferObject;
-};
-template <>
-struct ObjectOf<kiln_cache> {
-    using type = CacheObject;
-};
+using ObjectOf = decltype(object_behind(static_cast<Opaque*>(nullptr)));
 
 /// What it says when a handle is not of this kind. Throws UsageError.
 [[noreturn]] void reject_handle(const void* handle, Mark found, const char* kind);
@@ -129,7 +108,7 @@ void remember(Handle* handle) noexcept;
 /// The object behind a handle. Throws UsageError for what is none of this kind.
 template <class Opaque>
 auto& object(Opaque* opaque) {
-    using Object = typename ObjectOf<std::remove_const_t<Opaque>>::type;
+    using Object = ObjectOf<Opaque>;
     auto* const handle = reinterpret_cast<const Handle*>(opaque);
     if (handle == nullptr || reinterpret_cast<std::uintptr_t>(handle) % alignof(Handle) != 0)
         reject_handle(handle, Mark::destroyed, Object::kName);
@@ -140,8 +119,8 @@ auto& object(Opaque* opaque) {
 
 /// A new handle, which the caller of the API destroys.
 template <class Opaque>
-Opaque* make(typename ObjectOf<Opaque>::type value) {
-    using Object = typename ObjectOf<Opaque>::type;
+Opaque* make(ObjectOf<Opaque> value) {
+    using Object = ObjectOf<Opaque>;
     auto owned = std::make_unique<Object>(std::move(value));
     auto* const handle = new Handle{Object::kMark, owned.get()};
     owned.release();
@@ -151,7 +130,7 @@ Opaque* make(typename ObjectOf<Opaque>::type value) {
 /// Throws UsageError for what is no handle of this kind; NULL is fine.
 template <class Opaque>
 void destroy(Opaque* opaque) {
-    using Object = typename ObjectOf<Opaque>::type;
+    using Object = ObjectOf<Opaque>;
     if (opaque == nullptr) return;
     auto* const handle = reinterpret_cast<Handle*>(opaque);
     retire(*handle, Object::kMark, Object::kName);

@@ -15,11 +15,13 @@
 namespace kiln::c_api {
 namespace {
 
-std::vector<std::filesystem::path> paths_of(const char* const* paths, std::size_t count, const char* member) {
-    array(paths, count, member);
-    std::vector<std::filesystem::path> result;
+/// A list of paths or of texts.
+template <class T>
+std::vector<T> list_of(const char* const* texts, std::size_t count, const char* member) {
+    array(texts, count, member);
+    std::vector<T> result;
     for (std::size_t i = 0; i < count; ++i)
-        result.emplace_back(in(paths[i], (std::string(member) + "[" + std::to_string(i) + "]").c_str()));
+        result.emplace_back(in(texts[i], (std::string(member) + "[" + std::to_string(i) + "]").c_str()));
     return result;
 }
 
@@ -46,10 +48,13 @@ ServiceOptions service_options_of(const kiln_service_options* options) {
     result.compile_only = known.compile_only != 0;
     result.cached_only = known.cached_only != 0;
     result.validate = choice_of(known.validate, "validate");
-    result.template_directories =
-        paths_of(known.template_directories, known.template_directory_count, "template_directories");
-    result.include_directories =
-        paths_of(known.include_directories, known.include_directory_count, "include_directories");
+    result.template_directories = list_of<std::filesystem::path>(
+        known.template_directories, known.template_directory_count, "template_directories");
+    result.include_directories = list_of<std::filesystem::path>(
+        known.include_directories, known.include_directory_count, "include_directories");
+    result.compile_options =
+        list_of<std::string>(known.compile_options, known.compile_option_count, "compile_options");
+    result.debug = known.debug != 0;
     result.cache = cache_options_of(known.cache);
     result.record = text_or_empty(known.record);
     result.workers = known.workers;

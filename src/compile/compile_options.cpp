@@ -131,8 +131,8 @@ class OptionReader {
 
     /// "cuda, sm_80+: ..." loses its scope. False: the scope is another.
     bool take_scope(std::string_view& text) {
-        const auto colon = text.find(':');
-        if (colon == text.npos) return true;
+        const auto colon = text.find_first_of(":'\"");
+        if (colon == text.npos || text[colon] != ':') return true;
         std::vector<std::string_view> scopes;
         std::string_view list = text.substr(0, colon);
         while (true) {

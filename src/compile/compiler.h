@@ -55,6 +55,8 @@ class Compiler {
     }
     /// What links LTO-IR, by its content, as in ingredients(). Throws BuildError where nothing does.
     virtual std::string linker_identity();
+    /// The options that it is given for this target and source. All of them are part of the key.
+    virtual std::vector<std::string> link_options(const Target&, const Source&) { return {}; }
     /// Links the LTO-IR that this compiler made of a source (Source::to_ltoir) with that of callers, Source::linked, into
     /// a binary for this target. Throws BuildError.
     virtual Binary link(const Source& source, const Target& target, const Binary& ltoir);

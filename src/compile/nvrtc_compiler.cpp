@@ -116,6 +116,7 @@ class Nvrtc final : public NvrtcCompiler {
     std::vector<std::string> options(const Target& target, const Source& source) override;
     std::string ptx(const Source& source, const Target& target) override;
     std::string linker_identity() override { return linker().identity; }
+    std::vector<std::string> link_options(const Target& target, const Source& source) override;
     Binary link(const Source& source, const Target& target, const Binary& ltoir) override;
     std::string description() override;
     std::vector<std::string> supported_archs() override { return facts(usual_place()).archs; }
@@ -421,22 +422,40 @@ Nvrtc::Located Nvrtc::linker() {
 
 const NvJitLinkApi& Nvrtc::link_api() { return opened(link_api_, linker().file, "nvJitLink"); }
 
+// Code is generated here: what options say of that is said again, in nvJitLink's words.
+std::vector<std::string> Nvrtc::link_options(const Target& target, const Source& source) {
+    constexpr std::pair<std::string_view, std::string_view> kBooleans[] = {{"--ftz=", "-ftz="},
+                                                                           {"--prec-div=", "-prec-div="},
+                                                                           {"--prec-sqrt=", "-prec-sqrt="},
+                                                                           {"--fmad=", "-fma="}};
+    constexpr std::string_view kPtxas = "--ptxas-options", kRegisters = "--maxrregcount";
+    const std::vector<std::string> compiled_with = this->options(target, source);
+    // ptxas does not optimise what is to be debugged.
+    const bool is_debug = std::ranges::find(compiled_with, "--device-debug") != compiled_with.end();
+    std::vector<std::string> options = {"-arch=" + target.arch, "-lto", is_debug ? "-O0" : "-O3", "-verbose"};
+    for (const std::string& one : compiled_with) {
+        if (one == "--use_fast_math")
+            options.insert(options.end(), {"-ftz=1", "-prec-div=0", "-prec-sqrt=0", "-fma=1"});
+        if (one == "--device-debug") options.emplace_back("-g");
+        if (one == "--generate-line-info") options.emplace_back("-lineinfo");
+        if (one.starts_with(kRegisters)) options.push_back(one.substr(1));
+        if (one.starts_with(kPtxas)) options.push_back("-Xptxas" + one.substr(kPtxas.size()));
+        for (const auto& [name, linked] : kBooleans) {
+            if (!one.starts_with(name)) continue;
+            const std::string value = one.substr(name.size());
+            options.push_back(std::string(linked) + (value == "true" ? "1" : value == "false" ? "0" : value));
+        }
+    }
+    return options;
+}
+
 Binary Nvrtc::link(const Source& source, const Target& target, const Binary& ltoir) {
     if (ltoir.kind != BinaryKind::ltoir)
         throw BuildError(source.file_name + " can't be linked with LTO-IR for " + target.arch +
                          ": NVRTC makes PTX for it. A newer NVRTC is needed, or code in C++.");
     const NvJitLinkApi& api = link_api();
     const Stopwatch watch;
-    std::vector<std::string> options = {"-arch=" + target.arch, "-lto",    "-O3", "-lineinfo",
-                                        "-Xptxas=-v",           "-verbose"};
-    if (source.opt_level != kUsualOptLevel)
-        options.push_back("-Xptxas=-O" + std::to_string(source.opt_level));
-    // Code is generated here: what options say of that is said again.
-    for (const std::string& one : this->options(target, source)) {
-        if (one == "--use_fast_math")
-            options.insert(options.end(), {"-ftz=1", "-prec-div=0", "-prec-sqrt=0", "-fma=1"});
-        if (one.starts_with("--maxrregcount")) options.push_back(one.substr(1));
-    }
+    const std::vector<std::string> options = link_options(target, source);
     const auto view = [](const Bytes& bytes) {
         return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     };

@@ -52,6 +52,9 @@ BinaryBuilder::Keys BinaryBuilder::keys(const Target& target, const Source& buil
     auto options = compiler.options(target, build_source);
     for (const LinkedCode& code : build_source.linked)
         options.push_back("link " + code.symbol + " " + code.digest);
+    if (!build_source.linked.empty())
+        for (const std::string& one : compiler.link_options(target, build_source))
+            options.push_back("link " + one);
     Keys keys;
     if (options_.cached_only || tiers_.setup().named_seeds > 0)
         keys.open = OpenLookup{make_open_key(target, options, build_source, !options_.cached_only),

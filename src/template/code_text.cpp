@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kMostBytesOfCode = 64 << 10;
 constexpr std::size_t kLongestDelimiter = 16;  // of a raw string, as in the standard
 
+constexpr std::string_view kTemplateBegins = "#line 1 \"";  // own_text_begin() looks for it
+
 char closing(char open) { return open == '(' ? ')' : open == '[' ? ']' : '}'; }
 
 class CodeCheck {
@@ -26,6 +28,16 @@ class CodeCheck {
             return "it has " + std::to_string(text_.size()) + " bytes, and the most is " +
                    std::to_string(kMostBytesOfCode);
         if (const std::size_t nul = text_.find('\0'); nul != text_.npos) return at(nul, "there is a NUL");
+        for (std::size_t end = text_.find('\r'); end != text_.npos; end = text_.find('\r', end + 1))
+            if (end + 1 == text_.size() || text_[end + 1] != '\n')
+                return at(end,
+                          "there is a carriage return without a line feed, which some compilers take for the "
+                          "end of a line");
+        if (const std::size_t line = text_.find(kTemplateBegins); line != text_.npos)
+            return at(line,
+                      std::string(kTemplateBegins) +
+                          "...\" begins the template's own text, also in a comment or a string; write it in "
+                          "another way");
         if (const std::size_t mark = text_.find("//@"); mark != text_.npos)
             return at(mark, "//@ begins a line of a template's front matter; write another comment");
         for (std::size_t slash = text_.find('\\'); slash != text_.npos; slash = text_.find('\\', slash + 1)) {
@@ -81,9 +93,25 @@ class CodeCheck {
             return;
         }
         if (c == '"' || c == '\'') return quoted(c);
+        if (const char meant = digraph()) {
+            const std::string written(text_.substr(position_, 2));
+            return fail(position_, written + " is a digraph; write " + meant);
+        }
         if (c == '(' || c == '[' || c == '{') open_.push_back(position_);
         if (c == ')' || c == ']' || c == '}') close(c);
         ++position_;
+    }
+
+    /// The bracket that the next two bytes are another spelling of, or 0.
+    char digraph() const {
+        const std::string_view rest = text_.substr(position_);
+        if (rest.starts_with("<%")) return '{';
+        if (rest.starts_with("%>")) return '}';
+        if (rest.starts_with(":>")) return ']';
+        // <:: is < and ::, unless : or > follows.
+        const char after = rest.size() > 3 ? rest[3] : '\0';
+        if (rest.starts_with("<:") && (!rest.starts_with("<::") || after == ':' || after == '>')) return '[';
+        return '\0';
     }
 
     void close(char c) {

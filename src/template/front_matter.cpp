@@ -91,11 +91,23 @@ class FrontMatterParser {
             if (line.condition)
                 result_.implicit_rules.push_back(value_rule(
                     line.condition->text(), "it decides an option of the compiler", line.condition));
+        add_condition_rules(result_.problem.tensors, result_.problem.tensor_lines);
+        add_condition_rules(result_.problem.tensor_maps, result_.problem.tensor_map_lines);
         for (Rule& rule : result_.problem.rules) result_.implicit_rules.push_back(std::move(rule));
         return std::move(result_);
     }
 
   private:
+    /// A condition without a value would else mean that the argument is not there.
+    template <class Argument, class Line>
+    void add_condition_rules(const std::vector<Argument>& arguments, const std::vector<Line>& lines) {
+        for (std::size_t i = 0; i < lines.size(); ++i)
+            if (lines[i].condition)
+                result_.implicit_rules.push_back(
+                    value_rule(lines[i].condition->text(),
+                               "it decides whether " + arguments[i].name + " is there", lines[i].condition));
+    }
+
     void collect_directives() {
         int line_number = 1;
         for (std::size_t begin = 0; begin < text_.size(); ++line_number) {

@@ -377,13 +377,17 @@ class ProblemParser {
         result_.tensor_map_lines.push_back(std::move(parsed));
     }
 
-    /// What cuTensorMapEncodeTiled asks of a box (CUDA driver API, tensor map object management).
+    /// What cuTensorMapEncodeTiled asks of a box (CUDA driver API, tensor map object management), where the map is there.
     void add_tensor_map_rules(const TensorMapLine& map, const std::vector<std::string_view>& types,
                               int line) {
+        const auto add = [&](const std::string& text, const std::string& words, Location location) {
+            add_rule(map.condition ? "!(" + map.condition->text() + ") || (" + text + ")" : text, words,
+                     location);
+        };
         for (const ExpressionPtr& extent : map.box) {
             const std::string text = in_parentheses(extent->text());
-            add_rule(text + " >= 1 && " + text + " <= 256", "a box has 1 to 256 elements in each direction",
-                     extent->location());
+            add(text + " >= 1 && " + text + " <= 256", "a box has 1 to 256 elements in each direction",
+                extent->location());
         }
         const Scope::Argument& tensor = arguments_[map.pointer_argument];
         const std::string size = types.size() == 1
@@ -391,14 +395,13 @@ class ProblemParser {
                                      : "sizeof(" + std::string(*pointee(tensor.type)) + ")";
         const std::string bytes = in_parentheses(map.box.back()->text()) + " * " + size;
         const Location location = map.box.back()->location();
-        add_rule(bytes + " % 16 == 0", "the innermost side of a box is a multiple of 16 bytes", location);
+        add(bytes + " % 16 == 0", "the innermost side of a box is a multiple of 16 bytes", location);
         if (!map.swizzle) return;
         const std::string swizzle = in_parentheses(map.swizzle->text());
-        add_rule(
-            swizzle + " == 0 || " + swizzle + " == 32 || " + swizzle + " == 64 || " + swizzle + " == 128",
+        add(swizzle + " == 0 || " + swizzle + " == 32 || " + swizzle + " == 64 || " + swizzle + " == 128",
             "a swizzle is one of 0, 32, 64 or 128 bytes", {line, map.swizzle->location().column});
-        add_rule(swizzle + " == 0 || " + bytes + " <= " + swizzle,
-                 "the innermost side of a box is no longer than its swizzle", location);
+        add(swizzle + " == 0 || " + bytes + " <= " + swizzle,
+            "the innermost side of a box is no longer than its swizzle", location);
     }
 
     void add_rule(const std::string& text, const std::string& words, Location location) {

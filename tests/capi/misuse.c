@@ -194,6 +194,9 @@ int main(int argc, char** argv) {
     later.known.template_directory_count = 1;
     REJECTED(kiln_service_create(&later.known, &service), "template_directories is NULL");
     later.known.template_directory_count = 0;
+    later.known.compile_option_count = 1;
+    REJECTED(kiln_service_create(&later.known, &service), "compile_options is NULL");
+    later.known.compile_option_count = 0;
     if (service != NULL) ++failures;
     /* A later version of the structure is fine as long as its new members are not set. */
     later.known.size = sizeof later;

@@ -306,6 +306,55 @@ static void walk_pack(const char* pack) {
     OK(kiln_service_destroy(service));
 }
 
+/* Options of the compiler reach it, and a program of the first version, which has none, is served too. */
+static void walk_compile_options(const char* directory) {
+    static const char* const text =
+        "//@ kernel defined\n//@ block 32\n//@ grid 1\n#include \"kiln/device.h\"\n"
+        "extern \"C\" __global__ void defined(int* y) { *y = WHAT; }\n";
+    static const char* const defined[] = {"-DWHAT=42"};
+    int version;
+    for (version = 0; version < 2; ++version) {
+        kiln_service_options options;
+        kiln_cache_options cache;
+        kiln_service* service = NULL;
+        kiln_template* of = NULL;
+        kiln_variant* variant = NULL;
+        kiln_kernel* kernel = NULL;
+        kiln_buffer* buffer = NULL;
+        void *there = NULL, *arguments[1];
+        int y = 0;
+        memset(&options, 0, sizeof options);
+        memset(&cache, 0, sizeof cache);
+        options.size = version == 0 ? offsetof(kiln_service_options, compile_options) : sizeof options;
+        options.backend = "host";
+        options.cache = &cache;
+        options.compile_options = defined;
+        options.compile_option_count = 1;
+        cache.size = sizeof cache;
+        cache.directory = directory;
+        cache.remote_url = "";
+        OK(kiln_service_create(&options, &service));
+        OK(kiln_service_parse(service, text, "defined.cu", NULL, 0, &of));
+        OK(kiln_template_variant(of, NULL, 0, &variant));
+        if (version == 0) {
+            CHECK(kiln_service_build(service, variant, &kernel) == KILN_ERROR_BUILD);
+        } else {
+            OK(kiln_service_build(service, variant, &kernel));
+            OK(kiln_buffer_create(service, sizeof y, &buffer));
+            OK(kiln_buffer_data(buffer, &there));
+            arguments[0] = &there;
+            OK(kiln_kernel_launch(kernel, NULL, NULL, arguments, 1));
+            OK(kiln_buffer_read(buffer, 0, &y, sizeof y));
+            CHECK(y == 42);
+        }
+        OK(kiln_buffer_destroy(buffer));
+        OK(kiln_kernel_destroy(kernel));
+        OK(kiln_variant_destroy(variant));
+        OK(kiln_template_destroy(of));
+        OK(kiln_service_destroy(service));
+    }
+}
+
 static void walk_errors(kiln_service* service, kiln_template* scale) {
     kiln_template* wrong = NULL;
     kiln_variant* variant = NULL;
@@ -499,6 +548,7 @@ int main(int argc, char** argv) {
 
     walk_cache(cache_directory, pack);
     walk_pack(pack);
+    walk_compile_options(cache_directory);
     if (failures == 0) puts("walked");
     return failures == 0 ? 0 : 1;
 }

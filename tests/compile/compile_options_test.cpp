@@ -74,6 +74,9 @@ TEST(Options, AScopeLimitsThem) {
     EXPECT_THAT(on({Backend::cuda, "sm_75", {}}, "sm_80+: -DA"), IsEmpty());
     EXPECT_THAT(on(kCuda, "sm_90: -DA"), IsEmpty()) << "sm_90a is another";
     EXPECT_THAT(on(kHost, "-DA=b:c"), ElementsAre("-DA=b:c"));
+    EXPECT_THAT(on(kHost, "'-DA=b:c'"), ElementsAre("-DA=b:c"));
+    EXPECT_THAT(on(kHost, "\"-DA=host:c\" -DB"), ElementsAre("-DA=host:c", "-DB"));
+    EXPECT_THAT(on(kHost, "host: '-DA=cuda:c'"), ElementsAre("-DA=cuda:c"));
     EXPECT_THAT(error_on(kCuda, "cuad: -DA"), HasSubstr("did you mean cuda?"));
 }
 

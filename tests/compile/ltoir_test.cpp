@@ -97,6 +97,27 @@ TEST_F(Ltoir, OneFrontEndCompileServesAllFunctionsOfAName) {
     EXPECT_THAT(third.key.text, AllOf(HasSubstr("link term "), HasSubstr("linker nvjitlink ")));
 }
 
+TEST_F(Ltoir, OptionsHoldForTheCodeThatIsLinked) {
+    const std::string ir = ltoir_of("float term(float x, long long i) { return x / (i + 1.5f); }");
+    const auto built = [&](const std::vector<std::string>& given) {
+        ServiceOptions with = options();
+        with.compile_options = given;
+        Service service(with);
+        return service.compile(service.find("sum_shuffle").variant({{"TERM", Code::ltoir(ir, "term")}}));
+    };
+    const auto total = [](const Compiled& of) { return resources_of(of.binary).instructions.at("total"); };
+    const Compiled plain = built({}), approximate = built({"--prec-div=false --ftz=true"});
+    EXPECT_LT(total(approximate), total(plain));
+    EXPECT_THAT(approximate.key.text, AllOf(HasSubstr("link -prec-div=0"), HasSubstr("link -ftz=1")));
+    EXPECT_THAT(plain.key.text, AllOf(HasSubstr("link -O3"), HasSubstr("link -lineinfo")));
+    EXPECT_THAT(
+        built({"--fmad=false --prec-sqrt=true -Xptxas -dlcm=cg"}).key.text,
+        AllOf(HasSubstr("link -fma=0"), HasSubstr("link -prec-sqrt=1"), HasSubstr("link -Xptxas=-dlcm=cg")));
+    const Compiled debug = built({"-G"});
+    EXPECT_THAT(debug.key.text, HasSubstr("link -g"));
+    EXPECT_GT(total(debug), total(plain));
+}
+
 TEST_F(Ltoir, OtherBackendsTakeTheBody) {
     const std::string ir = ltoir_of("float term(float x, long long) { return 2 * x; }");
     Service service(options(Backend::host, {}));

@@ -104,7 +104,8 @@ TEST(CodeParameter, WhatCannotBeABody) {
     for (const char* body :
          {"", "return x;", "{ [](int) {}(1); }", "return '}' + \"{\"[0];", "// }\nreturn 1'000;",
           "/* ( */ return x;", "auto s = R\"a({)b\")a\";", "auto s = u8R\"({)\";", "return a %b;",
-          "x = '\\'';", "x = \"\\\"\";", "a # b", "_Pragma(\"unroll\") for (;;) {}"})
+          "x = '\\'';", "x = \"\\\"\";", "a # b", "return a<::b>();", "x = \"<%\"; // %>", "return x;\r\n",
+          "_Pragma(\"unroll\") for (;;) {}"})
         EXPECT_THAT(wrong(body), IsEmpty()) << body;
     EXPECT_EQ(wrong("if (x) {\n  return f(x];\n}"),
               "line 2, column 13: this ] closes a ( (line 2, column 11: it stands there)");
@@ -117,6 +118,15 @@ TEST(CodeParameter, WhatCannotBeABody) {
     EXPECT_THAT(wrong("x;\n  #define x"), HasSubstr("line 2, column 3: there is a preprocessor line"));
     EXPECT_THAT(wrong("/* */ #define x"), HasSubstr("preprocessor line"));
     EXPECT_THAT(wrong("%:define x"), HasSubstr("preprocessor line"));
+    EXPECT_EQ(wrong("return x; %>"), "line 1, column 11: %> is a digraph; write }");
+    EXPECT_THAT(wrong("<% return x; }"), HasSubstr("<% is a digraph; write {"));
+    EXPECT_THAT(wrong("x<:1]"), HasSubstr("<: is a digraph; write ["));
+    EXPECT_THAT(wrong("x<:::y]"), HasSubstr("<: is a digraph; write ["));
+    EXPECT_THAT(wrong("x[1:>"), HasSubstr(":> is a digraph; write ]"));
+    EXPECT_THAT(wrong("x; // \r }"),
+                HasSubstr("line 1, column 7: there is a carriage return without a line feed"));
+    EXPECT_THAT(wrong("/* {\n#line 1 \"k.cu\" */"), HasSubstr("line 2, column 1: #line 1 \"...\" begins"));
+    EXPECT_THAT(wrong("x = R\"(#line 1 \")\";"), HasSubstr("#line 1 \"...\" begins the template's own text"));
     EXPECT_THAT(wrong("x; // \\"), HasSubstr("line 1, column 7: a backslash continues the line"));
     EXPECT_THAT(wrong("/\\ \n/ }"), HasSubstr("a backslash continues the line"));
     EXPECT_THAT(wrong("//@ kernel"), HasSubstr("front matter"));

@@ -83,6 +83,37 @@ TEST(TemplateCondition, IsTrueOrFalseAndKnownBeforeALaunch) {
     expect_template_error(with("n > 1"), 7, 23, "n");
 }
 
+TEST(TemplateCondition, WithoutAValueIsAnError) {
+    const Template of =
+        make("//@ param PARTS int in 0, 1, 2 = 1\n",
+             "int m, int n, float* c, const float* bias, const half* d, "
+             "const __grid_constant__ kiln::TensorMap d_map",
+             "//@ size m = 4\n//@ size n = 64\n//@ block 32\n//@ grid n\n//@ output c [m, n] by r\n"
+             "//@ input bias [m] if 2 / PARTS == 2\n//@ input d [m, n] if PARTS == 1\n"
+             "//@ tensormap d_map = d [m, n] box [4, 64] if 2 % PARTS == 0\n");
+    EXPECT_EQ(passed(of.variant()), (std::vector<std::string>{"m", "n", "c", "bias", "d"}));
+    EXPECT_EQ(passed(of.variant({{"PARTS", 2}})), (std::vector<std::string>{"m", "n", "c"}));
+    EXPECT_THAT(test::variant_error([&] {
+                    of.variant({{"PARTS", 0}});
+                }),
+                testing::AllOf(testing::HasSubstr("2 / PARTS == 2"),
+                               testing::HasSubstr("it decides whether bias is there")));
+}
+
+TEST(TemplateCondition, RulesOfTensorMapsHoldWhereTheMapIs) {
+    const Template of =
+        make("//@ param W int in 7, 64, 512 = 64\n//@ param D bool = false\n",
+             "int m, int n, float* c, const half* d, const __grid_constant__ kiln::TensorMap d_map",
+             "//@ size m = 4\n//@ size n = 64\n//@ block 32\n//@ grid n\n//@ output c [m, n] by r\n"
+             "//@ input d [m, n] if D\n//@ tensormap d_map = d [m, n] box [4, W] swizzle 128 if D\n");
+    EXPECT_EQ(of.variants({{"D", false}}).size(), 3u);
+    EXPECT_EQ(of.variants({{"D", true}}).size(), 1u);
+    EXPECT_THAT(test::variant_error([&] {
+                    of.variant({{"W", 512}, {"D", true}});
+                }),
+                testing::HasSubstr("a box has 1 to 256 elements in each direction"));
+}
+
 TEST(TemplateCondition, StandsBehindWhatAllVariantsHave) {
     expect_template_error(
         template_text(

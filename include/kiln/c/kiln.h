@@ -33,7 +33,7 @@ extern "C" {
 /// The number of this ABI, which is that of the SONAME: libkiln.so.0.
 #define KILN_C_ABI 0
 /// Counts the additions to the ABI. kiln_version() says which the library has.
-#define KILN_C_LEVEL 1
+#define KILN_C_LEVEL 2
 /// Marks what the library exports.
 #define KILN_C_API __attribute__((visibility("default")))
 
@@ -246,6 +246,10 @@ typedef struct kiln_service_options {
     void* on_log_user;          ///< for on_log
     kiln_trace_function on_trace;  ///< receives the events of the cache; may be NULL
     void* on_trace_user;           ///< for on_trace
+    const char* const*
+        compile_options;          ///< for every template, after its own: "-DNAME=1" (docs/templates.md)
+    size_t compile_option_count;  ///< of compile_options
+    int debug;  ///< not 0: debuggers and profilers see templates' files by their real paths, which binaries then hold
 } kiln_service_options;
 
 /// Opens the device. options: NULL for defaults. on_log and on_trace may be called until the service has ended.
