@@ -7,9 +7,10 @@ Only the library of the arrays that come in is used; none is imported here for i
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ._kiln import Service
+from ._kiln import Service, _stream_handle
 from ._services import default_service
 
 Array = Any
@@ -37,7 +38,7 @@ def service_for(x: Array, service: Service | None) -> Service:
         torch = sys.modules["torch"]
         return default_service("hip" if torch.version.hip else "cuda", x.get_device())
     if hasattr(x, "__cuda_array_interface__"):
-        return default_service("cuda", x.device.id if hasattr(x, "device") else 0)
+        return default_service("cuda", _device_number(x))
     if hasattr(x, "__dlpack_device__"):
         device_type, device = x.__dlpack_device__()
         if device_type == 2:
@@ -45,6 +46,30 @@ def service_for(x: Array, service: Service | None) -> Service:
         if device_type == 10:
             return default_service("hip", device)
     return default_service("host")
+
+
+def _device_number(x: Array) -> int:
+    """Of an array with __cuda_array_interface__, which has no entry for it: as CuPy says, as Numba says, else 0."""
+    device = getattr(x, "device", None) or getattr(getattr(getattr(x, "gpu_data", None), "context", None), "device", None)
+    return getattr(device, "id", 0)
+
+
+def on_stream(x: Array, stream: Any) -> AbstractContextManager[Any]:
+    """While it is entered, what the library of x copies, converts and makes is work of `stream`, as the kernel is."""
+    kind = library(x)
+    if kind == "torch" or hasattr(x, "is_cuda"):
+        if not x.is_cuda:
+            return nullcontext()
+        cuda = sys.modules["torch"].cuda
+        handle = _stream_handle(stream)
+        # 1 is the legacy default stream, too, and PyTorch does not know it.
+        found = cuda.default_stream(x.device) if handle < 2 else cuda.ExternalStream(handle, device=x.device)
+        return cuda.stream(found)  # type: ignore[no-any-return]
+    if kind == "cupy":
+        streams = sys.modules["cupy"].cuda
+        handle = _stream_handle(stream)
+        return streams.Stream.null if handle < 2 else streams.ExternalStream(handle)  # type: ignore[no-any-return]
+    return nullcontext()  # NumPy has no streams; what others hand over by DLPack is made ready for the stream
 
 
 def empty(like: Array, shape: tuple[int, ...], dtype: str | None = None) -> Array:

@@ -30,6 +30,12 @@ class Service:
         isolate_host: bool = False,
         on_warning: Any | None = None,
         shares: Service | None = None,
+        compile_options: Sequence[str] = [],
+        debug: bool = False,
+        context: int = 0,
+        cache_limit_bytes: int = 0,
+        remote: str | None = None,
+        worker_memory_bytes: int | None = None,
     ) -> None: ...
     def find(self, name: str) -> Template: ...
     def templates(self) -> list[str]: ...
@@ -135,6 +141,7 @@ class Operation:
     def tune_pending(self, seconds: float) -> str: ...
     def sizes_of(self, shapes: Mapping[str, Sequence[int]], **given: int) -> dict[str, int]: ...
 
+def _stream_handle(stream: Any) -> int: ...
 def _operation(
     what: str | Template,
     service: Service | None,

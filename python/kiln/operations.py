@@ -11,11 +11,13 @@ from __future__ import annotations
 import atexit
 import sys
 import threading
+from collections.abc import Callable
+from functools import wraps
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 
 from . import _kiln
-from ._arrays import Array, converted, dtype_name, empty, is_row_major, row_major, service_for, transposed
+from ._arrays import Array, converted, dtype_name, empty, is_row_major, on_stream, row_major, service_for, transposed
 from ._kiln import Operation, Service, Template
 from .errors import NotReadyError, UsageError, VariantError
 
@@ -82,6 +84,25 @@ def launch(op: Operation, stream: Any, **tensors: Array) -> None:
         op(stream=stream, workspace=torch.empty(bytes_needed, dtype=torch.uint8, device=device), **tensors)
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _queued(function: _F) -> _F:
+    """Copies and conversions of the arguments, and outputs, are work of the stream that is given, not only the kernel."""
+    first = function.__code__.co_varnames[0]
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        stream = named.get("stream")
+        if stream is None:
+            return function(*args, **named)
+        with on_stream(args[0] if args else named.get(first), stream):
+            return function(*args, **named)
+
+    return call  # type: ignore[return-value]
+
+
+@_queued
 def gemm(
     a: Array,
     b: Array,
@@ -176,6 +197,7 @@ def _checked(out: Array, shape: tuple[int, ...]) -> Array:
     return out
 
 
+@_queued
 def softmax(x: Array, *, out: Array | None = None, stream: Any = None, service: Service | None = None) -> Array:
     """Softmax along the last axis, in the type of x (float16, bfloat16 or float32)."""
     op = _needed(service_for(x, service), "softmax", {"T": dtype_name(x)})
@@ -184,6 +206,7 @@ def softmax(x: Array, *, out: Array | None = None, stream: Any = None, service: 
     return y
 
 
+@_queued
 def layer_norm(
     x: Array,
     weight: Array,
@@ -201,6 +224,7 @@ def layer_norm(
     return y
 
 
+@_queued
 def attention(
     q: Array,
     k: Array,
@@ -228,6 +252,7 @@ def attention(
     return (o, lse) if return_lse else o
 
 
+@_queued
 def transpose(x: Array, *, out: Array | None = None, stream: Any = None, service: Service | None = None) -> Array:
     """A row-major copy of x with its two axes exchanged."""
     if x.ndim != 2:
@@ -238,6 +263,7 @@ def transpose(x: Array, *, out: Array | None = None, stream: Any = None, service
     return y
 
 
+@_queued
 def sum(
     x: Array,
     axis: int | None = None,

@@ -198,10 +198,28 @@ void read_address(ArrayView& view, PyObject* interface) {
     view.is_readonly = PyObject_IsTrue(PyTuple_GetItem(pair.ptr(), 1)) == 1;
 }
 
+/// object.a.b.c as an integer; nullopt where there is none.
+std::optional<std::int64_t> integer_at(PyObject* object, std::initializer_list<const char*> attributes) {
+    nb::object found = nb::borrow(object);
+    for (const char* attribute : attributes) {
+        found = optional_attribute(found.ptr(), attribute);
+        if (!found.is_valid()) return std::nullopt;
+    }
+    return PyLong_Check(found.ptr()) != 0 ? std::optional(integer(found.ptr())) : std::nullopt;
+}
+
+/// The interface has no entry for the device: of CuPy's arrays, and of Numba's.
+std::int32_t device_of(PyObject* object) {
+    auto found = integer_at(object, {"device", "id"});
+    if (!found) found = integer_at(object, {"gpu_data", "context", "device", "id"});
+    return found ? static_cast<std::int32_t>(*found) : kUnknownDevice;
+}
+
 }  // namespace
 
 bool ArrayView::read(PyObject* object, void* stream) {
     release();
+    has_producer = false;
     const ArrayType& how = type_of(object);
     type = &how;
     switch (how.way) {
@@ -248,11 +266,14 @@ bool ArrayView::read_cuda_interface(PyObject* object) {
     if (!known) throw nb::type_error("an array has elements of a type that Kiln does not know");
     dtype = *known;
     device_type = kDlCuda;
-    device_id = 0;
-    if (const nb::object device = optional_attribute(object, "device"); device.is_valid())
-        if (const nb::object id = optional_attribute(device.ptr(), "id");
-            id.is_valid() && PyLong_Check(id.ptr()))
-            device_id = static_cast<std::int32_t>(integer(id.ptr()));
+    device_id = device_of(object);
+    if (const nb::object stream = item(interface.ptr(), "stream"); stream.is_valid() && !stream.is_none()) {
+        const std::int64_t handle = integer(stream.ptr());
+        if (handle == 0) throw nb::value_error("an array interface has the stream 0, which is ambiguous");
+        has_producer = true;
+        // 1 is the legacy default stream.
+        producer = handle == 1 ? nullptr : reinterpret_cast<void*>(static_cast<std::intptr_t>(handle));
+    }
     read_address(*this, interface.ptr());
     read_extents(*this, interface.ptr());
     return true;
@@ -350,7 +371,7 @@ std::string ArrayView::device_text() const {
         case kDlCpu:
             return "cpu";
         case kDlCuda:
-            return "cuda:" + std::to_string(device_id);
+            return device_id == kUnknownDevice ? "a device of CUDA" : "cuda:" + std::to_string(device_id);
         case kDlCudaHost:
         case kDlRocmHost:
             return "pinned memory of the host";

@@ -22,6 +22,7 @@
 namespace kiln::python {
 
 constexpr int kMostDimensions = 8;
+constexpr std::int32_t kUnknownDevice = -1;
 
 class ArrayType;
 
@@ -40,10 +41,12 @@ class ArrayView {
 
     void* data = nullptr;
     std::int32_t device_type = kDlCpu;
-    std::int32_t device_id = 0;
+    std::int32_t device_id = 0;  ///< kUnknownDevice: its library does not say
     DlDataType dtype;
     int ndim = 0;
     bool is_readonly = false;
+    bool has_producer = false;  ///< work on `producer` may still write to it: what reads it waits for that
+    void* producer = nullptr;   ///< the native handle of a stream
     std::array<std::int64_t, kMostDimensions> shape;    // of ndim; the rest is not set
     std::array<std::int64_t, kMostDimensions> strides;  ///< in elements; the same
     const ArrayType* type = nullptr;

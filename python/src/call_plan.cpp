@@ -239,7 +239,8 @@ void CallPlan::check_array(const CallArgument& argument, const ArrayView& array)
     bool is_reachable = false;
     switch (backend_) {
         case Backend::cuda:
-            is_reachable = (array.device_type == kDlCuda && array.device_id == device_) ||
+            is_reachable = (array.device_type == kDlCuda &&
+                            (array.device_id == device_ || array.device_id == kUnknownDevice)) ||
                            array.device_type == kDlCudaManaged || array.device_type == kDlCudaHost;
             break;
         case Backend::hip:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kiln.Kernel and kiln.Operation: what is called. Calls come through the type's own slot, past nanobind's dispatch.
+#include <kiln/device.h>
 #include <kiln/error.h>
 #include <kiln/operation.h>
 #include <kiln/tune.h>
@@ -37,6 +38,23 @@ void launch(const PyOperation& self, const CallArguments& call) {
     self.operation->launch(stream, const_cast<void* const*>(call.pointers.data()));
 }
 
+bool is_same(void* stream, void* other) {
+    void* const legacy = reinterpret_cast<void*>(std::uintptr_t{1});  // the default stream, as nullptr
+    return stream == other ||
+           ((stream == nullptr || stream == legacy) && (other == nullptr || other == legacy));
+}
+
+/// The call's stream waits for what is still to be written to arrays on other streams (__cuda_array_interface__).
+void wait_for_producers(const Service& service, StreamRef stream, const ArrayViews& arrays,
+                        std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!arrays[i].has_producer || is_same(arrays[i].producer, stream.handle())) continue;
+        Event written = service.device().event();
+        written.record(StreamRef(arrays[i].producer));
+        stream.wait(written);
+    }
+}
+
 template <class T>
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
     try {
@@ -47,6 +65,7 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
         callee.plan.read(arguments, arrays, args, kwargs, StreamRef(callee.service->stream()));
         {
             const nb::gil_scoped_release released;
+            wait_for_producers(*callee.service, arguments.stream, arrays, callee.plan.arguments().size() + 1);
             launch(callee, arguments);
         }
         Py_INCREF(Py_None);
@@ -108,22 +127,35 @@ PyOperation make_operation(const nb::object& what, const nb::object& service, co
     OperationOptions options;
     options.when_missing = when_missing_of(when_missing);
     options.reproducible = reproducible;
+    std::string family, wisdom_file;
+    std::optional<Template> of;
     if (!wisdom.is_none())
-        options.wisdom =
-            Wisdom::load(nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(wisdom)));
-    const Template of = nb::isinstance<PyTemplate>(what) ? nb::cast<const PyTemplate&>(what).of
-                                                         : find_family(*owner, nb::cast<std::string>(what));
-    std::unique_ptr<Operation, DeleteWithoutGil> operation(
-        new Operation(*owner, of, fixed, std::move(options)));
+        wisdom_file = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(wisdom));
+    if (nb::isinstance<PyTemplate>(what))
+        of = nb::cast<const PyTemplate&>(what).of;
+    else
+        family = nb::cast<std::string>(what);
+    std::unique_ptr<Operation> made;
+    std::optional<Variant> variant;
+    {
+        const nb::gil_scoped_release released;
+        if (!wisdom_file.empty()) options.wisdom = Wisdom::load(wisdom_file);
+        if (!of) of = find_family(*owner, family);
+        made = std::make_unique<Operation>(*owner, *of, fixed, std::move(options));
+        variant = declared(*owner, *of, fixed);
+    }
+    std::unique_ptr<Operation, DeleteWithoutGil> operation(made.release());
     std::vector<std::string> names;
     for (const OperationArgument& argument : operation->arguments()) names.push_back(argument.name);
-    CallPlan plan(of.name(), declared(*owner, of, fixed), names, owner->backend(),
-                  owner->device().info().ordinal);
+    CallPlan plan(of->name(), *variant, names, owner->backend(), owner->device().info().ordinal);
     return PyOperation{std::move(owner), std::move(operation), std::move(plan)};
 }
 
 nb::dict explain(const PyOperation& self, const Sizes& sizes) {
-    const OperationPlan plan = self.operation->explain(sizes);
+    const OperationPlan plan = [&] {
+        const nb::gil_scoped_release released;
+        return self.operation->explain(sizes);
+    }();
     nb::dict result;
     result["variant"] = plan.choice.variant.text();
     result["origin"] = std::string(name(plan.choice.origin));
@@ -190,7 +222,9 @@ void bind_operation(nb::module_& module) {
         .def(
             "workspace_bytes",
             [](const PyOperation& self, const nb::kwargs& sizes) {
-                return self.operation->workspace_bytes(sizes_of(sizes));
+                const Sizes shape = sizes_of(sizes);
+                const nb::gil_scoped_release released;
+                return self.operation->workspace_bytes(shape);
             },
             "The scratch memory of the variant that these sizes get.")
         .def(
@@ -216,6 +250,12 @@ void bind_operation(nb::module_& module) {
             nb::arg("shapes"), nb::arg("given"),
             "The sizes that tensors of these shapes have, by their names.")
         .def("__repr__", [](const PyOperation& self) { return "<kiln.Operation " + self.plan.name() + ">"; });
+    module.def(
+        "_stream_handle",
+        [](const nb::object& stream) {
+            return reinterpret_cast<std::uintptr_t>(stream_handle(stream.ptr()));
+        },
+        nb::arg("stream"));
     module.def("_operation", &make_operation, nb::arg("what"), nb::arg("service").none(),
                nb::arg("when_missing"), nb::arg("reproducible"), nb::arg("wisdom").none(), nb::arg("values"));
 }

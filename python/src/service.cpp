@@ -119,7 +119,10 @@ void bind_service(nb::module_& module) {
                const std::optional<bool>& validate, const Paths& template_directories,
                const Paths& include_directories, bool cache, const nb::object& cache_directory,
                const Paths& seed_packs, const nb::object& record, double compile_timeout_s, int workers,
-               bool isolate_host, const nb::object& on_warning, const PyService* shares) {
+               bool isolate_host, const nb::object& on_warning, const PyService* shares,
+               const std::vector<std::string>& compile_options, bool debug, std::uintptr_t context,
+               std::uint64_t cache_limit_bytes, const std::optional<std::string>& remote,
+               const std::optional<std::uint64_t>& worker_memory_bytes) {
                 if (shares != nullptr) {
                     std::unique_ptr<Service> service;
                     {
@@ -147,6 +150,12 @@ void bind_service(nb::module_& module) {
                     std::chrono::milliseconds(static_cast<std::int64_t>(compile_timeout_s * 1000));
                 options.workers = workers;
                 options.isolate_host = isolate_host;
+                options.compile_options = compile_options;
+                options.debug = debug;
+                if (context != 0) options.context = ContextRef(reinterpret_cast<void*>(context));
+                if (cache_limit_bytes != 0) options.cache.limit_bytes = cache_limit_bytes;
+                if (remote) options.cache.remote.emplace().url = *remote;
+                if (worker_memory_bytes) options.worker_memory_bytes = *worker_memory_bytes;
                 if (!on_warning.is_none()) options.on_warning = Callback(on_warning);
                 new (self) PyService{arguments.open()};
             },
@@ -156,7 +165,9 @@ void bind_service(nb::module_& module) {
             nb::arg("cache") = true, nb::arg("cache_directory") = nb::none(), nb::arg("seed_packs") = Paths(),
             nb::arg("record") = nb::none(), nb::arg("compile_timeout_s") = 120.0, nb::arg("workers") = 0,
             nb::arg("isolate_host") = false, nb::arg("on_warning") = nb::none(),
-            nb::arg("shares") = nb::none(),
+            nb::arg("shares") = nb::none(), nb::arg("compile_options") = std::vector<std::string>(),
+            nb::arg("debug") = false, nb::arg("context") = 0, nb::arg("cache_limit_bytes") = 0,
+            nb::arg("remote") = nb::none(), nb::arg("worker_memory_bytes") = nb::none(),
             "The front door: finds templates, builds variants; has a device, a stream and a cache. "
             "Thread-safe.")
         .def(

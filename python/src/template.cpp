@@ -20,8 +20,8 @@ namespace {
 
 using HeaderDict = std::map<std::string, std::string>;
 
-/// Text where there is a line break or a `//@`, a file where it is a path or ends in .cu, else the name of a template
-/// that the service knows.
+/// A string with a line break is a template's text. A path object, or a string that ends in .cu, is a file; any other string
+/// the name of a template that the service knows.
 Template open(const Service& service, const nb::object& source, const std::string& file,
               const HeaderDict& headers) {
     if (nb::isinstance<PyTemplate>(source))
@@ -116,9 +116,14 @@ void bind_template(nb::module_& module) {
         .def(
             "variants",
             [](const PyTemplate& self, const nb::kwargs& fixed) {
+                const Values values = values_of(fixed);
+                std::vector<Variant> found;
+                {
+                    const nb::gil_scoped_release released;
+                    found = self.of.variants(values);
+                }
                 std::vector<PyVariant> result;
-                for (Variant& one : self.of.variants(values_of(fixed)))
-                    result.push_back({self.service, std::move(one)});
+                for (Variant& one : found) result.push_back({self.service, std::move(one)});
                 return result;
             },
             "Every legal variant that has these values.")
@@ -158,7 +163,11 @@ void bind_template(nb::module_& module) {
             "A callable kernel: from memory, from the cache, or compiled.")
         .def("_build_in_worker", [](const PyVariant& self) { return build(self, true); })
         .def(
-            "source", [](const PyVariant& self) { return self.service->source(self.variant).text; },
+            "source",
+            [](const PyVariant& self) {
+                const nb::gil_scoped_release released;
+                return self.service->source(self.variant).text;
+            },
             "What the compiler is given.")
         .def(
             "problem",

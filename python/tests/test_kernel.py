@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+from types import SimpleNamespace
 
 import kiln
 import numpy as np
@@ -80,9 +81,21 @@ def test_arrays_come_through_dlpack_before_its_version_1(scale: kiln.Kernel) -> 
 
 
 class OnGpu:
-    """What CuPy's arrays look like."""
+    """An array on a GPU of a library that does not say which."""
 
     __cuda_array_interface__ = {"shape": (5,), "typestr": "<f4", "data": (0x1000, False), "version": 3, "strides": None}
+
+
+class OfCuPy(OnGpu):
+    device = SimpleNamespace(id=0)
+
+
+class OfNumba(OnGpu):
+    gpu_data = SimpleNamespace(context=SimpleNamespace(device=SimpleNamespace(id=3)))
+
+
+class OnAmbiguousStream(OnGpu):
+    __cuda_array_interface__ = {**OnGpu.__cuda_array_interface__, "stream": 0}
 
 
 def wrong_calls(x: np.ndarray, y: np.ndarray) -> list:
@@ -109,7 +122,10 @@ def wrong_calls(x: np.ndarray, y: np.ndarray) -> list:
             r"'x' has the shape \(10,\) and the strides \(2,\)",
         ),
         ("backwards", ValueError, (x[::-1], y), {}, r"strides \(-1,\)"),
-        ("device", ValueError, (OnGpu(), y), {}, "'x' is on cuda:0, and the kernel runs on cpu"),
+        ("device", ValueError, (OfCuPy(), y), {}, "'x' is on cuda:0, and the kernel runs on cpu"),
+        ("Numba's", ValueError, (OfNumba(), y), {}, "'x' is on cuda:3, and the kernel runs on cpu"),
+        ("unknown device", ValueError, (OnGpu(), y), {}, "'x' is on a device of CUDA, and the kernel runs on cpu"),
+        ("stream of the array", ValueError, (OnAmbiguousStream(), y), {}, "the stream 0, which is ambiguous"),
         ("read-only", ValueError, (x, read_only), {}, "'y' is read-only, and the kernel writes to it"),
         ("no array", TypeError, (3, y), {}, "'x' is an array, and not what was given"),
         ("too many", TypeError, (x, y, y), {}, "takes by position x, y"),
@@ -245,3 +261,29 @@ def test_code_is_given_as_text(host: kiln.Service) -> None:
     x, y = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
     variant.build()(x, y)
     np.testing.assert_array_equal(y, x * x + 1)
+
+
+def test_a_service_takes_options_of_the_compiler_and_limits(tmp_path) -> None:
+    text = """
+//@ kernel defined
+//@ block 32
+//@ grid 1
+#include "kiln/device.h"
+extern "C" __global__ void defined(int* y) { *y = WHAT; }
+"""
+    service = kiln.Service(
+        "host",
+        cache_directory=tmp_path,
+        compile_options=["-DWHAT=42"],
+        debug=True,
+        cache_limit_bytes=1 << 20,
+        remote="",
+        worker_memory_bytes=1 << 32,
+    )
+    y = np.zeros(1, np.int32)
+    kiln.Template(text, service=service).variant().build()(y)
+    assert y[0] == 42
+    with pytest.raises(kiln.BuildError):
+        kiln.Template(text, service=kiln.Service("host", cache_directory=tmp_path, remote="")).variant().build()
+    with pytest.raises(kiln.UsageError, match="context"):
+        kiln.Service("host", context=4096)

@@ -35,6 +35,48 @@ def test_cupys_arrays_and_stream() -> None:
     np.testing.assert_allclose(found.get(), e / e.sum(-1, keepdims=True), rtol=1e-4)
 
 
+def test_arrays_of_another_stream_are_waited_for() -> None:
+    """__cuda_array_interface__ says on which stream an array is being written."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    scale = kiln.Template(SCALE, service=kiln.default_service("cuda")).variant(FACTOR=3).build()
+
+    class Produced:
+        def __init__(self, tensor, stream: int) -> None:
+            self.__cuda_array_interface__ = {**tensor.__cuda_array_interface__, "version": 3, "stream": stream}
+
+    producing, launching = torch.cuda.Stream(), torch.cuda.Stream()
+    x, y, big = torch.zeros(1000, device="cuda"), torch.zeros(1000, device="cuda"), torch.ones(1 << 28, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(producing):
+        for _ in range(20):
+            big *= 1.5  # what the kernel must wait for
+        x += 1
+    scale(Produced(x, producing.cuda_stream), Produced(y, 1), stream=launching)
+    launching.synchronize()
+    assert (y == 3).all()
+
+
+def test_an_operation_copies_on_the_stream_that_it_is_given() -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    stream = torch.cuda.Stream()
+    x, big = torch.rand(300, 200, device="cuda"), torch.ones(1 << 28, device="cuda")
+    expected = torch.softmax(x.T, -1)
+    late = torch.zeros_like(x)
+    kiln.softmax(late.T, stream=stream)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        for _ in range(20):
+            big *= 1.5
+        late.copy_(x)
+    found = kiln.softmax(late.T, stream=stream)  # a copy that the default stream made would be of zeros
+    stream.synchronize()
+    torch.testing.assert_close(found, expected)
+
+
 def test_jaxs_arrays_are_inputs(scale: kiln.Kernel) -> None:
     jax = pytest.importorskip("jax")
     x = jax.device_put(jax.numpy.arange(100, dtype=jax.numpy.float32), jax.devices("cpu")[0])

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import kiln
 import numpy as np
 import pytest
@@ -135,3 +138,54 @@ def test_an_output_that_can_not_be_written_in_place_is_an_error() -> None:
         kiln.softmax(x, out=np.zeros((6, 8), dtype=np.float32))
     with pytest.raises(ValueError, match="'out' has the shape"):
         kiln.gemm(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32), out=np.zeros((4, 2), np.float32))
+
+
+def test_copies_and_conversions_are_work_of_the_stream_that_is_given(host: kiln.Service, monkeypatch) -> None:
+    """With a library whose current stream is where it copies, as CuPy's; here NumPy does the work."""
+    current, done = [0], []
+
+    class ExternalStream:
+        def __init__(self, handle: int) -> None:
+            self.handle = handle
+
+        def __enter__(self) -> None:
+            current.append(self.handle)
+
+        def __exit__(self, *error: object) -> None:
+            current.pop()
+
+    class Array(np.ndarray):
+        def reshape(self, *shape: object) -> np.ndarray:  # type: ignore[override]
+            return np.ndarray.reshape(self, *shape)
+
+        def astype(self, dtype: object) -> np.ndarray:  # type: ignore[override]
+            done.append(("convert", current[-1]))
+            return np.ndarray.astype(self, dtype)
+
+    def copied(x: np.ndarray) -> np.ndarray:
+        done.append(("copy", current[-1]))
+        return np.ascontiguousarray(x).view(Array)
+
+    def empty(shape: tuple[int, ...], dtype: object) -> np.ndarray:
+        done.append(("make", current[-1]))
+        return np.empty(shape, dtype).view(Array)
+
+    Array.__module__ = "cupy"
+    cupy = ModuleType("cupy")
+    cupy.cuda = ModuleType("cupy.cuda")
+    cupy.cuda.ExternalStream = ExternalStream
+    cupy.ascontiguousarray, cupy.empty = copied, empty
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+
+    # The host has no streams but the default ones: 2 is that of the thread.
+    x = random(7, 5, 16).transpose(1, 0, 2).view(Array)
+    y = kiln.softmax(x, stream=2)
+    assert sorted(set(done)) == [("copy", 2), ("make", 2)]
+    np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-5)
+    done.clear()
+    a, b, bias = random(8, 12).view(Array), random(12, 8).view(Array), random(8).astype(np.float16).view(Array)
+    kiln.gemm(a, b.T.copy().view(Array).T, bias=bias, out_dtype="float16", stream=2)
+    assert {stream for _, stream in done} == {2} and ("convert", 2) in done
+    done.clear()
+    kiln.softmax(x)
+    assert {stream for _, stream in done} == {0}

@@ -53,6 +53,40 @@ def test_other_threads_run_during_launches_and_builds(tmp_path) -> None:
     assert ticks_during(variant.build) > 10
 
 
+def lets_others_run(work) -> bool:
+    """Whether the GIL is released in one of these calls: nothing else makes Python switch threads meanwhile."""
+    ran, lock, interval = [], threading.Lock(), sys.getswitchinterval()
+    lock.acquire()
+
+    def other() -> None:
+        with lock:
+            ran.append(True)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    time.sleep(0.05)  # until it waits for the lock
+    sys.setswitchinterval(1000)
+    try:
+        lock.release()
+        for i in range(1000):
+            work(i)
+            if ran:
+                return True
+        return False
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+
+
+def test_other_threads_run_while_an_operation_chooses(host: kiln.Service) -> None:
+    softmax = kiln.operation("softmax", T="float")
+    variant = kiln.Template("gemm_tiled").variant()
+    assert lets_others_run(lambda i: softmax.explain(rows=64 + i, cols=4096))
+    assert lets_others_run(lambda i: softmax.workspace_bytes(rows=64 + i, cols=1024))
+    assert lets_others_run(lambda i: variant.source())
+    assert lets_others_run(lambda i: kiln.operation("softmax", T="float"))
+
+
 def test_threads_share_kernels_and_operations(scale: kiln.Kernel) -> None:
     """Each thread has arrays of its own; all call the same objects, shapes that are new among them."""
     softmax = kiln.operation("softmax", T="float")
