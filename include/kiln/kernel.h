@@ -104,6 +104,7 @@ class AnyKernel {
     explicit operator bool() const { return state_ != nullptr; }
 
   private:
+    friend class kiln::LoadedKernel;
     const LoadedKernel& state() const;
 
     std::shared_ptr<const LoadedKernel> state_;

@@ -7,11 +7,13 @@
 #include <kiln/wisdom.h>
 
 #include "operation/signature.h"
+#include "service/loaded_kernel.h"
 
 namespace kiln {
 
 struct LaunchPlan {
-    AnyKernel kernel;
+    AnyKernel handle;  ///< keeps it
+    const LoadedKernel* kernel = nullptr;
     ArgumentPlan arguments;
     bool is_substitute = false;  ///< the best variant is another one
 };

@@ -41,6 +41,7 @@ struct Operation::State {
 
     void launch(const LaunchPlan& plan, StreamRef stream, void* const* arguments, const ShapeKey& key) {
         const ArgumentPlan& how = plan.arguments;
+        if (how.is_as_passed) return plan.kernel->launch(stream, arguments, how.grid);
         std::optional<Workspaces::Lease> lease;
         Scratch memory;
         if (!how.scratch.empty()) {
@@ -71,7 +72,7 @@ struct Operation::State {
             }
             ++count;
         }
-        plan.kernel.launch(stream, all.data());
+        plan.kernel->launch(stream, all.data(), how.grid);
     }
 
     /// LaunchOptions::workspace. Whatever is in it, kernels find zero what has to be. Throws UsageError.
@@ -82,7 +83,7 @@ struct Operation::State {
         const std::string what = shapes.name() + ": the workspace of LaunchOptions ";
         if (options.workspace_bytes < bytes)
             throw UsageError(what + "has " + std::to_string(options.workspace_bytes) + " bytes, and " +
-                             plan.kernel.variant().template_name() + " needs " + std::to_string(bytes) +
+                             plan.kernel->variant().template_name() + " needs " + std::to_string(bytes) +
                              " for " + signature().text(key) +
                              "; Operation::workspace_bytes() says how many");
         if (const auto address = reinterpret_cast<std::uintptr_t>(options.workspace);

@@ -103,8 +103,9 @@ ShapeBuilder::Plan ShapeBuilder::best_plan(const ShapeKey& key) const {
 ShapeBuilder::Plan ShapeBuilder::publish(const ShapeKey& key, std::optional<Choice> choice, AnyKernel kernel,
                                          bool replaces) {
     const bool is_substitute = !choice;
-    auto plan = std::make_shared<const LaunchPlan>(LaunchPlan{
-        kernel, argument_plan(signature_, kernel.variant(), signature_.sizes(key)), is_substitute});
+    auto plan = std::make_shared<const LaunchPlan>(
+        LaunchPlan{kernel, &LoadedKernel::of(kernel),
+                   argument_plan(signature_, kernel.variant(), signature_.sizes(key)), is_substitute});
     {
         const std::lock_guard lock(mutex_);
         Known& of = known(key);
@@ -331,7 +332,7 @@ OperationPlan ShapeBuilder::explain(const Sizes& sizes) const {
     OperationPlan plan{std::move(*known.choice), {}, false, {}, 0, std::move(known.failure)};
     if (plan.choice.origin == ChoiceOrigin::wisdom) plan.best_ms = plan.choice.entry->median_ms;
     plan.built = known.plan && !known.plan->is_substitute;
-    if (known.plan && known.plan->is_substitute) plan.launched = known.plan->kernel.variant();
+    if (known.plan && known.plan->is_substitute) plan.launched = known.plan->handle.variant();
     plan.workspace_bytes = arguments.zero_bytes + arguments.plain_bytes;
     return plan;
 }

@@ -22,6 +22,18 @@ bool is_integer_of_four_or_eight_bytes(std::string_view type) {
     return type == "int" || type == "unsigned int" || type == "long long" || type == "unsigned long long";
 }
 
+Dim3 grid_for(const Variant& variant, const Sizes& sizes) {
+    std::array<std::int64_t, kMostArguments> values{};
+    std::array<void*, kMostArguments> arguments{};
+    std::size_t count = 0;
+    for (const KernelArgument& argument : variant.arguments()) {
+        if (const auto size = sizes.find(argument.name); size != sizes.end()) values[count] = size->second;
+        arguments[count] = &values[count];
+        ++count;
+    }
+    return variant.grid(arguments.data());
+}
+
 std::size_t rounded_up(std::size_t bytes) {
     return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
 }
@@ -134,6 +146,10 @@ ArgumentPlan argument_plan(const Signature& signature, const Variant& variant, c
         plan.scratch.push_back({is_zero, end});
         end += rounded_up(tensor->size_bytes());
     }
+    plan.is_as_passed =
+        std::ranges::equal(variant.arguments(), signature.arguments(),
+                           [](const auto& a, const auto& b) { return a.name == b.name && a.type == b.type; });
+    plan.grid = grid_for(variant, sizes);
     return plan;
 }
 

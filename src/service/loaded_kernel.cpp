@@ -85,17 +85,20 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
     }
 }
 
-void LoadedKernel::launch(StreamRef stream, void* const* arguments) const {
+void LoadedKernel::launch(StreamRef stream, void* const* arguments, const Dim3* grid) const {
     const ProfilerRange range(ranges_.get(), variant_.text());
     if (stream.driver() != driver_.get())
         if (const char* const problem = stream_problem(stream, *driver_)) [[unlikely]]
             throw UsageError("Kernel " + variant_.template_name() + " can't be launched: the stream " +
                              problem + ".");
     LaunchShape shape = shape_;
-    if (const LaunchOptions* const options = stream.options()) [[unlikely]]
-        apply(*options, shape, arguments);
+    const LaunchOptions* const options = stream.options();
+    if (options != nullptr) [[unlikely]]
+        apply(*options, shape);
+    if (options != nullptr && options->multiprocessors != 0) [[unlikely]]
+        shape.grid = variant_.grid(arguments, options->multiprocessors);
     else
-        shape.grid = variant_.grid(arguments);
+        shape.grid = grid != nullptr ? *grid : variant_.grid(arguments);
     if (shape.grid.count() == 0) [[unlikely]]
         if (others_.empty()) return;  // which drivers reject
     checks_.check_pointers(variant_, arguments);
@@ -105,7 +108,7 @@ void LoadedKernel::launch(StreamRef stream, void* const* arguments) const {
     module_->launch(shape, arguments, stream.handle());
 }
 
-void LoadedKernel::apply(const LaunchOptions& options, LaunchShape& shape, void* const* arguments) const {
+void LoadedKernel::apply(const LaunchOptions& options, LaunchShape& shape) const {
     const auto refuse = [&](const std::string& why) {
         throw UsageError("Kernel " + variant_.template_name() + " can't be launched: " + why + ".");
     };
@@ -128,8 +131,6 @@ void LoadedKernel::apply(const LaunchOptions& options, LaunchShape& shape, void*
     }
     if (options.dependent && !*options.dependent) shape.dependent = false;
     shape.options = &options;
-    shape.grid = options.multiprocessors == 0 ? variant_.grid(arguments)
-                                              : variant_.grid(arguments, options.multiprocessors);
 }
 
 void LoadedKernel::launch_completed(const LaunchShape& shape, void* const* arguments, void* stream) const {

@@ -35,7 +35,13 @@ class LoadedKernel {
                  std::shared_ptr<const ProfilerRanges> ranges);
 
     /// arguments: Variant::arguments(); tensor maps, and null for tensors that the variant does not have, are added here.
-    void launch(StreamRef stream, void* const* arguments) const;
+    void launch(StreamRef stream, void* const* arguments) const { launch(stream, arguments, nullptr); }
+    /// grid: of the first kernel, what Variant::grid() gives for these sizes; for callers that keep it.
+    void launch(StreamRef stream, void* const* arguments, const Dim3& grid) const {
+        launch(stream, arguments, &grid);
+    }
+    /// What a handle launches. Throws UsageError for an empty one.
+    static const LoadedKernel& of(const AnyKernel& kernel) { return kernel.state(); }
     /// Throws UsageError unless these types fit the kernel's declaration. A set of types that passed
     /// is remembered by its address, so that an in-memory look-up pays one comparison.
     void check_arguments(std::span<const ArgumentType> types) const;
@@ -45,8 +51,9 @@ class LoadedKernel {
     const Module& module() const { return *module_; }
 
   private:
-    /// Throws UsageError for what can't be had.
-    void apply(const LaunchOptions& options, LaunchShape& shape, void* const* arguments) const;
+    void launch(StreamRef stream, void* const* arguments, const Dim3* grid) const;
+    /// All but the grid. Throws UsageError for what can't be had.
+    void apply(const LaunchOptions& options, LaunchShape& shape) const;
     /// all: the template's arguments, with its tensor maps; given: those that callers pass.
     void launch_in_order(const LaunchShape& shape, void* const* all, void* const* given, void* stream) const;
     void launch_completed(const LaunchShape& shape, void* const* arguments, void* stream) const;
