@@ -30,6 +30,7 @@ struct AnyCompiler : test::ServiceFixture {
     static Variables no_compiler() {
         Variables variables;
         variables.push_back(std::make_unique<ScopedVariable>("PATH", "/nowhere"));
+        variables.push_back(std::make_unique<ScopedVariable>("KILN_HOST_CXX", ""));
         variables.push_back(std::make_unique<ScopedVariable>("KILN_NVRTC", "/nowhere/libnvrtc.so"));
         variables.push_back(std::make_unique<ScopedVariable>("KILN_HIPRTC", "/nowhere/libhiprtc.so"));
         return variables;
