@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -39,18 +40,12 @@ struct DeviceInfo {
     Limits limits;                    ///< what rules of templates see as `device.*`
 };
 
-/// Device memory. Move-only; freed by the destructor. Not synchronised: one thread at a time.
-class Buffer {
+/// A range of device memory: what a Buffer owns, or a variable of a kernel's module (Kernel::symbol).
+/// Not synchronised: one thread at a time.
+class DeviceRange {
   public:
-    Buffer() = default;
-    /// Device::allocate() makes it. Aligned to 256 bytes at least. Throws DeviceError where there is not enough memory.
-    Buffer(std::shared_ptr<Driver> driver, std::size_t bytes);
-    Buffer(Buffer&& other) noexcept;
-    Buffer& operator=(Buffer&& other) noexcept;
-    ~Buffer();
-
     void* data() const { return data_; }  ///< a device address
-    /// As it was asked for.
+    /// As it was asked for; of a variable, as it was declared.
     std::size_t size_bytes() const { return bytes_; }
     /// data() as an address of T, for arguments of kernels.
     template <class T>
@@ -59,7 +54,7 @@ class Buffer {
     }
 
     /// Blocking copies of source.size() or destination.size() bytes, `offset_bytes` behind the start.
-    /// Throws UsageError when that is more than the buffer has, DeviceError from the driver.
+    /// Throws UsageError when that is more than the range has, DeviceError from the driver.
     void copy_from(std::span<const std::byte> source, std::size_t offset_bytes = 0);
     /// From the device to `destination`; blocking, and throws, as copy_from().
     void copy_to(std::span<std::byte> destination, std::size_t offset_bytes = 0) const;
@@ -77,10 +72,28 @@ class Buffer {
     /// fill() as work of `stream`: see copy_from_async().
     void fill_async(std::uint32_t word, StreamRef stream);
 
-  private:
+  protected:
+    DeviceRange() = default;
+    DeviceRange(std::shared_ptr<Driver> driver, void* data, std::size_t bytes) noexcept
+        : driver_(std::move(driver)), data_(data), bytes_(bytes) {}
+    DeviceRange(const DeviceRange&) = default;
+    DeviceRange& operator=(const DeviceRange&) = default;
+    ~DeviceRange() = default;
+
     std::shared_ptr<Driver> driver_;
     void* data_ = nullptr;
     std::size_t bytes_ = 0;
+};
+
+/// Device memory. Move-only; freed by the destructor. Not synchronised: one thread at a time.
+class Buffer : public DeviceRange {
+  public:
+    Buffer() = default;
+    /// Device::allocate() makes it. Aligned to 256 bytes at least. Throws DeviceError where there is not enough memory.
+    Buffer(std::shared_ptr<Driver> driver, std::size_t bytes);
+    Buffer(Buffer&& other) noexcept;
+    Buffer& operator=(Buffer&& other) noexcept;
+    ~Buffer();
 };
 
 namespace detail {

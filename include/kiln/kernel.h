@@ -13,8 +13,10 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace kiln {
 
@@ -75,6 +77,58 @@ constexpr ArgumentType argument_type() {
     }
 }
 
+/// A `__constant__` or `__device__` variable of a built kernel's module, which it keeps loaded. Its content stays until it is
+/// written again: it belongs to the loaded kernel, which all handles to the same variant in a service share.
+class AnySymbol : public DeviceRange {
+  public:
+    AnySymbol() = default;
+    /// AnyKernel::any_symbol() makes it. keeps: what holds the variable.
+    AnySymbol(std::shared_ptr<const void> keeps, std::shared_ptr<Driver> driver, std::string name,
+              void* address, std::size_t bytes)
+        : DeviceRange(std::move(driver), address, bytes), keeps_(std::move(keeps)), name_(std::move(name)) {}
+
+    const std::string& name() const { return name_; }  ///< as it was asked for
+    /// Throws UsageError unless the variable holds `count` elements of so many bytes; 0: any number of them.
+    void check_elements(std::string_view type, std::size_t element_bytes, std::size_t count) const;
+
+  private:
+    std::shared_ptr<const void> keeps_;
+    std::string name_;
+};
+
+/// The same with the type of its elements.
+template <class T>
+class Symbol : public AnySymbol {
+    static_assert(std::is_trivially_copyable_v<T>, "what is copied to a device must be trivially copyable");
+
+  public:
+    Symbol() = default;
+    /// AnyKernel::symbol() makes it. Throws as AnySymbol::check_elements.
+    Symbol(AnySymbol symbol, std::size_t count) : AnySymbol(std::move(symbol)) {
+        check_elements(detail::scalar_text<T>(), sizeof(T), count);
+    }
+
+    std::size_t count() const { return size_bytes() / sizeof(T); }  ///< of elements
+    T* data() const { return as<T>(); }                             ///< a device address
+
+    /// DeviceRange::copy_from() and the like, in elements; `first`: of the variable's elements.
+    void copy_from(std::span<const T> source, std::size_t first = 0) {
+        AnySymbol::copy_from(std::as_bytes(source), first * sizeof(T));
+    }
+    /// See copy_from().
+    void copy_to(std::span<T> destination, std::size_t first = 0) const {
+        AnySymbol::copy_to(std::as_writable_bytes(destination), first * sizeof(T));
+    }
+    /// DeviceRange::copy_from_async(), in elements.
+    void copy_from_async(std::span<const T> source, StreamRef stream, std::size_t first = 0) {
+        AnySymbol::copy_from_async(std::as_bytes(source), stream, first * sizeof(T));
+    }
+    /// DeviceRange::copy_to_async(), in elements.
+    void copy_to_async(std::span<T> destination, StreamRef stream, std::size_t first = 0) const {
+        AnySymbol::copy_to_async(std::as_writable_bytes(destination), stream, first * sizeof(T));
+    }
+};
+
 /// A built kernel without a static type: the caller answers for the types of arguments.
 /// Of an empty handle only origin() and bool may be asked; the rest throws UsageError.
 class AnyKernel {
@@ -100,6 +154,15 @@ class AnyKernel {
     Origin origin() const { return origin_; }
     void* function_handle() const;  ///< CUfunction, hipFunction_t; on the host the entry's address
     void* module_handle() const;    ///< CUmodule, hipModule_t; on the host what dlopen returned
+    /// A `__constant__` or `__device__` variable of the kernel's module by the name that C++ has for it, "weights" or
+    /// "filter::weights"; one that no kernel uses may have been left out. Throws UsageError where there is none, naming those
+    /// that there are; DeviceError.
+    AnySymbol any_symbol(const std::string& name) const;
+    /// The same of elements T. count: how many it must have; 0: any number. Throws UsageError also where its size differs.
+    template <class T>
+    Symbol<T> symbol(const std::string& name, std::size_t count = 0) const {
+        return Symbol<T>(any_symbol(name), count);
+    }
     /// It holds a kernel.
     explicit operator bool() const { return state_ != nullptr; }
 

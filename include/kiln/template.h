@@ -360,6 +360,7 @@ struct VariantKernel {
     std::size_t static_shared_bytes = 0;   ///< as `shared static` declares it
     bool dependent = false;                ///< it may begin before the kernel before it has ended
     std::vector<std::string> arguments;    ///< their names
+    bool cooperative = false;              ///< all of its blocks run at once
 };
 
 /// A template with validated values. A handle on immutable data: copies are cheap, and safe in any thread.

@@ -3,7 +3,8 @@
 // CUDA C++ for an ordinary C++17 compiler: each GPU thread is a fiber, each block runs on one OS
 // thread, a warp has 32 lanes. Offered: the keywords, thread and block indices, barriers, votes,
 // shuffles, atomics, mathematics, vector types, half and bfloat16, dynamic_shared.
-// Not here: `extern __shared__` (use kiln::dynamic_shared), clusters (each block is one), grid-wide waits, textures. A thread
+// `extern __shared__` in a function is made a reference before this compiler sees it (src/compile/host_entry.h).
+// Not here: clusters (each block is one), textures. A thread
 // hands over only in a barrier, vote, shuffle or kiln_host::wait_until, so waiting for another thread of the
 // block in a loop does not end.
 #pragma once
@@ -14,7 +15,8 @@
 // variables are not initialised; __thread refuses types that would be.
 #define __device__
 #define __host__
-#define __constant__
+// Kept and not taken for zero where it is static: it is written from outside.
+#define __constant__ __attribute__((used))
 #define __grid_constant__
 #if !defined(KILN_HOST_RECORD)
 #define __global__
@@ -232,6 +234,19 @@ inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warp
         return source <= (lane | (width - 1)) ? source : lane;
     });
 }
+
+#define KILN_HOST_GRID_BARRIER
+namespace kiln_host {
+
+/// See kiln/grid.h.
+inline void sync_grid() {
+    wait([](Thread* self, const Runtime& runtime) {
+        runtime.sync_grid(self);
+        return 0;
+    });
+}
+
+}  // namespace kiln_host
 
 // Time and failure.
 inline void __nanosleep(unsigned) {}

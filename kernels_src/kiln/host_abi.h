@@ -7,7 +7,7 @@
 
 namespace kiln_host {
 
-constexpr unsigned kAbiVersion = 4;
+constexpr unsigned kAbiVersion = 5;
 constexpr unsigned kWarpSize = 32;
 
 struct Extent {
@@ -97,6 +97,10 @@ struct Runtime {
     void (*release)(Thread* self, const void* object);
     void (*acquire)(Thread* self, const void* object);
     void (*bad_index)(Thread* self, const BadIndex* what);
+
+    /// Waits until one thread of each block of a cooperative launch has come here. Switches no fibers: the other threads of
+    /// the block must wait for this one.
+    void (*sync_grid)(Thread* self);
 };
 
 /// One per block that is being run; owned by the runtime.

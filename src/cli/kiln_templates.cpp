@@ -230,7 +230,8 @@ Json shown_json(const Shown& shown, const Target& target) {
                                {"cluster", extents_json(kernel.cluster)},
                                {"static_shared_bytes", kernel.static_shared_bytes},
                                {"dynamic_shared_bytes", kernel.dynamic_shared_bytes},
-                               {"dependent", kernel.dependent}});
+                               {"dependent", kernel.dependent},
+                               {"cooperative", kernel.cooperative}});
         example = {{"values", values_json(shown.example->values())},
                    {"arguments", arguments},
                    {"kernels", kernels},

@@ -349,7 +349,9 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
     const Stopwatch watch;
     const Located compiler = located();
     const TemporaryDirectory directory;
-    for (const auto& header : source.headers) write_virtual(directory.path(), header.name, header.text);
+    for (const auto& header : source.headers)
+        write_virtual(directory.path(), header.name,
+                      header.name.starts_with("kiln/") ? header.text : with_dynamic_shared(header.text));
     // Under a name of its own: GCC shows the line that a message is about from the file that #line names,
     // and would show another one if it found the specialised text there.
     constexpr const char* kInput = "specialised.cpp";

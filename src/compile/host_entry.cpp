@@ -34,6 +34,23 @@ std::size_t behind_raw(std::string_view text, std::size_t at) {
     return behind(text, ")" + std::string(text.substr(at + 1, open - at - 1)) + "\"", open);
 }
 
+// Behind the comment, literal, number, word or character at `at`.
+std::size_t behind_token(std::string_view text, std::size_t at) {
+    const std::string_view rest = text.substr(at);
+    if (rest.starts_with("//")) return std::min(text.find('\n', at), text.size());
+    if (rest.starts_with("/*")) return behind(text, "*/", at + 2);
+    if (rest.front() == '"' || rest.front() == '\'') return behind_literal(text, at);
+    std::size_t end = at + 1;
+    if (!is_identifier_part(rest.front())) return end;
+    // Digit separators belong to the number: 1'000.
+    const bool is_number = is_digit(rest.front());
+    while (end < text.size() && (is_identifier_part(text[end]) || (is_number && text[end] == '\''))) ++end;
+    const std::string_view word = text.substr(at, end - at);
+    if (end < text.size() && text[end] == '"' && word.ends_with('R') && word.size() <= 3)
+        end = behind_raw(text, end);
+    return end;
+}
+
 bool opens_arguments(std::string_view text, std::size_t at) {
     for (;;) {
         at = std::min(text.find_first_not_of(" \t\r\n", at), text.size());
@@ -66,21 +83,9 @@ HostEntry with_host_entry(std::string_view text, std::string_view entry) {
     std::size_t end = 0;
     for (std::size_t at = 0; at < text.size(); at = end) {
         const std::string_view rest = text.substr(at);
-        end = at + 1;
-        if (rest.starts_with("//")) {
-            end = std::min(text.find('\n', at), text.size());
-        } else if (rest.starts_with("/*")) {
-            end = behind(text, "*/", at + 2);
-        } else if (rest.front() == '"' || rest.front() == '\'') {
-            end = behind_literal(text, at);
-        } else if (is_identifier_part(rest.front())) {
-            // Digit separators belong to the number: 1'000.
-            const bool is_number = is_digit(rest.front());
-            while (end < text.size() && (is_identifier_part(text[end]) || (is_number && text[end] == '\'')))
-                ++end;
+        end = behind_token(text, at);
+        if (is_identifier_part(rest.front())) {
             const std::string_view word = text.substr(at, end - at);
-            if (end < text.size() && text[end] == '"' && word.ends_with('R') && word.size() <= 3)
-                end = behind_raw(text, end);
             if (word == "__global__") {
                 is_kernel = true;
                 depth = 0;
@@ -99,8 +104,96 @@ HostEntry with_host_entry(std::string_view text, std::string_view entry) {
     return result;
 }
 
+namespace {
+
+// A declaration that begins with `extern`, from there to its semicolon.
+struct SharedDeclaration {
+    std::string type, name, extents;  ///< "float", "tile", "[][4]"
+    std::size_t end = 0;              ///< behind the semicolon
+    bool is_shared = false;           ///< it is one of an array in dynamic shared memory
+};
+
+SharedDeclaration shared_declaration(std::string_view text, std::size_t at) {
+    SharedDeclaration found;
+    bool has_word = false, in_extents = false;
+    for (std::size_t end = at; at < text.size(); at = end) {
+        end = behind_token(text, at);
+        const std::string_view token = text.substr(at, end - at);
+        if (token == ";") {
+            found.end = end;
+            if (found.type.ends_with(' ')) found.type.pop_back();
+            found.is_shared = has_word && in_extents && !found.type.empty();
+            return found;
+        }
+        if (token == "{" || token == "}" || token.starts_with('"')) break;
+        if (token == "__shared__") has_word = true;
+        if (token == "extern" || token == "__shared__" || token.starts_with("//") || token.starts_with("/*"))
+            continue;
+        if (token == "alignas" || token == "__align__") {  // dynamic shared memory is aligned to 1024 bytes
+            int depth = 0;
+            do {
+                end = behind_token(text, end);
+                depth += text[end - 1] == '(' ? 1 : text[end - 1] == ')' ? -1 : 0;
+            } while (end < text.size() && depth > 0);
+            continue;
+        }
+        in_extents = in_extents || token == "[";
+        if (in_extents)
+            found.extents += token;
+        else if (is_identifier_start(token.front())) {
+            found.type += found.name.empty() ? "" : found.name + " ";
+            found.name = token;
+        } else if (!is_blank(token.front()) && token != "\n") {
+            found.type += found.name + std::string(token);
+            found.name.clear();
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string with_dynamic_shared(std::string_view text) {
+    if (text.find("__shared__") == std::string_view::npos || text.find("extern") == std::string_view::npos)
+        return std::string(text);
+    std::string result;
+    std::vector<bool> braces;  // of those open: whether it is one of a function, or within one
+    bool is_scope = false;     // this declaration is of a namespace, a class or a linkage
+    std::size_t end = 0;
+    for (std::size_t at = 0; at < text.size(); at = end) {
+        end = behind_token(text, at);
+        const std::string_view token = text.substr(at, end - at);
+        if (token == "namespace" || token == "class" || token == "struct" || token == "union" ||
+            token == "\"C\"" || token == "\"C++\"")
+            is_scope = true;
+        if (token == "(") is_scope = false;  // a function's arguments, whatever came before
+        const bool in_function = !braces.empty() && braces.back();
+        if (token == "{") braces.push_back(in_function || !is_scope);
+        if (token == "}" && !braces.empty()) braces.pop_back();
+        if (token == "{" || token == "}" || token == ";") is_scope = false;
+        const SharedDeclaration found =
+            token == "extern" ? shared_declaration(text, at) : SharedDeclaration{};
+        if (!found.is_shared) {
+            result += token;
+            continue;
+        }
+        end = found.end;
+        if (in_function)
+            result += "auto& " + found.name + " = *static_cast<" + found.type + "(*)" + found.extents +
+                      ">(kiln_host::dynamic_shared_memory());";
+        else
+            result += "static_assert(false, \"on the host the dynamic shared memory " + found.name +
+                      " must be declared in the function that uses it, as extern __shared__ " + found.type +
+                      " " + found.name + found.extents + ", or as kiln::dynamic_shared<" + found.type +
+                      ">()\");";
+        const std::string_view declaration = text.substr(at, end - at);
+        result.append(static_cast<std::size_t>(std::ranges::count(declaration, '\n')), '\n');
+    }
+    return result;
+}
+
 HostText host_text(const Source& source) {
-    HostText result{source.text, {}};
+    HostText result{with_dynamic_shared(source.text), {}};
     std::string exports;
     for (const std::string& entry : all_entries(source)) {
         std::string name = entry;  // as C++ has it

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// What of CUDA C++ no macro can make C++ of a host: the text that the host's compiler gets differs from the template's in
+// two kinds of places, and in no line's number.
+//
 // On the host a kernel's name would be a C function's: one that is called free, memcpy, exp or main would take the
 // place of the C library's, for the compiler or for the linker. So the kernel is defined under another name there.
 #pragma once
@@ -24,6 +27,11 @@ struct HostEntry {
 /// other functions of the same name, comments and strings stay as they are, as does the number of lines. A source
 /// that declares no such function stays as it is.
 HostEntry with_host_entry(std::string_view text, std::string_view entry);
+
+/// The source with each declaration `extern __shared__ T name[...];` in a function as a reference to the block's dynamic
+/// shared memory. In a namespace it becomes an error of the compiler that says what to write: there it can't be the running
+/// block's.
+std::string with_dynamic_shared(std::string_view text);
 
 struct HostText {
     std::string text;

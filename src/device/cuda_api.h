@@ -25,7 +25,6 @@ enum : Result {
     kErrorDeinitialized = 4,
     kErrorInvalidContext = 201,
     kErrorInvalidHandle = 400,
-    kErrorNotFound = 500,
     kErrorIllegalAddress = 700,
     kErrorLaunchTimeout = 702,
     kErrorContextIsDestroyed = 709,
@@ -72,6 +71,7 @@ enum JitOption : int {
 
 enum LaunchAttributeId : int {
     kLaunchAccessPolicyWindow = 1,
+    kLaunchCooperative = 2,
     kLaunchClusterDimension = 4,
     kLaunchProgrammaticSerialization = 6,
     kLaunchPriority = 8,
@@ -116,6 +116,7 @@ struct LaunchAttribute {
             unsigned x, y, z;
         } cluster;
         int programmatic_serialization;
+        int cooperative;
         int priority;
         AccessPolicyWindow access_policy;
     } value;
@@ -157,6 +158,8 @@ struct LaunchConfig {
     required(memcpy_to_device, cuMemcpyHtoDAsync_v2,                                                       \
              (DevicePointer, const void*, std::size_t, StreamHandle))                                      \
     required(memcpy_from_device, cuMemcpyDtoHAsync_v2, (void*, DevicePointer, std::size_t, StreamHandle))  \
+    required(memcpy_on_device, cuMemcpyDtoDAsync_v2,                                                       \
+             (DevicePointer, DevicePointer, std::size_t, StreamHandle))                                    \
     required(memset_d8, cuMemsetD8Async, (DevicePointer, unsigned char, std::size_t, StreamHandle))        \
     required(memset_d32, cuMemsetD32Async, (DevicePointer, unsigned, std::size_t, StreamHandle))           \
     required(pointer_get_attribute, cuPointerGetAttribute, (void*, PointerAttribute, DevicePointer))       \
@@ -178,6 +181,8 @@ struct LaunchConfig {
              (ModuleHandle*, const void*, unsigned, JitOption*, void**))                                   \
     required(module_unload, cuModuleUnload, (ModuleHandle))                                                \
     required(module_get_function, cuModuleGetFunction, (FunctionHandle*, ModuleHandle, const char*))       \
+    required(module_get_global, cuModuleGetGlobal_v2,                                                      \
+             (DevicePointer*, std::size_t*, ModuleHandle, const char*))                                    \
     required(function_get_attribute, cuFuncGetAttribute, (int*, FunctionAttribute, FunctionHandle))        \
     required(function_set_attribute, cuFuncSetAttribute, (FunctionHandle, FunctionAttribute, int))         \
     optional(function_load, cuFuncLoad, (FunctionHandle))                                                  \

@@ -167,7 +167,12 @@ Result Vendor::launch_with_attributes(const Context& context, FunctionHandle fun
         throw UsageError("'" + entry +
                          "' can't be launched with a priority or an access policy window: that needs a " +
                          "driver of CUDA 11.8 or newer, and this is " + api.version + ".");
-    LaunchAttribute attributes[4] = {};
+    if (shape.cooperative && api.launch_kernel_ex == nullptr)
+        throw DeviceError("'" + entry +
+                              "' is a cooperative launch, which needs a driver of CUDA 11.8 or newer; " +
+                              context.info().name + " has " + api.version,
+                          Call::launch_kernel_ex);
+    LaunchAttribute attributes[5] = {};
     unsigned count = 0;
     if (in_clusters) {
         attributes[count].id = kLaunchClusterDimension;
@@ -176,6 +181,10 @@ Result Vendor::launch_with_attributes(const Context& context, FunctionHandle fun
     if (shape.dependent && device.can_overlap()) {
         attributes[count].id = kLaunchProgrammaticSerialization;
         attributes[count++].value.programmatic_serialization = 1;
+    }
+    if (shape.cooperative) {
+        attributes[count].id = kLaunchCooperative;
+        attributes[count++].value.cooperative = 1;
     }
     if (shape.options != nullptr && shape.options->priority) {
         attributes[count].id = kLaunchPriority;

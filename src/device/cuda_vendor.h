@@ -106,7 +106,8 @@ struct Vendor {
 
     // Launches.
     static bool needs_attributes(const cuda::DeviceContext& device, const LaunchShape& shape) {
-        return shape.cluster != Dim3{} || (shape.dependent && device.can_overlap()) || shape.has_options();
+        return shape.cluster != Dim3{} || (shape.dependent && device.can_overlap()) || shape.cooperative ||
+               shape.has_options();
     }
     /// Throws DeviceError where the device or the driver has no clusters, UsageError where the driver has no attributes.
     static Result launch_with_attributes(const Context& context, FunctionHandle function,

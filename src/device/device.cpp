@@ -79,15 +79,14 @@ const char* stream_problem(const StreamRef& stream, const Driver& driver) {
 }
 
 Buffer::Buffer(std::shared_ptr<Driver> driver, std::size_t bytes)
-    : driver_(std::move(driver)), bytes_(bytes) {
+    : DeviceRange(std::move(driver), nullptr, bytes) {
     if (bytes_ == 0) return;
     refuse_in_capture("Allocating memory");
     data_ = checked(driver_, "buffer").allocate(bytes_);
 }
 Buffer::Buffer(Buffer&& other) noexcept
-    : driver_(std::move(other.driver_)),
-      data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
+    : DeviceRange(std::move(other.driver_), std::exchange(other.data_, nullptr),
+                  std::exchange(other.bytes_, 0)) {}
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
     Buffer moved(std::move(other));
     std::swap(driver_, moved.driver_);
@@ -99,40 +98,41 @@ Buffer::~Buffer() {
     if (data_ != nullptr) driver_->release(data_);
 }
 
-void Buffer::copy_from(std::span<const std::byte> source, std::size_t offset_bytes) {
+void DeviceRange::copy_from(std::span<const std::byte> source, std::size_t offset_bytes) {
     check_size(source.size(), offset_bytes, bytes_);
     if (source.empty()) return;
     refuse_in_capture("A copy");
     driver_->copy_to_device(static_cast<std::byte*>(data_) + offset_bytes, source.data(), source.size());
 }
-void Buffer::copy_to(std::span<std::byte> destination, std::size_t offset_bytes) const {
+void DeviceRange::copy_to(std::span<std::byte> destination, std::size_t offset_bytes) const {
     check_size(destination.size(), offset_bytes, bytes_);
     if (destination.empty()) return;
     refuse_in_capture("A copy");
     driver_->copy_from_device(destination.data(), static_cast<std::byte*>(data_) + offset_bytes,
                               destination.size());
 }
-void Buffer::fill(std::uint32_t word) {
+void DeviceRange::fill(std::uint32_t word) {
     refuse_in_capture("Filling a buffer");
     if (bytes_ != 0) driver_->fill(data_, word, bytes_);
 }
 
-void Buffer::copy_from_async(std::span<const std::byte> source, StreamRef stream, std::size_t offset_bytes) {
+void DeviceRange::copy_from_async(std::span<const std::byte> source, StreamRef stream,
+                                  std::size_t offset_bytes) {
     check_size(source.size(), offset_bytes, bytes_);
     if (source.empty()) return;
     Driver& driver = checked_for(stream, driver_, "An asynchronous copy");
     driver.queue_copy_to_device(static_cast<std::byte*>(data_) + offset_bytes, source.data(), source.size(),
                                 stream.handle());
 }
-void Buffer::copy_to_async(std::span<std::byte> destination, StreamRef stream,
-                           std::size_t offset_bytes) const {
+void DeviceRange::copy_to_async(std::span<std::byte> destination, StreamRef stream,
+                                std::size_t offset_bytes) const {
     check_size(destination.size(), offset_bytes, bytes_);
     if (destination.empty()) return;
     Driver& driver = checked_for(stream, driver_, "An asynchronous copy");
     driver.queue_copy_from_device(destination.data(), static_cast<std::byte*>(data_) + offset_bytes,
                                   destination.size(), stream.handle());
 }
-void Buffer::fill_async(std::uint32_t word, StreamRef stream) {
+void DeviceRange::fill_async(std::uint32_t word, StreamRef stream) {
     if (bytes_ == 0) return;
     Driver& driver = checked_for(stream, driver_, "An asynchronous fill");
     driver.queue_fill(data_, word, bytes_, stream.handle());

@@ -32,6 +32,8 @@ struct LaunchShape {
     /// The kernel waits for what comes before it in the stream itself (griddepcontrol.wait), so that it may be
     /// started earlier. Devices that can't, start it after the one before.
     bool dependent = false;
+    /// All blocks run at once, so that they may wait for each other.
+    bool cooperative = false;
     /// The caller's, of which priority and access policy matter here; nullptr: none.
     const LaunchOptions* options = nullptr;
 
@@ -48,6 +50,12 @@ struct FunctionInfo {
     int max_threads_per_block = 0;
     /// Size in bytes of each argument, where the driver can tell.
     std::optional<std::vector<std::size_t>> argument_bytes;
+};
+
+/// A variable of a loaded binary.
+struct ModuleVariable {
+    void* address = nullptr;  ///< on the device
+    std::size_t bytes = 0;
 };
 
 /// A loaded binary with one of its kernels resolved. Unloads on destruction, quietly.
@@ -67,6 +75,9 @@ class Module : public std::enable_shared_from_this<Module> {
     virtual std::optional<int> blocks_per_multiprocessor(const LaunchShape& shape) const = 0;
     virtual void* function_handle() const = 0;
     virtual void* module_handle() const = 0;
+    /// A __constant__ or __device__ variable, by the name that C++ has for it. Throws UsageError where there is none, naming
+    /// those that there are; DeviceError.
+    virtual ModuleVariable variable(const std::string& name) const = 0;
     /// Another kernel of the binary, which is the one that was loaded: of more_entries, by its place there. Both share its
     /// variables. Throws DeviceError.
     virtual std::shared_ptr<Module> other(const Binary& binary, std::size_t number) const = 0;
@@ -108,6 +119,9 @@ class Driver {
     virtual void queue_copy_from_device(void* destination, const void* source, std::size_t bytes,
                                         void* stream) = 0;
     virtual void queue_fill(void* destination, std::uint32_t word, std::size_t bytes, void* stream) = 0;
+    /// From device memory to device memory; a capture in this thread records it.
+    virtual void queue_copy_on_device(void* destination, const void* source, std::size_t bytes,
+                                      void* stream) = 0;
 
     /// Memory for work that is queued on this stream from now on, and its end for work that was queued there before;
     /// release() ends it as well, for all streams. Devices without memory pools do it as allocate() and release() do.

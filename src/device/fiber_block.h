@@ -25,6 +25,7 @@
 #include "base/kernel_watch.h"
 #include "device/fiber_context.h"
 #include "device/fiber_stack.h"
+#include "device/grid_barrier.h"
 #include "device/shared_memory.h"
 #include "kiln/host_abi.h"
 
@@ -41,6 +42,8 @@ struct BlockPlan {
     AccessObserver* observer = nullptr;  ///< of a kernel with a log of accesses
     std::optional<std::uint64_t> seed;   ///< permutes the order of the threads, and fills dynamic
                                          ///< shared memory with NaNs before each block
+    bool cooperative = false;            ///< its blocks run at once, each on an OS thread
+    GridBarrier* barrier = nullptr;      ///< of those blocks
 };
 
 /// The most threads of a block.
@@ -129,6 +132,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     static void arrive_named(kiln_host::Thread* self, unsigned id, unsigned count);
     static void wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state);
     static unsigned live_lanes(kiln_host::Thread* self);
+    static void sync_grid(kiln_host::Thread* self);
     static void trap(kiln_host::Thread* self, const char* message);
     static void flush(kiln_host::Thread* self);
     static void release(kiln_host::Thread* self, const void* object);

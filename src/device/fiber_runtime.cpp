@@ -21,9 +21,9 @@ std::string hex(unsigned mask) {
 
 }  // namespace
 
-const kiln_host::Runtime FiberBlock::kRuntime = {&sync_block, &sync_warp,    &exchange,   &live_lanes,
-                                                 &sync_named, &arrive_named, &wait_until, &trap,
-                                                 &flush,      &release,      &acquire,    &bad_index};
+const kiln_host::Runtime FiberBlock::kRuntime = {
+    &sync_block, &sync_warp, &exchange, &live_lanes, &sync_named, &arrive_named, &wait_until,
+    &trap,       &flush,     &release,  &acquire,    &bad_index,  &sync_grid};
 
 unsigned FiberBlock::sync_block(kiln_host::Thread* self, int predicate) {
     FiberBlock& block = of(self);
@@ -151,6 +151,20 @@ void FiberBlock::forget_waits() {
 }
 
 unsigned FiberBlock::live_lanes(kiln_host::Thread* self) { return of(self).warps_[self->warp].live; }
+
+// Of one thread, while all others of the block wait for it at __syncthreads().
+void FiberBlock::sync_grid(kiln_host::Thread* self) {
+    FiberBlock& block = of(self);
+    block.tell(static_cast<const Thread&>(*self));
+    if (block.plan_.barrier == nullptr)
+        block.failure_ =
+            "it calls kiln::sync_grid(), and its blocks need not run at once: its template needs a line "
+            "//@ cooperative";
+    else if (!block.plan_.barrier->arrive_and_wait())
+        block.failure_ =
+            "it waits at kiln::sync_grid() for other blocks, and one of them has ended without coming there";
+    if (!block.failure_.empty()) block.abandon();
+}
 
 void FiberBlock::trap(kiln_host::Thread* self, const char* message) {
     FiberBlock& block = of(self);

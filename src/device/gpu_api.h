@@ -27,6 +27,7 @@ enum : Result {
     kErrorNoDevice = 100,
     kErrorInvalidDevice = 101,
     kErrorInvalidImage = 200,
+    kErrorNotFound = 500,
 };
 
 enum FunctionAttribute : int {

@@ -132,6 +132,14 @@ class DeviceDriver final : public Driver {
         }
     }
 
+    void queue_copy_on_device(void* destination, const void* source, std::size_t bytes,
+                              void* stream) override {
+        const auto scope = context_->make_current();
+        queued(api_.memcpy_on_device(address(destination), address(source), bytes,
+                                     static_cast<StreamHandle>(stream)),
+               Call::memcpy_on_device, "copying", bytes);
+    }
+
     std::string pointer_problem(const void* memory, std::size_t bytes) const override {
         const auto scope = context_->make_current();
         const auto* const last = static_cast<const std::byte*>(memory) + (bytes == 0 ? 0 : bytes - 1);

@@ -12,11 +12,13 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/elf.h"
 #include "device/capture.h"
 #include "device/driver.h"
 #include "device/gpu_context.h"
+#include "device/module_variables.h"
 
 namespace kiln::gpu {
 
@@ -51,6 +53,7 @@ class LoadedModule final : public Module {
     // Delegates first, so that the destructor unloads the module if the rest throws.
     LoadedModule(std::shared_ptr<const Context<Vendor>> context, const Binary& binary)
         : LoadedModule(context, Vendor::load(*context, binary)) {
+        variables_ = declared_variables(binary.bytes);
         resolve(binary.entry);
     }
     /// Another kernel of a module that is loaded.
@@ -73,6 +76,7 @@ class LoadedModule final : public Module {
     std::optional<int> blocks_per_multiprocessor(const LaunchShape& shape) const override;
     void* function_handle() const override { return function_; }
     void* module_handle() const override { return module_; }
+    ModuleVariable variable(const std::string& name) const override;
     std::shared_ptr<Module> other(const Binary& binary, std::size_t number) const override {
         return std::make_shared<LoadedModule>(
             std::static_pointer_cast<const LoadedModule>(this->shared_from_this()),
@@ -112,6 +116,7 @@ class LoadedModule final : public Module {
     const std::shared_ptr<const LoadedModule> first_;  ///< that unloads it; null: this one does
     FunctionHandle function_ = nullptr;
     std::string entry_;
+    std::vector<DeclaredVariable> variables_;  ///< of the one that was loaded
     FunctionInfo info_;
     std::mutex mutex_;                             // for raising the limit
     std::atomic<std::size_t> dynamic_shared_ = 0;  // the most that launches may ask for
@@ -194,6 +199,21 @@ void LoadedModule<Vendor>::fail_launch(Result result, const char* call, const La
         what += "; it was allowed " + std::to_string(allowed) + " bytes of dynamic shared memory";
     what += Vendor::launch_hint(shape);
     context_->api().fail(result, call, what);
+}
+
+template <class Vendor>
+ModuleVariable LoadedModule<Vendor>::variable(const std::string& name) const {
+    if (first_) return first_->variable(name);
+    const DeclaredVariable* const known = find_variable(variables_, name);
+    const Api& api = context_->api();
+    const auto scope = context_->make_current();
+    typename Vendor::DevicePointer address{};
+    std::size_t bytes = 0;
+    const Result result =
+        api.module_get_global(&address, &bytes, module_, known ? known->symbol.c_str() : name.c_str());
+    if (result == kErrorNotFound) fail_no_variable(entry_, name, variables_);
+    api.check(result, Call::module_get_global);
+    return {reinterpret_cast<void*>(address), bytes};
 }
 
 template <class Vendor>

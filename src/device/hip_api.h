@@ -61,6 +61,8 @@ constexpr std::size_t kArchNameBytes = 256;
     required(mem_free, hipFree, (void*))                                                                   \
     required(memcpy_to_device, hipMemcpyHtoDAsync, (DevicePointer, void*, std::size_t, StreamHandle))      \
     required(memcpy_from_device, hipMemcpyDtoHAsync, (void*, DevicePointer, std::size_t, StreamHandle))    \
+    required(memcpy_on_device, hipMemcpyDtoDAsync,                                                         \
+             (DevicePointer, DevicePointer, std::size_t, StreamHandle))                                    \
     required(memset_d8, hipMemsetD8Async, (DevicePointer, unsigned char, std::size_t, StreamHandle))       \
     required(memset_d32, hipMemsetD32Async, (DevicePointer, int, std::size_t, StreamHandle))               \
     optional(pointer_get_attribute, hipPointerGetAttribute, (void*, PointerAttribute, DevicePointer))      \
@@ -79,12 +81,17 @@ constexpr std::size_t kArchNameBytes = 256;
     required(module_load_data, hipModuleLoadData, (ModuleHandle*, const void*))                            \
     required(module_unload, hipModuleUnload, (ModuleHandle))                                               \
     required(module_get_function, hipModuleGetFunction, (FunctionHandle*, ModuleHandle, const char*))      \
+    required(module_get_global, hipModuleGetGlobal,                                                        \
+             (DevicePointer*, std::size_t*, ModuleHandle, const char*))                                    \
     required(function_get_attribute, hipFuncGetAttribute, (int*, FunctionAttribute, FunctionHandle))       \
     required(occupancy_blocks, hipModuleOccupancyMaxActiveBlocksPerMultiprocessor,                         \
              (int*, FunctionHandle, int, std::size_t))                                                     \
     required(launch_kernel, hipModuleLaunchKernel,                                                         \
              (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
               StreamHandle, void**, void**))                                                               \
+    optional(launch_cooperative_kernel, hipModuleLaunchCooperativeKernel,                                  \
+             (FunctionHandle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
+              StreamHandle, void**))                                                                       \
     required(stream_begin_capture, hipStreamBeginCapture, (StreamHandle, CaptureMode))                     \
     required(stream_is_capturing, hipStreamIsCapturing, (StreamHandle, int*))                              \
     optional(mem_alloc_async, hipMallocAsync, (DevicePointer*, std::size_t, StreamHandle))                 \

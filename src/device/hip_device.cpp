@@ -33,8 +33,9 @@ ModuleHandle Vendor::load(const Context& context, const Binary& binary) {
     return load_elf(context, binary, "code object");
 }
 
-Result Vendor::launch_with_attributes(const Context&, FunctionHandle, const std::string& entry,
-                                      const LaunchShape& shape, void**, StreamHandle) {
+Result Vendor::launch_with_attributes(const Context& context, FunctionHandle function,
+                                      const std::string& entry, const LaunchShape& shape, void** arguments,
+                                      StreamHandle stream) {
     if (shape.has_options())
         throw UsageError("'" + entry + "' can't be launched with " +
                          (shape.options->priority
@@ -42,6 +43,17 @@ Result Vendor::launch_with_attributes(const Context&, FunctionHandle, const std:
                                 "take a stream of that priority, Device::stream(priority)"
                               : "an access policy window: HIP has none") +
                          ".");
+    if (shape.cooperative && shape.cluster == Dim3{}) {
+        const Api& api = context.api();
+        if (api.launch_cooperative_kernel == nullptr)
+            throw DeviceError("'" + entry +
+                                  "' is a cooperative launch, which this ROCm does not have for modules: " +
+                                  api.version + " lacks hipModuleLaunchCooperativeKernel",
+                              Call::launch_cooperative_kernel);
+        return api.launch_cooperative_kernel(
+            function, shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, shape.block.y, shape.block.z,
+            static_cast<unsigned>(shape.dynamic_shared_bytes), stream, arguments);
+    }
     throw DeviceError("'" + entry + "' is launched in clusters of " + gpu::text(shape.cluster) +
                           " blocks; AMD devices have no clusters",
                       Call::launch_kernel);

@@ -90,12 +90,13 @@ struct Vendor {
 
     // Launches.
     static bool needs_attributes(const CurrentDevice&, const LaunchShape& shape) {
-        return shape.cluster != Dim3{} || shape.has_options();
+        return shape.cluster != Dim3{} || shape.cooperative || shape.has_options();
     }
-    /// Throws DeviceError: there are no clusters; UsageError: launches have no options.
-    [[noreturn]] static Result launch_with_attributes(const Context& context, FunctionHandle function,
-                                                      const std::string& entry, const LaunchShape& shape,
-                                                      void** arguments, StreamHandle stream);
+    /// A cooperative launch. Throws DeviceError: there are no clusters, or the runtime has no such launches; UsageError:
+    /// launches have no options.
+    static Result launch_with_attributes(const Context& context, FunctionHandle function,
+                                         const std::string& entry, const LaunchShape& shape, void** arguments,
+                                         StreamHandle stream);
     static const char* launch_hint(const LaunchShape& shape) {
         return std::uint64_t{shape.grid.x} * shape.block.x >> 32 == 0
                    ? ""

@@ -171,6 +171,13 @@ class HostDriver final : public Driver {
         fill(destination, word, bytes);
     }
 
+    void queue_copy_on_device(void* destination, const void* source, std::size_t bytes,
+                              void* stream) override {
+        if (HostStream* const queue = host_stream(stream); queue != nullptr && queue->recording)
+            return queue->recording->add_copy(destination, source, bytes);
+        if (bytes != 0) std::memcpy(destination, source, bytes);
+    }
+
     void* create_stream(int) override { return new HostStream; }
     void destroy_stream(void* stream) noexcept override { delete static_cast<HostStream*>(stream); }
     void synchronize(void*) override {}

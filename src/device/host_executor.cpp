@@ -27,9 +27,11 @@ struct HostExecutor::Launch {
     void fail(std::uint64_t block, std::string problem) {
         next = blocks;
         const std::lock_guard lock(mutex);
-        if (!failure.empty() && failed_block < block) return;
+        // Of a cooperative launch the first one: others fail because of it.
+        if (!failure.empty() && (plan.barrier != nullptr || failed_block < block)) return;
         failed_block = block;
         failure = std::move(problem);
+        if (plan.barrier != nullptr) plan.barrier->abort();
     }
     Dim3 index(std::uint64_t number) const {
         const auto& grid = plan.grid;
@@ -47,10 +49,15 @@ HostExecutor::~HostExecutor() {
     for (auto& helper : helpers_) helper.join();
 }
 
-void HostExecutor::run(const BlockPlan& plan, const std::string& kernel, ObservedLaunch* observed) {
+void HostExecutor::run(const BlockPlan& given, const std::string& kernel, ObservedLaunch* observed) {
     const std::lock_guard one_at_a_time(launch_mutex_);
-    const std::uint64_t blocks = plan.grid.count();
-    Launch launch{plan, blocks, std::clamp<std::uint64_t>(blocks / (workers_ * 16u), 1, 64), {}, {}, 0, {}};
+    const std::uint64_t blocks = given.grid.count();
+    GridBarrier barrier(blocks);
+    BlockPlan plan = given;
+    if (plan.cooperative) plan.barrier = &barrier;
+    const std::uint64_t chunk =
+        plan.cooperative ? 1 : std::clamp<std::uint64_t>(blocks / (workers_ * 16u), 1, 64);
+    Launch launch{plan, blocks, chunk, {}, {}, 0, {}};
     if (plan.observer != nullptr) {
         start_helpers(0);
         observe(launch, blocks_.front(), *observed);
@@ -67,8 +74,12 @@ void HostExecutor::run(const BlockPlan& plan, const std::string& kernel, Observe
 
 void HostExecutor::work_together(Launch& launch) {
     const std::uint64_t chunks = (launch.blocks + launch.chunk - 1) / launch.chunk;
-    start_helpers(std::min<std::uint64_t>(workers_, chunks) - 1);
-    const std::uint64_t helpers = std::min<std::uint64_t>(helpers_.size(), chunks - 1);
+    const std::uint64_t wanted = launch.plan.cooperative ? chunks : std::min<std::uint64_t>(workers_, chunks);
+    start_helpers(wanted - 1);
+    const std::uint64_t helpers = std::min<std::uint64_t>(helpers_.size(), wanted - 1);
+    if (launch.plan.cooperative && helpers != wanted - 1)
+        return launch.fail(0, "its " + std::to_string(wanted) + " blocks wait for each other, and only " +
+                                  std::to_string(helpers + 1) + " threads could be started to run them on");
     {
         const std::lock_guard lock(mutex_);
         launch_ = &launch;
@@ -129,6 +140,7 @@ void HostExecutor::work(Launch& launch, FiberBlock& block) {
             for (; number < end; ++number) {
                 std::string problem = block.run(launch.index(number));
                 if (!problem.empty()) return launch.fail(number, std::move(problem));
+                if (launch.plan.barrier != nullptr) launch.plan.barrier->leave();
             }
             if (number >= launch.blocks) return;
         }

@@ -16,6 +16,9 @@
 
 namespace kiln {
 
+/// Of a cooperative launch, each on an OS thread of its own, with a stack for each of its threads.
+constexpr std::uint64_t kMostCooperativeBlocks = 128;
+
 /// Thread-safe. Launches from several threads run one after the other, each on all workers.
 class HostExecutor {
   public:
@@ -27,7 +30,7 @@ class HostExecutor {
     /// Runs every block and returns. With an observer the calling thread does it, one block after the other;
     /// `observed` is what the observer is told, but for the address of the dynamic shared memory. Throws DeviceError when a block fails: a trap, a deadlock, an
     /// exception; blocks that had not begun then never run.
-    void run(const BlockPlan& plan, const std::string& kernel, ObservedLaunch* observed = nullptr);
+    void run(const BlockPlan& given, const std::string& kernel, ObservedLaunch* observed = nullptr);
 
   private:
     struct Launch;

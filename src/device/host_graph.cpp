@@ -12,7 +12,7 @@ namespace kiln {
 
 void HostGraph::add(std::shared_ptr<const HostModule> module, const LaunchShape& shape,
                     void* const* arguments, const std::vector<std::size_t>& bytes) {
-    Launch launch{std::move(module), shape, {}, {}};
+    Launch launch{std::move(module), shape, {}, {}, nullptr, nullptr, 0};
     std::size_t chunks = 0;
     for (const std::size_t size : bytes) chunks += (size + sizeof(Chunk) - 1) / sizeof(Chunk);
     launch.values.resize(chunks);
@@ -27,7 +27,10 @@ void HostGraph::add(std::shared_ptr<const HostModule> module, const LaunchShape&
 
 void HostGraph::launch(void*) {
     for (const Launch& launch : launches_)
-        launch.module->launch(launch.shape, launch.arguments.data(), nullptr);
+        if (launch.module != nullptr)
+            launch.module->launch(launch.shape, launch.arguments.data(), nullptr);
+        else
+            std::memcpy(launch.destination, launch.source, launch.bytes);
 }
 
 }  // namespace kiln

@@ -14,12 +14,15 @@ namespace kiln {
 
 class HostModule;
 
-/// Replays launches one after the other.
+/// Replays launches, and copies between them, one after the other.
 class HostGraph final : public DeviceGraph {
   public:
     /// A launch that was checked already. arguments: bytes[i] of the value behind each pointer are copied.
     void add(std::shared_ptr<const HostModule> module, const LaunchShape& shape, void* const* arguments,
              const std::vector<std::size_t>& bytes);
+    void add_copy(void* destination, const void* source, std::size_t bytes) {
+        launches_.push_back({nullptr, {}, {}, {}, destination, source, bytes});
+    }
     bool is_empty() const { return launches_.empty(); }
 
     void launch(void* stream) override;
@@ -34,6 +37,10 @@ class HostGraph final : public DeviceGraph {
         LaunchShape shape;
         std::vector<Chunk> values;
         std::vector<void*> arguments;  // into values
+        // Without a module a copy.
+        void* destination = nullptr;
+        const void* source = nullptr;
+        std::size_t bytes = 0;
     };
 
     std::vector<Launch> launches_;

@@ -58,7 +58,7 @@ class LoadingObject final : public KernelRunner {
 
 }  // namespace
 
-KernelObject::KernelObject(Bytes bytes) : bytes_(std::move(bytes)) {
+KernelObject::KernelObject(Bytes bytes) : bytes_(std::move(bytes)), variables_(declared_variables(bytes_)) {
     file_ = FileDescriptor(::memfd_create("kiln-kernel", MFD_CLOEXEC));
     if (file_ && !write_all(file_.value(), bytes_)) file_.reset();
     if (file_) name_ = "/proc/self/fd/" + std::to_string(file_.value());
@@ -87,6 +87,18 @@ void KernelObject::load_now() {
                           "dlopen");
     }
     forget_bytes();
+}
+
+// The loader finds only what is exported, as are C++'s template variables, which all objects may share. The others lie
+// as far from the object's start as the file says.
+ModuleVariable KernelObject::variable(const std::string& kernel, const std::string& name) const {
+    const DeclaredVariable* const known = find_variable(variables_, name);
+    if (known == nullptr) fail_no_variable(kernel, name, variables_);
+    if (void* const exported = symbol(known->symbol.c_str())) return {exported, known->bytes};
+    Dl_info info{};
+    if (::dladdr(symbol("kiln_host_kernel"), &info) == 0)
+        throw DeviceError("The loader does not say where kernel " + kernel + " lies.", "dladdr");
+    return {static_cast<std::byte*>(info.dli_fbase) + known->address, known->bytes};
 }
 
 KernelObject::~KernelObject() {
@@ -189,6 +201,13 @@ void HostModule::check(const LaunchShape& shape) const {
     if (grid.x > limits_.grid_x || grid.y > limits_.grid_y || grid.z > limits_.grid_z)
         refuse("the grid " + text_of(grid) + " is larger than " + std::to_string(limits_.grid_x) + "x" +
                std::to_string(limits_.grid_y) + "x" + std::to_string(limits_.grid_z));
+    if (shape.cooperative && grid.count() > kMostCooperativeBlocks)
+        refuse("its blocks wait for each other, and of the " + std::to_string(grid.count()) +
+               " of its grid at most " + std::to_string(kMostCooperativeBlocks) + " run at once here");
+    if (shape.cooperative && grid.count() > 1 && observer_ != nullptr)
+        refuse(
+            "its blocks wait for each other, and those of a kernel whose accesses are observed run one "
+            "after the other; one block can be observed");
     // Clusters are no matter here: each block is one of its own, and the prelude says so (kiln::kHasClusters).
     check_shared(shape.dynamic_shared_bytes);
 }
@@ -202,7 +221,7 @@ void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* 
     }
     const BlockPlan plan = {&kernel(),       name_.c_str(), arguments,
                             shape.grid,      shape.block,   shape.dynamic_shared_bytes,
-                            observer_.get(), seed_};
+                            observer_.get(), seed_,         shape.cooperative};
     if (observer_) return launch_observed(plan);
     executor_().run(plan, name_);
 }

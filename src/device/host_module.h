@@ -14,10 +14,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "device/driver.h"
 #include "device/host_executor.h"
+#include "device/module_variables.h"
 #include "kiln/host_abi.h"
 
 namespace kiln {
@@ -36,6 +38,8 @@ class KernelObject {
     }
     void* handle() const { return handle_; }
     void* symbol(const char* name) const { return ::dlsym(handle_, name); }
+    /// Of the object's variables. Loaded; throws UsageError where there is none.
+    ModuleVariable variable(const std::string& kernel, const std::string& name) const;
 
   private:
     void load_now();
@@ -47,6 +51,7 @@ class KernelObject {
     std::string name_;
     Bytes bytes_;  ///< until it is loaded
     void* handle_ = nullptr;
+    std::vector<DeclaredVariable> variables_;
     std::once_flag loaded_;
 };
 
@@ -67,6 +72,9 @@ class HostModule final : public Module {
     std::optional<int> blocks_per_multiprocessor(const LaunchShape&) const override { return std::nullopt; }
     void* function_handle() const override { return reinterpret_cast<void*>(kernel().run); }
     void* module_handle() const override { return static_cast<void>(kernel()), object_->handle(); }
+    ModuleVariable variable(const std::string& name) const override {
+        return static_cast<void>(kernel()), object_->variable(name_, name);
+    }
     std::shared_ptr<Module> other(const Binary& binary, std::size_t number) const override {
         return std::shared_ptr<Module>(new HostModule(*this, binary, number));
     }

@@ -4,17 +4,16 @@
 // object's start.
 #include "device/host_object.h"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "base/elf.h"
+#include "device/module_variables.h"
 #include "kiln/host_abi.h"
 
 namespace kiln {
@@ -74,13 +73,8 @@ bool is_shared(const ElfSymbol& symbol) {
 
 // As it was declared: "tile" of "_ZZ6kernelE4tile", "tile.0" or "tile".
 std::string declared_name(std::string_view symbol) {
-    std::string name(symbol);
-    int status = 0;
-    if (char* const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status)) {
-        name = text;
-        std::free(text);
-        if (const auto scope = name.rfind("::"); scope != std::string::npos) name.erase(0, scope + 2);
-    }
+    std::string name = demangled(symbol);
+    if (const auto scope = name.rfind("::"); scope != std::string::npos) name.erase(0, scope + 2);
     return name.substr(0, name.find('.'));
 }
 

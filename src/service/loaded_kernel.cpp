@@ -66,14 +66,18 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
       info_(std::move(info)),
       tensor_maps_(variant_, passed_bytes(variant_, others.empty() ? module_->info() : FunctionInfo{})),
       checks_(variant_),
-      passes_as_given_(has_all_arguments(variant_) && tensor_maps_.count() == 0 && others.empty()),
+      has_copies_(has_variable_copies(variant_)),
+      passes_as_given_(has_all_arguments(variant_) && tensor_maps_.count() == 0 && others.empty() &&
+                       !has_copies_),
       validates_(validates && driver_->info().backend != Backend::host),
       ranges_(std::move(ranges)) {
     shape_.block = variant_.block();
     shape_.cluster = variant_.cluster();
     shape_.dynamic_shared_bytes = variant_.dynamic_shared_bytes();
     shape_.dependent = waits_itself(variant_, kind);
-    if (!others.empty()) own_arguments_ = kernel_launch(variant_, 0).arguments;
+    KernelLaunch first = kernel_launch(variant_, 0);
+    shape_.cooperative = first.cooperative;
+    own_arguments_ = std::move(first.arguments);
     for (std::size_t i = 0; i < others.size(); ++i) {
         KernelLaunch launch = kernel_launch(variant_, i + 1);
         LaunchShape shape;
@@ -81,6 +85,7 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
         shape.cluster = launch.cluster;
         shape.dynamic_shared_bytes = launch.dynamic_shared_bytes;
         shape.dependent = waits_itself(variant_, launch.dependent, kind);
+        shape.cooperative = launch.cooperative;
         others_.push_back({std::move(others[i]), shape, std::move(launch.arguments)});
     }
 }
@@ -102,6 +107,8 @@ void LoadedKernel::launch(StreamRef stream, void* const* arguments, const Dim3* 
     if (shape.grid.count() == 0) [[unlikely]]
         if (others_.empty()) return;  // which drivers reject
     checks_.check_pointers(variant_, arguments);
+    if (shape.cooperative) [[unlikely]]
+        check_cooperative(*module_, shape, 0);
     if (validates_) [[unlikely]]
         checks_.validate(variant_, *driver_, stream, arguments);
     if (!passes_as_given_) return launch_completed(shape, arguments, stream.handle());
@@ -148,8 +155,38 @@ void LoadedKernel::launch_completed(const LaunchShape& shape, void* const* argum
         for (std::size_t i = 0; i < tensor_maps_.count(); ++i)
             all[places.size() + i] = const_cast<std::byte*>(maps[i].bytes);
     }
-    if (!others_.empty()) return launch_in_order(shape, all, arguments, stream);
+    if (has_copies_ || !others_.empty()) return launch_in_order(shape, all, arguments, stream);
     module_->launch(shape, all, stream);
+}
+
+void LoadedKernel::queue_copies(void* const* arguments, void* stream) const {
+    for (const VariableCopy& copy : variable_copies(variant_, arguments)) {
+        const ModuleVariable variable = module_->variable(copy.name);
+        if (copy.bytes > variable.bytes)
+            throw VariantError(variant_.template_name() + ": the tensor " + copy.name + " has " +
+                               std::to_string(copy.bytes) + " bytes, and the variable " + copy.name +
+                               ", to which it is copied, " + std::to_string(variable.bytes));
+        if (copy.bytes == 0) continue;
+        driver_->queue_copy_on_device(
+            variable.address, *static_cast<const void* const*>(arguments[copy.argument]), copy.bytes, stream);
+    }
+}
+
+void LoadedKernel::check_cooperative(const Module& module, const LaunchShape& shape,
+                                     std::size_t kernel) const {
+    const auto blocks = module.blocks_per_multiprocessor(shape);
+    if (!blocks) return;  // the host says so itself
+    const auto multiprocessors = static_cast<std::uint64_t>(driver_->info().limits.multiprocessors);
+    const std::uint64_t fit = static_cast<std::uint64_t>(*blocks) * multiprocessors;
+    if (shape.grid.count() <= fit) return;
+    throw VariantError(kernel_launch(variant_, kernel).name +
+                           ": the blocks of a cooperative launch run all at once, and of the " +
+                           std::to_string(shape.grid.count()) + " of this grid at most " +
+                           std::to_string(fit) + " fit: " + std::to_string(*blocks) + " on each of " +
+                           std::to_string(multiprocessors) +
+                           " multiprocessors. A grid of at most device.multiprocessors" +
+                           (*blocks == 1 ? "" : " * " + std::to_string(*blocks)) + " blocks does",
+                       "cooperative");
 }
 
 void LoadedKernel::launch_in_order(const LaunchShape& shape, void* const* all, void* const* given,
@@ -168,6 +205,13 @@ void LoadedKernel::launch_in_order(const LaunchShape& shape, void* const* all, v
         for (const std::size_t at : arguments) own.push_back(all[at]);
         module.launch(of, own.data(), stream);
     };
+    for (std::size_t i = 0; i < others_.size(); ++i)
+        if (others_[i].shape.cooperative) {
+            LaunchShape next = others_[i].shape;
+            next.grid = grids[i];
+            check_cooperative(*others_[i].module, next, i + 1);
+        }
+    if (has_copies_) queue_copies(given, stream);
     launch(*module_, shape, own_arguments_);
     for (std::size_t i = 0; i < others_.size(); ++i) {
         LaunchShape next = others_[i].shape;
@@ -240,5 +284,23 @@ const Variant& AnyKernel::variant() const { return state().variant(); }
 const BuildInfo& AnyKernel::info() const { return state().info(); }
 void* AnyKernel::function_handle() const { return state().module().function_handle(); }
 void* AnyKernel::module_handle() const { return state().module().module_handle(); }
+AnySymbol AnyKernel::any_symbol(const std::string& name) const {
+    const ModuleVariable variable = state().module().variable(name);
+    return {state_, state_->driver(), name, variable.address, variable.bytes};
+}
+
+// AnySymbol
+
+void AnySymbol::check_elements(std::string_view type, std::size_t element_bytes, std::size_t count) const {
+    const bool fits = count == 0 ? size_bytes() % element_bytes == 0 : size_bytes() == count * element_bytes;
+    if (fits) return;
+    const std::string of =
+        type.empty() ? " of " + std::to_string(element_bytes) + " bytes" : " of " + std::string(type);
+    throw UsageError(
+        "the variable " + name_ + " has " + std::to_string(size_bytes()) + " bytes, which are not " +
+        (count == 0 ? "a number of elements" : std::to_string(count) + " elements") + of +
+        (size_bytes() % element_bytes == 0 ? " but " + std::to_string(size_bytes() / element_bytes)
+                                           : ", of " + std::to_string(element_bytes) + " bytes each"));
+}
 
 }  // namespace kiln

@@ -49,6 +49,7 @@ class LoadedKernel {
     const Variant& variant() const { return variant_; }
     const BuildInfo& info() const { return info_; }
     const Module& module() const { return *module_; }
+    const std::shared_ptr<Driver>& driver() const { return driver_; }
 
   private:
     void launch(StreamRef stream, void* const* arguments, const Dim3* grid) const;
@@ -57,15 +58,21 @@ class LoadedKernel {
     /// all: the template's arguments, with its tensor maps; given: those that callers pass.
     void launch_in_order(const LaunchShape& shape, void* const* all, void* const* given, void* stream) const;
     void launch_completed(const LaunchShape& shape, void* const* arguments, void* stream) const;
+    /// Of tensors to variables of the module.
+    void queue_copies(void* const* arguments, void* stream) const;
+    /// Throws VariantError where the grid has more blocks than run at once.
+    void check_cooperative(const Module& module, const LaunchShape& shape, std::size_t kernel) const;
 
     const Variant variant_;
     const std::shared_ptr<Driver> driver_;
     const std::shared_ptr<Module> module_;
-    std::vector<NextKernel> others_;          ///< in order
-    std::vector<std::size_t> own_arguments_;  ///< where there are others: as NextKernel::arguments
+    std::vector<NextKernel> others_;  ///< in order
+    std::vector<std::size_t>
+        own_arguments_;  ///< of the first, where they are not all: as NextKernel::arguments
     const BuildInfo info_;
     const TensorMapArguments tensor_maps_;
     const LaunchChecks checks_;
+    const bool has_copies_;       ///< of tensors to variables of the module
     const bool passes_as_given_;  ///< nothing is added to what callers pass
     const bool validates_;
     const std::shared_ptr<const ProfilerRanges> ranges_;

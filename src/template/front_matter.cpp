@@ -33,16 +33,18 @@ struct DirectiveRule {
 };
 
 constexpr DirectiveRule kDirectives[] = {
-    {"kernel", true},     {"param", true},  {"let", true},      {"require", true},   {"block", false},
-    {"grid", false},      {"shared", true}, {"cluster", false}, {"backend", false},  {"arch", false},
-    {"size", true},       {"input", true},  {"output", true},   {"inout", true},     {"scratch", true},
-    {"flops", false},     {"bytes", false}, {"naive", false},   {"tensormap", true}, {"dependent", false},
-    {"opt_level", false}, {"data", true},   {"model", true},    {"bound", true},     {"include_dir", true},
-    {"option", true},
+    {"kernel", true},      {"param", true},  {"let", true},          {"require", true},
+    {"block", false},      {"grid", false},  {"shared", true},       {"cluster", false},
+    {"backend", false},    {"arch", false},  {"size", true},         {"input", true},
+    {"output", true},      {"inout", true},  {"scratch", true},      {"flops", false},
+    {"bytes", false},      {"naive", false}, {"tensormap", true},    {"dependent", false},
+    {"opt_level", false},  {"data", true},   {"model", true},        {"bound", true},
+    {"include_dir", true}, {"option", true}, {"cooperative", false},
 };
 
 /// Those that belong to the `kernel` line above them, so that each kernel may have its own.
-constexpr std::string_view kLaunchDirectives[] = {"block", "grid", "cluster", "shared", "dependent"};
+constexpr std::string_view kLaunchDirectives[] = {"block",  "grid",      "cluster",
+                                                  "shared", "dependent", "cooperative"};
 
 /// The call that a kernel with programmatic dependent launch must make.
 constexpr std::string_view kWaitForPrevious = "wait_for_previous_grid(";
@@ -238,18 +240,45 @@ class FrontMatterParser {
     /// The template's arguments are those of its kernels, each name once; tensor maps are the last.
     void merge_arguments() {
         result_.signature = signatures_.front();
-        if (signatures_.size() == 1) return;
         std::vector<Signature::Argument>& all = result_.signature.arguments;
+        const std::vector<Signature::Argument> variables = variable_arguments();
+        if (signatures_.size() == 1 && variables.empty()) return;
         all.clear();
         for (std::size_t i = 0; i < signatures_.size(); ++i)
             for (const Signature::Argument& argument : signatures_[i].arguments)
                 merge_argument(all, argument, i);
+        all.insert(all.end(), variables.begin(), variables.end());
         std::ranges::stable_partition(
             all, [](const auto& argument) { return !is_tensor_map(normalised_type(argument.type, {})); });
         for (std::size_t i = 0; i < signatures_.size(); ++i)
             for (const Signature::Argument& argument : signatures_[i].arguments)
                 result_.kernels[i].arguments.push_back(static_cast<std::size_t>(
                     std::ranges::find(all, argument.name, &Signature::Argument::name) - all.begin()));
+        for (const Signature::Argument& variable : variables)
+            result_.variables.push_back(
+                {static_cast<std::size_t>(std::ranges::find(all, variable.name, &Signature::Argument::name) -
+                                          all.begin()),
+                 variable.name});
+    }
+
+    /// What `input` lines name that is no argument of a kernel but a variable of the module: arguments of the template.
+    std::vector<Signature::Argument> variable_arguments() {
+        std::vector<Signature::Argument> found;
+        for (Directive& line : directives_["input"]) {
+            const Token name = line.lexer.peek();
+            const auto is_it = [&](const Signature::Argument& one) { return one.name == name.text; };
+            const bool is_argument = std::ranges::any_of(signatures_, [&](const Signature& signature) {
+                return std::ranges::any_of(signature.arguments, is_it);
+            });
+            if (name.kind != TokenKind::identifier || is_argument || std::ranges::any_of(found, is_it))
+                continue;
+            auto type = find_module_variable(text_, name.text);
+            if (!type) continue;
+            type->insert(type->begin(), "const");
+            type->emplace_back("*");
+            found.push_back({std::string(name.text), std::move(*type)});
+        }
+        return found;
     }
 
     void merge_argument(std::vector<Signature::Argument>& all, const Signature::Argument& argument,
@@ -259,7 +288,9 @@ class FrontMatterParser {
             throw TemplateError(file_, location.line, location.column, message);
         };
         if (argument.name.empty())
-            fail("an argument needs a name, since several kernels of this template share arguments by name");
+            fail(signatures_.size() == 1 ? "an argument needs a name where tensors are copied to variables"
+                                         : "an argument needs a name, since several kernels of this template "
+                                           "share arguments by name");
         const auto same = std::ranges::find(all, argument.name, &Signature::Argument::name);
         if (same == all.end()) {
             all.push_back(argument);
@@ -423,6 +454,10 @@ class FrontMatterParser {
         parse_block(launch);
         if (Directive* line = single("cluster")) launch.cluster = parse_extents(*line);
         parse_dependent(launch);
+        if (Directive* line = single("cooperative")) {
+            line->lexer.expect_end("a cooperative line, which has nothing behind it");
+            launch.cooperative = true;
+        }
         parse_shared(launch);
         scope_.may_use_arguments = true;
         launch.grid = parse_extents(required("grid", "X[, Y[, Z]] that gives the blocks of a launch"));

@@ -25,6 +25,7 @@ struct LaunchLines {
     std::vector<ExpressionPtr> block, grid, cluster;  ///< one to three each; cluster may be empty
     ExpressionPtr dynamic_shared, static_shared;      ///< null when there is no such line
     ExpressionPtr dependent;                          ///< when launches may overlap; null: never
+    bool cooperative = false;                         ///< all blocks run at once
     ExpressionPtr threads, shared_bytes;              ///< of a block, of all lines
 };
 
@@ -35,10 +36,16 @@ struct KernelLines {
     LaunchLines launch;  ///< of all but the first kernel, whose lines are the front matter's own
 };
 
+/// A variable of the module that a launch copies a tensor to.
+struct ModuleVariableArgument {
+    std::size_t argument = 0;  ///< its place among FrontMatter::signature's
+    std::string name;
+};
+
 struct FrontMatter : LaunchLines {
     std::string kernel;
-    /// All of them, in the order of their launches. Of a template with one kernel it has no arguments' places, since they
-    /// are those of the signature.
+    /// All of them, in the order of their launches. Of a template with one kernel and no variables it has no arguments'
+    /// places, since they are those of the signature.
     std::vector<KernelLines> kernels;
     std::string summary;
     std::vector<Parameter> parameters;
@@ -55,6 +62,7 @@ struct FrontMatter : LaunchLines {
     std::vector<std::filesystem::path> include_directories;  ///< as written, in their order
     std::vector<OptionLine> options;                         ///< of its compiles
     Signature signature;
+    std::vector<ModuleVariableArgument> variables;  ///< behind the kernels' own arguments, before tensor maps
     ProblemLines problem;
     ModelLines model;
     bool is_reference = false;  ///< see Template::is_reference

@@ -270,6 +270,39 @@ std::optional<Signature> find_kernel(std::string_view text, const KernelName& na
     return std::nullopt;
 }
 
+std::optional<std::vector<std::string>> find_module_variable(std::string_view text, std::string_view name) {
+    constexpr std::string_view kNoType[] = {"static",    "inline",     "extern",       "const",
+                                            "constexpr", "__device__", "__constant__", "volatile"};
+    constexpr std::string_view kBehindName[] = {"[", "=", ";", ",", "{"};
+    if (text.find(name) == std::string_view::npos) return std::nullopt;
+    const Tokens tokens = cpp_tokens(text);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+        if (tokens[i].text != "__constant__" && tokens[i].text != "__device__") continue;
+        std::vector<std::string> type;
+        bool has_name = false;  // of its first variable; then the type is complete
+        int depth = 0;
+        for (++i; i < tokens.size(); ++i) {
+            const std::string_view token = tokens[i].text;
+            const std::string_view next = i + 1 < tokens.size() ? tokens[i + 1].text : ";";
+            if (token == "alignas" || token == "__align__") {
+                i = closing(tokens, i + 1);
+                continue;
+            }
+            if (depth == 0 && (token == ";" || token == "(")) break;  // its end, or a function
+            const bool is_name = depth == 0 && tokens[i].kind == CppToken::Kind::identifier &&
+                                 is_one_of(next, kBehindName) && !is_one_of(token, kNoType);
+            if (is_name && (has_name || !type.empty())) {
+                has_name = true;
+                if (token == name) return type;
+            }
+            if (!has_name && !is_one_of(token, kNoType)) type.emplace_back(token);
+            if (token == "[" || token == "{" || token == "<" || token == "(") ++depth;
+            if (token == "]" || token == "}" || token == ">" || token == ")") --depth;
+        }
+    }
+    return std::nullopt;
+}
+
 std::string normalised_type(const std::vector<std::string>& tokens, const TypeNames& type_parameters) {
     std::vector<std::string> words;  // of the base type
     std::vector<bool> levels;        // of the pointers: whether each is itself const

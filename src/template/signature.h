@@ -39,6 +39,10 @@ struct KernelName {
 /// none; throws TemplateError for one without extern "C", and for a template with another number of parameters.
 std::optional<Signature> find_kernel(std::string_view text, const KernelName& name, const std::string& file);
 
+/// The tokens of the type of a __constant__ or __device__ variable that the text declares, without const and what else says
+/// nothing about its elements: "T" of `__constant__ T weights[9]`. nullopt: there is none of this name.
+std::optional<std::vector<std::string>> find_module_variable(std::string_view text, std::string_view name);
+
 /// Type parameters and the normal form of what they stand for.
 using TypeNames = std::map<std::string, std::string, std::less<>>;
 

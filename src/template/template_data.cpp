@@ -104,6 +104,23 @@ std::vector<PointerArgument> pointers(const ProblemLines& lines, const VariantDa
     return made;
 }
 
+std::vector<VariableProgram> variable_programs(const FrontMatter& front_matter, const VariantData& variant,
+                                               const Environment& environment) {
+    std::vector<VariableProgram> made;
+    for (const ModuleVariableArgument& variable : front_matter.variables) {
+        const auto place = variant.places[variable.argument];
+        const auto& lines = front_matter.problem.tensor_lines;
+        const auto line = std::ranges::find(lines, variable.argument, &TensorLine::argument);
+        if (!place || line == lines.end()) continue;
+        const std::string_view element = *pointee((*variant.arguments)[*place].type);
+        VariableProgram program{
+            variable.name, *place, static_cast<std::size_t>(find_normalised_type(element)->bytes), {}};
+        for (const ExpressionPtr& extent : line->extents) program.extents.emplace_back(*extent, environment);
+        made.push_back(std::move(program));
+    }
+    return made;
+}
+
 }  // namespace
 
 TemplateContent::TemplateContent(std::string text_bytes, std::string file_in_messages,
@@ -207,6 +224,7 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
         if (lines.static_shared)
             launch.static_shared_bytes = static_cast<std::size_t>(number(lines.static_shared));
         if (lines.dependent) launch.dependent = number(lines.dependent) != 0;
+        launch.cooperative = lines.cooperative;
         for (const ExpressionPtr& extent : lines.grid) launch.grid.emplace_back(*extent, environment);
     };
     set_launch(front_matter, *made);
@@ -214,6 +232,7 @@ std::shared_ptr<const VariantData> VariantMaker::make(const Codes& codes) {
         set_launch(front_matter.kernels[i].launch, made->others.emplace_back());
     if (front_matter.opt_level) made->opt_level = static_cast<int>(number(front_matter.opt_level));
     made->tensor_maps = tensor_map_programs(front_matter, *made, environment);
+    made->variables = variable_programs(front_matter, *made, environment);
     made->pointers = pointers(front_matter.problem, *made, number);
     made->largest_grid = {kLargestUnsigned, kLargestUnsigned, kLargestUnsigned};
     if (origin_->target)

@@ -62,8 +62,17 @@ struct LaunchData {
     Dim3 block, cluster;
     std::size_t dynamic_shared_bytes = 0;
     std::size_t static_shared_bytes = 0;
-    bool dependent = false;  ///< a launch may begin before the one before it in the stream has ended
+    bool dependent = false;    ///< a launch may begin before the one before it in the stream has ended
+    bool cooperative = false;  ///< all blocks run at once
     std::vector<LaunchProgram> grid;
+};
+
+/// A tensor that a launch copies to a variable of the module.
+struct VariableProgram {
+    std::string name;
+    std::size_t argument = 0;  ///< its place among those that callers pass
+    std::size_t element_bytes = 0;
+    std::vector<LaunchProgram> extents;
 };
 
 /// Of a variant's first kernel, and of the others.
@@ -80,6 +89,7 @@ struct VariantData : LaunchData {
     std::vector<std::optional<std::size_t>> places;
     std::array<std::int64_t, 3> largest_grid{};
     std::vector<TensorMapProgram> tensor_maps;  ///< in the kernel's order
+    std::vector<VariableProgram> variables;     ///< that this variant has
     std::vector<PointerArgument> pointers;      ///< likewise, of the tensors that are declared and there
 };
 

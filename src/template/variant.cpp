@@ -209,12 +209,34 @@ std::vector<VariantKernel> Variant::kernels() const {
                              launch.dynamic_shared_bytes,
                              launch.static_shared_bytes,
                              launch.dependent,
-                             {}};
+                             {},
+                             launch.cooperative};
         for (const std::size_t at : launch.arguments)
             kernel.arguments.push_back(front_matter.signature.arguments[at].name);
         kernels.push_back(std::move(kernel));
     }
     return kernels;
+}
+
+bool has_variable_copies(const Variant& variant) { return !VariantAccess::data(variant).variables.empty(); }
+
+std::vector<VariableCopy> variable_copies(const Variant& variant, void* const* arguments) {
+    const VariantData& data = VariantAccess::data(variant);
+    const Environment environment{data.codes, &data.origin->limits, arguments};
+    std::vector<VariableCopy> copies;
+    for (const VariableProgram& program : data.variables) {
+        std::size_t bytes = program.element_bytes;
+        for (const LaunchProgram& extent : program.extents) {
+            bool failed = false;
+            const std::int64_t value = extent.run(environment, failed);
+            if (failed || value < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(value), &bytes))
+                throw VariantError(
+                    variant.template_name() + ": the extents of " + program.name +
+                    ", which is copied to the variable of that name, can't be computed for this launch");
+        }
+        copies.push_back({program.name, program.argument, bytes});
+    }
+    return copies;
 }
 
 std::size_t kernel_count(const Variant& variant) { return VariantAccess::data(variant).others.size() + 1; }
@@ -229,9 +251,10 @@ KernelLaunch kernel_launch(const Variant& variant, std::size_t kernel) {
                         launch.dynamic_shared_bytes,
                         launch.static_shared_bytes,
                         launch.dependent,
+                        launch.cooperative,
                         lines.arguments};
     // A template with one kernel has its arguments in their order.
-    if (data.others.empty())
+    if (data.others.empty() && data.origin->content->front_matter.variables.empty())
         for (std::size_t i = 0; i < data.places.size() + data.tensor_maps.size(); ++i)
             result.arguments.push_back(i);
     return result;

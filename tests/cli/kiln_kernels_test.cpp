@@ -54,6 +54,8 @@ TEST_F(KilnKernels, RunInOrderWithWorkspaceBetween) {
             {"run", "histogram_two_pass", "--backend", "host", "--size", n, "--no-time", "--json"});
         EXPECT_EQ(counted.status, 0) << counted.err << counted.out;
     }
+    const Outcome filtered = of_example({"run", "sobel", "--backend", "host", "--test-sizes", "--no-time"});
+    EXPECT_EQ(filtered.status, 0) << filtered.err << filtered.out;
     for (const char* type : {"T=half", "T=float"}) {
         const Outcome summed = of_example({"run", "reduce_template", type, "BLOCKS=132", "--backend", "host",
                                            "--size", "n=5001", "--no-time", "--json"});
@@ -109,7 +111,7 @@ TEST_F(KilnKernels, ComeBackFromTheDisk) {
 
 TEST_F(KilnKernels, CompileForGpus) {
     for (const char* arch : {"sm_80", "sm_90a", "gfx90a"}) {
-        for (const char* name : {"histogram_two_pass", "reduce_template"}) {
+        for (const char* name : {"histogram_two_pass", "reduce_template", "stencil", "sobel", "equalize"}) {
             const Outcome outcome = of_example({"build", name, "--arch", arch, "--json"});
             KILN_REQUIRE_OR_SKIP("nvrtc", outcome.err.find("NVRTC library") == std::string::npos,
                                  outcome.err);
@@ -141,6 +143,15 @@ TEST_F(KilnKernels, AreNotExported) {
     KILN_REQUIRE_OR_SKIP("nvrtc", outcome.status != 3, outcome.err);
     EXPECT_EQ(outcome.status, 2) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("can't be exported: it has several kernels"));
+    const std::pair<const char*, const char*> others[] = {
+        {"stencil", "copy tensors to variables of its module"}, {"equalize", "its launches are cooperative"}};
+    for (const auto& [name, why] : others) {
+        const Outcome refused =
+            of_example({"export", write("manifest.txt", std::string(name) + " @cuda:sm_80\n"), "--output",
+                        path("exported").string()});
+        EXPECT_EQ(refused.status, 2) << refused.err;
+        EXPECT_THAT(refused.err, HasSubstr(why));
+    }
 }
 
 }  // namespace

@@ -38,5 +38,31 @@ TEST(HostEntry, NotInCommentsLiteralsAndOtherWords) {
     EXPECT_EQ(entry.name, "f");
 }
 
+TEST(DynamicShared, BecomesAReferenceInFunctions) {
+    EXPECT_EQ(with_dynamic_shared("extern \"C\" __global__ void k(int n) {\n"
+                                  "    extern __shared__ float tile[];\n    tile[0] = n;\n}\n"),
+              "extern \"C\" __global__ void k(int n) {\n    auto& tile = "
+              "*static_cast<float(*)[]>(kiln_host::dynamic_shared_memory());\n    tile[0] = n;\n}\n");
+    EXPECT_EQ(
+        with_dynamic_shared("extern \"C\" {\nvoid f() { if (1) { extern __shared__ __align__(sizeof(int4))\n"
+                            "  unsigned char raw[]; } }\n}\n"),
+        "extern \"C\" {\nvoid f() { if (1) { auto& raw = "
+        "*static_cast<unsigned char(*)[]>(kiln_host::dynamic_shared_memory());\n } }\n}\n");
+    EXPECT_EQ(with_dynamic_shared("struct S { void f() { extern __shared__ Pair<int, 2>* p[][4]; } };"),
+              "struct S { void f() { auto& p = "
+              "*static_cast<Pair<int,2>*(*)[][4]>(kiln_host::dynamic_shared_memory()); } };");
+}
+
+TEST(DynamicShared, ElsewhereSaysWhatToWrite) {
+    EXPECT_NE(
+        with_dynamic_shared("namespace a {\nextern __shared__ float tile[];\n}")
+            .find("static_assert(false, \"on the host the dynamic shared memory tile must be declared in"),
+        std::string::npos);
+    for (const char* text :
+         {"extern \"C\" void f();\n// extern __shared__ float tile[];\n",
+          "void f() { __shared__ float tile[4]; extern int n; }", "extern __shared__ int n;"})
+        EXPECT_EQ(with_dynamic_shared(text), text);
+}
+
 }  // namespace
 }  // namespace kiln

@@ -9,6 +9,7 @@
 #include <kiln/build.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +47,7 @@ struct FakeState {
     std::map<StreamHandle, int> stream_contexts;  ///< of CUDA; of HIP: devices
     std::map<StreamHandle, bool> green_streams;
     std::string arch = "gfx90a:sramecc+:xnack-";
+    std::array<float, 9> variable{};  ///< of all modules, as filter::weights and as bias
 
     int call(const char* member, const std::string& arguments = {}) {
         calls.push_back(arguments.empty() ? member : std::string(member) + " " + arguments);
@@ -107,6 +109,9 @@ inline void fill_own(cuda::Api& api) {
                     break;
                 case kLaunchProgrammaticSerialization:
                     attributes += " overlap " + std::to_string(one.value.programmatic_serialization);
+                    break;
+                case kLaunchCooperative:
+                    attributes += " cooperative " + std::to_string(one.value.cooperative);
                     break;
                 case kLaunchPriority:
                     attributes += " priority " + std::to_string(one.value.priority);
@@ -255,6 +260,10 @@ void FakeGpu<Vendor>::fill_shared() {
         if (result == 0) std::memcpy(to, reinterpret_cast<void*>(from), bytes);
         return result;
     };
+    api.memcpy_on_device = [](auto to, auto from, std::size_t bytes, StreamHandle) {
+        std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+        return fake->call("memcpy_on_device", std::to_string(bytes));
+    };
     api.memset_d8 = [](auto to, unsigned char value, std::size_t count, StreamHandle) {
         std::memset(reinterpret_cast<void*>(to), value, count);
         return fake->call("memset_d8");
@@ -310,6 +319,13 @@ void FakeGpu<Vendor>::fill_shared() {
     api.module_get_function = [](FunctionHandle* function, ModuleHandle, const char* name) {
         *function = fake_handle<FunctionHandle>(40);
         return fake->call("module_get_function", name);
+    };
+    api.module_get_global = [](auto* address, std::size_t* bytes, ModuleHandle, const char* name) -> Result {
+        *address = Vendor::address(fake->variable.data());
+        *bytes = sizeof(fake->variable);
+        fake->call("module_get_global", name);
+        return std::string(name) == "_ZN6filter7weightsE" || std::string(name) == "bias" ? kSuccess
+                                                                                         : kErrorNotFound;
     };
     api.function_get_attribute = [](int* value, FunctionAttribute which, FunctionHandle) {
         *value = which == kFunctionRegisters     ? 42

@@ -449,6 +449,67 @@ TEST(GpuContext, OfTheApplication) {
     EXPECT_THROW(Device::open(Backend::host, 0, ContextRef::current()), UsageError);
 }
 
+TYPED_TEST(GpuDriver, AVariableIsFoundByTheNameInItsSourceOrInTheBinary) {
+    const auto driver = this->gpu.open();
+    const auto module = driver->load(this->gpu.binary());
+    const ModuleVariable bias = module->variable("bias");
+    EXPECT_EQ(bias.address, this->state.variable.data());
+    EXPECT_EQ(bias.bytes, 36u);
+    try {
+        static_cast<void>(module->variable("biases"));
+        FAIL();
+    } catch (const UsageError& error) {
+        EXPECT_STREQ(error.what(),
+                     "the module of scale has no variable biases; it has none at all. Variables are declared "
+                     "__constant__ or __device__, and the compiler leaves out those that no kernel uses");
+    }
+    const std::array<float, 3> source{1, 2, 3};
+    driver->queue_copy_on_device(bias.address, source.data(), sizeof source, nullptr);
+    EXPECT_EQ(this->state.variable[2], 3.0f);
+    EXPECT_EQ(this->state.count("memcpy_on_device 12"), 1u);
+}
+
+TEST(ModuleVariables, AreFoundByTheEndOfTheirNamesWhereThatIsOne) {
+    const std::vector<DeclaredVariable> variables = {
+        {"_ZN1a4biasE", "a::bias", 0, 4}, {"_ZN1b4biasE", "b::bias", 0, 4}, {"_ZN1b3sumE", "b::sum", 8, 4}};
+    EXPECT_EQ(find_variable(variables, "sum"), &variables[2]);
+    EXPECT_EQ(find_variable(variables, "a::bias"), &variables[0]);
+    EXPECT_EQ(find_variable(variables, "_ZN1b4biasE"), &variables[1]);
+    EXPECT_EQ(find_variable(variables, "bias"), nullptr);
+    EXPECT_EQ(find_variable(variables, "um"), nullptr);
+    EXPECT_EQ(demangled("_ZN1a4biasE"), "a::bias");
+    try {
+        fail_no_variable("k", "b::sun", variables);
+    } catch (const UsageError& error) {
+        EXPECT_STREQ(error.what(), "the module of k has no variable b::sun; did you mean b::sum?");
+    }
+}
+
+TYPED_TEST(GpuDriver, ACooperativeLaunchIsAnAttributeOrAFunctionOfItsOwn) {
+    const auto driver = this->gpu.open();
+    const auto module = driver->load(this->gpu.binary());
+    LaunchShape shape{{8, 1, 1}, {64, 1, 1}, {}, 0};
+    shape.cooperative = true;
+    if constexpr (this->kIsCuda) {
+        module->launch(shape, nullptr, nullptr);
+        EXPECT_EQ(this->state.count("launch_kernel_ex 8 x 64 cooperative 1"), 1u);
+        this->gpu.api.launch_kernel_ex = nullptr;
+        EXPECT_THAT(this->error_of([&] { module->launch(shape, nullptr, nullptr); }).what(),
+                    HasSubstr("a cooperative launch, which needs a driver of CUDA 11.8 or newer"));
+    } else {
+        EXPECT_THAT(this->error_of([&] { module->launch(shape, nullptr, nullptr); }).what(),
+                    HasSubstr("FAKE 1.2 lacks hipModuleLaunchCooperativeKernel"));
+        this->gpu.api.launch_cooperative_kernel = [](gpu::FunctionHandle, unsigned grid, unsigned, unsigned,
+                                                     unsigned block, unsigned, unsigned, unsigned,
+                                                     gpu::StreamHandle, void**) {
+            return fake->call("launch_cooperative_kernel",
+                              std::to_string(grid) + " x " + std::to_string(block));
+        };
+        module->launch(shape, nullptr, nullptr);
+        EXPECT_EQ(this->state.count("launch_cooperative_kernel 8 x 64"), 1u);
+    }
+}
+
 TYPED_TEST(GpuDriver, ATensorMapIsCudasAlone) {
     TensorMapLayout layout;
     layout.name = "a_map of gemm_wgmma";

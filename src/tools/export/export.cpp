@@ -17,6 +17,7 @@
 #include "export/c_expression.h"
 #include "export/c_kernel.h"
 #include "export/c_runtime.h"
+#include "template/kernel_launch.h"
 
 namespace kiln {
 namespace {
@@ -436,6 +437,16 @@ std::vector<ExportedFile> export_c(const Service& service, std::span<const Expor
             throw UsageError(
                 one.variant.template_name() +
                 " can't be exported: it has several kernels, and an exported function launches one.");
+        if (has_variable_copies(one.variant))
+            throw UsageError(
+                one.variant.template_name() +
+                " can't be exported: its launches copy tensors to variables of its module, which "
+                "exported functions do not.");
+        if (one.variant.kernels().front().cooperative)
+            throw UsageError(
+                one.variant.template_name() +
+                " can't be exported: its launches are cooperative, and those of exported functions "
+                "are not.");
         if (!one.variant.target() || one.variant.target()->backend == Backend::host)
             throw UsageError(one.variant.text() +
                              " can't be exported for the host: kernels of CUDA and HIP can.");
