@@ -120,6 +120,8 @@ using Values = std::map<std::string, Value, std::less<>>;
 
 /// What values a parameter has: `int`, `bool`, `type`, `float` and `code` in a `param` line.
 enum class ParameterKind { integer, boolean, type, real, code };
+/// As in a `param` line: "int", "bool", "type", "float" or "code". Ends with a zero byte.
+std::string_view name(ParameterKind kind);
 
 /// A named choice of a template: `//@ param BM int in 16, 32, 64 = 64 "rows of C per block"`.
 struct Parameter {
@@ -192,6 +194,8 @@ enum class TensorRole {
     inout,   ///< reads and writes
     scratch  ///< uses as it likes
 };
+/// The line that declares it: "input", "output", "inout" or "scratch". Ends with a zero byte.
+std::string_view name(TensorRole role);
 
 /// What an input holds.
 enum class Fill {

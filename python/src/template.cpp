@@ -43,8 +43,7 @@ nb::list parameters_of(const Template& of) {
     for (const Parameter& parameter : of.parameters()) {
         nb::dict one;
         one["name"] = parameter.name;
-        constexpr const char* kKinds[] = {"int", "bool", "type", "float", "code"};
-        one["kind"] = kKinds[static_cast<int>(parameter.kind)];
+        one["kind"] = std::string(name(parameter.kind));
         one["allowed"] = parameter.allowed_text();
         one["default"] = parameter.default_text();
         one["text"] = parameter.text;
@@ -67,8 +66,7 @@ nb::dict problem_of(const Variant& variant, const Sizes& sizes, bool test) {
         nb::list shape;
         for (const std::int64_t extent : tensor.extents) shape.append(extent);
         one["shape"] = nb::tuple(shape);
-        constexpr const char* kRoles[] = {"input", "output", "inout", "scratch"};
-        one["role"] = kRoles[static_cast<int>(tensor.role)];
+        one["role"] = std::string(name(tensor.role));
         tensors.append(one);
     }
     result["tensors"] = tensors;

@@ -125,6 +125,24 @@ void check_count(const char* what, std::size_t count, std::size_t declared);
 CacheOptions cache_options_of(const kiln_cache_options* options);
 kiln_counters counters_of(const Counters& counters);
 
+/// While it lives, this thread captures what is launched on this stream, whose handle is a stream for launches then: the host's
+/// streams have no native handles.
+class CaptureOfThread {
+  public:
+    explicit CaptureOfThread(const Stream& stream) { current_ = &stream; }
+    ~CaptureOfThread() { current_ = nullptr; }
+    CaptureOfThread(const CaptureOfThread&) = delete;
+    CaptureOfThread& operator=(const CaptureOfThread&) = delete;
+
+    /// The stream of this handle.
+    static StreamRef stream_of(void* native) {
+        return current_ != nullptr && current_->handle() == native ? StreamRef(*current_) : StreamRef(native);
+    }
+
+  private:
+    static inline constinit thread_local const Stream* current_ = nullptr;
+};
+
 /// The launch options of a call, as long as it lasts; `stream`: with them.
 class StreamWithOptions {
   public:
@@ -153,6 +171,7 @@ KILN_C_FIRST(kiln_cache_options, wait_limit_ms);
 KILN_C_FIRST(kiln_counters, saved_ms);
 KILN_C_FIRST(kiln_service_options, on_trace_user);
 KILN_C_FIRST(kiln_service_info, cache_problem);
+KILN_C_FIRST(kiln_explanation, rejected_count);
 KILN_C_FIRST(kiln_template_info, is_runnable);
 KILN_C_FIRST(kiln_variant_info, dynamic_shared_bytes);
 KILN_C_FIRST(kiln_kernel_info, function);

@@ -37,6 +37,8 @@ const char* name_of(Mark mark) {
             return "a kiln_buffer";
         case Mark::cache:
             return "a kiln_cache";
+        case Mark::graph:
+            return "a kiln_graph";
     }
     return "no handle of Kiln";
 }

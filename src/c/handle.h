@@ -28,7 +28,8 @@ enum class Mark : std::uint32_t {
     kernel,
     operation,
     buffer,
-    cache
+    cache,
+    graph
 };
 
 struct Handle {
@@ -87,6 +88,12 @@ struct CacheObject {
     Cache value;
 };
 
+struct GraphObject {
+    static constexpr Mark kMark = Mark::graph;
+    static constexpr const char* kName = "kiln_graph";
+    Graph value;
+};
+
 // Which object an opaque type stands for; declared only.
 ServiceObject object_behind(const kiln_service*);
 TemplateObject object_behind(const kiln_template*);
@@ -95,6 +102,7 @@ KernelObject object_behind(const kiln_kernel*);
 OperationObject object_behind(const kiln_operation*);
 BufferObject object_behind(const kiln_buffer*);
 CacheObject object_behind(const kiln_cache*);
+GraphObject object_behind(const kiln_graph*);
 template <class Opaque>
 using ObjectOf = decltype(object_behind(static_cast<Opaque*>(nullptr)));
 

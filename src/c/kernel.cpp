@@ -73,7 +73,8 @@ std::vector<void*> by_position(const Variant& variant, const kiln_argument* argu
 
 }  // namespace
 
-StreamWithOptions::StreamWithOptions(void* native, const kiln_launch_options* options) : stream_(native) {
+StreamWithOptions::StreamWithOptions(void* native, const kiln_launch_options* options)
+    : stream_(CaptureOfThread::stream_of(native)) {
     if (options == nullptr) return;
     const kiln_launch_options known = given(options, "kiln_launch_options");
     if (known.has_priority != 0) options_.priority = known.priority;

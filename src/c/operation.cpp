@@ -41,18 +41,7 @@ OperationOptions operation_options_of(const kiln_operation_options* options) {
 }
 
 const char* role_of(const OperationArgument& argument) {
-    if (argument.is_size) return "size";
-    switch (argument.role) {
-        case TensorRole::input:
-            return "input";
-        case TensorRole::output:
-            return "output";
-        case TensorRole::inout:
-            return "inout";
-        case TensorRole::scratch:
-            return "scratch";
-    }
-    return "";
+    return argument.is_size ? "size" : name(argument.role).data();
 }
 
 std::vector<Sizes> shapes_of(const kiln_shape* shapes, std::size_t count) {

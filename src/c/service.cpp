@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "c/call.h"
 #include "c/handle.h"
@@ -184,5 +185,30 @@ kiln_status kiln_service_compile(kiln_service* service, const kiln_variant* vari
                                     compiled.key.digest.c_str(), binary.compiler.c_str(),
                                     binary.log.c_str(),          compiled.elapsed_ms};
         if (each != nullptr) each(user, &passed);
+    });
+}
+
+kiln_status kiln_service_explain(const kiln_service* service, const kiln_variant* variant,
+                                 kiln_explanation* explanation) {
+    return guarded(__func__, [&] {
+        static thread_local Kept keep;
+        static thread_local std::vector<kiln_difference> differences;
+        static thread_local std::vector<const char*> rejected;
+        const kiln::Service& of = *object(service).service;
+        const kiln::Variant& wanted = object(variant).value;
+        check_result(explanation, "kiln_explanation");
+        const kiln::Explanation found = of.explain(wanted);
+        keep.clear();
+        differences.clear();
+        rejected.clear();
+        for (const kiln::KeyDifference& one : found.differences)
+            differences.push_back({keep(one.ingredient), keep(one.wanted), keep(one.found)});
+        for (const std::string& one : found.rejected) rejected.push_back(keep(one));
+        fill(explanation,
+             {sizeof(kiln_explanation), keep(found.key.digest), found.tier ? name(*found.tier).data() : "",
+              keep(found.place), keep(found.compiler), keep(found.no_compiler), keep(found.nearest_key),
+              keep(found.nearest_variant), differences.data(), differences.size(), rejected.data(),
+              rejected.size()},
+             "kiln_explanation");
     });
 }

@@ -8,28 +8,6 @@
 #include "c/call.h"
 #include "c/handle.h"
 
-namespace kiln::c_api {
-namespace {
-
-const char* name_of(ParameterKind kind) {
-    switch (kind) {
-        case ParameterKind::integer:
-            return "int";
-        case ParameterKind::boolean:
-            return "bool";
-        case ParameterKind::type:
-            return "type";
-        case ParameterKind::real:
-            return "float";
-        case ParameterKind::code:
-            return "code";
-    }
-    return "";
-}
-
-}  // namespace
-}  // namespace kiln::c_api
-
 using namespace kiln::c_api;
 
 kiln_status kiln_service_templates(const kiln_service* service, kiln_text_function each, void* user) {
@@ -88,9 +66,9 @@ kiln_status kiln_template_parameters(const kiln_template* handle, kiln_parameter
         in(each, "each");
         for (const kiln::Parameter& parameter : object(handle).value.parameters()) {
             const std::string usual = parameter.default_text(), allowed = parameter.allowed_text();
-            const kiln_parameter passed = {sizeof(kiln_parameter),  parameter.name.c_str(),
-                                           name_of(parameter.kind), usual.c_str(),
-                                           allowed.c_str(),         parameter.text.c_str()};
+            const kiln_parameter passed = {
+                sizeof(kiln_parameter), parameter.name.c_str(), name(parameter.kind).data(),
+                usual.c_str(),          allowed.c_str(),        parameter.text.c_str()};
             each(user, &passed);
         }
     });

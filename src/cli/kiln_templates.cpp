@@ -34,36 +34,6 @@ bool may_run(const Template& candidate, const KilnOptions& options) {
 std::string extents(const Dim3& dim) { return format("%u x %u x %u", dim.x, dim.y, dim.z); }
 Json extents_json(const Dim3& dim) { return Json::array({dim.x, dim.y, dim.z}); }
 
-const char* name_of(ParameterKind kind) {
-    switch (kind) {
-        case ParameterKind::integer:
-            return "int";
-        case ParameterKind::boolean:
-            return "bool";
-        case ParameterKind::type:
-            return "type";
-        case ParameterKind::real:
-            return "float";
-        case ParameterKind::code:
-            return "code";
-    }
-    return "";
-}
-
-const char* name_of(TensorRole role) {
-    switch (role) {
-        case TensorRole::input:
-            return "input";
-        case TensorRole::output:
-            return "output";
-        case TensorRole::inout:
-            return "inout";
-        case TensorRole::scratch:
-            return "scratch";
-    }
-    return "";
-}
-
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 /// " if BIAS"; nothing for what all variants have.
@@ -81,7 +51,7 @@ Json problem_json(const Template& of) {
                          {"text", size.text}});
     for (const TensorArgument& tensor : of.tensors())
         tensors.push_back({{"name", tensor.name},
-                           {"role", name_of(tensor.role)},
+                           {"role", name(tensor.role)},
                            {"extents", tensor.extents_text},
                            {"align", text_or_null(tensor.align_text)},
                            {"fill", text_or_null(tensor.fill_text)},
@@ -114,9 +84,9 @@ std::string problem_text(const Template& of) {
                                 : tensor.fill_text.empty() ? "by " + tensor.reference
                                                            : tensor.fill_text + " by " + tensor.reference;
         const std::string align = tensor.align_text.empty() ? "" : " align " + tensor.align_text;
-        tensors.push_back({tensor.name, name_of(tensor.role), "[" + tensor.extents_text + "]" + align,
-                           how + (tensor.exact ? " exact" : "") + condition_text(tensor.condition_text),
-                           tensor.text});
+        tensors.push_back(
+            {tensor.name, std::string(name(tensor.role)), "[" + tensor.extents_text + "]" + align,
+             how + (tensor.exact ? " exact" : "") + condition_text(tensor.condition_text), tensor.text});
     }
     for (const TensorMapArgument& map : of.tensor_maps())
         tensors.push_back({map.name, "tensor map", "of " + map.tensor + condition_text(map.condition_text)});
@@ -180,7 +150,7 @@ Json shown_json(const Shown& shown, const Target& target) {
         for (const Value& value : parameter.allowed) allowed.push_back(value_json(value));
         parameters.push_back(
             {{"name", parameter.name},
-             {"kind", name_of(parameter.kind)},
+             {"kind", name(parameter.kind)},
              {"allowed", allowed},
              {"range", is_range ? Json::array({parameter.min, parameter.max}) : Json()},
              {"default", value_json(parameter.default_value)},

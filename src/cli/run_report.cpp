@@ -97,18 +97,11 @@ Json choice_json(const std::optional<Choice>& choice) {
     return json;
 }
 
-std::string_view role_name(TensorRole role) {
-    return role == TensorRole::input    ? "input"
-           : role == TensorRole::output ? "output"
-           : role == TensorRole::inout  ? "inout"
-                                        : "scratch";
-}
-
 Json tensors_json(const Problem& problem) {
     Json list = Json::array();
     for (const Tensor& tensor : problem.tensors)
         list.push_back({{"name", tensor.name},
-                        {"role", role_name(tensor.role)},
+                        {"role", name(tensor.role)},
                         {"type", tensor.type},
                         {"extents", tensor.extents},
                         {"bytes", tensor.size_bytes()}});

@@ -328,4 +328,23 @@ std::string nearest_choices(const Parameter& parameter, std::int64_t code) {
     return "; the nearest is " + join(nearest, " or ");
 }
 
+inline namespace KILN_ABI {
+
+std::string_view name(ParameterKind kind) {
+    switch (kind) {
+        case ParameterKind::integer:
+            return "int";
+        case ParameterKind::boolean:
+            return "bool";
+        case ParameterKind::type:
+            return "type";
+        case ParameterKind::real:
+            return "float";
+        case ParameterKind::code:
+            return "code";
+    }
+    return "unknown";
+}
+
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -306,4 +306,21 @@ std::vector<InputPattern> Variant::input_patterns(const Sizes& sizes) const {
     return ProblemMaker(*data_, sizes, false).patterns();
 }
 
+inline namespace KILN_ABI {
+
+std::string_view name(TensorRole role) {
+    switch (role) {
+        case TensorRole::input:
+            return "input";
+        case TensorRole::output:
+            return "output";
+        case TensorRole::inout:
+            return "inout";
+        case TensorRole::scratch:
+            return "scratch";
+    }
+    return "unknown";
+}
+
+}  // namespace KILN_ABI
 }  // namespace kiln

@@ -21,18 +21,19 @@ compiler() {
 # functions_header: pointers to all functions of the map, load_functions(), which finds each with its version, and macros by
 # which a program calls them under their names.
 functions_header() {
-    local name names version
-    names=$(sed -n 's/^    \(kiln_[a-z_]*\);$/\1/p' "$source/src/c/exports.map")
-    version=$(sed -n 's/^\(KILN_C_[0-9.]*\) {$/\1/p' "$source/src/c/exports.map" | head -n 1)
+    local name names version functions
+    functions=$(awk '/^KILN_C_[0-9.]* \{$/ { version = $1 } /^    kiln_[a-z_]*;$/ { sub(";", ""); print $1, version }' \
+        "$source/src/c/exports.map")
+    names=$(cut -d ' ' -f 1 <<<"$functions")
     echo '#include <dlfcn.h>'
     for name in $names; do echo "static __typeof__($name)* ${name}_opened;"; done
     echo 'static int load_functions(const char* file) {'
     echo '    void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);'
     echo '    if (library == NULL) return fprintf(stderr, "%s\n", dlerror()), 0;'
-    for name in $names; do
+    while read -r name version; do
         echo "    *(void**)(&${name}_opened) = dlvsym(library, \"$name\", \"$version\");"
         echo "    if (${name}_opened == NULL) return fprintf(stderr, \"%s\n\", dlerror()), 0;"
-    done
+    done <<<"$functions"
     echo '    return 1;'
     echo '}'
     for name in $names; do echo "#define $name ${name}_opened"; done

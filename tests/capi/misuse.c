@@ -37,13 +37,17 @@ static void ignore_argument(void* user, const char* name, const char* type, cons
     (void)user, (void)name, (void)type, (void)role;
 }
 static void ignore_entry(void* user, const kiln_cache_entry* entry) { (void)user, (void)entry; }
+static kiln_status record_nothing(void* user, void* stream) { return (void)user, (void)stream, KILN_OK; }
+static kiln_status record_wrongly(void* user, void* stream) {
+    return kiln_kernel_launch((const kiln_kernel*)user, stream, NULL, NULL, 0);
+}
 static void ignore_built(void* user, kiln_status status, kiln_kernel* kernel) {
     (void)user, (void)status, (void)kernel;
 }
 
 /* Every function that takes a handle, with one that is NULL or was destroyed. */
 static void with_handles(kiln_service* service, kiln_template* of, kiln_variant* variant, kiln_kernel* kernel,
-                         kiln_operation* operation, kiln_buffer* buffer, kiln_cache* cache,
+                         kiln_operation* operation, kiln_buffer* buffer, kiln_cache* cache, kiln_graph* graph,
                          const char* words) {
     kiln_service_info service_info;
     kiln_template_info template_info;
@@ -58,6 +62,8 @@ static void with_handles(kiln_service* service, kiln_template* of, kiln_variant*
     kiln_variant* made_variant = NULL;
     kiln_kernel* made_kernel = NULL;
     kiln_operation* made_operation = NULL;
+    kiln_graph* made_graph = NULL;
+    kiln_explanation explanation;
     kiln_buffer* made_buffer = NULL;
     const char* text = NULL;
     void* address = NULL;
@@ -70,6 +76,7 @@ static void with_handles(kiln_service* service, kiln_template* of, kiln_variant*
     memset(&counters, 0, sizeof counters);
     memset(&plan, 0, sizeof plan);
     memset(&usage, 0, sizeof usage);
+    memset(&explanation, 0, sizeof explanation);
     memset(&cache_usage, 0, sizeof cache_usage);
     service_info.size = sizeof service_info;
     template_info.size = sizeof template_info;
@@ -78,6 +85,7 @@ static void with_handles(kiln_service* service, kiln_template* of, kiln_variant*
     counters.size = sizeof counters;
     plan.size = sizeof plan;
     usage.size = sizeof usage;
+    explanation.size = sizeof explanation;
     cache_usage.size = sizeof cache_usage;
 
     REJECTED(kiln_service_share(service, 0, &made_service), words);
@@ -94,6 +102,9 @@ static void with_handles(kiln_service* service, kiln_template* of, kiln_variant*
     REJECTED(kiln_service_build(service, variant, &made_kernel), words);
     REJECTED(kiln_service_build_async(service, variant, ignore_built, NULL), words);
     REJECTED(kiln_service_compile(service, variant, NULL, NULL), words);
+    REJECTED(kiln_service_explain(service, variant, &explanation), words);
+    REJECTED(kiln_graph_capture(service, record_nothing, NULL, &made_graph), words);
+    REJECTED(kiln_graph_launch(graph, NULL), words);
     REJECTED(kiln_buffer_create(service, 4, &made_buffer), words);
     REJECTED(kiln_operation_create(service, "gemm", NULL, 0, NULL, &made_operation), words);
     REJECTED(kiln_operation_create_of(service, of, NULL, 0, NULL, &made_operation), words);
@@ -151,6 +162,7 @@ int main(int argc, char** argv) {
     kiln_operation* operation = NULL;
     kiln_buffer* buffer = NULL;
     kiln_cache* cache = NULL;
+    kiln_graph* graph = NULL;
     char directory[1024];
     int n = 4, i;
     void *data = NULL, *nothing = NULL, *two[2], *three[3];
@@ -278,10 +290,18 @@ int main(int argc, char** argv) {
     OK(kiln_cache_open(&cache_options, &cache));
     if (kiln_pack_entries("no-such-file.pack", ignore_entry, NULL) != KILN_ERROR_CACHE) ++failures;
 
+    /* Graphs. */
+    REJECTED(kiln_graph_capture(service, NULL, NULL, &graph), "record is NULL");
+    REJECTED(kiln_graph_capture(service, record_wrongly, kernel, &graph), "0 arguments are given");
+    if (graph != NULL) ++failures;
+    OK(kiln_graph_capture(service, record_nothing, NULL, &graph)); /* after a capture that failed */
+    REJECTED(kiln_service_explain(service, variant, NULL), "kiln_explanation is NULL");
+
     /* Handles: NULL, of another type, destroyed, destroyed twice. */
-    with_handles(NULL, NULL, NULL, NULL, NULL, NULL, NULL, "NULL was given");
+    with_handles(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "NULL was given");
     with_handles((kiln_service*)of, (kiln_template*)variant, (kiln_variant*)kernel, (kiln_kernel*)operation,
-                 (kiln_operation*)buffer, (kiln_buffer*)cache, (kiln_cache*)service, " is a kiln_");
+                 (kiln_operation*)buffer, (kiln_buffer*)cache, (kiln_cache*)graph, (kiln_graph*)service,
+                 " is a kiln_");
     REJECTED(kiln_kernel_launch((kiln_kernel*)three, NULL, NULL, NULL, 0), "is no handle of Kiln");
     REJECTED(kiln_kernel_launch((kiln_kernel*)((char*)kernel + 1), NULL, NULL, NULL, 0),
              "is no handle of Kiln");
@@ -294,7 +314,9 @@ int main(int argc, char** argv) {
     OK(kiln_kernel_destroy(kernel));
     OK(kiln_buffer_destroy(buffer));
     OK(kiln_cache_destroy(cache));
-    with_handles(service, of, variant, kernel, operation, buffer, cache, "a destroyed handle");
+    REJECTED(kiln_graph_launch(graph, NULL), "This graph has no launches");
+    OK(kiln_graph_destroy(graph));
+    with_handles(service, of, variant, kernel, operation, buffer, cache, graph, "a destroyed handle");
     REJECTED(kiln_service_destroy(service), "a destroyed handle");
     REJECTED(kiln_template_destroy(of), "a destroyed handle");
     REJECTED(kiln_variant_destroy(variant), "a destroyed handle");
@@ -302,6 +324,8 @@ int main(int argc, char** argv) {
     REJECTED(kiln_operation_destroy(operation), "a destroyed handle");
     REJECTED(kiln_buffer_destroy(buffer), "a destroyed handle");
     REJECTED(kiln_cache_destroy(cache), "a destroyed handle");
+    REJECTED(kiln_graph_destroy(graph), "a destroyed handle");
+    OK(kiln_graph_destroy(NULL));
     OK(kiln_service_destroy(NULL));
     OK(kiln_template_destroy(NULL));
     OK(kiln_variant_destroy(NULL));

@@ -306,6 +306,80 @@ static void walk_pack(const char* pack) {
     OK(kiln_service_destroy(service));
 }
 
+/* What kiln_graph_capture() captures: y = 3 x of each of the two halves. */
+typedef struct captured {
+    const kiln_kernel* kernel;
+    float *x, *y;
+    int n;
+} captured;
+static kiln_status record_halves(void* user, void* stream) {
+    const captured* of = (const captured*)user;
+    int half;
+    for (half = 0; half < 2; ++half) {
+        int n = of->n / 2;
+        float *x = of->x + half * n, *y = of->y + half * n;
+        void* arguments[3];
+        kiln_status status;
+        arguments[0] = &n;
+        arguments[1] = &x;
+        arguments[2] = &y;
+        status = kiln_kernel_launch(of->kernel, stream, NULL, arguments, 3);
+        if (status != KILN_OK) return status;
+    }
+    return KILN_OK;
+}
+
+static void walk_graph(kiln_service* service, const kiln_kernel* kernel) {
+    enum { count = 64 };
+    float numbers[count];
+    int i, round;
+    captured what;
+    kiln_graph* graph = NULL;
+    kiln_buffer* buffer = NULL;
+    void *there = NULL, *stream = NULL;
+    OK(kiln_service_stream(service, &stream));
+    OK(kiln_buffer_create(service, 2 * sizeof numbers, &buffer));
+    OK(kiln_buffer_data(buffer, &there));
+    for (i = 0; i < count; ++i) numbers[i] = -1;
+    OK(kiln_buffer_write(buffer, sizeof numbers, numbers, sizeof numbers));
+    what.kernel = kernel;
+    what.x = (float*)there;
+    what.y = what.x + count;
+    what.n = count;
+    OK(kiln_graph_capture(service, record_halves, &what, &graph));
+    OK(kiln_service_synchronize(service));
+    OK(kiln_buffer_read(buffer, sizeof numbers, numbers, sizeof numbers));
+    for (i = 0; i < count; ++i) CHECK(numbers[i] == -1); /* captured, and not run */
+    for (round = 1; round < 3; ++round) {
+        for (i = 0; i < count; ++i) numbers[i] = (float)(round * i);
+        OK(kiln_buffer_write(buffer, 0, numbers, sizeof numbers));
+        OK(kiln_graph_launch(graph, stream));
+        OK(kiln_service_synchronize(service));
+        OK(kiln_buffer_read(buffer, sizeof numbers, numbers, sizeof numbers));
+        for (i = 0; i < count; ++i) CHECK(numbers[i] == (float)(3 * round * i));
+    }
+    OK(kiln_graph_destroy(graph));
+    OK(kiln_buffer_destroy(buffer));
+}
+
+/* Of a variant that is in the cache, and of one that differs from it. */
+static void walk_explain(const kiln_service* service, const kiln_variant* known, const kiln_variant* other) {
+    kiln_explanation why;
+    size_t i;
+    int is_named = 0;
+    memset(&why, 0, sizeof why);
+    why.size = sizeof why;
+    OK(kiln_service_explain(service, known, &why));
+    CHECK(strlen(why.key) == 64 && strcmp(why.tier, "disk") == 0 && why.place[0] != '\0');
+    CHECK(why.compiler[0] != '\0' && why.no_compiler[0] == '\0' && why.rejected_count == 0);
+    OK(kiln_service_explain(service, other, &why));
+    CHECK(why.tier[0] == '\0' && strstr(why.nearest_variant, "scale FACTOR=") != NULL);
+    CHECK(strlen(why.nearest_key) == 64 && why.difference_count > 0);
+    for (i = 0; i < why.difference_count; ++i)
+        if (strstr(why.differences[i].wanted, "99") != NULL) is_named = 1;
+    CHECK(is_named);
+}
+
 /* Options of the compiler reach it, and a program of the first version, which has none, is served too. */
 static void walk_compile_options(const char* directory) {
     static const char* const text =
@@ -408,7 +482,8 @@ int main(int argc, char** argv) {
     kiln_template *scale = NULL, *from_directory = NULL, *from_file = NULL;
     kiln_variant *variant = NULL, *changed = NULL;
     kiln_kernel* kernel = NULL;
-    const kiln_value three = {"FACTOR", "3"}, five = {"FACTOR", "5"}, six = {"FACTOR", "6"};
+    const kiln_value three = {"FACTOR", "3"}, five = {"FACTOR", "5"}, six = {"FACTOR", "6"},
+                     other = {"FACTOR", "99"};
     const char* text = NULL;
     seen log, events, all, built;
     FILE* file;
@@ -496,6 +571,7 @@ int main(int argc, char** argv) {
     memset(&all, 0, sizeof all);
     OK(kiln_variant_values(changed, see_value, &all));
     CHECK(strcmp(all.text, "FACTOR=5\nT=float\n") == 0);
+    OK(kiln_variant_destroy(changed));
     OK(kiln_variant_describe(variant, &variant_info));
     CHECK(strcmp(variant_info.text, "scale FACTOR=3 T=float") == 0);
     CHECK(variant_info.block[0] == 32 && variant_info.block[1] == 1 && variant_info.cluster[0] == 1);
@@ -509,6 +585,11 @@ int main(int argc, char** argv) {
     OK(kiln_kernel_arguments(kernel, see_argument, &all));
     CHECK(strcmp(all.text, " int n\n const float* x\n float* y\n") == 0);
     check_scales(service, kernel, 3);
+    walk_graph(service, kernel);
+    OK(kiln_variant_with(variant, &other, 1, &changed));
+    walk_explain(service, variant, changed);
+    OK(kiln_variant_destroy(changed));
+    OK(kiln_variant_with(variant, &five, 1, &changed));
     OK(kiln_service_build_async(service, changed, see_built, &built));
     while (!__atomic_load_n(&built.is_done, __ATOMIC_ACQUIRE)) {
     }

@@ -56,7 +56,7 @@ int main(int argc, char** argv) try {
     const std::vector<float> x = {1, 2, 3, 4, 5};
     std::vector<float> y(x.size());
     kiln::c::Buffer x_there = service.allocate(sizeof(float) * x.size());
-    const kiln::c::Buffer y_there = service.allocate(sizeof(float) * y.size());
+    kiln::c::Buffer y_there = service.allocate(sizeof(float) * y.size());
     x_there.write(x);
     const auto check_scales = [&](const kiln::c::Kernel& kernel, float factor) {
         kernel(service.stream(), static_cast<int>(x.size()), x_there.as<const float>(), y_there.as<float>());
@@ -72,6 +72,21 @@ int main(int argc, char** argv) try {
     const kiln::c::Kernel moved = std::move(kernel);
     CHECK(moved && !kernel);
     check_scales(moved, 3);
+
+    // Captured, and replayed; what a capture throws is thrown.
+    const float* const from = x_there.as<float>();
+    float* const to = y_there.as<float>();
+    const int n = static_cast<int>(x.size());
+    const kiln::c::Graph graph = service.capture([&](void* stream) { moved(stream, n, from, to); });
+    y.assign(y.size(), -1);
+    y_there.write(y);
+    graph.launch(service.stream());
+    service.synchronize();
+    y_there.read(y);
+    for (std::size_t i = 0; i < x.size(); ++i) CHECK(y[i] == 3 * x[i]);
+    CHECK(error_of([&] { (void)service.capture([&](void* stream) { moved(stream, n); }); }).status() ==
+          KILN_ERROR_USAGE);
+    CHECK(std::string(service.explain(variant).tier) == "disk");
 
     // In the background, and failing there.
     std::promise<kiln::c::Kernel> built;

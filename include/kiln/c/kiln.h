@@ -75,6 +75,8 @@ typedef struct kiln_operation kiln_operation;
 typedef struct kiln_buffer kiln_buffer;
 /// A cache directory, as an operator sees it.
 typedef struct kiln_cache kiln_cache;
+/// Launches that were captured. Outlives its service, and keeps its kernels.
+typedef struct kiln_graph kiln_graph;
 
 /// The value of a parameter: {"BM", "64"}, {"T", "half"}, {"TRANS_A", "true"}.
 typedef struct kiln_value {
@@ -386,6 +388,33 @@ typedef void (*kiln_binary_function)(void* user, const kiln_binary* binary);
 KILN_C_API kiln_status kiln_service_compile(kiln_service* service, const kiln_variant* variant,
                                             kiln_binary_function each, void* user);
 
+/// An ingredient of a key in which the nearest entry of the cache differs.
+typedef struct kiln_difference {
+    const char* ingredient;  ///< "arch", "compiler", "option", "header kiln/device.h", "source line 3", ...
+    const char* wanted;      ///< "": it is not there
+    const char* found;       ///< in that entry; "": it is not there
+} kiln_difference;
+
+/// Why a variant is found in the cache, or would be compiled. Its pointers are valid until the thread's next call of
+/// kiln_service_explain().
+typedef struct kiln_explanation {
+    size_t size;                         ///< sizeof(kiln_explanation)
+    const char* key;                     ///< the digest that is looked up; "" where there is no compiler
+    const char* tier;                    ///< that a new process would find it in; "": it would be compiled
+    const char* place;                   ///< the file or server that has it; else ""
+    const char* compiler;                ///< that made what is found; else ""
+    const char* no_compiler;             ///< why there is none here; else ""
+    const char* nearest_key;             ///< of the entry that is nearest; "": none is of this kernel
+    const char* nearest_variant;         ///< what that entry holds
+    const kiln_difference* differences;  ///< from that entry
+    size_t difference_count;             ///< of differences
+    const char* const* rejected;         ///< entries of this key, and tiers, that can't be used, and why
+    size_t rejected_count;               ///< of rejected
+} kiln_explanation;
+/// Fills `explanation`; nothing is built or loaded.
+KILN_C_API kiln_status kiln_service_explain(const kiln_service* service, const kiln_variant* variant,
+                                            kiln_explanation* explanation);
+
 /// What is known of a built kernel. Its pointers are valid as long as the handle.
 typedef struct kiln_kernel_info {
     size_t size;           ///< sizeof(kiln_kernel_info)
@@ -551,6 +580,21 @@ KILN_C_API kiln_status kiln_operation_tune(const kiln_operation* operation, doub
                                            const char* wisdom_file);
 /// Forgets all shapes and frees all workspace; the device must be done with it.
 KILN_C_API kiln_status kiln_operation_release(const kiln_operation* operation);
+
+// ---- Graphs ----
+
+/// Launches, on `stream` and in this thread, what is to be captured; nothing else may be done with the device. A status that is
+/// an error ends the capture. stream: the service's own; on the host a handle for the time of this call. Operations must have
+/// been prepared on the service's own stream (kiln_operation_prepare_on()).
+typedef kiln_status (*kiln_record_function)(void* user, void* stream);
+/// Captures what `record` launches, on the service's own stream; nothing of it runs. What `record` returns is returned where it
+/// is an error. Buffers whose addresses are captured must live as long as the graph is launched.
+KILN_C_API kiln_status kiln_graph_capture(const kiln_service* service, kiln_record_function record,
+                                          void* user, kiln_graph** graph);
+/// Queues all of it on any stream of the device, with one call of the driver. One thread at a time.
+KILN_C_API kiln_status kiln_graph_launch(const kiln_graph* graph, void* stream);
+/// The device must be done with it.
+KILN_C_API kiln_status kiln_graph_destroy(kiln_graph* graph);
 
 // ---- Memory ----
 

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -215,6 +216,14 @@ class Buffer : public Owner<kiln_buffer, kiln_buffer_destroy> {
     }
 };
 
+/// Launches that were captured, to be replayed with one call.
+class Graph : public Owner<kiln_graph, kiln_graph_destroy> {
+  public:
+    using Owner::Owner;
+    /// Queues all of it.
+    void launch(void* stream) const { check(kiln_graph_launch(get(), stream)); }
+};
+
 /// The front door.
 class Service : public Owner<kiln_service, kiln_service_destroy> {
   public:
@@ -291,6 +300,34 @@ class Service : public Owner<kiln_service, kiln_service_destroy> {
         };
         check(kiln_service_build_async(get(), variant.get(), call, owned.get()));
         owned.release();
+    }
+    /// Why it is found in the cache, or would be compiled. Its pointers are valid until the thread's next call of this function.
+    kiln_explanation explain(const Variant& variant) const {
+        auto explanation = sized<kiln_explanation>();
+        check(kiln_service_explain(get(), variant.get(), &explanation));
+        return explanation;
+    }
+    /// What `record` launches on the stream that it is given. What it throws is thrown.
+    Graph capture(const std::function<void(void* stream)>& record) const {
+        struct Call {
+            const std::function<void(void*)>* record;
+            std::exception_ptr thrown;
+        } call{&record, nullptr};
+        const auto run = [](void* user, void* stream) {
+            Call& of = *static_cast<Call*>(user);
+            try {
+                (*of.record)(stream);
+                return KILN_OK;
+            } catch (...) {
+                of.thrown = std::current_exception();
+                return KILN_ERROR_INTERNAL;
+            }
+        };
+        kiln_graph* graph = nullptr;
+        const kiln_status status = kiln_graph_capture(get(), run, &call, &graph);
+        if (call.thrown) std::rethrow_exception(call.thrown);
+        check(status);
+        return Graph(graph);
     }
     /// Memory of the device.
     Buffer allocate(std::size_t bytes) const {

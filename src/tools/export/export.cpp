@@ -209,9 +209,8 @@ class Exporter {
         for (const KernelArgument& argument : problems_[problem].variants.front()->variant.arguments()) {
             const auto tensor = std::ranges::find(of_.tensors(), argument.name, &TensorArgument::name);
             if (tensor == of_.tensors().end()) continue;
-            constexpr const char* kRoles[] = {"input", "output", "inout", "scratch"};
-            text += " *   " + std::string(kRoles[static_cast<int>(tensor->role)]) + " " + argument.type +
-                    " " + argument.name + " [" + tensor->extents_text + "]" +
+            text += " *   " + std::string(name(tensor->role)) + " " + argument.type + " " + argument.name +
+                    " [" + tensor->extents_text + "]" +
                     (tensor->role == TensorRole::scratch && tensor->fill == Fill::zero
                          ? ", zero before the first launch; launches leave it so"
                          : "") +
