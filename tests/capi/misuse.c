@@ -218,6 +218,7 @@ int main(int argc, char** argv) {
     OK(kiln_service_create(&later.known, &service));
 
     OK(kiln_service_find(service, "softmax", &of));
+    OK(kiln_template_destroy(of));
     REJECTED(kiln_service_find(service, NULL, &of), "kiln_service_find: name is NULL");
     if (of != NULL) ++failures; /* the place of a result is NULL where there is none */
     OK(kiln_service_parse(

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "support.h"
+
 enum { thread_count = 16, kernel_count = 4, rounds = 20, count = 50 };
 
 static const char* const text =
@@ -90,15 +92,8 @@ int main(int argc, char** argv) {
     int i, failures = 0;
     if (argc < 2) return 2;
     snprintf(directory, sizeof directory, "%s/cache", argv[1]);
-    memset(&options, 0, sizeof options);
-    memset(&cache, 0, sizeof cache);
     memset(&counters, 0, sizeof counters);
-    options.size = sizeof options;
-    options.backend = "host";
-    options.cache = &cache;
-    cache.size = sizeof cache;
-    cache.directory = directory;
-    cache.remote_url = "";
+    set_host_options(&options, &cache, directory);
     counters.size = sizeof counters;
     if (kiln_service_create(&options, &service) != KILN_OK ||
         kiln_service_parse(service, text, "scale.cu", NULL, 0, &scale) != KILN_OK) {

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support.h"
+
 #ifdef KILN_TEST_DLOPEN
 #include "functions.h"
 #endif
@@ -276,19 +278,11 @@ static void walk_pack(const char* pack) {
     kiln_kernel* kernel = NULL;
     kiln_kernel_info info;
     const kiln_value three = {"FACTOR", "3"}, four = {"FACTOR", "4"};
-    memset(&options, 0, sizeof options);
-    memset(&cache, 0, sizeof cache);
     memset(&info, 0, sizeof info);
-    options.size = sizeof options;
-    options.backend = "host";
+    set_host_options(&options, &cache, NULL);
     options.cached_only = 1;
-    options.cache = &cache;
-    cache.size = sizeof cache;
-    cache.directory = "";
     cache.seed_packs = &pack;
     cache.seed_pack_count = 1;
-    cache.remote_url = "";
-    cache.directory = NULL;
     info.size = sizeof info;
     OK(kiln_service_create(&options, &service));
     OK(kiln_service_parse(service, scale_text, "scale.cu", headers, 1, &scale));
@@ -397,16 +391,10 @@ static void walk_compile_options(const char* directory) {
         kiln_buffer* buffer = NULL;
         void *there = NULL, *arguments[1];
         int y = 0;
-        memset(&options, 0, sizeof options);
-        memset(&cache, 0, sizeof cache);
-        options.size = version == 0 ? offsetof(kiln_service_options, compile_options) : sizeof options;
-        options.backend = "host";
-        options.cache = &cache;
+        set_host_options(&options, &cache, directory);
+        if (version == 0) options.size = offsetof(kiln_service_options, compile_options);
         options.compile_options = defined;
         options.compile_option_count = 1;
-        cache.size = sizeof cache;
-        cache.directory = directory;
-        cache.remote_url = "";
         OK(kiln_service_create(&options, &service));
         OK(kiln_service_parse(service, text, "defined.cu", NULL, 0, &of));
         OK(kiln_template_variant(of, NULL, 0, &variant));
@@ -492,8 +480,6 @@ int main(int argc, char** argv) {
     if (argc < 3 || !load_functions(argv[2])) return 3;
 #endif
     memset(&version, 0, sizeof version);
-    memset(&options, 0, sizeof options);
-    memset(&cache, 0, sizeof cache);
     memset(&about, 0, sizeof about);
     memset(&template_info, 0, sizeof template_info);
     memset(&variant_info, 0, sizeof variant_info);
@@ -529,19 +515,14 @@ int main(int argc, char** argv) {
         file);
     fclose(file);
     directories[0] = template_directory;
-    options.size = sizeof options;
-    options.backend = "host";
+    set_host_options(&options, &cache, cache_directory);
     options.workers = 1;
     options.template_directories = directories;
     options.template_directory_count = 1;
-    options.cache = &cache;
     options.on_log = see;
     options.on_log_user = &log;
     options.on_trace = see_event;
     options.on_trace_user = &events;
-    cache.size = sizeof cache;
-    cache.directory = cache_directory;
-    cache.remote_url = "";
     OK(kiln_service_create(&options, &service));
     if (service == NULL) return 1;
     OK(kiln_service_describe(service, &about));
