@@ -17,7 +17,7 @@
 #include "export/c_expression.h"
 #include "export/c_kernel.h"
 #include "export/c_runtime.h"
-#include "template/kernel_launch.h"
+#include "template/template_data.h"
 
 namespace kiln {
 namespace {
@@ -436,7 +436,7 @@ std::vector<ExportedFile> export_c(const Service& service, std::span<const Expor
             throw UsageError(
                 one.variant.template_name() +
                 " can't be exported: it has several kernels, and an exported function launches one.");
-        if (has_variable_copies(one.variant))
+        if (!VariantAccess::data(one.variant).variables.empty())
             throw UsageError(
                 one.variant.template_name() +
                 " can't be exported: its launches copy tensors to variables of its module, which "
