@@ -1,4 +1,4 @@
-// gemm_skinny: C = A * B for few rows of A, on matrix cores; B, the weights, is read once and straight into registers
+// gemm_skinny: C = ACTIVATION(ALPHA * A * B + BETA * residual + bias) for few rows of A, on matrix cores; B, the weights, is read once and straight into registers
 //
 // A is m x k; B is n x k with TRANS_B, else k x n; C is m x n, all row-major. Reading B is what takes time, so
 // none of it takes a detour: in mma.m16n8k16 its columns take the place of the 16 rows, and rows of A that of the
@@ -13,7 +13,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_skinny
-//@ param   T       type in half, bfloat16 = half   "element type of A and B; C is float"
+//@ param   T       type in half, bfloat16 = half   "element type of A and B"
 //@ param   BM      int in 8, 16 = 16               "rows of A per block"
 //@ param   WN      int in 16, 32, 64 = TRANS_B ? 16 : 64  "columns of C per warp"
 //@ param   WARPS_N int in 1, 2, 4, 8 = 1           "warps side by side"
@@ -22,6 +22,12 @@
 //@ param   SPLIT_K int in 1..16 = 1                "blocks that share out k"
 //@ param   TRANS_B bool = true                     "B is stored n x k"
 //@ param   PDL     bool = false                "may begin while the kernel before it still runs, which must not write B"
+//@ param   OUT     type in float, half, bfloat16 = float "element type of C, bias and residual"
+//@ param   ALPHA   float = 1                          "factor of the product"
+//@ param   BIAS    int in 0, 1, 2 = 0                 "0 none, 1: bias[j] is added to column j, 2: bias[i] to row i"
+//@ param   RESIDUAL bool = false                       "BETA * residual is added"
+//@ param   BETA    float = 1                          "factor of residual"
+//@ param   ACTIVATION int in 0, 1, 2, 3 = 0              "0 none, 1 relu, 2 gelu, 3 silu"
 //@ let     BN      = WN * WARPS_N                "of C per block"
 //@ let     THREADS = WARPS_N * WARPS_K * 32
 //@ let     PITCH   = BN + 4                 "of a warp's accumulators in shared memory: 4 lanes write 2 rows apart"
@@ -36,9 +42,11 @@
 //@ size    k = 4096 test 64 * WARPS_K * UNROLL + 40  "columns of A"
 //@ input   a [m, k]
 //@ input   b [TRANS_B ? n : k, TRANS_B ? k : n]
-//@ output  c [m, n] by gemm_layout_reference
+//@ output  c [m, n] by gemm_mma_reference
 //@ scratch partial [SPLIT_K > 1 ? ceil_div(n, WN * WARPS_N) * ceil_div(m, BM) : 1, SPLIT_K > 1 ? SPLIT_K * BM * WN * WARPS_N : 1]
 //@ scratch tickets [SPLIT_K > 1 ? ceil_div(n, WN * WARPS_N) * ceil_div(m, BM) : 1] = 0
+//@ input   bias [BIAS == 2 ? m : n] if BIAS != 0
+//@ input   residual [m, n] if RESIDUAL
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
 //@ backend cuda, host
@@ -47,6 +55,7 @@
 //@ model   tile BM, BN of m, n, k
 //@ model   warp BM, WN
 //@ model   search [WN], [UNROLL], [SPLIT_K]
+#include "kiln/gemm_epilogue.h"
 #include "kiln/last_block.h"
 #include "kiln/launch.h"
 #include "kiln/mma.h"
@@ -192,11 +201,9 @@ __device__ __forceinline__ int column_of(int lane, int t, int i) {
 }
 __device__ __forceinline__ int row_of(int lane, int r, int i) { return r * 8 + lane % 4 * 2 + i % 2; }
 
-extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(int m, int n, int k,
-                                                                   const T* __restrict__ a,
-                                                                   const T* __restrict__ b,
-                                                                   float* __restrict__ c, float* partial,
-                                                                   unsigned* tickets) {
+extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(
+    int m, int n, int k, const T* __restrict__ a, const T* __restrict__ b, OUT* __restrict__ c,
+    float* partial, unsigned* tickets, const OUT* bias, const OUT* residual) {
     float* const shared = kiln::dynamic_shared<float>();
 
     // The grid is a line, since its y and z extents could not hold every m.
@@ -262,6 +269,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(int m, int n, 
         }
     }
     __syncthreads();
+    const kiln::GemmEpilogue<OUT, ALPHA != 1.0f, BIAS, RESIDUAL, ACTIVATION> epilogue = {ALPHA, BETA, bias,
+                                                                                         residual, n};
     float* const mine =
         SPLIT_K > 1 ? partial + (static_cast<i64>(tile) * SPLIT_K + split) * (BM * BN) : nullptr;
     for (int i = static_cast<int>(threadIdx.x); i < BM * BN; i += THREADS) {
@@ -272,7 +281,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(int m, int n, 
         if constexpr (SPLIT_K > 1)
             mine[i] = sum;
         else if (first_row + row < m && first_column + column < n)
-            c[static_cast<i64>(first_row + row) * n + first_column + column] = sum;
+            c[static_cast<i64>(first_row + row) * n + first_column + column] =
+                OUT(epilogue(sum, first_row + row, first_column + column));
     }
     if constexpr (SPLIT_K > 1) {
         if (!kiln::is_last_block(tickets + tile, SPLIT_K)) return;
@@ -283,7 +293,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(int m, int n, 
             float sum = 0.0f;
 #pragma unroll
             for (int s = 0; s < SPLIT_K; ++s) sum += all[s * (BM * BN) + i];
-            c[static_cast<i64>(first_row + row) * n + first_column + column] = sum;
+            c[static_cast<i64>(first_row + row) * n + first_column + column] =
+                OUT(epilogue(sum, first_row + row, first_column + column));
         }
     }
 }

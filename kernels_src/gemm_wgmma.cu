@@ -1,8 +1,9 @@
-// gemm_wgmma: C = A * B on Hopper's tensor cores (wgmma), out of a pipeline of tiles in shared memory that TMA fills
+// gemm_wgmma: C = ACTIVATION(ALPHA * A * B + BETA * residual + bias) on Hopper's tensor cores (wgmma), with tiles by TMA
 //
-// A is m x k, B is k x n, C is m x n, all row-major. TMA takes rows that start at multiples of 16 bytes: n
-// and k have to be multiples of 8, and the addresses of a, b and c multiples of 16; gemm_wgmma_any
-// has no such rule.
+// C is m x n; A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B; all row-major, so that a transposed
+// operand is a column-major one. Sums and epilogue are FP32, rounded once to OUT. TMA takes rows that start at multiples
+// of 16 bytes: rows of A and B have to be multiples of 8 elements, rows of C of 16 bytes unless B is n x k and
+// TMA_STORE=false, and addresses multiples of 16; gemm_wgmma_any has no such rule.
 // Blocks are persistent: each computes one tile of C after the other, in a rasterisation that keeps the tiles
 // which are computed at the same time close together, so that their rows of A and columns of B are in the L2 cache.
 // The first warpgroup is the producer: one of its threads starts the TMA loads of A and B. The others are consumers:
@@ -12,21 +13,31 @@
 // In a cluster, blocks one above the other share the tiles of B, and blocks side by side those of A: each loads its
 // part of them, and TMA multicasts it to all. Or the blocks of a cluster share one tile of C, each with a part of k
 // (SPLIT_K), for a C with fewer tiles than the device has multiprocessors. Their accumulators are added in the order of
-// k, out of each other's shared memory.
+// k, out of each other's shared memory. With SPLIT_CLUSTERS several clusters share a tile in this way; each leaves its sums
+// in global memory, and the last to end adds them, in the order of k again.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_wgmma
-//@ param   T             type in half, bfloat16 = half      "element type of A and B; C is float"
+//@ param   T             type in half, bfloat16 = half      "element type of A and B"
 //@ param   BM            int in 64, 128, 192, 256 = 128     "rows of C per tile"
 //@ param   BN            int in 64, 128, 192, 256 = PINGPONG ? 192 : 256  "columns of C per tile"
 //@ param   STAGES        int in 2..8 = 4                    "stages of the pipeline: a tile of A and one of B each"
 //@ param   CLUSTER_M     int in 1, 2, 4 = 1                 "blocks, one above the other, that share the tiles of B"
 //@ param   CLUSTER_N     int in 1, 2, 4 = 1                 "blocks side by side that share the tiles of A"
 //@ param   SPLIT_K       int in 1, 2, 4, 8 = 1              "split-K: blocks of a cluster that share the steps of k of a tile"
+//@ param   SPLIT_CLUSTERS int in 1, 2, 4, 8, 16 = 1         "split-K: clusters that share the steps of k of a tile"
 //@ param   PINGPONG      bool = false                       "two consumer warpgroups compute a tile each, in turn; else one tile together"
 //@ param   BLOCKS_PER_SM int in 1, 2 = 1                    "blocks per multiprocessor"
 //@ param   RASTER_GROUP  int in 1, 2, 4, 8, 16, 32 = 8      "rasterisation: rows of tiles of C, counted in clusters, that are computed column by column"
 //@ param   TMA_STORE     bool = true                        "C is stored by TMA, through shared memory; else from registers"
+//@ param   OUT           type in float, half, bfloat16 = float  "element type of C, bias and residual"
+//@ param   TRANS_A       bool = false                       "A is stored k x m"
+//@ param   TRANS_B       bool = false                       "B is stored n x k"
+//@ param   ALPHA         float = 1                          "factor of the product"
+//@ param   BIAS          int in 0, 1, 2 = 0                 "0 none, 1: bias[j] is added to column j, 2: bias[i] to row i"
+//@ param   RESIDUAL      bool = false                       "BETA * residual is added"
+//@ param   BETA          float = 1                          "factor of residual"
+//@ param   ACTIVATION    int in 0, 1, 2, 3 = 0              "0 none, 1 relu, 2 gelu, 3 silu"
 //@ let     CONSUMERS   = PINGPONG ? 2 : BM == 64 ? 1 : BM == 192 ? 3 : 2  "warpgroups that multiply"
 //@ let     READERS     = PINGPONG ? 1 : CONSUMERS     "of them, that read the same stage"
 //@ let     THREADS     = 128 * (1 + CONSUMERS)
@@ -37,27 +48,32 @@
 //@ let     CONSUMER_REGISTERS = min(((CONSUMERS + 1) * START_REGISTERS - PRODUCER_REGISTERS) / CONSUMERS / 8 * 8, 240)
 //@ require BM * BN <= (BM == 192 ? 192 * 192 : 128 * 256)   "a thread has registers for 128 x 256 results per block, or 192 x 192 with 3 warpgroups"
 //@ require !PINGPONG || BM * BN <= 128 * 192   "a thread has registers for 128 x 192 results per warpgroup"
-//@ require !PINGPONG || BM <= 128 && SPLIT_K == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
+//@ require !PINGPONG || BM <= 128 && SPLIT_K * SPLIT_CLUSTERS == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
 //@ require BLOCKS_PER_SM == 1 || !PINGPONG && (BM == 64 && BN <= 192 || BM == 128 && BN == 64)   "two blocks have registers for 64 x 192 or 128 x 64 results each"
 //@ require CLUSTER_M * CLUSTER_N <= 4   "a cluster of more than 4 blocks leaves multiprocessors idle"
-//@ require SPLIT_K == 1 || CLUSTER_M * CLUSTER_N == 1   "a cluster shares operands or the steps of k"
-//@ require SPLIT_K == 1 || !TMA_STORE   "split-K stores C from registers: TMA_STORE=false"
-//@ require SPLIT_K == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the accumulators of a tile have to fit the stages: use more STAGES"
-//@ size    m = 4096 test 131  "rows of A and C"
-//@ size    n = 4096 test 264 multiple 8  "columns of B and C"
-//@ size    k = 4096 test 136 multiple 8  "columns of A and rows of B"
-//@ input   a [m, k]
-//@ input   b [k, n]
-//@ output  c [m, n] by gemm_reference exact
-//@ tensormap a_map = a [m, k] box [BM / CLUSTER_N, 64] swizzle 128
-//@ tensormap b_map = b [k, n] box [64 / CLUSTER_M, 64] swizzle 128
-//@ tensormap c_map = c [m, n] box [16, 32] swizzle 128
+//@ require SPLIT_K * SPLIT_CLUSTERS == 1 || CLUSTER_M * CLUSTER_N == 1   "a cluster shares operands or the steps of k"
+//@ require SPLIT_K * SPLIT_CLUSTERS == 1 || !TMA_STORE   "split-K stores C from registers: TMA_STORE=false"
+//@ require SPLIT_K * SPLIT_CLUSTERS == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the accumulators of a tile have to fit the stages: use more STAGES"
+//@ let     PAIRS = !TRANS_B || TMA_STORE             "rows of C have an even number of elements"
+//@ size    m = 4096 test TRANS_A ? 136 : 131 multiple TRANS_A ? 8 : 1  "rows of A and C"
+//@ size    n = 4096 test PAIRS ? 264 : 265 multiple TRANS_B ? (TMA_STORE ? 16 / sizeof(OUT) : 1) : 8  "columns of B and C"
+//@ size    k = 4096 test TRANS_A && !TRANS_B ? 139 : 136 multiple TRANS_A && !TRANS_B ? 1 : 8  "columns of A and rows of B"
+//@ input   a [TRANS_A ? k : m, TRANS_A ? m : k]
+//@ input   b [TRANS_B ? n : k, TRANS_B ? k : n]
+//@ output  c [m, n] align PAIRS ? 2 * sizeof(OUT) : sizeof(OUT) by gemm_epilogue_reference
+//@ input   bias [BIAS == 2 ? m : n] align PAIRS && BIAS == 1 ? 2 * sizeof(OUT) : sizeof(OUT) if BIAS != 0
+//@ input   residual [m, n] align PAIRS ? 2 * sizeof(OUT) : sizeof(OUT) if RESIDUAL
+//@ scratch partial [SPLIT_CLUSTERS, ceil_div(m, BM) * ceil_div(n, BN), BM * BN] align 16 if SPLIT_CLUSTERS > 1
+//@ scratch tickets [ceil_div(m, BM) * ceil_div(n, BN), SPLIT_K] = 0 if SPLIT_CLUSTERS > 1
+//@ tensormap a_map = a [TRANS_A ? k : m, TRANS_A ? m : k] box [(TRANS_A ? 64 : BM) / CLUSTER_N, 64] swizzle 128
+//@ tensormap b_map = b [TRANS_B ? n : k, TRANS_B ? k : n] box [(TRANS_B ? BN : 64) / CLUSTER_M, 64] swizzle 128
+//@ tensormap c_map = c [m, n] box [16, 128 / sizeof(OUT)] swizzle 128 if TMA_STORE
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
 //@ block   THREADS
 //@ cluster CLUSTER_M * CLUSTER_N * SPLIT_K
-//@ grid    SPLIT_K > 1 ? ceil_div(m, BM) * ceil_div(n, BN) * SPLIT_K : min(ceil_div(m, BM * CLUSTER_M) * ceil_div(n, BN * CLUSTER_N), max(device.multiprocessors * BLOCKS_PER_SM / (CLUSTER_M * CLUSTER_N), 1)) * CLUSTER_M * CLUSTER_N
-//@ shared  STAGES * STAGE_BYTES + STORE_BYTES + STAGES * 16
+//@ grid    SPLIT_K * SPLIT_CLUSTERS > 1 ? ceil_div(m, BM) * ceil_div(n, BN) * SPLIT_K * SPLIT_CLUSTERS : min(ceil_div(m, BM * CLUSTER_M) * ceil_div(n, BN * CLUSTER_N), max(device.multiprocessors * BLOCKS_PER_SM / (CLUSTER_M * CLUSTER_N), 1)) * CLUSTER_M * CLUSTER_N
+//@ shared  STAGES * STAGE_BYTES + STORE_BYTES + STAGES * 16 + (SPLIT_CLUSTERS > 1 ? 16 : 0)
 //@ backend cuda, host
 //@ arch    sm_90a
 //@ model   engine wgmma
@@ -66,7 +82,7 @@
 //@ model   cluster CLUSTER_M, CLUSTER_N
 //@ model   blocks BLOCKS_PER_SM
 //@ model   pingpong PINGPONG
-//@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG], [STAGES, BLOCKS_PER_SM], [BN, STAGES, CLUSTER_M], [CLUSTER_N], [SPLIT_K]
+//@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG], [STAGES, BLOCKS_PER_SM], [BN, STAGES, CLUSTER_M], [CLUSTER_N], [SPLIT_K, SPLIT_CLUSTERS, TMA_STORE]
 //@ model   search host [BM, BN]
 #include "kiln/gemm_wgmma.h"
 
@@ -75,14 +91,13 @@ constexpr int kRowBytes = 128;
 constexpr int kTileBytesA = BM * kRowBytes;
 constexpr int kTileBytesB = BN * kRowBytes;
 static_assert(kTileBytesA + kTileBytesB == STAGE_BYTES && kiln::kStoreBoxBytes == 2048);
-constexpr int kSliceBytesB = kDepth * kRowBytes;  // 64 columns of a tile of B
-constexpr int kPartRowsA = BM / CLUSTER_N;        // of a tile that one block loads
-constexpr int kPartRowsB = kDepth / CLUSTER_M;
 constexpr int kAccumulators = BM / READERS / 64;  // of 64 rows each, per warpgroup
 constexpr unsigned kDown = kiln::kHasClusters ? CLUSTER_M : 1;
 constexpr unsigned kRight = kiln::kHasClusters ? CLUSTER_N : 1;
 constexpr unsigned kSplit = kiln::kHasClusters ? SPLIT_K : 1;
-constexpr unsigned kSharers = kDown * kRight;  // blocks that fill each other's stages
+constexpr bool kJoins = SPLIT_CLUSTERS > 1;     // the sums of several clusters
+constexpr bool kShares = kSplit > 1 || kJoins;  // a tile with other blocks
+constexpr unsigned kSharers = kDown * kRight;   // blocks that fill each other's stages
 constexpr unsigned kBlocksBelow = (1u << kDown) - 1;
 constexpr unsigned kBlocksBeside = kRight == 1 ? 1 : kRight == 2 ? 1 | 1 << kDown : 0xf;
 
@@ -92,6 +107,7 @@ constexpr bool kMovesRegisters = CONSUMERS > 1 && BLOCKS_PER_SM == 1;
 using Pipeline = kiln::MbarrierPipeline<STAGES>;
 using Tiles = kiln::ClusterTiles<BM, BN, kDown, kRight, kSplit, RASTER_GROUP>;
 using Accumulator = kiln::WgmmaAccumulator<BN>;
+using Epilogue = kiln::GemmEpilogue<OUT, ALPHA != 1.0f, BIAS, RESIDUAL, ACTIVATION>;
 
 struct Shared {
     unsigned char* tiles;
@@ -107,6 +123,25 @@ struct Steps {
     unsigned first, count;
 };
 
+// Loads this block's parts of a tile of EXTENT rows of A or columns of B from `first` on, by load(to, row, column): whole
+// rows of 128 bytes, of which PARTS blocks of a cluster, or on the host this one, load as many each.
+template <bool MN_MAJOR, int EXTENT, unsigned PARTS, unsigned SHARERS, class Tile, class Load>
+__device__ __forceinline__ void load_tile(const Tile& tile, unsigned rank, unsigned first, int depth,
+                                          const Load& load) {
+    constexpr int kRows = (MN_MAJOR ? kDepth : EXTENT) / static_cast<int>(PARTS);
+#pragma unroll
+    for (unsigned part = rank; part < PARTS; part += SHARERS) {
+#pragma unroll
+        for (int slice = 0; slice < (MN_MAJOR ? EXTENT : 64); slice += 64) {
+            unsigned char* const to = tile() + slice * kRowBytes + part * kRows * kRowBytes;
+            if constexpr (MN_MAJOR)
+                load(to, depth + static_cast<int>(part * kRows), static_cast<int>(first + slice));
+            else
+                load(to, static_cast<int>(first + part * kRows), depth);
+        }
+    }
+}
+
 // By one thread.
 __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps steps,
                                         const kiln::TensorMap& a_map, const kiln::TensorMap& b_map) {
@@ -119,30 +154,23 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps
             kiln::Barrier* const full = &shared.pipeline.full[state.index];
             shared.pipeline.producer_acquire(state);
             kiln::barrier_arrive_and_expect_tx(full, STAGE_BYTES);
-#pragma unroll
-            for (unsigned part = rank_right; part < CLUSTER_N; part += kRight) {
-                unsigned char* const to = shared.a(state.index) + part * kPartRowsA * kRowBytes;
-                const int row = static_cast<int>(tiles.row + part * kPartRowsA);
-                if constexpr (kRight > 1)
-                    kiln::tma_load_multicast(to, a_map, full, kBlocksBeside << rank_down, row, depth);
-                else
-                    kiln::tma_load(to, a_map, full, row, depth);
-            }
-#pragma unroll
-            for (unsigned part = rank_down; part < CLUSTER_M; part += kDown) {
-#pragma unroll
-                for (int column = 0; column < BN; column += 64) {
-                    unsigned char* const to =
-                        shared.b(state.index) + column * kRowBytes + part * kPartRowsB * kRowBytes;
-                    const int from_row = depth + static_cast<int>(part * kPartRowsB);
-                    const int from_column = static_cast<int>(tiles.column + column);
-                    if constexpr (kDown > 1)
-                        kiln::tma_load_multicast(to, b_map, full, kBlocksBelow << rank_right * kDown,
-                                                 from_row, from_column);
+            load_tile<TRANS_A, BM, CLUSTER_N, kRight>(
+                [&] { return shared.a(state.index); }, rank_right, tiles.row, depth,
+                [&](unsigned char* to, int row, int column) {
+                    if constexpr (kRight > 1)
+                        kiln::tma_load_multicast(to, a_map, full, kBlocksBeside << rank_down, row, column);
                     else
-                        kiln::tma_load(to, b_map, full, from_row, from_column);
-                }
-            }
+                        kiln::tma_load(to, a_map, full, row, column);
+                });
+            load_tile<!TRANS_B, BN, CLUSTER_M, kDown>(
+                [&] { return shared.b(state.index); }, rank_down, tiles.column, depth,
+                [&](unsigned char* to, int row, int column) {
+                    if constexpr (kDown > 1)
+                        kiln::tma_load_multicast(to, b_map, full, kBlocksBelow << rank_right * kDown, row,
+                                                 column);
+                    else
+                        kiln::tma_load(to, b_map, full, row, column);
+                });
             state.advance();
         }
     }
@@ -154,7 +182,8 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps
 
 // By the warpgroup `consumer`.
 __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps steps, unsigned consumer,
-                                        float* c, int m, int n, const kiln::TensorMap& c_map) {
+                                        OUT* c, int m, const Epilogue& epilogue,
+                                        const kiln::TensorMap& c_map) {
     const unsigned warp = threadIdx.x / 32 % 4;
     const unsigned lane = threadIdx.x % 32;
     const unsigned part = PINGPONG ? 0 : consumer;  // of the tile's rows
@@ -174,12 +203,16 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps
         // A wait can tell apart only two consecutive phases of an mbarrier. So a warpgroup begins when the other has
         // waited for all of its stages; the last wgmma of that one are then still running.
         if (PINGPONG) kiln::named_barrier_sync(2 + consumer, 256);
+#pragma unroll
+        for (int i = 0; i < kAccumulators; ++i)
+            kiln::prefetch_residual<BN>(epilogue, m, tiles.row + ((part * kAccumulators + i) * 4 + warp) * 16,
+                                        tiles.column, lane);
         unsigned last_stage = 0;
         for (unsigned step = 0; step < steps.count; ++step) {
             shared.pipeline.consumer_wait(state);
-            kiln::multiply_stage<T>(accumulators,
-                                    shared.a(state.index) + part * kAccumulators * 64 * kRowBytes,
-                                    shared.b(state.index), kSliceBytesB, step != 0);
+            kiln::multiply_stage<T, TRANS_A, !TRANS_B>(
+                accumulators, shared.a(state.index) + part * kAccumulators * 64 * kRowBytes,
+                shared.b(state.index), step != 0);
             // The wgmma of this stage run on while those of the next are issued; only those of the last have to end.
             kiln::wgmma_wait<1>(accumulators);
             if (step != 0) release(last_stage);
@@ -188,7 +221,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps
         }
         if (PINGPONG) kiln::named_barrier_arrive(2 + (consumer ^ 1), 256);
         kiln::wgmma_wait<0>(accumulators);
-        if (kSplit > 1) {
+        if (kShares) {
             // Once all consumers are here, nobody reads the stages any more, and no load is under way.
             kiln::named_barrier_sync(1, CONSUMERS * 128);
 #pragma unroll
@@ -208,34 +241,80 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps
         for (int i = 0; i < kAccumulators; ++i) {
             const unsigned row = tiles.row + ((part * kAccumulators + i) * 4 + warp) * 16;
             if constexpr (TMA_STORE)
-                kiln::store_accumulators_by_tma(accumulators[i], c_map, stores, staging, box, row,
-                                                tiles.column, lane);
+                kiln::store_accumulators_by_tma<OUT>(accumulators[i], c_map, stores, staging, box, m,
+                                                     epilogue, row, tiles.column, lane);
             else
-                kiln::store_accumulators(accumulators[i], c, m, n, row, tiles.column, lane);
+                kiln::store_accumulators<PAIRS>(accumulators[i], c, m, epilogue, row, tiles.column, lane);
         }
     }
     if (TMA_STORE && lane == 0) stores.wait_read<0>();
 }
 
-// Split-K: adds what the blocks of the cluster left in shared memory, and stores this block's part of the columns.
-__device__ __forceinline__ void reduce(const Shared& shared, Tiles tiles, unsigned consumer, float* c, int m,
-                                       int n) {
+// What a tile's sums in global memory need.
+struct Join {
+    kiln::Vec<float, 4>* sums;  // of this tile and the first cluster that has a part of it
+    kiln::i64 step;             // to those of the next
+    unsigned cluster;           // this one
+    unsigned tile;
+    unsigned* ticket;
+    unsigned* flag;  // in shared memory
+};
+
+// Split-K: adds what the blocks of the cluster left in shared memory, and with SPLIT_CLUSTERS what the clusters left in
+// global memory, and stores this block's part of the columns.
+__device__ __forceinline__ void reduce(const Shared& shared, Tiles tiles, unsigned consumer, OUT* c, int m,
+                                       const Epilogue& epilogue, const Join& join) {
+    constexpr int kThreads = CONSUMERS * 128;
+    constexpr int kPlaces = BN / 8 * kThreads;  // of share_accumulators
     const unsigned warp = threadIdx.x / 32 % 4;
     const unsigned lane = threadIdx.x % 32;
+    const unsigned thread = threadIdx.x - 128;
     if (!tiles.advance()) return;
+    const auto store = [&](float first, float second, kiln::i64 row, kiln::i64 column) {
+        if constexpr (!Epilogue::kIsNone) epilogue.apply<PAIRS>(first, second, row, column);
+        kiln::store_pair<PAIRS>(c, epilogue.n, first, second, row, column);
+    };
+    const auto finish = [&](const kiln::Vec<float, 4>& sum, kiln::i64 row, kiln::i64 column) {
+        store(sum[0], sum[1], row, column);
+        if (row + 8 < m) store(sum[2], sum[3], row + 8, column);
+    };
+    const auto first_row = [&](int i) {
+        return tiles.row + ((consumer * kAccumulators + i) * 4 + warp) * 16;
+    };
 #pragma unroll
     for (int i = 0; i < kAccumulators; ++i) {
-        kiln::store_reduced_accumulators<static_cast<int>(kSplit), CONSUMERS * 128, BN>(
-            reinterpret_cast<const kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * CONSUMERS * 128,
-            threadIdx.x - 128, kiln::cluster_rank(), c, m, n,
-            tiles.row + ((consumer * kAccumulators + i) * 4 + warp) * 16, tiles.column, lane);
+        const auto* const left = reinterpret_cast<const kiln::Vec<float, 4>*>(shared.tiles) + i * kPlaces;
+        kiln::for_each_sum<static_cast<int>(kSplit), static_cast<int>(kSplit), kThreads, BN>(
+            thread, kiln::cluster_rank(), m, epilogue.n, first_row(i), tiles.column, lane,
+            [&](unsigned rank, unsigned at) { return kiln::load_shared_cluster(left + at, rank); },
+            [&](const kiln::Vec<float, 4>& sum, unsigned at, kiln::i64 row, kiln::i64 column) {
+                if constexpr (kJoins)
+                    join.sums[join.cluster * join.step + i * kPlaces + at] = sum;
+                else
+                    finish(sum, row, column);
+            });
+    }
+    if constexpr (kJoins) {
+        if (!kiln::is_last_to_join<kThreads>(join.ticket, SPLIT_CLUSTERS, join.flag, thread)) return;
+#pragma unroll
+        for (int i = 0; i < kAccumulators; ++i)
+            kiln::for_each_sum<SPLIT_CLUSTERS, static_cast<int>(kSplit), kThreads, BN>(
+                thread, kiln::cluster_rank(), m, epilogue.n, first_row(i), tiles.column, lane,
+                [&](unsigned cluster, unsigned at) {
+                    return join.sums[cluster * join.step + i * kPlaces + at];
+                },
+                [&](const kiln::Vec<float, 4>& sum, unsigned, kiln::i64 row, kiln::i64 column) {
+                    finish(sum, row, column);
+                });
     }
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void gemm_wgmma(
-    int m, int n, int k, const T* a, const T* b, float* c, const __grid_constant__ kiln::TensorMap a_map,
+    int m, int n, int k, const T* a, const T* b, OUT* c, const OUT* bias, const OUT* residual, float* partial,
+    unsigned* tickets, const __grid_constant__ kiln::TensorMap a_map,
     const __grid_constant__ kiln::TensorMap b_map, const __grid_constant__ kiln::TensorMap c_map) {
-    if (k == 0) return kiln::store_zeros(c, m, n);
+    const Epilogue epilogue = {ALPHA, BETA, bias, residual, n};
+    if (k == 0) return kiln::store_empty_sums(c, m, n, epilogue);
     Shared shared;
     shared.tiles = kiln::dynamic_shared<unsigned char>();
     shared.stores = shared.tiles + STAGES * STAGE_BYTES;
@@ -257,26 +336,45 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void gemm_wgmma(
     else
         __syncthreads();
 
-    const Tiles tiles(m, n);
+    const Tiles all_tiles(m, n);
     Steps steps = {0, (static_cast<unsigned>(k) + kDepth - 1) / kDepth};
-    if constexpr (kSplit > 1) {
-        const unsigned rank = kiln::cluster_rank();
-        steps = {steps.count * rank / kSplit, steps.count * (rank + 1) / kSplit};
+    Join join = {};
+    if constexpr (kShares) {
+        const unsigned rank = kSplit > 1 ? kiln::cluster_rank() : 0;
+        constexpr unsigned kParts = kSplit * SPLIT_CLUSTERS;
+        if constexpr (kJoins) {
+            const unsigned index = blockIdx.x / kSplit, tile = index % all_tiles.count();
+            join.cluster = index / all_tiles.count();
+            if (join.cluster >= SPLIT_CLUSTERS) return;  // on the host, where a cluster is one block
+            join.sums = reinterpret_cast<kiln::Vec<float, 4>*>(partial) +
+                        static_cast<kiln::i64>(tile) * (BM * BN / 4);
+            join.step = static_cast<kiln::i64>(all_tiles.count()) * (BM * BN / 4);
+            join.ticket = tickets + tile * SPLIT_K + rank;
+            join.flag = reinterpret_cast<unsigned*>(mbarriers + 2 * STAGES);
+            join.tile = tile;
+        }
+        const unsigned part = join.cluster * kSplit + rank;
+        steps = {steps.count * part / kParts, steps.count * (part + 1) / kParts};
         steps.count -= steps.first;
     }
+    const auto tiles = [&] {
+        Tiles mine = all_tiles;
+        if constexpr (kJoins) mine.start_at(join.tile);
+        return mine;
+    };
     // Equal in all lanes of a warp, which the compiler cannot know of threadIdx.
     const unsigned group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (group == 0) {
         if constexpr (kMovesRegisters) kiln::setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x < 32 && kiln::elect_one()) produce(shared, tiles, steps, a_map, b_map);
+        if (threadIdx.x < 32 && kiln::elect_one()) produce(shared, tiles(), steps, a_map, b_map);
         if constexpr (kSplit > 1) kiln::cluster_sync();
     } else {
         if constexpr (kMovesRegisters) kiln::setmaxnreg_inc<CONSUMER_REGISTERS>();
-        consume(shared, tiles, steps, group - 1, c, m, n, c_map);
+        consume(shared, tiles(), steps, group - 1, c, m, epilogue, c_map);
         if constexpr (kSplit > 1) {
             kiln::cluster_sync();
-            reduce(shared, tiles, group - 1, c, m, n);
         }
+        if constexpr (kShares) reduce(shared, tiles(), group - 1, c, m, epilogue, join);
     }
     // The blocks of the cluster read each other's shared memory until here.
     if constexpr (kSplit > 1) kiln::cluster_sync_relaxed();

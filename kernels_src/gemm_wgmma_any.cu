@@ -1,7 +1,7 @@
-// gemm_wgmma_any: C = A * B on Hopper's tensor cores, for rows of any length and any addresses
+// gemm_wgmma_any: gemm_wgmma for rows of any length and any addresses
 //
-// A is m x k, B is k x n, C is m x n, all row-major. gemm_wgmma is the faster one where n and k are multiples of
-// 8; TMA takes no other rows. Here two warpgroups, the producers, take every other step of k each, by
+// C is m x n; A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B; all row-major. gemm_wgmma is the
+// faster one where rows are multiples of 8 elements; TMA takes no other rows. Here two warpgroups, the producers, take every other step of k each, by
 // plain loads that they shift into place (kiln/any_tile.h), and the others multiply as gemm_wgmma's do.
 // Blocks are persistent: each computes one tile of C after the other, in a rasterisation that keeps the tiles which are
 // computed at the same time close together. The full mbarrier of a stage says that it has been written, the empty
@@ -9,11 +9,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_wgmma_any
-//@ param   T            type in half, bfloat16 = half   "element type of A and B; C is float"
+//@ param   T            type in half, bfloat16 = half   "element type of A and B"
 //@ param   BM           int in 64, 128 = 128            "rows of C per tile"
 //@ param   BN           int in 64, 128, 192, 256 = 128  "columns of C per tile"
 //@ param   STAGES       int in 2..8 = 4                 "stages of the pipeline: a tile of A and one of B each"
 //@ param   RASTER_GROUP int in 1, 4, 8, 16 = 8          "rasterisation: rows of tiles of C that are computed column by column"
+//@ param   OUT          type in float, half, bfloat16 = float "element type of C, bias and residual"
+//@ param   TRANS_A      bool = false                       "A is stored k x m"
+//@ param   TRANS_B      bool = false                       "B is stored n x k"
+//@ param   ALPHA        float = 1                          "factor of the product"
+//@ param   BIAS         int in 0, 1, 2 = 0                 "0 none, 1: bias[j] is added to column j, 2: bias[i] to row i"
+//@ param   RESIDUAL     bool = false                       "BETA * residual is added"
+//@ param   BETA         float = 1                          "factor of residual"
+//@ param   ACTIVATION   int in 0, 1, 2, 3 = 0              "0 none, 1 relu, 2 gelu, 3 silu"
 //@ let     PRODUCERS   = 2                  "warpgroups that copy"
 //@ let     CONSUMERS   = BM / 64            "warpgroups that multiply"
 //@ let     THREADS     = 128 * (PRODUCERS + CONSUMERS)
@@ -23,9 +31,11 @@
 //@ size    m = 4096 test 131  "rows of A and C"
 //@ size    n = 4096 test 265  "columns of B and C"
 //@ size    k = 4096 test 139  "columns of A and rows of B"
-//@ input   a [m, k]
-//@ input   b [k, n]
-//@ output  c [m, n] by gemm_reference exact
+//@ input   a [TRANS_A ? k : m, TRANS_A ? m : k]
+//@ input   b [TRANS_B ? n : k, TRANS_B ? k : n]
+//@ output  c [m, n] by gemm_epilogue_reference
+//@ input   bias [BIAS == 2 ? m : n] if BIAS != 0
+//@ input   residual [m, n] if RESIDUAL
 //@ flops   2 * m * n * k
 //@ naive   gemm_naive
 //@ block   THREADS
@@ -45,11 +55,11 @@
 constexpr int kDepth = 64;  // of k per tile: what a row of 128 bytes holds
 constexpr int kRowBytes = 128;
 constexpr int kTileBytesA = BM * kRowBytes;
-constexpr int kSliceBytesB = kDepth * kRowBytes;  // 64 columns of a tile of B
 static_assert(kTileBytesA + BN * kRowBytes == STAGE_BYTES && kiln::kStoreBoxBytes == 2048);
 
 using Pipeline = kiln::MbarrierPipeline<STAGES>;
 using Tiles = kiln::ClusterTiles<BM, BN, 1, 1, 1, RASTER_GROUP>;
+using Epilogue = kiln::GemmEpilogue<OUT, ALPHA != 1.0f, BIAS, RESIDUAL, ACTIVATION>;
 
 struct Shared {
     unsigned char* tiles;
@@ -72,8 +82,16 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, unsig
             if (!is_mine) continue;
             shared.pipeline.producer_acquire(state);
             const kiln::i64 depth = static_cast<kiln::i64>(step) * kDepth;
-            kiln::AnyTile<T, BM, kDepth, 128>::load(shared.a(state.index), a, tiles.row, depth, thread);
-            kiln::AnyTile<T, kDepth, BN, 128>::load(shared.b(state.index), b, depth, tiles.column, thread);
+            if constexpr (TRANS_A)
+                kiln::AnyTile<T, kDepth, BM, 128>::load(shared.a(state.index), a, depth, tiles.row, thread);
+            else
+                kiln::AnyTile<T, BM, kDepth, 128>::load(shared.a(state.index), a, tiles.row, depth, thread);
+            if constexpr (TRANS_B)
+                kiln::AnyTile<T, BN, kDepth, 128>::load(shared.b(state.index), b, tiles.column, depth,
+                                                        thread);
+            else
+                kiln::AnyTile<T, kDepth, BN, 128>::load(shared.b(state.index), b, depth, tiles.column,
+                                                        thread);
             kiln::fence_async_proxy();
             __syncwarp();
             if (thread % 32 == 0) kiln::barrier_arrive(&shared.pipeline.full[state.index]);
@@ -83,17 +101,19 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, unsig
 
 // By the warpgroup `consumer`.
 __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, unsigned steps, unsigned consumer,
-                                        float* c, int m, int n) {
+                                        OUT* c, int m, const Epilogue& epilogue) {
     const unsigned warp = threadIdx.x / 32 % 4;
     const unsigned lane = threadIdx.x % 32;
     Pipeline::State state;
     kiln::WgmmaAccumulator<BN> accumulators[1];
     while (tiles.advance()) {
+        kiln::prefetch_residual<BN>(epilogue, m, tiles.row + (consumer * 4 + warp) * 16, tiles.column, lane);
         unsigned last_stage = 0;
         for (unsigned step = 0; step < steps; ++step) {
             shared.pipeline.consumer_wait(state);
-            kiln::multiply_stage<T>(accumulators, shared.a(state.index) + consumer * 64 * kRowBytes,
-                                    shared.b(state.index), kSliceBytesB, step != 0);
+            kiln::multiply_stage<T, TRANS_A, !TRANS_B>(accumulators,
+                                                       shared.a(state.index) + consumer * 64 * kRowBytes,
+                                                       shared.b(state.index), step != 0);
             // The wgmma of this stage run on while those of the next are issued; only those of the last have to end.
             kiln::wgmma_wait<1>(accumulators);
             if (step != 0) shared.pipeline.consumer_release(last_stage, lane);
@@ -102,15 +122,17 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, unsig
         }
         kiln::wgmma_wait<0>(accumulators);
         shared.pipeline.consumer_release(last_stage, lane);
-        kiln::store_accumulators_by_rows(accumulators[0],
-                                         shared.stores + (consumer * 4 + warp) * kiln::kStoreBoxBytes, c, m,
-                                         n, tiles.row + (consumer * 4 + warp) * 16, tiles.column, lane);
+        kiln::store_accumulators_by_rows(
+            accumulators[0], shared.stores + (consumer * 4 + warp) * kiln::kStoreBoxBytes, c, m, epilogue,
+            tiles.row + (consumer * 4 + warp) * 16, tiles.column, lane);
     }
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void gemm_wgmma_any(int m, int n, int k, const T* a,
-                                                                        const T* b, float* c) {
-    if (k == 0) return kiln::store_zeros(c, m, n);
+                                                                        const T* b, OUT* c, const OUT* bias,
+                                                                        const OUT* residual) {
+    const Epilogue epilogue = {ALPHA, BETA, bias, residual, n};
+    if (k == 0) return kiln::store_empty_sums(c, m, n, epilogue);
     Shared shared;
     shared.tiles = kiln::dynamic_shared<unsigned char>();
     shared.stores = shared.tiles + STAGES * STAGE_BYTES;
@@ -127,7 +149,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void gemm_wgmma_any(int m, i
     // Equal in all lanes of a warp, which the compiler cannot know of threadIdx.
     const unsigned group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (group < PRODUCERS)
-        produce(shared, tiles, steps, group, {a, m, k}, {b, k, n});
+        produce(shared, tiles, steps, group, {a, TRANS_A ? k : m, TRANS_A ? m : k},
+                {b, TRANS_B ? n : k, TRANS_B ? k : n});
     else
-        consume(shared, tiles, steps, group - PRODUCERS, c, m, n);
+        consume(shared, tiles, steps, group - PRODUCERS, c, m, epilogue);
 }

@@ -17,14 +17,55 @@ constexpr int kRelu = 1;  ///< max(x, 0)
 constexpr int kGelu = 2;  ///< x Phi(x), Phi the normal distribution function; not its tanh approximation
 constexpr int kSilu = 3;  ///< x / (1 + exp(-x))
 
+/// 1 / x, relative error at most 2^-23; 0 above 2^126.
+__device__ __forceinline__ float fast_reciprocal(float x) {
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+#else
+    return 1.0f / x;
+#endif
+}
+
+/// 2^x, relative error at most 2^-22; below 2^-126 it may be 0.
+__device__ __forceinline__ float flushed_exp2(float x) {
+#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+#else
+    return exp2f(x);
+#endif
+}
+
+/// Phi(-t) for t >= 0, relative error at most 16 u + u t^2, u being the unit roundoff: exp(-t^2 / 2) times a function that
+/// falls slowly, from 1/2 to 0.4 / t, and is a polynomial in q = 1 / (1 + 0.35 t), fitted to 2^-24 for t up to 14. What
+/// is left of a normal distribution beyond is no normal float. Without branches, and half of erfcf's instructions.
+__device__ __forceinline__ float lower_tail(float t) {
+    const float q = fast_reciprocal(1.0f + 0.35f * t);
+    float sum = -0.0296795219f;
+    sum = sum * q + 0.146545827f;
+    sum = sum * q - 0.260961235f;
+    sum = sum * q + 0.165050998f;
+    sum = sum * q - 0.0270466078f;
+    sum = sum * q + 0.107114591f;
+    sum = sum * q + 0.119444914f;
+    sum = sum * q + 0.139912292f;
+    sum = sum * q + 0.13961871f;
+    return sum * q * flushed_exp2(t * t * -0.721347520f);
+}
+
 /// A NaN stays a NaN.
 template <int ACTIVATION>
 __device__ __forceinline__ float activate(float x) {
     static_assert(ACTIVATION >= kIdentity && ACTIVATION <= kSilu, "ACTIVATION is one of 0 to 3");
     if constexpr (ACTIVATION == kRelu) return x < 0.0f ? 0.0f : x;
-    // Phi(x) = erfc(-x / sqrt(2)) / 2: as (1 + erf(x / sqrt(2))) / 2 it would cancel for negative x.
-    if constexpr (ACTIVATION == kGelu) return 0.5f * x * erfcf(-0.70710678f * x);
-    if constexpr (ACTIVATION == kSilu) return x / (1.0f + expf(-x));
+    if constexpr (ACTIVATION == kGelu) {
+        const float tail = lower_tail(fabsf(x));
+        return x * (x > 0.0f ? 1.0f - tail : tail);
+    }
+    if constexpr (ACTIVATION == kSilu) return x * fast_reciprocal(1.0f + expf(-x));
     return x;
 }
 

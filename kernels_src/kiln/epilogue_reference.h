@@ -20,10 +20,11 @@ inline double activate_wide(double x) {
 /// How far activate(y) may be from activate_wide(x), where |y - x| <= error.
 ///
 /// The steepest slopes are below 1 (relu), 1.13 (gelu, at sqrt(2)) and 1.10 (silu, at 2.4). On top of them
-/// come the roundings of activate() at y; erfcf is trusted to 16 units in the last place, expf to 3 and a
-/// division to 2.5 (what OpenCL demands of them; CUDA and the C libraries give 4, 2 and 0.5 or less):
-///   gelu  34 u |result|, and 2 u y^2 phi(y) since erfc's argument has two roundings, phi the normal density
-///   silu  12 u |result|, and what is lost where exp(-y) overflows: |y| exp(y) below y = -88.7, or 2^-121
+/// come the roundings of activate() at y; expf and exp2f are trusted to 3 units in the last place and a reciprocal to 2.5
+/// (what OpenCL demands of them; CUDA and the C libraries give 2 and 1 or less):
+///   gelu  34 u |result|, and 2 u y^2 phi(y) since the exponent of the tail has two roundings, phi the normal density
+///   silu  12 u |result|, and what is lost where 1 + exp(-y) has no normal reciprocal: |y| exp(y) below y = -87.3, or
+///         2^-119
 template <int ACTIVATION>
 inline double activation_bound(double x, double error) {
     if constexpr (ACTIVATION == kIdentity || ACTIVATION == kRelu) return error;
@@ -37,7 +38,7 @@ inline double activation_bound(double x, double error) {
         const double density = 0.39894228040143268 * exp(-0.5 * x * x);
         return carried + 34 * u * result + 2 * u * (x * x * density + 0.34 * error) + kFloatTiny;
     } else {
-        return carried + 12 * u * result + 32 * kFloatTiny;
+        return carried + 12 * u * result + 128 * kFloatTiny;
     }
 }
 

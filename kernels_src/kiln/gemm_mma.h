@@ -186,9 +186,10 @@ class MmaMainloop {
     float sums_[WM / 16][WN / 8][4] = {};
 };
 
-/// Whether two floats at an even column of every row of C can be written at once.
-__device__ __forceinline__ bool pairs_aligned(const float* c, i64 pitch) {
-    return pitch % 2 == 0 && reinterpret_cast<u64>(c) % 8 == 0;
+/// Whether two elements at an even column of every row of C can be written at once.
+template <class OUT>
+__device__ __forceinline__ bool pairs_aligned(const OUT* c, i64 pitch) {
+    return pitch % 2 == 0 && reinterpret_cast<u64>(c) % (2 * sizeof(OUT)) == 0;
 }
 
 }  // namespace kiln

@@ -3,13 +3,17 @@
 // Parts of a GEMM on Hopper's tensor cores that do not depend on how its operands arrive:
 //   kiln::ClusterTiles   which tiles of C a block computes, one after the other
 //   kiln::multiply_stage the wgmma of a warpgroup for a stage
-//   kiln::store_zeros    C where k is 0
+//   kiln::prefetch_residual, EpilogueOperands    what an epilogue reads, ahead of its use
+//   kiln::store_empty_sums    C where k is 0
 //   kiln::store_accumulators, store_accumulators_by_tma, store_accumulators_by_rows    registers to global memory
-//   kiln::share_accumulators, store_reduced_accumulators    split-K: the sum over the blocks of a cluster
+//   kiln::share_accumulators, for_each_sum, is_last_to_join    split-K: sums over the blocks of a cluster, and over clusters
 // The pipeline, its producers and its consumers are the kernel's.
 #pragma once
 
+#include "kiln/gemm_epilogue.h"
+#include "kiln/prefetch.h"
 #include "kiln/raster.h"
+#include "kiln/rounded_pair.h"
 #include "kiln/tma.h"
 #include "kiln/wgmma.h"
 
@@ -32,6 +36,11 @@ class ClusterTiles {
     __device__ __forceinline__ ClusterTiles(int m, int n)
         : down_(tiles_of(m, BM * DOWN)), across_(tiles_of(n, BN * RIGHT)), next_(blockIdx.x / kBlocks) {}
 
+    /// Of these tiles.
+    __device__ __forceinline__ unsigned count() const { return down_ * across_; }
+    /// Only one tile, of any number of clusters that have parts of its k.
+    __device__ __forceinline__ void start_at(unsigned index) { next_ = index; }
+
     __device__ __forceinline__ bool advance() {
         if (next_ >= down_ * across_) return false;
         const TileCoord cluster = rasterize<GROUP>(next_, down_, across_);
@@ -49,61 +58,178 @@ class ClusterTiles {
     unsigned down_, across_, next_;
 };
 
-/// Starts to add the product of COUNT x 64 rows of a tile of A, from `a` on, with a tile of B, as a group. The
-/// tiles are 64 deep: A's rows run along k, B's along n, in slices of 64 columns.
-template <class T, int N, int COUNT>
+/// Starts to add the product of COUNT x 64 rows of a tile of A, from `a` on, with a tile of B, as a group. The tiles
+/// are 64 deep. An operand that is MN-major lies in slices of 64 rows of A or columns of B, each 64 rows of 128 bytes;
+/// one that is K-major is as many such rows as it has rows of A or columns of B.
+template <class T, bool A_MN, bool B_MN, int N, int COUNT>
 __device__ __forceinline__ void multiply_stage(WgmmaAccumulator<N> (&c)[COUNT], const unsigned char* a,
-                                               const unsigned char* b, unsigned slice_bytes,
-                                               bool accumulate) {
-    const u64 a_tile = wgmma_k_major(a), b_tile = wgmma_mn_major(b, slice_bytes);
+                                               const unsigned char* b, bool accumulate) {
+    constexpr unsigned kSliceBytes = 64 * 128;
+    constexpr int kAdvanceA = A_MN ? 128 : static_cast<int>(sizeof(T));  // per step of k, in bytes
+    constexpr int kAdvanceB = B_MN ? 128 : static_cast<int>(sizeof(T));
+    const u64 a_tile = A_MN ? wgmma_mn_major(a, kSliceBytes) : wgmma_k_major(a);
+    const u64 b_tile = B_MN ? wgmma_mn_major(b, kSliceBytes) : wgmma_k_major(b);
     wgmma_fence();
 #pragma unroll
     for (int depth = 0; depth < 64; depth += 16) {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i)
-            wgmma<T, false, true>(c[i],
-                                  a_tile + wgmma_advance(i * 64 * 128 + depth * static_cast<int>(sizeof(T))),
-                                  b_tile + wgmma_advance(depth * 128), depth != 0 || accumulate);
+            wgmma<T, A_MN, B_MN>(c[i], a_tile + wgmma_advance(i * 64 * 128 + depth * kAdvanceA),
+                                 b_tile + wgmma_advance(depth * kAdvanceB), depth != 0 || accumulate);
     }
     wgmma_commit();
 }
 
+/// What the epilogue of a warp's 16 rows reads, COUNT pairs of each of a thread's two rows at a time: loads of one part are
+/// under way while the part before it is stored. What C does not have counts as zero, since branches cost more.
+template <class Epilogue, bool PAIRS, int COUNT>
+class EpilogueOperands {
+    using OUT = typename Epilogue::Out;
+    static constexpr int BIAS = Epilogue::kBias;
+    static constexpr bool RESIDUAL = Epilogue::kResidual;
+
+  public:
+    __device__ __forceinline__ EpilogueOperands(const Epilogue& epilogue, int m, unsigned first_row,
+                                                unsigned first_column, unsigned lane) {
+        const i64 row = static_cast<i64>(first_row) + lane / 4;
+        const i64 column = static_cast<i64>(first_column) + lane % 4 * 2;
+        left_ = static_cast<int>(kiln::min(epilogue.n - column, static_cast<i64>(1) << 20));
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            has_row_[half] = row + half * 8 < m;
+            if constexpr (RESIDUAL)
+                residual_[half] = epilogue.residual + (row + half * 8) * epilogue.n + column;
+            if constexpr (BIAS == kRowBias)
+                if (has_row_[half]) row_bias_[half] = epilogue.bias[row + half * 8];
+        }
+        if constexpr (BIAS == kColumnBias) bias_ = epilogue.bias + column;
+    }
+
+    __device__ __forceinline__ void load(int part) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int at = (part * COUNT + i) * 8;
+            if constexpr (BIAS == kColumnBias)
+                added_[part % 2][i] = Epilogue::template pair_of<PAIRS>(bias_ + at, left_ - at);
+            if constexpr (RESIDUAL) {
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+                    old_[part % 2][i][half] = Epilogue::template pair_of<PAIRS>(
+                        residual_[half] + at, has_row_[half] ? left_ - at : 0);
+            }
+        }
+    }
+
+    template <int N>
+    __device__ __forceinline__ void apply(WgmmaAccumulator<N>& accumulator, const Epilogue& epilogue,
+                                          int part) const {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int col = (part * COUNT + i) * 2;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                Vec<OUT, 2> old = {}, added = {};
+                if constexpr (RESIDUAL) old = old_[part % 2][i][half];
+                if constexpr (BIAS == kColumnBias) added = added_[part % 2][i];
+                if constexpr (BIAS == kRowBias) added[0] = added[1] = row_bias_[half];
+                epilogue.finish(accumulator(half, col), accumulator(half, col + 1), old, added);
+            }
+        }
+    }
+
+  private:
+    int left_;  ///< columns of C from the thread's first on
+    bool has_row_[2];
+    const OUT* bias_ = nullptr;
+    const OUT* residual_[2] = {};
+    OUT row_bias_[2] = {};
+    Vec<OUT, 2> added_[2][COUNT];
+    Vec<OUT, 2> old_[2][COUNT][2];
+};
+
+/// Fetches a warp's 16 rows of a tile of the residual into the L2 cache, while the tile's product is computed.
+template <int N, class Epilogue>
+__device__ __forceinline__ void prefetch_residual(const Epilogue& epilogue, int m, unsigned first_row,
+                                                  unsigned first_column, unsigned lane) {
+    if constexpr (Epilogue::kResidual) {
+        constexpr int kLine = 128 / static_cast<int>(sizeof(typename Epilogue::Out));  // elements
+        constexpr int kLines = N / kLine;                                              // of a row
+#pragma unroll
+        for (unsigned line = 0; line < 16 * kLines; line += 32) {
+            const i64 row = static_cast<i64>(first_row) + (line + lane) / kLines;
+            const i64 column = static_cast<i64>(first_column) + (line + lane) % kLines * kLine;
+            if (row < m && column < epilogue.n) prefetch_to_l2(epilogue.residual + row * epilogue.n + column);
+        }
+    }
+}
+
 /// C where there are no steps of k, by all threads of the grid.
-__device__ __forceinline__ void store_zeros(float* c, int m, int n) {
+template <class OUT, class Epilogue>
+__device__ __forceinline__ void store_empty_sums(OUT* c, int m, int n, const Epilogue& epilogue) {
     const i64 count = static_cast<i64>(m) * n, threads = static_cast<i64>(gridDim.x) * blockDim.x;
 #pragma unroll 1
-    for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += threads) c[i] = 0;
+    for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += threads)
+        c[i] = OUT(epilogue(0.0f, i / n, i % n));
+}
+
+/// Two neighbours in a row of C, at an even column, of which the second may be past the last. PAIRS: n is even, and c
+/// aligned to pairs.
+template <bool PAIRS, class OUT>
+__device__ __forceinline__ void store_pair(OUT* c, int n, float first, float second, i64 row, i64 column) {
+    const Vec<OUT, 2> pair = rounded_pair<OUT>(first, second);
+    OUT* const to = c + row * n + column;
+    if constexpr (PAIRS) {
+        store(to, pair);
+    } else {
+        to[0] = pair[0];
+        if (column + 1 < n) to[1] = pair[1];
+    }
 }
 
 /// Each element's place follows from wgmma_row and wgmma_column: a warp has 16 rows, and a thread two of them,
-/// 8 apart, with two neighbouring columns out of each 8. n is even, and c aligned to 8 bytes.
-template <int N>
-__device__ __forceinline__ void store_accumulators(const WgmmaAccumulator<N>& accumulator, float* c, int m,
-                                                   int n, unsigned first_row, unsigned first_column,
-                                                   unsigned lane) {
+/// 8 apart, with two neighbouring columns out of each 8. PAIRS: n is even, and c aligned to pairs.
+template <bool PAIRS, class OUT, int N, class Epilogue>
+__device__ __forceinline__ void store_accumulators(WgmmaAccumulator<N>& accumulator, OUT* c, int m,
+                                                   const Epilogue& epilogue, unsigned first_row,
+                                                   unsigned first_column, unsigned lane) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const i64 row = static_cast<i64>(first_row) + lane / 4 + half * 8;
         if (row >= m) continue;
-        float* const c_row = c + row * n;
 #pragma unroll
         for (int i = 0; i < accumulator.kCols; i += 2) {
             const i64 column = static_cast<i64>(first_column) + i * 4 + lane % 4 * 2;
-            if (column < n)
-                store(c_row + column, Vec<float, 2>{{accumulator(half, i), accumulator(half, i + 1)}});
+            if (column >= epilogue.n) continue;
+            float &first = accumulator(half, i), &second = accumulator(half, i + 1);
+            if constexpr (!Epilogue::kIsNone) epilogue.template apply<PAIRS>(first, second, row, column);
+            store_pair<PAIRS>(c, epilogue.n, first, second, row, column);
         }
     }
 }
 
 constexpr int kStoreBoxRows = 16;
-constexpr int kStoreBoxColumns = 32;
-constexpr int kStoreBoxBytes = kStoreBoxRows * kStoreBoxColumns * 4;
+constexpr int kStoreBoxBytes = kStoreBoxRows * 128;
+template <class OUT>
+constexpr int kStoreBoxColumns = 128 / static_cast<int>(sizeof(OUT));
 
-/// Puts 32 of a warp's columns, `part` counts them, into a box of 16 x 32 in shared memory, as TMA swizzles it.
-template <int N>
+/// Puts 32 of a warp's columns, or 64 of 16-bit types, into a box of 16 rows of 128 bytes in shared memory, as TMA
+/// swizzles it. `part` counts the columns so.
+template <class OUT, int N>
 __device__ __forceinline__ void fill_store_box(const WgmmaAccumulator<N>& accumulator, unsigned char* box,
                                                int part, unsigned lane) {
     const unsigned row = lane / 4;
+    if constexpr (sizeof(OUT) == 2) {
+        // The 8 rows of a column of 16 bytes lie in different banks.
+#pragma unroll
+        for (int eight = 0; eight < 8; ++eight) {
+            const int col = (part * 8 + eight) * 2;
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                *reinterpret_cast<Vec<OUT, 2>*>(box + swizzled(row + half * 8, eight * 16 + lane % 4 * 4)) =
+                    rounded_pair<OUT>(accumulator(half, col), accumulator(half, col + 1));
+        }
+        return;
+    }
     // Lanes of odd rows write the third and fourth 8 columns when others write the first and second: with
     // the swizzle this makes the accesses of half a warp fall into different banks.
     const bool is_odd = row % 2 != 0;
@@ -123,47 +249,68 @@ __device__ __forceinline__ void fill_store_box(const WgmmaAccumulator<N>& accumu
 
 /// Through two boxes in shared memory, `staging`, while the accelerator still reads the other one. `next`: which
 /// of them is next, 0 at first.
-template <int N>
-__device__ __forceinline__ void store_accumulators_by_tma(const WgmmaAccumulator<N>& accumulator,
+template <class OUT, int N, class Epilogue>
+__device__ __forceinline__ void store_accumulators_by_tma(WgmmaAccumulator<N>& accumulator,
                                                           const TensorMap& c_map, TmaStores& stores,
-                                                          unsigned char* staging, unsigned& next,
-                                                          unsigned first_row, unsigned first_column,
-                                                          unsigned lane) {
+                                                          unsigned char* staging, unsigned& next, int m,
+                                                          const Epilogue& epilogue, unsigned first_row,
+                                                          unsigned first_column, unsigned lane) {
+    constexpr int kParts = N / kStoreBoxColumns<OUT>;
+    EpilogueOperands<Epilogue, true, kStoreBoxColumns<OUT> / 8> operands(epilogue, m, first_row, first_column,
+                                                                         lane);
+    if constexpr (!Epilogue::kIsNone) operands.load(0);
 #pragma unroll
-    for (int part = 0; part < N / kStoreBoxColumns; ++part) {
+    for (int part = 0; part < kParts; ++part) {
         unsigned char* const box = staging + next * kStoreBoxBytes;
         if (lane == 0) stores.wait_read<1>();
         __syncwarp();
-        fill_store_box(accumulator, box, part, lane);
+        if constexpr (!Epilogue::kIsNone) {
+            if (part + 1 < kParts) operands.load(part + 1);
+            operands.apply(accumulator, epilogue, part);
+        }
+        fill_store_box<OUT>(accumulator, box, part, lane);
         fence_async_proxy();
         __syncwarp();
         if (lane == 0) {
             stores.store(c_map, box, static_cast<int>(first_row),
-                         static_cast<int>(first_column + part * kStoreBoxColumns));
+                         static_cast<int>(first_column + part * kStoreBoxColumns<OUT>));
             stores.commit();
         }
         next ^= 1u;
     }
 }
 
-/// Through a box in shared memory, row by row, to rows that begin at any float: whole sectors, but for a row's ends.
-template <int N>
-__device__ __forceinline__ void store_accumulators_by_rows(const WgmmaAccumulator<N>& accumulator,
-                                                           unsigned char* box, float* c, int m, int n,
-                                                           unsigned first_row, unsigned first_column,
-                                                           unsigned lane) {
+/// Through a box in shared memory, row by row, to rows that begin at any element: whole sectors, but for a row's ends.
+template <class OUT, int N, class Epilogue>
+__device__ __forceinline__ void store_accumulators_by_rows(WgmmaAccumulator<N>& accumulator,
+                                                           unsigned char* box, OUT* c, int m,
+                                                           const Epilogue& epilogue, unsigned first_row,
+                                                           unsigned first_column, unsigned lane) {
+    constexpr int kColumns = kStoreBoxColumns<OUT>;
+    const int n = epilogue.n;
     const i64 left = m - static_cast<i64>(first_row);
-    float* to = c + static_cast<i64>(first_row) * n + first_column + lane;
+    OUT* to = c + static_cast<i64>(first_row) * n + first_column + lane;
+    constexpr int kParts = N / kColumns;
+    EpilogueOperands<Epilogue, false, kColumns / 8> operands(epilogue, m, first_row, first_column, lane);
+    if constexpr (!Epilogue::kIsNone) operands.load(0);
 #pragma unroll
-    for (int part = 0; part < N / kStoreBoxColumns; ++part, to += kStoreBoxColumns) {
-        fill_store_box(accumulator, box, part, lane);
+    for (int part = 0; part < kParts; ++part, to += kColumns) {
+        if constexpr (!Epilogue::kIsNone) {
+            if (part + 1 < kParts) operands.load(part + 1);
+            operands.apply(accumulator, epilogue, part);
+        }
+        fill_store_box<OUT>(accumulator, box, part, lane);
         __syncwarp();
-        const bool is_inside = static_cast<i64>(first_column) + part * kStoreBoxColumns + lane < n;
-        float* at = to;
+#pragma unroll
+        for (int column = 0; column < kColumns; column += 32) {
+            const bool is_inside = static_cast<i64>(first_column) + part * kColumns + column + lane < n;
+            OUT* at = to + column;
 #pragma unroll 4
-        for (int row = 0; row < kStoreBoxRows; ++row, at += n) {
-            const float value = *reinterpret_cast<const float*>(box + swizzled(row, lane * 4));
-            if (is_inside && row < left) *at = value;
+            for (int row = 0; row < kStoreBoxRows; ++row, at += n) {
+                const OUT value = *reinterpret_cast<const OUT*>(
+                    box + swizzled(row, (column + lane) * static_cast<unsigned>(sizeof(OUT))));
+                if (is_inside && row < left) *at = value;
+            }
         }
         __syncwarp();
     }
@@ -181,13 +328,13 @@ __device__ __forceinline__ void share_accumulators(const WgmmaAccumulator<N>& ac
     }
 }
 
-/// Adds what SPLIT blocks of a cluster left for this thread in N / SPLIT of the columns, in the order of their
-/// ranks, and stores it. `part`: which columns, counted in such parts.
-template <int SPLIT, int THREADS, int N>
-__device__ __forceinline__ void store_reduced_accumulators(const Vec<float, 4>* shared, unsigned thread,
-                                                           unsigned part, float* c, int m, int n,
-                                                           unsigned first_row, unsigned first_column,
-                                                           unsigned lane) {
+/// Adds COUNT parts of the accumulators of THREADS threads, in their order, in N / SPLIT of the columns, and hands each sum
+/// that lies in C to visit(sum, at, row, column): that of two neighbours in a row, and of those 8 rows below. load(i, at):
+/// what part i has at place `at` of share_accumulators. `part`: which columns, counted in such parts.
+template <int COUNT, int SPLIT, int THREADS, int N, class Load, class Visit>
+__device__ __forceinline__ void for_each_sum(unsigned thread, unsigned part, int m, int n, unsigned first_row,
+                                             unsigned first_column, unsigned lane, const Load& load,
+                                             const Visit& visit) {
     constexpr int kPieces = N / SPLIT / 8;
     const i64 row = static_cast<i64>(first_row) + lane / 4;
     // Who stores nothing reads nothing: it would not wait for the values, and the block that they come from could end
@@ -197,19 +344,36 @@ __device__ __forceinline__ void store_reduced_accumulators(const Vec<float, 4>* 
     for (int i = 0; i < kPieces; ++i) {
         const i64 column = static_cast<i64>(first_column) + (part * kPieces + i) * 8 + lane % 4 * 2;
         if (column >= n) continue;
-        const Vec<float, 4>* const from = shared + (part * kPieces + i) * THREADS + thread;
-        Vec<float, 4> parts[SPLIT];
+        const unsigned at = (part * kPieces + i) * THREADS + thread;
+        Vec<float, 4> parts[COUNT];
 #pragma unroll
-        for (unsigned rank = 0; rank < SPLIT; ++rank) parts[rank] = load_shared_cluster(from, rank);
+        for (unsigned j = 0; j < COUNT; ++j) parts[j] = load(j, at);
         Vec<float, 4> total = parts[0];
 #pragma unroll
-        for (int rank = 1; rank < SPLIT; ++rank) {
+        for (int j = 1; j < COUNT; ++j) {
 #pragma unroll
-            for (int j = 0; j < 4; ++j) total[j] += parts[rank][j];
+            for (int v = 0; v < 4; ++v) total[v] += parts[j][v];
         }
-        store(c + row * n + column, Vec<float, 2>{{total[0], total[1]}});
-        if (row + 8 < m) store(c + (row + 8) * n + column, Vec<float, 2>{{total[2], total[3]}});
+        visit(total, at, row, column);
     }
+}
+
+/// True in all of THREADS threads, whole warps that meet at named barrier 1, of the last of `count` blocks that call it
+/// with this ticket; see kiln/last_block.h, which asks all threads of a block. flag: shared memory.
+template <int THREADS>
+__device__ __forceinline__ bool is_last_to_join(unsigned* ticket, unsigned count, unsigned* flag,
+                                                unsigned thread) {
+    __threadfence();
+    named_barrier_sync(1, THREADS);
+    if (thread == 0) {
+        const unsigned arrived = atomicAdd(ticket, 1u);
+        if (arrived == count - 1) *ticket = 0;
+        *flag = arrived;
+    }
+    named_barrier_sync(1, THREADS);
+    const bool is_last = *flag == count - 1;
+    if (is_last) __threadfence();
+    return is_last;
 }
 
 }  // namespace kiln

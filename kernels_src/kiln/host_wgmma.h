@@ -38,7 +38,8 @@ class WgmmaOperand {
         if ((__builtin_bit_cast(unsigned long long, start_) & (MN_MAJOR ? 0x3f0u : 0x380u)) != 0)
             trap("a wgmma descriptor starts inside a group of 8 rows of 128 bytes");
         const unsigned groups = MN_MAJOR ? 2 : 8;  // of 8 rows, for the 16 of k or the 64 of m
-        if ((descriptor & 0x3fffu) * 16 + (groups - 1) * stride_ + 1024 >
+        // Where it runs along k it starts at any 16 of a row's 64.
+        if ((descriptor & 0x3fffu) * 16 / 128 * 128 + (groups - 1) * stride_ + 1024 >
             current->block->dynamic_shared_bytes)
             trap("a wgmma descriptor reaches past the dynamic shared memory");
     }

@@ -44,8 +44,9 @@ RunOptions run_options(const Service& service, const Variant& variant, const Opt
     result.sizes = options.sizes;
     for (const auto& [size, value] : {std::pair("m", options.m), {"n", options.n}, {"k", options.k}})
         if (value) result.sizes[size] = *value;
-    if (result.gemm) result.sizes = gemm_sizes(options, service.backend());
-    result.test_sizes = !result.gemm && service.backend() == Backend::host;
+    const bool has_own_sizes = !result.gemm && options.kernel_given;
+    if (!has_own_sizes) result.sizes = gemm_sizes(options, service.backend());
+    result.test_sizes = has_own_sizes && service.backend() == Backend::host;
     result.seed = options.seed;
     result.check = options.check;
     // All of C is checked if that is as cheap.
@@ -96,6 +97,7 @@ GemmForm gemm_form(const Template& of) {
 Variant choose_variant(const Service& service, const Options& options) {
     const Template chosen = service.find(options.kernel);
     Values values = options.values;
+    values.insert(options.problem.begin(), options.problem.end());
     const Parameter* const type = chosen.parameter(kTypeParameter);
     if (options.dtype && type != nullptr && type->kind == ParameterKind::type)
         values.insert_or_assign(kTypeParameter, std::string(type_name(*options.dtype)));

@@ -17,10 +17,11 @@
 namespace kiln::cli {
 namespace {
 
-/// The type of A and B, for templates whose defaults differ, and that both are stored row by row.
+/// The type of A and B, for templates whose defaults differ, that both are stored row by row, and what is asked for besides.
 Values fixed_values(const Template& anchor, const Options& options) {
     Values values;
     if (!options.kernel_given) values = {{"TRANS_A", false}, {"TRANS_B", false}};
+    for (const auto& [name, value] : options.problem) values.insert_or_assign(name, value);
     const Parameter* const type = anchor.parameter(kTypeParameter);
     if (type == nullptr || type->kind != ParameterKind::type) return values;
     values.emplace(kTypeParameter,
@@ -31,7 +32,7 @@ Values fixed_values(const Template& anchor, const Options& options) {
 std::vector<Template> contenders(const Service& service, const Chooser& chooser, const Options& options) {
     const Template anchor = service.find(options.kernel);
     if (options.kernel_given || service.backend() == Backend::host) return {anchor};
-    std::vector<Template> templates = chooser.alternatives(anchor, fixed_values(anchor, options));
+    std::vector<Template> templates = chooser.candidates(anchor, fixed_values(anchor, options));
     std::erase_if(templates, [](const Template& of) { return gemm_form(of) == GemmForm::none; });
     return templates;
 }

@@ -66,6 +66,16 @@ std::uint64_t parse_whole(std::string_view option, std::string_view text, std::u
     throw UsageError(message + ".");
 }
 
+float parse_factor(std::string_view option, std::string_view text) {
+    float factor = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, factor);
+    if (error != std::errc() || stop != end || !std::isfinite(factor))
+        throw UsageError(std::string(option) + " " + std::string(text) +
+                         ": this should be a finite number, such as 0.5 or -1e-3.");
+    return factor;
+}
+
 double parse_seconds(std::string_view option, std::string_view text) {
     constexpr double kMostSeconds = 7 * 24 * 3600;
     double seconds = 0;

@@ -16,6 +16,9 @@ namespace kiln::cli {
 std::uint64_t parse_whole(std::string_view option, std::string_view text, std::uint64_t min,
                           std::uint64_t max);
 
+/// A factor, such as 0.5 or -1e-3, finite as a float. Throws UsageError.
+float parse_factor(std::string_view option, std::string_view text);
+
 /// A number of seconds, such as 60 or 2.5, at most a week. Throws UsageError.
 double parse_seconds(std::string_view option, std::string_view text);
 

@@ -7,6 +7,7 @@
 #include <kiln/error.h>
 #include <kiln/files.h>
 
+#include <algorithm>
 #include <limits>
 #include <sstream>
 
@@ -34,7 +35,14 @@ po::options_description product_options() {
         choosing("Choice of the variant, without tile options", kHelpWidth), all(kHelpWidth);
     what.add_options()
         ("kernel", text("NAME"), "template to build (gemm_tiled; on a GPU and without tile options the best for the shape); see --list-kernels")
-        ("dtype", text("TYPE"), "type of A and B: f16, bf16 or f32 (the template's own default); C is f32")
+        ("dtype", text("TYPE"), "type of A and B: f16, bf16 or f32 (the template's own default)")
+        ("out", text("TYPE"), "type of C, rounded once from FP32: f16, bf16 or f32 (f32)")
+        ("layout", text("LAYOUT"), "nn, tn, nt or tt, as cuBLAS is called for row-major matrices: t first: B is stored n x k; t second: A is stored k x m (nn)")
+        ("alpha", text("FACTOR"), "of A * B (1)")
+        ("bias", text("WHERE"), "what is added to all elements of a column or a row: none, column or row (none)")
+        ("residual", po::bool_switch(), "a matrix like C is added")
+        ("beta", text("FACTOR"), "of that matrix (1)")
+        ("activation", text("NAME"), "of the sum: none, relu, gelu or silu (none)")
         ("m", text("ROWS"), "rows of A and C (1024; on the host 512)")
         ("n", text("COLUMNS"), "columns of B and C (1024; on the host 512)")
         ("k", text("DEPTH"), "columns of A, rows of B (1024; on the host 512)")
@@ -82,11 +90,17 @@ po::options_description command_line_options() {
 // clang-format on
 
 std::vector<std::string> choices_of(const std::string& option) {
-    if (option == "dtype") return {"f16", "bf16", "f32"};
+    if (option == "dtype" || option == "out") return {"f16", "bf16", "f32"};
+    if (option == "layout") return {"nn", "nt", "tn", "tt"};
+    if (option == "bias") return {"none", "column", "row"};
+    if (option == "activation") return {"none", "relu", "gelu", "silu"};
     if (option == "check" || option == "verify") return {"full", "sample", "none"};
     if (option == "emit") return {"source", "ptx", "binary", "log", "key"};
     return {};
 }
+
+/// What is computed, but for the sizes.
+constexpr const char* kProblemOptions[] = {"out", "layout", "alpha", "bias", "beta", "activation"};
 
 class Parser {
   public:
@@ -98,7 +112,8 @@ class Parser {
         const po::variables_map first = first_pass();
         if (first.count("help") == 0 && first.count("version") != 0) return just(Action::version, first);
         const TemplateSet templates(template_directories(first));
-        const Template chosen = templates.find(optional_text(first, "kernel", "gemm_tiled"));
+        const Template chosen =
+            templates.find(optional_text(first, "kernel", has_problem(first) ? "gemm_naive" : "gemm_tiled"));
         const ParameterOptions parameters(chosen, names_of(all_));
         if (first.count("help") != 0) {
             Options options = just(Action::help, first);
@@ -110,6 +125,8 @@ class Parser {
         options.templates = templates;
         options.kernel = chosen.name();
         options.kernel_given = given.count("kernel") != 0;
+        options.problem = problem(given);
+        if (options.kernel_given) fit_problem(options.problem, chosen, templates);
         options.values = parameters.values(given);
         if (options.explain_choice && !options.values.empty())
             throw UsageError("--explain-choice is about values that are not given; leave --" +
@@ -123,6 +140,59 @@ class Parser {
     }
 
   private:
+    static bool has_problem(const po::variables_map& given) {
+        const auto is_given = [&](const char* option) { return given.count(option) != 0; };
+        return std::ranges::any_of(kProblemOptions, is_given) || given["residual"].as<bool>();
+    }
+
+    /// The values of what is computed, for templates that have all of these parameters.
+    static Values problem(const po::variables_map& given) {
+        const auto has = [&](const char* option) { return given.count(option) != 0; };
+        const auto choice = [&](const char* option, const std::vector<std::string_view>& choices) {
+            return parse_choice(std::string("--") + option, given[option].as<std::string>(), choices);
+        };
+        const auto factor = [&](const char* option) {
+            return parse_factor(std::string("--") + option, given[option].as<std::string>());
+        };
+        Values values;
+        if (has("out")) {
+            const auto type = static_cast<Dtype>(choice("out", {"f16", "bf16", "f32"}));
+            if (type != Dtype::f32) values.emplace("OUT", std::string(type_name(type)));
+        }
+        if (has("layout")) {
+            const auto layout = static_cast<int>(choice("layout", {"nn", "nt", "tn", "tt"}));
+            values.emplace("TRANS_A", layout % 2 != 0);
+            values.emplace("TRANS_B", layout / 2 != 0);
+        }
+        if (has("alpha")) values.emplace("ALPHA", factor("alpha"));
+        if (has("bias")) values.emplace("BIAS", static_cast<int>(choice("bias", {"none", "column", "row"})));
+        if (given["residual"].as<bool>()) values.emplace("RESIDUAL", true);
+        if (has("beta")) values.emplace("BETA", factor("beta"));
+        if (has("activation"))
+            values.emplace("ACTIVATION",
+                           static_cast<int>(choice("activation", {"none", "relu", "gelu", "silu"})));
+        return values;
+    }
+
+    /// Makes them values of this template's parameters.
+    static void fit_problem(Values& problem, const Template& of, const TemplateSet& templates) {
+        for (auto& [name, value] : problem) {
+            const Parameter* const parameter = of.parameter(name);
+            const std::string option = name.starts_with("TRANS") ? "layout" : option_name(name);
+            if (parameter == nullptr) {
+                const auto owners = kernels_with(templates, option_name(name));
+                throw UsageError("--" + option + ": " + of.name() + " has no parameter " + name +
+                                 (owners.empty() ? "." : "; " + enumerate(owners, " and ") + " have it."));
+            }
+            if (parameter->kind == ParameterKind::boolean && value.is_int()) {
+                if (value.as_int() > 1)
+                    throw UsageError("--" + option + ": " + of.name() + " has " + name +
+                                     " for columns only.");
+                value = value.as_int() == 1;
+            }
+        }
+    }
+
     /// Parses known options and skips those that may be parameters.
     po::variables_map first_pass() {
         po::variables_map given;

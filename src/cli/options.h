@@ -32,8 +32,9 @@ struct Options : CommonOptions {
     bool kernel_given = false;  ///< else it is the default, and another may be chosen
     std::optional<Dtype> dtype;
     std::optional<int> m, n, k;
-    Sizes sizes;    ///< others, of templates that declare them
-    Values values;  ///< of the template's parameters, those that were given
+    Sizes sizes;     ///< others, of templates that declare them
+    Values problem;  ///< what is computed, where it is more than C = A * B: OUT, TRANS_B, BIAS and the like
+    Values values;   ///< of the template's other parameters, those that were given
 
     bool compile_only = false;
     bool analyze = false;

@@ -21,8 +21,11 @@ constexpr std::uint64_t kMostBytesOfCode =
 
 constexpr std::uint64_t kMostBytesOfLtoir = 64 << 20;
 
-bool set_by_dtype(const Parameter& parameter) {
-    return parameter.kind == ParameterKind::type && parameter.name == kTypeParameter;
+/// Options of jit-gemm set it: --dtype, or one of the same name.
+bool has_own_option(const Parameter& parameter) {
+    constexpr const char* kProblem[] = {"OUT", "ALPHA", "BIAS", "RESIDUAL", "BETA", "ACTIVATION"};
+    return (parameter.kind == ParameterKind::type && parameter.name == kTypeParameter) ||
+           std::ranges::find(kProblem, parameter.name) != std::end(kProblem);
 }
 
 }  // namespace
@@ -52,7 +55,7 @@ std::vector<std::string> kernels_with(const TemplateSet& templates, const std::s
     for (const Template& candidate : templates.all()) {
         const auto& parameters = candidate.parameters();
         if (std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& parameter) {
-                return !set_by_dtype(parameter) && option_name(parameter.name) == option;
+                return option_name(parameter.name) == option && parameter.name != kTypeParameter;
             }))
             kernels.push_back(candidate.name());
     }
@@ -63,7 +66,7 @@ ParameterOptions::ParameterOptions(const Template& chosen, const std::vector<std
     : description_("", 110) {
     std::vector<std::string> names = taken;
     for (const Parameter& parameter : chosen.parameters()) {
-        if (set_by_dtype(parameter)) continue;
+        if (has_own_option(parameter)) continue;
         std::string option = option_name(parameter.name);
         while (std::find(names.begin(), names.end(), option) != names.end()) option.insert(0, "param-");
         names.push_back(option);

@@ -14,8 +14,18 @@ namespace {
 
 constexpr std::int64_t kExtent = 1024, kTestExtent = 67;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-/// The template whose expected values are those of GemmCheck.
-constexpr std::string_view kGemmReference = "gemm_reference";
+/// The templates whose expected values are those of GemmCheck where is_plain().
+constexpr std::string_view kGemmReferences[] = {"gemm_reference", "gemm_epilogue_reference"};
+
+/// Both operands are row-major, and C is their product as it is.
+bool is_plain(const Variant& variant) {
+    const std::pair<std::string_view, std::string_view> kPlain[] = {
+        {"TRANS_A", "false"}, {"TRANS_B", "false"}, {"ALPHA", "1"}, {"ACTIVATION", "0"}};
+    return std::ranges::all_of(kPlain, [&](const auto& one) {
+        const auto found = variant.values().find(one.first);
+        return found == variant.values().end() || found->second.text() == one.second;
+    });
+}
 
 /// The element type of A and B if the arguments are those of a GEMM; else empty.
 std::string operand_type(const Variant& variant) {
@@ -92,7 +102,7 @@ inline namespace KILN_ABI {
 
 std::optional<Problem> gemm_problem(const Variant& variant, const Sizes& given, bool test) {
     const std::string type = operand_type(variant);
-    if (type.empty()) return std::nullopt;
+    if (type.empty() || !is_plain(variant)) return std::nullopt;
     const auto& arguments = variant.arguments();
     Sizes sizes;
     for (const auto& [name, value] : given) {
@@ -111,7 +121,8 @@ std::optional<Problem> gemm_problem(const Variant& variant, const Sizes& given, 
             tensor.role != (i < 2 ? TensorRole::input : TensorRole::output))
             return std::nullopt;
     }
-    if (!problem.tensors[2].reference.empty() && problem.tensors[2].reference != kGemmReference)
+    if (!problem.tensors[2].reference.empty() &&
+        std::ranges::find(kGemmReferences, problem.tensors[2].reference) == std::end(kGemmReferences))
         return std::nullopt;
     problem.tensors[2].reference.clear();
     return with_patterns(std::move(problem), k);

@@ -66,7 +66,10 @@ bool agrees(const Template& of, const WisdomEntry& entry, const Values& values) 
     return std::ranges::all_of(values, [&](const auto& one) {
         if (is_code(of, one.first)) return true;
         const auto found = entry.values.find(one.first);
-        return found != entry.values.end() && found->second.text() == one.second.text();
+        if (found != entry.values.end()) return found->second.text() == one.second.text();
+        // A parameter that the template has got since the entry was made had its default.
+        const Parameter* const parameter = of.parameter(one.first);
+        return parameter != nullptr && parameter->default_value.text() == one.second.text();
     });
 }
 

@@ -29,6 +29,13 @@ TEST_F(Flags, HelpShowsTheDefaultKernelsParameters) {
         << help.out;
     for (const char* option : {"--kernel",
                                "--dtype",
+                               "--out",
+                               "--layout",
+                               "--alpha",
+                               "--bias",
+                               "--residual",
+                               "--beta",
+                               "--activation",
                                "--m",
                                "--n",
                                "--k",
@@ -131,6 +138,61 @@ TEST_F(Flags, Dtype) {
         EXPECT_EQ(json["dtype"], dtype);
         EXPECT_EQ(json["variant"]["T"], type);
     }
+}
+
+TEST_F(Flags, OutLayoutAndEpilogueSayWhatIsComputed) {
+    const Outcome result =
+        run({"--backend",  "host",   "--m",      "33",           "--n",     "40",    "--k",    "17",
+             "--out",      "f16",    "--layout", "tn",           "--alpha", "0.5",   "--bias", "row",
+             "--residual", "--beta", "-2",       "--activation", "silu",    "--json"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    const auto variant = result.json()["variant"];
+    EXPECT_EQ(result.json()["kernel"], "gemm_naive");
+    EXPECT_EQ(result.json()["shape"], nlohmann::json({{"m", 33}, {"n", 40}, {"k", 17}}));
+    EXPECT_EQ(variant["OUT"], "half");
+    EXPECT_EQ(variant["TRANS_A"], false);
+    EXPECT_EQ(variant["TRANS_B"], true);
+    EXPECT_EQ(variant["ALPHA"], 0.5);
+    EXPECT_EQ(variant["BIAS"], 2);
+    EXPECT_EQ(variant["RESIDUAL"], true);
+    EXPECT_EQ(variant["BETA"], -2);
+    EXPECT_EQ(variant["ACTIVATION"], 3);
+}
+
+TEST_F(Flags, OutLayoutAndEpilogueOfAKernelThatIsNamed) {
+    const auto json = run({"--backend", "host", "--kernel", "gemm_batched", "--bias", "column",
+                           "--activation", "relu", "--layout", "tt", "--compile-only", "--json"})
+                          .json();
+    EXPECT_EQ(json["variant"]["BIAS"], true);
+    EXPECT_EQ(json["variant"]["ACTIVATION"], 1);
+    EXPECT_EQ(json["variant"]["TRANS_A"], true);
+    const auto refused = [&](const std::vector<std::string>& options) {
+        std::vector<std::string> all = {"--backend", "host", "--compile-only"};
+        all.insert(all.end(), options.begin(), options.end());
+        const Outcome result = run(all);
+        EXPECT_EQ(result.status, 2);
+        return result.err;
+    };
+    EXPECT_THAT(refused({"--kernel", "gemm_batched", "--bias", "row"}), HasSubstr("for columns only"));
+    EXPECT_THAT(refused({"--kernel", "gemm_tiled", "--out", "f16"}),
+                HasSubstr("--out: gemm_tiled has no parameter OUT; gemm_mma, "));
+    EXPECT_THAT(refused({"--activation", "gelo"}), HasSubstr("Did you mean gelu?"));
+    EXPECT_THAT(refused({"--alpha", "x"}), HasSubstr("--alpha x: this should be a finite number"));
+}
+
+TEST_F(Flags, TheTemplateIsChosenAmongThoseThatComputeTheSame) {
+    const Outcome built = run({"--backend", "cuda", "--arch", "sm_90a", "--compile-only"});
+    KILN_REQUIRE_OR_SKIP("nvrtc", built.status == 0, built.err);
+    const auto chosen = [&](const std::vector<std::string>& more) {
+        std::vector<std::string> all = {"--backend", "cuda", "--arch", "sm_90a", "--compile-only", "--json",
+                                        "--out",     "f16",  "--bias", "column", "--activation",   "gelu"};
+        all.insert(all.end(), more.begin(), more.end());
+        return run(all).json()["kernel"];
+    };
+    EXPECT_EQ(chosen({"--layout", "tn", "--m", "4096", "--n", "4096", "--k", "4096"}), "gemm_wgmma");
+    EXPECT_EQ(chosen({"--layout", "tn", "--m", "1", "--n", "4096", "--k", "4096"}), "gemm_skinny");
+    EXPECT_THAT(std::string(chosen({"--m", "4095", "--n", "4097", "--k", "4099"})),
+                Not(StartsWith("gemm_naive")));
 }
 
 TEST_F(Flags, ParametersOfTheTemplate) {
