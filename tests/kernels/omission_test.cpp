@@ -58,6 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         Item{"sum_naive", {}, {}, 1}, Item{"sum_shuffle", {}, {}, 1}, Item{"sum_tree", {}, {}, 1},
         Item{"column_sum", {}, {}, 1}, Item{"column_sum_naive", {}, {}, 1},
         Item{"column_sum_tile", {}, {}, 1}, Item{"softmax", {}, {}, 16}, Item{"softmax_naive", {}, {}, 16},
+        Item{"rms_norm", {}, {}, 16}, Item{"rms_norm_naive", {{"RESIDUAL", true}}, {}, 16},
         Item{"layer_norm", {}, {}, 16}, Item{"layer_norm_naive", {}, {}, 16}, Item{"attention", {}, {}, 16},
         Item{"attention_mma", {}, {}, 16}, Item{"attention_naive", {}, {}, 16},
         Item{"attention_wgmma", {}, {}, 16}, Item{"decode_mma", {}, {}, 4}, Item{"decode_naive", {}, {}, 4},

@@ -1,0 +1,109 @@
+// rms_norm: y = x / sqrt(mean(x^2) + 1e-5) * weight for each row, of x + residual where that is added; read once
+//
+// With RESIDUAL a row is the sum of x and residual, rounded to T, which is also written to `sum`, as the residual of what
+// follows: what a transformer does between its layers, without a pass of its own. THREADS threads hold a row in registers,
+// and a block has ROWS of them. Rows longer than THREADS * VEC * ITEMS, or not aligned to VEC elements, are read twice.
+// SPDX-License-Identifier: Apache-2.0
+//
+//@ kernel  rms_norm
+//@ param   T         type in half, bfloat16, float = half      "element type of all"
+//@ param   THREADS   int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
+//@ param   ROWS      int in 1, 2, 4, 8 = 1                     "rows per block"
+//@ param   VEC       int in 1, 2, 4, 8 = 16 / sizeof(T)        "elements per access"
+//@ param   ITEMS     int in 1, 2, 4, 8, 16 = 4                 "accesses per thread, held in registers"
+//@ param   RESIDUAL  bool = false                              "residual is added to x first, and the sum is stored"
+//@ param   PDL       bool = false                              "may begin while the kernel before it still runs"
+//@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
+//@ require threads * (VEC * ITEMS * sizeof(T) / 4 + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
+//@ size    rows = 16384 test 19
+//@ size    cols = 4096 test 1000
+//@ input   x [rows, cols]
+//@ input   weight [cols]
+//@ output  y [rows, cols] by rms_norm_reference
+//@ input   residual [rows, cols] if RESIDUAL
+//@ output  sum [rows, cols] by rms_norm_sum_reference exact if RESIDUAL
+//@ flops   4 * rows * cols
+//@ naive   rms_norm_naive
+//@ dependent PDL
+//@ block   THREADS, ROWS
+//@ grid    ceil_div(rows, ROWS)
+//@ model   access VEC, ITEMS
+//@ model   search [VEC], [ITEMS], [THREADS]
+#include "kiln/launch.h"
+#include "kiln/row.h"
+
+using kiln::i64;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS>;
+
+constexpr float kEpsilon = 1e-5f;
+
+__device__ __forceinline__ T plus(T x, T residual) {
+    return T(static_cast<float>(x) + static_cast<float>(residual));
+}
+
+// What a row's elements are multiplied with, but for the weights. squares: of this thread.
+__device__ __forceinline__ float scale_of(float squares, int cols, float* parts) {
+    return rsqrtf(kiln::row_reduce<THREADS, ROWS>(squares, kiln::Sum{}, parts) / static_cast<float>(cols) +
+                  kEpsilon);
+}
+
+// Element `col` of a row that is not held.
+__device__ __forceinline__ T element(const T* x, const T* residual, int col) {
+    return RESIDUAL ? plus(x[col], residual[col]) : x[col];
+}
+
+extern "C" __global__ __launch_bounds__(THREADS* ROWS) void rms_norm(
+    long long rows, int cols, const T* __restrict__ x, const T* __restrict__ weight, T* __restrict__ y,
+    const T* __restrict__ residual, T* __restrict__ sum) {
+    __shared__ float parts[kiln::kRowParts<THREADS, ROWS>];
+    if constexpr (PDL) {
+        kiln::wait_for_previous_grid();
+        kiln::let_next_grid_start();
+        x = kiln::after_previous_grid(x);
+        weight = kiln::after_previous_grid(weight);
+        residual = kiln::after_previous_grid(residual);
+    }
+    const i64 row = static_cast<i64>(blockIdx.x) * ROWS + threadIdx.y;
+    const i64 from =
+        kiln::min(row, rows - 1) * cols;  // threads behind the last row take part, and write nothing
+    bool is_held = Row::fits(x, cols) && Row::fits(y, cols) && Row::fits(weight, cols);
+    if constexpr (RESIDUAL) is_held = is_held && Row::fits(residual, cols) && Row::fits(sum, cols);
+    float squares = 0.0f;
+    if (is_held) {
+        Row held;
+        held.load(x + from, cols);
+        if constexpr (RESIDUAL) {
+            Row added;
+            added.load(residual + from, cols);
+#pragma unroll
+            for (int item = 0; item < ITEMS; ++item) {
+                if (Row::column(item) >= cols) continue;
+#pragma unroll
+                for (int v = 0; v < VEC; ++v)
+                    held.values[item][v] = plus(held.values[item][v], added.values[item][v]);
+                if (row < rows) kiln::store(sum + from + Row::column(item), held.values[item]);
+            }
+        }
+        held.visit(cols, [&](float value, int, int) { squares += value * value; });
+        const float scale = scale_of(squares, cols, parts);
+        if (row >= rows) return;
+        kiln::Vec<T, VEC> weights;
+        held.write(
+            y + from, cols, [&](int, int col) { weights = kiln::load<VEC>(weight + col); },
+            [&](float value, int, int v) { return value * scale * static_cast<float>(weights[v]); });
+        return;
+    }
+    x += from;
+    residual += RESIDUAL ? from : 0;
+    for (int col = threadIdx.x; col < cols; col += THREADS) {
+        const float value = static_cast<float>(element(x, residual, col));
+        squares += value * value;
+    }
+    const float scale = scale_of(squares, cols, parts);
+    if (row >= rows) return;
+    for (int col = threadIdx.x; col < cols; col += THREADS) {
+        const T value = element(x, residual, col);
+        if constexpr (RESIDUAL) sum[from + col] = value;
+        y[from + col] = T(static_cast<float>(value) * scale * static_cast<float>(weight[col]));
+    }
+}
