@@ -20,7 +20,7 @@
 //@ kernel  gemm_wgmma
 //@ param   T             type in half, bfloat16 = half      "element type of A and B"
 //@ param   BM            int in 64, 128, 192, 256 = 128     "rows of C per tile"
-//@ param   BN            int in 64, 128, 192, 256 = PINGPONG ? 192 : 256  "columns of C per tile"
+//@ param   BN            int in 64, 128, 192, 256 = !PINGPONG ? 256 : BIAS != 0 || RESIDUAL ? 128 : 192  "columns of C per tile"
 //@ param   STAGES        int in 2..8 = 4                    "stages of the pipeline: a tile of A and one of B each"
 //@ param   CLUSTER_M     int in 1, 2, 4 = 1                 "blocks, one above the other, that share the tiles of B"
 //@ param   CLUSTER_N     int in 1, 2, 4 = 1                 "blocks side by side that share the tiles of A"
@@ -48,6 +48,7 @@
 //@ let     CONSUMER_REGISTERS = min(((CONSUMERS + 1) * START_REGISTERS - PRODUCER_REGISTERS) / CONSUMERS / 8 * 8, 240)
 //@ require BM * BN <= (BM == 192 ? 192 * 192 : 128 * 256)   "a thread has registers for 128 x 256 results per block, or 192 x 192 with 3 warpgroups"
 //@ require !PINGPONG || BM * BN <= 128 * 192   "a thread has registers for 128 x 192 results per warpgroup"
+//@ require !PINGPONG || BM * BN <= 128 * 128 || BIAS == 0 && !RESIDUAL   "a thread has registers for 128 x 128 results per warpgroup and the operands of an epilogue"
 //@ require !PINGPONG || BM <= 128 && SPLIT_K * SPLIT_CLUSTERS == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
 //@ require BLOCKS_PER_SM == 1 || !PINGPONG && (BM == 64 && BN <= 192 || BM == 128 && BN == 64)   "two blocks have registers for 64 x 192 or 128 x 64 results each"
 //@ require CLUSTER_M * CLUSTER_N <= 4   "a cluster of more than 4 blocks leaves multiprocessors idle"

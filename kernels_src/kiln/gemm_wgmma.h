@@ -80,9 +80,9 @@ __device__ __forceinline__ void multiply_stage(WgmmaAccumulator<N> (&c)[COUNT], 
     wgmma_commit();
 }
 
-/// What the epilogue of a warp's 16 rows reads, COUNT pairs of each of a thread's two rows at a time: loads of one part are
-/// under way while the part before it is stored. What C does not have counts as zero, since branches cost more.
-template <class Epilogue, bool PAIRS, int COUNT>
+/// What the epilogue of a warp's 16 rows reads, COUNT pairs of each of a thread's two rows at a time. With PARTS_HELD = 2
+/// loads of one part are under way while the part before it is stored. What C does not have counts as zero, since branches cost more.
+template <class Epilogue, bool PAIRS, int COUNT, int PARTS_HELD>
 class EpilogueOperands {
     using OUT = typename Epilogue::Out;
     static constexpr int BIAS = Epilogue::kBias;
@@ -110,11 +110,11 @@ class EpilogueOperands {
         for (int i = 0; i < COUNT; ++i) {
             const int at = (part * COUNT + i) * 8;
             if constexpr (BIAS == kColumnBias)
-                added_[part % 2][i] = Epilogue::template pair_of<PAIRS>(bias_ + at, left_ - at);
+                added_[part % PARTS_HELD][i] = Epilogue::template pair_of<PAIRS>(bias_ + at, left_ - at);
             if constexpr (RESIDUAL) {
 #pragma unroll
                 for (int half = 0; half < 2; ++half)
-                    old_[part % 2][i][half] = Epilogue::template pair_of<PAIRS>(
+                    old_[part % PARTS_HELD][i][half] = Epilogue::template pair_of<PAIRS>(
                         residual_[half] + at, has_row_[half] ? left_ - at : 0);
             }
         }
@@ -129,8 +129,8 @@ class EpilogueOperands {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 Vec<OUT, 2> old = {}, added = {};
-                if constexpr (RESIDUAL) old = old_[part % 2][i][half];
-                if constexpr (BIAS == kColumnBias) added = added_[part % 2][i];
+                if constexpr (RESIDUAL) old = old_[part % PARTS_HELD][i][half];
+                if constexpr (BIAS == kColumnBias) added = added_[part % PARTS_HELD][i];
                 if constexpr (BIAS == kRowBias) added[0] = added[1] = row_bias_[half];
                 epilogue.finish(accumulator(half, col), accumulator(half, col + 1), old, added);
             }
@@ -143,8 +143,8 @@ class EpilogueOperands {
     const OUT* bias_ = nullptr;
     const OUT* residual_[2] = {};
     OUT row_bias_[2] = {};
-    Vec<OUT, 2> added_[2][COUNT];
-    Vec<OUT, 2> old_[2][COUNT][2];
+    Vec<OUT, 2> added_[PARTS_HELD][COUNT];
+    Vec<OUT, 2> old_[PARTS_HELD][COUNT][2];
 };
 
 /// Fetches a warp's 16 rows of a tile of the residual into the L2 cache, while the tile's product is computed.
@@ -256,8 +256,8 @@ __device__ __forceinline__ void store_accumulators_by_tma(WgmmaAccumulator<N>& a
                                                           const Epilogue& epilogue, unsigned first_row,
                                                           unsigned first_column, unsigned lane) {
     constexpr int kParts = N / kStoreBoxColumns<OUT>;
-    EpilogueOperands<Epilogue, true, kStoreBoxColumns<OUT> / 8> operands(epilogue, m, first_row, first_column,
-                                                                         lane);
+    EpilogueOperands<Epilogue, true, kStoreBoxColumns<OUT> / 8, 2> operands(epilogue, m, first_row,
+                                                                            first_column, lane);
     if constexpr (!Epilogue::kIsNone) operands.load(0);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
@@ -291,12 +291,11 @@ __device__ __forceinline__ void store_accumulators_by_rows(WgmmaAccumulator<N>& 
     const i64 left = m - static_cast<i64>(first_row);
     OUT* to = c + static_cast<i64>(first_row) * n + first_column + lane;
     constexpr int kParts = N / kColumns;
-    EpilogueOperands<Epilogue, false, kColumns / 8> operands(epilogue, m, first_row, first_column, lane);
-    if constexpr (!Epilogue::kIsNone) operands.load(0);
+    EpilogueOperands<Epilogue, false, kColumns / 8, 1> operands(epilogue, m, first_row, first_column, lane);
 #pragma unroll
     for (int part = 0; part < kParts; ++part, to += kColumns) {
         if constexpr (!Epilogue::kIsNone) {
-            if (part + 1 < kParts) operands.load(part + 1);
+            operands.load(part);
             operands.apply(accumulator, epilogue, part);
         }
         fill_store_box<OUT>(accumulator, box, part, lane);
