@@ -53,6 +53,7 @@ Value value_of(const Parameter& parameter, std::string_view written) {
 std::vector<std::string> kernels_with(const TemplateSet& templates, const std::string& option) {
     std::vector<std::string> kernels;
     for (const Template& candidate : templates.all()) {
+        if (candidate.is_reference()) continue;
         const auto& parameters = candidate.parameters();
         if (std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& parameter) {
                 return option_name(parameter.name) == option && parameter.name != kTypeParameter;
