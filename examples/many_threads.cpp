@@ -17,7 +17,9 @@ int main() try {
     options.cache.enabled = false;  // else the second run of this program would find all of them on disk
     kiln::Service kiln(options);
 
-    const auto variants = kiln.find("gemm_naive").variants({{"T", "float"}, {"BX", 8}});
+    std::vector<kiln::Variant> variants;
+    for (const int rows : {1, 2, 4, 8, 16, 32})
+        variants.push_back(kiln.find("gemm_naive").variant({{"T", "float"}, {"BX", 8}, {"BY", rows}}));
     std::latch start(kThreads);
     std::vector<std::future<void>> threads;
     for (int i = 0; i < kThreads; ++i) {

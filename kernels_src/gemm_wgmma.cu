@@ -51,6 +51,7 @@
 //@ require !PINGPONG || BM * BN <= 128 * 128 || BIAS == 0 && !RESIDUAL   "a thread has registers for 128 x 128 results per warpgroup and the operands of an epilogue"
 //@ require !PINGPONG || BM <= 128 && SPLIT_K * SPLIT_CLUSTERS == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
 //@ require BLOCKS_PER_SM == 1 || !PINGPONG && (BM == 64 && BN <= 192 || BM == 128 && BN == 64)   "two blocks have registers for 64 x 192 or 128 x 64 results each"
+//@ require BLOCKS_PER_SM == 1 || !TMA_STORE || sizeof(OUT) == 4 && (BN <= 128 || !RESIDUAL) || sizeof(OUT) == 2 && BN <= 128 && (BM == 64 || BIAS == 0 || !RESIDUAL)   "two blocks have no registers for this epilogue and a store by TMA: use TMA_STORE=false or a smaller tile"
 //@ require CLUSTER_M * CLUSTER_N <= 4   "a cluster of more than 4 blocks leaves multiprocessors idle"
 //@ require SPLIT_K * SPLIT_CLUSTERS == 1 || CLUSTER_M * CLUSTER_N == 1   "a cluster shares operands or the steps of k"
 //@ require SPLIT_K * SPLIT_CLUSTERS == 1 || !TMA_STORE   "split-K stores C from registers: TMA_STORE=false"
@@ -104,6 +105,9 @@ constexpr unsigned kBlocksBeside = kRight == 1 ? 1 : kRight == 2 ? 1 | 1 << kDow
 
 // One warpgroup, or one of two blocks, does with what its threads begin with.
 constexpr bool kMovesRegisters = CONSUMERS > 1 && BLOCKS_PER_SM == 1;
+// Beside the accumulators, for the operands of an epilogue.
+constexpr bool kHasFewRegisters =
+    (kMovesRegisters ? CONSUMER_REGISTERS : START_REGISTERS / BLOCKS_PER_SM) - kAccumulators * BN / 2 < 80;
 
 using Pipeline = kiln::MbarrierPipeline<STAGES>;
 using Tiles = kiln::ClusterTiles<BM, BN, kDown, kRight, kSplit, RASTER_GROUP>;
@@ -242,8 +246,8 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps
         for (int i = 0; i < kAccumulators; ++i) {
             const unsigned row = tiles.row + ((part * kAccumulators + i) * 4 + warp) * 16;
             if constexpr (TMA_STORE)
-                kiln::store_accumulators_by_tma<OUT>(accumulators[i], c_map, stores, staging, box, m,
-                                                     epilogue, row, tiles.column, lane);
+                kiln::store_accumulators_by_tma<kHasFewRegisters, OUT>(
+                    accumulators[i], c_map, stores, staging, box, m, epilogue, row, tiles.column, lane);
             else
                 kiln::store_accumulators<PAIRS>(accumulators[i], c, m, epilogue, row, tiles.column, lane);
         }

@@ -345,8 +345,12 @@ class Template {
     Value default_of(std::string_view parameter, const Values& given = {}) const;
 
     /// Every legal variant that agrees with `fixed`, in the order of the parameters' lists.
-    /// A range enumerates all its integers.
+    /// A range enumerates all its integers. Throws VariantError: more than a million.
     std::vector<Variant> variants(const Values& fixed = {}) const;
+    /// The first of them, without making the others; nullopt: there is none, or none was found in half a second.
+    std::optional<Variant> first_variant(const Values& fixed = {}) const;
+    /// How many there are, without making any; nullopt: they can't be counted in half a second.
+    std::optional<std::uint64_t> variant_count(const Values& fixed = {}) const;
 
   private:
     friend class Variant;

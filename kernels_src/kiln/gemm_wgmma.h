@@ -248,25 +248,32 @@ __device__ __forceinline__ void fill_store_box(const WgmmaAccumulator<N>& accumu
 }
 
 /// Through two boxes in shared memory, `staging`, while the accelerator still reads the other one. `next`: which
-/// of them is next, 0 at first.
-template <class OUT, int N, class Epilogue>
+/// of them is next, 0 at first. FEW_REGISTERS: fewer than about 80 are left beside the accumulators.
+template <bool FEW_REGISTERS, class OUT, int N, class Epilogue>
 __device__ __forceinline__ void store_accumulators_by_tma(WgmmaAccumulator<N>& accumulator,
                                                           const TensorMap& c_map, TmaStores& stores,
                                                           unsigned char* staging, unsigned& next, int m,
                                                           const Epilogue& epilogue, unsigned first_row,
                                                           unsigned first_column, unsigned lane) {
     constexpr int kParts = N / kStoreBoxColumns<OUT>;
-    EpilogueOperands<Epilogue, true, kStoreBoxColumns<OUT> / 8, 2> operands(epilogue, m, first_row,
-                                                                            first_column, lane);
-    if constexpr (!Epilogue::kIsNone) operands.load(0);
+    constexpr bool kHasBoth = Epilogue::kBias != kNoBias && Epilogue::kResidual;
+    constexpr int kPairs = FEW_REGISTERS ? 1 : kHasBoth ? 4 : kStoreBoxColumns<OUT> / 8;
+    constexpr int kPieces = kStoreBoxColumns<OUT> / 8 / kPairs;  // of a box
+    EpilogueOperands<Epilogue, true, kPairs, FEW_REGISTERS ? 1 : 2> operands(epilogue, m, first_row,
+                                                                             first_column, lane);
+    if constexpr (!Epilogue::kIsNone && !FEW_REGISTERS) operands.load(0);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
         unsigned char* const box = staging + next * kStoreBoxBytes;
         if (lane == 0) stores.wait_read<1>();
         __syncwarp();
         if constexpr (!Epilogue::kIsNone) {
-            if (part + 1 < kParts) operands.load(part + 1);
-            operands.apply(accumulator, epilogue, part);
+#pragma unroll
+            for (int piece = part * kPieces; piece < (part + 1) * kPieces; ++piece) {
+                const int next_piece = FEW_REGISTERS ? piece : piece + 1;
+                if (next_piece < kParts * kPieces) operands.load(next_piece);
+                operands.apply(accumulator, epilogue, piece);
+            }
         }
         fill_store_box<OUT>(accumulator, box, part, lane);
         fence_async_proxy();
@@ -291,12 +298,17 @@ __device__ __forceinline__ void store_accumulators_by_rows(WgmmaAccumulator<N>& 
     const i64 left = m - static_cast<i64>(first_row);
     OUT* to = c + static_cast<i64>(first_row) * n + first_column + lane;
     constexpr int kParts = N / kColumns;
-    EpilogueOperands<Epilogue, false, kColumns / 8, 1> operands(epilogue, m, first_row, first_column, lane);
+    // Few operands at a time: those who call this have few registers left.
+    constexpr int kPairs = sizeof(OUT) == 2 ? 4 : 2, kPieces = kColumns / 8 / kPairs;
+    EpilogueOperands<Epilogue, false, kPairs, 1> operands(epilogue, m, first_row, first_column, lane);
 #pragma unroll
     for (int part = 0; part < kParts; ++part, to += kColumns) {
         if constexpr (!Epilogue::kIsNone) {
-            operands.load(part);
-            operands.apply(accumulator, epilogue, part);
+#pragma unroll
+            for (int piece = part * kPieces; piece < (part + 1) * kPieces; ++piece) {
+                operands.load(piece);
+                operands.apply(accumulator, epilogue, piece);
+            }
         }
         fill_store_box<OUT>(accumulator, box, part, lane);
         __syncwarp();

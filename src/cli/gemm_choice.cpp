@@ -17,7 +17,7 @@
 namespace kiln::cli {
 namespace {
 
-/// The type of A and B, for templates whose defaults differ, that both are stored row by row, and what is asked for besides.
+/// The type of A and B, for templates whose defaults differ, that both are stored row by row, and what else is asked for.
 Values fixed_values(const Template& anchor, const Options& options) {
     Values values;
     if (!options.kernel_given) values = {{"TRANS_A", false}, {"TRANS_B", false}};

@@ -120,9 +120,9 @@ std::string groups_text(const std::vector<std::vector<std::string>>& groups) {
 /// A template's properties for a target.
 struct Shown {
     Template of;
-    std::optional<std::size_t> variants;  ///< legal ones; not set: too many to count
-    std::optional<Variant> example;       ///< the defaults, else the first legal variant
-    std::string problem;                  ///< why it is not the defaults
+    std::optional<std::uint64_t> variants;  ///< legal ones; not set: too many to count
+    std::optional<Variant> example;         ///< the defaults, else the first legal variant
+    std::string problem;                    ///< why it is not the defaults
 };
 
 Shown examined(Template of) {
@@ -131,14 +131,9 @@ Shown examined(Template of) {
         shown.example = shown.of.variant();
     } catch (const VariantError& error) {
         shown.problem = error.what();
+        shown.example = shown.of.first_variant();
     }
-    try {
-        const std::vector<Variant> variants = shown.of.variants();
-        shown.variants = variants.size();
-        if (!shown.example && !variants.empty()) shown.example = variants.front();
-    } catch (const VariantError&) {
-        // More than can be enumerated.
-    }
+    shown.variants = shown.of.variant_count();
     return shown;
 }
 

@@ -168,6 +168,13 @@ bool RuleSet::hold_at(std::size_t level, const Codes& codes) const {
     return std::ranges::all_of(levels_[level], [&](const Rule* rule) { return holds(*rule, codes); });
 }
 
+bool RuleSet::uses(std::size_t parameter) const {
+    return std::ranges::any_of(rules_, [&](const Rule* rule) {
+        const std::vector<int>& parameters = rule->expression->parameters();
+        return std::ranges::find(parameters, static_cast<int>(parameter)) != parameters.end();
+    });
+}
+
 std::string RuleSet::explain(const Rule& rule, const Codes& codes, const std::string& file) const {
     const Constraint& constraint = rule.constraint;
     std::string message = front_matter_.kernel + ": ";
@@ -186,6 +193,28 @@ std::string RuleSet::explain(const Rule& rule, const Codes& codes, const std::st
 WalkEnd walk_legal(const FrontMatter& front_matter, const RuleSet& rules, const FixedCodes& fixed,
                    const std::function<bool(const Codes&)>& visit) {
     return Walk(front_matter, rules, fixed, visit).run();
+}
+
+std::optional<std::uint64_t> count_legal(const FrontMatter& front_matter, const RuleSet& rules,
+                                         const FixedCodes& fixed) {
+    FixedCodes walked = fixed;
+    std::uint64_t factor = 1, count = 0;
+    bool overflows = false;
+    for (std::size_t i = 0; i < fixed.size(); ++i) {
+        if (fixed[i] || rules.uses(i)) continue;
+        const Parameter& parameter = front_matter.parameters[i];
+        walked[i] = choice(parameter, 0);
+        const std::uint64_t choices = choice_count(parameter);  // 0: all of 64 bits
+        overflows = __builtin_mul_overflow(factor, choices, &factor) || choices == 0 || overflows;
+    }
+    const WalkEnd end = walk_legal(front_matter, rules, walked, [&](const Codes&) {
+        ++count;
+        return true;
+    });
+    if (end != WalkEnd::complete) return std::nullopt;
+    if (count == 0) return 0;
+    overflows = __builtin_mul_overflow(factor, count, &count) || overflows;
+    return overflows ? std::nullopt : std::optional(count);
 }
 
 std::string describe_values(const Expression& expression, const std::vector<Parameter>& parameters,

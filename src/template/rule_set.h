@@ -30,6 +30,9 @@ class RuleSet {
     /// The paragraph for a violated rule: words, rule, place, values, and the nearest legal choice.
     std::string explain(const Rule& rule, const Codes& codes, const std::string& file) const;
 
+    /// Whether a rule depends on this parameter.
+    bool uses(std::size_t parameter) const;
+
     Environment environment(const Codes& codes) const { return {codes, &limits_, nullptr}; }
 
   private:
@@ -50,6 +53,11 @@ enum class WalkEnd { complete, stopped, too_many_steps };
 /// lists, until it returns false. Checks each rule as soon as its parameters are set.
 WalkEnd walk_legal(const FrontMatter& front_matter, const RuleSet& rules, const FixedCodes& fixed,
                    const std::function<bool(const Codes&)>& visit);
+
+/// How many combinations walk_legal would visit. Parameters that no rule names only multiply their number, and are not
+/// walked through. nullopt: there are too many steps, or the number does not fit.
+std::optional<std::uint64_t> count_legal(const FrontMatter& front_matter, const RuleSet& rules,
+                                         const FixedCodes& fixed);
 
 /// "BM = 16, TM = 3, BM % TM = 1": what an expression is made of, with values. Sides of its comparison
 /// are among them; where it is a chain of &&, those of the first part that is false.

@@ -80,6 +80,25 @@ void check_target(const TemplateData& data) {
     throw VariantError(message, "arch " + join(archs));
 }
 
+/// Whether there are more than `most`, legal or not, that agree with `fixed`.
+bool has_more_combinations(const FrontMatter& front_matter, const FixedCodes& fixed, std::uint64_t most) {
+    for (std::size_t i = 0; i < fixed.size(); ++i) {
+        const std::uint64_t choices = fixed[i] ? 1 : choice_count(front_matter.parameters[i]);
+        if (choices == 0 || choices > most) return true;
+        most /= choices;
+    }
+    return false;
+}
+
+bool may_run(const TemplateData& data) {
+    try {
+        check_target(data);
+        return true;
+    } catch (const VariantError&) {
+        return false;
+    }
+}
+
 const std::string& text_of(const ExpressionPtr& expression) {
     static const std::string kNone;
     return expression ? expression->text() : kNone;
@@ -226,22 +245,40 @@ std::vector<Variant> Template::variants(const Values& fixed) const {
     const FrontMatter& front_matter = data_->content->front_matter;
     const FixedCodes codes = fixed_codes(front_matter, fixed);
     std::vector<Variant> found;
-    try {
-        check_target(*data_);
-    } catch (const VariantError&) {
-        return found;
+    if (!may_run(*data_)) return found;
+    if (has_more_combinations(front_matter, codes, kMostVariants)) {
+        const std::optional<std::uint64_t> count = count_legal(front_matter, data_->rules, codes);
+        if (!count || *count > kMostVariants)
+            throw VariantError(front_matter.kernel + " has too many combinations to list (" +
+                               (count ? std::to_string(*count) : "more than can be counted") +
+                               " legal ones, and at most " + std::to_string(kMostVariants) +
+                               " are listed); fix the value of a parameter that has a wide range");
     }
     VariantMaker maker(data_, given_code(front_matter, fixed));
-    const WalkEnd end = walk_legal(front_matter, data_->rules, codes, [&](const Codes& legal) {
+    walk_legal(front_matter, data_->rules, codes, [&](const Codes& legal) {
         found.push_back(Variant(maker.make(legal)));
-        return found.size() < kMostVariants;
+        return true;
     });
-    if (end != WalkEnd::complete)
-        throw VariantError(front_matter.kernel + " has too many combinations to list (more than " +
-                           std::to_string(found.size()) +
-                           " legal ones were found before giving up); fix the value "
-                           "of a parameter that has a wide range");
     return found;
+}
+
+std::optional<Variant> Template::first_variant(const Values& fixed) const {
+    const FrontMatter& front_matter = data_->content->front_matter;
+    const FixedCodes codes = fixed_codes(front_matter, fixed);
+    std::optional<Variant> first;
+    if (!may_run(*data_)) return first;
+    VariantMaker maker(data_, given_code(front_matter, fixed));
+    walk_legal(front_matter, data_->rules, codes, [&](const Codes& legal) {
+        first = Variant(maker.make(legal));
+        return false;
+    });
+    return first;
+}
+
+std::optional<std::uint64_t> Template::variant_count(const Values& fixed) const {
+    const FrontMatter& front_matter = data_->content->front_matter;
+    const FixedCodes codes = fixed_codes(front_matter, fixed);
+    return may_run(*data_) ? count_legal(front_matter, data_->rules, codes) : 0;
 }
 
 }  // namespace kiln

@@ -41,9 +41,9 @@ std::string signature(const Service& service, const Template& of, const Values& 
             try {
                 return of.variant(values).problem(sizes);
             } catch (const VariantError&) {
-                const std::vector<Variant> legal = of.variants(values);
-                if (legal.empty()) throw;
-                return legal.front().problem(sizes);
+                const std::optional<Variant> legal = of.first_variant(values);
+                if (!legal) throw;
+                return legal->problem(sizes);
             }
         }();
         std::set<std::string> tensors;

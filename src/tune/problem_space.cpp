@@ -46,9 +46,9 @@ Variant some_variant(const Template& of, const Values& fixed) {
     try {
         return of.variant(fixed);
     } catch (const VariantError&) {
-        const std::vector<Variant> legal = of.variants(fixed);
-        if (legal.empty()) throw;
-        return legal.front();
+        const std::optional<Variant> legal = of.first_variant(fixed);
+        if (!legal) throw;
+        return *legal;
     }
 }
 

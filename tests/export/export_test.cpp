@@ -144,35 +144,60 @@ struct Export : testing::Test {
         return found;
     }
 
+    /// Those tensors of the template that only some variants have, in order: behind all other arguments of the kernel,
+    /// which finds null pointers for those that this variant does not have.
+    static std::vector<std::string> conditional(const Variant& variant) {
+        std::vector<std::string> names;
+        for (const TensorArgument& tensor : variant.origin().tensors())
+            if (!tensor.condition_text.empty()) names.push_back(tensor.name);
+        return names;
+    }
+
     /// Of the kernel's arguments.
     static std::string bytes_of(const Variant& variant) {
+        const std::vector<std::string> last = conditional(variant);
         std::string text;
         for (const KernelArgument& argument : variant.arguments())
-            text +=
-                std::string(text.empty() ? "" : ",") +
-                (argument.type.ends_with('*') || argument.type.find("long") != std::string::npos ? "8" : "4");
+            if (std::ranges::find(last, argument.name) == last.end())
+                text +=
+                    std::string(text.empty() ? "" : ",") +
+                    (argument.type.ends_with('*') || argument.type.find("long") != std::string::npos ? "8"
+                                                                                                     : "4");
+        for (std::size_t i = 0; i < last.size(); ++i) text += ",8";
         for (std::size_t i = 0; i < tensor_map_count(variant); ++i) text += ",128";
         return text;
     }
 
     /// The lines that a launch of this variant writes, by what the library computes. map: the number of the last one.
     static std::vector<std::string> expected(const Variant& variant, const CallOf& call, int& map) {
-        std::vector<std::uint64_t> words;
-        for (const KernelArgument& argument : variant.arguments())
+        std::vector<std::uint64_t> words, launched;
+        const std::vector<std::string> last = conditional(variant);
+        std::map<std::string, std::uint64_t> given;  // of these
+        for (const KernelArgument& argument : variant.arguments()) {
             words.push_back(argument.type.ends_with('*')
                                 ? pointer_of(call, argument.name, words.size())
                                 : static_cast<std::uint64_t>(call.sizes.at(argument.name)));
+            if (std::ranges::find(last, argument.name) == last.end())
+                launched.push_back(words.back());
+            else
+                given[argument.name] = words.back();
+        }
+        for (const std::string& name : last) launched.push_back(given[name]);
         std::vector<void*> pointers;
         for (std::uint64_t& word : words) pointers.push_back(&word);
         const Dim3 grid = variant.grid(pointers.data());
         if (grid.count() == 0) return {};
         std::vector<std::string> found;
         std::string arguments;
-        for (const std::uint64_t word : words) arguments += " " + hex(word);
+        for (const std::uint64_t word : launched) arguments += " " + hex(word);
         for (const TensorMapSpec& spec : tensor_map_specs(variant, pointers.data())) {
             std::string extents, strides, box, steps;
             std::uint64_t stride = spec.element_bytes;
             const auto rank = static_cast<std::size_t>(spec.rank);
+            if (rank == 0) {  // this variant does not have it
+                arguments += " 0";
+                continue;
+            }
             for (std::size_t i = 0; i < rank; ++i) {
                 extents += " " + std::to_string(spec.extents[rank - 1 - i]);
                 if (i > 0) strides += " " + std::to_string(stride);
@@ -270,6 +295,15 @@ TEST_F(Export, GemmWgmmaWithTensorMaps) {
           "the argument a is at 0x10008, and has to be at a multiple of 16"},
          {{{{"m", 97}, {"n", 136}, {"k", 83}}}, "the size k is 83; it must be a multiple of 8"},
          {{{{"m", 97}, {"n", 136}, {"k", 88}}, {{"c", 0}}}, "the argument c is a null pointer"}});
+}
+
+// Some of the tensors that only some variants have: the kernel gets null pointers for the others.
+TEST_F(Export, GemmWgmmaWithConditionalTensors) {
+    expect_like_the_library(
+        "gemm_wgmma", {{"OUT", "half"}, {"RESIDUAL", true}, {"SPLIT_CLUSTERS", 2}, {"TMA_STORE", false}},
+        "sm_90a", {{{{"m", 97}, {"n", 136}, {"k", 88}}}},
+        {{{{{"m", 97}, {"n", 136}, {"k", 88}}, {{"residual", 0}}},
+          "the argument residual is a null pointer"}});
 }
 
 TEST_F(Export, Softmax) {

@@ -78,7 +78,16 @@ TEST_F(LibraryOnGpu, GemmSkinny) {
                   {{"WARPS_K", 2}, {"WARPS_N", 4}},
                   {{"WN", 32}, {"WARPS_K", 4}, {"UNROLL", 1}, {"SPLIT_K", 5}, {"PDL", true}},
                   {{"TRANS_B", false}, {"WN", 64}, {"UNROLL", 1}, {"SPLIT_K", 4}},
-                  {{"TRANS_B", false}, {"WN", 64}, {"UNROLL", 2}, {"WARPS_K", 2}, {"WARPS_N", 2}}},
+                  {{"TRANS_B", false}, {"WN", 64}, {"UNROLL", 2}, {"WARPS_K", 2}, {"WARPS_N", 2}},
+                  {{"OUT", "half"}, {"BIAS", 1}, {"ACTIVATION", 2}, {"ALPHA", 0.5f}},
+                  {{"OUT", "half"}, {"BIAS", 2}, {"RESIDUAL", true}, {"BETA", 2.0f}, {"SPLIT_K", 3}}},
+                 kProducts);
+}
+
+TEST_F(LibraryOnGpu, GemmNaiveWithEpilogues) {
+    expect_right("gemm_naive",
+                 {{{"OUT", "half"}, {"BIAS", 1}, {"ACTIVATION", 2}, {"TRANS_A", true}, {"TRANS_B", true}},
+                  {{"T", "bfloat16"}, {"RESIDUAL", true}, {"BETA", 0.5f}, {"BIAS", 2}, {"ACTIVATION", 3}}},
                  kProducts);
 }
 
@@ -97,6 +106,12 @@ TEST_F(LibraryOnGpu, RowsInRegistersAndBehind) {
                  {{},
                   {{"THREADS", 32}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"ROWS", 2}},
                   {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}},
+                  {{"T", "bfloat16"}, {"THREADS", 32}, {"ITEMS", 4}, {"ROWS", 4}, {"PDL", true}}},
+                 lengths);
+    expect_right("rms_norm",
+                 {{},
+                  {{"RESIDUAL", true}},
+                  {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"RESIDUAL", true}},
                   {{"T", "bfloat16"}, {"THREADS", 32}, {"ITEMS", 4}, {"ROWS", 4}, {"PDL", true}}},
                  lengths);
 }
@@ -157,7 +172,7 @@ TEST_F(LibraryOnGpu, AddressesThatAreNotAligned) {
         for (const char* name : {"gemm_async", "gemm_batched", "gemm_buffered", "gemm_fp32", "gemm_mma",
                                  "gemm_mma_batched", "gemm_skinny", "gemm_tiled", "gemm_wgmma_any"})
             expect_right(name, {{}}, {{{"m", 256}, {"n", 256}, {"k", 128}}, {}}, skew);
-        for (const char* name : {"softmax", "layer_norm", "column_sum", "transpose_tiled"})
+        for (const char* name : {"softmax", "layer_norm", "rms_norm", "column_sum", "transpose_tiled"})
             expect_right(name, {{}}, {{{"rows", 256}, {"cols", 256}}, {}}, skew);
         for (const char* name : {"copy", "sum_shuffle", "histogram"})
             expect_right(name, {{}}, {{{"n", 1 << 20}}, {}}, skew);

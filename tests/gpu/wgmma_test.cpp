@@ -96,6 +96,42 @@ TEST_F(WgmmaOnGpu, IsRightWhereBlocksComputeManyTiles) {
     expect_right(values(128, 256, 4, 2, true), {8192, 8192, 8192}, Data::random);
 }
 
+// Output types, layouts, operands of the epilogue, activations, and the joins of several clusters.
+TEST_F(WgmmaOnGpu, EpiloguesAreRight) {
+    const Values split = {{"TMA_STORE", false}, {"BM", 64}, {"BN", 64}, {"STAGES", 3}};
+    const auto with = [](Values values, const Values& more) {
+        for (const auto& [name, value] : more) values.insert_or_assign(name, value);
+        return values;
+    };
+    const Values both = {{"OUT", "half"}, {"BIAS", 1}, {"RESIDUAL", true}, {"BETA", 0.5f}};
+    const Values brain = {{"T", "bfloat16"}, {"OUT", "bfloat16"}};
+    const std::vector<Values> epilogues = {
+        {{"OUT", "half"}},
+        {{"TRANS_A", true}},
+        {{"TRANS_B", true}, {"OUT", "half"}, {"BIAS", 1}, {"ACTIVATION", 2}, {"CLUSTER_M", 2}},
+        {{"TRANS_A", true}, {"TRANS_B", true}, {"BIAS", 2}, {"ALPHA", 2.0f}, {"ACTIVATION", 1}},
+        with(both, {{"ACTIVATION", 3}, {"CLUSTER_N", 2}}),
+        with(both, {{"ACTIVATION", 2}, {"PINGPONG", true}, {"STAGES", 6}, {"TRANS_B", true}}),
+        with(both, {{"BM", 192}, {"BN", 192}, {"STAGES", 3}, {"ACTIVATION", 3}, {"OUT", "float"}}),
+        with(both, {{"BM", 64}, {"BN", 128}, {"BLOCKS_PER_SM", 2}, {"STAGES", 3}}),
+        with(both, with(brain, {{"BM", 256}, {"BN", 128}, {"TRANS_B", true}, {"BIAS", 2}})),
+        with(both, {{"TMA_STORE", false}, {"TRANS_B", true}}),
+        with(split, {{"SPLIT_K", 2}, {"SPLIT_CLUSTERS", 2}}),
+        with(split, with(both, {{"SPLIT_CLUSTERS", 4}, {"ACTIVATION", 2}})),
+        with(split, with(brain, {{"SPLIT_K", 4}, {"SPLIT_CLUSTERS", 4}, {"TRANS_A", true}})),
+        with(split, with(both, {{"SPLIT_K", 8}, {"TRANS_B", true}, {"ACTIVATION", 1}}))};
+    for (const Values& chosen : epilogues)
+        for (const Shape& shape : {Shape{8, 8, 0}, {136, 264, 72}, {1000, 1016, 1000}, {520, 136, 4104}})
+            for (const Data data : {Data::random, Data::integers}) expect_right(chosen, shape, data);
+
+    for (const Values& chosen : {with(both, {{"ACTIVATION", 2}}), with(both, {{"TRANS_B", true}}),
+                                 with(both, {{"OUT", "float"}, {"BM", 64}, {"BN", 256}, {"STAGES", 2}}),
+                                 with(brain, {{"TRANS_A", true}, {"BIAS", 2}, {"ACTIVATION", 3}})})
+        for (const Shape& shape : {Shape{1, 1, 0}, {131, 265, 139}, {1001, 1003, 1005}})
+            for (const Data data : {Data::random, Data::integers})
+                expect_right(chosen, shape, data, "gemm_wgmma_any");
+}
+
 TEST_F(WgmmaOnGpu, AnyRowsAreServedByTheKernelWithoutTma) {
     const Shape shapes[] = {{1, 1, 1},      {127, 65, 63},     {129, 257, 72},   {1009, 1013, 1019},
                             {64, 2049, 57}, {4095, 4097, 130}, {1000, 1016, 512}};

@@ -12,18 +12,18 @@
 namespace kiln {
 namespace {
 
-struct Case {
+struct EpilogueCase {
     std::string kernel;
     Values values;
     int skew = 0;  ///< elements that matrices are moved by
 };
 
-void PrintTo(const Case& one, std::ostream* out) { *out << one.kernel; }
+void PrintTo(const EpilogueCase& one, std::ostream* out) { *out << one.kernel; }
 
-class GemmEpilogue : public testing::TestWithParam<Case> {};
+class GemmEpilogue : public testing::TestWithParam<EpilogueCase> {};
 
 TEST_P(GemmEpilogue, IsRight) {
-    const Case& one = GetParam();
+    const EpilogueCase& one = GetParam();
     test::HostLibrary library;
     const Variant variant = library.service().find(one.kernel).variant(one.values);
     for (const Data data : {Data::random, Data::contributions}) {
@@ -44,32 +44,34 @@ Values with(Values values, const Values& more) {
 INSTANTIATE_TEST_SUITE_P(
     Kernels, GemmEpilogue,
     testing::Values(
-        Case{"gemm_naive",
-             {{"OUT", "half"}, {"TRANS_A", true}, {"TRANS_B", true}, {"BIAS", 1}, {"ACTIVATION", 2}}},
-        Case{"gemm_skinny",
-             {{"OUT", "half"}, {"BIAS", 1}, {"RESIDUAL", true}, {"BETA", 0.5}, {"SPLIT_K", 2}},
-             1},
-        Case{"gemm_wgmma_any",
-             with(kSmall, {{"OUT", "half"},
-                           {"TRANS_A", true},
-                           {"TRANS_B", true},
-                           {"BIAS", 1},
-                           {"RESIDUAL", true},
-                           {"ACTIVATION", 3}}),
-             1},
+        EpilogueCase{"gemm_naive",
+                     {{"OUT", "half"}, {"TRANS_A", true}, {"TRANS_B", true}, {"BIAS", 1}, {"ACTIVATION", 2}}},
+        EpilogueCase{"gemm_skinny",
+                     {{"OUT", "half"}, {"BIAS", 1}, {"RESIDUAL", true}, {"BETA", 0.5}, {"SPLIT_K", 2}},
+                     1},
+        EpilogueCase{"gemm_wgmma_any",
+                     with(kSmall, {{"OUT", "half"},
+                                   {"TRANS_A", true},
+                                   {"TRANS_B", true},
+                                   {"BIAS", 1},
+                                   {"RESIDUAL", true},
+                                   {"ACTIVATION", 3}}),
+                     1},
         // By TMA: TN with bias and GELU, what a linear layer is.
-        Case{"gemm_wgmma",
-             with(kSmall,
-                  {{"OUT", "half"}, {"TRANS_B", true}, {"BIAS", 1}, {"ACTIVATION", 2}, {"PINGPONG", true}})},
-        Case{"gemm_wgmma",
-             with(kSmall,
-                  {{"OUT", "bfloat16"}, {"TRANS_A", true}, {"ALPHA", 0.5}, {"RESIDUAL", true}, {"BM", 128}})},
+        EpilogueCase{
+            "gemm_wgmma",
+            with(kSmall,
+                 {{"OUT", "half"}, {"TRANS_B", true}, {"BIAS", 1}, {"ACTIVATION", 2}, {"PINGPONG", true}})},
+        EpilogueCase{
+            "gemm_wgmma",
+            with(kSmall,
+                 {{"OUT", "bfloat16"}, {"TRANS_A", true}, {"ALPHA", 0.5}, {"RESIDUAL", true}, {"BM", 128}})},
         // From registers, to rows of C of any length.
-        Case{"gemm_wgmma", with(kSmall, {{"OUT", "half"},
-                                         {"TRANS_B", true},
-                                         {"TMA_STORE", false},
-                                         {"BIAS", 2},
-                                         {"RESIDUAL", true}})}),
+        EpilogueCase{"gemm_wgmma", with(kSmall, {{"OUT", "half"},
+                                                 {"TRANS_B", true},
+                                                 {"TMA_STORE", false},
+                                                 {"BIAS", 2},
+                                                 {"RESIDUAL", true}})}),
     [](const auto& item) { return item.param.kernel + "_" + std::to_string(item.index); });
 
 TEST(GemmEpilogueFormula, IsActivationOfTheScaledProductAndWhatIsAdded) {

@@ -56,6 +56,29 @@ TEST(Variants, AgreeWithBruteForce) {
     EXPECT_EQ(make("").variants().size(), 1u);
 }
 
+TEST(Variants, AreCountedWithoutMakingThem) {
+    // C and D are in no rule.
+    const std::string space =
+        "//@ param A int in 1, 2, 3, 4 = 1\n//@ param C int in 1..1000000 = 1\n"
+        "//@ param B int in 1, 2, 3, 4 = 1\n//@ param D int in 1..1000 = 7\n"
+        "//@ require A < B \"less\"\n";
+    const Template parsed = make(space);
+    EXPECT_EQ(parsed.variant_count(), 6'000'000'000u);
+    EXPECT_EQ(parsed.variant_count({{"A", 3}, {"D", 5}}), 1'000'000u);
+    EXPECT_EQ(parsed.variant_count({{"A", 4}}), 0u);
+    EXPECT_EQ(make("").variant_count(), 1u);
+    EXPECT_EQ(parsed.first_variant().value().text(), "k A=1 C=1 B=2 D=1");
+    EXPECT_EQ(parsed.first_variant({{"A", 3}, {"C", 9}}).value().text(), "k A=3 C=9 B=4 D=1");
+    EXPECT_FALSE(parsed.first_variant({{"A", 4}}).has_value());
+    EXPECT_EQ(parsed.variants({{"C", 1}, {"D", 1}}).size(), 6u);
+    EXPECT_THAT(variant_error([&] { parsed.variants(); }), HasSubstr("(6000000000 legal ones"));
+    std::string wide;
+    for (char c = 'A'; c < 'A' + 4; ++c)
+        wide += std::string("//@ param ") + c + " int in 1..4000000000000000000 = 1\n";
+    EXPECT_EQ(make(wide).variant_count(), std::nullopt);
+    EXPECT_THROW(parsed.variant_count({{"X", 9}}), VariantError);
+}
+
 TEST(Variants, LargeSpacesAreFast) {
     // 2^20 combinations, of which the rules leave 1024: pruned, not tried one by one.
     std::string lines;

@@ -41,12 +41,12 @@ std::optional<MoreWarps> more_warps(const AdviceContext& context, double now, do
             Values values = context.variant.values();
             values.insert_or_assign(parameter.name, value);
             try {
-                const std::vector<Variant> legal = of.variants(values);
-                if (legal.empty()) continue;
-                const Problem problem = legal.front().problem(analysis.problem.sizes);
+                const std::optional<Variant> legal = of.first_variant(values);
+                if (!legal) continue;
+                const Problem problem = legal->problem(analysis.problem.sizes);
                 if (problem.flops != analysis.problem.flops || problem.bytes != analysis.problem.bytes)
                     continue;
-                const Dim3 grid = grid_of(legal.front(), problem), block = legal.front().block();
+                const Dim3 grid = grid_of(*legal, problem), block = legal->block();
                 const double warps = std::min(capacity, warps_of(grid, block, analysis.limits.warp_size));
                 if (warps < kWorthMore * now || (best && warps <= best->warps)) continue;
                 best = MoreWarps{parameter.name + "=" + value.text(), warps, grid.count(), block.count()};

@@ -76,9 +76,9 @@ struct Launch {
 std::optional<Variant> alike(const Template& of, const Values& values, const Sizes& sizes,
                              const Launch& launch) {
     try {
-        std::vector<Variant> legal = of.variants(values);
-        if (legal.empty() || !(Launch(legal.front(), sizes) == launch)) return std::nullopt;
-        return std::move(legal.front());
+        std::optional<Variant> legal = of.first_variant(values);
+        if (!legal || !(Launch(*legal, sizes) == launch)) return std::nullopt;
+        return legal;
     } catch (const VariantError&) {
         return std::nullopt;  // it does not support these sizes
     }
