@@ -3,18 +3,19 @@
 // A block of THREADS_X x THREADS_Y threads sums one of SPLIT_ROWS parts of the rows of THREADS_X * VEC columns; blocks
 // that follow each other have neighbouring columns of the same rows, so that what is read at once lies together;
 // thread rows are joined in shared memory, and the last block of a group of columns joins the slices in a fixed
-// order.
+// order, with all of its threads. A matrix with few columns wants few THREADS_X, many THREADS_Y and many SPLIT_ROWS.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  column_sum
 //@ param   T              type in half, bfloat16, float = float  "element type; the sums are float"
 //@ param   VEC            int in 1, 2, 4, 8 = 4                  "columns per access"
-//@ param   THREADS_X      int in 16, 32, 64 = 32                 "threads across the columns"
-//@ param   THREADS_Y      int in 4, 8, 16 = 8                    "threads down the rows"
+//@ param   THREADS_X      int in 4, 8, 16, 32, 64 = 32           "threads across the columns"
+//@ param   THREADS_Y      int in 4, 8, 16, 32, 64 = 8            "threads down the rows"
 //@ param   UNROLL         int in 1, 2, 4, 8, 16 = 4              "accesses under way per thread"
-//@ param   SPLIT_ROWS     int in 1, 4, 8, 16, 32, 64, 128 = 32   "parts of the rows"
+//@ param   SPLIT_ROWS     int in 1, 4, 8, 16, 32, 64, 128, 256, 512 = 32   "parts of the rows"
 //@ param   L1_NO_ALLOCATE bool = true                             "loads leave nothing in L1"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
+//@ require threads >= 32 && threads <= 1024  "a block has 32 to 1024 threads"
 //@ size    rows = 8192 test 67
 //@ size    cols = 8192 test THREADS_X * VEC + VEC
 //@ input   x [rows, cols]
@@ -27,13 +28,14 @@
 //@ grid    ceil_div(cols, THREADS_X * VEC) * SPLIT_ROWS
 //@ shared  static (THREADS_Y * THREADS_X * VEC + 1) * sizeof(float)
 //@ model   access VEC, UNROLL
-//@ model   search [VEC], [UNROLL], [SPLIT_ROWS]
+//@ model   search [VEC], [UNROLL], [SPLIT_ROWS], [THREADS_X, THREADS_Y]
 #include "kiln/last_block.h"
 #include "kiln/stream.h"
 
 using kiln::i64;
 
 constexpr int kColumns = THREADS_X * VEC;
+constexpr int kThreads = THREADS_X * THREADS_Y;
 
 extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(long long rows, long long cols,
                                                                                const T* __restrict__ x, float* partial,
@@ -46,14 +48,14 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
     const i64 first_col = static_cast<i64>(group) * kColumns;
     const i64 rows_per_slice = (rows + SPLIT_ROWS - 1) / SPLIT_ROWS;
     const i64 begin = kiln::min(rows, slice * rows_per_slice), end = kiln::min(rows, begin + rows_per_slice);
-    const bool whole = cols % VEC == 0 && first_col + kColumns <= cols &&
-                       reinterpret_cast<kiln::u64>(x) % (VEC * sizeof(T)) == 0;
+    const bool aligned = cols % VEC == 0 && reinterpret_cast<kiln::u64>(x) % (VEC * sizeof(T)) == 0;
 
-    // Whole groups are read in vectors: thread `lane` has columns lane * VEC and so on; else lane + v * THREADS_X.
+    // Rows of whole vectors are read so: thread `lane` has columns lane * VEC and so on; else lane + v * THREADS_X.
     float mine[VEC] = {};
     i64 row = begin + y;
-    if (whole) {
+    if (aligned) {
         const T* const from = x + first_col + lane * VEC;
+        if (first_col + lane * VEC >= cols) row = end;
         for (; row + (UNROLL - 1) * THREADS_Y < end; row += UNROLL * THREADS_Y) {
             kiln::Vec<T, VEC> values[UNROLL];
 #pragma unroll
@@ -78,7 +80,7 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
             }
         }
     }
-    if (whole) {
+    if (aligned) {
         constexpr int kWidth = VEC < 4 ? VEC : 4;  // 16 bytes at most
 #pragma unroll
         for (int v = 0; v < VEC; v += kWidth) {
@@ -94,18 +96,31 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
     __syncthreads();
 
     const int thread = y * THREADS_X + lane;
-    for (int i = thread; i < kColumns; i += THREADS_X * THREADS_Y) {
+    for (int i = thread; i < kColumns; i += kThreads) {
         float sum = parts[0][i];
 #pragma unroll
         for (int other = 1; other < THREADS_Y; ++other) sum += parts[other][i];
-        if (first_col + i < cols) partial[slice * cols + first_col + i] = sum;
+        if (first_col + i < cols) (SPLIT_ROWS > 1 ? partial + slice * cols : sums)[first_col + i] = sum;
     }
+    if (SPLIT_ROWS == 1) return;
     if (!kiln::is_last_block(tickets + group, SPLIT_ROWS)) return;
-    for (int i = thread; i < kColumns; i += THREADS_X * THREADS_Y) {
+    // Where there are more threads than columns, several add the slices of each, every kJoiners-th.
+    constexpr int kJoiners = kThreads > kColumns ? kThreads / kColumns : 1;
+    const int joiner = thread / kColumns;
+    for (int i = thread % kColumns; i < kColumns; i += kThreads) {
         const i64 col = first_col + i;
-        if (col >= cols) break;
-        float sum = partial[col];
-        for (int other = 1; other < SPLIT_ROWS; ++other) sum += partial[other * cols + col];
-        sums[col] = sum;
+        float sum = 0.0f;
+        if (col < cols) {
+#pragma unroll 8
+            for (int other = joiner; other < SPLIT_ROWS; other += kJoiners) sum += partial[other * cols + col];
+        }
+        if constexpr (kJoiners > 1) {
+            parts[joiner][i] = sum;
+            __syncthreads();
+            if (joiner > 0) return;
+#pragma unroll
+            for (int other = 1; other < kJoiners; ++other) sum += parts[other][i];
+        }
+        if (col < cols) sums[col] = sum;
     }
 }

@@ -24,7 +24,7 @@
 //@ param   TN           int in 4, 8, 16 = 16      "columns of C per thread"
 //@ param   STAGES       int in 2..6 = 2           "tiles in shared memory"
 //@ param   RASTER_GROUP int in 1, 4, 8, 16 = 8    "rows of blocks that are worked through column by column, for the L2 cache"
-//@ param   SPLIT_K      int in 1..8 = 1           "parts of k, each with a block of its own"
+//@ param   SPLIT_K      int in 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32 = 1  "parts of k, each with a block of its own"
 //@ param   MIN_BLOCKS   int in 1..8 = 4           "blocks per multiprocessor that its registers must do for"
 //@ param   OPT_LEVEL    int in 1, 3 = 1           "optimization level of ptxas; with 1 it keeps the order of the products"
 //@ let     THREADS   = (BM / TM) * (BN / TN)
@@ -65,7 +65,7 @@ constexpr int kAcross = BN / (4 * TN);  // warps
 constexpr int kElementsA = BM * BK;
 constexpr int kElementsB = BK * BN;
 constexpr int kStage = kElementsA + kElementsB;
-constexpr int kDepth = 4;     // steps of k that are read of A at once
+constexpr int kDepth = 4;  // steps of k that are read of A at once
 // Steps that are written out; with more of them ptxas runs out of registers.
 constexpr int kUnrolled = kiln::kLaterPtxas && SPLIT_K > 4 ? 4 : 8;
 
@@ -93,7 +93,8 @@ struct PlacesB {
     static __device__ __forceinline__ constexpr unsigned at(unsigned row, unsigned col) {
         return row * BN + col;
     }
-    static __device__ __forceinline__ float* below(float* tile, unsigned place, unsigned down, unsigned right) {
+    static __device__ __forceinline__ float* below(float* tile, unsigned place, unsigned down,
+                                                   unsigned right) {
         return tile + static_cast<int>(place) + (down * BN + right);
     }
 };
@@ -142,8 +143,8 @@ struct Copier {
             row += kRowsPerStep;
 #pragma unroll
             for (int j = 0; j < kColSteps; ++j) {
-                copies.template copy<WIDTH>(
-                    Places::below(tile, place, i * kRowsPerStep, j * kChunks * WIDTH), from[j]);
+                copies.template copy<WIDTH>(Places::below(tile, place, i * kRowsPerStep, j * kChunks * WIDTH),
+                                            from[j]);
                 if (HAS_ROWS || row < rows) from[j] += stride;
             }
         }
@@ -243,16 +244,20 @@ __device__ __forceinline__ bool join(Work& work, float* partial, unsigned* ticke
     for (int i = 0; i < TM; ++i) {
 #pragma unroll
         for (int j = 0; j < TN; j += 4) {
-            kiln::Vec<float, 4> values[SPLIT_K];
+            constexpr int kAtOnce = SPLIT_K > 8 ? 4 : SPLIT_K;
 #pragma unroll
-            for (int s = 0; s < SPLIT_K; ++s)
-                values[s] = kiln::load<4>(all + s * (BM * BN) + (i * TN + j) * THREADS);
+            for (int first = 0; first < SPLIT_K; first += kAtOnce) {
+                kiln::Vec<float, 4> values[kAtOnce];
 #pragma unroll
-            for (int v = 0; v < 4; ++v) {
-                float sum = values[0][v];
+                for (int s = 0; s < kAtOnce; ++s)
+                    values[s] = kiln::load<4>(all + (first + s) * (BM * BN) + (i * TN + j) * THREADS);
 #pragma unroll
-                for (int s = 1; s < SPLIT_K; ++s) sum += values[s][v];
-                work.sums[i][j + (v ^ 1)] = sum;
+                for (int v = 0; v < 4; ++v) {
+                    float sum = first == 0 ? values[0][v] : work.sums[i][j + (v ^ 1)];
+#pragma unroll
+                    for (int s = first == 0 ? 1 : 0; s < kAtOnce; ++s) sum += values[s][v];
+                    work.sums[i][j + (v ^ 1)] = sum;
+                }
             }
         }
     }

@@ -7,14 +7,15 @@
 //
 //@ kernel  rms_norm
 //@ param   T         type in half, bfloat16, float = half      "element type of all"
-//@ param   THREADS   int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
-//@ param   ROWS      int in 1, 2, 4, 8 = 1                     "rows per block"
+//@ param   THREADS   int in 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
+//@ param   ROWS      int in 1, 2, 4, 8, 16, 32, 64 = 1                     "rows per block"
 //@ param   VEC       int in 1, 2, 4, 8 = 16 / sizeof(T)        "elements per access"
 //@ param   ITEMS     int in 1, 2, 4, 8, 16 = 4                 "accesses per thread, held in registers"
 //@ param   RESIDUAL  bool = false                              "residual is added to x first, and the sum is stored"
 //@ param   PDL       bool = false                              "may begin while the kernel before it still runs"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require threads * (VEC * ITEMS * sizeof(T) / 4 + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
+//@ require threads * (VEC * ITEMS * sizeof(T) / 4 * (RESIDUAL ? 2 : 1) + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
+//@ require threads >= 32  "the threads of a warp exchange values: use more ROWS"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1000
 //@ input   x [rows, cols]
@@ -28,7 +29,8 @@
 //@ block   THREADS, ROWS
 //@ grid    ceil_div(rows, ROWS)
 //@ model   access VEC, ITEMS
-//@ model   search [VEC], [ITEMS], [THREADS]
+//@ model   row THREADS * VEC * ITEMS of cols
+//@ model   search [VEC, ITEMS], [THREADS, ROWS], [THREADS, ITEMS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
 

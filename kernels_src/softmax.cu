@@ -9,8 +9,8 @@
 //
 //@ kernel  softmax
 //@ param   T          type in half, bfloat16, float = half   "element type of x and y"
-//@ param   THREADS    int in 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
-//@ param   ROWS       int in 1, 2, 4, 8 = 1                  "rows per block"
+//@ param   THREADS    int in 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 = 128  "threads per row"
+//@ param   ROWS       int in 1, 2, 4, 8, 16, 32, 64 = 1                  "rows per block"
 //@ param   VEC        int in 1, 2, 4, 8 = 16 / sizeof(T)     "elements per access"
 //@ param   ITEMS      int in 1, 2, 4, 8, 16 = 4              "accesses per thread that fit its registers"
 //@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that are held in shared memory besides"
@@ -22,6 +22,7 @@
 //@ let     SMEM_ROW_BYTES = THREADS * SMEM_ITEMS * VEC * sizeof(T)  "of a row, in shared memory"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require max(MIN_BLOCKS, 1) * threads * (ROW_REGISTERS + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with SMEM_ITEMS those of two blocks: use fewer ITEMS, fewer threads, or RECOMPUTE=true"
+//@ require threads >= 32  "the threads of a warp exchange values: use more ROWS"
 //@ require SMEM_ITEMS == 0 || (RECOMPUTE && VEC * sizeof(T) >= 4)  "with a part of the row in shared memory RECOMPUTE is true, and an access has 4 bytes or more"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1000
@@ -34,7 +35,8 @@
 //@ shared  ROWS * SMEM_ROW_BYTES
 //@ grid    ceil_div(rows, ROWS)
 //@ model   access VEC, ITEMS
-//@ model   search [VEC], [ITEMS], [THREADS]
+//@ model   row THREADS * VEC * (ITEMS + SMEM_ITEMS) of cols
+//@ model   search [VEC, ITEMS], [ITEMS, SMEM_ITEMS, RECOMPUTE], [THREADS, ROWS], [THREADS, ITEMS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
 #include "kiln/softmax.h"

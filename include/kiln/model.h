@@ -58,6 +58,9 @@ struct ModelFacts {
     std::int64_t padding = 0;           ///< elements behind each row of the tile of B
     std::int64_t access_elements = 1;   ///< of a memory-bound kernel: elements per access,
     std::int64_t accesses = 1;          ///< and accesses of a thread in flight
+    std::int64_t row_capacity =
+        0;                 ///< elements of a row that a block keeps, so that it is read once; 0: no rows
+    std::int64_t row = 0;  ///< elements of a row
 };
 
 /// Of a template.

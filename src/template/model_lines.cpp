@@ -20,8 +20,8 @@ constexpr std::pair<std::string_view, Engine> kEngines[] = {
     {"fma", Engine::fma}, {"mma", Engine::mma}, {"wgmma", Engine::wgmma}};
 constexpr std::pair<std::string_view, Copies> kCopies[] = {
     {"registers", Copies::registers}, {"async", Copies::async}, {"tma", Copies::tma}};
-constexpr std::string_view kKeys[] = {"engine",  "copies", "tile",     "thread",  "warp",   "stages",
-                                      "cluster", "blocks", "pingpong", "padding", "access", "search"};
+constexpr std::string_view kKeys[] = {"engine", "copies",   "tile",    "thread", "warp", "stages", "cluster",
+                                      "blocks", "pingpong", "padding", "access", "row",  "search"};
 
 std::vector<std::string> texts(std::span<const std::string_view> names) {
     return {names.begin(), names.end()};
@@ -63,6 +63,7 @@ class ModelParser {
         if (key == "warp") result_.warp = numbers(lexer, constants_, key, 2, 2);
         if (key == "cluster") result_.cluster = numbers(lexer, constants_, key, 2, 2);
         if (key == "access") result_.access = numbers(lexer, constants_, key, 1, 2);
+        if (key == "row") parse_row(lexer);
         if (key == "stages") result_.stages = number(lexer, constants_);
         if (key == "blocks") result_.blocks = number(lexer, constants_);
         if (key == "padding") result_.padding = number(lexer, constants_);
@@ -88,6 +89,13 @@ class ModelParser {
         result_.tile = numbers(lexer, constants_, "tile", 2, 3);
         lexer.expect("of", "and the sizes of the product, such as of m, n, k");
         result_.product = numbers(lexer, sizes_, "tile", 3, 4);
+    }
+
+    /// "THREADS * VEC * ITEMS of cols"
+    void parse_row(Lexer& lexer) {
+        result_.row_capacity = number(lexer, constants_);
+        lexer.expect("of", "and the elements of a row, such as of cols");
+        result_.row = number(lexer, sizes_);
     }
 
     /// "[BM, BN], [STAGES]"
@@ -184,6 +192,8 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
     take(lines.warp, {&facts.warp_rows, &facts.warp_columns});
     take(lines.cluster, {&facts.cluster_rows, &facts.cluster_columns});
     take(lines.access, {&facts.access_elements, &facts.accesses});
+    take_one(lines.row_capacity, facts.row_capacity);
+    take_one(lines.row, facts.row);
     take_one(lines.stages, facts.stages);
     take_one(lines.blocks, facts.blocks);
     take_one(lines.padding, facts.padding);

@@ -286,8 +286,7 @@ struct Chooser::State {
 
     Matches matches_of(const std::vector<CandidateTemplate>& contenders) const {
         Matches found;
-        for (const CandidateTemplate& one : contenders)
-            find_matches(wisdom, one, service.target().arch, device, found);
+        for (const CandidateTemplate& one : contenders) find_matches(service, wisdom, one, device, found);
         drop_superseded(found.exact);
         drop_superseded(found.near);
         return found;

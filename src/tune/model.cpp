@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <numeric>
 
+#include "tune/model_launch.h"
 #include "tune/problem_space.h"
 
 namespace kiln {
@@ -25,20 +26,16 @@ constexpr double kUnknownTflops = 15;
 constexpr std::int64_t kDepth = 64, kHostDepth = 16;  // steps of k per tile
 constexpr std::int64_t kWgmmaStages = 4;
 
-// Of memory-bound kernels: the launch, and what a multiprocessor takes to begin and end a block.
-constexpr double kLaunchMs = 0.004, kBlockMs = 0.00005;
 constexpr double kMemoryShare = 0.85;  // of the data sheet's bandwidth, at best
-// For each doubling of an access beyond the alignment of the rows: it is made by narrower ones.
-constexpr double kMisalignedAccess = 1.1;
 // L2 read bandwidth of all multiprocessors relative to memory bandwidth, for loads that threads issue.
 constexpr double kL2OverMemory = 1.14;
 constexpr double kSpareRegisters = 40;  // addresses, operands
 // Of the peak, at best: of tiles that threads copy through registers, and by cp.async.
 constexpr double kFmaShare = 0.68, kFmaAsyncShare = 0.74;
-// The fraction of the matrix peak that mma.sync reaches: on architectures that have wgmma, and on others.
-constexpr double kMmaOfWgmma = 0.68, kMmaShare = 0.80;
+constexpr double kMmaShare = 0.80;  // of the matrix peak, that mma.sync reaches where there is no wgmma
 
-/// What tiles cost that threads copy, by how they do it. Fitted to 6200 times of 70 drawn shapes on an H200.
+/// What tiles cost that threads copy, by how they do it. Fitted to 6200 times of 70 drawn shapes on an H200, and for FMA
+/// to 2000 of 28.
 struct TileCosts {
     double latency_ms;  ///< of a step of 64 elements of k, if its copies are not under way before
     double depth;       ///< how it grows with longer steps: the exponent
@@ -46,10 +43,14 @@ struct TileCosts {
     double stores;      ///< of the results: times as long as reading the same number of bytes
     double block_ms;    ///< before the first step and after the last
     double launch_ms;
-    double split_ms;  ///< that joining the parts of k takes
+    double split_ms;       ///< that joining the parts of k takes
+    double copy_ms = 0;    ///< for each copy that a thread makes of a step, in addition to the latency
+    double result_ms = 0;  ///< for each result of a thread, to store it
+    double joined = 0;     ///< of the parts of k: times as long as reading the same number of bytes
 };
-constexpr TileCosts kFmaThroughRegisters{0.00187, 0.53, 1.07, 2.5, 0.00005, 0.0039, 0.001};
-constexpr TileCosts kFmaAsync{0.00075, 0.13, 1.17, 2.8, 0.0005, 0.004, 0.0031};
+constexpr TileCosts kFmaThroughRegisters{0.00216, 0.38,  0.92,     0.008,    0.000007,
+                                         0.00277, 0.001, 0.000073, 0.0000186};
+constexpr TileCosts kFmaAsync{0.00054, 0.024, 1.17, 0.74, 0.00081, 0.004, 0.0008, 0.000037, 0.000097, 0.5};
 constexpr TileCosts kMmaStaged{0.0012, 0.33, 1.5, 2.8, 0.0006, 0.005, 0.001};
 /// Warps that share the steps of k of a tile, and load their operands from global memory.
 constexpr TileCosts kMmaDirect{0.00013, 0.3, 1.4, 3.3, 0.00001, 0.0034, 0.0028};
@@ -74,9 +75,6 @@ constexpr double kLeastStored = 0.25;  // of a tile, if the problem is smaller
 // Clusters of 4 leave some multiprocessors of a GPC idle, so part of a grid that fills the device has to
 // wait.
 constexpr double kWideClusters = 1.25;
-constexpr double kPlainShare = 0.6;  // of the peak, of kernels that declare no tiles
-constexpr double kWaveMs = 0.0003;
-constexpr double kBytesInFlight = 48 * 1024;  // per multiprocessor, to saturate an H200's memory
 
 // Of the host, in cycles: about what gemm_tiled for float takes on x86-64 with GCC.
 constexpr double kHostVector = 4;      // elements of a vector; two vectors per cycle if contiguous
@@ -103,19 +101,18 @@ double overlapped(std::initializer_list<double> times) {
     return std::sqrt(std::sqrt(sum));
 }
 
-/// The greatest power of two that the rows of all inputs are multiples of, in bytes, at most 16.
-double row_alignment(const Problem& problem) {
-    std::int64_t bytes = 16;
-    for (const Tensor& tensor : problem.tensors)
-        if (tensor.role == TensorRole::input && !tensor.extents.empty())
-            bytes = std::gcd(bytes, tensor.extents.back() * static_cast<std::int64_t>(tensor.element_bytes));
-    return static_cast<double>(std::max<std::int64_t>(bytes, 1));
-}
-
 /// Of a tile's results, the part that is stored at the edge of a small problem.
 double stored(double extent, double tile) { return std::clamp(extent / tile, kLeastStored, 1.0); }
 
 }  // namespace
+
+double row_alignment(const Problem& problem) {
+    std::int64_t bytes = 16;
+    for (const Tensor& tensor : problem.tensors)
+        if (tensor.role == TensorRole::input && tensor.extents.size() > 1)
+            bytes = std::gcd(bytes, tensor.extents.back() * static_cast<std::int64_t>(tensor.element_bytes));
+    return static_cast<double>(std::max<std::int64_t>(bytes, 1));
+}
 
 Machine::Machine(const Target& of, const std::string& device_name) : target(of) {
     const Chip* const chip = find_chip(target.arch, device_name);
@@ -148,13 +145,6 @@ std::string Estimate::text() const {
     return text + count;
 }
 
-struct Model::Launch {
-    double blocks = 0;
-    double threads = 0;
-    double element_bytes = 0;  ///< of the first input
-    ModelFacts facts;
-};
-
 /// How a GEMM is partitioned among blocks.
 struct Model::Tiling {
     double bm = 0, bn = 0;
@@ -181,7 +171,8 @@ std::optional<Estimate> Model::estimate(const Variant& variant, const Problem& p
         break;
     }
     if (on_host)
-        return Estimate{tile(variant, problem, launch).ms * (1 + kAsDefault * distance_from_default(variant))};
+        return Estimate{tile(variant, problem, launch).ms *
+                        (1 + kAsDefault * distance_from_default(variant))};
     if (blocks_at_once(variant, 0) == 0) return std::nullopt;
     return launch.facts.tiles ? tile(variant, problem, launch) : plain(variant, problem, launch);
 }
@@ -237,6 +228,7 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
                                                              : 1.0,
                                       4.0);
         share *= tm * tn / (tm * tn + (tm + tn) / std::max(width, 1.0) + 1.5);
+        share *= launch.threads / (ceil_div(launch.threads, warp_size) * warp_size);
     } else {
         tflops = machine_.matrix_tflops;
         const double wm = number(facts.warp_rows), wn = number(facts.warp_columns);
@@ -260,9 +252,15 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
                          : facts.stages > 0 ? std::max(number(facts.stages) - 1, 1.0)
                                             : kDirectStages - 1;
     const double l2_bytes_per_ms = machine_.memory_gbps * 1e6 * kL2OverMemory / multiprocessors;
-    const double latency = costs.latency_ms * slower / ahead * std::pow(bk / 64, costs.depth);
+    // Copies are as wide as declared, where rows are aligned so.
+    const double width = facts.thread_width > 0 ? number(facts.thread_width) * launch.element_bytes : 16;
+    const double copies = (bm + bn) * bk * launch.element_bytes / launch.threads /
+                          std::min(width, std::max(row_alignment(problem), launch.element_bytes));
+    const double latency =
+        (costs.latency_ms * slower * std::pow(bk / 64, costs.depth) + costs.copy_ms * copies) / ahead;
     const double store = bm * bn * 4 / l2_bytes_per_ms * costs.stores * (parts > 1 ? 3 : 1) *
-                         stored(number(of.m), bm) * stored(number(of.n), bn);
+                             stored(number(of.m), bm) * stored(number(of.n), bn) +
+                         costs.result_ms * number(facts.thread_rows * facts.thread_columns);
     Estimate result;
     /// Of blocks of which so many are on a multiprocessor. Few warps can't hide latencies.
     const auto wave = [&](double resident) {
@@ -287,7 +285,8 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
     }
     if (rest > 0) busy += wave(ceil_div(rest, multiprocessors));
     result.memory_ms = memory_ms(problem);
-    const double launching = costs.launch_ms + (parts > 1 ? costs.split_ms : 0);
+    const double joining = costs.split_ms + costs.joined * parts * bm * bn * 4 / l2_bytes_per_ms;
+    const double launching = costs.launch_ms + (parts > 1 ? joining : 0);
     result.fixed_ms += launching;
     result.ms = overlapped({busy, result.memory_ms}) + launching;
     result.waves = pieces / places;
@@ -371,37 +370,6 @@ double Model::host_ms(const Variant& variant, const Launch& launch, const Tiling
     const double pieces =
         ceil_div(tiling.tiles * tiling.parts, static_cast<double>(machine_.multiprocessors));
     return pieces * launch.threads * thread / kHostCyclesPerMs;
-}
-
-Estimate Model::plain(const Variant& variant, const Problem& problem, const Launch& launch) const {
-    const double multiprocessors = static_cast<double>(machine_.multiprocessors);
-    const int at_once = std::max(blocks_at_once(variant, 0), 1);
-    const double resident = std::min(static_cast<double>(at_once), ceil_div(launch.blocks, multiprocessors));
-    // Accesses that are wider than the rows' alignment are made by narrower ones.
-    const double width = static_cast<double>(launch.facts.access_elements) * launch.element_bytes;
-    const double aligned = std::min(width, row_alignment(problem));
-    double in_flight = launch.threads * aligned * static_cast<double>(launch.facts.accesses);
-    // What matrix instructions read comes through a pipeline in shared memory.
-    if (launch.facts.engine != Engine::fma)
-        in_flight = std::max(in_flight, static_cast<double>(variant.dynamic_shared_bytes()));
-    const double bandwidth = std::min(1.0, std::pow(resident * in_flight / kBytesInFlight, 0.7));
-    const double used = std::min(1.0, launch.blocks / multiprocessors);
-    const bool is_half_speed =
-        machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
-    const double tflops = launch.facts.engine == Engine::fma ? machine_.fma_tflops
-                          : launch.facts.engine == Engine::mma && is_half_speed
-                              ? machine_.matrix_tflops * kMmaOfWgmma
-                              : machine_.matrix_tflops;
-    const double waves = ceil_div(launch.blocks, multiprocessors * at_once);
-    Estimate result;
-    result.memory_ms =
-        memory_ms(problem) / (bandwidth * used) * std::pow(kMisalignedAccess, std::log2(width / aligned));
-    result.compute_ms = static_cast<double>(problem.flops) / (tflops * 1e9 * kPlainShare * used);
-    const double blocks_ms = launch.blocks / multiprocessors * kBlockMs;
-    result.fixed_ms = kLaunchMs + kWaveMs * std::min(waves, 1000.0);
-    result.ms = std::max({result.memory_ms, result.compute_ms, blocks_ms}) + result.fixed_ms;
-    result.waves = launch.blocks / (multiprocessors * at_once);
-    return result;
 }
 
 }  // namespace kiln

@@ -62,6 +62,7 @@ class Model {
                    const Tiling& tiling) const;
     double host_ms(const Variant& variant, const Launch& launch, const Tiling& tiling) const;
     Estimate plain(const Variant& variant, const Problem& problem, const Launch& launch) const;
+    Estimate streamed(const Variant& variant, const Problem& problem, const Launch& launch) const;
     double memory_ms(const Problem& problem) const;
     int blocks_at_once(const Variant& variant, int registers) const;
 

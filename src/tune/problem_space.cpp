@@ -91,6 +91,17 @@ std::vector<std::string> problem_parameters(const Service& service, const Templa
 
 }  // namespace KILN_ABI
 
+std::vector<std::string> output_parameters(const Service& service, const Template& of) {
+    std::vector<std::string> names = problem_parameters(service, of);
+    std::erase_if(names, [&](const std::string& name) {
+        return std::ranges::any_of(of.tensors(), [&](const TensorArgument& tensor) {
+            return tensor.role == TensorRole::input && tensor.condition_text.empty() &&
+                   (depends(of, tensor.extents_text, name) || depends(of, tensor.fill_text, name));
+        });
+    });
+    return names;
+}
+
 Values problem_values(const Service& service, const Template& of, const Values& fixed) {
     Values values = fixed;
     std::erase_if(values,

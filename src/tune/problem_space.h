@@ -11,6 +11,10 @@
 
 namespace kiln {
 
+/// Of the problem parameters, those that say what is done with the result: no tensor that every variant reads has extents or
+/// values that depend on them. Its element type may.
+std::vector<std::string> output_parameters(const Service& service, const Template& of);
+
 /// The values that define the problem: those of `fixed`, except for boolean parameters that are false and that the
 /// template lacks, and the defaults of the other problem parameters.
 Values problem_values(const Service& service, const Template& of, const Values& fixed);

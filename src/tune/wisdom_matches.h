@@ -41,8 +41,9 @@ bool are_aligned_alike(const Sizes& a, const Sizes& b);
 /// The entry has all of these values, but for code: what is fast with one functor is with another.
 bool agrees(const Template& of, const WisdomEntry& entry, const Values& values);
 
-/// Adds the entries for a template's problem to `found`. device: its name; empty: any.
-void find_matches(const Wisdom& wisdom, const CandidateTemplate& one, const std::string& arch,
+/// Adds the entries for a template's problem to `found`. An entry that does something else with the result, of another type
+/// or with a bias, is a near one even if its sizes are equal. device: its name; empty: any.
+void find_matches(const Service& service, const Wisdom& wisdom, const CandidateTemplate& one,
                   const std::string& device, Matches& found);
 
 /// Drops stale entries of templates that have fresh ones as well. The time of a stale entry is rarely far off, so it

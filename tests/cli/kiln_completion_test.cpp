@@ -108,7 +108,8 @@ TEST_F(KilnCompletion, Keys) {
 }
 
 TEST_F(KilnCompletion, JitGemm) {
-    EXPECT_THAT(offered("jit-gemm --b"), ElementsAre("--bias", "--beta", "--budget", "--backend", "--bm", "--bn", "--bk"));
+    EXPECT_THAT(offered("jit-gemm --b"),
+                ElementsAre("--bias", "--beta", "--budget", "--backend", "--bm", "--bn", "--bk"));
     EXPECT_THAT(offered("jit-gemm --kernel column_sum --sp"), ElementsAre("--split-rows"));
     EXPECT_THAT(offered("jit-gemm --bm "), ElementsAre("16", "32", "64", "128"));
     EXPECT_THAT(offered("jit-gemm --dtype b"), ElementsAre("bf16"));

@@ -147,7 +147,7 @@ TEST_F(KilnSymbols, TakeTensorsOfLaunches) {
     factor.copy_from(std::as_bytes(std::span(second)));
     graph.launch(here.stream());
     y.copy_to(std::as_writable_bytes(std::span(values)));
-    EXPECT_EQ(values[1], 9) << "a graph copies anew";
+    EXPECT_EQ(values[1], 9) << "a graph copies again";
     try {
         (void)launched(3);
         FAIL();

@@ -144,6 +144,58 @@ TEST_F(Choose, TemplatesOfTheSameProductAreAlternatives) {
     EXPECT_THAT(transposed, Not(Contains("gemm_tiled")));
 }
 
+// What is done with the result hardly changes which tile is fast.
+TEST_F(Choose, WisdomServesOtherEpilogues) {
+    const Template skinny = hopper().find("gemm_skinny").for_target(hopper().target());
+    WisdomEntry known;
+    known.template_name = "gemm_skinny";
+    known.values = skinny.variant({{"WARPS_K", 16}, {"UNROLL", 1}}).values();
+    known.problem_values = problem_parameters(hopper(), skinny);
+    known.sizes = {{"m", 1}, {"n", 4096}, {"k", 4096}};
+    known.device = "NVIDIA H200";
+    known.arch = "sm_90a";
+    known.median_ms = 0.008;
+    known.digest = template_digest(skinny);
+    known.date = "2026-01-01T00:00:00Z";
+    const Chooser chooser(hopper(), wisdom({known}));
+    const auto chosen_for = [&](const Values& fixed) { return chooser.choose(skinny, fixed, known.sizes); };
+    EXPECT_EQ(chosen_for({{"T", "half"}}).origin, ChoiceOrigin::wisdom);
+    const Choice linear = chosen_for({{"T", "half"}, {"OUT", "half"}, {"BIAS", 1}, {"ACTIVATION", 2}});
+    EXPECT_EQ(linear.origin, ChoiceOrigin::nearest);
+    EXPECT_EQ(linear.variant.value("WARPS_K"), Value(16));
+    EXPECT_EQ(linear.variant.value("OUT"), Value("half"));
+    EXPECT_EQ(linear.variant.value("BIAS"), Value(1));
+    EXPECT_EQ(chosen_for({{"T", "bfloat16"}}).origin, ChoiceOrigin::model) << "it reads other types";
+    EXPECT_EQ(chosen_for({{"TRANS_B", false}}).origin, ChoiceOrigin::model) << "and another layout";
+}
+
+TEST_F(Choose, ShortRowsShareBlocks) {
+    const Chooser chooser(hopper(), Wisdom());
+    const auto chosen_for = [&](const char* name, const Values& fixed, const Sizes& sizes) {
+        const Choice choice = chooser.choose(hopper().find(name), fixed, sizes);
+        EXPECT_EQ(choice.origin, ChoiceOrigin::model);
+        return choice.variant;
+    };
+    const auto number = [](const Variant& variant, const char* parameter) {
+        return variant.value(parameter).as_int();
+    };
+    for (const char* name : {"softmax", "layer_norm", "rms_norm"}) {
+        for (const std::int64_t cols : {16, 77, 288}) {
+            const Variant variant = chosen_for(name, {{"T", "half"}}, {{"rows", 1 << 20}, {"cols", cols}});
+            SCOPED_TRACE(variant.text() + " for " + std::to_string(cols));
+            EXPECT_GE(number(variant, "ROWS"), 4);
+            const auto held = number(variant, "THREADS") * number(variant, "VEC") * number(variant, "ITEMS");
+            EXPECT_GE(held, cols) << "the row is read once";
+            EXPECT_LE(held, 8 * cols);
+            EXPECT_EQ(cols % number(variant, "VEC"), 0);
+        }
+        const Variant wide = chosen_for(name, {{"T", "float"}}, {{"rows", 200}, {"cols", 63936}});
+        EXPECT_EQ(number(wide, "THREADS"), 1024) << wide.text();
+    }
+    const Variant tall = chosen_for("column_sum", {{"T", "float"}}, {{"rows", 1000000}, {"cols", 64}});
+    EXPECT_GE(number(tall, "SPLIT_ROWS"), 64) << tall.text();
+}
+
 TEST_F(Choose, WithoutWisdomTheModelChoosesQuicklyAndAlwaysTheSame) {
     const Chooser chooser(hopper(), Wisdom());
     const auto templates = chooser.alternatives(hopper().find("gemm_tiled"), {{"T", "half"}});

@@ -89,10 +89,10 @@ TEST(TuneModel, PutsMeasuredProductsInTheirOrder) {
 }
 
 /// What is chosen among measured variants, over the fastest of them, for each problem.
-std::vector<double> losses_of_choosing() {
+std::vector<double> losses_of_choosing(const std::string& file_name) {
     const Machine machine(hopper().target(), "NVIDIA H200");
     const Model model(machine);
-    std::ifstream file(std::string(std::getenv("KILN_TEST_SOURCE_DIR")) + "/tests/tune/data/h200_drawn.txt");
+    std::ifstream file(std::string(std::getenv("KILN_TEST_SOURCE_DIR")) + "/tests/tune/data/" + file_name);
     struct Best {
         double measured = 1e30, chosen = 1e30, estimate = 1e30;
     };
@@ -140,7 +140,7 @@ std::vector<double> losses_of_choosing() {
 }
 
 TEST(TuneModel, LosesLittleOnProblemsThatItWasNotFittedTo) {
-    const std::vector<double> losses = losses_of_choosing();
+    const std::vector<double> losses = losses_of_choosing("h200_drawn.txt");
     ASSERT_GT(losses.size(), 35U);
     double logarithms = 0;
     for (const double loss : losses) logarithms += std::log(loss);
@@ -149,6 +149,16 @@ TEST(TuneModel, LosesLittleOnProblemsThatItWasNotFittedTo) {
     RecordProperty("geometric_mean",
                    std::to_string(std::exp(logarithms / static_cast<double>(losses.size()))));
     RecordProperty("percentile_90", std::to_string(losses[losses.size() * 9 / 10]));
+}
+
+// Norms, softmax, column sums and transpositions: short rows want several in a block, long ones many threads.
+TEST(TuneModel, ChoosesAmongKernelsThatStream) {
+    const std::vector<double> losses = losses_of_choosing("h200_streamed.txt");
+    ASSERT_GT(losses.size(), 18U);
+    double logarithms = 0;
+    for (const double loss : losses) logarithms += std::log(loss);
+    EXPECT_LT(std::exp(logarithms / static_cast<double>(losses.size())), 1.06);
+    EXPECT_LT(losses.back(), 1.35);
 }
 
 /// gemm_tiled under other names, of its parameters and of its sizes.

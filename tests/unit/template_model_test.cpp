@@ -29,7 +29,7 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
         "4\n"
         "//@ model thread 2, 4, 8\n//@ model stages DEEP\n//@ model cluster 1, 2\n//@ model blocks 3\n"
         "//@ model pingpong DEEP > 3\n//@ model padding 5\n//@ model access 6, 7\n//@ model copies "
-        "registers\n",
+        "registers\n//@ model row WIDE * 4 of 3 * m\n",
         {{"ROWS", 128}});
     EXPECT_EQ(of.engine, Engine::wgmma);
     EXPECT_EQ(of.copies, Copies::registers);
@@ -54,6 +54,8 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
     EXPECT_EQ(of.padding, 5);
     EXPECT_EQ(of.access_elements, 6);
     EXPECT_EQ(of.accesses, 7);
+    EXPECT_EQ(of.row_capacity, 1024);
+    EXPECT_EQ(of.row, 300);
 }
 
 TEST(TemplateModel, HasUsualValuesForWhatNoLineSays) {

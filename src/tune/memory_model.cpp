@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The model of kernels that declare no tiles. Most of them stream: their blocks read, reduce and write. A multiprocessor
+// holds some blocks at a time, and each lasts a while, however little it does: the latency of its first read, its reductions
+// and its stores. So many small blocks, or rows much shorter than a block's threads can read at once, do not reach the
+// bandwidth of memory, whose time is only one of those that the estimate joins.
+#include <algorithm>
+#include <cmath>
+
+#include "tune/model_launch.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kPlainShare = 0.6;  // of the peak
+constexpr double kLaunchMs = 0.004, kBlockMs = 0.00005, kWaveMs = 0.0003;
+constexpr double kBytesInFlight = 48 * 1024;  // per multiprocessor, to saturate an H200's memory
+// For each doubling of an access beyond the alignment of the rows: it is made by narrower ones.
+constexpr double kMisalignedAccess = 1.1;
+
+// Of kernels that stream, fitted to 850 times of 25 drawn problems on an H200.
+constexpr double kFewFlops = 16;                             // per byte; with more a kernel does not stream
+constexpr double kBlockStartMs = 0.0022;                     // of a block, but for its reads
+constexpr double kRoundMs = 0.00039;                         // of one access of each thread
+constexpr double kLoopAccesses = 3.8;                        // under way of a thread, in a plain loop
+constexpr double kRereads = 0.95;                            // of a row that is not kept: read once more
+constexpr double kRegisters = 18, kRegistersPerHeld = 0.51;  // of a thread; for each four bytes under way
+constexpr double kAccessMs = 0.00000155;                     // of a multiprocessor, to issue that of a warp
+constexpr double kLineBytes = 128;
+constexpr double kStreamShare = 0.95;  // of the data sheet's bandwidth
+constexpr double kStreamLaunchMs = 0.0042;
+constexpr double kOverlap = 1.4;        // exponent of the norm that joins times: 1 adds them
+constexpr double kNarrowAccess = 1.05;  // for each doubling, as above
+constexpr double kManyWaves = 4;        // with fewer the last one counts as a whole one
+constexpr double kMostRegisters = 255;
+
+}  // namespace
+
+Estimate Model::plain(const Variant& variant, const Problem& problem, const Launch& launch) const {
+    if (launch.facts.engine == Engine::fma &&
+        static_cast<double>(problem.flops) < kFewFlops * static_cast<double>(problem.bytes))
+        return streamed(variant, problem, launch);
+    const double multiprocessors = static_cast<double>(machine_.multiprocessors);
+    const int at_once = std::max(blocks_at_once(variant, 0), 1);
+    const double resident =
+        std::min(static_cast<double>(at_once), std::ceil(launch.blocks / multiprocessors));
+    // Accesses that are wider than the rows' alignment are made by narrower ones.
+    const double width = static_cast<double>(launch.facts.access_elements) * launch.element_bytes;
+    const double aligned = std::min(width, row_alignment(problem));
+    double in_flight = launch.threads * aligned * static_cast<double>(launch.facts.accesses);
+    // What matrix instructions read comes through a pipeline in shared memory.
+    if (launch.facts.engine != Engine::fma)
+        in_flight = std::max(in_flight, static_cast<double>(variant.dynamic_shared_bytes()));
+    const double bandwidth = std::min(1.0, std::pow(resident * in_flight / kBytesInFlight, 0.7));
+    const double used = std::min(1.0, launch.blocks / multiprocessors);
+    const bool is_half_speed =
+        machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
+    const double tflops = launch.facts.engine == Engine::fma ? machine_.fma_tflops
+                          : launch.facts.engine == Engine::mma && is_half_speed
+                              ? machine_.matrix_tflops * kMmaOfWgmma
+                              : machine_.matrix_tflops;
+    const double waves = std::ceil(launch.blocks / (multiprocessors * at_once));
+    Estimate result;
+    result.memory_ms =
+        memory_ms(problem) / (bandwidth * used) * std::pow(kMisalignedAccess, std::log2(width / aligned));
+    result.compute_ms = static_cast<double>(problem.flops) / (tflops * 1e9 * kPlainShare * used);
+    const double blocks_ms = launch.blocks / multiprocessors * kBlockMs;
+    result.fixed_ms = kLaunchMs + kWaveMs * std::min(waves, 1000.0);
+    result.ms = std::max({result.memory_ms, result.compute_ms, blocks_ms}) + result.fixed_ms;
+    result.waves = launch.blocks / (multiprocessors * at_once);
+    return result;
+}
+
+Estimate Model::streamed(const Variant& variant, const Problem& problem, const Launch& launch) const {
+    const ModelFacts& facts = launch.facts;
+    const double multiprocessors = static_cast<double>(machine_.multiprocessors);
+    const double width = static_cast<double>(facts.access_elements) * launch.element_bytes;
+    double aligned = std::min(width, row_alignment(problem));
+    double accesses = static_cast<double>(facts.accesses), bytes = static_cast<double>(problem.bytes);
+    double read = 0;
+    for (const Tensor& tensor : problem.tensors) {
+        const auto size = static_cast<double>(tensor.size_bytes());
+        if (tensor.role == TensorRole::input || tensor.role == TensorRole::inout) read += size;
+        if (tensor.role == TensorRole::scratch) bytes += 2 * size;  // written, and read
+    }
+    const double narrower = facts.row_capacity > 0 ? 1 : std::pow(kNarrowAccess, std::log2(width / aligned));
+    if (facts.row_capacity > 0 && (facts.row > facts.row_capacity || aligned < width)) {
+        aligned = launch.element_bytes;
+        accesses = kLoopAccesses;
+        bytes += read * kRereads;
+        read *= 2;
+    }
+    const double held =
+        static_cast<double>(facts.access_elements * facts.accesses) * launch.element_bytes / 4;
+    const int registers = static_cast<int>(
+        std::min({kMostRegisters, kRegisters + kRegistersPerHeld * held,
+                  static_cast<double>(machine_.target.limits.registers_per_block) / launch.threads}));
+    const double at_once = std::max(blocks_at_once(variant, registers), 1);
+    const double blocks = std::max(launch.blocks, 1.0);
+    const double rounds = std::max(1.0, read / blocks / (launch.threads * aligned * accesses));
+
+    Estimate result;
+    result.waves = blocks / (multiprocessors * at_once);
+    result.latency_ms = (kBlockStartMs + rounds * kRoundMs) *
+                        (result.waves > kManyWaves ? result.waves : std::ceil(result.waves));
+    const auto warp_size = static_cast<double>(machine_.target.limits.warp_size);
+    double lines = 1;  // that an access of a warp takes, over those of its bytes
+    if (facts.row_capacity > 0) {
+        const double row_threads = static_cast<double>(
+            facts.row_capacity / std::max<std::int64_t>(facts.access_elements * facts.accesses, 1));
+        const double rows = std::max(1.0, warp_size / std::max(row_threads, 1.0));
+        const double apart = rows * static_cast<double>(facts.row) * launch.element_bytes / kLineBytes;
+        lines = std::max(1.0, std::min(rows, apart) / std::max(1.0, warp_size * aligned / kLineBytes));
+    }
+    result.traffic_ms = bytes / (warp_size * aligned) / multiprocessors * kAccessMs * lines;
+    result.memory_ms = bytes / (machine_.memory_gbps * 1e6 * kStreamShare);
+    result.fixed_ms = kStreamLaunchMs;
+    double sum = 0;
+    for (const double part : {result.latency_ms, result.traffic_ms, result.memory_ms})
+        sum += std::pow(part, kOverlap);
+    result.ms = std::pow(sum, 1 / kOverlap) * narrower + result.fixed_ms;
+    return result;
+}
+
+}  // namespace kiln

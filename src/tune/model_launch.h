@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the parts of the model share: the launch of a variant for a problem, and constants of the chips.
+#pragma once
+
+#include "tune/model.h"
+
+namespace kiln {
+
+/// Of the matrix peak, that mma.sync reaches on architectures that have wgmma.
+constexpr double kMmaOfWgmma = 0.68;
+
+struct Model::Launch {
+    double blocks = 0;
+    double threads = 0;
+    double element_bytes = 0;  ///< of the first input
+    ModelFacts facts;
+};
+
+/// The greatest power of two that the rows of all input matrices are multiples of, in bytes, at most 16.
+double row_alignment(const Problem& problem);
+
+}  // namespace kiln
