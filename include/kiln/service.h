@@ -143,6 +143,12 @@ struct Explanation {
     std::vector<KeyDifference> differences;  ///< from that entry
 };
 
+/// A part of a compile: Service::compile_phases.
+struct CompilePhase {
+    std::string name;  ///< "front end", "NVVM optimizer", "ptxas", "link", "rest"
+    double ms = 0;     ///< what it took
+};
+
 /// The front door: finds templates, builds variants, hands out kernels; has a device, a stream and a cache. Thread-safe.
 class Service {
   public:
@@ -215,6 +221,9 @@ class Service {
     Source source(const Variant& variant) const;
     /// CUDA only: the PTX of a variant, past the cache. Throws UsageError on the other backends.
     std::string ptx(const Variant& variant) const;
+    /// CUDA only: compiles the variant, past the cache and without precompiled headers, and says how long each phase took, as
+    /// the compiler itself tells, and in the end what it does not. Throws UsageError on the other backends.
+    std::vector<CompilePhase> compile_phases(const Variant& variant) const;
 
     /// Adds the sizes of a problem to the record, if there is one; kiln::Operation does. of, fixed: what names the
     /// problem, as for Chooser::alternatives(). Throws nothing.

@@ -129,6 +129,7 @@ std::optional<unsigned long long> host_seed() {
     return seed;
 }
 
+bool precompiles() { return !variable("KILN_PCH") || choice("KILN_PCH", "0", "1"); }
 bool host_in_process() { return choice("KILN_HOST_IN_PROCESS", "0", "1"); }
 
 std::optional<bool> validate() {
@@ -168,6 +169,7 @@ std::vector<std::string> known_variables() {
             "KILN_NVJITLINK",
             "KILN_NVRTC",
             "KILN_NVTX",
+            "KILN_PCH",
             "KILN_REMOTE",
             "KILN_REMOTE_CA_FILE",
             "KILN_REMOTE_KEY_FILE",

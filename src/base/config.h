@@ -16,6 +16,8 @@ namespace kiln::config {
 std::optional<std::filesystem::path> nvrtc_library();
 /// KILN_NVJITLINK: the nvJitLink library to open.
 std::optional<std::filesystem::path> nvjitlink_library();
+/// KILN_PCH: false for "0". Whether NVRTC precompiles headers of include directories.
+bool precompiles();
 /// KILN_HIPRTC: the library that holds hipRTC.
 std::optional<std::filesystem::path> hiprtc_library();
 /// KILN_HOST_CXX: the C++ compiler of the host backend.

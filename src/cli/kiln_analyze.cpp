@@ -5,10 +5,12 @@
 
 #include <kiln/device.h>
 #include <kiln/error.h>
+#include <kiln/tools/resources.h>
 
 #include <algorithm>
 
 #include "cli/kiln_command.h"
+#include "cli/text_format.h"
 
 namespace kiln::cli {
 namespace {
@@ -22,6 +24,48 @@ std::optional<DeviceInfo> first_gpu(const CommonOptions& options) {
         if (ordinal < devices.size()) return devices[ordinal];
     }
     return std::nullopt;
+}
+
+/// A kernel behind the first one, which the analysis is of.
+struct MoreKernel {
+    VariantKernel kernel;
+    Resources resources;
+};
+
+std::vector<MoreKernel> more_kernels(Service& service, const Variant& variant) {
+    const std::vector<VariantKernel> kernels = variant.kernels();
+    std::vector<MoreKernel> more;
+    if (kernels.size() < 2) return more;
+    const Compiled compiled = service.compile(variant);
+    for (std::size_t i = 1; i < kernels.size() && i <= compiled.binary.more_entries.size(); ++i) {
+        Binary one = compiled.binary;
+        one.entry = compiled.binary.more_entries[i - 1];
+        more.push_back({kernels[i], resources_of(one)});
+    }
+    return more;
+}
+
+Json more_kernel_json(const MoreKernel& more) {
+    const Resources& resources = more.resources;
+    return {{"name", more.kernel.name},
+            {"registers", or_null(resources.registers)},
+            {"spill_bytes", or_null(resources.spill_bytes)},
+            {"stack_bytes", or_null(resources.stack_bytes)},
+            {"static_shared_bytes", resources.static_shared_bytes.value_or(more.kernel.static_shared_bytes)},
+            {"dynamic_shared_bytes", more.kernel.dynamic_shared_bytes}};
+}
+
+std::string more_kernel_text(const MoreKernel& more) {
+    const Resources& resources = more.resources;
+    const std::uint64_t shared = resources.static_shared_bytes.value_or(more.kernel.static_shared_bytes) +
+                                 more.kernel.dynamic_shared_bytes;
+    std::string text = more.kernel.name + ": " + std::to_string(shared) + " shared bytes per block";
+    if (resources.registers) text += ", " + std::to_string(*resources.registers) + " registers per thread";
+    if (resources.spill_bytes && *resources.spill_bytes != 0)
+        text += ", " + std::to_string(*resources.spill_bytes) + " bytes spilled";
+    if (const auto total = resources.instructions.find("total"); total != resources.instructions.end())
+        text += ", " + std::to_string(total->second) + " instructions";
+    return text;
 }
 
 }  // namespace
@@ -70,10 +114,16 @@ int analyze(const Call& call) {
             const Progress progress(call.terminal, "analysing " + variant.text());
             return analyzer.analyze(variant, options);
         }();
-        if (call.options.json)
-            list.push_back(to_json(analysis, variant, service->target()));
-        else
-            text += (text.empty() ? "" : "\n") + to_text(analysis, variant, service->target(), call.terminal);
+        const std::vector<MoreKernel> more = more_kernels(*service, variant);
+        if (call.options.json) {
+            Json json = to_json(analysis, variant, service->target());
+            json["more_kernels"] = Json::array();
+            for (const MoreKernel& one : more) json["more_kernels"].push_back(more_kernel_json(one));
+            list.push_back(std::move(json));
+            continue;
+        }
+        text += (text.empty() ? "" : "\n") + to_text(analysis, variant, service->target(), call.terminal);
+        for (const MoreKernel& one : more) text += line("next", more_kernel_text(one));
     }
     call.print({{"analyses", list}}, text);
     return kPassed;

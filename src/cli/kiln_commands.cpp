@@ -22,6 +22,7 @@ void show_options(po::options_description& options) {
 void build_options(po::options_description& options) {
     options.add_options()
         ("output", text("FILE"), "write the binary to FILE")
+        ("time", po::bool_switch(), "compile it once more, past the cache, and tell how long each phase took (cuda)")
         ("best", po::bool_switch(), "the variant that is best for the sizes, of all templates that compute the same; values say what is computed")
         ("size", texts("NAME=N"), "with --best: a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)");
 }

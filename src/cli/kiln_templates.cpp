@@ -368,6 +368,15 @@ int build_variant(const Call& call) {
     json["registers"] = or_null(registers);
     json["output"] = output.empty() ? Json() : Json(output);
     json["choice"] = choice ? Json(choice->text()) : Json();
+    Json phases;
+    std::string phases_text;
+    if (call.flag("time")) {
+        for (const CompilePhase& phase : service->compile_phases(variant)) {
+            phases.push_back({{"name", phase.name}, {"ms", phase.ms}});
+            phases_text += (phases_text.empty() ? "" : ", ") + phase.name + " " + duration(phase.ms);
+        }
+    }
+    json["phases"] = phases;
 
     std::string text = variant.text() + "\n\n";
     if (choice) text += line("chosen", choice->text());
@@ -379,6 +388,7 @@ int build_variant(const Call& call) {
     text +=
         line("resources", std::to_string(shared_bytes) + " shared bytes per block" +
                               (registers ? ", " + std::to_string(*registers) + " registers per thread" : ""));
+    if (!phases_text.empty()) text += line("phases", phases_text);
     if (!output.empty()) text += line("output", output);
     call.print(json, text);
     return kPassed;

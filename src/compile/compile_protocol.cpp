@@ -119,11 +119,11 @@ std::string encode(const CompileRequest& request) {
     const auto& source = request.source;
     return message({letter(request.product), request.library, request.build, letter(request.wanted),
                     request.arch, pack(request.options), source.file_name, source.entry, source.text,
-                    pack(headers), pack(source.more_entries)});
+                    pack(headers), pack(source.more_entries), request.hoisted, request.hoisted_key});
 }
 
 std::optional<CompileRequest> decode_request(std::string_view message) {
-    constexpr std::size_t kFields = 11;
+    constexpr std::size_t kFields = 13;
     auto fields = fields_of(message, kFields);
     if (!fields) return std::nullopt;
     auto& field = *fields;
@@ -142,6 +142,8 @@ std::optional<CompileRequest> decode_request(std::string_view message) {
     for (std::size_t i = 0; i < headers->size(); i += 2)
         request.source.headers.push_back({std::move((*headers)[i]), std::move((*headers)[i + 1])});
     request.source.more_entries = std::move(*more_entries);
+    request.hoisted = std::move(field[11]);
+    request.hoisted_key = std::move(field[12]);
     return request;
 }
 

@@ -18,7 +18,7 @@
 namespace kiln {
 
 /// The start of every message.
-inline constexpr std::string_view kCompileProtocol = "kiln-compile-3";
+inline constexpr std::string_view kCompileProtocol = "kiln-compile-4";
 /// The largest size of a message.
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
 
@@ -40,6 +40,9 @@ struct CompileRequest {
     std::string arch;
     std::vector<std::string> options;
     Source source;
+    /// #include lines that may be precompiled for all sources with this key; empty: none. NVRTC only.
+    std::string hoisted = {};
+    std::string hoisted_key = {};
     /// The compiler's environment variables for the worker process. Not part of the message.
     std::vector<std::pair<std::string, std::string>> environment = {};
 };

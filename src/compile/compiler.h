@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compile/compiler_environment.h"
@@ -82,6 +83,9 @@ inline SharedMemory process_memory() { return std::make_shared<IdentityMemory>()
 class NvrtcCompiler : public Compiler {
   public:
     virtual std::string ptx(const Source& source, const Target& target) = 0;
+    /// Milliseconds of each phase of a compile: Service::compile_phases.
+    virtual std::vector<std::pair<std::string, double>> phases(const Source& source,
+                                                               const Target& target) = 0;
 };
 /// Without workers everything compiles in this process.
 std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler(std::shared_ptr<WorkerPool> workers = nullptr,

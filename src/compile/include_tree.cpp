@@ -319,18 +319,37 @@ void IncludeTree::identify(Source& source) const {
     if (searched.empty()) return;
     source.include_digest = memory_->ask(question_of(source, searched), [&]() -> IdentityMemory::Answer {
         FoundIncludes found = find_includes(source, searched);
-        return {{includes_digest(found.headers)}, std::move(found.watched)};
+        const std::string digest = includes_digest(found.headers);
+        keep(digest, std::move(found.headers));
+        return {{digest}, std::move(found.watched)};
     })[0];
+}
+
+std::shared_ptr<const std::vector<Header>> IncludeTree::keep(const std::string& digest,
+                                                             std::vector<Header> headers) const {
+    auto kept = std::make_shared<const std::vector<Header>>(std::move(headers));
+    const std::lock_guard lock(latest_->mutex);
+    latest_->digest = digest;
+    latest_->headers = kept;
+    return kept;
 }
 
 Source IncludeTree::with_headers(const Source& source) const {
     Source complete = source;
     if (source.include_digest.empty()) return complete;
-    FoundIncludes found = find_includes(source, directories(source));
-    if (includes_digest(found.headers) != source.include_digest)
-        throw BuildError("a header in an include directory of " + source.file_name +
-                         " was changed while it was built; build it again");
-    for (Header& header : found.headers) complete.headers.push_back(std::move(header));
+    const auto latest = [&]() -> std::shared_ptr<const std::vector<Header>> {
+        const std::lock_guard lock(latest_->mutex);
+        return latest_->digest == source.include_digest ? latest_->headers : nullptr;
+    };
+    auto headers = latest();
+    if (!headers) {
+        FoundIncludes found = find_includes(source, directories(source));
+        if (includes_digest(found.headers) != source.include_digest)
+            throw BuildError("a header in an include directory of " + source.file_name +
+                             " was changed while it was built; build it again");
+        headers = keep(source.include_digest, std::move(found.headers));
+    }
+    complete.headers.insert(complete.headers.end(), headers->begin(), headers->end());
     return complete;
 }
 

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,19 +46,33 @@ class IncludeTree {
     /// need exist.
     IncludeTree(std::vector<std::filesystem::path> directories, Directories platform,
                 std::shared_ptr<IdentityMemory> memory)
-        : directories_(std::move(directories)), platform_(std::move(platform)), memory_(std::move(memory)) {}
+        : directories_(std::move(directories)),
+          platform_(std::move(platform)),
+          memory_(std::move(memory)),
+          latest_(std::make_shared<Latest>()) {}
 
     /// Sets source.include_digest, from memory while no file and directory has changed that it depends on.
     void identify(Source& source) const;
-    /// The source with these headers in it. Throws BuildError when they are no longer what identify() saw.
+    /// The source with the headers in it that identify() saw. Throws BuildError when they have changed and no longer are
+    /// in memory.
     Source with_headers(const Source& source) const;
     /// For a message: where the names of this source were looked for, in their order.
     std::vector<std::filesystem::path> directories(const Source& source) const;
 
   private:
+    /// The headers of the latest source, since the next one is often another variant of its template.
+    struct Latest {
+        std::mutex mutex;
+        std::string digest;
+        std::shared_ptr<const std::vector<Header>> headers;
+    };
+    std::shared_ptr<const std::vector<Header>> keep(const std::string& digest,
+                                                    std::vector<Header> headers) const;
+
     std::vector<std::filesystem::path> directories_;
     Directories platform_;
     std::shared_ptr<IdentityMemory> memory_;
+    std::shared_ptr<Latest> latest_;
 };
 
 }  // namespace kiln

@@ -7,15 +7,19 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <sstream>
 #include <utility>
 
 #include "base/arch_facts.h"
 #include "base/config.h"
+#include "base/digest.h"
 #include "base/dynamic_library.h"
+#include "base/file.h"
 #include "base/stopwatch.h"
 #include "base/words.h"
 #include "compile/compile_options.h"
 #include "compile/compiler.h"
+#include "compile/hoisted_includes.h"
 #include "compile/library_search.h"
 #include "compile/loaded_objects.h"
 #include "compile/nvjitlink.h"
@@ -85,6 +89,20 @@ void add_builtins(const fs::path& library, CompilerObjects& objects) {
     if (!any) objects.add_opened_alone(library, names);
 }
 
+// Then the compile unit has a name of its own, and debuggers look at everything.
+bool is_debug(const std::vector<std::string>& options) {
+    return std::ranges::find(options, "--device-debug") != options.end();
+}
+
+std::string digest_of_headers(const std::string& hoisted, const std::vector<Header>& headers) {
+    std::string all = hoisted;
+    for (const Header& header : headers) {
+        const std::string size = std::to_string(header.text.size());
+        all.append("\n").append(header.name).append("\n").append(size).append("\n").append(header.text);
+    }
+    return digest_hex(all);
+}
+
 // "sm_90a" is the number 90 with the suffix "a".
 struct SmArch {
     int number = 0;
@@ -115,6 +133,7 @@ class Nvrtc final : public NvrtcCompiler {
     }
     std::vector<std::string> options(const Target& target, const Source& source) override;
     std::string ptx(const Source& source, const Target& target) override;
+    std::vector<std::pair<std::string, double>> phases(const Source& source, const Target& target) override;
     std::string linker_identity() override { return linker().identity; }
     std::vector<std::string> link_options(const Target& target, const Source& source) override;
     Binary link(const Source& source, const Target& target, const Binary& ltoir) override;
@@ -160,8 +179,9 @@ class Nvrtc final : public NvrtcCompiler {
     Plan plan(const Target& target, const Facts& facts);
     CompileResponse ask(const Place& place, CompileRequest request, const std::string& what);
     /// Compiles. Throws BuildError.
+    /// times: the file that NVRTC writes the times of its phases to; empty: none.
     CompileResponse run(const Source& source, const Target& target, const Plan& plan, const Facts& facts,
-                        const Place& place);
+                        const Place& place, const std::string& times = {});
 
     const std::shared_ptr<WorkerPool> workers_;
     const SharedMemory memory_;
@@ -171,7 +191,8 @@ class Nvrtc final : public NvrtcCompiler {
     std::optional<Located> linker_;
     std::optional<NvJitLinkApi> link_api_;
     std::optional<Facts> facts_;
-    DynamicLibrary opened_by_name_;  // where only the loader knows the place
+    PrecompiledHeaders precompiled_;  // in this process
+    DynamicLibrary opened_by_name_;   // where only the loader knows the place
 };
 
 Nvrtc::Located Nvrtc::located() {
@@ -231,7 +252,7 @@ const Api& Nvrtc::opened(std::optional<Api>& api, const fs::path& file, const st
 const NvrtcApi& Nvrtc::api() { return opened(api_, located().file, "NVRTC"); }
 
 CompileResponse Nvrtc::ask(const Place& place, CompileRequest request, const std::string& what) {
-    if (!place.in_worker) return answer(api(), request);
+    if (!place.in_worker) return answer(api(), request, precompiled_);
     const Located library = located();
     request.product = RuntimeProduct::nvrtc;
     request.library = library.file.string();
@@ -346,7 +367,7 @@ Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
 }
 
 CompileResponse Nvrtc::run(const Source& source, const Target& target, const Plan& plan, const Facts& facts,
-                           const Place& place) {
+                           const Place& place, const std::string& times) {
     CompileRequest request;
     request.wanted = plan.to_ptx ? Wanted::ptx : source.to_ltoir ? Wanted::ltoir : Wanted::binary;
     request.arch = plan.arch;
@@ -356,6 +377,13 @@ CompileResponse Nvrtc::run(const Source& source, const Target& target, const Pla
         std::erase_if(request.options,
                       [](const std::string& one) { return one.starts_with("--ptxas-options"); });
     request.source = source;
+    if (!times.empty()) {
+        request.options.push_back("--time=" + times);
+    } else if (config::precompiles() && !is_debug(request.options)) {
+        request.hoisted = hoisted_includes(source);
+        if (!request.hoisted.empty())
+            request.hoisted_key = digest_of_headers(request.hoisted, source.headers);
+    }
     auto response = ask(place, std::move(request),
                         facts.product + " compiling " + source.file_name + " for " + plan.arch);
     response.log.insert(0, plan.note);
@@ -489,6 +517,45 @@ std::string Nvrtc::ptx(const Source& source, const Target& target) {
     Plan plan = this->plan(target, facts);
     if (!plan.to_ptx) plan = {"compute_" + target.arch.substr(3), "", true};
     return run(source, target, plan, facts, place).binary;
+}
+
+// Lines of "k.cu, CUDA C++ Frontend, 613, ms", with a head.
+std::vector<std::pair<std::string, double>> Nvrtc::phases(const Source& source, const Target& target) {
+    constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"CUDA C++ Frontend", "front end"},
+                                                                        {"NVVM Optimizer", "NVVM optimizer"},
+                                                                        {"PTX Translation", "ptxas"}};
+    Source timed = source;
+    timed.to_ltoir = timed.to_ltoir || !source.linked.empty();
+    const Place place = usual_place();
+    const Facts facts = this->facts(place);
+    const TemporaryDirectory directory;
+    const std::string file = (directory.path() / "times.csv").string();
+    const Stopwatch watch;
+    CompileResponse response = run(timed, target, plan(target, facts), facts, place, file);
+    double rest = watch.elapsed_ms();
+    std::vector<std::pair<std::string, double>> phases;
+    std::istringstream lines(read_text_if_exists(file).value_or(std::string()));
+    for (std::string line; std::getline(lines, line);) {
+        std::vector<std::string> cells;
+        std::istringstream row(line);
+        for (std::string cell; std::getline(row, cell, ',');) cells.emplace_back(trimmed(cell));
+        if (cells.size() != 4 || cells[3] != "ms") continue;
+        const auto known = std::ranges::find(kNames, cells[1], [](const auto& one) { return one.first; });
+        phases.emplace_back(known == std::end(kNames) ? cells[1] : std::string(known->second),
+                            std::strtod(cells[2].c_str(), nullptr));
+        rest -= phases.back().second;
+    }
+    if (phases.empty()) throw BuildError(facts.product + " does not tell the phases of a compile.");
+    phases.emplace_back("rest", std::max(rest, 0.0));
+    if (source.linked.empty()) return phases;
+    Binary ltoir;
+    ltoir.kind = BinaryKind::ltoir;
+    set_entries(ltoir, response.entries);
+    ltoir.bytes = take_binary(response);
+    const Stopwatch linking;
+    static_cast<void>(link(source, target, ltoir));
+    phases.emplace_back("link", linking.elapsed_ms());
+    return phases;
 }
 
 }  // namespace

@@ -32,6 +32,43 @@ std::string rooted(const std::string& name, const std::string& text) {
     return result;
 }
 
+// What a compile is given, by names and texts. hoisted: #include lines in front of everything, to be precompiled; then
+// no #line directive may come before their end, so that the files have their names below the root, and the names that
+// #include lines have are forwarded.
+class ProgramText {
+  public:
+    ProgramText(const Source& source, const std::string& hoisted) {
+        for (const Header& header : source.headers) {
+            if (hoisted.empty()) {
+                add(header.name, rooted(header.name, header.text));
+                continue;
+            }
+            const std::string name = std::string(kVirtualRoot) + header.name;
+            add(header.name, "#include \"" + name + "\"\n");
+            add(name, header.text);
+        }
+        main_ = hoisted.empty() ? std::string() : hoisted + "#pragma nv_hdrstop\n";
+        main_ += rooted(source.file_name, source.text);
+        for (const std::string& name : names_) name_pointers_.push_back(name.c_str());
+        for (const std::string& text : texts_) text_pointers_.push_back(text.c_str());
+    }
+
+    const char* main() const { return main_.c_str(); }
+    int header_count() const { return static_cast<int>(names_.size()); }
+    const char* const* names() const { return name_pointers_.data(); }
+    const char* const* texts() const { return text_pointers_.data(); }
+
+  private:
+    void add(std::string name, std::string text) {
+        names_.push_back(std::move(name));
+        texts_.push_back(std::move(text));
+    }
+
+    std::string main_;
+    std::vector<std::string> names_, texts_;
+    std::vector<const char*> name_pointers_, text_pointers_;
+};
+
 std::string without_root(std::string log) {
     for (std::size_t at = 0; (at = log.find(kVirtualRoot, at)) != std::string::npos;)
         log.erase(at, kVirtualRoot.size());
@@ -46,15 +83,10 @@ std::string until_nul(std::string text) {
 // After a failure its functions do nothing more, and result() is the first one.
 class Program {
   public:
-    Program(const NvrtcApi& api, const Source& source) : api_(api) {
-        std::vector<std::string> rooted_texts;
-        for (const auto& header : source.headers) rooted_texts.push_back(rooted(header.name, header.text));
-        rooted_texts.push_back(rooted(source.file_name, source.text));
-        std::vector<const char*> texts, names;
-        for (const auto& text : rooted_texts) texts.push_back(text.c_str());
-        for (const auto& header : source.headers) names.push_back(header.name.c_str());
-        result_ = api_.create_program(&program_, texts.back(), source.file_name.c_str(),
-                                      static_cast<int>(names.size()), texts.data(), names.data());
+    Program(const NvrtcApi& api, const Source& source, const std::string& hoisted = {}) : api_(api) {
+        const ProgramText text(source, hoisted);
+        result_ = api_.create_program(&program_, text.main(), source.file_name.c_str(), text.header_count(),
+                                      text.texts(), text.names());
         add_name_expressions(api_, program_, source, result_);
     }
     ~Program() {
@@ -126,19 +158,14 @@ std::vector<std::string> supported_archs(const NvrtcApi& api) {
     return archs;
 }
 
-}  // namespace
-
-CompileResponse answer(const NvrtcApi& api, const CompileRequest& request) {
-    CompileResponse response;
-    response.version = std::to_string(api.major) + "." + std::to_string(api.minor);
-    response.supported_archs = supported_archs(api);
-    if (request.wanted == Wanted::facts) return response;
-
+// more: options that are not among the key's, since they do not change the binary.
+CompileResponse compiled(const NvrtcApi& api, const CompileRequest& request, CompileResponse response,
+                         const std::string& hoisted, const std::vector<std::string>& more) {
     auto options = request.options;
+    options.insert(options.end(), more.begin(), more.end());
     // From 12.9 on NVRTC keeps a cache of its own where there is a driver, and what comes from it has no log.
-    // Not among the key's options: it does not change the binary.
     if (std::pair(api.major, api.minor) >= std::pair(12, 9)) options.push_back("--no-cache");
-    Program program(api, request.source);
+    Program program(api, request.source, hoisted);
     response.log = program.compile(options);
     response.binary = request.wanted == Wanted::ptx     ? program.ptx()
                       : request.wanted == Wanted::ltoir ? program.ltoir()
@@ -149,6 +176,28 @@ CompileResponse answer(const NvrtcApi& api, const CompileRequest& request) {
     response.status =
         response.code == kNvrtcOutOfMemory ? CompileStatus::out_of_memory : CompileStatus::refused;
     response.error = api.error_string(response.code);
+    return response;
+}
+
+}  // namespace
+
+CompileResponse answer(const NvrtcApi& api, const CompileRequest& request, PrecompiledHeaders& precompiled) {
+    CompileResponse response;
+    response.version = std::to_string(api.major) + "." + std::to_string(api.minor);
+    response.supported_archs = supported_archs(api);
+    if (request.wanted == Wanted::facts) return response;
+
+    constexpr std::pair kFirstWithPch(12, 8);
+    if (request.hoisted.empty() || std::pair(api.major, api.minor) < kFirstWithPch)
+        return compiled(api, request, std::move(response), {}, {});
+    std::string key = request.hoisted_key;
+    for (const std::string& option : request.options) key += '\n' + option;
+    if (auto done = precompiled.compile(key, [&](const std::vector<std::string>& options) {
+            return compiled(api, request, response, request.hoisted, options);
+        }))
+        return std::move(*done);
+    response = compiled(api, request, std::move(response), {}, {});
+    precompiled.compiled_without(key, response.status == CompileStatus::ok);
     return response;
 }
 

@@ -6,10 +6,12 @@
 
 #include "compile/compile_protocol.h"
 #include "compile/nvrtc_api.h"
+#include "compile/precompiled_headers.h"
 
 namespace kiln {
 
-/// Thread-safe, as NVRTC is. Headers are passed in memory, and nothing is read from disk.
-CompileResponse answer(const NvrtcApi& api, const CompileRequest& request);
+/// Thread-safe, as NVRTC is. Headers are passed in memory, and nothing is read from disk. precompiled: of this library in
+/// this process.
+CompileResponse answer(const NvrtcApi& api, const CompileRequest& request, PrecompiledHeaders& precompiled);
 
 }  // namespace kiln

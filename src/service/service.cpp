@@ -215,6 +215,19 @@ std::string Service::ptx(const Variant& variant) const {
     return nvrtc->ptx(binaries.includes().with_headers(source(variant)), target());
 }
 
+std::vector<CompilePhase> Service::compile_phases(const Variant& variant) const {
+    const BinaryBuilder& binaries = state().builds_->binaries;
+    auto* nvrtc = dynamic_cast<NvrtcCompiler*>(&binaries.compiler());
+    if (nvrtc == nullptr)
+        throw UsageError("NVRTC alone tells the phases of a compile; this is " +
+                         std::string(name(backend())) + ", whose compiler tells the whole time");
+    if (!binaries.compiles()) throw BuildError("there is nothing to time: compiling is switched off");
+    std::vector<CompilePhase> phases;
+    for (auto& [phase, ms] : nvrtc->phases(binaries.includes().with_headers(source(variant)), target()))
+        phases.push_back({std::move(phase), ms});
+    return phases;
+}
+
 Backend Service::backend() const { return target().backend; }
 const Target& Service::target() const { return state().builder_.selection().target; }
 bool Service::has_device() const { return state().builder_.selection().device.has_value(); }

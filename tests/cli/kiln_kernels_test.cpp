@@ -136,6 +136,21 @@ TEST_F(KilnKernels, AreShown) {
     EXPECT_EQ(kernels[0]["static_shared_bytes"], 1024);
 }
 
+TEST_F(KilnKernels, AreAnalysedEach) {
+    const Outcome json = of_example(
+        {"analyze", "reduce_template", "--arch", "sm_90a", "--no-record", "--test-sizes", "--json"});
+    KILN_REQUIRE_OR_SKIP("nvrtc", json.status != 3, json.err);
+    ASSERT_EQ(json.status, 0) << json.err;
+    const auto more = json.json()["analyses"][0]["more_kernels"];
+    ASSERT_EQ(more.size(), 1u);
+    EXPECT_EQ(more[0]["name"], "add_partial_sums");
+    EXPECT_GT(more[0]["registers"].get<int>(), 0);
+    EXPECT_EQ(more[0]["static_shared_bytes"], 1024);
+    const Outcome text =
+        of_example({"analyze", "reduce_template", "--arch", "sm_90a", "--no-record", "--test-sizes"});
+    EXPECT_THAT(text.out, HasSubstr("add_partial_sums: 1024 shared bytes per block"));
+}
+
 TEST_F(KilnKernels, AreNotExported) {
     const Outcome outcome = of_example(
         {"export", write("manifest.txt", "histogram_two_pass THREADS=256 BLOCKS=264 @cuda:sm_80\n"),

@@ -248,6 +248,21 @@ TEST_F(KilnTemplates, BuildForCudaTellsRegisters) {
     EXPECT_LT(json["registers"], 256);
 }
 
+TEST_F(KilnTemplates, BuildTimesThePhasesOfNvrtc) {
+    const Outcome outcome =
+        run({"build", "tiny", "--template-dir", templates(), "--arch", "sm_80", "--time", "--json"});
+    KILN_REQUIRE_OR_SKIP("nvrtc", outcome.status != 3, outcome.err);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    std::vector<std::string> names;
+    const auto phases = outcome.json()["phases"];
+    for (const auto& phase : phases) names.push_back(phase["name"]);
+    EXPECT_THAT(names, ::testing::ElementsAre("front end", "NVVM optimizer", "ptxas", "rest"));
+    EXPECT_GT(phases[0]["ms"].get<double>(), 0);
+    const Outcome text = run({"build", "tiny", "--template-dir", templates(), "--arch", "sm_80", "--time"});
+    EXPECT_THAT(text.out, HasSubstr("front end "));
+    expect_error(on_host({"build", "tiny", "--time"}), 2, {"NVRTC alone tells the phases"});
+}
+
 TEST_F(KilnTemplates, ExplainAHit) {
     const auto built = build("3").json();
     const Outcome result = on_host({"explain", "tiny", "ADD=3", "--json"});

@@ -20,6 +20,8 @@ CompileRequest request() {
     request.options = {"-a", ""};
     request.source = {"f.cu", "f", std::string("te\0xt", 5), {{"h", "1"}, {"g/h", ""}}};
     request.source.more_entries = {"g<1, 2>"};
+    request.hoisted = "#include <h>\n";
+    request.hoisted_key = "12";
     return request;
 }
 
@@ -34,6 +36,8 @@ TEST(CompileProtocol, MessagesSurviveTheTrip) {
     EXPECT_EQ(back->source.headers[1].name, "g/h");
     EXPECT_EQ(back->options, request().options);
     EXPECT_EQ(back->source.more_entries, request().source.more_entries);
+    EXPECT_EQ(back->hoisted, request().hoisted);
+    EXPECT_EQ(back->hoisted_key, "12");
 
     const CompileResponse response{CompileStatus::refused, -7,    "error",    "log",
                                    std::string(3, '\0'),   "9.0", {"gfx90a"}, {"f", "_Z1gv"}};

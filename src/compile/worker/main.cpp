@@ -83,7 +83,7 @@ class Runtime {
                                  ".");
             if (request.build != build_)
                 throw BuildError(library_ + " was replaced by another build a moment ago. Try again.");
-            return nvrtc_ ? answer(*nvrtc_, request) : answer(*hiprtc_, request, scratch_);
+            return nvrtc_ ? answer(*nvrtc_, request, precompiled_) : answer(*hiprtc_, request, scratch_);
         } catch (const BuildError& error) {
             response.status = CompileStatus::unusable_library;
             response.log = error.what();
@@ -113,6 +113,7 @@ class Runtime {
     std::string library_;
     std::string build_;  // its elf_identity()
     std::optional<NvrtcApi> nvrtc_;
+    PrecompiledHeaders precompiled_;
     std::optional<HiprtcApi> hiprtc_;
 };
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The state of each PCH. Whatever goes wrong, the caller compiles without.
+#include "compile/precompiled_headers.h"
+
+#include <exception>
+
+namespace kiln {
+
+// What is to be made or taken; nullopt: nothing.
+std::optional<PrecompiledHeaders::Headers> PrecompiledHeaders::next(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    Headers& headers = headers_[key];
+    if (headers.state == State::wanted) {
+        try {
+            if (!directory_) directory_.emplace();
+            headers.file = (directory_->path() / std::to_string(files_++)).string() + ".pch";
+        } catch (const std::exception&) {  // no place for temporary files
+            headers.state = State::unusable;
+        }
+    }
+    return headers.state == State::unusable ? std::nullopt : std::optional(headers);
+}
+
+std::optional<CompileResponse> PrecompiledHeaders::compile(const std::string& key, const Compile& compile) {
+    const std::unique_lock busy(busy_, std::try_to_lock);
+    if (!busy) return std::nullopt;
+    const std::optional<Headers> headers = next(key);
+    if (!headers) return std::nullopt;
+    const bool creates = headers->state == State::wanted;
+    CompileResponse response = compile({(creates ? "--create-pch=" : "--use-pch=") + headers->file,
+                                        // That a #line directive follows, is no matter.
+                                        "--pch-messages=false", "--diag-suppress=20283"});
+    const std::lock_guard lock(mutex_);
+    Headers& known = headers_[key];
+    known.has_failed = response.status != CompileStatus::ok;
+    if (known.has_failed) return std::nullopt;
+    known.state = State::ready;
+    return response;
+}
+
+void PrecompiledHeaders::compiled_without(const std::string& key, bool succeeded) {
+    const std::lock_guard lock(mutex_);
+    Headers& headers = headers_[key];
+    if (headers.has_failed && succeeded) headers.state = State::unusable;
+    headers.has_failed = false;
+}
+
+}  // namespace kiln

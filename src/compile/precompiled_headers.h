@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PrecompiledHeaders: the headers that NVRTC has precompiled in this process. A PCH belongs to the instance of the library
+// that made it, so none outlives the process, and none is part of a key: bytes are the same with and without.
+//
+// NVRTC takes a PCH without looking at what the headers in memory contain now. So each is known by the digest of
+// everything that went into it, and has a file name of its own.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "compile/compile_protocol.h"
+
+namespace kiln {
+
+/// Thread-safe. One compile at a time uses it; others go without meanwhile, which costs them time only.
+class PrecompiledHeaders {
+  public:
+    /// Compiles with these options, too. Makes a PCH of what stands before `#pragma nv_hdrstop`, or takes it.
+    using Compile = std::function<CompileResponse(const std::vector<std::string>& options)>;
+
+    /// key: all that the headers depend on. nullopt: compile without one, and tell afterwards by compiled_without().
+    std::optional<CompileResponse> compile(const std::string& key, const Compile& compile);
+    /// What became of a source that compile() gave nullopt for: one that compiles, and did not with the PCH, will not be
+    /// tried again.
+    void compiled_without(const std::string& key, bool succeeded);
+
+  private:
+    enum class State { wanted, ready, unusable };
+    struct Headers {
+        State state = State::wanted;
+        bool has_failed = false;  ///< at the latest attempt
+        std::string file;
+    };
+
+    std::optional<Headers> next(const std::string& key);
+
+    std::mutex busy_;                         // held while a PCH is in use
+    std::mutex mutex_;                        // for what follows
+    std::map<std::string, Headers> headers_;  // by key
+    std::optional<TemporaryDirectory> directory_;
+    int files_ = 0;
+};
+
+}  // namespace kiln

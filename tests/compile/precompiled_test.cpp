@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Headers of include directories that NVRTC precompiles: bytes are the same with and without, variants behind the first take
+// a part of the time, and a header that was changed is never taken from a PCH.
+#include <gmock/gmock.h>
+#include <kiln/kiln.h>
+
+#include <algorithm>
+#include <ctime>
+#include <optional>
+#include <thread>
+
+#include "base/file.h"
+#include "compile/compiler.h"
+#include "compile/hoisted_includes.h"
+#include "require.h"
+#include "scoped_variable.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string hoisted(const std::string& own, std::vector<std::string> open = {"<a.h>", "\"dir/b.h\""}) {
+    Source source;
+    source.text = "#include \"kiln/device.h\"\nconstexpr int N = 1;\n#line 1 \"k.cu\"\n" + own;
+    source.open_includes = std::move(open);
+    return hoisted_includes(source);
+}
+
+TEST(HoistedIncludes, AreThoseThatTheTextBeginsWith) {
+    const std::string head = "#include \"kiln/device.h\"\n";
+    EXPECT_EQ(hoisted("// k: of\n//@ kernel k\n\n#include <a.h>\n#include \"kiln/reduce.h\"\n"
+                      "#  include \"dir/b.h\"  // for b\nint x;\n#include <a.h>\n"),
+              head + "#include <a.h>\n#include \"kiln/reduce.h\"\n#include \"dir/b.h\"\n");
+    EXPECT_EQ(hoisted("#include <a.h>"), head + "#include <a.h>\n");
+    EXPECT_EQ(hoisted("#include <a.h>\n#define X\n#include \"dir/b.h\"\n"), head + "#include <a.h>\n");
+    EXPECT_EQ(hoisted("#include <a.h>\n#include \"own.h\"\n#include \"dir/b.h\"\n"),
+              head + "#include <a.h>\n");
+    EXPECT_THAT(hoisted("#define X\n#include <a.h>\n"), IsEmpty());
+    EXPECT_THAT(hoisted("#include \"kiln/reduce.h\"\n"), IsEmpty());
+    EXPECT_THAT(hoisted("// goes on \\\n#include <a.h>\n"), IsEmpty());
+    EXPECT_THAT(hoisted("#if X\n#include <a.h>\n#endif\n"), IsEmpty());
+    EXPECT_THAT(hoisted("#include <a.h>\n", {}), IsEmpty());
+}
+
+// Headers that take some time, and what the constants must not be to them.
+class Precompiled : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        std::string missing;
+        try {
+            (void)make_nvrtc_compiler()->identity();
+        } catch (const BuildError& error) {
+            missing = error.what();
+        }
+        KILN_REQUIRE_OR_SKIP("nvrtc", missing.empty(), missing);
+        std::filesystem::create_directories(path("lib/big/detail"));
+        write_text(path("lib/big/detail/more.h"), "#pragma once\n" + many_templates());
+        set_factor("2.0f");
+    }
+
+    /// So that compiling them is most of the time.
+    static std::string many_templates() {
+        std::string text =
+            "template <int N> struct Chain { static constexpr int value = Chain<N - 1>::value + 1; };\n"
+            "template <> struct Chain<0> { static constexpr int value = 0; };\n";
+        for (int i = 0; i < 400; ++i)
+            text += "namespace part" + std::to_string(i) +
+                    " {\ntemplate <class T> struct Box { T t; template <class U> __device__ U as() const { "
+                    "return U(t); } };\n"
+                    "__device__ inline float sum(float x) { return Box<float>{x}.as<float>() + Chain<" +
+                    std::to_string(100 + i % 300) + ">::value; }\n}\n";
+        return text;
+    }
+    void set_factor(const std::string& value) const {
+        write_text(path("lib/big/factor.h"),
+                   "#pragma once\n#include \"detail/more.h\"\n__device__ inline float factor() { return " +
+                       value + "; }\n");
+    }
+    static std::string text(const std::string& includes = "#include <big/factor.h>\n") {
+        return "// scaled: for tests\n//@ kernel scaled\n//@ param N int in 1..8 = 1\n//@ block 32\n//@ grid "
+               "n\n" +
+               includes +
+               "extern \"C\" __global__ void scaled(int n, float* x) {\n"
+               "    x[threadIdx.x] = N * factor() * x[threadIdx.x] + part7::sum(n);\n}\n";
+    }
+    std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
+
+    Service service() const {
+        ServiceOptions options;
+        options.backend = Backend::cuda;
+        options.arch = "sm_90a";
+        options.compile_only = true;
+        options.cache.enabled = false;
+        options.include_directories = {path("lib").string()};
+        return Service(options);
+    }
+    static Bytes compiled(Service& service, const std::string& text, std::int64_t n) {
+        return service.compile(Template::parse(text, "scaled.cu").variant({{"N", n}})).binary.bytes;
+    }
+    Bytes without(const std::string& text, std::int64_t n) const {
+        const ScopedVariable off("KILN_PCH", "0");
+        Service plain = service();
+        return compiled(plain, text, n);
+    }
+    static double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+  private:
+    TemporaryDirectory directory_;
+};
+
+TEST_F(Precompiled, BytesAreTheSameAndLaterVariantsTakeAPartOfTheTime) {
+    Service one = service();
+    std::vector<double> seconds;
+    for (const std::int64_t n : {1, 2, 3, 4}) {
+        const double before = processor_seconds();
+        const Bytes bytes = compiled(one, text(), n);
+        seconds.push_back(processor_seconds() - before);
+        EXPECT_EQ(bytes, without(text(), n)) << n;
+    }
+    EXPECT_LT(*std::min_element(seconds.begin() + 1, seconds.end()), 0.7 * seconds[0])
+        << ::testing::PrintToString(seconds);
+}
+
+TEST_F(Precompiled, AHeaderThatWasChangedIsSeen) {
+    Service one = service();
+    const Bytes before = compiled(one, text(), 1);
+    (void)compiled(one, text(), 2);
+    set_factor("3.0f");
+    const Bytes after = compiled(one, text(), 1);
+    EXPECT_NE(after, before);
+    EXPECT_EQ(after, without(text(), 1));
+    set_factor("2.0f");
+    EXPECT_EQ(compiled(one, text(), 1), before);
+}
+
+TEST_F(Precompiled, AHeaderThatUsesAConstantIsCompiledBehindIt) {
+    write_text(
+        path("lib/big/factor.h"),
+        "#pragma once\n#include \"detail/more.h\"\n__device__ inline float factor() { return N + 1.0f; }\n");
+    Service one = service();
+    for (const std::int64_t n : {1, 2, 3}) EXPECT_EQ(compiled(one, text(), n), without(text(), n));
+}
+
+TEST_F(Precompiled, ErrorsAreThoseOfTheSource) {
+    Service one = service();
+    const auto error_of = [&](Service& by, const std::string& wrong) -> std::string {
+        try {
+            (void)compiled(by, wrong, 1);
+        } catch (const BuildError& error) {
+            return error.log();
+        }
+        ADD_FAILURE() << "no BuildError";
+        return {};
+    };
+    std::string wrong = text();
+    wrong.replace(wrong.find("part7::sum"), 10, "part7::sun");
+    const std::string log = error_of(one, wrong);
+    EXPECT_THAT(log, HasSubstr("scaled.cu(8): error"));
+    const ScopedVariable off("KILN_PCH", "0");
+    Service plain = service();
+    EXPECT_EQ(error_of(plain, wrong), log);
+    EXPECT_FALSE(compiled(one, text(), 1).empty());
+    EXPECT_FALSE(compiled(one, text(), 2).empty());
+}
+
+TEST_F(Precompiled, ThreadsGetTheSameBytes) {
+    Service one = service();
+    std::vector<Bytes> bytes(4);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+        threads.emplace_back(
+            [&, i] { bytes[i] = compiled(one, text(), static_cast<std::int64_t>(i % 2 + 1)); });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(bytes[0], bytes[2]);
+    EXPECT_EQ(bytes[1], bytes[3]);
+    EXPECT_EQ(bytes[0], without(text(), 1));
+}
+
+}  // namespace
+}  // namespace kiln::test
