@@ -45,7 +45,9 @@ if(KILN_WITH_REDIS AND KILN_TLS)
 endif()
 
 add_library(kiln_flags INTERFACE)
+# Each function in a section of its own, so that the linker drops what a program does not use.
 target_compile_options(kiln_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+  -ffunction-sections -fdata-sections
   -ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=build)
 # g++ 12 sees overlapping copies in std::string's operator+ where there are none (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

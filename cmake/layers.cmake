@@ -99,6 +99,7 @@ function(kiln_library name)
     target_include_directories(kiln_internals INTERFACE ${PROJECT_SOURCE_DIR}/include)
     target_link_libraries(kiln_internals INTERFACE ${name}_archive)
   else()
+    target_link_options(${name} INTERFACE LINKER:--gc-sections)  # a sixth of what an application takes in
     target_link_libraries(kiln_internals INTERFACE ${name})
   endif()
 endfunction()
