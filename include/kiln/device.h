@@ -75,14 +75,14 @@ class DeviceRange {
   protected:
     DeviceRange() = default;
     DeviceRange(std::shared_ptr<Driver> driver, void* data, std::size_t bytes) noexcept
-        : driver_(std::move(driver)), data_(data), bytes_(bytes) {}
+        : driver_(std::move(driver)), data_(data), bytes_(bytes) {}  ///< of memory that another object keeps
     DeviceRange(const DeviceRange&) = default;
     DeviceRange& operator=(const DeviceRange&) = default;
     ~DeviceRange() = default;
 
-    std::shared_ptr<Driver> driver_;
-    void* data_ = nullptr;
-    std::size_t bytes_ = 0;
+    std::shared_ptr<Driver> driver_;  ///< of the device; null: the range is empty
+    void* data_ = nullptr;            ///< the first byte, on the device
+    std::size_t bytes_ = 0;           ///< size
 };
 
 /// Device memory. Move-only; freed by the destructor. Not synchronised: one thread at a time.

@@ -28,14 +28,14 @@ from .errors import (
 
 if TYPE_CHECKING:
     from .background import build_async
-    from .jit import jit
+    from ._jit import jit
     from .operations import attention, gemm, layer_norm, operation, softmax, sum, transpose
     from .tools import analyze, check, report, run, tune
 
 # Where the rest lies: imported when first used, so that `import kiln` stays cheap.
 _LATER = {
     "build_async": "background",
-    "jit": "jit",
+    "jit": "_jit",
     "attention": "operations",
     "gemm": "operations",
     "layer_norm": "operations",

@@ -25,7 +25,7 @@ from ._arrays import dtype_name, service_for
 from ._kiln import Kernel, Service, Template, Variant
 from ._services import default_service
 from .errors import UsageError
-from .jit import Jit, variant_for
+from ._jit import Jit, variant_for
 
 __all__ = ["Linear", "attention", "gemm", "layer_norm", "linear", "operator", "softmax", "transpose"]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import subprocess
 import sys
 import threading
@@ -24,6 +25,12 @@ extern "C" __global__ void slow(long long n, long long* y) {
     y[0] = x;
 }
 """
+
+
+def test_no_module_has_the_name_of_a_function():
+    """Importing such a module would put it in the function's place."""
+    modules = {module.name for module in pkgutil.iter_modules(kiln.__path__)}
+    assert not modules & set(kiln.__all__)
 
 
 def ticks_during(work) -> int:
