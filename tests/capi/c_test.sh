@@ -61,8 +61,9 @@ case $mode in
         exit "$(skip_status g++)" ;;
     nvcc)
         PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
-        command=("$(compiler nvcc)" -x cu -std=c++17 -Werror all-warnings "$file" -Xcompiler -Wall,-pthread
-            -Xlinker "$library,-rpath,$(dirname "$library")") || exit "$(skip_status nvcc)"
+        nvcc=$(compiler nvcc) || exit "$(skip_status nvcc)"
+        command=("$nvcc" -x cu -std=c++17 -Werror all-warnings "$file" -Xcompiler -Wall,-pthread
+            -Xlinker "$library,-rpath,$(dirname "$library")")
         ;;
     dlopen)
         functions_header >"$work/functions.h"

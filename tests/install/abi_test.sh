@@ -34,7 +34,7 @@ abidiff "$recorded" "$work/now.abi" ||
 
 # A function that went and a structure that changed are seen.
 seen() { if abidiff "$recorded" "$1" >"$work/report"; then fail "abidiff does not see $2"; fi; grep -q "$2" "$work/report" || fail "$2: $(cat "$work/report")"; }
-perl -0pe "s/ *<function-decl name='kiln_kernel_launch'.*?<\/function-decl>\n//s; s/ *<elf-symbol name='kiln_kernel_launch'.*?\n//" "$work/now.abi" >"$work/less.abi"
+perl -0pe "s/ *<function-decl name='kiln_kernel_launch'.*?<\/function-decl>\n//s; s/ *<elf-symbol name='kiln_kernel_launch'.*?\n//" "$recorded" >"$work/less.abi"
 seen "$work/less.abi" kiln_kernel_launch
-perl -pe "s/(<class-decl name='kiln_launch_options' size-in-bits=')\d+/\${1}64/" "$work/now.abi" >"$work/changed.abi"
+perl -pe "s/(<class-decl name='kiln_launch_options' size-in-bits=')\d+/\${1}64/" "$recorded" >"$work/changed.abi"
 seen "$work/changed.abi" kiln_launch_options

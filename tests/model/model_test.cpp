@@ -67,6 +67,7 @@ TEST(MeasuredData, IsTheTableOfTheDocument) {
 }
 
 TEST(Model, PredictsWhatWasMeasured) {
+    std::string compiler;
     {
         ServiceOptions options;
         options.backend = Backend::cuda;
@@ -76,13 +77,17 @@ TEST(Model, PredictsWhatWasMeasured) {
         Service service(options);
         std::string why;
         try {
-            service.compile(service.find("copy").variant());
+            compiler = service.compile(service.find("copy").variant()).binary.compiler;
         } catch (const BuildError& error) {
             why = error.what();
         }
         KILN_REQUIRE_OR_SKIP("nvrtc", why.empty(), why);
     }
     const model::Data all = data();
+    // Another compiler may use more or fewer registers.
+    const bool is_compiler_of_data = std::ranges::any_of(all.about, [&](const std::string& line) {
+        return compiler.starts_with(line.substr(line.find(' ') + 1));
+    });
     const TemporaryDirectory cache;
     const auto found =
         model::predict(all, "sm_90a", cache.path(), std::max(2u, std::thread::hardware_concurrency()));
@@ -97,7 +102,9 @@ TEST(Model, PredictsWhatWasMeasured) {
             << what << ", measured " << row.wavefronts << lines;
         EXPECT_EQ(one.ideal, row.expected_ideal()) << what << ", measured " << row.ideal << lines;
         // The profiler tells what a launch takes, which is 16 registers at least.
-        EXPECT_EQ(std::max(one.registers.value_or(0), kLeastRegisters), row.registers) << what;
+        if (is_compiler_of_data) {
+            EXPECT_EQ(std::max(one.registers.value_or(0), kLeastRegisters), row.registers) << what;
+        }
     }
 }
 
