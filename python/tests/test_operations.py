@@ -185,6 +185,10 @@ def test_copies_and_conversions_are_work_of_the_stream_that_is_given(host: kiln.
     done.clear()
     a, b, bias = random(8, 12).view(Array), random(12, 8).view(Array), random(8).astype(np.float16).view(Array)
     kiln.gemm(a, b.T.copy().view(Array).T, bias=bias, out_dtype="float16", stream=2)
+    assert set(done) == {("make", 2)}, "one kernel takes all of it as it is"
+    done.clear()
+    a, b = random(2, 8, 12).view(Array), random(2, 12, 8).view(Array)
+    kiln.gemm(a, b, bias=bias, out_dtype="float16", stream=2)
     assert {stream for _, stream in done} == {2} and ("convert", 2) in done
     done.clear()
     kiln.softmax(x)
