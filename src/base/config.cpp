@@ -138,7 +138,7 @@ std::optional<bool> validate() {
 }
 
 std::optional<std::string> nvtx() {
-    const auto wanted = variable("KILN_NVTX");
+    auto wanted = variable("KILN_NVTX");
     if (!wanted || *wanted == "0") return std::nullopt;
     return wanted;
 }

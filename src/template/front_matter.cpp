@@ -248,8 +248,10 @@ class FrontMatterParser {
             for (const Signature::Argument& argument : signatures_[i].arguments)
                 merge_argument(all, argument, i);
         all.insert(all.end(), variables.begin(), variables.end());
-        std::ranges::stable_partition(
-            all, [](const auto& argument) { return !is_tensor_map(normalised_type(argument.type, {})); });
+        // Of the older algorithms: Clang 14 can't compile what the newer one of libstdc++ returns.
+        std::stable_partition(all.begin(), all.end(), [](const auto& argument) {
+            return !is_tensor_map(normalised_type(argument.type, {}));
+        });
         for (std::size_t i = 0; i < signatures_.size(); ++i)
             for (const Signature::Argument& argument : signatures_[i].arguments)
                 result_.kernels[i].arguments.push_back(static_cast<std::size_t>(

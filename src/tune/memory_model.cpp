@@ -106,8 +106,9 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
     const auto warp_size = static_cast<double>(machine_.target.limits.warp_size);
     double lines = 1;  // that an access of a warp takes, over those of its bytes
     if (facts.row_capacity > 0) {
-        const double row_threads = static_cast<double>(
-            facts.row_capacity / std::max<std::int64_t>(facts.access_elements * facts.accesses, 1));
+        const std::int64_t threads_of_a_row =
+            facts.row_capacity / std::max<std::int64_t>(facts.access_elements * facts.accesses, 1);
+        const auto row_threads = static_cast<double>(threads_of_a_row);
         const double rows = std::max(1.0, warp_size / std::max(row_threads, 1.0));
         const double apart = rows * static_cast<double>(facts.row) * launch.element_bytes / kLineBytes;
         lines = std::max(1.0, std::min(rows, apart) / std::max(1.0, warp_size * aligned / kLineBytes));
