@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kiln_program.h"
+#include "rejected.h"
 
 namespace kiln::test {
 namespace {
@@ -32,16 +33,6 @@ class KilnSymbols : public Kiln {
             "namespace filter { __device__ int offset; }\n"
             "extern \"C\" __global__ void weigh(float* y) {\n"
             "    y[threadIdx.x] = weights[threadIdx.x % 3] + bias + filter::offset;\n}\n");
-    }
-    template <class Call>
-    static std::string usage_error(Call call) {
-        try {
-            call();
-        } catch (const UsageError& error) {
-            return error.what();
-        }
-        ADD_FAILURE() << "no UsageError";
-        return {};
     }
     Outcome run_example(Arguments arguments) const {
         for (const std::string& more :
@@ -108,13 +99,13 @@ TEST_F(KilnSymbols, AreCheckedForNameAndSize) {
     with_weights();
     Service here = service();
     const auto kernel = here.build<void(float*)>(here.find("weigh").variant());
-    EXPECT_THAT(usage_error([&] { (void)kernel.symbol<float>("weight"); }),
+    EXPECT_THAT(rejected([&] { (void)kernel.symbol<float>("weight"); }),
                 HasSubstr("the module of weigh has no variable weight; did you mean weights?"));
-    EXPECT_THAT(usage_error([&] { (void)kernel.symbol<float>("something_else"); }),
+    EXPECT_THAT(rejected([&] { (void)kernel.symbol<float>("something_else"); }),
                 HasSubstr("there are bias, filter::offset, weights"));
-    EXPECT_THAT(usage_error([&] { (void)kernel.symbol<float>("weights", 4); }),
+    EXPECT_THAT(rejected([&] { (void)kernel.symbol<float>("weights", 4); }),
                 HasSubstr("the variable weights has 12 bytes, which are not 4 elements of float but 3"));
-    EXPECT_THAT(usage_error([&] { (void)kernel.symbol<double>("weights"); }),
+    EXPECT_THAT(rejected([&] { (void)kernel.symbol<double>("weights"); }),
                 HasSubstr("which are not a number of elements of double, of 8 bytes each"));
     EXPECT_THROW(kernel.symbol<float>("weights").copy_from(std::vector<float>(4)), UsageError);
 }

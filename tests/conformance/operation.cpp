@@ -17,12 +17,14 @@
 #include <vector>
 
 #include "base/file_lock.h"
+#include "rejected.h"
 #include "scale_kernel.h"
 #include "tune/wisdom_line.h"
 
 namespace kiln {
 namespace {
 
+using test::rejected;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -104,16 +106,6 @@ struct OperationOnHost : test::ServiceFixture {
         return step_of(n, [&](const float* x, int size, float* y, int* step) {
             operation(StreamRef::legacy_default(), {{"n", size}}, {{"x", x}, {"y", y}, {"step", step}});
         });
-    }
-    template <class E = UsageError, class Call>
-    static std::string rejected(Call call) {
-        try {
-            call();
-        } catch (const E& error) {
-            return error.what();
-        }
-        ADD_FAILURE() << "nothing was thrown";
-        return {};
     }
 };
 

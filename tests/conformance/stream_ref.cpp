@@ -11,25 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include "rejected.h"
 #include "scale_kernel.h"
 
 namespace kiln {
 namespace {
 
+using test::rejected;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct StreamRefOnHost : test::ServiceFixture {
-    template <class Call>
-    static std::string rejected(Call call) {
-        try {
-            call();
-        } catch (const UsageError& error) {
-            return error.what();
-        }
-        ADD_FAILURE() << "no UsageError";
-        return {};
-    }
     static std::vector<float> values(const Buffer& buffer) {
         std::vector<float> result(buffer.size_bytes() / 4);
         buffer.copy_to(std::as_writable_bytes(std::span(result)));

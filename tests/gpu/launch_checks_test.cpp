@@ -14,12 +14,14 @@
 
 #include "device/cuda_api.h"
 #include "device/driver.h"
+#include "rejected.h"
 #include "require.h"
 #include "scale_kernel.h"
 
 namespace kiln {
 namespace {
 
+using test::rejected;
 using testing::HasSubstr;
 
 constexpr const char* kTwice = R"(// twice: y = 2 x
@@ -90,16 +92,6 @@ class LaunchChecksOnGpu : public test::ServiceFixture {
     }
     static Kernel<TwiceFn> twice(Service& service) {
         return service.build<TwiceFn>(service.parse(kTwice, "twice.cu").variant());
-    }
-    template <class Call>
-    static std::string rejected(Call call) {
-        try {
-            call();
-        } catch (const UsageError& error) {
-            return error.what();
-        }
-        ADD_FAILURE() << "nothing was thrown";
-        return {};
     }
     /// Launches it on the values 0, 1, ..., and checks the result.
     static void expect_twice(Service& service, StreamRef stream, int n = 1000) {
