@@ -86,7 +86,8 @@ LoadedKernel::LoadedKernel(Variant variant, std::shared_ptr<Driver> driver, std:
         shape.dynamic_shared_bytes = launch.dynamic_shared_bytes;
         shape.dependent = waits_itself(variant_, launch.dependent, kind);
         shape.cooperative = launch.cooperative;
-        others_.push_back({std::move(others[i]), shape, std::move(launch.arguments)});
+        const auto blocks = shape.cooperative ? others[i]->blocks_per_multiprocessor(shape) : std::nullopt;
+        others_.push_back({std::move(others[i]), shape, std::move(launch.arguments), blocks});
     }
 }
 
@@ -108,7 +109,7 @@ void LoadedKernel::launch(StreamRef stream, void* const* arguments, const Dim3* 
         if (others_.empty()) return;  // which drivers reject
     checks_.check_pointers(variant_, arguments);
     if (shape.cooperative) [[unlikely]]
-        check_cooperative(*module_, shape, 0);
+        check_cooperative(0, shape.grid, info_.blocks_per_multiprocessor);
     if (validates_) [[unlikely]]
         checks_.validate(variant_, *driver_, stream, arguments);
     if (!passes_as_given_) return launch_completed(shape, arguments, stream.handle());
@@ -160,29 +161,37 @@ void LoadedKernel::launch_completed(const LaunchShape& shape, void* const* argum
 }
 
 void LoadedKernel::queue_copies(void* const* arguments, void* stream) const {
-    for (const VariableCopy& copy : variable_copies(variant_, arguments)) {
-        const ModuleVariable variable = module_->variable(copy.name);
-        if (copy.bytes > variable.bytes)
-            throw VariantError(variant_.template_name() + ": the tensor " + copy.name + " has " +
-                               std::to_string(copy.bytes) + " bytes, and the variable " + copy.name +
+    const std::vector<VariableCopy> copies = variable_copies(variant_, arguments);
+    // Not when the kernel is loaded: a host kernel's object may be opened by its first launch, in another process.
+    std::call_once(has_found_variables_, [&] {
+        variables_.clear();
+        for (const VariableCopy& copy : copies)
+            variables_.push_back(module_->variable(std::string(copy.name)));
+    });
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+        const VariableCopy& copy = copies[i];
+        const ModuleVariable& variable = variables_[i];
+        if (copy.bytes > variable.bytes) {
+            const std::string name(copy.name);
+            throw VariantError(variant_.template_name() + ": the tensor " + name + " has " +
+                               std::to_string(copy.bytes) + " bytes, and the variable " + name +
                                ", to which it is copied, " + std::to_string(variable.bytes));
+        }
         if (copy.bytes == 0) continue;
         driver_->queue_copy_on_device(
             variable.address, *static_cast<const void* const*>(arguments[copy.argument]), copy.bytes, stream);
     }
 }
 
-void LoadedKernel::check_cooperative(const Module& module, const LaunchShape& shape,
-                                     std::size_t kernel) const {
-    const auto blocks = module.blocks_per_multiprocessor(shape);
+void LoadedKernel::check_cooperative(std::size_t kernel, Dim3 grid, std::optional<int> blocks) const {
     if (!blocks) return;  // the host says so itself
     const auto multiprocessors = static_cast<std::uint64_t>(driver_->info().limits.multiprocessors);
     const std::uint64_t fit = static_cast<std::uint64_t>(*blocks) * multiprocessors;
-    if (shape.grid.count() <= fit) return;
+    if (grid.count() <= fit) return;
     throw VariantError(kernel_launch(variant_, kernel).name +
                            ": the blocks of a cooperative launch run all at once, and of the " +
-                           std::to_string(shape.grid.count()) + " of this grid at most " +
-                           std::to_string(fit) + " fit: " + std::to_string(*blocks) + " on each of " +
+                           std::to_string(grid.count()) + " of this grid at most " + std::to_string(fit) +
+                           " fit: " + std::to_string(*blocks) + " on each of " +
                            std::to_string(multiprocessors) +
                            " multiprocessors. A grid of at most device.multiprocessors" +
                            (*blocks == 1 ? "" : " * " + std::to_string(*blocks)) + " blocks does",
@@ -206,11 +215,8 @@ void LoadedKernel::launch_in_order(const LaunchShape& shape, void* const* all, v
         module.launch(of, own.data(), stream);
     };
     for (std::size_t i = 0; i < others_.size(); ++i)
-        if (others_[i].shape.cooperative) {
-            LaunchShape next = others_[i].shape;
-            next.grid = grids[i];
-            check_cooperative(*others_[i].module, next, i + 1);
-        }
+        if (others_[i].shape.cooperative)
+            check_cooperative(i + 1, grids[i], others_[i].blocks_per_multiprocessor);
     if (has_copies_) queue_copies(given, stream);
     launch(*module_, shape, own_arguments_);
     for (std::size_t i = 0; i < others_.size(); ++i) {

@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,6 +27,7 @@ struct NextKernel {
     std::shared_ptr<Module> module;
     LaunchShape shape;                   ///< all but the grid
     std::vector<std::size_t> arguments;  ///< their places among the template's, where tensor maps follow
+    std::optional<int> blocks_per_multiprocessor;  ///< of a cooperative one, where the device has a limit
 };
 
 class LoadedKernel {
@@ -61,7 +64,8 @@ class LoadedKernel {
     /// Of tensors to variables of the module.
     void queue_copies(void* const* arguments, void* stream) const;
     /// Throws VariantError where the grid has more blocks than run at once.
-    void check_cooperative(const Module& module, const LaunchShape& shape, std::size_t kernel) const;
+    /// blocks: of one multiprocessor; nullopt: any number.
+    void check_cooperative(std::size_t kernel, Dim3 grid, std::optional<int> blocks) const;
 
     const Variant variant_;
     const std::shared_ptr<Driver> driver_;
@@ -76,7 +80,9 @@ class LoadedKernel {
     const bool passes_as_given_;  ///< nothing is added to what callers pass
     const bool validates_;
     const std::shared_ptr<const ProfilerRanges> ranges_;
-    LaunchShape shape_;  ///< all but the grid
+    mutable std::once_flag has_found_variables_;
+    mutable std::vector<ModuleVariable> variables_;  ///< of variable_copies(), in their order
+    LaunchShape shape_;                              ///< all but the grid
     mutable std::atomic<const ArgumentType*> checked_{nullptr};
 };
 

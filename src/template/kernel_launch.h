@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kiln {
@@ -24,7 +25,7 @@ struct KernelLaunch {
 
 /// A variable of the module that a launch copies a tensor to, before its kernels.
 struct VariableCopy {
-    std::string name;
+    std::string_view name;     ///< as the variant has it
     std::size_t argument = 0;  ///< of Variant::arguments(): the address of the tensor
     std::size_t bytes = 0;
 };
