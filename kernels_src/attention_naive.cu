@@ -1,7 +1,7 @@
 // attention_naive: softmax(Q K^T / sqrt(HEAD_DIM)) V with one thread per query, three passes and no shared memory
 //
 // The arguments are those of attention. The passes find the largest score, the sum of the weights, and the
-// weighted values; each computes all scores anew.
+// weighted values; each computes all scores again.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  attention_naive

@@ -6,7 +6,7 @@
 // One thread, the producer, has TMA fill a pipeline of tiles of keys and one of tiles of values; each of the other
 // warpgroups, the consumers, owns 64 queries. Q K^T takes both operands from shared memory. Its accumulators lie in
 // registers as P V wants its first operand, so they only have to be rounded. While a tile's scores become weights, the
-// tensor cores multiply the weights and values of the tile before. With PINGPONG the warpgroups also take turns, so
+// tensor cores multiply the weights and values of the tile before. With PINGPONG the warpgroups also alternate, so
 // that one issues its wgmma while the other computes exponentials. With PERSISTENT, a block per multiprocessor
 // computes one tile of queries after the other, whichever is next when it asks, and the next tile's loads start
 // before the results of this one are stored. The order in which a row is summed is fixed. Shah et al.,
@@ -20,7 +20,7 @@
 //@ param   BM         int in 128, 192 = 128            "queries per block, 64 per warpgroup"
 //@ param   BN         int in 64, 96, 128, 144, 160, 176, 192 = 128  "keys per tile"
 //@ param   STAGES     int in 2..4 = 2                  "stages of the pipeline of keys, and of that of values"
-//@ param   PINGPONG   bool = true                      "warpgroups take turns to issue wgmma"
+//@ param   PINGPONG   bool = true                      "warpgroups issue wgmma alternately"
 //@ param   PERSISTENT bool = false                     "persistent blocks, one per multiprocessor"
 //@ let     CONSUMERS   = BM / 64                       "warpgroups that multiply"
 //@ let     THREADS     = 128 * (CONSUMERS + 1)

@@ -1,4 +1,4 @@
-// column_sum: the sums of a matrix's columns by vector loads across columns, the rows shared out among blocks
+// column_sum: the sums of a matrix's columns by vector loads across columns, the rows distributed over blocks
 //
 // A block of THREADS_X x THREADS_Y threads sums one of SPLIT_ROWS parts of the rows of THREADS_X * VEC columns; blocks
 // that follow each other have neighbouring columns of the same rows, so that what is read at once lies together;

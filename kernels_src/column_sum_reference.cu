@@ -1,7 +1,7 @@
 // column_sum_reference: the sums of a matrix's columns in double, with the bound of a sum in float
 //
 // A sum whose longest way through the tree of additions has d of them differs from the exact one by at most
-// gamma(d) sum |x| (Higham, section 4.2). The rows are cut into SPLIT_ROWS, each shared out among THREADS_Y
+// gamma(d) sum |x| (Higham, section 4.2). The rows are cut into SPLIT_ROWS, each distributed over THREADS_Y
 // threads; what those have is added one after the other. A kernel without these parameters adds all rows in
 // one go. Integers whose magnitudes add up to no more than 2^24 have no error.
 // SPDX-License-Identifier: Apache-2.0

@@ -1,7 +1,7 @@
 // decode_naive: attention of one new token per sequence, one thread per query head and three passes
 //
 // The cache, its pages and the results are those of decode_paged. The passes find the largest score, the sum
-// of the weights, and the weighted values; each computes all scores anew.
+// of the weights, and the weighted values; each computes all scores again.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  decode_naive

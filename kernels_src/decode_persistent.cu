@@ -1,4 +1,4 @@
-// decode_persistent: attention of one new token per sequence by a fixed grid of blocks that stay
+// decode_persistent: attention of one new token per sequence by a fixed grid of persistent blocks
 //
 // The cache, its pages and the results are those of decode_paged. Ranges have PARTITION_SIZE tokens, so that a long
 // sequence has more of them than a short one, and a grid of a fixed size, BLOCKS_PER_SM per multiprocessor, walks

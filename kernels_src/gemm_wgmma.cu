@@ -26,7 +26,7 @@
 //@ param   CLUSTER_N     int in 1, 2, 4 = 1                 "blocks side by side that share the tiles of A"
 //@ param   SPLIT_K       int in 1, 2, 4, 8 = 1              "split-K: blocks of a cluster that share the steps of k of a tile"
 //@ param   SPLIT_CLUSTERS int in 1, 2, 4, 8, 16 = 1         "split-K: clusters that share the steps of k of a tile"
-//@ param   PINGPONG      bool = false                       "two consumer warpgroups compute a tile each, in turn; else one tile together"
+//@ param   PINGPONG      bool = false                       "two consumer warpgroups compute a tile each, alternately; else one tile together"
 //@ param   BLOCKS_PER_SM int in 1, 2 = 1                    "blocks per multiprocessor"
 //@ param   RASTER_GROUP  int in 1, 2, 4, 8, 16, 32 = 8      "rasterisation: rows of tiles of C, counted in clusters, that are computed column by column"
 //@ param   TMA_STORE     bool = true                        "C is stored by TMA, through shared memory; else from registers"
@@ -105,7 +105,7 @@ constexpr unsigned kBlocksBeside = kRight == 1 ? 1 : kRight == 2 ? 1 | 1 << kDow
 
 // One warpgroup, or one of two blocks, does with what its threads begin with.
 constexpr bool kMovesRegisters = CONSUMERS > 1 && BLOCKS_PER_SM == 1;
-// Beside the accumulators, for the operands of an epilogue.
+// Next to the accumulators, for the operands of an epilogue.
 constexpr bool kHasFewRegisters =
     (kMovesRegisters ? CONSUMER_REGISTERS : START_REGISTERS / BLOCKS_PER_SM) - kAccumulators * BN / 2 < 80;
 

@@ -13,7 +13,7 @@
 //@ param   ROWS       int in 1, 2, 4, 8, 16, 32, 64 = 1                     "rows per block"
 //@ param   VEC        int in 1, 2, 4, 8 = 16 / sizeof(T)        "elements per access"
 //@ param   ITEMS      int in 1, 2, 4, 8, 16 = 4                 "accesses per thread that fit its registers"
-//@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that are held in shared memory besides"
+//@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that shared memory holds, in addition"
 //@ param   PDL        bool = false                             "may begin while the kernel before it still runs"
 //@ let     MIN_BLOCKS     = SMEM_ITEMS > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
 //@ let     ROW_REGISTERS  = VEC * ITEMS * sizeof(T) / 4  "registers of a thread that hold its part of the row"
@@ -45,7 +45,7 @@ using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS>;
 
 constexpr float kEpsilon = 1e-5f;
 
-// Two reductions in turn, each with parts of its own.
+// Two reductions, one after the other, each with parts of its own.
 struct Parts {
     float mean[kiln::kRowParts<THREADS, ROWS>];
     float squares[kiln::kRowParts<THREADS, ROWS>];

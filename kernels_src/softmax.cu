@@ -13,7 +13,7 @@
 //@ param   ROWS       int in 1, 2, 4, 8, 16, 32, 64 = 1                  "rows per block"
 //@ param   VEC        int in 1, 2, 4, 8 = 16 / sizeof(T)     "elements per access"
 //@ param   ITEMS      int in 1, 2, 4, 8, 16 = 4              "accesses per thread that fit its registers"
-//@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that are held in shared memory besides"
+//@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that shared memory holds, in addition"
 //@ param   RECOMPUTE  bool = false                           "compute exponentials twice instead of keeping them"
 //@ param   PDL        bool = false                          "may begin while the kernel before it still runs"
 //@ param   SCORE      code = "return x;" (float x, long long row, int column) -> float  "what the softmax is of, for each element x; computed twice or three times"
@@ -44,7 +44,7 @@
 using kiln::i64;
 using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS>;
 
-// Two reductions in turn, each with parts of its own, or one of both.
+// Two reductions, one after the other, each with parts of its own, or one of both.
 union Parts {
     struct Turns {
         float max[kiln::kRowParts<THREADS, ROWS>];

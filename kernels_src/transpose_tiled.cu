@@ -122,7 +122,7 @@ __device__ __forceinline__ void write_tile(const T* tile, T* __restrict__ out, i
 // swizzle are as large, and an even pitch keeps them aligned.
 constexpr int kPairSteps = TILE * TILE / 2 / VEC / THREADS;
 constexpr bool kInPairs = PAIRS && kSize == 2 && VEC > 1 && kPitch % 2 == 0 && kPairSteps > 0;
-// Blocks that a multiprocessor shall have registers for; 0: as the compiler likes, which is too few for pairs.
+// Blocks that a multiprocessor must have registers for; 0: as the compiler likes, which is too few for pairs.
 constexpr int kResident = kInPairs && THREADS >= 128 ? 1024 / THREADS : 0;
 
 __device__ __forceinline__ void write_pairs(const T* tile, T* __restrict__ out, i64 pitch, int rows, int cols,

@@ -137,7 +137,7 @@ class AsyncCopies {
         __builtin_memset(to, 0xff, BYTES);
     }
 
-    int first_ = 0, count_ = 0;  // in the ring of copies
+    int first_ = 0, count_ = 0;  // in the circular buffer of copies
     unsigned groups_ = 0;        // committed
     Copy copies_[CAPACITY];
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln::TokenLine: how decoding shares out sequences of any lengths among the blocks of a grid of any size. All
+// kiln::TokenLine: how decode attention distributes sequences of any lengths over the blocks of a grid of any size. All
 // heads of all sequences, one after the other, make up one line of places, TOKENS tokens each, and each block
 // takes an equal part of it. Offered: a block's part, and the heads along it. The warps of a block take its
-// places in turn. What is done with a place is the kernel's: decode_mma.cu.
+// places alternately. What is done with a place is the kernel's: decode_mma.cu.
 #pragma once
 
 #include "kiln/reduce.h"
@@ -14,7 +14,7 @@ namespace kiln {
 template <int TOKENS, int WARPS>
 struct TokenLine {
     static constexpr int kThreads = WARPS * 32;
-    /// Places that a head takes up beside its tiles, for what its end costs a block. That many, so that
+    /// Places that a head takes up in addition to its tiles, for what its end costs a block. That many, so that
     /// tiles go on falling to all warps alike.
     static constexpr int kEnd = WARPS;
 

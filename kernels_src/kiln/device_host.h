@@ -12,7 +12,7 @@
 #include "kiln/host_abi.h"
 
 // Keywords. With alignas write it first: `alignas(16) __shared__ float tile[64];`. As in CUDA, shared
-// variables are not initialised; __thread refuses types that would be.
+// variables are not initialised; __thread rejects types that would be.
 #define __device__
 #define __host__
 // Kept and not taken for zero where it is static: it is written from outside.

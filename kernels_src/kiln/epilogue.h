@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a matrix product does with a sum before it is stored: scale it, add the old C and a bias, apply an
+// What a GEMM does with a sum before it is stored: scale it, add the old C and a bias, apply an
 // activation. All are constants of the variant, so that what is not asked for costs nothing.
 //   kiln::epilogue<ACTIVATION>(ALPHA, sum, BETA, c[i], bias)    activation(ALPHA * sum + BETA * c + bias)
 //   kiln::activate<ACTIVATION>(x)                               0: x, 1: relu, 2: gelu, 3: silu
 // What references compute with is in epilogue_reference.h.
 #pragma once
 
-#include "kiln/device.h"
+#include "kiln/fast_math.h"
 
 namespace kiln {
 
@@ -16,28 +16,6 @@ constexpr int kIdentity = 0;
 constexpr int kRelu = 1;  ///< max(x, 0)
 constexpr int kGelu = 2;  ///< x Phi(x), Phi the normal distribution function; not its tanh approximation
 constexpr int kSilu = 3;  ///< x / (1 + exp(-x))
-
-/// 1 / x, relative error at most 2^-23; 0 above 2^126.
-__device__ __forceinline__ float fast_reciprocal(float x) {
-#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
-    float result;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
-#else
-    return 1.0f / x;
-#endif
-}
-
-/// 2^x, relative error at most 2^-22; below 2^-126 it may be 0.
-__device__ __forceinline__ float flushed_exp2(float x) {
-#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
-    float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
-#else
-    return exp2f(x);
-#endif
-}
 
 /// Phi(-t) for t >= 0, relative error at most 16 u + u t^2, u being the unit roundoff: exp(-t^2 / 2) times a function that
 /// falls slowly, from 1/2 to 0.4 / t, and is a polynomial in q = 1 / (1 + 0.35 t), fitted to 2^-24 for t up to 14. What
@@ -53,7 +31,7 @@ __device__ __forceinline__ float lower_tail(float t) {
     sum = sum * q + 0.119444914f;
     sum = sum * q + 0.139912292f;
     sum = sum * q + 0.13961871f;
-    return sum * q * flushed_exp2(t * t * -0.721347520f);
+    return sum * q * fast_exp2(t * t * -0.721347520f);
 }
 
 /// A NaN stays a NaN.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What references of matrix products share: a sum of products in double with a bound on what any kernel may
+// What references of GEMMs share: a sum of products in double with a bound on what any kernel may
 // make of it, on ordinary or on matrix cores, and the epilogue on top. For references, on the host only.
 #pragma once
 

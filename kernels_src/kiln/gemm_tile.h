@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of a matrix product with tiles in shared memory and several results per thread:
+// The parts of a GEMM with tiles in shared memory and several results per thread:
 //   kiln::ThreadTile     which results of a block's tile of C a thread computes
 //   kiln::OperandTile    a tile of A or B, by way of registers into shared memory
 //   kiln::multiply       adds the product of two tiles to a thread's results

@@ -248,7 +248,7 @@ __device__ __forceinline__ void fill_store_box(const WgmmaAccumulator<N>& accumu
 }
 
 /// Through two boxes in shared memory, `staging`, while the accelerator still reads the other one. `next`: which
-/// of them is next, 0 at first. FEW_REGISTERS: fewer than about 80 are left beside the accumulators.
+/// of them is next, 0 at first. FEW_REGISTERS: the accumulators leave fewer than about 80.
 template <bool FEW_REGISTERS, class OUT, int N, class Epilogue>
 __device__ __forceinline__ void store_accumulators_by_tma(WgmmaAccumulator<N>& accumulator,
                                                           const TensorMap& c_map, TmaStores& stores,

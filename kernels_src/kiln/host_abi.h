@@ -44,7 +44,7 @@ struct Access {
     bool unaligned_type;
 };
 
-/// Where a kernel that was compiled to tell of its accesses writes them down: one after the other, by whichever
+/// Where a kernel that was compiled to report its accesses writes them down: one after the other, by whichever
 /// thread runs. Filled in by the runtime.
 struct AccessLog {
     Access* next;
@@ -141,7 +141,7 @@ struct Kernel {
     const unsigned* argument_bytes;
     /// Runs one thread from start to end. arguments: one pointer per argument, to its value.
     void (*run)(Thread* thread, void* const* arguments);
-    AccessLog* log;  ///< null: it tells of no accesses, as always unless somebody observes
+    AccessLog* log;  ///< null: it reports no accesses, as always unless there is an observer
     /// The address, on this OS thread, of the thread-local variable kiln_host::anchor, from which those that
     /// are __shared__ lie as far as the symbol table says. Null when `log` is.
     const void* (*anchor)();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What makes a kernel tell of its accesses to memory (kiln/observe.h). Part of device_host.h in recorded
+// What makes a kernel report its accesses to memory (kiln/observe.h). Part of device_host.h in recorded
 // builds, which define KILN_HOST_RECORD: the compiler instruments every access for a thread sanitizer, and
 // the functions that it calls are these instead of the sanitizer's own: each writes the access into the log
 // of the block. Offered to the rest of the prelude: Muted, tell, release, acquire.
@@ -139,7 +139,7 @@ constexpr __forceinline__ void* fill(void* to, int byte, unsigned long bytes) {
 }
 #endif
 
-/// Tells of an access that no plain C++ makes. Its place is that of the call.
+/// Reports an access that no plain C++ makes. Its place is that of the call.
 KILN_ASIDE inline void tell(AccessKind kind, const volatile void* address, unsigned bytes) {
     note_part(address, bytes, kind, __builtin_return_address(0));
 }

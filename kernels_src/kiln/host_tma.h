@@ -2,7 +2,7 @@
 //
 // Barriers and TMA on the host, with the layouts of the device. Part of kiln/tma.h. What is asynchronous
 // there happens here as late as the program allows, so that a missing wait shows:
-//   - a load turns its target into NaNs at once, and fills it when somebody waits for its barrier;
+//   - a load turns its target into NaNs at once, and fills it when a thread waits for its barrier;
 //   - a store reads its source when its thread waits for its group; a source that changed meanwhile is
 //     an error, and a store that is never waited for does not happen;
 //   - arrivals that a phase does not expect, and barriers that were not initialised, are errors.

@@ -16,7 +16,8 @@
 // Let the next grid start behind the wait, never before it. So when a grid begins, all but the one right before it have
 // ended, and what that one does not write can be read without waiting, as gemm_skinny reads its weights. Were the next
 // grid let go first, the one after it could still read old values there.
-// Letting the next grid start costs nothing where that one does not wait itself: it is then started in turn.
+// Letting the next grid start costs nothing where that one does not wait itself: it then starts when the one
+// before it has ended.
 // From sm_90 on. Elsewhere, on HIP and on the host, grids follow each other, and all of these do nothing.
 #pragma once
 

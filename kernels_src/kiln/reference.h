@@ -40,7 +40,7 @@ struct UnitRoundoff<double> {
 template <class T>
 constexpr double unit_roundoff = UnitRoundoff<T>::value;
 
-/// Of a float: what a result may be off besides its relative error where it is subnormal or flushed to zero.
+/// Of a float: the absolute error of a result, in addition to its relative error, where it is subnormal or flushed to zero.
 constexpr double kFloatTiny = 0x1p-126;
 
 /// The bound on the relative error of n roundings in a row; infinite where there are so many that none holds.

@@ -123,7 +123,7 @@ constexpr int kRowParts = THREADS > kWarpSize ? ROWS* warps_of(THREADS) : 1;
 
 /// Reduces the values of the THREADS threads of each row; all of them get their row's result. Rows of up to a
 /// warp need neither shared memory nor a barrier. `parts`, of kRowParts values, must be free when the last
-/// thread of the block enters, and is so again after the next barrier: two calls in turn need two of them.
+/// thread of the block enters, and is so again after the next barrier: two calls one after the other need two of them.
 /// THREADS: a power of two. op: see kiln/reduce.h.
 template <int THREADS, int ROWS, class T, class Op>
 __device__ __forceinline__ T row_reduce(T value, Op op, T* parts) {

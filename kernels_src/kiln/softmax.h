@@ -3,13 +3,12 @@
 // The online softmax: one pass over scores that come in tiles, in powers of two.
 //   kiln::kMinusInfinity             the score of what is masked
 //   kiln::kScoreScale<HEAD>          what attention's scores are multiplied with
-//   kiln::fast_exp2(x)               2^x, relative error at most 2^-22; below 2^-126 it may be 0
 //   kiln::OnlineSoftmax              a row's maximum so far, and how to move on to a larger one
-// Scores are to be multiplied with log2(e) beforehand, which folds into their scale: 2^(x log2 e) is e^x.
+// Scores are to be multiplied with log2(e) beforehand, which folds into their scale: 2^(x log2 e) is e^x (fast_math.h).
 // Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.
 #pragma once
 
-#include "kiln/device.h"
+#include "kiln/fast_math.h"
 
 namespace kiln {
 
@@ -19,17 +18,6 @@ constexpr float kLn2 = 0.693147180559945309f;
 template <int HEAD>
 constexpr float kScoreScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kLog2E;
 constexpr float kMinusInfinity = __builtin_bit_cast(float, 0xff800000u);
-
-/// 2^x; 0 for -infinity, exactly 1 for 0.
-__device__ __forceinline__ float fast_exp2(float x) {
-#if defined(__CUDACC_RTC__) || defined(__CUDACC__)
-    float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
-#else
-    return exp2f(x);
-#endif
-}
 
 /// The state of one row. Its owner keeps the sums of weights, and of weighted values, which `raise` says how
 /// to rescale.
