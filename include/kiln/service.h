@@ -103,7 +103,7 @@ struct ServiceOptions {
     /// it prints goes to standard error. The programs of Kiln do this; KILN_HOST_IN_PROCESS=1 undoes it, for
     /// debuggers. The children are forks of this process.
     bool isolate_host = false;
-    /// What one such child may take, for one variant.
+    /// What one such child may take, for one variant, from the start of its first kernel.
     std::chrono::duration<double> host_time_limit{600};
 
     /// Receives a line when something degraded (an unwritable cache, say), each once. Called from any

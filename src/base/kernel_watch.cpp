@@ -13,6 +13,7 @@
 #include <unwind.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -210,10 +211,20 @@ void prepare_thread() {
     ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+void note_begin() {
+    if (watch->begin_ns.load() != 0) return;
+    const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
+    std::int64_t none = 0;
+    watch->begin_ns.compare_exchange_strong(none, std::max<std::int64_t>(now.count(), 1));
+}
+
 }  // namespace
 
 KernelThread::KernelThread(const KernelRunner& with) : before_(runner) {
-    if (watch != nullptr) prepare_thread();
+    if (watch != nullptr) {
+        prepare_thread();
+        note_begin();
+    }
     runner = &with;
 }
 

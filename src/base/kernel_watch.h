@@ -91,6 +91,8 @@ struct WatchedMemory {
 struct KernelWatch {
     static constexpr int kMostThreads = 64, kMostMemories = 32;
 
+    /// When the first kernel began, as nanoseconds of std::chrono::steady_clock, which all processes share; 0: none has.
+    std::atomic<std::int64_t> begin_ns{0};
     KernelReport end;                 ///< what ended it
     KernelReport seen[kMostThreads];  ///< what each thread did when it was signalled
     std::atomic<int> thread_count{0};

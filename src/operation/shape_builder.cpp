@@ -147,7 +147,7 @@ ShapeBuilder::Plan ShapeBuilder::build(const ShapeKey& key) {
 }
 
 template <class Kernel>
-ShapeBuilder::Plan ShapeBuilder::publish_best(const ShapeKey& key, Choice choice, const Kernel& kernel) {
+ShapeBuilder::Plan ShapeBuilder::publish_best(const ShapeKey& key, Choice&& choice, const Kernel& kernel) {
     try {
         return publish(key, std::move(choice), kernel(), false);
     } catch (const BuildError& error) {

@@ -82,7 +82,7 @@ class ShapeBuilder {
     /// The best variant's kernel; where nothing may be compiled and it is in no tier, that of another one. kernel: gives the
     /// best one or throws BuildError.
     template <class Kernel>
-    Plan publish_best(const ShapeKey& key, Choice choice, const Kernel& kernel);
+    Plan publish_best(const ShapeKey& key, Choice&& choice, const Kernel& kernel);
     /// A plan of a variant that a tier has. why: the best one has none. Throws NotReadyError.
     Plan publish_stored(const ShapeKey& key, const std::string& why);
     std::vector<Variant> stored(bool again);

@@ -35,6 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll{100};
+constexpr std::chrono::minutes kToStart{10};        // the least time before the first kernel
 constexpr std::chrono::milliseconds kAnswer{1000};  // to wait for the call stacks of threads
 constexpr char kPhase = 'p', kResult = 'r', kError = 'e';
 
@@ -153,6 +154,30 @@ class SharedWatch {
 
   private:
     KernelWatch* watch_;
+};
+
+/// The limit on the time of kernels. It counts from the start of the first one: how long builds and inputs take before it
+/// depends on the machine's load, and builds have a limit of their own.
+class Deadline {
+  public:
+    Deadline(KernelWatch& watch, std::chrono::duration<double> limit)
+        : watch_(watch),
+          limit_(std::chrono::duration_cast<Clock::duration>(
+              std::min<std::chrono::duration<double>>(limit, std::chrono::hours(24 * 365)))),
+          to_start_(Clock::now() + std::max<Clock::duration>(limit_, kToStart)) {}
+
+    /// Not positive: the time is over.
+    Clock::duration left() const {
+        const Clock::time_point now = Clock::now();
+        if (const std::int64_t begin_ns = watch_.begin_ns.load(); begin_ns != 0)
+            return Clock::time_point(std::chrono::nanoseconds(begin_ns)) + limit_ - now;
+        return to_start_ - now;
+    }
+
+  private:
+    const KernelWatch& watch_;
+    const Clock::duration limit_;
+    const Clock::time_point to_start_;
 };
 
 /// Sets up the child: it does not outlive its parent, has the default signal handlers, and its standard output is the
@@ -285,14 +310,12 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
     Child child(id);
     to_parent.reset();
     const std::chrono::duration<double> limit = service.options().host_time_limit;
-    const auto deadline =
-        Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                           std::min<std::chrono::duration<double>>(limit, std::chrono::hours(24 * 365)));
+    const Deadline deadline(*watch, limit);
     Inbox inbox;
     for (bool is_open = true; is_open;) {
         if (service.options().stop.stop_requested())
             throw DeviceError("The launch of kernel " + kernel + " was stopped on request.", "launch");
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left());
         if (left.count() <= 0) {
             ask_threads(child, *watch);
             child.kill();
@@ -311,7 +334,7 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
         }
     }
     // A running kernel may have closed the pipe.
-    while (!child.has_ended() && Clock::now() < deadline) ::usleep(5000);
+    while (!child.has_ended() && deadline.left().count() > 0) ::usleep(5000);
     child.kill();
     throw DeviceError(kernel_failure_text(*watch, child.end(), kernel), "launch");
 }

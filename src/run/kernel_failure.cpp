@@ -152,6 +152,9 @@ bool leads_to_kernel(const KernelReport& report) {
 }
 
 std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel) {
+    if (watch.begin_ns.load() == 0)
+        return "Kernel " + kernel +
+               " did not start: what comes before its first launch, such as inputs, took too long.";
     char limit[32];
     std::snprintf(limit, sizeof limit, "%g", limit_seconds);
     std::string text = "Kernel " + kernel + " ran longer on the host than the time limit of " + limit + " s";

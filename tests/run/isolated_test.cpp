@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The time limit of host kernels in a child process counts from the start of the first one.
+#include "run/isolated.h"
+
+#include <gmock/gmock.h>
+#include <kiln/error.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "scale_kernel.h"
+
+namespace kiln::test {
+namespace {
+
+constexpr std::chrono::milliseconds kLimit{200};
+
+/// Work that a loaded machine needs much time for.
+void rest() { std::this_thread::sleep_for(3 * kLimit); }
+
+struct Isolated : ServiceFixture {
+    ServiceOptions limited() {
+        ServiceOptions result = options();
+        result.isolate_host = true;
+        result.host_time_limit = kLimit;
+        return result;
+    }
+};
+
+TEST_F(Isolated, WhatComesBeforeTheFirstKernelHasMoreTimeThanTheLimit) {
+    Service service(limited());
+    EXPECT_EQ(in_child(service, "scale", {},
+                       [](const ReportPhase&) {
+                           rest();
+                           return std::string("done");
+                       }),
+              "done");
+}
+
+TEST_F(Isolated, TheLimitCountsFromTheFirstKernel) {
+    Service service(limited());
+    const auto kernel = service.build<ScaleFn>(scale_variant(service, 3));
+    try {
+        in_child(service, "scale", {}, [&](const ReportPhase&) {
+            expect_scales(service, kernel, 3);
+            rest();
+            return std::string("done");
+        });
+        FAIL() << "it had 200 ms, and took 600";
+    } catch (const DeviceError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("longer on the host than the time limit of 0.2 s"));
+    }
+}
+
+}  // namespace
+}  // namespace kiln::test
