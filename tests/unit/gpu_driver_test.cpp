@@ -62,7 +62,7 @@ TYPED_TEST(GpuDriver, DescribesADeviceByTheTablesAnswers) {
           Attribute::kMultiprocessorCount, Attribute::kL2CacheSize, Attribute::kMaxGridX,
           Attribute::kMaxGridY, Attribute::kMaxGridZ})
         this->state.attributes[which] = 10000 + which;
-    if constexpr (this->kIsCuda) {
+    if constexpr (TestFixture::kIsCuda) {
         this->state.attributes[cuda::kComputeCapabilityMajor] = 9;
         this->state.attributes[cuda::kComputeCapabilityMinor] = 0;
         this->state.attributes[cuda::kMaxRegistersPerMultiprocessor] = 65536;
@@ -75,11 +75,11 @@ TYPED_TEST(GpuDriver, DescribesADeviceByTheTablesAnswers) {
     EXPECT_EQ(info.name, "Fake 1");
     EXPECT_EQ(info.ordinal, 1);
     EXPECT_EQ(info.driver, "FAKE 1.2");
-    EXPECT_EQ(info.arch, this->kIsCuda ? "sm_90a" : "gfx90a");
+    EXPECT_EQ(info.arch, TestFixture::kIsCuda ? "sm_90a" : "gfx90a");
     EXPECT_EQ(info.memory_bytes, std::size_t{1} << 20);
     EXPECT_EQ(info.limits.threads_per_block, 1024);
     EXPECT_EQ(info.limits.shared_bytes_per_block, 49152);
-    EXPECT_EQ(info.limits.shared_bytes_per_block_optin, this->kIsCuda ? 232448 : 49152);
+    EXPECT_EQ(info.limits.shared_bytes_per_block_optin, TestFixture::kIsCuda ? 232448 : 49152);
     EXPECT_EQ(info.limits.l2_bytes, 10000 + Attribute::kL2CacheSize);
     EXPECT_EQ(info.limits.multiprocessors, 10000 + Attribute::kMultiprocessorCount);
     EXPECT_EQ(info.limits.grid_z, 10000 + Attribute::kMaxGridZ);
@@ -89,7 +89,7 @@ TYPED_TEST(GpuDriver, DescribesADeviceByTheTablesAnswers) {
 TYPED_TEST(GpuDriver, AQuestionWithoutAnAnswerIsTheArchitecturesOrAnError) {
     std::string reason;
     const auto devices = gpu::list_devices<TypeParam>(&this->gpu.api, &reason);
-    if constexpr (this->kIsCuda) {
+    if constexpr (TestFixture::kIsCuda) {
         EXPECT_TRUE(devices.empty());
         EXPECT_THAT(reason, HasSubstr("cuDeviceGetAttribute failed: a fake error (FAKE_ERROR, 1)"));
     } else {
@@ -100,7 +100,7 @@ TYPED_TEST(GpuDriver, AQuestionWithoutAnAnswerIsTheArchitecturesOrAnError) {
 }
 
 TYPED_TEST(GpuDriver, OpeningADeviceThatIsNotThereNamesThoseThatAre) {
-    if constexpr (!this->kIsCuda) {
+    if constexpr (!TestFixture::kIsCuda) {
         const auto error =
             this->error_of([&] { gpu::open_device<TypeParam>(&this->gpu.api, std::string(), 2, nullptr); });
         EXPECT_STREQ(error.what(), "there is no HIP device 2; there are 0 (Fake 0), 1 (Fake 1)");
@@ -111,7 +111,7 @@ TYPED_TEST(GpuDriver, OpeningADeviceThatIsNotThereNamesThoseThatAre) {
         this->error_of([&] { gpu::open_device<TypeParam>(nullptr, "it was not found", 0, nullptr); });
     EXPECT_EQ(std::string(error.what()),
               "there is no " + std::string(TypeParam::kName) + " device: it was not found");
-    EXPECT_EQ(error.call(), this->kIsCuda ? "cuInit" : "hipInit");
+    EXPECT_EQ(error.call(), TestFixture::kIsCuda ? "cuInit" : "hipInit");
 }
 
 TYPED_TEST(GpuDriver, BlockingCopiesWaitForAllWorkBeforeAndForThemselvesAfter) {
@@ -141,7 +141,7 @@ TYPED_TEST(GpuDriver, AFailedAllocationSaysWhatWasAskedForAndWhatIsFree) {
     const auto driver = this->gpu.open();
     this->state.errors["mem_alloc"] = 2;
     const auto error = this->error_of([&] { driver->allocate(100); });
-    const std::string call = this->kIsCuda ? "cuMemAlloc" : "hipMalloc";
+    const std::string call = TestFixture::kIsCuda ? "cuMemAlloc" : "hipMalloc";
     EXPECT_EQ(error.what(), call +
                                 " failed: a fake error (FAKE_ERROR, 2); asking for 100 bytes on device 1 "
                                 "(Fake 9), where 5 of 10 are free");
@@ -158,7 +158,7 @@ TYPED_TEST(GpuDriver, AFailedCallIsNamed) {
         EXPECT_EQ(error.call(), this->name(symbol));
         EXPECT_THAT(error.what(), HasSubstr(this->name(symbol) + " failed: a fake error (FAKE_ERROR, 700)"));
         const bool has_hint = std::string(error.what()).find("An earlier launch may be") != std::string::npos;
-        EXPECT_EQ(has_hint, this->kIsCuda) << error.what();
+        EXPECT_EQ(has_hint, TestFixture::kIsCuda) << error.what();
         this->state.errors.clear();
     };
     using Call = typename TypeParam::Api::Call;
@@ -190,14 +190,14 @@ TYPED_TEST(GpuDriver, ADamagedOrForeignBinaryDoesNotReachTheLibrary) {
     binary.bytes = std::vector<std::byte>(12);
     const auto damaged = this->error_of([&] { driver->load(binary); });
     EXPECT_EQ(std::string(damaged.what()),
-              std::string("the ") + (this->kIsCuda ? "cubin" : "code object") +
+              std::string("the ") + (TestFixture::kIsCuda ? "cubin" : "code object") +
                   " of 'scale' is damaged: it has 12 bytes, too few for an ELF header");
     EXPECT_EQ(damaged.code(), gpu::kErrorInvalidImage);
     binary.kind = BinaryKind::shared_object;
     const auto foreign = this->error_of([&] { driver->load(binary); });
     EXPECT_EQ(std::string(foreign.what()),
               std::string("'scale' was compiled for another backend; ") +
-                  (this->kIsCuda ? "CUDA loads cubins and PTX" : "HIP loads code objects"));
+                  (TestFixture::kIsCuda ? "CUDA loads cubins and PTX" : "HIP loads code objects"));
     EXPECT_EQ(this->state.count("module_load_data"), 0u);
 }
 
@@ -240,7 +240,7 @@ TYPED_TEST(GpuDriver, AFailedLaunchSaysWhatIsTooLarge) {
     int value = 0;
     void* const arguments[] = {&value};
     const auto error = this->error_of([&] { module->launch(shape, arguments, nullptr); });
-    const std::string call = this->kIsCuda ? "cuLaunchKernel" : "hipModuleLaunchKernel";
+    const std::string call = TestFixture::kIsCuda ? "cuLaunchKernel" : "hipModuleLaunchKernel";
     EXPECT_EQ(
         std::string(error.what()),
         call +
@@ -248,20 +248,21 @@ TYPED_TEST(GpuDriver, AFailedLaunchSaysWhatIsTooLarge) {
             "1073741824x1x1 blocks of 512x1x1 threads and 1000 + 48153 bytes of static and dynamic shared "
             "memory; this kernel takes at most 256 threads per block; it was allowed 48152 bytes of dynamic "
             "shared memory" +
-            (this->kIsCuda ? ""
-                           : "; HIP counts a grid in threads, of which each dimension has fewer than 2^32"));
+            (TestFixture::kIsCuda
+                 ? ""
+                 : "; HIP counts a grid in threads, of which each dimension has fewer than 2^32"));
 }
 
 TYPED_TEST(GpuDriver, SharedMemoryIsOptedInToOnceAndUpToTheLimit) {
-    const auto driver = this->gpu.open(49152, this->kIsCuda ? 232448 : 49152);
-    const std::size_t most = this->kIsCuda ? 232448 : 49152;
+    const auto driver = this->gpu.open(49152, TestFixture::kIsCuda ? 232448 : 49152);
+    const std::size_t most = TestFixture::kIsCuda ? 232448 : 49152;
     this->state.static_shared = 1000;
     const auto module = driver->load(this->gpu.binary());
     module->allow_dynamic_shared(49152 - 1000);
     EXPECT_EQ(this->state.count("function_set_attribute 8=48152"), 0u) << "allowed without opting in";
     module->allow_dynamic_shared(most - 1000);
     module->allow_dynamic_shared(most - 2000);
-    EXPECT_EQ(this->state.count("function_set_attribute 8=231448"), this->kIsCuda ? 1u : 0u);
+    EXPECT_EQ(this->state.count("function_set_attribute 8=231448"), TestFixture::kIsCuda ? 1u : 0u);
     EXPECT_EQ(this->state.count("function_set_attribute 8=230448"), 0u);
     const auto error = this->error_of([&] { module->allow_dynamic_shared(most - 999); });
     EXPECT_EQ(std::string(error.what()),
@@ -269,14 +270,14 @@ TYPED_TEST(GpuDriver, SharedMemoryIsOptedInToOnceAndUpToTheLimit) {
                   " of dynamic shared memory, but a block on device 1 (Fake 9) has at most " +
                   std::to_string(most) + "; at most " + std::to_string(most - 1000) +
                   " bytes can be dynamic");
-    EXPECT_EQ(error.call(), this->kIsCuda ? "cuFuncSetAttribute" : "hipModuleLaunchKernel");
+    EXPECT_EQ(error.call(), TestFixture::kIsCuda ? "cuFuncSetAttribute" : "hipModuleLaunchKernel");
 }
 
 TYPED_TEST(GpuDriver, ClustersAndOverlapAreLaunchAttributesOfCudaAlone) {
-    if constexpr (this->kIsCuda) this->state.attributes[cuda::kClusterLaunch] = 1;
+    if constexpr (TestFixture::kIsCuda) this->state.attributes[cuda::kClusterLaunch] = 1;
     const auto driver = this->gpu.open();
     const auto module = driver->load(this->gpu.binary());
-    EXPECT_EQ(this->state.count("function_set_attribute 14=1"), this->kIsCuda ? 1u : 0u);
+    EXPECT_EQ(this->state.count("function_set_attribute 14=1"), TestFixture::kIsCuda ? 1u : 0u);
     int value = 0;
     void* const arguments[] = {&value};
     LaunchShape shape;
@@ -284,11 +285,11 @@ TYPED_TEST(GpuDriver, ClustersAndOverlapAreLaunchAttributesOfCudaAlone) {
     shape.block = {64, 1, 1};
     shape.dependent = true;
     module->launch(shape, arguments, nullptr);
-    EXPECT_EQ(this->state.count("launch_kernel_ex 8 x 64 overlap 1"), this->kIsCuda ? 1u : 0u);
+    EXPECT_EQ(this->state.count("launch_kernel_ex 8 x 64 overlap 1"), TestFixture::kIsCuda ? 1u : 0u);
     EXPECT_EQ(this->state.count("launch_kernel 8,1,1 x 64 shared 0 argument 0 device 1"),
-              this->kIsCuda ? 0u : 1u);
+              TestFixture::kIsCuda ? 0u : 1u);
     shape.cluster = {2, 1, 1};
-    if constexpr (this->kIsCuda) {
+    if constexpr (TestFixture::kIsCuda) {
         module->launch(shape, arguments, nullptr);
         EXPECT_EQ(this->state.count("launch_kernel_ex 8 x 64 cluster 2 overlap 1"), 1u);
         this->state.errors["launch_kernel_ex"] = 1;
@@ -314,7 +315,7 @@ TYPED_TEST(GpuDriver, ADeviceWithoutClustersSaysSo) {
         << "launched as any other";
     shape.cluster = {2, 1, 1};
     EXPECT_THAT(this->error_of([&] { module->launch(shape, arguments, nullptr); }).what(),
-                HasSubstr(this->kIsCuda
+                HasSubstr(TestFixture::kIsCuda
                               ? "needs compute capability 9.0 and a driver of CUDA 11.8 or newer; Fake 9 is "
                                 "fake_9 with FAKE 1.2"
                               : "AMD devices have no clusters"));
@@ -355,7 +356,7 @@ TYPED_TEST(GpuDriver, ACaptureOfNothingIsNoGraphAndAFailedOneIsDestroyed) {
     this->state.graph_nodes = 1;
     this->state.errors["graph_instantiate"] = 1;
     EXPECT_EQ(this->error_of([&] { driver->end_capture(nullptr, capture); }).call(),
-              this->kIsCuda ? "cuGraphInstantiateWithFlags" : "hipGraphInstantiate");
+              TestFixture::kIsCuda ? "cuGraphInstantiateWithFlags" : "hipGraphInstantiate");
     EXPECT_EQ(this->state.count("graph_destroy"), 2u);
     EXPECT_EQ(this->state.count("graph_exec_destroy"), 0u);
 }
@@ -388,7 +389,7 @@ TYPED_TEST(GpuDriver, TheLastHandleEndsStreamAndContext) {
     module.reset();
     EXPECT_EQ(this->state.count("stream_destroy"), 1u);
     EXPECT_EQ(this->state.count("primary_context_retain"), this->state.count("primary_context_release"));
-    if constexpr (this->kIsCuda) {
+    if constexpr (TestFixture::kIsCuda) {
         EXPECT_LT(this->state.position("stream_destroy"), this->state.position("primary_context_release"));
     }
 }
@@ -490,7 +491,7 @@ TYPED_TEST(GpuDriver, ACooperativeLaunchIsAnAttributeOrAFunctionOfItsOwn) {
     const auto module = driver->load(this->gpu.binary());
     LaunchShape shape{{8, 1, 1}, {64, 1, 1}, {}, 0};
     shape.cooperative = true;
-    if constexpr (this->kIsCuda) {
+    if constexpr (TestFixture::kIsCuda) {
         module->launch(shape, nullptr, nullptr);
         EXPECT_EQ(this->state.count("launch_kernel_ex 8 x 64 cooperative 1"), 1u);
         this->gpu.api.launch_kernel_ex = nullptr;
@@ -523,7 +524,7 @@ TYPED_TEST(GpuDriver, ATensorMapIsCudasAlone) {
     layout.stride_bytes = {2};
     layout.box = {64};
     const auto driver = this->gpu.open();
-    if constexpr (this->kIsCuda) {
+    if constexpr (TestFixture::kIsCuda) {
         EXPECT_STREQ(
             this->error_of([&] { driver->encode_tensor_map(layout, map.data()); }).what(),
             "the tensor map a_map of gemm_wgmma needs a driver of CUDA 12.0 or newer; Fake 9 has FAKE 1.2");

@@ -149,7 +149,7 @@ TYPED_TEST(Launch, ValidationNamesStreamsOfOthers) {
     this->state.stream_contexts[handle] = this->kIsCuda ? 1 : 0;
     EXPECT_THAT(validated(), HasSubstr("the stream belongs to device 0; take one of device 1"));
     EXPECT_EQ(this->launch(StreamRef(handle)), "") << "the driver is not asked";
-    if constexpr (this->kIsCuda) {
+    if constexpr (TestFixture::kIsCuda) {
         this->state.stream_contexts[handle] = 12;
         EXPECT_THAT(validated(), HasSubstr("belongs to another context of device 1"));
         this->state.green_streams[handle] = true;
