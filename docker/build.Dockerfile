@@ -7,7 +7,7 @@
 #   docker run --rm -v "$PWD/out:/out" kiln-build kiln cache pack /out/kernels.pack --cache-dir /out/cache
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
-        g++ cmake ninja-build pkg-config dpkg-dev git python3 python3-pip libboost-context-dev libboost-program-options-dev \
+        g++ cmake ninja-build pkg-config dpkg-dev file git python3 python3-pip libboost-context-dev libboost-program-options-dev \
         libsodium-dev libxxhash-dev libhiredis-dev libssl-dev libdw-dev nlohmann-json3-dev && \
     rm -rf /var/lib/apt/lists/*
 COPY . /kiln
