@@ -119,11 +119,12 @@ std::string encode(const CompileRequest& request) {
     const auto& source = request.source;
     return message({letter(request.product), request.library, request.build, letter(request.wanted),
                     request.arch, pack(request.options), source.file_name, source.entry, source.text,
-                    pack(headers), pack(source.more_entries), request.hoisted, request.hoisted_key});
+                    pack(headers), pack(source.more_entries), request.hoisted, request.hoisted_key,
+                    letter(request.precompiling)});
 }
 
 std::optional<CompileRequest> decode_request(std::string_view message) {
-    constexpr std::size_t kFields = 13;
+    constexpr std::size_t kFields = 14;
     auto fields = fields_of(message, kFields);
     if (!fields) return std::nullopt;
     auto& field = *fields;
@@ -132,7 +133,8 @@ std::optional<CompileRequest> decode_request(std::string_view message) {
     auto headers = unpack(field[9]);
     auto more_entries = unpack(field[10]);
     if (!read_letter(field[0], "nh", request.product) || !read_letter(field[3], "fbpl", request.wanted) ||
-        !options || !headers || headers->size() % 2 != 0 || !more_entries)
+        !read_letter(field[13], "in", request.precompiling) || !options || !headers ||
+        headers->size() % 2 != 0 || !more_entries)
         return std::nullopt;
     request.library = std::move(field[1]);
     request.build = std::move(field[2]);
@@ -151,11 +153,12 @@ std::string encode(const CompileResponse& response) {
     std::string code;
     append_number(code, static_cast<std::uint64_t>(response.code));
     return message({letter(response.status), code, response.error, response.log, response.binary,
-                    response.version, pack(response.supported_archs), pack(response.entries)});
+                    response.version, pack(response.supported_archs), pack(response.entries),
+                    response.precompiles ? "y" : "n"});
 }
 
 std::optional<CompileResponse> decode_response(std::string_view message) {
-    constexpr std::size_t kFields = 8;
+    constexpr std::size_t kFields = 9;
     auto fields = fields_of(message, kFields);
     if (!fields) return std::nullopt;
     auto& field = *fields;
@@ -174,6 +177,7 @@ std::optional<CompileResponse> decode_response(std::string_view message) {
     response.version = std::move(field[5]);
     response.supported_archs = std::move(*archs);
     response.entries = std::move(*entries);
+    response.precompiles = field[8] == "y";
     return response;
 }
 

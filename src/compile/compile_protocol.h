@@ -8,6 +8,7 @@
 
 #include <kiln/build.h>
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -18,9 +19,12 @@
 namespace kiln {
 
 /// The start of every message.
-inline constexpr std::string_view kCompileProtocol = "kiln-compile-4";
+inline constexpr std::string_view kCompileProtocol = "kiln-compile-5";
 /// The largest size of a message.
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
+
+/// How long a worker waits for the next request before it precompiles headers.
+inline constexpr std::chrono::milliseconds kIdleBeforePrecompiling{50};
 
 /// A runtime compiler that is a library. A worker serves the one that its first request names.
 enum class RuntimeProduct : char { nvrtc = 'n', hiprtc = 'h' };
@@ -30,6 +34,12 @@ enum class Wanted : char {
     binary = 'b',  ///< for a device
     ptx = 'p',     ///< NVRTC only
     ltoir = 'l'    ///< the same
+};
+
+/// What becomes of the #include lines that may be precompiled, where the compiler has not precompiled them yet.
+enum class Precompiling : char {
+    when_idle = 'i',  ///< a worker does it once it has answered, when no other request comes
+    now = 'n'         ///< this compile does, and takes longer
 };
 
 struct CompileRequest {
@@ -43,6 +53,7 @@ struct CompileRequest {
     /// #include lines that may be precompiled for all sources with this key; empty: none. NVRTC only.
     std::string hoisted = {};
     std::string hoisted_key = {};
+    Precompiling precompiling = Precompiling::when_idle;
     /// The compiler's environment variables for the worker process. Not part of the message.
     std::vector<std::pair<std::string, std::string>> environment = {};
 };
@@ -64,6 +75,7 @@ struct CompileResponse {
     std::string version;                       ///< of the runtime compiler: "9.0"
     std::vector<std::string> supported_archs;  ///< empty when not known
     std::vector<std::string> entries;          ///< of the source, in order, as the binary names them
+    bool precompiles = false;                  ///< the worker will, when it is idle
 };
 
 /// The kernels of a source, in order.

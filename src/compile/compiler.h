@@ -45,6 +45,8 @@ class Compiler {
     /// searched).
     virtual CompilerIngredients ingredients() = 0;
     std::string identity() { return ingredients().identity; }
+    /// What takes time at a first compile and needs no source, such as opening the library. Throws as ingredients().
+    virtual void prepare() { static_cast<void>(ingredients()); }
     /// The options for this target and source with any compiler. All of them are part of the key.
     virtual std::vector<std::string> options(const Target& target, const Source& source) = 0;
     /// Throws BuildError, also when the compiler or its environment differs from `as`. A returned binary is

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
@@ -318,6 +319,9 @@ void IncludeTree::identify(Source& source) const {
     const auto searched = directories(source);
     if (searched.empty()) return;
     source.include_digest = memory_->ask(question_of(source, searched), [&]() -> IdentityMemory::Answer {
+        const bool is_first = latest_->is_first.exchange(false);
+        const auto meanwhile =
+            is_first && meanwhile_ ? std::async(std::launch::async, meanwhile_) : std::future<void>();
         FoundIncludes found = find_includes(source, searched);
         const std::string digest = includes_digest(found.headers);
         keep(digest, std::move(found.headers));

@@ -13,6 +13,7 @@
 
 #include <kiln/build.h>
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -43,11 +44,12 @@ class IncludeTree {
   public:
     using Directories = std::function<std::vector<std::filesystem::path>()>;
     /// directories: of the user. platform: tells those of the compiler's platform, when they are first needed. None
-    /// need exist.
+    /// need exist. meanwhile: done by another thread during the first search, which takes time too; it must not throw.
     IncludeTree(std::vector<std::filesystem::path> directories, Directories platform,
-                std::shared_ptr<IdentityMemory> memory)
+                std::shared_ptr<IdentityMemory> memory, std::function<void()> meanwhile = {})
         : directories_(std::move(directories)),
           platform_(std::move(platform)),
+          meanwhile_(std::move(meanwhile)),
           memory_(std::move(memory)),
           latest_(std::make_shared<Latest>()) {}
 
@@ -62,6 +64,7 @@ class IncludeTree {
   private:
     /// The headers of the latest source, since the next one is often another variant of its template.
     struct Latest {
+        std::atomic<bool> is_first{true};
         std::mutex mutex;
         std::string digest;
         std::shared_ptr<const std::vector<Header>> headers;
@@ -71,6 +74,7 @@ class IncludeTree {
 
     std::vector<std::filesystem::path> directories_;
     Directories platform_;
+    std::function<void()> meanwhile_;
     std::shared_ptr<IdentityMemory> memory_;
     std::shared_ptr<Latest> latest_;
 };

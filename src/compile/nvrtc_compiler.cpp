@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <set>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -94,13 +96,19 @@ bool is_debug(const std::vector<std::string>& options) {
     return std::ranges::find(options, "--device-debug") != options.end();
 }
 
-std::string digest_of_headers(const std::string& hoisted, const std::vector<Header>& headers) {
-    std::string all = hoisted;
+std::string key_of_headers(const std::string& hoisted, const std::vector<Header>& headers) {
+    ChecksumStream all;
+    const auto add = [&](const std::string& text) {
+        const std::string size = std::to_string(text.size()) + "\n";
+        all.add(std::as_bytes(std::span(size)));
+        all.add(std::as_bytes(std::span(text)));
+    };
+    add(hoisted);
     for (const Header& header : headers) {
-        const std::string size = std::to_string(header.text.size());
-        all.append("\n").append(header.name).append("\n").append(size).append("\n").append(header.text);
+        add(header.name);
+        add(header.text);
     }
-    return digest_hex(all);
+    return all.hex();
 }
 
 // "sm_90a" is the number 90 with the suffix "a".
@@ -130,6 +138,10 @@ class Nvrtc final : public NvrtcCompiler {
 
     CompilerIngredients ingredients() override {
         return {located().identity, compiler_environment(CompilerKind::nvrtc).ingredients, {}};
+    }
+    void prepare() override {
+        static_cast<void>(ingredients());
+        if (!usual_place().in_worker) static_cast<void>(api());
     }
     std::vector<std::string> options(const Target& target, const Source& source) override;
     std::string ptx(const Source& source, const Target& target) override;
@@ -172,6 +184,7 @@ class Nvrtc final : public NvrtcCompiler {
     const NvJitLinkApi& link_api();
     Place place(const std::vector<Variable>& environment, Isolation isolation) const;
     Place usual_place() const;
+    Precompiling precompiling(const CompileRequest& request);
     template <class Api>
     const Api& opened(std::optional<Api>& api, const fs::path& file, const std::string& product);
     const NvrtcApi& api();
@@ -191,8 +204,9 @@ class Nvrtc final : public NvrtcCompiler {
     std::optional<Located> linker_;
     std::optional<NvJitLinkApi> link_api_;
     std::optional<Facts> facts_;
-    PrecompiledHeaders precompiled_;  // in this process
-    DynamicLibrary opened_by_name_;   // where only the loader knows the place
+    PrecompiledHeaders precompiled_;   // in this process
+    std::set<std::string> asked_for_;  // keys of headers that can be precompiled
+    DynamicLibrary opened_by_name_;    // where only the loader knows the place
 };
 
 Nvrtc::Located Nvrtc::located() {
@@ -234,6 +248,12 @@ Nvrtc::Place Nvrtc::place(const std::vector<Variable>& environment, Isolation is
 
 Nvrtc::Place Nvrtc::usual_place() const {
     return place(compiler_environment(CompilerKind::nvrtc).ingredients, Isolation::here);
+}
+
+// One variant gains nothing from it. Where there was one, others will follow.
+Precompiling Nvrtc::precompiling(const CompileRequest& request) {
+    const std::lock_guard lock(mutex_);
+    return asked_for_.insert(request.hoisted_key).second ? Precompiling::when_idle : Precompiling::now;
 }
 
 template <class Api>
@@ -381,8 +401,10 @@ CompileResponse Nvrtc::run(const Source& source, const Target& target, const Pla
         request.options.push_back("--time=" + times);
     } else if (config::precompiles() && !is_debug(request.options)) {
         request.hoisted = hoisted_includes(source);
-        if (!request.hoisted.empty())
-            request.hoisted_key = digest_of_headers(request.hoisted, source.headers);
+        if (!request.hoisted.empty()) {
+            request.hoisted_key = key_of_headers(request.hoisted, source.headers);
+            request.precompiling = precompiling(request);
+        }
     }
     auto response = ask(place, std::move(request),
                         facts.product + " compiling " + source.file_name + " for " + plan.arch);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "compile/include_guard.h"
+
 namespace kiln {
 namespace {
 
@@ -16,20 +18,23 @@ namespace {
 // information. So every file gets a name below this root, which the log then loses again.
 constexpr std::string_view kVirtualRoot = "/kiln-virtual/";
 
-// The text with the root before the file names of its #line directives, and one more for its own name.
+// The text with a #line directive that has the root before its name, and with the root before the names of its own ones.
 std::string rooted(const std::string& name, const std::string& text) {
-    std::string result = "#line 1 \"" + std::string(kVirtualRoot) + name + "\"\n";
-    for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
-        const std::size_t quote = text.compare(begin, 6, "#line ") == 0 ? text.find('"', begin) : end;
-        if (quote < end && text[quote + 1] != '/') {
-            result.append(text, begin, quote + 1 - begin).append(kVirtualRoot);
-            begin = quote + 1;
-        }
-        result.append(text, begin, end - begin);
-        begin = end;
+    constexpr std::string_view kLine = "#line ";
+    const std::size_t guard = include_guard_end(text);
+    const auto number = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(guard), '\n');
+    std::string result = text.substr(0, guard);
+    result.append(kLine).append(std::to_string(number)).append(" \"");
+    result.append(kVirtualRoot).append(name).append("\"\n");
+    std::size_t copied = guard;
+    for (std::size_t at = guard; (at = text.find(kLine, at)) != text.npos; at += kLine.size()) {
+        if (at != 0 && text[at - 1] != '\n') continue;
+        const std::size_t quote = text.find('"', at);
+        if (quote > text.find('\n', at) || quote + 1 >= text.size() || text[quote + 1] == '/') continue;
+        result.append(text, copied, quote + 1 - copied).append(kVirtualRoot);
+        copied = quote + 1;
     }
-    return result;
+    return result.append(text, copied);
 }
 
 // What a compile is given, by names and texts. hoisted: #include lines in front of everything, to be precompiled; then
@@ -179,6 +184,13 @@ CompileResponse compiled(const NvrtcApi& api, const CompileRequest& request, Com
     return response;
 }
 
+// Options reach the headers, too.
+std::string precompiled_key(const CompileRequest& request) {
+    std::string key = request.hoisted_key;
+    for (const std::string& option : request.options) key += '\n' + option;
+    return key;
+}
+
 }  // namespace
 
 CompileResponse answer(const NvrtcApi& api, const CompileRequest& request, PrecompiledHeaders& precompiled) {
@@ -190,15 +202,31 @@ CompileResponse answer(const NvrtcApi& api, const CompileRequest& request, Preco
     constexpr std::pair kFirstWithPch(12, 8);
     if (request.hoisted.empty() || std::pair(api.major, api.minor) < kFirstWithPch)
         return compiled(api, request, std::move(response), {}, {});
-    std::string key = request.hoisted_key;
-    for (const std::string& option : request.options) key += '\n' + option;
-    if (auto done = precompiled.compile(key, [&](const std::vector<std::string>& options) {
+    const std::string key = precompiled_key(request);
+    const bool creates = request.precompiling == Precompiling::now;
+    if (auto done = precompiled.compile(key, creates, [&](const std::vector<std::string>& options) {
             return compiled(api, request, response, request.hoisted, options);
         }))
         return std::move(*done);
     response = compiled(api, request, std::move(response), {}, {});
-    precompiled.compiled_without(key, response.status == CompileStatus::ok);
+    const bool succeeded = response.status == CompileStatus::ok;
+    precompiled.compiled_without(key, succeeded);
+    response.precompiles =
+        succeeded && request.precompiling == Precompiling::when_idle && precompiled.lacks(key);
     return response;
+}
+
+// A source without a kernel: what stands behind the headers makes no difference to a PCH.
+void precompile(const NvrtcApi& api, const CompileRequest& request, PrecompiledHeaders& precompiled) {
+    CompileRequest headers = request;
+    headers.source.text.clear();
+    headers.source.entry.clear();
+    headers.source.more_entries.clear();
+    const std::string key = precompiled_key(request);
+    const auto done = precompiled.compile(key, true, [&](const std::vector<std::string>& options) {
+        return compiled(api, headers, {}, headers.hoisted, options);
+    });
+    if (!done) precompiled.compiled_without(key, true);  // as the request was
 }
 
 }  // namespace kiln

@@ -14,4 +14,7 @@ namespace kiln {
 /// this process.
 CompileResponse answer(const NvrtcApi& api, const CompileRequest& request, PrecompiledHeaders& precompiled);
 
+/// Precompiles the headers of a request that was answered with CompileResponse::precompiles.
+void precompile(const NvrtcApi& api, const CompileRequest& request, PrecompiledHeaders& precompiled);
+
 }  // namespace kiln

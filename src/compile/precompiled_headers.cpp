@@ -8,10 +8,11 @@
 namespace kiln {
 
 // What is to be made or taken; nullopt: nothing.
-std::optional<PrecompiledHeaders::Headers> PrecompiledHeaders::next(const std::string& key) {
+std::optional<PrecompiledHeaders::Headers> PrecompiledHeaders::next(const std::string& key, bool creates) {
     const std::lock_guard lock(mutex_);
     Headers& headers = headers_[key];
     if (headers.state == State::wanted) {
+        if (!creates) return std::nullopt;
         try {
             if (!directory_) directory_.emplace();
             headers.file = (directory_->path() / std::to_string(files_++)).string() + ".pch";
@@ -22,13 +23,14 @@ std::optional<PrecompiledHeaders::Headers> PrecompiledHeaders::next(const std::s
     return headers.state == State::unusable ? std::nullopt : std::optional(headers);
 }
 
-std::optional<CompileResponse> PrecompiledHeaders::compile(const std::string& key, const Compile& compile) {
+std::optional<CompileResponse> PrecompiledHeaders::compile(const std::string& key, bool creates,
+                                                           const Compile& compile) {
     const std::unique_lock busy(busy_, std::try_to_lock);
     if (!busy) return std::nullopt;
-    const std::optional<Headers> headers = next(key);
+    const std::optional<Headers> headers = next(key, creates);
     if (!headers) return std::nullopt;
-    const bool creates = headers->state == State::wanted;
-    CompileResponse response = compile({(creates ? "--create-pch=" : "--use-pch=") + headers->file,
+    const bool is_new = headers->state == State::wanted;
+    CompileResponse response = compile({(is_new ? "--create-pch=" : "--use-pch=") + headers->file,
                                         // That a #line directive follows, is no matter.
                                         "--pch-messages=false", "--diag-suppress=20283"});
     const std::lock_guard lock(mutex_);
@@ -37,6 +39,12 @@ std::optional<CompileResponse> PrecompiledHeaders::compile(const std::string& ke
     if (known.has_failed) return std::nullopt;
     known.state = State::ready;
     return response;
+}
+
+bool PrecompiledHeaders::lacks(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto known = headers_.find(key);
+    return known == headers_.end() || known->second.state == State::wanted;
 }
 
 void PrecompiledHeaders::compiled_without(const std::string& key, bool succeeded) {

@@ -19,14 +19,20 @@
 
 namespace kiln {
 
+/// Creating a PCH takes a quarter of a compile and writes hundreds of megabytes, so that a process that compiles one variant
+/// would pay for nothing.
+///
 /// Thread-safe. One compile at a time uses it; others go without meanwhile, which costs them time only.
 class PrecompiledHeaders {
   public:
     /// Compiles with these options, too. Makes a PCH of what stands before `#pragma nv_hdrstop`, or takes it.
     using Compile = std::function<CompileResponse(const std::vector<std::string>& options)>;
 
-    /// key: all that the headers depend on. nullopt: compile without one, and tell afterwards by compiled_without().
-    std::optional<CompileResponse> compile(const std::string& key, const Compile& compile);
+    /// key: all that the headers depend on. creates: where there is no PCH yet. nullopt: compile without one, and tell
+    /// afterwards by compiled_without().
+    std::optional<CompileResponse> compile(const std::string& key, bool creates, const Compile& compile);
+    /// Whether a PCH could be created that is not there yet.
+    bool lacks(const std::string& key);
     /// What became of a source that compile() gave nullopt for: one that compiles, and did not with the PCH, will not be
     /// tried again.
     void compiled_without(const std::string& key, bool succeeded);
@@ -39,7 +45,7 @@ class PrecompiledHeaders {
         std::string file;
     };
 
-    std::optional<Headers> next(const std::string& key);
+    std::optional<Headers> next(const std::string& key, bool creates);
 
     std::mutex busy_;                         // held while a PCH is in use
     std::mutex mutex_;                        // for what follows

@@ -67,10 +67,29 @@ struct WorkerPool::Worker {
         return setup;
     }
 
+    /// Whether a request should rather go to another process than wait until this one has precompiled headers.
+    bool keeps_waiting(const CompileRequest& request) const {
+        const auto now = std::chrono::steady_clock::now();
+        if (now < precompiles_from || now > precompiles_until) return false;
+        const bool waits_for_its_own = request.hoisted_key == precompiled_key;
+        return precompiles_until - now > (waits_for_its_own ? gain : std::chrono::steady_clock::duration());
+    }
+    /// It was given back after a compile of so long.
+    void will_precompile(const CompileRequest& request, std::chrono::steady_clock::duration compile) {
+        precompiles_from = std::chrono::steady_clock::now() + kIdleBeforePrecompiling;
+        precompiles_until = precompiles_from + compile;
+        gain = compile * 2 / 3;
+        precompiled_key = request.hoisted_key;
+    }
+
     const std::string serves;  // what it can be asked for
     const unsigned generation = fork_generation();
     std::unique_ptr<TemporaryDirectory> scratch;  // outlives the child
     ChildProcess child;
+    // When it precompiles headers if it is not asked before, about, and what that saves a compile.
+    std::chrono::steady_clock::time_point precompiles_from, precompiles_until;
+    std::chrono::steady_clock::duration gain{};
+    std::string precompiled_key;
 };
 
 struct WorkerPool::State {
@@ -199,6 +218,10 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
 
     Turn turn(state(), limits_, what);
     auto worker = turn.take(serves);
+    if (worker && worker->keeps_waiting(request)) {
+        worker->end();
+        worker.reset();
+    }
     if (!worker) {
         turn.make_room(limits_.workers);
         try {
@@ -216,6 +239,7 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
         if (texts.error.size() > 2 * kWordsBytes) texts.error.erase(0, texts.error.size() - kWordsBytes);
         return arrival(texts.output) != Arrival::partial;
     };
+    const auto begin = std::chrono::steady_clock::now();
     const bool answered = worker->child.exchange({message, false, limits_.timeout, limits_.stop, enough});
     auto response = decode_response(result.output);
     if (answered && response && response->status != CompileStatus::out_of_memory) {
@@ -223,6 +247,8 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
         const bool fit_for_more =
             response->status == CompileStatus::ok ||
             (request.product == RuntimeProduct::nvrtc && response->status == CompileStatus::refused);
+        worker->precompiles_until = {};
+        if (response->precompiles) worker->will_precompile(request, std::chrono::steady_clock::now() - begin);
         fit_for_more ? turn.give_back(std::move(worker)) : worker->end();
         return std::move(*response);
     }

@@ -112,7 +112,14 @@ IncludeTree include_tree(const ServiceOptions& options, Compiler& compiler, Shar
     std::vector<std::filesystem::path> directories = options.include_directories;
     for (auto& directory : config::include_directories()) directories.push_back(std::move(directory));
     return IncludeTree(
-        std::move(directories), [&compiler] { return compiler.include_directories(); }, std::move(memory));
+        std::move(directories), [&compiler] { return compiler.include_directories(); }, std::move(memory),
+        [&compiler] {
+            try {
+                compiler.prepare();
+            } catch (const std::exception&) {
+                // Whoever asks for them next is told.
+            }
+        });
 }
 
 Selection select_backend(const ServiceOptions& options) {

@@ -22,6 +22,7 @@ CompileRequest request() {
     request.source.more_entries = {"g<1, 2>"};
     request.hoisted = "#include <h>\n";
     request.hoisted_key = "12";
+    request.precompiling = Precompiling::now;
     return request;
 }
 
@@ -38,9 +39,11 @@ TEST(CompileProtocol, MessagesSurviveTheTrip) {
     EXPECT_EQ(back->source.more_entries, request().source.more_entries);
     EXPECT_EQ(back->hoisted, request().hoisted);
     EXPECT_EQ(back->hoisted_key, "12");
+    EXPECT_EQ(back->precompiling, Precompiling::now);
 
-    const CompileResponse response{CompileStatus::refused, -7,    "error",    "log",
-                                   std::string(3, '\0'),   "9.0", {"gfx90a"}, {"f", "_Z1gv"}};
+    const CompileResponse response{
+        CompileStatus::refused, -7,  "error", "log", std::string(3, '\0'), "9.0", {"gfx90a"},
+        {"f", "_Z1gv"},         true};
     auto answer = decode_response(encode(response));
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->status, CompileStatus::refused);
@@ -49,6 +52,7 @@ TEST(CompileProtocol, MessagesSurviveTheTrip) {
     EXPECT_EQ(answer->binary, response.binary);
     EXPECT_EQ(answer->supported_archs, response.supported_archs);
     EXPECT_EQ(answer->entries, response.entries);
+    EXPECT_TRUE(answer->precompiles);
     EXPECT_EQ(take_binary(*answer).size(), 3u);
 }
 

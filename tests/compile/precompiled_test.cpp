@@ -6,6 +6,7 @@
 #include <kiln/kiln.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <optional>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "base/file.h"
 #include "compile/compiler.h"
 #include "compile/hoisted_includes.h"
+#include "compile/include_guard.h"
 #include "require.h"
 #include "scoped_variable.h"
 
@@ -122,6 +124,54 @@ TEST_F(Precompiled, BytesAreTheSameAndLaterVariantsTakeAPartOfTheTime) {
     }
     EXPECT_LT(*std::min_element(seconds.begin() + 1, seconds.end()), 0.7 * seconds[0])
         << ::testing::PrintToString(seconds);
+}
+
+TEST(IncludeGuard, EndsWhereCodeMayBegin) {
+    const auto end = [](const std::string& text) { return include_guard_end(text); };
+    EXPECT_EQ(end("#pragma once\nint x;\n"), 13u);
+    EXPECT_EQ(end("/* a\n#if */ // b\n# pragma once // c\n"), 0u);  // a directive in a comment
+    EXPECT_EQ(end("// a\n#ifndef G\n# define G 1\nint x;\n#if X\n#else\n#endif\n#endif // G\n"), 28u);
+    EXPECT_EQ(end("#ifndef G\n#define G\n#endif"), 20u);
+    EXPECT_EQ(end("#ifndef G\n#define G\n#endif\nint behind;\n"), 0u);
+    EXPECT_EQ(end("#ifndef G\n#define G\n#else\nint second;\n#endif\n"), 0u);
+    EXPECT_EQ(end("#ifndef G\n#define H\n#endif\n"), 0u);
+    EXPECT_EQ(end("#ifndef G\n#define G \\\n 1\n#endif\n"), 0u);
+    EXPECT_EQ(end("int x;\n#pragma once\n"), 0u);
+    EXPECT_EQ(end("#pragma unroll\n"), 0u);
+    EXPECT_EQ(end(""), 0u);
+}
+
+// A process that compiles one variant must not pay for headers that it never takes.
+TEST_F(Precompiled, TheFirstCompileCreatesNothingAndAnIdleWorkerDoes) {
+    const auto pch_files = [&] {
+        std::size_t count = 0;
+        std::error_code error;
+        const std::filesystem::recursive_directory_iterator end;
+        for (std::filesystem::recursive_directory_iterator at(path("tmp"), error); !error && at != end;
+             at.increment(error))
+            if (at->path().extension() == ".pch") ++count;
+        return count;
+    };
+    std::filesystem::create_directories(path("tmp"));
+    const ScopedVariable temporary("TMPDIR", path("tmp").string());
+    Service here = service();
+    const Bytes first = compiled(here, text(), 1);
+    EXPECT_EQ(pch_files(), 0u);
+    const Bytes second = compiled(here, text(), 2);
+    EXPECT_EQ(pch_files(), 1u);
+
+    Service there = service();
+    const auto in_worker = [&](std::int64_t n) {
+        return there.compile_async(Template::parse(text(), "scaled.cu").variant({{"N", n}}))
+            .get()
+            .binary.bytes;
+    };
+    EXPECT_EQ(in_worker(1), first);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (pch_files() < 2 && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(pch_files(), 2u);
+    EXPECT_EQ(in_worker(2), second);
 }
 
 TEST_F(Precompiled, AHeaderThatWasChangedIsSeen) {

@@ -11,7 +11,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <new>
 #include <optional>
@@ -56,6 +58,12 @@ void end_with_parent(const fs::path& scratch) {
     }
 }
 
+// Whether nothing comes for a while: a request, or the end of the input behind the last one.
+bool is_idle() {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    return ::poll(&input, 1, static_cast<int>(kIdleBeforePrecompiling.count())) == 0;
+}
+
 // The next message, or what there is of one when the input ends or breaks.
 std::string read_message(int fd) {
     std::string text;
@@ -73,6 +81,15 @@ std::string read_message(int fd) {
 class Runtime {
   public:
     explicit Runtime(fs::path scratch) : scratch_(std::move(scratch)) {}
+
+    /// What the response to a request promised.
+    void precompile_headers(const CompileRequest& request) {
+        try {
+            if (nvrtc_) precompile(*nvrtc_, request, precompiled_);
+        } catch (const std::exception&) {
+            // Compiles go on without.
+        }
+    }
 
     CompileResponse respond(const CompileRequest& request) {
         CompileResponse response;
@@ -136,8 +153,10 @@ int run(const fs::path& scratch) {
                 stderr);
             leave(2, scratch);
         }
-        const std::string response = encode(runtime.respond(*request));
-        if (!write_all(real_output.value(), std::as_bytes(std::span(response)))) leave(1, scratch);
+        const CompileResponse response = runtime.respond(*request);
+        const std::string text = encode(response);
+        if (!write_all(real_output.value(), std::as_bytes(std::span(text)))) leave(1, scratch);
+        if (response.precompiles && is_idle()) runtime.precompile_headers(*request);
     }
 }
 
