@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln_kernel: what it is, and its launches by position and by name; kiln_buffer.
+// kiln_kernel: what it is, its launches by position and by name, the variables of its module; kiln_buffer.
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,6 +70,19 @@ std::vector<void*> by_position(const Variant& variant, const kiln_argument* argu
             throw Misuse("the argument " + declared[i].name + " (" + declared[i].type + ") of " +
                          variant.template_name() + " is missing");
     return places;
+}
+
+std::span<const std::byte> source_bytes(const void* source, std::size_t bytes) {
+    return {array(static_cast<const std::byte*>(source), bytes, "source"), bytes};
+}
+
+std::span<std::byte> destination_bytes(void* destination, std::size_t bytes) {
+    if (bytes != 0) in(destination, "destination");
+    return {static_cast<std::byte*>(destination), bytes};
+}
+
+AnySymbol symbol(const kiln_kernel* kernel, const char* name) {
+    return object(kernel).value.any_symbol(in(name, "name"));
 }
 
 }  // namespace
@@ -144,6 +158,43 @@ kiln_status kiln_kernel_launch_named(const kiln_kernel* kernel, void* stream,
     });
 }
 
+kiln_status kiln_kernel_symbol(const kiln_kernel* kernel, const char* name, void** data, size_t* bytes) {
+    return guarded(__func__, [&] {
+        if (data != nullptr) *data = nullptr;
+        if (bytes != nullptr) *bytes = 0;
+        const kiln::AnySymbol of = symbol(kernel, name);
+        if (data != nullptr) *data = of.data();
+        if (bytes != nullptr) *bytes = of.size_bytes();
+    });
+}
+
+kiln_status kiln_kernel_symbol_write(const kiln_kernel* kernel, const char* name, size_t offset,
+                                     const void* source, size_t bytes) {
+    return guarded(__func__, [&] { symbol(kernel, name).copy_from(source_bytes(source, bytes), offset); });
+}
+
+kiln_status kiln_kernel_symbol_read(const kiln_kernel* kernel, const char* name, size_t offset,
+                                    void* destination, size_t bytes) {
+    return guarded(__func__,
+                   [&] { symbol(kernel, name).copy_to(destination_bytes(destination, bytes), offset); });
+}
+
+kiln_status kiln_kernel_symbol_write_async(const kiln_kernel* kernel, const char* name, void* stream,
+                                           size_t offset, const void* source, size_t bytes) {
+    return guarded(__func__, [&] {
+        symbol(kernel, name)
+            .copy_from_async(source_bytes(source, bytes), StreamWithOptions(stream, nullptr), offset);
+    });
+}
+
+kiln_status kiln_kernel_symbol_read_async(const kiln_kernel* kernel, const char* name, void* stream,
+                                          size_t offset, void* destination, size_t bytes) {
+    return guarded(__func__, [&] {
+        symbol(kernel, name)
+            .copy_to_async(destination_bytes(destination, bytes), StreamWithOptions(stream, nullptr), offset);
+    });
+}
+
 kiln_status kiln_buffer_create(const kiln_service* service, size_t bytes, kiln_buffer** buffer) {
     return guarded(__func__, [&] {
         kiln_buffer*& place = out(buffer, "buffer");
@@ -165,14 +216,13 @@ kiln_status kiln_buffer_data(const kiln_buffer* buffer, void** data) {
 kiln_status kiln_buffer_write(kiln_buffer* buffer, size_t offset, const void* source, size_t bytes) {
     return guarded(__func__, [&] {
         kiln::Buffer& of = object(buffer).value;
-        of.copy_from({array(static_cast<const std::byte*>(source), bytes, "source"), bytes}, offset);
+        of.copy_from(source_bytes(source, bytes), offset);
     });
 }
 
 kiln_status kiln_buffer_read(const kiln_buffer* buffer, size_t offset, void* destination, size_t bytes) {
     return guarded(__func__, [&] {
         const kiln::Buffer& of = object(buffer).value;
-        if (bytes != 0) in(destination, "destination");
-        of.copy_to({static_cast<std::byte*>(destination), bytes}, offset);
+        of.copy_to(destination_bytes(destination, bytes), offset);
     });
 }

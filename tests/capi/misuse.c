@@ -119,6 +119,11 @@ static void with_handles(kiln_service* service, kiln_template* of, kiln_variant*
     REJECTED(kiln_kernel_arguments(kernel, ignore_argument, NULL), words);
     REJECTED(kiln_kernel_launch(kernel, NULL, NULL, NULL, 0), words);
     REJECTED(kiln_kernel_launch_named(kernel, NULL, NULL, NULL, 0), words);
+    REJECTED(kiln_kernel_symbol(kernel, "weights", &address, &bytes), words);
+    REJECTED(kiln_kernel_symbol_write(kernel, "weights", 0, NULL, 0), words);
+    REJECTED(kiln_kernel_symbol_read(kernel, "weights", 0, NULL, 0), words);
+    REJECTED(kiln_kernel_symbol_write_async(kernel, "weights", NULL, 0, NULL, 0), words);
+    REJECTED(kiln_kernel_symbol_read_async(kernel, "weights", NULL, 0, NULL, 0), words);
     REJECTED(kiln_operation_arguments(operation, ignore_argument, NULL), words);
     REJECTED(kiln_operation_prepare(operation, NULL, 0), words);
     REJECTED(kiln_operation_prepare_on(operation, NULL, 0, NULL), words);
@@ -247,6 +252,8 @@ int main(int argc, char** argv) {
     three[1] = &data;
     three[2] = &data;
     OK(kiln_kernel_launch(kernel, NULL, NULL, two, 2));
+    REJECTED(kiln_kernel_symbol(kernel, NULL, &data, NULL), "name");
+    REJECTED(kiln_kernel_symbol(kernel, "weights", NULL, NULL), "weights");
     REJECTED(kiln_kernel_launch(kernel, NULL, NULL, three, 3), "3 arguments are given, and the kernel has 2");
     REJECTED(kiln_kernel_launch(kernel, NULL, NULL, NULL, 2), "arguments is NULL");
     REJECTED(kiln_kernel_launch(kernel, NULL, &launch_options, two, 2),

@@ -374,6 +374,49 @@ static void walk_explain(const kiln_service* service, const kiln_variant* known,
     CHECK(is_named);
 }
 
+/* A variable of the module is written and read, at once and as work of a stream. */
+static void walk_symbols(kiln_service* service) {
+    static const char* const text =
+        "//@ kernel weighted\n//@ block 32\n//@ grid 1\n#include \"kiln/device.h\"\n"
+        "__constant__ float weights[3];\n"
+        "extern \"C\" __global__ void weighted(float* y) { if (threadIdx.x < 3) y[threadIdx.x] = "
+        "weights[threadIdx.x]; }\n";
+    static const float weights[3] = {1.5f, 2.5f, 3.5f}, last = 9.0f;
+    float y[3] = {0, 0, 0}, back[2] = {0, 0};
+    kiln_template* of = NULL;
+    kiln_variant* variant = NULL;
+    kiln_kernel* kernel = NULL;
+    kiln_buffer* buffer = NULL;
+    void *there = NULL, *address = NULL, *stream = NULL, *arguments[1];
+    size_t bytes = 0;
+    OK(kiln_service_parse(service, text, "weighted.cu", NULL, 0, &of));
+    OK(kiln_template_variant(of, NULL, 0, &variant));
+    OK(kiln_service_build(service, variant, &kernel));
+    OK(kiln_service_stream(service, &stream));
+    OK(kiln_kernel_symbol(kernel, "weights", &address, &bytes));
+    CHECK(address != NULL && bytes == sizeof weights);
+    OK(kiln_kernel_symbol_write(kernel, "weights", 0, weights, sizeof weights));
+    OK(kiln_kernel_symbol_write_async(kernel, "weights", stream, 2 * sizeof last, &last, sizeof last));
+    OK(kiln_buffer_create(service, sizeof y, &buffer));
+    OK(kiln_buffer_data(buffer, &there));
+    arguments[0] = &there;
+    OK(kiln_kernel_launch(kernel, stream, NULL, arguments, 1));
+    OK(kiln_service_synchronize(service));
+    OK(kiln_buffer_read(buffer, 0, y, sizeof y));
+    CHECK(y[0] == 1.5f && y[1] == 2.5f && y[2] == 9.0f);
+    OK(kiln_kernel_symbol_read(kernel, "weights", sizeof last, back, sizeof last));
+    OK(kiln_kernel_symbol_read_async(kernel, "weights", stream, 2 * sizeof last, back + 1, sizeof last));
+    OK(kiln_service_synchronize(service));
+    CHECK(back[0] == 2.5f && back[1] == 9.0f);
+    CHECK(kiln_kernel_symbol(kernel, "weight", &address, NULL) == KILN_ERROR_USAGE && address == NULL);
+    CHECK(strstr(kiln_last_message(), "weights") != NULL);
+    CHECK(kiln_kernel_symbol_write(kernel, "weights", 1, weights, sizeof weights) == KILN_ERROR_USAGE);
+    OK(kiln_buffer_destroy(buffer));
+    OK(kiln_kernel_destroy(kernel));
+    OK(kiln_variant_destroy(variant));
+    OK(kiln_template_destroy(of));
+}
+
 /* Options of the compiler reach it, and a program of the first version, which has none, is served too. */
 static void walk_compile_options(const char* directory) {
     static const char* const text =
@@ -567,6 +610,7 @@ int main(int argc, char** argv) {
     CHECK(strcmp(all.text, " int n\n const float* x\n float* y\n") == 0);
     check_scales(service, kernel, 3);
     walk_graph(service, kernel);
+    walk_symbols(service);
     OK(kiln_variant_with(variant, &other, 1, &changed));
     walk_explain(service, variant, changed);
     OK(kiln_variant_destroy(changed));

@@ -33,7 +33,7 @@ extern "C" {
 /// The number of this ABI, which is that of the SONAME: libkiln.so.0.
 #define KILN_C_ABI 0
 /// Counts the additions to the ABI. kiln_version() says which the library has.
-#define KILN_C_LEVEL 2
+#define KILN_C_LEVEL 3
 /// Marks what the library exports.
 #define KILN_C_API __attribute__((visibility("default")))
 
@@ -610,6 +610,30 @@ KILN_C_API kiln_status kiln_buffer_write(kiln_buffer* buffer, size_t offset, con
 /// Copies `bytes` bytes from `offset` behind its start to main memory. Blocking.
 KILN_C_API kiln_status kiln_buffer_read(const kiln_buffer* buffer, size_t offset, void* destination,
                                         size_t bytes);
+
+// ---- Variables of a kernel's module ----
+
+// `__constant__` and `__device__` variables by the names that C++ has for them, "weights" or "filter::weights"; one that no
+// kernel uses may have been left out. Their content stays until it is written again, and belongs to the loaded kernel, which all
+// handles to the same variant in a service share. A name that is not there, or bytes behind the end, are KILN_ERROR_USAGE.
+
+/// Its address on the device, valid as long as the kernel's handle, and its size. data, bytes: may be NULL.
+KILN_C_API kiln_status kiln_kernel_symbol(const kiln_kernel* kernel, const char* name, void** data,
+                                          size_t* bytes);
+/// Copies `bytes` bytes of main memory to `offset` behind its start. Blocking.
+KILN_C_API kiln_status kiln_kernel_symbol_write(const kiln_kernel* kernel, const char* name, size_t offset,
+                                                const void* source, size_t bytes);
+/// Copies `bytes` bytes from `offset` behind its start to main memory. Blocking.
+KILN_C_API kiln_status kiln_kernel_symbol_read(const kiln_kernel* kernel, const char* name, size_t offset,
+                                               void* destination, size_t bytes);
+/// The same as work of `stream`: the source must live until the stream has got there. A capture records it.
+KILN_C_API kiln_status kiln_kernel_symbol_write_async(const kiln_kernel* kernel, const char* name,
+                                                      void* stream, size_t offset, const void* source,
+                                                      size_t bytes);
+/// The same as work of `stream`: the destination must live, and not be read, until the stream has got there.
+KILN_C_API kiln_status kiln_kernel_symbol_read_async(const kiln_kernel* kernel, const char* name,
+                                                     void* stream, size_t offset, void* destination,
+                                                     size_t bytes);
 
 // ---- The cache as an operator sees it ----
 
