@@ -86,7 +86,7 @@
 //@ model   pingpong PINGPONG
 //@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG], [STAGES, BLOCKS_PER_SM], [BN, STAGES, CLUSTER_M], [CLUSTER_N], [SPLIT_K, SPLIT_CLUSTERS, TMA_STORE]
 //@ model   search host [BM, BN]
-#include "kiln/gemm_wgmma.h"
+#include "kiln/wgmma_split.h"
 
 constexpr int kDepth = 64;  // of k per tile: what a row of 128 bytes holds
 constexpr int kRowBytes = 128;
@@ -96,10 +96,7 @@ static_assert(kTileBytesA + kTileBytesB == STAGE_BYTES && kiln::kStoreBoxBytes =
 constexpr int kAccumulators = BM / READERS / 64;  // of 64 rows each, per warpgroup
 constexpr unsigned kDown = kiln::kHasClusters ? CLUSTER_M : 1;
 constexpr unsigned kRight = kiln::kHasClusters ? CLUSTER_N : 1;
-constexpr unsigned kSplit = kiln::kHasClusters ? SPLIT_K : 1;
-constexpr bool kJoins = SPLIT_CLUSTERS > 1;     // the sums of several clusters
-constexpr bool kShares = kSplit > 1 || kJoins;  // a tile with other blocks
-constexpr unsigned kSharers = kDown * kRight;   // blocks that fill each other's stages
+constexpr unsigned kSharers = kDown * kRight;  // blocks that fill each other's stages
 constexpr unsigned kBlocksBelow = (1u << kDown) - 1;
 constexpr unsigned kBlocksBeside = kRight == 1 ? 1 : kRight == 2 ? 1 | 1 << kDown : 0xf;
 
@@ -110,7 +107,8 @@ constexpr bool kHasFewRegisters =
     (kMovesRegisters ? CONSUMER_REGISTERS : START_REGISTERS / BLOCKS_PER_SM) - kAccumulators * BN / 2 < 80;
 
 using Pipeline = kiln::MbarrierPipeline<STAGES>;
-using Tiles = kiln::ClusterTiles<BM, BN, kDown, kRight, kSplit, RASTER_GROUP>;
+using Split = kiln::WgmmaSplit<BM, BN, SPLIT_K, SPLIT_CLUSTERS, CONSUMERS>;
+using Tiles = kiln::ClusterTiles<BM, BN, kDown, kRight, Split::kBlocks, RASTER_GROUP>;
 using Accumulator = kiln::WgmmaAccumulator<BN>;
 using Epilogue = kiln::GemmEpilogue<OUT, ALPHA != 1.0f, BIAS, RESIDUAL, ACTIVATION>;
 
@@ -121,11 +119,6 @@ struct Shared {
 
     __device__ __forceinline__ unsigned char* a(unsigned stage) const { return tiles + stage * STAGE_BYTES; }
     __device__ __forceinline__ unsigned char* b(unsigned stage) const { return a(stage) + kTileBytesA; }
-};
-
-// Steps of k.
-struct Steps {
-    unsigned first, count;
 };
 
 // Loads this block's parts of a tile of EXTENT rows of A or columns of B from `first` on, by load(to, row, column): whole
@@ -148,7 +141,7 @@ __device__ __forceinline__ void load_tile(const Tile& tile, unsigned rank, unsig
 }
 
 // By one thread.
-__device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps steps,
+__device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, kiln::StepRange steps,
                                         const kiln::TensorMap& a_map, const kiln::TensorMap& b_map) {
     const unsigned rank_down = kSharers == 1 ? 0 : kiln::cluster_rank() % kDown;
     const unsigned rank_right = kSharers == 1 ? 0 : kiln::cluster_rank() / kDown;
@@ -186,9 +179,9 @@ __device__ __forceinline__ void produce(const Shared& shared, Tiles tiles, Steps
 }
 
 // By the warpgroup `consumer`.
-__device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps steps, unsigned consumer,
-                                        OUT* c, int m, const Epilogue& epilogue,
-                                        const kiln::TensorMap& c_map) {
+__device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, kiln::StepRange steps,
+                                        unsigned consumer, const Split& split, OUT* c, int m,
+                                        const Epilogue& epilogue, const kiln::TensorMap& c_map) {
     const unsigned warp = threadIdx.x / 32 % 4;
     const unsigned lane = threadIdx.x % 32;
     const unsigned part = PINGPONG ? 0 : consumer;  // of the tile's rows
@@ -226,19 +219,8 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps
         }
         if (PINGPONG) kiln::named_barrier_arrive(2 + (consumer ^ 1), 256);
         kiln::wgmma_wait<0>(accumulators);
-        if (kShares) {
-            // Once all consumers are here, nobody reads the stages any more, and no load is under way.
-            kiln::named_barrier_sync(1, CONSUMERS * 128);
-#pragma unroll
-            for (int i = 0; i < kAccumulators; ++i) {
-#pragma unroll
-                for (int j = 0; j < BN / 2; ++j)
-                    if (steps.count == 0) accumulators[i].values[j] = 0;
-                kiln::share_accumulators<CONSUMERS * 128>(
-                    accumulators[i],
-                    reinterpret_cast<kiln::Vec<float, 4>*>(shared.tiles) + i * (BN / 8) * CONSUMERS * 128,
-                    threadIdx.x - 128);
-            }
+        if constexpr (Split::kShares) {
+            split.share(accumulators, steps.count == 0, shared.tiles, threadIdx.x - 128);
             return;
         }
         release(last_stage);
@@ -253,65 +235,6 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, Steps
         }
     }
     if (TMA_STORE && lane == 0) stores.wait_read<0>();
-}
-
-// What a tile's sums in global memory need.
-struct Join {
-    kiln::Vec<float, 4>* sums;  // of this tile and the first cluster that has a part of it
-    kiln::i64 step;             // to those of the next
-    unsigned cluster;           // this one
-    unsigned tile;
-    unsigned* ticket;
-    unsigned* flag;  // in shared memory
-};
-
-// Split-K: adds what the blocks of the cluster left in shared memory, and with SPLIT_CLUSTERS what the clusters left in
-// global memory, and stores this block's part of the columns.
-__device__ __forceinline__ void reduce(const Shared& shared, Tiles tiles, unsigned consumer, OUT* c, int m,
-                                       const Epilogue& epilogue, const Join& join) {
-    constexpr int kThreads = CONSUMERS * 128;
-    constexpr int kPlaces = BN / 8 * kThreads;  // of share_accumulators
-    const unsigned warp = threadIdx.x / 32 % 4;
-    const unsigned lane = threadIdx.x % 32;
-    const unsigned thread = threadIdx.x - 128;
-    if (!tiles.advance()) return;
-    const auto store = [&](float first, float second, kiln::i64 row, kiln::i64 column) {
-        if constexpr (!Epilogue::kIsNone) epilogue.apply<PAIRS>(first, second, row, column);
-        kiln::store_pair<PAIRS>(c, epilogue.n, first, second, row, column);
-    };
-    const auto finish = [&](const kiln::Vec<float, 4>& sum, kiln::i64 row, kiln::i64 column) {
-        store(sum[0], sum[1], row, column);
-        if (row + 8 < m) store(sum[2], sum[3], row + 8, column);
-    };
-    const auto first_row = [&](int i) {
-        return tiles.row + ((consumer * kAccumulators + i) * 4 + warp) * 16;
-    };
-#pragma unroll
-    for (int i = 0; i < kAccumulators; ++i) {
-        const auto* const left = reinterpret_cast<const kiln::Vec<float, 4>*>(shared.tiles) + i * kPlaces;
-        kiln::for_each_sum<static_cast<int>(kSplit), static_cast<int>(kSplit), kThreads, BN>(
-            thread, kiln::cluster_rank(), m, epilogue.n, first_row(i), tiles.column, lane,
-            [&](unsigned rank, unsigned at) { return kiln::load_shared_cluster(left + at, rank); },
-            [&](const kiln::Vec<float, 4>& sum, unsigned at, kiln::i64 row, kiln::i64 column) {
-                if constexpr (kJoins)
-                    join.sums[join.cluster * join.step + i * kPlaces + at] = sum;
-                else
-                    finish(sum, row, column);
-            });
-    }
-    if constexpr (kJoins) {
-        if (!kiln::is_last_to_join<kThreads>(join.ticket, SPLIT_CLUSTERS, join.flag, thread)) return;
-#pragma unroll
-        for (int i = 0; i < kAccumulators; ++i)
-            kiln::for_each_sum<SPLIT_CLUSTERS, static_cast<int>(kSplit), kThreads, BN>(
-                thread, kiln::cluster_rank(), m, epilogue.n, first_row(i), tiles.column, lane,
-                [&](unsigned cluster, unsigned at) {
-                    return join.sums[cluster * join.step + i * kPlaces + at];
-                },
-                [&](const kiln::Vec<float, 4>& sum, unsigned, kiln::i64 row, kiln::i64 column) {
-                    finish(sum, row, column);
-                });
-    }
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void gemm_wgmma(
@@ -342,45 +265,24 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void gemm_wgmma(
         __syncthreads();
 
     const Tiles all_tiles(m, n);
-    Steps steps = {0, (static_cast<unsigned>(k) + kDepth - 1) / kDepth};
-    Join join = {};
-    if constexpr (kShares) {
-        const unsigned rank = kSplit > 1 ? kiln::cluster_rank() : 0;
-        constexpr unsigned kParts = kSplit * SPLIT_CLUSTERS;
-        if constexpr (kJoins) {
-            const unsigned index = blockIdx.x / kSplit, tile = index % all_tiles.count();
-            join.cluster = index / all_tiles.count();
-            if (join.cluster >= SPLIT_CLUSTERS) return;  // on the host, where a cluster is one block
-            join.sums = reinterpret_cast<kiln::Vec<float, 4>*>(partial) +
-                        static_cast<kiln::i64>(tile) * (BM * BN / 4);
-            join.step = static_cast<kiln::i64>(all_tiles.count()) * (BM * BN / 4);
-            join.ticket = tickets + tile * SPLIT_K + rank;
-            join.flag = reinterpret_cast<unsigned*>(mbarriers + 2 * STAGES);
-            join.tile = tile;
-        }
-        const unsigned part = join.cluster * kSplit + rank;
-        steps = {steps.count * part / kParts, steps.count * (part + 1) / kParts};
-        steps.count -= steps.first;
-    }
-    const auto tiles = [&] {
-        Tiles mine = all_tiles;
-        if constexpr (kJoins) mine.start_at(join.tile);
-        return mine;
-    };
+    Split split;
+    if (!split.start(all_tiles, partial, tickets, mbarriers + 2 * STAGES)) return;
+    const kiln::StepRange steps = split.part_of((static_cast<unsigned>(k) + kDepth - 1) / kDepth);
     // Equal in all lanes of a warp, which the compiler cannot know of threadIdx.
     const unsigned group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (group == 0) {
         if constexpr (kMovesRegisters) kiln::setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x < 32 && kiln::elect_one()) produce(shared, tiles(), steps, a_map, b_map);
-        if constexpr (kSplit > 1) kiln::cluster_sync();
+        if (threadIdx.x < 32 && kiln::elect_one())
+            produce(shared, split.tiles_of(all_tiles), steps, a_map, b_map);
+        if constexpr (Split::kBlocks > 1) kiln::cluster_sync();
     } else {
         if constexpr (kMovesRegisters) kiln::setmaxnreg_inc<CONSUMER_REGISTERS>();
-        consume(shared, tiles(), steps, group - 1, c, m, epilogue, c_map);
-        if constexpr (kSplit > 1) {
-            kiln::cluster_sync();
-        }
-        if constexpr (kShares) reduce(shared, tiles(), group - 1, c, m, epilogue, join);
+        consume(shared, split.tiles_of(all_tiles), steps, group - 1, split, c, m, epilogue, c_map);
+        if constexpr (Split::kBlocks > 1) kiln::cluster_sync();
+        if constexpr (Split::kShares)
+            split.reduce<PAIRS>(shared.tiles, split.tiles_of(all_tiles), group - 1, threadIdx.x - 128, c, m,
+                                epilogue);
     }
     // The blocks of the cluster read each other's shared memory until here.
-    if constexpr (kSplit > 1) kiln::cluster_sync_relaxed();
+    if constexpr (Split::kBlocks > 1) kiln::cluster_sync_relaxed();
 }

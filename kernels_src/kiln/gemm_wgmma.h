@@ -6,8 +6,7 @@
 //   kiln::prefetch_residual, EpilogueOperands    what an epilogue reads, ahead of its use
 //   kiln::store_empty_sums    C where k is 0
 //   kiln::store_accumulators, store_accumulators_by_tma, store_accumulators_by_rows    registers to global memory
-//   kiln::share_accumulators, for_each_sum, is_last_to_join    split-K: sums over the blocks of a cluster, and over clusters
-// The pipeline, its producers and its consumers are the kernel's.
+// The pipeline, its producers and its consumers are the kernel's; split-K is kiln/wgmma_split.h.
 #pragma once
 
 #include "kiln/gemm_epilogue.h"
@@ -325,66 +324,6 @@ __device__ __forceinline__ void store_accumulators_by_rows(WgmmaAccumulator<N>& 
         }
         __syncwarp();
     }
-}
-
-/// Leaves the accumulators of THREADS threads in shared memory, 16 bytes per thread and 8 columns, in the order of the
-/// columns: without bank conflicts, and only for the same thread of any block of the cluster.
-template <int THREADS, int N>
-__device__ __forceinline__ void share_accumulators(const WgmmaAccumulator<N>& accumulator,
-                                                   Vec<float, 4>* shared, unsigned thread) {
-#pragma unroll
-    for (int i = 0; i < N / 8; ++i) {
-        shared[i * THREADS + thread] = {{accumulator(0, i * 2), accumulator(0, i * 2 + 1),
-                                         accumulator(1, i * 2), accumulator(1, i * 2 + 1)}};
-    }
-}
-
-/// Adds COUNT parts of the accumulators of THREADS threads, in their order, in N / SPLIT of the columns, and hands each sum
-/// that lies in C to visit(sum, at, row, column): that of two neighbours in a row, and of those 8 rows below. load(i, at):
-/// what part i has at place `at` of share_accumulators. `part`: which columns, counted in such parts.
-template <int COUNT, int SPLIT, int THREADS, int N, class Load, class Visit>
-__device__ __forceinline__ void for_each_sum(unsigned thread, unsigned part, int m, int n, unsigned first_row,
-                                             unsigned first_column, unsigned lane, const Load& load,
-                                             const Visit& visit) {
-    constexpr int kPieces = N / SPLIT / 8;
-    const i64 row = static_cast<i64>(first_row) + lane / 4;
-    // Who stores nothing reads nothing: it would not wait for the values, and the block that they come from could end
-    // before they are read.
-    if (row >= m) return;
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-        const i64 column = static_cast<i64>(first_column) + (part * kPieces + i) * 8 + lane % 4 * 2;
-        if (column >= n) continue;
-        const unsigned at = (part * kPieces + i) * THREADS + thread;
-        Vec<float, 4> parts[COUNT];
-#pragma unroll
-        for (unsigned j = 0; j < COUNT; ++j) parts[j] = load(j, at);
-        Vec<float, 4> total = parts[0];
-#pragma unroll
-        for (int j = 1; j < COUNT; ++j) {
-#pragma unroll
-            for (int v = 0; v < 4; ++v) total[v] += parts[j][v];
-        }
-        visit(total, at, row, column);
-    }
-}
-
-/// True in all of THREADS threads, whole warps that meet at named barrier 1, of the last of `count` blocks that call it
-/// with this ticket; see kiln/last_block.h, which asks all threads of a block. flag: shared memory.
-template <int THREADS>
-__device__ __forceinline__ bool is_last_to_join(unsigned* ticket, unsigned count, unsigned* flag,
-                                                unsigned thread) {
-    __threadfence();
-    named_barrier_sync(1, THREADS);
-    if (thread == 0) {
-        const unsigned arrived = atomicAdd(ticket, 1u);
-        if (arrived == count - 1) *ticket = 0;
-        *flag = arrived;
-    }
-    named_barrier_sync(1, THREADS);
-    const bool is_last = *flag == count - 1;
-    if (is_last) __threadfence();
-    return is_last;
 }
 
 }  // namespace kiln

@@ -49,6 +49,7 @@ TEST_F(WgmmaRoles, CompileWithoutWarningsSpillsOrStack) {
         {"gemm_wgmma", {{"SPLIT_K", 4}, {"TMA_STORE", false}}},
         {"gemm_wgmma_any", {}},
         {"gemm_wgmma_any", {{"BM", 64}, {"BN", 256}, {"STAGES", 3}}},
+        {"gemm_wgmma_any", {{"SPLIT_K", 4}, {"SPLIT_CLUSTERS", 3}, {"TRANS_B", true}}},
     };
     for (const auto& [name, values] : cases) {
         const Variant variant = service.find(name).variant(values);

@@ -126,8 +126,11 @@ TEST_F(WgmmaOnGpu, EpiloguesAreRight) {
 
     for (const Values& chosen : {with(both, {{"ACTIVATION", 2}}), with(both, {{"TRANS_B", true}}),
                                  with(both, {{"OUT", "float"}, {"BM", 64}, {"BN", 256}, {"STAGES", 2}}),
-                                 with(brain, {{"TRANS_A", true}, {"BIAS", 2}, {"ACTIVATION", 3}})})
-        for (const Shape& shape : {Shape{1, 1, 0}, {131, 265, 139}, {1001, 1003, 1005}})
+                                 with(brain, {{"TRANS_A", true}, {"BIAS", 2}, {"ACTIVATION", 3}}),
+                                 with(both, {{"SPLIT_K", 8}, {"ACTIVATION", 2}}),
+                                 with(brain, {{"SPLIT_K", 2}, {"SPLIT_CLUSTERS", 3}, {"TRANS_B", true}}),
+                                 Values{{"SPLIT_CLUSTERS", 16}, {"BM", 64}, {"BN", 64}}})
+        for (const Shape& shape : {Shape{1, 1, 0}, {131, 265, 139}, {1001, 1003, 1005}, {29, 131, 8197}})
             for (const Data data : {Data::random, Data::integers})
                 expect_right(chosen, shape, data, "gemm_wgmma_any");
 }

@@ -72,11 +72,37 @@ TEST(GemmGroups, AreWorkedThroughToTheLast) {
     expect_right(library, library.service().find("gemm_mma").variant(across), wide);
 }
 
+// A block of the host is a cluster of its own, so that SPLIT_CLUSTERS alone shares the steps of k there.
+TEST(GemmWgmmaAny, IsRightHoweverManyClustersShareATile) {
+    test::HostLibrary library(5);
+    const Template of = library.service().find("gemm_wgmma_any");
+    const Values tiles = {{"BM", 64}, {"BN", 64}, {"STAGES", 2}};
+    const auto with = [](Values values, const Values& more) {
+        for (const auto& [name, value] : more) values.insert_or_assign(name, value);
+        return values;
+    };
+    for (const int split : {2, 3, 16}) {
+        const Variant variant = of.variant(with(tiles, {{"SPLIT_CLUSTERS", split}, {"TRANS_B", split == 3}}));
+        for (const Sizes& sizes : kSplitSizes) expect_right(library, variant, sizes);
+        expect_right(library, variant, {{"m", 65}, {"n", 67}, {"k", 331}}, Data::integers);
+    }
+    expect_right(library,
+                 of.variant(with(tiles, {{"SPLIT_CLUSTERS", 4},
+                                         {"SPLIT_K", 2},
+                                         {"OUT", "half"},
+                                         {"BIAS", 1},
+                                         {"RESIDUAL", true},
+                                         {"BETA", 0.5f},
+                                         {"ACTIVATION", 2}})),
+                 {{"m", 67}, {"n", 131}, {"k", 259}});
+}
+
 // The order in which blocks and threads run must not show in the sums.
 TEST(GemmSplit, GivesTheSameBitsInEveryOrderOfThreads) {
     const std::pair<std::string, Values> variants[] = {
         {"gemm_fp32", {{"SPLIT_K", 4}}},
         {"gemm_skinny", {{"WARPS_K", 4}, {"SPLIT_K", 3}}},
+        {"gemm_wgmma_any", {{"BM", 64}, {"BN", 64}, {"STAGES", 2}, {"SPLIT_CLUSTERS", 4}}},
     };
     for (const auto& [name, values] : variants) {
         std::optional<std::vector<std::pair<std::string, std::vector<std::byte>>>> first;
