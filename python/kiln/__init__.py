@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._kiln import Kernel, Operation, Service, Template, Variant, __version__
+from ._kiln import Kernel, Operation, Service, Symbol, Template, Variant, __version__
 from ._services import default_service, set_default_service
 from .errors import (
     BuildError,
@@ -59,6 +59,7 @@ __all__ = [
     "NotReadyError",
     "Operation",
     "Service",
+    "Symbol",
     "Template",
     "TemplateError",
     "UsageError",

@@ -18,6 +18,7 @@ NB_MODULE(_kiln, module) {
     bind_service(module);
     bind_template(module);
     bind_kernel(module);
+    bind_symbol(module);
     bind_operation(module);
     bind_tools(module);
     module.attr("__version__") = std::string(kiln::version());

@@ -76,6 +76,8 @@ ServicePtr service_or_default(const nanobind::object& service);
 void bind_service(nanobind::module_& module);
 void bind_template(nanobind::module_& module);
 void bind_kernel(nanobind::module_& module);
+/// After bind_kernel().
+void bind_symbol(nanobind::module_& module);
 void bind_operation(nanobind::module_& module);
 void bind_tools(nanobind::module_& module);
 
