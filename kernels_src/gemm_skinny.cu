@@ -6,9 +6,10 @@
 // such fragments. Steps of 32 along k are distributed, in runs of UNROLL, over WARPS_K warps and with SPLIT_K > 1 over as
 // many blocks, so that small matrices fill the device too; a warp has two runs under way. Sums are joined in the
 // order of the warps and of the blocks, by the last block to end. With PDL the first weights are under way
-// before the kernel before this one has ended.
+// before the kernel before this one has ended, but not with ANY.
 // Rows of A or B that do not start at multiples of 16 bytes are read element by element, and neither then has two
-// runs under way; nor have the last columns of a B that is stored k x n where they are less than 64. More rows of A
+// runs under way; nor have the last columns of a B that is stored k x n where they are less than 64. With ANY all rows are
+// read by aligned loads that are shifted into place (kiln/any_piece.h), UNROLL steps of them under way. More rows of A
 // than BM take further blocks, which find B in the L2 cache at best.
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -20,6 +21,7 @@
 //@ param   WARPS_K int in 1, 2, 4, 8, 16 = 8       "warps that k is distributed over"
 //@ param   UNROLL  int in 1, 2, 4, 8 = 2           "steps of k that a warp loads at once"
 //@ param   SPLIT_K int in 1..16 = 1                "blocks that k is distributed over"
+//@ param   ANY     bool = false                "for rows of A and B that do not start at multiples of 16 bytes"
 //@ param   TRANS_B bool = true                     "B is stored n x k"
 //@ param   PDL     bool = false                "may begin while the kernel before it still runs, which must not write B"
 //@ param   OUT     type in float, half, bfloat16 = float "element type of C, bias and residual"
@@ -33,6 +35,7 @@
 //@ let     PITCH   = BN + 4                 "of a warp's accumulators in shared memory: 4 lanes write 2 rows apart"
 //@ require TRANS_B || WN == 64  "a warp takes 64 columns of a B that is stored k x n, or its rows of C would not be whole pieces of 128 bytes"
 //@ require UNROLL * (WN + BM) + WN * BM / 32 + 48 <= min(255, device.registers_per_block / threads)  "two runs of B and A and the sums of a thread must fit its registers; choose a smaller UNROLL or WN"
+//@ require !ANY || UNROLL * 9 * (WN / 8 + BM / 8) + WN * BM / 32 + 72 <= min(255, device.registers_per_block / threads)  "UNROLL steps of B and A that are shifted into place and the sums of a thread must fit its registers; choose a smaller UNROLL or WN"
 //@ dependent PDL
 //@ block   THREADS
 //@ grid    ceil_div(n, BN) * ceil_div(m, BM) * SPLIT_K
@@ -55,6 +58,7 @@
 //@ model   tile BM, BN of m, n, k
 //@ model   warp BM, WN
 //@ model   search [WN], [UNROLL], [SPLIT_K]
+#include "kiln/any_piece.h"
 #include "kiln/gemm_epilogue.h"
 #include "kiln/last_block.h"
 #include "kiln/launch.h"
@@ -93,6 +97,10 @@ class Source {
           q_(lane % 4 * kPiece),
           aligned_a_(k % kPiece == 0 && reinterpret_cast<kiln::u64>(a) % 16 == 0),
           aligned_b_((TRANS_B ? k : n) % kPiece == 0 && reinterpret_cast<kiln::u64>(b) % 16 == 0) {
+        if constexpr (ANY) {
+            bounds_a_ = bounds(a, static_cast<i64>(m) * k);
+            bounds_b_ = bounds(b, static_cast<i64>(n) * k);
+        }
 #pragma unroll
         for (int i = 0; i < BM / 8; ++i) {
             has_row_[i] = row + lane / 4 + i * 8 < m;
@@ -147,7 +155,42 @@ class Source {
             b[i] = read_piece(place_b(at, i), TRANS_B ? left : i < left ? columns_ : 0, aligned_b_, stream);
     }
 
+    // The same at any alignment, in two parts: between them others may be fetched.
+    struct AnyStep {
+        kiln::AnyPiece<T> a[BM / 8], b[kPieces];
+    };
+    __device__ __forceinline__ void fetch_step(int at, int end, AnyStep& step) const {
+#pragma unroll
+        for (int i = 0; i < kPieces; ++i)
+            step.b[i].fetch(place_b(at, i), count_b(at, end, i), bounds_b_.begin, bounds_b_.end);
+#pragma unroll
+        for (int i = 0; i < BM / 8; ++i)
+            step.a[i].fetch(a_[i] + at, count_a(at, end, i), bounds_a_.begin, bounds_a_.end);
+    }
+    __device__ __forceinline__ void cut_step(int at, int end, const AnyStep& step, Piece (&a)[BM / 8],
+                                             Piece (&b)[kPieces]) const {
+#pragma unroll
+        for (int i = 0; i < kPieces; ++i) b[i] = step.b[i].cut(place_b(at, i), count_b(at, end, i));
+#pragma unroll
+        for (int i = 0; i < BM / 8; ++i) a[i] = step.a[i].cut(a_[i] + at, count_a(at, end, i));
+    }
+
   private:
+    // Addresses of a matrix, outside of which nothing is read.
+    struct Bounds {
+        kiln::u64 begin, end;
+    };
+    static __device__ __forceinline__ Bounds bounds(const T* first, i64 count) {
+        const auto begin = reinterpret_cast<kiln::u64>(first);
+        return {begin, begin + static_cast<kiln::u64>(count) * sizeof(T)};
+    }
+    __device__ __forceinline__ int count_a(int at, int end, int i) const {
+        return has_row_[i] ? kiln::max(kiln::min(end - at - q_, kPiece), 0) : 0;
+    }
+    __device__ __forceinline__ int count_b(int at, int end, int i) const {
+        const int left = end - at - q_;
+        return kiln::max(kiln::min(TRANS_B ? left : i < left ? columns_ : 0, kPiece), 0);
+    }
     static __device__ __forceinline__ Piece stream(const T* from) {
         return kiln::stream_load<4, true>(reinterpret_cast<const unsigned*>(from));
     }
@@ -161,6 +204,7 @@ class Source {
     int n_, q_;
     bool aligned_a_, aligned_b_;
     bool has_row_[BM / 8];
+    Bounds bounds_a_ = {}, bounds_b_ = {};  // with ANY
     int columns_ = 0;
     const T* a_[BM / 8];
     const T* b_[TRANS_B ? kPieces : 1];
@@ -225,37 +269,61 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(
     const bool columns_are_whole = TRANS_B || n - (first_column + warp_n * WN) >= WN;
     const int runs = source.aligned() && columns_are_whole ? (end - begin) / kRun : 0;
 
-    // Two runs are under way; the place of one is filled again as soon as it is multiplied.
     Sums sums = {};
-    Piece run_a[2][UNROLL][BM / 8] = {};  // zero in lanes whose row of A does not exist
-    Piece run_b[2][UNROLL][kPieces];
+    if constexpr (ANY) {
+        // UNROLL steps are under way.
+        if constexpr (PDL) source.wait_for_a();
+        const int first = begin + warp_k * kStep;
+        Source::AnyStep steps[UNROLL];
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-        if (warp_k + i * WARPS_K < runs) source.read_run_b(begin + (warp_k + i * WARPS_K) * kRun, run_b[i]);
-    if constexpr (PDL) source.wait_for_a();
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-        if (warp_k + i * WARPS_K < runs) source.read_run_a(begin + (warp_k + i * WARPS_K) * kRun, run_a[i]);
+        for (int i = 0; i < UNROLL; ++i) source.fetch_step(first + i * WARPS_K * kStep, end, steps[i]);
 #pragma unroll 1
-    for (int run = warp_k; run < runs; run += 2 * WARPS_K) {
+        for (int next = first; next < end; next += UNROLL * WARPS_K * kStep) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (run + i * WARPS_K >= runs) break;
-#pragma unroll
-            for (int u = 0; u < UNROLL; ++u) multiply(run_a[i][u], run_b[i][u], sums);
-            const int later = run + (i + 2) * WARPS_K;
-            if (later < runs) {
-                source.read_run_b(begin + later * kRun, run_b[i]);
-                source.read_run_a(begin + later * kRun, run_a[i]);
+            for (int i = 0; i < UNROLL; ++i) {
+                const int at = next + i * WARPS_K * kStep;
+                if (at >= end) break;
+                Piece step_a[BM / 8];
+                Piece step_b[kPieces];
+                source.cut_step(at, end, steps[i], step_a, step_b);
+                source.fetch_step(at + UNROLL * WARPS_K * kStep, end, steps[i]);
+                multiply(step_a, step_b, sums);
             }
         }
-    }
+    } else {
+        // Two runs are under way; the place of one is filled again as soon as it is multiplied.
+        Piece run_a[2][UNROLL][BM / 8] = {};  // zero in lanes whose row of A does not exist
+        Piece run_b[2][UNROLL][kPieces];
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (warp_k + i * WARPS_K < runs)
+                source.read_run_b(begin + (warp_k + i * WARPS_K) * kRun, run_b[i]);
+        if constexpr (PDL) source.wait_for_a();
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (warp_k + i * WARPS_K < runs)
+                source.read_run_a(begin + (warp_k + i * WARPS_K) * kRun, run_a[i]);
 #pragma unroll 1
-    for (int at = begin + runs * kRun + warp_k * kStep; at < end; at += WARPS_K * kStep) {
-        Piece step_a[BM / 8];
-        Piece step_b[kPieces];
-        source.read_step(at, end, step_a, step_b);
-        multiply(step_a, step_b, sums);
+        for (int run = warp_k; run < runs; run += 2 * WARPS_K) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                if (run + i * WARPS_K >= runs) break;
+#pragma unroll
+                for (int u = 0; u < UNROLL; ++u) multiply(run_a[i][u], run_b[i][u], sums);
+                const int later = run + (i + 2) * WARPS_K;
+                if (later < runs) {
+                    source.read_run_b(begin + later * kRun, run_b[i]);
+                    source.read_run_a(begin + later * kRun, run_a[i]);
+                }
+            }
+        }
+#pragma unroll 1
+        for (int at = begin + runs * kRun + warp_k * kStep; at < end; at += WARPS_K * kStep) {
+            Piece step_a[BM / 8];
+            Piece step_b[kPieces];
+            source.read_step(at, end, step_a, step_b);
+            multiply(step_a, step_b, sums);
+        }
     }
 
 #pragma unroll

@@ -157,6 +157,24 @@ TEST(GemmSkinny, IsRightWithManyRunsUnderWay) {
     }
 }
 
+// Rows that begin at each of the eight places in 16 bytes; ends of the matrices inside and at the end of pieces.
+TEST(GemmSkinny, IsRightAtEveryAlignment) {
+    test::HostLibrary library(2);
+    const Template of = library.service().find("gemm_skinny");
+    for (const Values& values :
+         {Values{{"WARPS_K", 1}, {"UNROLL", 4}},
+          Values{{"WARPS_K", 4}, {"UNROLL", 2}, {"BM", 8}, {"SPLIT_K", 3}, {"T", "bfloat16"}, {"PDL", true}},
+          Values{{"WARPS_K", 2}, {"UNROLL", 1}, {"TRANS_B", false}, {"WN", 64}, {"SPLIT_K", 2}}}) {
+        Values any = values;
+        any.insert_or_assign("ANY", true);
+        const Variant variant = of.variant(any);
+        for (int extra = 0; extra < 9; ++extra)
+            expect_right(library, variant, {{"m", 1 + 2 * extra}, {"n", 61 + extra}, {"k", 249 + extra}});
+        for (const Sizes& sizes : kSkinnySizes) expect_right(library, variant, sizes);
+        expect_right(library, variant, kSkinnySizes[3], Data::integers);
+    }
+}
+
 TEST(GemmSkinny, IsExactForSmallIntegers) {
     test::HostLibrary library;
     const Template of = library.service().find("gemm_skinny");
