@@ -432,10 +432,13 @@ std::vector<ExportedFile> export_c(const Service& service, std::span<const Expor
         if (one.variant.template_name() != variants.front().variant.template_name())
             throw UsageError("variants of " + variants.front().variant.template_name() + " and of " +
                              one.variant.template_name() + " can't be exported to one file.");
-        if (one.variant.kernels().size() > 1)
-            throw UsageError(
-                one.variant.template_name() +
-                " can't be exported: it has several kernels, and an exported function launches one.");
+        if (const auto kernels = one.variant.kernels(); kernels.size() > 1) {
+            std::vector<std::string> names;
+            for (const VariantKernel& kernel : kernels) names.push_back(kernel.name);
+            throw UsageError(one.variant.template_name() + " can't be exported: it has several kernels (" +
+                             join(names) +
+                             "), and an exported function launches one. A template with one of them can be.");
+        }
         if (!VariantAccess::data(one.variant).variables.empty())
             throw UsageError(
                 one.variant.template_name() +
