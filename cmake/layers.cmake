@@ -65,16 +65,16 @@ function(kiln_embed target folder)
   target_sources(${target} PRIVATE ${output})
 endfunction()
 
-# kiln_embed_wisdom(TARGET FOLDER): every .txt in FOLDER becomes part of TARGET (shipped_wisdom()).
-function(kiln_embed_wisdom target folder)
+# kiln_embed_texts(TARGET FOLDER FUNCTION): every .txt in FOLDER becomes part of TARGET, and FUNCTION() returns them.
+function(kiln_embed_texts target folder function)
   file(GLOB files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_SOURCE_DIR}/${folder}/*.txt)
   list(SORT files)
   list(TRANSFORM files PREPEND ${PROJECT_SOURCE_DIR}/${folder}/ OUTPUT_VARIABLE paths)
-  set(output ${PROJECT_BINARY_DIR}/generated/shipped_wisdom.cpp)
+  set(output ${PROJECT_BINARY_DIR}/generated/${function}.cpp)
   add_custom_command(OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/${folder} "-DFILES=${files}" -DOUTPUT=${output}
-            -P ${PROJECT_SOURCE_DIR}/cmake/embed_wisdom.cmake
-    DEPENDS ${paths} ${PROJECT_SOURCE_DIR}/cmake/embed_wisdom.cmake
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/${folder} "-DFILES=${files}" -DFUNCTION=${function} -DOUTPUT=${output}
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed_texts.cmake
+    DEPENDS ${paths} ${PROJECT_SOURCE_DIR}/cmake/embed_texts.cmake
     COMMENT "Embedding ${folder}" VERBATIM)
   target_sources(${target} PRIVATE ${output})
 endfunction()

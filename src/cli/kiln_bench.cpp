@@ -18,6 +18,7 @@
 #include "cli/option_values.h"
 #include "cli/output_file.h"
 #include "cli/text_format.h"
+#include "cli/timed_variants.h"
 
 namespace kiln::cli {
 namespace {
@@ -130,16 +131,6 @@ void read_drawing(const Call& call, BenchOptions& options) {
     options.no_wisdom = call.flag("no-wisdom");
 }
 
-/// A line with tabs between its fields.
-std::string text_of(const BenchTimedVariant& timed) {
-    std::string sizes;
-    for (const auto& [name, size] : timed.sizes)
-        sizes += (sizes.empty() ? "" : " ") + name + "=" + std::to_string(size);
-    return timed.family + "\t" + timed.fixed + "\t" + sizes + "\t" + timed.variant + "\t" +
-           (timed.is_chosen ? "chosen" : "other") + "\t" + format("%.3f", timed.estimated_us) + "\t" +
-           format("%.3f", timed.us) + "\n";
-}
-
 /// Before anything is measured, so that a folder that can't be created wastes no time.
 void make_directory(const std::filesystem::path& directory) {
     std::error_code error;
@@ -186,7 +177,7 @@ int bench(const Call& call) {
         timed.open(call.value("timed-variants"), std::ios::app);
         if (!timed)
             throw UsageError("--timed-variants " + call.value("timed-variants") + " can't be written to.");
-        options.on_variant = [&](const BenchTimedVariant& one) { timed << text_of(one) << std::flush; };
+        options.on_variant = [&](const BenchTimedVariant& one) { timed << timed_line(one) << std::flush; };
     }
     warnings.release();
     Results results(call);

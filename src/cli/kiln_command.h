@@ -140,6 +140,7 @@ int bench(const Call& call);
 int bench_merge(const Call& call);
 int bench_page(const Call& call);
 int tune_templates(const Call& call);
+int calibrate(const Call& call);
 int wisdom_show(const Call& call);
 int wisdom_merge(const Call& call);
 int wisdom_export(const Call& call);

@@ -119,6 +119,14 @@ void tune_options(po::options_description& options) {
         ("output", text("FILE"), "the wisdom file that the best variants are merged into (KILN_WISDOM, else the user's own)");
 }
 
+void calibrate_options(po::options_description& options) {
+    options.add_options()
+        ("seconds", text("N"), "measure for about so long (60); 0: fit to the times of --times only")
+        ("times", text("FILE"), "begin with the times in FILE, which need not exist yet, and add those that are measured")
+        ("for-device", text("NAME"), "the device that the times are of (the one that is used)")
+        ("output", text("FILE"), "keep the calibration in FILE (calibration.txt next to the user's wisdom)");
+}
+
 void wisdom_entries_options(po::options_description& options) {
     options.add_options()
         ("template", text("NAME"), "entries of this template only")
@@ -329,6 +337,19 @@ constexpr std::array kCommands = {
             "  kiln tune softmax --budget 20 --output found.txt\n"
             "  kiln tune gemm_buffered --shard 3/8 --output part3.txt && kiln wisdom merge part*.txt\n",
             tune_options, tune_templates},
+    Command{
+        "calibrate", "", 0, 0, kTarget | kTemplates | kTiers,
+        "measure a GPU for the model that chooses variants where there is no wisdom",
+        "Variants of drawn problems are timed, and the differences between their times and the model's "
+        "estimates become a\n"
+        "function of variant and problem: factors of the model for this kind of device. Says what choosing "
+        "costs with and\n"
+        "without them, on problems that were held out. Those of some devices are shipped.\n",
+        "  kiln calibrate\n"
+        "  kiln calibrate --seconds 600 --times times.tsv      # again and again: more times each\n"
+        "  kiln calibrate --seconds 0 --times times.tsv --for-device 'NVIDIA H200' --backend cuda --arch "
+        "sm_90a\n",
+        calibrate_options, calibrate},
     Command{"wisdom show", "[FILE]...", 0, kAnyNumber, 0,
             "list the entries of these wisdom files, or of the user's own and the shipped", "",
             "  kiln wisdom show\n  kiln wisdom show --template gemm_wgmma --json\n", wisdom_entries_options,

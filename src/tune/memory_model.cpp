@@ -68,6 +68,7 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
     result.fixed_ms = kLaunchMs + kWaveMs * std::min(waves, 1000.0);
     result.ms = std::max({result.memory_ms, result.compute_ms, blocks_ms}) + result.fixed_ms;
     result.waves = launch.blocks / (multiprocessors * at_once);
+    result.resident = at_once;
     return result;
 }
 
@@ -120,6 +121,8 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
     for (const double part : {result.latency_ms, result.traffic_ms, result.memory_ms})
         sum += std::pow(part, kOverlap);
     result.ms = std::pow(sum, 1 / kOverlap) * narrower + result.fixed_ms;
+    result.resident = at_once;
+    result.kind = KernelKind::streamed;
     return result;
 }
 

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <initializer_list>
+#include <mutex>
 #include <numeric>
 
 #include "tune/model_launch.h"
@@ -114,7 +115,15 @@ double row_alignment(const Problem& problem) {
     return static_cast<double>(std::max<std::int64_t>(bytes, 1));
 }
 
-Machine::Machine(const Target& of, const std::string& device_name) : target(of) {
+struct Machine::Lazy {
+    std::string device;
+    std::once_flag once;
+    Calibration calibration;
+};
+
+Machine::Machine(const Target& of, const std::string& device_name)
+    : target(of), lazy_(std::make_shared<Lazy>()) {
+    lazy_->device = device_name;
     const Chip* const chip = find_chip(target.arch, device_name);
     memory_gbps = chip != nullptr && chip->memory_gbps > 0 ? chip->memory_gbps : kUnknownGbps;
     fma_tflops = chip != nullptr ? chip->fma_f32_tflops.value_or(kUnknownTflops) : kUnknownTflops;
@@ -122,6 +131,11 @@ Machine::Machine(const Target& of, const std::string& device_name) : target(of) 
     multiprocessors = target.limits.multiprocessors > 0              ? target.limits.multiprocessors
                       : chip != nullptr && chip->multiprocessors > 0 ? chip->multiprocessors
                                                                      : 64;
+}
+
+const Calibration& Machine::calibration() const {
+    std::call_once(lazy_->once, [&] { lazy_->calibration = Calibration::usual(lazy_->device, target.arch); });
+    return lazy_->calibration;
 }
 
 std::string Estimate::text() const {
@@ -140,9 +154,14 @@ std::string Estimate::text() const {
         std::string(std::ranges::max(parts, {}, [](const auto& one) { return one.second; }).first) + ":";
     for (const auto& [name, part] : parts)
         if (part > 0) text += (text.ends_with(':') ? " " : ", ") + std::string(name) + " " + us(part);
-    char count[32];
-    std::snprintf(count, sizeof count, "; %.3g waves", waves);
-    return text + count;
+    char rest[64];
+    std::snprintf(rest, sizeof rest, "; %.3g waves", waves);
+    text += rest;
+    if (factor != 1) {
+        std::snprintf(rest, sizeof rest, "; calibrated by %.3g", factor);
+        text += rest;
+    }
+    return text;
 }
 
 /// How a GEMM is partitioned among blocks.
@@ -153,12 +172,10 @@ struct Model::Tiling {
     double depth = 0;  ///< steps of k of a part
 };
 
-std::optional<Estimate> Model::estimate(const Variant& variant, const Problem& problem) const {
-    const bool on_host = machine_.target.backend == Backend::host;
+std::optional<Model::Launch> Model::launch_of(const Variant& variant, const Problem& problem) const {
     Launch launch;
     try {
         launch.facts = variant.model(problem.sizes);
-        if (on_host && !launch.facts.tiles) return Estimate{1.0 + distance_from_default(variant)};
         launch.blocks = static_cast<double>(grid_of(variant, problem.sizes).count());
     } catch (const VariantError&) {
         return std::nullopt;
@@ -170,11 +187,34 @@ std::optional<Estimate> Model::estimate(const Variant& variant, const Problem& p
         launch.element_bytes = static_cast<double>(tensor.element_bytes);
         break;
     }
-    if (on_host)
-        return Estimate{tile(variant, problem, launch).ms *
-                        (1 + kAsDefault * distance_from_default(variant))};
-    if (blocks_at_once(variant, 0) == 0) return std::nullopt;
-    return launch.facts.tiles ? tile(variant, problem, launch) : plain(variant, problem, launch);
+    launch.shared_bytes = static_cast<double>(variant.static_shared_bytes() + variant.dynamic_shared_bytes());
+    return launch;
+}
+
+std::optional<Estimate> Model::estimate(const Variant& variant, const Problem& problem) const {
+    if (machine_.target.backend == Backend::host) {
+        const std::optional<Launch> launch = launch_of(variant, problem);
+        if (!launch) return std::nullopt;
+        const double distance = distance_from_default(variant);
+        if (!launch->facts.tiles) return Estimate{1.0 + distance};
+        return Estimate{tile(variant, problem, *launch).ms * (1 + kAsDefault * distance)};
+    }
+    Features features;
+    std::optional<Estimate> found = uncalibrated(variant, problem, features);
+    if (!found) return found;
+    found->factor = factor_of(machine_.calibration(), found->kind, features);
+    found->ms *= found->factor;
+    return found;
+}
+
+std::optional<Estimate> Model::uncalibrated(const Variant& variant, const Problem& problem,
+                                            Features& features) const {
+    const std::optional<Launch> launch = launch_of(variant, problem);
+    if (!launch || blocks_at_once(variant, 0) == 0) return std::nullopt;
+    const Estimate found =
+        launch->facts.tiles ? tile(variant, problem, *launch) : plain(variant, problem, *launch);
+    features = features_of(*launch, problem, found);
+    return found;
 }
 
 int Model::blocks_at_once(const Variant& variant, int registers) const {
@@ -290,6 +330,10 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
     result.fixed_ms += launching;
     result.ms = overlapped({busy, result.memory_ms}) + launching;
     result.waves = pieces / places;
+    result.resident = at_once;
+    result.kind = facts.engine != Engine::fma ? sharers > 1 ? KernelKind::mma_direct : KernelKind::mma_staged
+                  : is_async                  ? KernelKind::fma_async
+                                              : KernelKind::fma_registers;
     return result;
 }
 
@@ -345,6 +389,8 @@ Estimate Model::wgmma(const Variant& variant, const Problem& problem, const Mode
     result.latency_ms = rounds * copies * tiling.depth / step;
     result.fixed_ms = (facts.pingpong ? 1 : rounds) * store + launching;
     result.waves = pieces / places;
+    result.resident = blocks;
+    result.kind = facts.copies == Copies::tma ? KernelKind::wgmma_tma : KernelKind::wgmma_registers;
     return result;
 }
 

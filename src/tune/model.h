@@ -4,15 +4,32 @@
 // launch, the tile of a block, the architecture's peak rates. It is made to order variants, not to predict times.
 #pragma once
 
+#include <kiln/calibration.h>
 #include <kiln/model.h>
 #include <kiln/occupancy.h>
 #include <kiln/service.h>
 #include <kiln/template.h>
 
+#include <array>
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 
 namespace kiln {
+
+/// What kernels are modelled alike, and calibrated apart.
+enum class KernelKind {
+    plain,
+    streamed,
+    fma_registers,
+    fma_async,
+    mma_staged,
+    mma_direct,
+    wgmma_tma,
+    wgmma_registers
+};
+constexpr std::size_t kKernelKinds = 8;
 
 /// A device, or the known facts about an architecture.
 struct Machine {
@@ -21,8 +38,14 @@ struct Machine {
     double fma_tflops = 0, matrix_tflops = 0;
     std::int64_t multiprocessors = 1;
 
-    /// device_name: empty where there is none.
+    /// device_name: empty where there is none, which is calibrated as the architecture's device that is shipped for.
     Machine(const Target& target, const std::string& device_name);
+    /// Read when it is first asked for; once.
+    const Calibration& calibration() const;
+
+  private:
+    struct Lazy;
+    std::shared_ptr<Lazy> lazy_;
 };
 
 /// A variant's estimated time, and what it is made of. Parts that overlap do not add up.
@@ -34,6 +57,9 @@ struct Estimate {
     double memory_ms = 0;   ///< of the problem's bytes
     double fixed_ms = 0;    ///< launch, prologues, stores of the results
     double waves = 0;       ///< how often the blocks' work fills the device: 1.5 is a wave and a half
+    double resident = 1;    ///< blocks on a multiprocessor at a time
+    double factor = 1;      ///< of the calibration, in `ms`
+    KernelKind kind = KernelKind::plain;
 
     /// "bound by memory: compute 10 us, L2 8 us, memory 31 us, other 6 us; 1.5 waves"
     std::string text() const;
@@ -43,6 +69,10 @@ struct Estimate {
 class Model {
   public:
     explicit Model(const Machine& machine) : machine_(machine) {}
+
+    /// What a calibration is a function of, in addition to the kind of kernel.
+    static constexpr std::size_t kFeatures = 52;
+    using Features = std::array<float, kFeatures>;
 
     /// Of a problem of this variant; nullopt: its blocks do not fit a multiprocessor. On the host, all
     /// variants but those of GEMMs are estimated alike, and the result only says how far their values are from the
@@ -54,9 +84,16 @@ class Model {
         return found ? std::optional(found->ms) : std::nullopt;
     }
 
+    /// The estimate before it is calibrated, and its features; not for the host.
+    std::optional<Estimate> uncalibrated(const Variant& variant, const Problem& problem,
+                                         Features& features) const;
+
   private:
     struct Launch;
     struct Tiling;
+    std::optional<Launch> launch_of(const Variant& variant, const Problem& problem) const;
+    static Features features_of(const Launch& launch, const Problem& problem, const Estimate& estimate);
+    static double factor_of(const Calibration& calibration, KernelKind kind, const Features& features);
     Estimate tile(const Variant& variant, const Problem& problem, const Launch& launch) const;
     Estimate wgmma(const Variant& variant, const Problem& problem, const ModelFacts& facts,
                    const Tiling& tiling) const;

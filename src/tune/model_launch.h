@@ -10,10 +10,14 @@ namespace kiln {
 /// Of the matrix peak, that mma.sync reaches on architectures that have wgmma.
 constexpr double kMmaOfWgmma = 0.68;
 
+/// To be increased with every change of the estimates or the features: calibrations of before do not fit them.
+constexpr int kModelVersion = 1;
+
 struct Model::Launch {
     double blocks = 0;
     double threads = 0;
     double element_bytes = 0;  ///< of the first input
+    double shared_bytes = 0;   ///< of a block
     ModelFacts facts;
 };
 

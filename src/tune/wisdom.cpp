@@ -15,7 +15,7 @@
 #include "base/file_lock.h"
 #include "base/file_name.h"
 #include "base/output_file.h"
-#include "tune/shipped_wisdom.h"
+#include "tune/shipped_texts.h"
 #include "tune/wisdom_line.h"
 
 namespace kiln {
@@ -107,7 +107,7 @@ Wisdom Wisdom::load(const std::filesystem::path& file) { return parse(read_file(
 const Wisdom& Wisdom::shipped() {
     static const Wisdom wisdom = [] {
         Wisdom all;
-        for (const ShippedWisdom& file : shipped_wisdom())
+        for (const ShippedText& file : shipped_wisdom())
             all.merge(parse(file.text, "cache/wisdom/" + std::string(file.name)));
         return all;
     }();

@@ -12,20 +12,20 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/characters.h"
 #include "base/renamed_parameters.h"
 
 namespace kiln {
 namespace {
 
 constexpr std::string_view kSeparator = " | ", kNone = "-";
-constexpr std::size_t kDigestDigits = 16;
+constexpr std::size_t kDigestLength = 16;
 constexpr std::string_view kDateShape = "0000-00-00T00:00:00Z";
 constexpr std::string_view kFieldNames[] = {
     "template", "sizes",    "values", "device", "architecture", "time", "number of variants tried",
     "digest",   "compiler", "date"};
 constexpr std::size_t kFields = std::size(kFieldNames);
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name(std::string_view text) {
     return !text.empty() && is_letter(text.front()) &&
@@ -172,7 +172,7 @@ WisdomEntry parse_wisdom_line(std::string_view line) {
     if (!parse_whole(time, entry.median_ms) || !std::isfinite(entry.median_ms) || entry.median_ms <= 0)
         refuse(5, fields[5], "it should be a positive number of milliseconds, such as 0.187 ms");
     if (!parse_whole(fields[6], entry.tried)) refuse(6, fields[6], "it should be an integer");
-    if (fields[7].size() != kDigestDigits ||
+    if (fields[7].size() != kDigestLength ||
         !std::ranges::all_of(fields[7], [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }))
         refuse(7, fields[7], "it should be 16 hexadecimal digits");
     entry.digest = fields[7];

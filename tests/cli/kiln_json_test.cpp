@@ -121,6 +121,14 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
     note("kiln bench page", run({"bench", "page", write("page.md", "prose\n"), "--json"}));
     const std::string wisdom = path("wisdom.txt").string();
     note("kiln tune", on_host({"tune", "doubling", "--budget", "5", "--output", wisdom, "--json"}));
+    std::string times;
+    for (int i = 0; i < 120; ++i)
+        times += "transpose\tT=float\trows=" + std::to_string(100 + i % 6) +
+                 " cols=64\ttranspose_tiled THREADS=" + (i % 2 == 0 ? "64" : "256") + "\tother\t0\t" +
+                 std::to_string(5 + i % 7) + "\n";
+    note("kiln calibrate", run({"calibrate", "--seconds", "0", "--times", write("times.tsv", times),
+                                "--for-device", "mine", "--backend", "cuda", "--arch", "sm_90a", "--output",
+                                path("calibration.txt").string(), "--json"}));
     note("kiln wisdom show", run({"wisdom", "show", wisdom, "--json"}));
     note("kiln wisdom export", run({"wisdom", "export", wisdom, "--json"}));
     note("kiln wisdom merge",

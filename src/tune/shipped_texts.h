@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files of cache/wisdom, compiled into the library by cmake/embed_wisdom.cmake.
+// The files of cache/wisdom and cache/calibration, compiled into the library by cmake/embed_texts.cmake.
 #pragma once
 
 #include <span>
@@ -8,12 +8,13 @@
 
 namespace kiln {
 
-struct ShippedWisdom {
+struct ShippedText {
     std::string_view name;  ///< "nvidia_h200.txt"
     std::string_view text;
 };
 
 /// Ordered by name; may be empty.
-std::span<const ShippedWisdom> shipped_wisdom();
+std::span<const ShippedText> shipped_wisdom();
+std::span<const ShippedText> shipped_calibrations();
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes shipped_wisdom.cpp: each file of wisdom as raw string literals, a line each, since compilers bound the
+# Writes ${FUNCTION}.cpp: each file of FOLDER as raw string literals, a line each, since compilers bound the
 # length of one literal.
 set(delimiter KILN_EMBED)
 set(entries "")
@@ -10,17 +10,17 @@ foreach(file ${FILES})
   string(APPEND entries "    {\"${file}\"sv, R\"${delimiter}(${text})${delimiter}\"sv},\n")
 endforeach()
 if(entries STREQUAL "")
-  set(files "std::span<const ShippedWisdom> shipped_wisdom() { return {}; }")
+  set(files "std::span<const ShippedText> ${FUNCTION}() { return {}; }")
 else()
   set(files "namespace {
 using namespace std::string_view_literals;
-constexpr ShippedWisdom kFiles[] = {
+constexpr ShippedText ${FUNCTION}_files[] = {
 ${entries}};
 }  // namespace
-std::span<const ShippedWisdom> shipped_wisdom() { return kFiles; }")
+std::span<const ShippedText> ${FUNCTION}() { return ${FUNCTION}_files; }")
 endif()
-file(WRITE ${OUTPUT} "// Made by cmake/embed_wisdom.cmake from cache/wisdom/.
-#include \"tune/shipped_wisdom.h\"
+file(WRITE ${OUTPUT} "// Made by cmake/embed_texts.cmake.
+#include \"tune/shipped_texts.h\"
 
 namespace kiln {
 ${files}

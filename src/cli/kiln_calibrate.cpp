@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln calibrate: measures variants of drawn problems on the device, and fits the model that chooses variants to them.
+#include <kiln/calibration.h>
+#include <kiln/error.h>
+#include <kiln/tools/bench.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include "cli/command_line.h"
+#include "cli/kiln_command.h"
+#include "cli/option_values.h"
+#include "cli/output_file.h"
+#include "cli/progress_bar.h"
+#include "cli/text_format.h"
+#include "cli/timed_variants.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr int kUsualSeconds = 60, kMostSeconds = 1'000'000;
+constexpr double kProblemsPerSecond = 1.5;  // that are drawn: a few more than there is time for
+constexpr std::uint64_t kFirstSeed = 1000;  // the first seeds are those that `kiln bench` judges by
+
+/// A part of the suite of drawn problems, and its part of the time.
+struct Part {
+    const char* name;
+    double share;
+};
+constexpr Part kParts[] = {{"gemm-f16", 0.4},   {"gemm-f32", 0.15},  {"softmax", 0.06},
+                           {"layer-norm", 0.1}, {"transpose", 0.09}, {"reduction", 0.04},
+                           {"attention", 0.06}, {"decode", 0.04},    {"column-reduction", 0.06}};
+
+/// Adds what it measures to `times`, and to the file.
+void measure(const Call& call, Warnings& warnings, int seconds, const std::optional<std::string>& file,
+             std::vector<MeasuredTime>& times) {
+    BenchOptions options;
+    options.service = service_options(call.options, warnings, call.interrupts.token());
+    options.service.cache = cache_options(call.options);
+    options.compare.emplace();
+    options.stop = call.interrupts.token();
+    options.child = {"/proc/self/exe", "bench", "measure-here"};
+    options.seed = kFirstSeed + times.size();
+    std::optional<Progress> progress;
+    options.on_phase = [&](std::string_view suite, std::string_view what) {
+        progress.emplace(call.terminal, std::string(suite) + ": " + std::string(what));
+    };
+    std::ofstream lines;
+    if (file) {
+        lines.open(*file, std::ios::app);
+        if (!lines) throw UsageError("--times " + *file + " can't be written to.");
+    }
+    options.on_variant = [&](const BenchTimedVariant& one) {
+        times.push_back(measured(one));
+        if (file) lines << timed_line(one) << std::flush;
+    };
+    warnings.release();
+    for (const Part& part : kParts) {
+        const double share = part.share * seconds;
+        options.suites = {"unseen." + std::string(part.name)};
+        options.part_limit = std::chrono::seconds(std::max(1, static_cast<int>(share)));
+        options.draws = std::max(4, static_cast<int>(share * kProblemsPerSecond));
+        static_cast<void>(run_bench(options));
+        if (options.stop.stop_requested()) return;
+    }
+    if (file && !lines) throw UsageError("--times " + *file + " can't be written to.");
+}
+
+std::string loss_text(const ChoiceLoss& loss) {
+    return format("%.3f times the best, 90th percentile %.3f", loss.mean, loss.percentile90);
+}
+
+Json loss_json(const ChoiceLoss& loss) { return {{"mean", loss.mean}, {"percentile90", loss.percentile90}}; }
+
+}  // namespace
+
+int calibrate(const Call& call) {
+    const int seconds =
+        call.has("seconds")
+            ? static_cast<int>(parse_whole("--seconds", call.value("seconds"), 0, kMostSeconds))
+            : kUsualSeconds;
+    const std::optional<std::string> file =
+        call.has("times") ? std::optional(call.value("times")) : std::nullopt;
+    if (seconds == 0 && !file)
+        throw UsageError("--seconds 0 measures nothing; name the file of earlier times with --times FILE.");
+    const std::filesystem::path place =
+        call.has("output") ? std::filesystem::path(call.value("output")) : Calibration::user_file();
+    if (place.empty())
+        throw UsageError(
+            "there is no file for the calibration: neither HOME nor KILN_WISDOM is set; add --output FILE.");
+    const Output output(call.has("output") ? "--output" : "the calibration", place);
+    output.check_json(call.options.json);
+    std::vector<MeasuredTime> times = file ? load_timed_variants(*file) : std::vector<MeasuredTime>();
+    Warnings warnings(call.terminal);
+    ServiceOptions options = service_options(call.options, warnings, call.interrupts.token());
+    options.compile_only = seconds == 0;
+    options.cache.enabled = false;
+    const Service service(options);
+    if (service.backend() == Backend::host)
+        throw UsageError(
+            "the host is not calibrated; name a GPU's backend, or with --seconds 0 also its "
+            "architecture: --backend cuda --arch sm_90a.");
+    std::string device = call.has("for-device") ? call.value("for-device") : std::string();
+    if (device.empty() && service.has_device()) device = service.device().info().name;
+    if (device.empty())
+        throw UsageError("there is no device here; name the one that the times are of with --for-device.");
+    if (seconds > 0) measure(call, warnings, seconds, file, times);
+    warnings.release();
+    if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
+    CalibrationReport report;
+    const Calibration found = Calibration::fit(service, device, times, &report);
+    found.store(output.path());
+    if (output.is_standard_output()) return kPassed;
+    call.print({{"calibration", output.path().string()},
+                {"device", found.device()},
+                {"arch", found.arch()},
+                {"date", found.date()},
+                {"times", report.times},
+                {"left_out", report.left_out},
+                {"problems", report.problems},
+                {"held_out", report.held_out},
+                {"by_model", loss_json(report.by_model)},
+                {"calibrated", loss_json(report.calibrated)}},
+               line("device", found.device() + ", " + found.arch()) +
+                   line("measured", std::to_string(report.times) + " times of " +
+                                        std::to_string(report.problems) + " problems" +
+                                        (report.left_out > 0 ? ", and " + std::to_string(report.left_out) +
+                                                                   " of variants that are no longer there"
+                                                             : "")) +
+                   line("model", "chose " + loss_text(report.by_model)) +
+                   line("calibrated", "chose " + loss_text(report.calibrated) + ", on " +
+                                          std::to_string(report.held_out) + " problems held out") +
+                   line("kept in", output.path().string()));
+    return kPassed;
+}
+
+}  // namespace kiln::cli

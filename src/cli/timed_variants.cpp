@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/timed_variants.h"
+
+#include <kiln/error.h>
+#include <kiln/files.h>
+
+#include <charconv>
+#include <sstream>
+
+#include "cli/text_format.h"
+
+namespace kiln::cli {
+namespace {
+
+constexpr std::size_t kFields = 7;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+
+std::string sizes_text(const Sizes& sizes) {
+    std::string text;
+    for (const auto& [name, size] : sizes)
+        text += (text.empty() ? "" : " ") + name + "=" + std::to_string(size);
+    return text;
+}
+
+template <class Number>
+Number number_of(const std::string& text) {
+    Number value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+        throw UsageError("'" + text + "' is not a number");
+    return value;
+}
+
+MeasuredTime measured_of(const std::string& line) {
+    std::vector<std::string> fields;
+    std::istringstream stream(line);
+    for (std::string field; std::getline(stream, field, '\t');) fields.push_back(field);
+    if (fields.size() != kFields)
+        throw UsageError("a line has " + std::to_string(kFields) +
+                         " fields with tabs between them, and this one " + std::to_string(fields.size()));
+    MeasuredTime time;
+    time.problem = fields[0] + " " + fields[1] + " " + fields[2];
+    std::istringstream sizes(fields[2]);
+    for (std::string word; sizes >> word;) {
+        const std::size_t equals = word.find('=');
+        if (equals == std::string::npos) throw UsageError("'" + word + "' is not NAME=SIZE");
+        time.sizes.emplace(word.substr(0, equals), number_of<std::int64_t>(word.substr(equals + 1)));
+    }
+    time.variant = fields[3];
+    time.us = number_of<double>(fields[6]);
+    return time;
+}
+
+}  // namespace
+
+std::string timed_line(const BenchTimedVariant& timed) {
+    return timed.family + "\t" + timed.fixed + "\t" + sizes_text(timed.sizes) + "\t" + timed.variant + "\t" +
+           (timed.is_chosen ? "chosen" : "other") + "\t" + format("%.3f", timed.estimated_us) + "\t" +
+           format("%.3f", timed.us) + "\n";
+}
+
+MeasuredTime measured(const BenchTimedVariant& timed) {
+    return {timed.family + " " + timed.fixed + " " + sizes_text(timed.sizes), timed.variant, timed.sizes,
+            timed.us};
+}
+
+std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file) {
+    std::vector<MeasuredTime> times;
+    std::error_code error;
+    if (!std::filesystem::exists(file, error) && !error) return times;
+    std::istringstream lines(read_input(file, kMostBytes));
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+        ++number;
+        // The last line of a run that was killed may be cut off; what is measured next begins a new one.
+        if (line.empty() || line.front() == '#') continue;
+        try {
+            times.push_back(measured_of(line));
+        } catch (const UsageError& problem) {
+            throw UsageError(file.string() + ":" + std::to_string(number) + ": " + problem.what() + ".");
+        }
+    }
+    return times;
+}
+
+}  // namespace kiln::cli

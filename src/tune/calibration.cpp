@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The text of a calibration: "device NAME", "arch ARCH", "model VERSION", "date DATE", then for each kind of kernel
+// "kind NAME" and a line per tree (tune/regression_trees.h). The next "device" begins another one.
+#include <kiln/calibration.h>
+#include <kiln/error.h>
+#include <kiln/wisdom.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <system_error>
+
+#include "base/config.h"
+#include "base/file.h"
+#include "base/file_name.h"
+#include "base/output_file.h"
+#include "base/words.h"
+#include "tune/calibration_content.h"
+#include "tune/model_launch.h"
+#include "tune/shipped_texts.h"
+#include "tune/wisdom_line.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kCalibrationHead = "# kiln calibration 1";
+constexpr std::uint64_t kMostCalibrationBytes = 64 << 20;
+constexpr std::string_view kKindNames[kKernelKinds] = {"plain",     "streamed",       "fma-registers",
+                                                       "fma-async", "mma-staged",     "mma-direct",
+                                                       "wgmma-tma", "wgmma-registers"};
+constexpr std::size_t kLeastTimes = 100;  // of a kind of kernel, or it is not calibrated
+constexpr std::size_t kLeastProblems = 6;
+constexpr std::size_t kHeldOut = 3;  // every third problem
+// How much less a slow variant counts than the fastest of its problem: what is slow is never chosen.
+constexpr double kSlowCounts = 3;
+constexpr double kNinth = 0.9;
+
+/// A time with what the model makes of it.
+struct Sample {
+    std::size_t problem = 0;
+    KernelKind kind = KernelKind::plain;
+    Model::Features features{};
+    double us = 0, model_us = 0;
+    double slower = 0;  ///< the logarithm of its time over the problem's best
+};
+
+/// Variants are named by text; each is read once.
+class VariantReader {
+  public:
+    explicit VariantReader(const Service& service) : service_(service) {}
+    /// nullopt: the templates do not have or allow it.
+    const std::optional<Variant>& read(const std::string& text) {
+        const auto [at, is_new] = variants_.try_emplace(text);
+        if (is_new) at->second = parsed(text);
+        return at->second;
+    }
+
+  private:
+    std::optional<Variant> parsed(const std::string& text) {
+        std::istringstream words(text);
+        std::string name;
+        words >> name;
+        try {
+            auto of = templates_.find(name);
+            if (of == templates_.end())
+                of = templates_.emplace(name, service_.find(name).for_target(service_.target())).first;
+            Values values;
+            for (std::string word; words >> word;) {
+                const std::size_t equals = std::min(word.find('='), word.size());
+                const Parameter* const parameter = of->second.parameter(word.substr(0, equals));
+                if (parameter == nullptr || equals == word.size()) return std::nullopt;
+                values.emplace(parameter->name, parameter->parse(word.substr(equals + 1)));
+            }
+            return of->second.variant(values);
+        } catch (const UsageError&) {
+            return std::nullopt;
+        } catch (const VariantError&) {
+            return std::nullopt;
+        }
+    }
+
+    const Service& service_;
+    std::map<std::string, Template> templates_;
+    std::map<std::string, std::optional<Variant>> variants_;
+};
+
+/// Sorted by problem; of problems with two times or more.
+std::vector<Sample> samples_of(const Service& service, const std::string& device,
+                               std::span<const MeasuredTime> times, CalibrationReport& report) {
+    const Machine machine(service.target(), device);
+    const Model model(machine);
+    VariantReader reader(service);
+    std::map<std::string, std::vector<Sample>> problems;
+    for (const MeasuredTime& time : times) {
+        const std::optional<Variant>& variant = reader.read(time.variant);
+        std::optional<Estimate> estimate;
+        Sample sample;
+        if (variant && time.us > 0) {
+            try {
+                estimate = model.uncalibrated(*variant, variant->problem(time.sizes), sample.features);
+            } catch (const VariantError&) {
+                // It takes these sizes no more.
+            }
+        }
+        if (!estimate || !(estimate->ms > 0)) {
+            ++report.left_out;
+            continue;
+        }
+        sample.kind = estimate->kind;
+        sample.us = time.us;
+        sample.model_us = estimate->ms * 1000;
+        problems[time.problem].push_back(sample);
+    }
+    std::vector<Sample> samples;
+    for (auto& [name, of_problem] : problems) {
+        if (of_problem.size() < 2) continue;
+        const double best = std::ranges::min(of_problem, {}, &Sample::us).us;
+        for (Sample& sample : of_problem) {
+            sample.problem = report.problems;
+            sample.slower = std::log(sample.us / best);
+            samples.push_back(sample);
+        }
+        ++report.problems;
+    }
+    report.times = samples.size();
+    return samples;
+}
+
+CalibrationTrees fitted(const std::vector<Sample>& samples, bool is_trial) {
+    CalibrationTrees result;
+    for (std::size_t kind = 0; kind < kKernelKinds; ++kind) {
+        std::vector<float> features, values, weights;
+        for (const Sample& sample : samples) {
+            if (static_cast<std::size_t>(sample.kind) != kind) continue;
+            if (is_trial && sample.problem % kHeldOut == 0) continue;
+            features.insert(features.end(), sample.features.begin(), sample.features.end());
+            values.push_back(static_cast<float>(std::log(sample.us / sample.model_us)));
+            weights.push_back(static_cast<float>(1 / (1 + kSlowCounts * sample.slower)));
+        }
+        if (values.size() >= kLeastTimes) result[kind] = RegressionTrees::fit(features, values, weights, {});
+    }
+    return result;
+}
+
+/// Over the problems that a trial holds out. trees: nullptr for the model alone.
+ChoiceLoss loss_of(const std::vector<Sample>& samples, const CalibrationTrees* trees) {
+    std::vector<double> losses;
+    for (std::size_t i = 0; i < samples.size();) {
+        const std::size_t problem = samples[i].problem;
+        double least = INFINITY, slower = 0;
+        for (; i < samples.size() && samples[i].problem == problem; ++i) {
+            const Sample& sample = samples[i];
+            double us = sample.model_us;
+            if (trees != nullptr)
+                us *= calibrated_factor((*trees)[static_cast<std::size_t>(sample.kind)], sample.features);
+            if (us >= least) continue;
+            least = us;
+            slower = sample.slower;
+        }
+        if (problem % kHeldOut == 0) losses.push_back(slower);
+    }
+    if (losses.empty()) return {};
+    double sum = 0;
+    for (const double loss : losses) sum += loss;
+    std::ranges::sort(losses);
+    const auto ninth = static_cast<std::size_t>(std::ceil(kNinth * static_cast<double>(losses.size()))) - 1;
+    return {std::exp(sum / static_cast<double>(losses.size())), std::exp(losses[ninth])};
+}
+
+const Calibration* calibration_of(const std::vector<Calibration>& list, const std::string& device,
+                                  const std::string& arch) {
+    const auto found = std::ranges::find_if(list, [&](const Calibration& one) {
+        return (device.empty() || one.device() == device) && one.arch() == arch;
+    });
+    return found == list.end() ? nullptr : &*found;
+}
+
+const std::vector<Calibration>& shipped() {
+    static const std::vector<Calibration> list = [] {
+        std::vector<Calibration> all;
+        for (const ShippedText& file : shipped_calibrations())
+            for (Calibration& one :
+                 Calibration::parse(file.text, "cache/calibration/" + std::string(file.name)))
+                all.push_back(std::move(one));
+        return all;
+    }();
+    return list;
+}
+
+}  // namespace
+
+inline namespace KILN_ABI {
+
+Calibration::Calibration() : Calibration(nullptr) {}
+Calibration::Calibration(std::shared_ptr<const Content> content) : content_(std::move(content)) {
+    static const auto kNone = std::make_shared<const Content>();
+    if (content_ == nullptr) content_ = kNone;
+}
+
+bool Calibration::empty() const { return std::ranges::all_of(content_->trees, &RegressionTrees::empty); }
+const std::string& Calibration::device() const { return content_->device; }
+const std::string& Calibration::arch() const { return content_->arch; }
+const std::string& Calibration::date() const { return content_->date; }
+
+Calibration Calibration::fit(const Service& service, const std::string& device,
+                             std::span<const MeasuredTime> times, CalibrationReport* report) {
+    if (service.backend() == Backend::host)
+        throw UsageError("the model of the host is not calibrated; it knows only how variants differ.");
+    CalibrationReport own;
+    CalibrationReport& told = report != nullptr ? *report : own;
+    told = {};
+    const std::vector<Sample> samples = samples_of(service, device, times, told);
+    if (told.problems < kLeastProblems || told.times < kLeastTimes)
+        throw UsageError("a calibration needs " + std::to_string(kLeastTimes) + " times of " +
+                         std::to_string(kLeastProblems) + " problems or more, and there are " +
+                         std::to_string(told.times) + " of " + std::to_string(told.problems) +
+                         "; measure for longer.");
+    const CalibrationTrees trial = fitted(samples, true);
+    told.held_out = (told.problems + kHeldOut - 1) / kHeldOut;
+    told.by_model = loss_of(samples, nullptr);
+    told.calibrated = loss_of(samples, &trial);
+    auto content = std::make_shared<Content>();
+    content->device = as_field(device);
+    content->arch = service.target().arch;
+    content->date = utc_now();
+    content->trees = fitted(samples, false);
+    return Calibration(std::move(content));
+}
+
+std::string Calibration::text() const {
+    std::string text = "device " + device() + "\narch " + arch() + "\nmodel " +
+                       std::to_string(kModelVersion) + "\ndate " + date() + "\n";
+    for (std::size_t kind = 0; kind < kKernelKinds; ++kind)
+        if (!content_->trees[kind].empty())
+            text += "kind " + std::string(kKindNames[kind]) + "\n" + content_->trees[kind].text();
+    return text;
+}
+
+std::vector<Calibration> Calibration::parse(std::string_view text, const std::string& file) {
+    std::vector<Content> found;
+    std::size_t kind = kKernelKinds;  // none yet
+    int number = 0;
+    bool headed = false;
+    const auto read = [&](std::string_view line) {
+        const std::size_t space = std::min(line.find(' '), line.size());
+        const std::string_view word = line.substr(0, space);
+        const std::string rest(line.substr(std::min(space + 1, line.size())));
+        if (word == "device") {
+            found.emplace_back().device = rest;
+            kind = kKernelKinds;
+            return;
+        }
+        if (found.empty()) throw UsageError("a calibration begins with 'device NAME'");
+        if (word == "arch") {
+            found.back().arch = rest;
+        } else if (word == "date") {
+            found.back().date = rest;
+        } else if (word == "model") {
+            if (rest != std::to_string(kModelVersion))
+                throw UsageError("it was made for version " + rest + " of the model, and this is version " +
+                                 std::to_string(kModelVersion) + "; run 'kiln calibrate' again");
+        } else if (word == "kind") {
+            const auto at = std::ranges::find(kKindNames, rest);
+            if (at == std::end(kKindNames))
+                throw UsageError("there is no kind of kernel '" + rest + "'" +
+                                 did_you_mean(rest, {std::begin(kKindNames), std::end(kKindNames)}));
+            kind = static_cast<std::size_t>(at - std::begin(kKindNames));
+        } else if (kind < kKernelKinds) {
+            found.back().trees[kind].add(line, Model::kFeatures);
+        } else {
+            throw UsageError("'" + std::string(word) + "' is none of device, arch, model, date and kind");
+        }
+    };
+    while (!text.empty()) {
+        const std::size_t end = text.find('\n');
+        std::string_view line = text.substr(0, end);
+        text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+        ++number;
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
+        const std::string where = file + ":" + std::to_string(number) + ": ";
+        if (!headed && line != kCalibrationHead)
+            throw UsageError(where + "a file of calibrations begins with the line '" +
+                             std::string(kCalibrationHead) + "', and this one with '" +
+                             std::string(line.substr(0, 60)) + "'.");
+        headed = true;
+        if (line.front() == '#') continue;
+        try {
+            read(line);
+        } catch (const UsageError& error) {
+            throw UsageError(where + error.what() + ".");
+        }
+    }
+    std::vector<Calibration> result;
+    for (Content& one : found) result.push_back(Calibration(std::make_shared<const Content>(std::move(one))));
+    return result;
+}
+
+std::vector<Calibration> Calibration::load(const std::filesystem::path& file) {
+    try {
+        const auto text = read_text_if_exists(file, kMostCalibrationBytes);
+        return text ? parse(*text, file.string()) : std::vector<Calibration>();
+    } catch (const std::system_error& error) {
+        throw UsageError("the calibration can't be read: " + std::string(error.what()));
+    }
+}
+
+std::filesystem::path Calibration::user_file() {
+    const auto wisdom = config::wisdom_file();
+    return wisdom ? wisdom->parent_path() / "calibration.txt" : std::filesystem::path();
+}
+
+Calibration Calibration::usual(const std::string& device, const std::string& arch, std::string* problem) {
+    const std::string name = as_field(device);
+    const std::filesystem::path file = user_file();
+    try {
+        const std::vector<Calibration> own = file.empty() ? std::vector<Calibration>() : load(file);
+        if (const Calibration* const found = calibration_of(own, name, arch)) return *found;
+    } catch (const std::exception& error) {
+        if (problem != nullptr) *problem = "the calibration is ignored: " + std::string(error.what());
+    }
+    const Calibration* const found = calibration_of(shipped(), name, arch);
+    return found != nullptr ? *found : Calibration();
+}
+
+void Calibration::store(const std::filesystem::path& file) const {
+    try {
+        if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+        std::vector<Calibration> all;
+        if (!OutputPlace(file).is_stream()) all = load(file);
+        std::erase_if(
+            all, [&](const Calibration& one) { return one.device() == device() && one.arch() == arch(); });
+        all.push_back(*this);
+        std::string text = std::string(kCalibrationHead) + "\n";
+        for (const Calibration& one : all) text += one.text();
+        write_output_file(file, text);
+    } catch (const FileError& error) {
+        throw UsageError("the calibration can't be written to " + file.string() + ": " + error.reason() +
+                         ".");
+    } catch (const std::system_error& error) {
+        throw UsageError("the calibration can't be written to " + file.string() + ": " + error.what());
+    }
+}
+
+}  // namespace KILN_ABI
+}  // namespace kiln

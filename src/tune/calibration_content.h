@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a Calibration holds.
+#pragma once
+
+#include <kiln/calibration.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "tune/model.h"
+#include "tune/regression_trees.h"
+
+namespace kiln {
+
+/// By kind of kernel: the logarithm of measured over estimated time.
+using CalibrationTrees = std::array<RegressionTrees, kKernelKinds>;
+
+struct Calibration::Content {
+    std::string device, arch, date;
+    CalibrationTrees trees;
+};
+
+/// Within limits. An estimate is hardly shortened, since of many variants the one is chosen whose estimate is too short
+/// by most.
+inline double calibrated_factor(const RegressionTrees& trees, const Model::Features& features) {
+    constexpr double kLeast = 0.5, kMost = 4;
+    return std::clamp(std::exp(trees.predict(features)), kLeast, kMost);
+}
+
+}  // namespace kiln
