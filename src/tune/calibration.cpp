@@ -314,7 +314,7 @@ std::filesystem::path Calibration::user_file() {
 }
 
 Calibration Calibration::usual(const std::string& device, const std::string& arch, std::string* problem) {
-    const std::string name = as_field(device);
+    const std::string name = device.empty() ? device : as_field(device);
     const std::filesystem::path file = user_file();
     try {
         const std::vector<Calibration> own = file.empty() ? std::vector<Calibration>() : load(file);
