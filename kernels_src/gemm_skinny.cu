@@ -19,7 +19,7 @@
 //@ param   WN      int in 16, 32, 64 = TRANS_B ? 16 : 64  "columns of C per warp"
 //@ param   WARPS_N int in 1, 2, 4, 8 = 1           "warps side by side"
 //@ param   WARPS_K int in 1, 2, 4, 8, 16 = 8       "warps that k is distributed over"
-//@ param   UNROLL  int in 1, 2, 4, 8 = 2           "steps of k that a warp loads at once"
+//@ param   UNROLL  int in 1, 2, 4, 8 = ANY && !TRANS_B ? 1 : 2           "steps of k that a warp loads at once"
 //@ param   SPLIT_K int in 1..16 = 1                "blocks that k is distributed over"
 //@ param   ANY     bool = false                "for rows of A and B that do not start at multiples of 16 bytes"
 //@ param   TRANS_B bool = true                     "B is stored n x k"

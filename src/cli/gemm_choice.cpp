@@ -12,6 +12,7 @@
 #include "cli/gemm.h"
 #include "cli/parameter_options.h"
 #include "cli/progress_bar.h"
+#include "cli/service_setup.h"
 #include "cli/tune_report.h"
 
 namespace kiln::cli {
@@ -42,7 +43,9 @@ Sizes wanted_sizes(const Service& service, const Options& options) {
     return gemm_sizes(options, service.backend());
 }
 
-Wisdom wisdom_of(const Options& options, const Terminal& terminal) {
+/// What can't be used of the user's is noted.
+Wisdom wisdom_of(const Service& service, const Options& options, const Terminal& terminal) {
+    note_ignored_calibration(service, terminal);
     if (!options.wisdom.empty()) return Wisdom::load(options.wisdom);
     std::string problem;
     Wisdom wisdom = Wisdom::usual(&problem);
@@ -59,7 +62,7 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
     if (options.kernel_given || service.backend() == Backend::host)
         static_cast<void>(choose_variant(service, options));
     if (!anchor.is_runnable()) return {choose_variant(service, options), std::nullopt};
-    const Chooser chooser(service, wisdom_of(options, terminal));
+    const Chooser chooser(service, wisdom_of(service, options, terminal));
     const std::vector<Template> templates = contenders(service, chooser, options);
     try {
         Choice choice =
@@ -76,7 +79,7 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
 std::vector<ConsideredVariant> considered_gemms(const Service& service, const Options& options,
                                                 const Terminal& terminal, std::size_t most) {
     const Template anchor = service.find(options.kernel);
-    const Chooser chooser(service, wisdom_of(options, terminal));
+    const Chooser chooser(service, wisdom_of(service, options, terminal));
     return chooser.considered(contenders(service, chooser, options), fixed_values(anchor, options),
                               wanted_sizes(service, options), most);
 }

@@ -13,6 +13,7 @@
 #include "cli/kiln_command.h"
 #include "cli/option_values.h"
 #include "cli/parameter_options.h"
+#include "cli/service_setup.h"
 
 namespace kiln::cli {
 namespace {
@@ -322,6 +323,7 @@ Choice best_choice(const Service& service, const Call& call, bool test_sizes) {
     std::string problem;
     const Chooser chooser(service, Wisdom::usual(&problem));
     if (!problem.empty()) call.terminal.note(problem);
+    note_ignored_calibration(service, call.terminal);
     std::vector<Template> candidates = chooser.candidates(of, fixed);
     if (candidates.empty())
         throw VariantError(of.name() + ": no template computes this on " + service.target().arch);

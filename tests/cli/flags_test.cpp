@@ -276,6 +276,20 @@ TEST_F(Flags, ExplainChoiceNamesFiveVariantsAndWhy) {
     EXPECT_THAT(refused.err, HasSubstr("leave --emit out"));
 }
 
+// A calibration that can't be read is said, and the shipped one taken.
+TEST_F(Flags, SaysThatACalibrationIsIgnored) {
+    const std::vector<std::string> arguments = {"--arch", "sm_90a", "--m", "1000", "--explain-choice"};
+    const Outcome shipped = run(arguments, {{"KILN_WISDOM", path("wisdom.txt").string()}});
+    ASSERT_EQ(shipped.status, 0) << shipped.err;
+    EXPECT_THAT(shipped.out, HasSubstr("calibrated by"));
+    write("calibration.txt", "# kiln calibration 1\ndevice A\nmodel 0\n");
+    const Outcome ignored = run(arguments, {{"KILN_WISDOM", path("wisdom.txt").string()}});
+    EXPECT_EQ(ignored.status, 0);
+    EXPECT_EQ(ignored.out, shipped.out);
+    EXPECT_THAT(ignored.err, HasSubstr("the calibration is ignored: "));
+    EXPECT_THAT(ignored.err, HasSubstr("calibration.txt:3: it was made for version 0 of the model"));
+}
+
 TEST_F(Flags, ItersAndWarmup) {
     EXPECT_EQ(multiply({"--iters", "7", "--warmup", "2", "--json"}).json()["time_ms"]["iterations"], 7);
     const int chosen = multiply({"--json"}).json()["time_ms"]["iterations"];
