@@ -44,12 +44,11 @@ Sizes wanted_sizes(const Service& service, const Options& options) {
 }
 
 /// What can't be used of the user's is noted.
-Wisdom wisdom_of(const Service& service, const Options& options, const Terminal& terminal) {
-    note_ignored_calibration(service, terminal);
+Wisdom wisdom_of(const Options& options, const Terminal& terminal) {
     if (!options.wisdom.empty()) return Wisdom::load(options.wisdom);
     std::string problem;
     Wisdom wisdom = Wisdom::usual(&problem);
-    if (!problem.empty()) terminal.note(problem);
+    terminal.note(problem);
     return wisdom;
 }
 
@@ -62,12 +61,13 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
     if (options.kernel_given || service.backend() == Backend::host)
         static_cast<void>(choose_variant(service, options));
     if (!anchor.is_runnable()) return {choose_variant(service, options), std::nullopt};
-    const Chooser chooser(service, wisdom_of(service, options, terminal));
+    const Chooser chooser(service, wisdom_of(options, terminal));
     const std::vector<Template> templates = contenders(service, chooser, options);
     try {
         Choice choice =
             chooser.choose(templates, fixed_values(anchor, options), wanted_sizes(service, options));
         for (const std::string& reason : choice.unusable) terminal.note(reason);
+        terminal.note(chooser.ignored());
         Variant variant = choice.variant;
         return {std::move(variant), std::move(choice)};
     } catch (const VariantError&) {
@@ -79,9 +79,12 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
 std::vector<ConsideredVariant> considered_gemms(const Service& service, const Options& options,
                                                 const Terminal& terminal, std::size_t most) {
     const Template anchor = service.find(options.kernel);
-    const Chooser chooser(service, wisdom_of(service, options, terminal));
-    return chooser.considered(contenders(service, chooser, options), fixed_values(anchor, options),
-                              wanted_sizes(service, options), most);
+    const Chooser chooser(service, wisdom_of(options, terminal));
+    std::vector<ConsideredVariant> considered =
+        chooser.considered(contenders(service, chooser, options), fixed_values(anchor, options),
+                           wanted_sizes(service, options), most);
+    terminal.note(chooser.ignored());
+    return considered;
 }
 
 void tune_gemm(Service& service, const Options& options, const Terminal& terminal,

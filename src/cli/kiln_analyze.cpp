@@ -102,7 +102,7 @@ int analyze(const Call& call) {
     ServiceOptions setup = compile_options(call, warnings);
     const std::string note = choose_target(setup, call.options, call.words[0]);
     const auto service = open_service(call, warnings, std::move(setup));
-    if (!note.empty()) call.terminal.note(note);
+    call.terminal.note(note);
     const std::vector<Variant> variants =
         chosen_variants(service->find(call.words[0]), std::span(call.words).subspan(1));
     const AnalyzeOptions options = analyze_options(call);

@@ -6,7 +6,6 @@
 #include <kiln/tools/bench.h>
 
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -172,12 +171,10 @@ int bench(const Call& call) {
         progress.emplace(call.terminal, std::string(suite) + ": " + std::string(what));
     };
     if (call.has("svg")) make_directory(call.value("svg"));
-    std::ofstream timed;
+    std::optional<TimedVariantFile> timed;
     if (call.has("timed-variants")) {
-        timed.open(call.value("timed-variants"), std::ios::app);
-        if (!timed)
-            throw UsageError("--timed-variants " + call.value("timed-variants") + " can't be written to.");
-        options.on_variant = [&](const BenchTimedVariant& one) { timed << timed_line(one) << std::flush; };
+        timed.emplace("--timed-variants", call.value("timed-variants"));
+        options.on_variant = [&](const BenchTimedVariant& one) { timed->add(one); };
     }
     warnings.release();
     Results results(call);
@@ -186,6 +183,7 @@ int bench(const Call& call) {
     const BenchReport report = run_bench(options);
     progress.reset();
     results.ended(report);
+    if (timed) timed->close();
     if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
     return !report.pass() || (call.flag("check") && !report.missed().empty()) ? kNegative : kPassed;
 }

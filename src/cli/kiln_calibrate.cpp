@@ -6,7 +6,7 @@
 #include <kiln/tools/bench.h>
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 #include <optional>
 
 #include "cli/command_line.h"
@@ -33,6 +33,16 @@ constexpr Part kParts[] = {{"gemm-f16", 0.4},   {"gemm-f32", 0.15},  {"softmax",
                            {"layer-norm", 0.1}, {"transpose", 0.09}, {"reduction", 0.04},
                            {"attention", 0.06}, {"decode", 0.04},    {"column-reduction", 0.06}};
 
+/// With a colon before it; empty: nothing failed.
+std::string first_failure(const BenchReport& report) {
+    for (const BenchSuite& suite : report.suites) {
+        if (!suite.failures.empty()) return ": " + suite.failures.front();
+        for (const BenchRow& row : suite.rows)
+            if (!row.failures.empty()) return ": " + row.problem + ": " + row.failures.front();
+    }
+    return "";
+}
+
 /// Adds what it measures to `times`, and to the file.
 void measure(const Call& call, Warnings& warnings, int seconds, const std::optional<std::string>& file,
              std::vector<MeasuredTime>& times) {
@@ -47,14 +57,11 @@ void measure(const Call& call, Warnings& warnings, int seconds, const std::optio
     options.on_phase = [&](std::string_view suite, std::string_view what) {
         progress.emplace(call.terminal, std::string(suite) + ": " + std::string(what));
     };
-    std::ofstream lines;
-    if (file) {
-        lines.open(*file, std::ios::app);
-        if (!lines) throw UsageError("--times " + *file + " can't be written to.");
-    }
+    std::optional<TimedVariantFile> lines;
+    if (file) lines.emplace("--times", *file);
     options.on_variant = [&](const BenchTimedVariant& one) {
         times.push_back(measured(one));
-        if (file) lines << timed_line(one) << std::flush;
+        if (lines) lines->add(one);
     };
     warnings.release();
     for (const Part& part : kParts) {
@@ -62,10 +69,13 @@ void measure(const Call& call, Warnings& warnings, int seconds, const std::optio
         options.suites = {"unseen." + std::string(part.name)};
         options.part_limit = std::chrono::seconds(std::max(1, static_cast<int>(share)));
         options.draws = std::max(4, static_cast<int>(share * kProblemsPerSecond));
-        static_cast<void>(run_bench(options));
-        if (options.stop.stop_requested()) return;
+        const std::size_t before = times.size();
+        const BenchReport report = run_bench(options);
+        if (options.stop.stop_requested()) break;
+        if (times.size() == before)
+            call.terminal.note(options.suites[0] + ": nothing was timed" + first_failure(report));
     }
-    if (file && !lines) throw UsageError("--times " + *file + " can't be written to.");
+    if (lines) lines->close();
 }
 
 std::string loss_text(const ChoiceLoss& loss) {
@@ -92,7 +102,9 @@ int calibrate(const Call& call) {
             "there is no file for the calibration: neither HOME nor KILN_WISDOM is set; add --output FILE.");
     const Output output(call.has("output") ? "--output" : "the calibration", place);
     output.check_json(call.options.json);
-    std::vector<MeasuredTime> times = file ? load_timed_variants(*file) : std::vector<MeasuredTime>();
+    // A file that measurements are added to may be new.
+    std::vector<MeasuredTime> times;
+    if (file && (seconds == 0 || std::filesystem::exists(*file))) times = load_timed_variants(*file);
     Warnings warnings(call.terminal);
     ServiceOptions options = service_options(call.options, warnings, call.interrupts.token());
     options.compile_only = seconds == 0;

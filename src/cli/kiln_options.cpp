@@ -322,15 +322,16 @@ Choice best_choice(const Service& service, const Call& call, bool test_sizes) {
     Values fixed = given_values(of, own);
     std::string problem;
     const Chooser chooser(service, Wisdom::usual(&problem));
-    if (!problem.empty()) call.terminal.note(problem);
-    note_ignored_calibration(service, call.terminal);
+    call.terminal.note(problem);
     std::vector<Template> candidates = chooser.candidates(of, fixed);
     if (candidates.empty())
         throw VariantError(of.name() + ": no template computes this on " + service.target().arch);
     Sizes sizes = given_sizes(call);
     if (of.is_runnable()) sizes = of.variant(fixed).problem(sizes, test_sizes).sizes;
     fixed.merge(values_of_some(candidates, others));
-    return chooser.choose(candidates, fixed, sizes);
+    Choice choice = chooser.choose(candidates, fixed, sizes);
+    call.terminal.note(chooser.ignored());
+    return choice;
 }
 
 Variant chosen_variant(const Template& of, std::span<const std::string> words) {

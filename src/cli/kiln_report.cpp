@@ -59,7 +59,7 @@ class Targets {
                 return *(by_name_[key] = service.get());
         services_.emplace_back(std::tuple(setup.backend, setup.arch, setup.compile_only), nullptr);
         services_.back().second = open_service(call_, warnings_, std::move(setup));
-        if (!note.empty()) call_.terminal.note(note);
+        call_.terminal.note(note);
         return *(by_name_[key] = services_.back().second.get());
     }
 

@@ -3,7 +3,6 @@
 // Creates a Service and prints its warnings.
 #include "cli/service_setup.h"
 
-#include <kiln/calibration.h>
 #include <kiln/device.h>
 #include <kiln/error.h>
 
@@ -50,14 +49,6 @@ ServiceOptions service_options(const CommonOptions& options, Warnings& warnings,
 void check_cache_directory(const Service& service, const CommonOptions& options) {
     if (options.cache_directory && !service.cache_problem().empty())
         throw CacheError("--cache-dir " + options.cache_directory->string() + ": " + service.cache_problem());
-}
-
-void note_ignored_calibration(const Service& service, const Terminal& terminal) {
-    if (service.backend() == Backend::host) return;
-    std::string problem;
-    static_cast<void>(Calibration::usual(service.has_device() ? service.device().info().name : std::string(),
-                                         service.target().arch, &problem));
-    if (!problem.empty()) terminal.note(problem);
 }
 
 void say_why_host(const Service& service, const CommonOptions& options, const Terminal& terminal) {

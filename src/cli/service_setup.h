@@ -43,9 +43,6 @@ ServiceOptions service_options(const CommonOptions& options, Warnings& warnings,
 /// name must work.
 void check_cache_directory(const Service& service, const CommonOptions& options);
 
-/// Before a choice: a note if the user's calibration can't be used.
-void note_ignored_calibration(const Service& service, const Terminal& terminal);
-
 /// Without --backend host: a line on why the host is used.
 void say_why_host(const Service& service, const CommonOptions& options, const Terminal& terminal);
 

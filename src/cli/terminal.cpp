@@ -60,7 +60,9 @@ void Terminal::say(const std::string& text) const {
     write_error(status_.empty() ? text : std::string(kWipe) + text + status_);
 }
 
-void Terminal::note(std::string_view message) const { say(program_ + ": " + std::string(message) + "\n"); }
+void Terminal::note(std::string_view message) const {
+    if (!message.empty()) say(program_ + ": " + std::string(message) + "\n");
+}
 
 void Terminal::complain(std::string_view message) const {
     say(in_colour(errors_are_terminal_ ? Colour::red : Colour::none, program_ + ":") + " " +

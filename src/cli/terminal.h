@@ -25,7 +25,7 @@ class Terminal {
 
     /// The text in that colour when standard output is a terminal.
     std::string painted(Colour colour, std::string_view text) const;
-    /// "PROGRAM: MESSAGE" on standard error. Thread-safe.
+    /// "PROGRAM: MESSAGE" on standard error; nothing for an empty message. Thread-safe.
     void note(std::string_view message) const;
     /// The same, the name in red on a terminal.
     void complain(std::string_view message) const;

@@ -6,21 +6,17 @@
 
 #include <charconv>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "cli/text_format.h"
+#include "cli/tune_report.h"
 
 namespace kiln::cli {
 namespace {
 
 constexpr std::size_t kFields = 7;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
-
-std::string sizes_text(const Sizes& sizes) {
-    std::string text;
-    for (const auto& [name, size] : sizes)
-        text += (text.empty() ? "" : " ") + name + "=" + std::to_string(size);
-    return text;
-}
 
 template <class Number>
 Number number_of(const std::string& text) {
@@ -51,28 +47,28 @@ MeasuredTime measured_of(const std::string& line) {
     return time;
 }
 
-}  // namespace
+/// What ends with a newline of a file's content.
+std::string_view finished(std::string_view content) { return content.substr(0, content.rfind('\n') + 1); }
 
-std::string timed_line(const BenchTimedVariant& timed) {
-    return timed.family + "\t" + timed.fixed + "\t" + sizes_text(timed.sizes) + "\t" + timed.variant + "\t" +
-           (timed.is_chosen ? "chosen" : "other") + "\t" + format("%.3f", timed.estimated_us) + "\t" +
+std::string line_of(const BenchTimedVariant& timed) {
+    return timed.family + "\t" + timed.fixed + "\t" + wisdom_sizes_text(timed.sizes) + "\t" + timed.variant +
+           "\t" + (timed.is_chosen ? "chosen" : "other") + "\t" + format("%.3f", timed.estimated_us) + "\t" +
            format("%.3f", timed.us) + "\n";
 }
 
+}  // namespace
+
 MeasuredTime measured(const BenchTimedVariant& timed) {
-    return {timed.family + " " + timed.fixed + " " + sizes_text(timed.sizes), timed.variant, timed.sizes,
-            timed.us};
+    return {timed.family + " " + timed.fixed + " " + wisdom_sizes_text(timed.sizes), timed.variant,
+            timed.sizes, timed.us};
 }
 
 std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file) {
     std::vector<MeasuredTime> times;
-    std::error_code error;
-    if (!std::filesystem::exists(file, error) && !error) return times;
-    std::istringstream lines(read_input(file, kMostBytes));
+    std::istringstream lines(std::string(finished(read_input(file, kMostBytes))));
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
         ++number;
-        // The last line of a run that was killed may be cut off; what is measured next begins a new one.
         if (line.empty() || line.front() == '#') continue;
         try {
             times.push_back(measured_of(line));
@@ -81,6 +77,25 @@ std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file)
         }
     }
     return times;
+}
+
+TimedVariantFile::TimedVariantFile(std::string option, std::filesystem::path file)
+    : name_(std::move(option) + " " + file.string()) {
+    std::error_code none, error;
+    if (std::filesystem::is_regular_file(file, none)) {
+        const std::string content = read_input(file, kMostBytes);
+        const std::size_t kept = finished(content).size();
+        if (kept < content.size()) std::filesystem::resize_file(file, kept, error);
+    }
+    if (!error) lines_.open(file, std::ios::app);
+    if (!lines_.is_open()) throw UsageError(name_ + " can't be written to.");
+}
+
+void TimedVariantFile::add(const BenchTimedVariant& timed) { lines_ << line_of(timed) << std::flush; }
+
+void TimedVariantFile::close() {
+    lines_.close();
+    if (!lines_) throw UsageError(name_ + " can't be written to.");
 }
 
 }  // namespace kiln::cli

@@ -9,15 +9,30 @@
 #include <kiln/tools/bench.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 namespace kiln::cli {
 
-/// With the newline.
-std::string timed_line(const BenchTimedVariant& timed);
-/// None if there is no such file. Throws UsageError naming file and line.
+/// Without an unfinished last line, which a run leaves that is killed. Throws UsageError naming file and line.
 std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file);
 MeasuredTime measured(const BenchTimedVariant& timed);
+
+/// Adds lines to a file, which may be a device or a FIFO.
+class TimedVariantFile {
+  public:
+    /// Cuts off an unfinished last line. option: for messages. Throws UsageError if the file can't be written to.
+    TimedVariantFile(std::string option, std::filesystem::path file);
+
+    /// The line is in the file when it returns.
+    void add(const BenchTimedVariant& timed);
+    /// After the last one. Throws UsageError if one could not be written.
+    void close();
+
+  private:
+    std::string name_;
+    std::ofstream lines_;
+};
 
 }  // namespace kiln::cli

@@ -7,6 +7,7 @@
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <initializer_list>
@@ -119,6 +120,8 @@ struct Machine::Lazy {
     std::string device;
     std::once_flag once;
     Calibration calibration;
+    std::string problem;
+    std::atomic<bool> is_read = false;
 };
 
 Machine::Machine(const Target& of, const std::string& device_name)
@@ -134,9 +137,14 @@ Machine::Machine(const Target& of, const std::string& device_name)
 }
 
 const Calibration& Machine::calibration() const {
-    std::call_once(lazy_->once, [&] { lazy_->calibration = Calibration::usual(lazy_->device, target.arch); });
+    std::call_once(lazy_->once, [&] {
+        lazy_->calibration = Calibration::usual(lazy_->device, target.arch, &lazy_->problem);
+        lazy_->is_read = true;
+    });
     return lazy_->calibration;
 }
+
+std::string Machine::calibration_problem() const { return lazy_->is_read ? lazy_->problem : std::string(); }
 
 std::string Estimate::text() const {
     const std::pair<const char*, double> parts[] = {{"compute", compute_ms},

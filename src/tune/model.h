@@ -42,6 +42,8 @@ struct Machine {
     Machine(const Target& target, const std::string& device_name);
     /// Read when it is first asked for; once.
     const Calibration& calibration() const;
+    /// Why the user's is not used. Empty also before one is asked for.
+    std::string calibration_problem() const;
 
   private:
     struct Lazy;

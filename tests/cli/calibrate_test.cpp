@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// kiln calibrate without a GPU: fits to times of a file, and says what is wrong with one.
+#include <fstream>
+#include <sstream>
+
+#include "cli/timed_variants.h"
+#include "kiln_program.h"
+#include "rejected.h"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// The times that the tests of the model have, as `kiln bench --timed-variants` writes them.
+std::string recorded_times() {
+    std::ifstream file(std::string(std::getenv("KILN_TEST_SOURCE_DIR")) + "/tests/tune/data/h200_drawn.txt");
+    std::ostringstream times;
+    for (std::string line; std::getline(file, line);) {
+        if (line.empty() || line.front() == '#') continue;
+        std::vector<std::string> fields;
+        for (std::size_t at = 0; at != std::string::npos;) {
+            const std::size_t end = line.find(" | ", at);
+            fields.push_back(line.substr(at, end - at));
+            at = end == std::string::npos ? end : end + 3;
+        }
+        times << "drawn\t" << fields.at(0) << "\t" << fields.at(1) << "\t" << fields.at(2) << "\tother\t0\t"
+              << fields.at(3) << "\n";
+    }
+    return times.str();
+}
+
+class KilnCalibrate : public Kiln {
+  protected:
+    Outcome calibrate(Arguments more) const {
+        Arguments arguments = {"calibrate", "--backend", "cuda", "--arch", "sm_90a"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(std::move(arguments));
+    }
+    /// Of these times alone.
+    Outcome fit(const std::string& times, Arguments more = {}) const {
+        Arguments arguments = {"--seconds", "0", "--times", times, "--for-device", "NVIDIA H200"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return calibrate(std::move(arguments));
+    }
+};
+
+TEST_F(KilnCalibrate, FitsToTimesOfAFileAndJudgesTheFit) {
+    const std::string times = write("times.tsv", recorded_times()), output = path("calibration.txt").string();
+    const Outcome outcome = fit(times, {"--output", output, "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const auto json = outcome.json();
+    EXPECT_EQ(json["device"], "NVIDIA H200");
+    EXPECT_EQ(json["arch"], "sm_90a");
+    EXPECT_GT(json["problems"], 20);
+    EXPECT_LT(json["calibrated"]["mean"], json["by_model"]["mean"]);
+    EXPECT_EQ(json["calibration"], output);
+    EXPECT_THAT(read_text_if_exists(output).value_or(""), HasSubstr("NVIDIA H200"));
+
+    // A run that was killed has left a part of a line: as if it were not there.
+    const std::string cut =
+        write("cut.tsv", recorded_times() + "drawn\tT=half\tm=8 n=8 k=8\tgemm_tiled T=half\tother\t0\t1");
+    const Outcome without = fit(cut, {"--output", path("cut.txt").string(), "--json"});
+    ASSERT_EQ(without.status, 0) << without.err;
+    EXPECT_EQ(without.json()["times"], json["times"]);
+    EXPECT_EQ(without.json()["problems"], json["problems"]);
+}
+
+TEST_F(KilnCalibrate, SaysWhatIsWrong) {
+    expect_error(calibrate({"--seconds", "0"}), 2, {"--seconds 0 measures nothing", "--times FILE"});
+    expect_error(fit(path("none.tsv").string()), 2, {"none.tsv", "No such file"});
+    expect_error(fit(write("few.tsv", "drawn\tT=half\tm=8\tgemm_tiled\tother\t0\t1\n")), 2,
+                 {"needs 100 times of 6 problems or more"});
+    expect_error(fit(write("fields.tsv", "# times\ndrawn\tT=half\tm=8\n")), 2,
+                 {"fields.tsv:2: a line has 7 fields", "this one 3"});
+    expect_error(fit(write("sizes.tsv", "drawn\tT=half\tm\tgemm_tiled\tother\t0\t1\n")), 2,
+                 {"sizes.tsv:1: 'm' is not NAME=SIZE"});
+    expect_error(fit(write("us.tsv", "drawn\tT=half\tm=8\tgemm_tiled\tother\t0\tfast\n")), 2,
+                 {"us.tsv:1: 'fast' is not a number"});
+    expect_error(calibrate({"--seconds", "0", "--times", write("times.tsv", recorded_times())}), 2,
+                 {"no device here", "--for-device"});
+    expect_error(run({"calibrate", "--backend", "host"}), 2, {"the host is not calibrated"});
+    EXPECT_FALSE(std::filesystem::exists(path("calibration.txt")));
+}
+
+TEST_F(KilnCalibrate, AddsToAFileBehindItsLastWholeLine) {
+    const std::string file = write("times.tsv", "a\tb\tm=1\tv\tother\t0\t1.5\na\tb\tm=1\tv\tot");
+    cli::TimedVariantFile lines("--times", file);
+    lines.add({"a", "b", {{"m", 2}}, "w", true, 1, 2.25});
+    lines.close();
+    EXPECT_EQ(read_text_if_exists(file).value_or(""),
+              "a\tb\tm=1\tv\tother\t0\t1.5\na\tb\tm=2\tw\tchosen\t1.000\t2.250\n");
+    const std::vector<MeasuredTime> times = cli::load_timed_variants(file);
+    ASSERT_EQ(times.size(), 2U);
+    EXPECT_EQ(times[1].problem, "a b m=2");
+    EXPECT_EQ(times[1].sizes.at("m"), 2);
+    EXPECT_EQ(times[1].us, 2.25);
+    EXPECT_THAT(rejected<UsageError>([&] { cli::TimedVariantFile("--times", path("no/such/file")); }),
+                HasSubstr("can't be written to"));
+}
+
+}  // namespace
+}  // namespace kiln::test
