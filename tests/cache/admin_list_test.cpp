@@ -7,6 +7,7 @@
 #include <set>
 
 #include "admin_support.h"
+#include "rejected.h"
 #include "scoped_variable.h"
 
 namespace kiln {
@@ -14,7 +15,7 @@ namespace {
 
 namespace admin = test::admin;
 
-using test::admin::message_of;
+using test::rejected;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using AdminList = admin::AdminFixture;
@@ -69,7 +70,7 @@ TEST_F(AdminList, DamagedAndForeignFilesAreLeftOutAndVerifyTellsAndRemovesThem) 
     write_text(foreign, "hello");
     Cache cache(options());
     EXPECT_THAT(keys_of(cache.entries()), testing::ElementsAre(keys[0].digest, keys[2].digest));
-    EXPECT_THAT(message_of<CacheError>([&] { cache.entry(keys[1].digest); }),
+    EXPECT_THAT(rejected<CacheError>([&] { cache.entry(keys[1].digest); }),
                 testing::AllOf(HasSubstr(damaged.string()), HasSubstr("checksum")));
 
     auto found = cache.verify();
@@ -121,16 +122,16 @@ TEST_F(AdminList, DigitsThatNameNoneOrSeveralAreRefusedWithHelp) {
     }
     const Cache cache(options());
     ASSERT_EQ(cache.entries().size(), 2u);
-    const auto several = message_of<UsageError>([&] { cache.entry(first.substr(0, 4)); });
+    const auto several = rejected<UsageError>([&] { cache.entry(first.substr(0, 4)); });
     EXPECT_THAT(several, HasSubstr("2 entries start with " + first.substr(0, 4)));
     EXPECT_THAT(several, HasSubstr(first.substr(0, 12) + " (axpy A="));
     EXPECT_THAT(several, HasSubstr(second.substr(0, 12) + " (axpy A="));
 
-    EXPECT_THAT(message_of<UsageError>([&] { cache.entry(first.substr(0, 3)); }), HasSubstr("too short"));
-    EXPECT_THAT(message_of<UsageError>([&] { cache.entry(""); }), HasSubstr("no key"));
-    EXPECT_THAT(message_of<UsageError>([&] { cache.entry("gemm"); }), HasSubstr("'gemm' is no key"));
-    EXPECT_THAT(message_of<UsageError>([&] { cache.entry(first + "0"); }), HasSubstr("no key"));
-    EXPECT_THAT(message_of<UsageError>([&] { cache.entry(std::string(64, '0')); }),
+    EXPECT_THAT(rejected<UsageError>([&] { cache.entry(first.substr(0, 3)); }), HasSubstr("too short"));
+    EXPECT_THAT(rejected<UsageError>([&] { cache.entry(""); }), HasSubstr("no key"));
+    EXPECT_THAT(rejected<UsageError>([&] { cache.entry("gemm"); }), HasSubstr("'gemm' is no key"));
+    EXPECT_THAT(rejected<UsageError>([&] { cache.entry(first + "0"); }), HasSubstr("no key"));
+    EXPECT_THAT(rejected<UsageError>([&] { cache.entry(std::string(64, '0')); }),
                 testing::AllOf(HasSubstr("there is no entry 000"), HasSubstr("2 entries")));
 }
 
@@ -150,8 +151,7 @@ TEST_F(AdminList, PruneAndClearTakeAway) {
 
 TEST_F(AdminList, ADirectoryThatCantBeUsedIsAnErrorThatNamesIt) {
     write_text(home.path() / "cache", "a file");
-    EXPECT_THAT(message_of<CacheError>([&] { Cache{options()}; }),
-                HasSubstr((home.path() / "cache").string()));
+    EXPECT_THAT(rejected<CacheError>([&] { Cache{options()}; }), HasSubstr((home.path() / "cache").string()));
 }
 
 TEST_F(AdminList, NoDirectoryAtAllIsAnErrorThatSaysWhichVariablesNameOne) {
@@ -159,7 +159,7 @@ TEST_F(AdminList, NoDirectoryAtAllIsAnErrorThatSaysWhichVariablesNameOne) {
         no_home("HOME", "");
     CacheOptions nowhere;
     nowhere.remote = RemoteOptions{};
-    EXPECT_THAT(message_of<CacheError>([&] { Cache{nowhere}; }), HasSubstr("KILN_CACHE_DIR"));
+    EXPECT_THAT(rejected<CacheError>([&] { Cache{nowhere}; }), HasSubstr("KILN_CACHE_DIR"));
 }
 
 TEST_F(AdminList, TheEnvironmentDecidesWhatOptionsLeaveOpen) {
@@ -175,7 +175,7 @@ TEST_F(AdminList, TheEnvironmentDecidesWhatOptionsLeaveOpen) {
         EXPECT_EQ(Cache(chosen).usage().limit_bytes, 77u);
     }
     const test::ScopedVariable limit("KILN_CACHE_LIMIT", "plenty");
-    EXPECT_THAT(message_of<UsageError>([] { Cache(); }), HasSubstr("plenty"));
+    EXPECT_THAT(rejected<UsageError>([] { Cache(); }), HasSubstr("plenty"));
 }
 
 TEST_F(AdminList, AWrongRemoteIsAUsageError) {
@@ -185,7 +185,7 @@ TEST_F(AdminList, AWrongRemoteIsAUsageError) {
     const test::ScopedVariable url("KILN_REMOTE", "redis://127.0.0.1:1");
     const test::ScopedVariable mode("KILN_REMOTE_MODE", "sometimes");
     wrong.remote.reset();
-    EXPECT_THAT(message_of<UsageError>([&] { Cache{wrong}; }), HasSubstr("sometimes"));
+    EXPECT_THAT(rejected<UsageError>([&] { Cache{wrong}; }), HasSubstr("sometimes"));
 }
 
 }  // namespace

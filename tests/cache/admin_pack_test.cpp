@@ -6,13 +6,14 @@
 
 #include "admin_support.h"
 #include "cache/seed_pack.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
 
 namespace admin = test::admin;
 
-using test::admin::message_of;
+using test::rejected;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -84,13 +85,13 @@ TEST_F(AdminPack, DamagedEntriesAreNamedAndNotPacked) {
 
 TEST_F(AdminPack, NoPackIsWrittenOfNothingSound) {
     const Cache cache(options());
-    EXPECT_THAT(message_of<CacheError>([&] { cache.pack(file); }), HasSubstr("there is no entry"));
+    EXPECT_THAT(rejected<CacheError>([&] { cache.pack(file); }), HasSubstr("there is no entry"));
     EXPECT_FALSE(std::filesystem::exists(file));
 
     const auto keys = fill(1, 2);
     cache.pack(file);
     for (const auto& key : keys) admin::change_byte(disk().entry_path(key.digest), 600);
-    EXPECT_THAT(message_of<CacheError>([&] { cache.pack(file); }), HasSubstr("no entry is sound"));
+    EXPECT_THAT(rejected<CacheError>([&] { cache.pack(file); }), HasSubstr("no entry is sound"));
     EXPECT_EQ(list_pack(file).size(), 2u) << "the old pack is gone";
     EXPECT_EQ(admin::count_files(home.path()), 3) << "something half written is left";
 }
@@ -98,7 +99,7 @@ TEST_F(AdminPack, NoPackIsWrittenOfNothingSound) {
 TEST_F(AdminPack, APlaceThatCantBeWrittenIsAnErrorThatNamesIt) {
     fill(1, 1);
     const auto nowhere = home.path() / "missing" / "kernels.pack";
-    EXPECT_THAT(message_of<CacheError>([&] { Cache(options()).pack(nowhere); }), HasSubstr(nowhere.string()));
+    EXPECT_THAT(rejected<CacheError>([&] { Cache(options()).pack(nowhere); }), HasSubstr(nowhere.string()));
 }
 
 TEST_F(AdminPack, ADamagedEntryOfAPackIsRefusedAndTheOthersAreTaken) {
@@ -113,7 +114,7 @@ TEST_F(AdminPack, ADamagedEntryOfAPackIsRefusedAndTheOthersAreTaken) {
     EXPECT_THAT(taken.refused,
                 ElementsAre(testing::AllOf(named, HasSubstr(file.string()), HasSubstr("checksum"))));
     EXPECT_EQ(other.verify().sound, 2u);
-    EXPECT_THAT(message_of<CacheError>([&] { list_pack(file); }), named);
+    EXPECT_THAT(rejected<CacheError>([&] { list_pack(file); }), named);
 }
 
 TEST_F(AdminPack, AnEntryUnderTheDigestOfAnotherIsRefused) {
@@ -140,9 +141,9 @@ TEST_F(AdminPack, ADamagedEntryHereIsReplacedByThePacks) {
 TEST_F(AdminPack, AFileThatIsNoPackIsAnErrorThatNamesIt) {
     write_text(file, "this is no pack");
     Cache cache(options());
-    EXPECT_THAT(message_of<CacheError>([&] { cache.unpack(file); }), HasSubstr(file.string()));
-    EXPECT_THAT(message_of<CacheError>([&] { list_pack(file); }), HasSubstr(file.string()));
-    EXPECT_THAT(message_of<CacheError>([&] { cache.unpack(home.path() / "missing"); }), HasSubstr("missing"));
+    EXPECT_THAT(rejected<CacheError>([&] { cache.unpack(file); }), HasSubstr(file.string()));
+    EXPECT_THAT(rejected<CacheError>([&] { list_pack(file); }), HasSubstr(file.string()));
+    EXPECT_THAT(rejected<CacheError>([&] { cache.unpack(home.path() / "missing"); }), HasSubstr("missing"));
 }
 
 TEST_F(AdminPack, UnpackingStopsWhereTheCacheIsFullInsteadOfPushingOutWhatIsThere) {

@@ -7,13 +7,14 @@
 #include "admin_support.h"
 #include "cache/remote_cache.h"
 #include "redis_server.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
 
 namespace admin = test::admin;
 
-using test::admin::message_of;
+using test::rejected;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -121,15 +122,15 @@ TEST_F(AdminRemote, PullingStopsWhereTheCacheIsFull) {
 TEST_F(AdminRemote, WithoutAUsableRemoteTheReasonIsGiven) {
     fill(1, 1);
     Cache alone(options());
-    EXPECT_THAT(message_of<CacheError>([&] { alone.push(); }), HasSubstr("KILN_REMOTE"));
-    EXPECT_THAT(message_of<CacheError>([&] { alone.pull(); }), HasSubstr("KILN_REMOTE"));
+    EXPECT_THAT(rejected<CacheError>([&] { alone.push(); }), HasSubstr("KILN_REMOTE"));
+    EXPECT_THAT(rejected<CacheError>([&] { alone.pull(); }), HasSubstr("KILN_REMOTE"));
 
     auto dead = options();
     dead.remote->url = "redis://127.0.0.1:" + std::to_string(test::free_port());
-    EXPECT_THAT(message_of<CacheError>([&] { Cache(dead).push(); }), HasSubstr("127.0.0.1"));
-    EXPECT_THAT(message_of<CacheError>([&] { Cache(dead).pull(); }), HasSubstr("127.0.0.1"));
+    EXPECT_THAT(rejected<CacheError>([&] { Cache(dead).push(); }), HasSubstr("127.0.0.1"));
+    EXPECT_THAT(rejected<CacheError>([&] { Cache(dead).pull(); }), HasSubstr("127.0.0.1"));
     dead.remote->read_only = true;
-    EXPECT_THAT(message_of<CacheError>([&] { Cache(dead).push(); }), HasSubstr("read only"));
+    EXPECT_THAT(rejected<CacheError>([&] { Cache(dead).push(); }), HasSubstr("read only"));
 }
 
 }  // namespace

@@ -77,17 +77,6 @@ inline void change_byte(const std::filesystem::path& file, std::streamoff offset
     ASSERT_TRUE(stream.good()) << file;
 }
 
-template <class Error, class Call>
-std::string message_of(Call call) {
-    try {
-        call();
-    } catch (const Error& error) {
-        return error.what();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {};
-}
-
 /// The time of last use, in seconds before now.
 inline void set_age(const std::filesystem::path& file, int seconds_ago) {
     std::filesystem::last_write_time(

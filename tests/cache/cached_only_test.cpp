@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "rejected.h"
 #include "scale_kernel.h"
 
 namespace kiln {
@@ -23,16 +24,6 @@ struct CachedOnly : test::ServiceFixture {
         result.cached_only = true;
         return result;
     }
-    template <class Call>
-    static std::string build_error(Call call) {
-        try {
-            call();
-        } catch (const BuildError& error) {
-            return error.what();
-        }
-        ADD_FAILURE() << "no BuildError was thrown";
-        return {};
-    }
 };
 
 TEST_F(CachedOnly, ServesWhatIsThereAndCompilesNothing) {
@@ -46,12 +37,12 @@ TEST_F(CachedOnly, ServesWhatIsThereAndCompilesNothing) {
     expect_scales(service, kernel, 3);
 
     const auto absent = scale_variant(service, 4);
-    const auto message = build_error([&] { service.build<ScaleFn>(absent); });
+    const auto message = rejected<BuildError>([&] { service.build<ScaleFn>(absent); });
     EXPECT_THAT(message, AllOf(HasSubstr("FACTOR=4"), HasSubstr("is in no tier of the cache"),
                                HasSubstr("compiling is switched off")));
-    EXPECT_EQ(build_error([&] { service.compile(absent); }), message);
-    EXPECT_EQ(build_error([&] { service.compile_async(absent).get(); }), message);
-    EXPECT_EQ(build_error([&] { service.build_async<ScaleFn>(absent).get(); }), message);
+    EXPECT_EQ(rejected<BuildError>([&] { service.compile(absent); }), message);
+    EXPECT_EQ(rejected<BuildError>([&] { service.compile_async(absent).get(); }), message);
+    EXPECT_EQ(rejected<BuildError>([&] { service.build_async<ScaleFn>(absent).get(); }), message);
     EXPECT_EQ(service.counters().compiles, 0u);
     EXPECT_EQ(service.counters().misses, 4u);
     EXPECT_EQ(service.counters().disk_hits, 1u);
@@ -71,7 +62,7 @@ TEST_F(CachedOnly, ADamagedEntryIsNotReplaced) {
     }
     std::fstream(only_entry(), std::ios::in | std::ios::out | std::ios::binary).seekp(1000).put('\x55');
     Service service(cached_only());
-    EXPECT_THAT(build_error([&] { service.build<ScaleFn>(scale_variant(service, 3)); }),
+    EXPECT_THAT(rejected<BuildError>([&] { service.build<ScaleFn>(scale_variant(service, 3)); }),
                 HasSubstr("is in no tier of the cache"));
     EXPECT_EQ(service.counters().compiles, 0u);
 }
@@ -80,7 +71,7 @@ TEST_F(CachedOnly, WithoutACacheThereIsNothing) {
     auto without = cached_only();
     without.cache.enabled = false;
     Service service(without);
-    EXPECT_THAT(build_error([&] { service.build<ScaleFn>(scale_variant(service, 3)); }),
+    EXPECT_THAT(rejected<BuildError>([&] { service.build<ScaleFn>(scale_variant(service, 3)); }),
                 HasSubstr("is in no tier of the cache"));
 }
 

@@ -13,12 +13,13 @@
 #include "base/host_arch.h"
 #include "compile/compiler.h"
 #include "compiler_fixtures.h"
+#include "rejected.h"
 #include "require.h"
 
 namespace kiln {
 namespace {
 
-using test::build_error;
+using test::rejected;
 using test::ScopedVariable;
 using test::workers;
 using testing::AllOf;
@@ -101,8 +102,9 @@ TEST(CompilerEnvironment, WhatNvrtcReadsIsInTheKeyAndReachesItsWorkerAlone) {
         under = compiler->compile(gpu_source(), target).bytes;
         EXPECT_EQ(compiler->compile(gpu_source(), target, with, Isolation::worker).bytes, under);
         // What was looked up without it can't be made with it.
-        EXPECT_THAT(build_error([&] { compiler->compile(gpu_source(), target, plain, Isolation::here); }),
-                    AllOf(HasSubstr("NV_NVVM_VERSION"), HasSubstr("changed")));
+        EXPECT_THAT(
+            rejected<BuildError>([&] { compiler->compile(gpu_source(), target, plain, Isolation::here); }),
+            AllOf(HasSubstr("NV_NVVM_VERSION"), HasSubstr("changed")));
     }
     EXPECT_EQ(compiler->compile(gpu_source(), target).bytes, before);
     EXPECT_EQ(compiler->compile(gpu_source(), target, Isolation::worker).bytes, before);
@@ -118,7 +120,7 @@ TEST(CompilerEnvironment, AValueThatBreaksTheCompilerIsNamed) {
     Source source = gpu_source();
     source.text = "broken";
     const ScopedVariable variable("NV_NVVM_VERSION", "nonsense");
-    EXPECT_THAT(build_error([&] {
+    EXPECT_THAT(rejected<BuildError>([&] {
                     compiler->compile(source, {Backend::cuda, "sm_90a", {}});
                 }),
                 HasSubstr("NV_NVVM_VERSION is set to \"nonsense\""));

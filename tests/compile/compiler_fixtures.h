@@ -20,17 +20,6 @@
 
 namespace kiln::test {
 
-template <class Function>
-std::string build_error(Function function) {
-    try {
-        function();
-    } catch (const BuildError& error) {
-        return error.what();
-    }
-    ADD_FAILURE() << "no BuildError";
-    return {};
-}
-
 /// Why the compiler that `make` makes can't be used; empty: it can.
 template <class Make>
 std::string why_missing(Make make) {

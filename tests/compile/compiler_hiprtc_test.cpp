@@ -12,13 +12,14 @@
 #include "base/file.h"
 #include "compile/compiler.h"
 #include "compiler_fixtures.h"
+#include "rejected.h"
 #include "require.h"
 
 namespace kiln {
 namespace {
 using namespace std::chrono_literals;
-using test::build_error;
 using test::FakeWorker;
+using test::rejected;
 using test::ScopedVariable;
 using test::workers;
 using testing::AllOf;
@@ -87,7 +88,7 @@ TEST_F(HiprtcTest, ManyCompilesInOneWorkerGiveTheBytesOfOneEach) {
 
 TEST_F(HiprtcTest, CompilesAfterARefusedSource) {
     const auto before = compiler_->compile(hip_source(), hip("gfx90a")).bytes;
-    build_error([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); });
+    rejected<BuildError>([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); });
     EXPECT_EQ(compiler_->compile(hip_source(), hip("gfx90a")).bytes, before);
 }
 
@@ -99,27 +100,27 @@ TEST_F(HiprtcTest, VariablesThatPointToOtherDeviceLibrariesDoNotReachIt) {
 
 TEST_F(HiprtcTest, AnErrorCarriesTheTemplatesLine) {
     EXPECT_THAT(
-        build_error([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); }),
+        rejected<BuildError>([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); }),
         AllOf(HasSubstr("scale.cu:3:"), HasSubstr("error: "), HasSubstr("nothing"), HasSubstr("gfx90a")));
 }
 
 TEST_F(HiprtcTest, AnErrorInAHeaderCarriesItsVirtualName) {
     Source source = hip_source();
     source.headers[0].text = "\nint broken = nothing;\n";
-    const std::string error = build_error([&] { compiler_->compile(source, hip("gfx90a")); });
+    const std::string error = rejected<BuildError>([&] { compiler_->compile(source, hip("gfx90a")); });
     EXPECT_THAT(error, AllOf(HasSubstr("\npart/twice.h:2:"), Not(HasSubstr("comgr-"))));
 }
 
 TEST_F(HiprtcTest, AnEntryThatIsNotThereIsAnError) {
     Source source = hip_source();
     source.entry = "other";
-    EXPECT_THAT(build_error([&] { compiler_->compile(source, hip("gfx90a")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(source, hip("gfx90a")); }),
                 AllOf(HasSubstr("\"other\""), HasSubstr("extern \"C\"")));
 }
 
 TEST_F(HiprtcTest, AnUnknownArchitectureIsAnErrorAndThisProcessLives) {
     for (const char* arch : {"gfx9999", "gfx9999:xnack+"})
-        EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip(arch)); }),
+        EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(hip_source(), hip(arch)); }),
                     AllOf(HasSubstr(arch), HasSubstr("gfx90a"), HasSubstr("gfx1030")));
 }
 
@@ -128,7 +129,7 @@ TEST_F(HiprtcTest, AMalformedArchitectureStartsNoWorker) {
     for (const char* arch :
          {"sm_90", "gfx", "gfx9", "gfx90A", "gfx90a:", "gfx90a:fast+", "gfx90a,gfx908", ""})
         EXPECT_THAT(
-            build_error([&] { compiler_->compile(hip_source(), hip(arch)); }),
+            rejected<BuildError>([&] { compiler_->compile(hip_source(), hip(arch)); }),
             AllOf(HasSubstr("\"" + std::string(arch) + "\""), HasSubstr("gfx906"), Not(HasSubstr("status"))));
 }
 
@@ -155,33 +156,33 @@ TEST_F(HiprtcTest, CompilesFromManyThreadsAtOnce) {
 
 TEST_F(HiprtcTest, AWorkerThatDiesIsAnErrorWithItsLastWords) {
     const FakeWorker worker("echo last words >&2; kill -ABRT $$");
-    EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
                 AllOf(HasSubstr("signal 6"), HasSubstr("last words"), HasSubstr("gfx1030")));
 }
 
 TEST_F(HiprtcTest, AWorkerThatHangsIsKilled) {
     const FakeWorker worker("sleep 60");
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_THAT(
-        build_error([&] { make_hiprtc_compiler(workers(300ms))->compile(hip_source(), hip("gfx90a")); }),
-        HasSubstr("300 ms"));
+    EXPECT_THAT(rejected<BuildError>(
+                    [&] { make_hiprtc_compiler(workers(300ms))->compile(hip_source(), hip("gfx90a")); }),
+                HasSubstr("300 ms"));
     EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
 
 TEST_F(HiprtcTest, AWorkerThatTalksNonsenseIsAnError) {
     for (const char* script : {"echo hello", "exit 0", "printf kiln-compile-1", "cat"}) {
         const FakeWorker worker(script);
-        EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
+        EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
                     HasSubstr("no proper response"));
     }
     const FakeWorker worker("echo why >&2; exit 7");
-    EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
                 AllOf(HasSubstr("status 7"), HasSubstr("why")));
 }
 
 TEST_F(HiprtcTest, AMissingWorkerIsNamed) {
     const ScopedVariable variable("KILN_COMPILE_WORKER", "/nowhere/worker");
-    EXPECT_THAT(build_error([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(hip_source(), hip("gfx90a")); }),
                 AllOf(HasSubstr("KILN_COMPILE_WORKER"), HasSubstr("/nowhere/worker")));
 }
 
@@ -189,13 +190,13 @@ TEST_F(HiprtcTest, NothingStaysInTheTemporaryDirectory) {
     const TemporaryDirectory directory;
     const ScopedVariable variable("TMPDIR", directory.path().string());
     compiler_->compile(hip_source(), hip("gfx90a"));
-    build_error([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); });
+    rejected<BuildError>([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); });
     EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
 TEST(HiprtcMissing, SaysWhatIsWrongWithTheVariable) {
     const ScopedVariable variable("KILN_HIPRTC", "/nowhere/libhiprtc.so");
-    EXPECT_THAT(build_error([] { make_hiprtc_compiler(workers())->identity(); }),
+    EXPECT_THAT(rejected<BuildError>([] { make_hiprtc_compiler(workers())->identity(); }),
                 AllOf(HasSubstr("KILN_HIPRTC"), HasSubstr("/nowhere/libhiprtc.so")));
 }
 

@@ -16,12 +16,13 @@
 #include "base/output_file.h"
 #include "compile/compiler.h"
 #include "compiler_fixtures.h"
+#include "rejected.h"
 #include "require.h"
 
 namespace kiln {
 namespace {
 using namespace std::chrono_literals;
-using test::build_error;
+using test::rejected;
 using test::ScopedVariable;
 using test::within;
 using testing::AllOf;
@@ -83,13 +84,13 @@ TEST_F(HostCompilerTest, EqualInputGivesEqualBytesWithNoPathInThem) {
 
 TEST_F(HostCompilerTest, AnErrorCarriesTheTemplatesLineAndNoPath) {
     const std::string error =
-        build_error([&] { compiler_->compile(answer_source("return nothing;"), host()); });
+        rejected<BuildError>([&] { compiler_->compile(answer_source("return nothing;"), host()); });
     EXPECT_THAT(error, AllOf(HasSubstr("answer.cu:3:"), HasSubstr("nothing"), HasSubstr("status 1")));
     EXPECT_THAT(error, Not(HasSubstr(std::filesystem::temp_directory_path().string() + "/")));
 }
 
 TEST_F(HostCompilerTest, AMissingFunctionIsFoundWhenLinking) {
-    const std::string error = build_error(
+    const std::string error = rejected<BuildError>(
         [&] { compiler_->compile(answer_source("extern int elsewhere(); return elsewhere();"), host()); });
     EXPECT_THAT(error, AllOf(HasSubstr("elsewhere"), HasSubstr("undefined reference")));
     EXPECT_THAT(error, Not(HasSubstr(std::filesystem::temp_directory_path().string() + "/kiln-")));
@@ -99,7 +100,7 @@ TEST_F(HostCompilerTest, AProgramThatIgnoresSigchldGetsItsBinaryOrTheError) {
     const auto before = ::signal(SIGCHLD, SIG_IGN);
     const Binary good = compiler_->compile(answer_source(), host());
     const std::string error =
-        build_error([&] { compiler_->compile(answer_source("return nothing;"), host()); });
+        rejected<BuildError>([&] { compiler_->compile(answer_source("return nothing;"), host()); });
     ::signal(SIGCHLD, before);
     EXPECT_FALSE(good.bytes.empty());
     EXPECT_THAT(error, HasSubstr("exited with status 1"));
@@ -114,7 +115,7 @@ TEST_F(HostCompilerTest, NamesThatLeaveTheDirectoryAreRefused) {
     for (const char* name : {"../up.h", "part/../../up.h", "/elsewhere/up.h", "", "part/", "-o", "@file"}) {
         Source source = answer_source();
         source.headers.push_back({name, "\n"});
-        EXPECT_THAT(build_error([&] { compiler_->compile(source, host()); }),
+        EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(source, host()); }),
                     HasSubstr("\"" + std::string(name) + "\""));
     }
 }
@@ -125,7 +126,7 @@ TEST_F(HostCompilerTest, AHeaderFromTheUsersVariablesIsNotTaken) {
     const ScopedVariable variable("CPATH", directory.path().string());
     Source source = answer_source();
     source.text = "#include \"stray.h\"\n" + source.text;
-    EXPECT_THAT(build_error([&] { compiler_->compile(source, host()); }), HasSubstr("stray.h"));
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(source, host()); }), HasSubstr("stray.h"));
 }
 
 TEST_F(HostCompilerTest, AVariableOfTheLinkerDoesNotReachIt) {
@@ -140,8 +141,9 @@ TEST_F(HostCompilerTest, AFileFromElsewhereIsNoBuild) {
     write_text(wrapper, "#!/bin/sh\nexec c++ -include " + header.string() + " \"$@\"\n");
     std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
     const ScopedVariable variable("KILN_HOST_CXX", wrapper.string());
-    EXPECT_THAT(test::build_error([&] { (void)make_host_compiler({})->compile(answer_source(), host()); }),
-                testing::HasSubstr(header.string()));
+    EXPECT_THAT(
+        test::rejected<BuildError>([&] { (void)make_host_compiler({})->compile(answer_source(), host()); }),
+        testing::HasSubstr(header.string()));
 }
 
 TEST_F(HostCompilerTest, AWrapperScriptIsPartOfTheIdentity) {
@@ -184,7 +186,7 @@ TEST_F(HostCompilerTest, TheProgramsBehindTheDriverAreInTheIdentity) {
 TEST_F(HostCompilerTest, TheMemoryLimitReachesTheCompilerBehindTheDriver) {
     WorkerLimits limits;
     limits.memory_bytes = 48 << 20;
-    EXPECT_THAT(build_error([&] {
+    EXPECT_THAT(rejected<BuildError>([&] {
                     make_host_compiler(limits)->compile(
                         answer_source("static int big[] = {\n#define A 1,1,1,1,1,1,1,1,1,1,\n"
                                       "#define B A A A A A A A A A A\n#define C B B B B B B B B B B\n"
@@ -199,7 +201,7 @@ TEST_F(HostCompilerTest, TheMemoryLimitReachesTheCompilerBehindTheDriver) {
 
 TEST_F(HostCompilerTest, TheArchitectureReachesTheOptionsAndTheCode) {
     EXPECT_THAT(compiler_->supported_archs(), Contains(host_arch()));
-    EXPECT_THAT(build_error([&] { compiler_->compile(answer_source(), host("sm_90")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(answer_source(), host("sm_90")); }),
                 AllOf(HasSubstr("\"sm_90\""), HasSubstr(host_arch())));
 #ifdef __x86_64__
     EXPECT_THAT(compiler_->options(host("x86-64-v2"), answer_source()), Contains("-march=x86-64-v2"));
@@ -240,8 +242,9 @@ TEST_F(HostCompilerTest, ACompilerThatHangsIsKilled) {
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
     const ScopedVariable variable("KILN_HOST_CXX", file.string());
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_THAT(build_error([&] { make_host_compiler(within(1s))->compile(answer_source(), host()); }),
-                HasSubstr("1 s"));
+    EXPECT_THAT(
+        rejected<BuildError>([&] { make_host_compiler(within(1s))->compile(answer_source(), host()); }),
+        HasSubstr("1 s"));
     EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
 }
 
@@ -249,11 +252,12 @@ TEST(HostCompilerMissing, SaysHowToGetOne) {
     const TemporaryDirectory empty;
     const ScopedVariable unset("KILN_HOST_CXX", "");
     const ScopedVariable path("PATH", empty.path().string());
-    EXPECT_THAT(build_error([] { make_host_compiler(within(1s))->identity(); }),
+    EXPECT_THAT(rejected<BuildError>([] { make_host_compiler(within(1s))->identity(); }),
                 AllOf(HasSubstr("clang++"), HasSubstr("apt-get install g++")));
     const ScopedVariable variable("KILN_HOST_CXX", "my-c++");
-    EXPECT_THAT(build_error([] { make_host_compiler(within(1s))->compile(answer_source(), host()); }),
-                AllOf(HasSubstr("KILN_HOST_CXX"), HasSubstr("\"my-c++\"")));
+    EXPECT_THAT(
+        rejected<BuildError>([] { make_host_compiler(within(1s))->compile(answer_source(), host()); }),
+        AllOf(HasSubstr("KILN_HOST_CXX"), HasSubstr("\"my-c++\"")));
 }
 
 TEST(HostArch, IsOneOfTheKnownNames) {

@@ -16,11 +16,12 @@
 #include "base/file.h"
 #include "compile/compiler.h"
 #include "compiler_fixtures.h"
+#include "rejected.h"
 #include "require.h"
 
 namespace kiln {
 namespace {
-using test::build_error;
+using test::rejected;
 using test::ScopedVariable;
 using testing::AllOf;
 using testing::Contains;
@@ -95,13 +96,13 @@ TEST_F(NvrtcTest, LineInformationNamesTheFilesButNoPlace) {
 TEST_F(NvrtcTest, AnErrorInAHeaderCarriesItsVirtualName) {
     Source source = scale_source();
     source.headers[1].text = "\nint broken = nothing;\n";
-    EXPECT_THAT(build_error([&] { compiler_->compile(source, cuda("sm_80")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(source, cuda("sm_80")); }),
                 HasSubstr("\npart/factor.h(2): error"));
 }
 
 TEST_F(NvrtcTest, AnErrorCarriesTheTemplatesLine) {
     const std::string error =
-        build_error([&] { compiler_->compile(scale_source("x[i] = nothing;"), cuda("sm_80")); });
+        rejected<BuildError>([&] { compiler_->compile(scale_source("x[i] = nothing;"), cuda("sm_80")); });
     EXPECT_THAT(error, AllOf(HasSubstr("scale.cu(3): error"), HasSubstr("nothing"), HasSubstr("sm_80")));
 }
 
@@ -111,7 +112,7 @@ TEST_F(NvrtcTest, AHeaderThatWasNotGivenIsNotTakenFromTheCurrentDirectory) {
     const auto before = std::filesystem::current_path();
     std::filesystem::current_path(directory.path());
     const Source source{"s.cu", "s", "#include \"stray.h\"\nextern \"C\" __global__ void s() {}\n", {}};
-    const std::string error = build_error([&] { compiler_->compile(source, cuda("sm_80")); });
+    const std::string error = rejected<BuildError>([&] { compiler_->compile(source, cuda("sm_80")); });
     std::filesystem::current_path(before);
     EXPECT_THAT(error, HasSubstr("stray.h"));
 }
@@ -119,7 +120,7 @@ TEST_F(NvrtcTest, AHeaderThatWasNotGivenIsNotTakenFromTheCurrentDirectory) {
 TEST_F(NvrtcTest, AnEntryThatIsNotThereIsAnError) {
     Source source = scale_source();
     source.entry = "scal";
-    EXPECT_THAT(build_error([&] { compiler_->compile(source, cuda("sm_80")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(source, cuda("sm_80")); }),
                 AllOf(HasSubstr("\"scal\""), HasSubstr("extern \"C\"")));
 }
 
@@ -136,7 +137,7 @@ TEST_F(NvrtcTest, TheSuffixOfAnArchitectureIsKept) {
                         "extern \"C\" __global__ void w() { asm volatile(\"wgmma.fence.sync.aligned;\"); }\n",
                         {}};
     EXPECT_EQ(compiler_->compile(source, cuda("sm_90a")).kind, BinaryKind::cubin);
-    EXPECT_THAT(build_error([&] { compiler_->compile(source, cuda("sm_90")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(source, cuda("sm_90")); }),
                 AllOf(HasSubstr("wgmma"), HasSubstr("sm_90")));
 }
 
@@ -150,17 +151,17 @@ TEST_F(NvrtcTest, ADeviceNewerThanTheLibraryGetsPtx) {
 }
 
 TEST_F(NvrtcTest, WithoutADeviceAnUnknownArchitectureIsRefused) {
-    EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), cuda("sm_199")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(scale_source(), cuda("sm_199")); }),
                 AllOf(HasSubstr("does not know sm_199"), HasSubstr("sm_90a")));
 }
 
 TEST_F(NvrtcTest, ArchitecturesItCannotMeetAreNamed) {
     for (const char* arch :
          {"sm_9x", "gfx90a", "sm_", "sm_9", "sm_90b", "sm_75a", "compute_9", "", "sm_0900", "SM_90"}) {
-        EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), cuda(arch)); }),
+        EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(scale_source(), cuda(arch)); }),
                     AllOf(HasSubstr("\"" + std::string(arch) + "\""), HasSubstr("sm_80")));
     }
-    EXPECT_THAT(build_error([&] { compiler_->compile(scale_source(), cuda("sm_20")); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(scale_source(), cuda("sm_20")); }),
                 AllOf(HasSubstr("sm_20"), HasSubstr("sm_80")));
 }
 
@@ -240,9 +241,9 @@ TEST_F(NvrtcTest, CompilesFromManyThreadsAtOnce) {
 
 TEST(NvrtcMissing, SaysWhatIsWrongWithTheVariable) {
     const ScopedVariable variable("KILN_NVRTC", "/nowhere/libnvrtc.so.99");
-    for (const auto& error : {build_error([] { make_nvrtc_compiler()->identity(); }), build_error([] {
-                                  make_nvrtc_compiler()->compile(scale_source(), cuda("sm_80"));
-                              })})
+    for (const auto& error :
+         {rejected<BuildError>([] { make_nvrtc_compiler()->identity(); }),
+          rejected<BuildError>([] { make_nvrtc_compiler()->compile(scale_source(), cuda("sm_80")); })})
         EXPECT_THAT(error,
                     AllOf(HasSubstr("KILN_NVRTC"), HasSubstr("/nowhere/libnvrtc.so.99"), HasSubstr("unset")));
 }
@@ -252,14 +253,14 @@ TEST(NvrtcMissing, AFileThatIsNoLibraryIsAnError) {
     const auto file = directory.path() / "libnvrtc.so.13";
     write_text(file, "not a library");
     const ScopedVariable variable("KILN_NVRTC", file.string());
-    EXPECT_THAT(build_error([] { make_nvrtc_compiler()->identity(); }), HasSubstr("no ELF library"));
+    EXPECT_THAT(rejected<BuildError>([] { make_nvrtc_compiler()->identity(); }), HasSubstr("no ELF library"));
 }
 
 TEST(NvrtcMissing, AnotherLibraryIsAnError) {
     Dl_info info{};  // some library that is surely there
     ASSERT_NE(dladdr(reinterpret_cast<void*>(&std::strlen), &info), 0);
     const ScopedVariable variable("KILN_NVRTC", std::filesystem::canonical(info.dli_fname).string());
-    EXPECT_THAT(build_error([] { make_nvrtc_compiler()->compile(scale_source(), cuda("sm_80")); }),
+    EXPECT_THAT(rejected<BuildError>([] { make_nvrtc_compiler()->compile(scale_source(), cuda("sm_80")); }),
                 HasSubstr("nvrtc"));
 }
 

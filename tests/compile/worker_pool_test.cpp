@@ -24,14 +24,15 @@
 #include "base/file.h"
 #include "compile/compiler.h"
 #include "compiler_fixtures.h"
+#include "rejected.h"
 #include "require.h"
 
 namespace kiln {
 namespace {
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
-using test::build_error;
 using test::FakeWorker;
+using test::rejected;
 using test::ScopedVariable;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -152,7 +153,7 @@ TEST_F(WorkerPoolTest, ErrorsAreThoseOfThisProcessAndTheWorkerStays) {
     Source wrong = source(1);
     wrong.text += "int x = nothing;\n";
     const auto message = [&](Isolation isolation) {
-        return build_error([&] { compiler_->compile(wrong, cuda(), isolation); });
+        return rejected<BuildError>([&] { compiler_->compile(wrong, cuda(), isolation); });
     };
     const std::string in_worker = message(Isolation::worker);
     const auto before = children();
@@ -160,7 +161,7 @@ TEST_F(WorkerPoolTest, ErrorsAreThoseOfThisProcessAndTheWorkerStays) {
     EXPECT_EQ(in_worker, message(Isolation::here));
     EXPECT_EQ(message(Isolation::worker), in_worker);
     EXPECT_EQ(children(), before);
-    EXPECT_THAT(build_error([&] { compiler_->compile(wrong, cuda("sm_20"), Isolation::worker); }),
+    EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(wrong, cuda("sm_20"), Isolation::worker); }),
                 HasSubstr("sm_20"));
 }
 
@@ -212,7 +213,7 @@ TEST_F(WorkerPoolTest, AWorkerKilledWhileItCompilesIsAnErrorOfThatRequestAlone) 
         std::this_thread::sleep_for(300ms);
         ::kill(worker, SIGKILL);
     });
-    EXPECT_THAT(build_error([&] { in_worker(slow_source()); }),
+    EXPECT_THAT(rejected<BuildError>([&] { in_worker(slow_source()); }),
                 AllOf(HasSubstr("slow.cu"), HasSubstr("sm_80"), HasSubstr("signal 9")));
     killer.join();
     EXPECT_THAT(children(), IsEmpty());
@@ -237,7 +238,7 @@ TEST_F(WorkerPoolTest, AnIdleWorkerFoundDeadIsReplacedSilently) {
 TEST_F(WorkerPoolTest, ACompileBeyondTheTimeLimitIsEnded) {
     use(test::within(1s));
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_THAT(build_error([&] { in_worker(slow_source()); }),
+    EXPECT_THAT(rejected<BuildError>([&] { in_worker(slow_source()); }),
                 AllOf(HasSubstr("1 s"), HasSubstr("slow.cu")));
     EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
     EXPECT_THAT(children(), IsEmpty());
@@ -247,7 +248,7 @@ TEST_F(WorkerPoolTest, TheMemoryLimitIsNamed) {
     WorkerLimits limits;
     limits.memory_bytes = 40 << 20;  // does not even hold the library
     use(limits);
-    EXPECT_THAT(build_error([&] { in_worker(source(1)); }),
+    EXPECT_THAT(rejected<BuildError>([&] { in_worker(source(1)); }),
                 AllOf(HasSubstr("40.0 MiB"), HasSubstr("memory limit")));
 }
 
@@ -260,7 +261,7 @@ TEST_F(WorkerPoolTest, ASourceThatNeedsMoreThanTheMemoryLimitIsAnErrorAndOthersC
     hungry.text += "__device__ int big[] = {";
     for (int i = 0; i < 4000000; ++i) hungry.text += "1,";
     hungry.text += "0};\n";
-    EXPECT_THAT(build_error([&] { in_worker(hungry); }),
+    EXPECT_THAT(rejected<BuildError>([&] { in_worker(hungry); }),
                 AllOf(HasSubstr("300.0 MiB"), HasSubstr("memory limit")));
     EXPECT_FALSE(in_worker(source(1)).empty());
 }
@@ -270,33 +271,33 @@ TEST_F(WorkerPoolTest, NonsenseIsAnErrorWithTheLastWords) {
     for (const char* script : {"echo hello; echo why >&2", "exit 0", "yes", "cat",
                                "printf kiln-compile-1; sleep 60", "head -c 10000000 /dev/zero; sleep 60"}) {
         const FakeWorker worker(script);
-        EXPECT_THAT(build_error([&] { in_worker(source(1)); }),
+        EXPECT_THAT(rejected<BuildError>([&] { in_worker(source(1)); }),
                     AllOf(HasSubstr("no proper response"), HasSubstr("another version")))
             << script;
         EXPECT_THAT(children(), IsEmpty()) << script;
     }
     const FakeWorker worker("echo last words >&2; exit 7");
-    EXPECT_THAT(build_error([&] { in_worker(source(1)); }),
+    EXPECT_THAT(rejected<BuildError>([&] { in_worker(source(1)); }),
                 AllOf(HasSubstr("status 7"), HasSubstr("last words")));
 }
 
 TEST_F(WorkerPoolTest, AWorkerThatPrintsWithoutEndIsEndedInTime) {
     use(test::within(500ms));
     const FakeWorker worker("yes >&2");
-    const std::string error = build_error([&] { in_worker(source(1)); });
+    const std::string error = rejected<BuildError>([&] { in_worker(source(1)); });
     EXPECT_THAT(error, HasSubstr("500 ms"));
     EXPECT_LT(error.size(), 10000u);
 }
 
 TEST_F(WorkerPoolTest, AMissingWorkerIsNamed) {
     const ScopedVariable variable("KILN_COMPILE_WORKER", "/nowhere/worker");
-    EXPECT_THAT(build_error([&] { in_worker(source(1)); }),
+    EXPECT_THAT(rejected<BuildError>([&] { in_worker(source(1)); }),
                 AllOf(HasSubstr("KILN_COMPILE_WORKER"), HasSubstr("/nowhere/worker")));
     const auto plain = temporary_.path() / "plain";
     write_text(plain, "no program");
     {
         const ScopedVariable file("KILN_COMPILE_WORKER", plain.string());
-        EXPECT_THAT(build_error([&] { in_worker(source(1)); }),
+        EXPECT_THAT(rejected<BuildError>([&] { in_worker(source(1)); }),
                     AllOf(HasSubstr("no worker process"), HasSubstr(plain.string())));
     }
     fs::remove(plain);
@@ -312,7 +313,7 @@ TEST_F(WorkerPoolTest, AStopRequestEndsWhatRunsAndWhatWaits) {
     std::atomic<int> stopped = 0;
     for (int i = 0; i < 3; ++i) {
         threads.emplace_back([&] {
-            const std::string error = build_error([&] { in_worker(slow_source()); });
+            const std::string error = rejected<BuildError>([&] { in_worker(slow_source()); });
             if (error.find("a stop was requested") != std::string::npos) ++stopped;
         });
     }
@@ -323,7 +324,7 @@ TEST_F(WorkerPoolTest, AStopRequestEndsWhatRunsAndWhatWaits) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
     EXPECT_EQ(stopped, 3);
     EXPECT_THAT(children(), IsEmpty());
-    EXPECT_THAT(build_error([&] { in_worker(source(1)); }), HasSubstr("a stop was requested"));
+    EXPECT_THAT(rejected<BuildError>([&] { in_worker(source(1)); }), HasSubstr("a stop was requested"));
 }
 
 TEST_F(WorkerPoolTest, AForkedChildHasWorkersOfItsOwn) {
@@ -351,7 +352,7 @@ TEST_F(WorkerPoolTest, AChildThatIsForkedWhileAllWorkersAreBusyDoesNotWaitForThe
     WorkerLimits limits;
     limits.stop = stop.get_token();
     use(limits);  // one worker
-    std::thread busy([&] { build_error([&] { in_worker(slow_source()); }); });
+    std::thread busy([&] { rejected<BuildError>([&] { in_worker(slow_source()); }); });
     ASSERT_TRUE(eventually([] { return !children().empty(); }));
     const pid_t child = ::fork();
     if (child == 0) {
@@ -373,7 +374,7 @@ TEST_F(WorkerPoolTest, AKilledParentLeavesNeitherWorkersNorFiles) {
     ASSERT_GE(parent, 0);
     if (parent == 0) {
         ::alarm(60);
-        build_error([&] { in_worker(slow_source()); });
+        rejected<BuildError>([&] { in_worker(slow_source()); });
         ::_exit(1);
     }
     ASSERT_TRUE(eventually([&] { return !children_of(parent).empty(); }));

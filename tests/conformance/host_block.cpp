@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host_kernel.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
@@ -177,7 +178,7 @@ extern "C" __global__ void kernel(unsigned bad) {
     __syncthreads();
 })");
     kernel({8, 1, 1}, {64, 1, 1}, 0, 99u);
-    const auto message = test::device_error([&] { kernel({8, 1, 1}, {64, 1, 1}, 0, 5u); });
+    const auto message = test::rejected<DeviceError>([&] { kernel({8, 1, 1}, {64, 1, 1}, 0, 5u); });
     EXPECT_THAT(message, HasSubstr("block (5,0,0)"));
     EXPECT_THAT(message, HasSubstr("63 wait at __syncthreads() and 1 in a vote"));
     EXPECT_THAT(message, HasSubstr("thread (40,0,0), lane 8 of warp 1"));
@@ -192,17 +193,20 @@ extern "C" __global__ void kernel(int bad) {
     __syncthreads();
 })");
     for (int i = 0; i < 20; ++i) {
-        const auto message = test::device_error([&] { trap({9, 1, 1}, {256, 1, 1}, 0, 4); });
+        const auto message = test::rejected<DeviceError>([&] { trap({9, 1, 1}, {256, 1, 1}, 0, 4); });
         EXPECT_THAT(message, HasSubstr("block (4,0,0)"));
         EXPECT_THAT(message, HasSubstr("thread (7,0,0): __trap()"));
         trap({9, 1, 1}, {256, 1, 1}, 0, -1);
     }
     const HostKernel check(R"(extern "C" __global__ void kernel(int n) { assert(n > 1 && "too few"); })");
     check({}, {}, 0, 2);
-    EXPECT_THAT(test::device_error([&] { check({}, {}, 0, 1); }),
+    EXPECT_THAT(test::rejected<DeviceError>([&] { check({}, {}, 0, 1); }),
                 HasSubstr("kernel.cu:2: assertion failed: n > 1"));
     const HostKernel throws(R"(extern "C" __global__ void kernel() { throw 1; })");
-    EXPECT_THAT(test::device_error([&] { throws({}, {4, 1, 1}, 0); }), HasSubstr("thread (0,0,0) threw"));
+    EXPECT_THAT(test::rejected<DeviceError>([&] {
+                    throws({}, {4, 1, 1}, 0);
+                }),
+                HasSubstr("thread (0,0,0) threw"));
 }
 
 TEST(HostBlock, HoldsLargeLocalArrays) {

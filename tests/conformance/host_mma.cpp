@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host_kernel.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
@@ -163,7 +164,7 @@ extern "C" __global__ void kernel(float* out) {
     out[threadIdx.x] = sums[0];
 })");
     std::vector<float> out(32);
-    EXPECT_THAT(test::device_error([&] {
+    EXPECT_THAT(test::rejected<DeviceError>([&] {
                     partial({}, {24, 1, 1}, 0, out.data());
                 }),
                 HasSubstr("needs all 32 lanes"));
@@ -176,7 +177,7 @@ extern "C" __global__ void kernel(unsigned* out) {
     out[threadIdx.x] = registers[0];
 })");
     std::vector<unsigned> words(32);
-    EXPECT_THAT(test::device_error([&] {
+    EXPECT_THAT(test::rejected<DeviceError>([&] {
                     misaligned({}, {32, 1, 1}, 0, words.data());
                 }),
                 HasSubstr("not aligned to 16 bytes"));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host_kernel.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
@@ -120,7 +121,7 @@ extern "C" __global__ void kernel(const float* in) {
     kiln::AsyncCopies<4> copies;
     )" + statement + "\n}");
         alignas(16) const float in[64] = {};
-        return test::device_error([&] { kernel({}, {1, 1, 1}, 0, static_cast<const float*>(in)); });
+        return test::rejected<DeviceError>([&] { kernel({}, {1, 1, 1}, 0, static_cast<const float*>(in)); });
     };
     EXPECT_THAT(message("copies.copy<4>(tile, in + 1);"), HasSubstr("not aligned to its size"));
     EXPECT_THAT(message("copies.copy<2>(tile + 1, in);"), HasSubstr("not aligned to its size"));

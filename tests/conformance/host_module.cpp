@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "host_kernel.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
@@ -56,7 +57,7 @@ TEST(HostModule, RefusesWhatIsNoKernel) {
         binary.kind = kind;
         binary.entry = "kernel";
         binary.bytes = std::move(bytes);
-        return test::device_error([&] { device.driver()->load(binary); });
+        return test::rejected<DeviceError>([&] { device.driver()->load(binary); });
     };
     const auto compiled = test::compile_for_host(adds(1)).bytes;
     const std::vector<std::byte> good(compiled.begin(), compiled.end());
@@ -69,7 +70,7 @@ TEST(HostModule, RefusesWhatIsNoKernel) {
             << size;
 
     const auto version = [&](const char* text) {
-        return test::device_error([&] { device.driver()->load(test::compile_for_host(text)); });
+        return test::rejected<DeviceError>([&] { device.driver()->load(test::compile_for_host(text)); });
     };
     EXPECT_THAT(version("#undef KILN_HOST_KERNEL\n#define KILN_HOST_KERNEL(name) extern \"C\" "
                         "__attribute__((visibility(\"default\"))) void other() {}\n"),
@@ -85,7 +86,7 @@ TEST(HostModule, RefusesShapesBeyondTheDevice) {
     const HostKernel kernel(
         "extern \"C\" __global__ void kernel() { __shared__ volatile char s[1000]; s[0] = 1; }");
     const auto error = [&](Dim3 grid, Dim3 block, std::size_t shared) {
-        return test::device_error([&] {
+        return test::rejected<DeviceError>([&] {
             kernel.module().launch({grid, block, {}, shared}, nullptr, nullptr);
         });
     };

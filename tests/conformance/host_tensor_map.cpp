@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "box_kernel.h"
+#include "rejected.h"
 #include "scale_kernel.h"
 
 namespace kiln {
@@ -21,17 +22,6 @@ using test::kBoxes;
 using testing::AllOf;
 using testing::HasSubstr;
 using HostTensorMap = test::ServiceFixture;
-
-template <class E, class Call>
-std::string message_of(Call call) {
-    try {
-        call();
-    } catch (const E& error) {
-        return error.what();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {};
-}
 
 TEST_F(HostTensorMap, BoxesComeFromTheLaunchsTensor) {
     Service service(options());
@@ -60,10 +50,10 @@ TEST_F(HostTensorMap, WhatTmaCanNotMoveIsRefusedWithTheNumbers) {
     const auto boxes = service.parse(kBoxes, "boxes.cu");
     const auto kernel = service.build<BoxesFn>(boxes.variant());
     EXPECT_THAT(
-        message_of<UsageError>([&] { expect_boxes(service, kernel, 37, 45, 32); }),
+        test::rejected<UsageError>([&] { expect_boxes(service, kernel, 37, 45, 32); }),
         AllOf(HasSubstr("x_map of boxes"), HasSubstr("tensor x: a row has 45 elements of float, 180 bytes"),
               HasSubstr("must be a multiple of 4")));
-    EXPECT_THAT(message_of<UsageError>([&] { expect_boxes(service, kernel, 37, 44, 32, 1); }),
+    EXPECT_THAT(test::rejected<UsageError>([&] { expect_boxes(service, kernel, 37, 44, 32, 1); }),
                 AllOf(HasSubstr("the argument x is at 0x"), HasSubstr("multiple of 16 bytes")));
     expect_boxes(service, kernel, 37, 44, 32);  // none the worse for it
 }
@@ -97,7 +87,7 @@ TEST_F(HostTensorMap, HipRefusesTheTemplate) {
     for_hip.compile_only = true;
     Service service(for_hip);
     const auto variant = service.parse(text, "boxes.cu").variant();
-    EXPECT_THAT(message_of<UsageError>([&] { service.compile(variant); }),
+    EXPECT_THAT(test::rejected<UsageError>([&] { service.compile(variant); }),
                 AllOf(HasSubstr("boxes has tensor maps"), HasSubstr("//@ backend cuda, host")));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host_kernel.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
@@ -133,7 +134,7 @@ extern "C" __global__ void kernel(unsigned id, unsigned count, unsigned others) 
     kiln::named_barrier_sync(id, threadIdx.x == 40 ? others : count);
 })");
     const auto message = [&](unsigned id, unsigned count, unsigned others) {
-        return test::device_error([&] { kernel({}, {64, 1, 1}, 0, id, count, others); });
+        return test::rejected<DeviceError>([&] { kernel({}, {64, 1, 1}, 0, id, count, others); });
     };
     kernel({}, {64, 1, 1}, 0, 1u, 64u, 64u);
     EXPECT_THAT(message(0, 64, 64), AllOf(HasSubstr("barrier 0"), HasSubstr("1 to 15")));
@@ -250,7 +251,7 @@ extern "C" __global__ void kernel(int bad) {
     __syncthreads();
 })");
     kernel({3, 1, 1}, {64, 1, 1}, 0, 0);
-    const auto message = test::device_error([&] { kernel({3, 1, 1}, {64, 1, 1}, 0, 1); });
+    const auto message = test::rejected<DeviceError>([&] { kernel({3, 1, 1}, {64, 1, 1}, 0, 1); });
     EXPECT_THAT(message,
                 AllOf(HasSubstr("0 wait at __syncthreads(), 63 at named barriers, 1 for a condition"),
                       HasSubstr("thread (33,0,0), lane 1 of warp 1, waits for a condition")));
@@ -272,7 +273,7 @@ extern "C" __global__ void kernel(int* out) {
     }
 })");
     int out = 0;
-    EXPECT_THAT(test::device_error([&] {
+    EXPECT_THAT(test::rejected<DeviceError>([&] {
                     kernel({}, {64, 1, 1}, 0, &out);
                 }),
                 HasSubstr("thread (5,0,0): __trap()"));

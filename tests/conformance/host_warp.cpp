@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host_kernel.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
@@ -174,7 +175,7 @@ extern "C" __global__ void kernel(int* out) {
     __syncthreads();
 })");
     std::vector<int> out(32);
-    const auto message = test::device_error([&] { kernel({3, 1, 1}, {32, 1, 1}, 0, out.data()); });
+    const auto message = test::rejected<DeviceError>([&] { kernel({3, 1, 1}, {32, 1, 1}, 0, out.data()); });
     EXPECT_THAT(message, HasSubstr("Kernel kernel"));
     EXPECT_THAT(message, HasSubstr("block (0,0,0)"));
     EXPECT_THAT(message, HasSubstr("of 32 threads 0 ended, 12 wait at __syncthreads() and 20 in a vote"));
@@ -183,7 +184,7 @@ extern "C" __global__ void kernel(int* out) {
 
 TEST(HostVote, ReportsALaneOutsideItsOwnMask) {
     const HostKernel kernel(R"(extern "C" __global__ void kernel() { __syncwarp(0xfffffff7u); })");
-    EXPECT_THAT(test::device_error([&] { kernel({}, {32, 1, 1}, 0); }), HasSubstr("lane 3 calls"));
+    EXPECT_THAT(test::rejected<DeviceError>([&] { kernel({}, {32, 1, 1}, 0); }), HasSubstr("lane 3 calls"));
 }
 
 TEST(HostShuffle, ReducesWarpsOfManyBlocks) {

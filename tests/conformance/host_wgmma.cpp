@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host_kernel.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
@@ -169,7 +170,7 @@ TEST(HostTma, StoresWhatLiesInside) {
         ASSERT_EQ(tensor[i], first || second ? value : -1.0F) << i;
         ASSERT_EQ(one_group[i], first ? value : -1.0F) << "the last group is not waited for: " << i;
     }
-    EXPECT_THAT(test::device_error([&] { store("shared[4] = 7;", "stores.wait_read<0>();"); }),
+    EXPECT_THAT(test::rejected<DeviceError>([&] { store("shared[4] = 7;", "stores.wait_read<0>();"); }),
                 HasSubstr("source of a TMA store was written to"));
 }
 
@@ -179,7 +180,7 @@ TEST(HostTma, BarriersRefuseWhatCantBe) {
             kiln::Barrier* const barrier = kiln::dynamic_shared<kiln::Barrier>();
             if (threadIdx.x == 0) { barrier->word = 0;)" +
                                              body + "}}"));
-        return test::device_error([&] { kernel({}, {32, 1, 1}, shared_bytes); });
+        return test::rejected<DeviceError>([&] { kernel({}, {32, 1, 1}, shared_bytes); });
     };
     EXPECT_THAT(error("kiln::barrier_wait(barrier, 0);"), HasSubstr("not initialised"));
     EXPECT_THAT(error("kiln::barrier_arrive(barrier);"), HasSubstr("not initialised"));
@@ -336,10 +337,11 @@ TEST(HostWgmma, MistakesInTheOrderShow) {
         << "an operand that is overwritten before the wait";
     EXPECT_EQ(run(fence, commit, "", wait + " if (threadIdx.x == 255) shared[b_at + 1] = 0x44;"), right)
         << "and after it";
-    EXPECT_THAT(test::device_error([&] { run("", commit, "", wait); }), HasSubstr("without a wgmma_fence"));
-    EXPECT_THAT(test::device_error([&] { run(fence, commit, "", wait, 128); }),
+    EXPECT_THAT(test::rejected<DeviceError>([&] { run("", commit, "", wait); }),
+                HasSubstr("without a wgmma_fence"));
+    EXPECT_THAT(test::rejected<DeviceError>([&] { run(fence, commit, "", wait, 128); }),
                 HasSubstr("inside a group of 8 rows"));
-    EXPECT_THAT(test::device_error([&] { run(fence, commit, "", wait, 1024 * 15); }),
+    EXPECT_THAT(test::rejected<DeviceError>([&] { run(fence, commit, "", wait, 1024 * 15); }),
                 HasSubstr("past the dynamic shared memory"));
 }
 

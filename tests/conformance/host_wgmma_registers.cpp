@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host_kernel.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
@@ -163,9 +164,11 @@ TEST(HostWgmmaRegisters, MistakesInTheOrderShow) {
     EXPECT_NE(run(fence, commit, "", ""), right) << "no wait";
     EXPECT_NE(run(fence, "", "", wait), right) << "no commit";
     EXPECT_EQ(run(fence, commit, "", wait + " fragments.values[0][0] = 0;"), right);
-    EXPECT_THAT(test::device_error([&] { run(fence, commit, "fragments.values[2][3] ^= 1;", wait); }),
-                HasSubstr("registers that a wgmma reads were written before the wait"));
-    EXPECT_THAT(test::device_error([&] { run("", commit, "", wait); }), HasSubstr("without a wgmma_fence"));
+    EXPECT_THAT(
+        test::rejected<DeviceError>([&] { run(fence, commit, "fragments.values[2][3] ^= 1;", wait); }),
+        HasSubstr("registers that a wgmma reads were written before the wait"));
+    EXPECT_THAT(test::rejected<DeviceError>([&] { run("", commit, "", wait); }),
+                HasSubstr("without a wgmma_fence"));
 }
 
 }  // namespace

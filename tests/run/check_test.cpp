@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "rejected.h"
 #include "run/element.h"
 #include "run_support.h"
 
@@ -169,7 +170,7 @@ TEST_F(RunCheck, TensorsThatAreNotAlignedAreGuardedOnBothSides) {
     EXPECT_THAT(run_doubling("if (i <= n) y[i] = i < n ? 2 * x[i] : 1;", skewed).overrun,
                 ElementsAre(Overrun{"y", false, 0}));
     skewed.skew = 65;
-    EXPECT_THAT(message_of<UsageError>([&] { run_doubling(kRight, skewed); }), HasSubstr("65 elements"));
+    EXPECT_THAT(rejected<UsageError>([&] { run_doubling(kRight, skewed); }), HasSubstr("65 elements"));
 }
 
 TEST_F(RunCheck, NansAndInfinitiesAreRightWhereTheyAreExpected) {
@@ -400,7 +401,7 @@ TEST_F(RunCheck, AReferenceThatDoesNotAllowTheValuesIsRefused) {
         "int n, float* y", "if (i < n) y[i] = 0;");
     EXPECT_TRUE(run(text, once(), {{"POWER", 2}}).pass());
     EXPECT_THAT(
-        message_of<TemplateError>([&] {
+        rejected<TemplateError>([&] {
             run(text, once(), {{"POWER", 3}});
         }),
         AllOf(HasSubstr("few_reference can't be the reference of tested POWER=3"), HasSubstr("1..2")));
@@ -450,7 +451,7 @@ TEST(Element, PoisonIsANanOfItsOwn) {
             }
         });
     }
-    EXPECT_THAT(message_of<UsageError>([] { with_element("float4", [](auto) {}); }), HasSubstr("'float4'"));
+    EXPECT_THAT(rejected<UsageError>([] { with_element("float4", [](auto) {}); }), HasSubstr("'float4'"));
 }
 
 TEST_F(RunCheck, TheReferenceNeedNotKnowHowTheOutputIsRounded) {

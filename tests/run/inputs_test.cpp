@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "rejected.h"
 #include "run/parallel.h"
 #include "run/sample.h"
 #include "run_support.h"
@@ -81,7 +82,7 @@ TEST(Inputs, BytesTakeAllTheirValues) {
 TEST(Inputs, ARangeTakesBothEnds) {
     const auto all = made<int>(tensor_of("int", 4, 1000, Fill::range, -3, 4), Data::random, 1, 0, 1000);
     EXPECT_EQ((std::set<int>(all.begin(), all.end())), (std::set<int>{-3, -2, -1, 0, 1, 2, 3, 4}));
-    EXPECT_THAT(message_of<VariantError>([] {
+    EXPECT_THAT(rejected<VariantError>([] {
                     made<std::int8_t>(tensor_of("signed char", 1, 9, Fill::range, 0, 128), Data::random, 1, 0,
                                       9);
                 }),

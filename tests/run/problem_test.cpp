@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Which problem is run, and what is rejected before anything runs.
+#include "rejected.h"
 #include "run_support.h"
 
 namespace kiln::test {
@@ -15,7 +16,7 @@ class RunProblem : public Run {
     /// The TemplateError that a run of the doubling template with this reference ends in.
     std::string refused_reference(const std::string& reference) {
         if (!reference.empty()) add_template("doubling_reference", reference);
-        return message_of<TemplateError>([&] { run(doubling(kRight), once()); });
+        return rejected<TemplateError>([&] { run(doubling(kRight), once()); });
     }
 };
 
@@ -34,7 +35,7 @@ TEST_F(RunProblem, SizesAreTheDeclaredOnesUnlessGiven) {
 TEST_F(RunProblem, WrongSizesAreRefused) {
     add_doubling_reference();
     const auto refused = [&](Sizes sizes) {
-        return message_of<VariantError>([&] { run(doubling(kRight), once(std::move(sizes))); });
+        return rejected<VariantError>([&] { run(doubling(kRight), once(std::move(sizes))); });
     };
     EXPECT_THAT(refused({{"m", 3}}), HasSubstr("m"));
     EXPECT_THAT(refused({{"n", -1}}), HasSubstr("-1"));
@@ -48,7 +49,7 @@ TEST_F(RunProblem, MoreThanTheMemoryHasIsRefusedBeforeItIsTaken) {
     const std::string text = line_template(
         "//@ size n = 10\n//@ input x [n, 1000000]\n//@ output y [n, 1000000] by doubling_reference\n",
         "long long n, const float* x, float* y", "");
-    EXPECT_THAT(message_of<UsageError>([&] {
+    EXPECT_THAT(rejected<UsageError>([&] {
                     run(text, once({{"n", 1000000000}}));
                 }),
                 AllOf(HasSubstr("n=1000000000 needs 12000000"), HasSubstr("x 3.6 PiB, y 3.6 PiB"),
@@ -56,9 +57,9 @@ TEST_F(RunProblem, MoreThanTheMemoryHasIsRefusedBeforeItIsTaken) {
 }
 
 TEST_F(RunProblem, ATemplateWithoutAProblemIsRefused) {
-    EXPECT_THAT(message_of<VariantError>(
-                    [&] { run(line_template("", "int n, float* data", "data[i] = 0;"), once()); }),
-                AllOf(HasSubstr("tested"), HasSubstr("data")));
+    EXPECT_THAT(
+        rejected<VariantError>([&] { run(line_template("", "int n, float* data", "data[i] = 0;"), once()); }),
+        AllOf(HasSubstr("tested"), HasSubstr("data")));
 }
 
 TEST_F(RunProblem, AMissingReferenceIsRefused) {

@@ -101,19 +101,4 @@ class Run : public ::testing::Test {
     std::unique_ptr<Service> service_;
 };
 
-/// What `call` throws, as an Error.
-template <class Error, class Call>
-std::string message_of(Call call) {
-    try {
-        call();
-    } catch (const Error& error) {
-        return error.what();
-    } catch (const std::exception& error) {
-        ADD_FAILURE() << "another error: " << error.what();
-        return error.what();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {};
-}
-
 }  // namespace kiln::test

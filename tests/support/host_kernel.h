@@ -55,16 +55,4 @@ class HostKernel {
     std::shared_ptr<Module> module_;
 };
 
-/// The message of the DeviceError that `call` must throw.
-template <class Call>
-std::string device_error(Call call) {
-    try {
-        call();
-    } catch (const DeviceError& error) {
-        return error.what();
-    }
-    ADD_FAILURE() << "no DeviceError was thrown";
-    return {};
-}
-
 }  // namespace kiln::test

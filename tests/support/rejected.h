@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 
+#include <exception>
 #include <string>
 
 namespace kiln::test {
@@ -15,6 +16,9 @@ std::string rejected(Call call) {
     try {
         call();
     } catch (const Error& error) {
+        return error.what();
+    } catch (const std::exception& error) {
+        ADD_FAILURE() << "another error: " << error.what();
         return error.what();
     }
     ADD_FAILURE() << "nothing was thrown";

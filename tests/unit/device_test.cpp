@@ -12,22 +12,12 @@
 #include <vector>
 
 #include "base/host_arch.h"
+#include "rejected.h"
 
 namespace kiln {
 namespace {
 
 using testing::HasSubstr;
-
-template <class E, class Call>
-std::string message_of(Call call) {
-    try {
-        call();
-    } catch (const E& error) {
-        return error.what();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {};
-}
 
 TEST(Device, DescribesTheHost) {
     std::string reason = "old";
@@ -49,7 +39,7 @@ TEST(Device, DescribesTheHost) {
 }
 
 TEST(Device, NamesWhatIsThereWhenAnOrdinalIsNot) {
-    const auto message = message_of<DeviceError>([] { Device::open(Backend::host, 3); });
+    const auto message = test::rejected<DeviceError>([] { Device::open(Backend::host, 3); });
     EXPECT_THAT(message, HasSubstr("no host device 3; there is 0 ("));
     EXPECT_THROW(Device::open(Backend::host, -1), DeviceError);
 }
@@ -59,7 +49,7 @@ TEST(Device, SaysWhyAGpuIsMissing) {
         std::string reason;
         if (!Device::list(backend, &reason).empty()) continue;
         EXPECT_NE(reason, "");
-        const auto message = message_of<DeviceError>([&] { Device::open(backend); });
+        const auto message = test::rejected<DeviceError>([&] { Device::open(backend); });
         EXPECT_THAT(message, HasSubstr(reason));
         EXPECT_THAT(message, HasSubstr("host backend"));
     }
@@ -79,7 +69,7 @@ TEST(Buffer, CopiesAndFillsWithinItsSize) {
     buffer.copy_to(std::span(out).first(4));
     EXPECT_THAT(std::vector<int>({static_cast<int>(out[2]), static_cast<int>(out[3])}),
                 testing::ElementsAre(9, 4));
-    EXPECT_THAT(message_of<UsageError>([&] { buffer.copy_from(std::vector<std::byte>(12)); }),
+    EXPECT_THAT(test::rejected<UsageError>([&] { buffer.copy_from(std::vector<std::byte>(12)); }),
                 HasSubstr("A copy of 12 bytes does not fit a buffer of 11 bytes"));
     std::vector<std::byte> large(12);
     EXPECT_THROW(buffer.copy_to(large), UsageError);
@@ -106,7 +96,7 @@ TEST(Buffer, MovesItsMemory) {
 TEST(Buffer, DoesNotPromiseMoreThanThereIs) {
     const Device device = Device::open(Backend::host);
     for (const std::size_t bytes : {device.info().memory_bytes + 1, ~std::size_t{0}}) {
-        const auto message = message_of<DeviceError>([&] { device.allocate(bytes); });
+        const auto message = test::rejected<DeviceError>([&] { device.allocate(bytes); });
         EXPECT_THAT(message, HasSubstr("can't allocate " + std::to_string(bytes) + " bytes"));
         EXPECT_THAT(message,
                     HasSubstr(" of its " + std::to_string(device.info().memory_bytes) + " are available"));
