@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shared by the scripts beside it; sourced with the repository's root as the current directory.
-# Offers: say, missing_packages, nvrtc_wheels, python_modules, has_python_modules, has_python, has_nvidia_gpu, find_nvrtc,
-# use_local_nvrtc, find_llvm_14, skip_status, configure, build.
+# Offers: say, missing_packages, nvrtc_wheels, cutlass_wheel, python_modules, has_python_modules, has_python,
+# has_nvidia_gpu, find_nvrtc, use_local_nvrtc, find_llvm_14, skip_status, configure, build.
 
 # Programs that scripts/setup --tests put here since the system has them under another name.
 PATH=$PATH:$PWD/.deps/bin
@@ -25,6 +25,9 @@ missing_packages() {
 # that Kiln was tested with (docs/install.md).
 nvrtc_wheels=('nvidia-cuda-nvrtc>=13.0,<13.6' 'nvidia-cuda-runtime>=13.0,<13.6' 'nvidia-cuda-crt>=13.0,<13.6'
     'nvidia-cuda-cccl>=13.0,<13.6' 'nvidia-nvjitlink>=13.0,<13.6')
+
+# Where the tests take CUTLASS's headers from, which are unpacked to .deps/cutlass/include.
+cutlass_wheel='nvidia-cutlass==4.2.0.0'
 
 # What the package for Python is built and tested with: modules of pip, in .deps/python.
 python_modules=('nanobind>=3.1,<4' 'numpy>=1.24' 'pytest>=7' 'mypy>=1.8')

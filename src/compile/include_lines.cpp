@@ -7,11 +7,10 @@
 #include <algorithm>
 
 #include "base/characters.h"
+#include "base/words.h"
 
 namespace kiln {
 namespace {
-
-bool is_of_path(char c) { return is_identifier_part(c) || c == '/' || c == '.' || c == '-' || c == '+'; }
 
 void skip_blanks(std::string_view& line) {
     line.remove_prefix(
@@ -39,15 +38,36 @@ void add_operand(std::string_view directive, std::string_view line, std::vector<
     const std::string_view word = take_word(rest);
     if (word.empty()) return;
     skip_blanks(rest);
-    const bool is_call = rest.starts_with('(');
-    const std::size_t end = is_call ? line.find_last_of(')') : word.size() - 1;
-    lines.push_back({directive, line.substr(0, end == std::string_view::npos ? end : end + 1), word,
-                     is_call ? IncludeForm::call : IncludeForm::macro});
+    if (!rest.starts_with('(')) {
+        lines.push_back({directive, word, word, IncludeForm::macro});
+        return;
+    }
+    const std::size_t close = rest.find_last_of(')');
+    const std::string_view argument = rest.substr(1, close == std::string_view::npos ? close : close - 1);
+    if (close != std::string_view::npos) line.remove_suffix(rest.size() - close - 1);
+    lines.push_back({directive, line, word, IncludeForm::call, trimmed(argument)});
+}
+
+/// `line`: from the parenthesis behind the name on.
+void add_function(std::string_view name, std::string_view line, IncludeScan& scan) {
+    IncludeFunction& function = scan.functions.emplace_back(IncludeFunction{name, {}, {}});
+    line.remove_prefix(1);
+    skip_blanks(line);
+    const std::string_view parameter = take_word(line);
+    skip_blanks(line);
+    if (!line.starts_with(')')) return;
+    line.remove_prefix(1);
+    skip_blanks(line);
+    const std::size_t close = line.find('>');
+    if (!line.starts_with('<') || close == std::string_view::npos) return;
+    function.parameter = parameter;
+    function.value = line.substr(0, close + 1);
 }
 
 void add_macro(std::string_view line, IncludeScan& scan) {
     skip_blanks(line);
     const std::string_view name = take_word(line);
+    if (!name.empty() && line.starts_with('(')) add_function(name, line, scan);
     if (name.empty() || line.empty() || !is_blank(line.front()))
         return;  // with arguments, or without a value
     skip_blanks(line);

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/characters.h"
+
 namespace kiln {
 
 enum class IncludeForm {
@@ -22,11 +24,19 @@ enum class IncludeForm {
 struct IncludeLine {
     std::string_view directive;  ///< "include", "include_next", "__has_include" or "__has_include_next"
     std::string_view operand;    ///< with its quotes or brackets
-    std::string_view name;       ///< without them
+    std::string_view name;       ///< without them; of a macro its name
     IncludeForm form = IncludeForm::quoted;
+    std::string_view argument = {};  ///< of a call: what stands between the parentheses
 
     bool is_question() const { return directive.front() == '_'; }
     bool is_next() const { return directive.ends_with("_next"); }
+};
+
+/// A macro with arguments: `#define NAME(parameter) <dir/parameter>`.
+struct IncludeFunction {
+    std::string_view name;
+    std::string_view parameter;  ///< empty for another number than one
+    std::string_view value;      ///< `<...>`; empty for anything else
 };
 
 struct IncludeScan {
@@ -34,8 +44,14 @@ struct IncludeScan {
     /// Macros without arguments whose value may be the operand of an #include or a part of it: `"a.h"`, `<a.h>`,
     /// `dir/part`, `NAME`.
     std::vector<std::pair<std::string_view, std::string_view>> macros;
+    std::vector<IncludeFunction> functions;
 };
 
 IncludeScan scan_includes(std::string_view text);
+
+/// What the name of a header is made of.
+constexpr bool is_of_path(char c) {
+    return is_identifier_part(c) || c == '/' || c == '.' || c == '-' || c == '+';
+}
 
 }  // namespace kiln

@@ -39,13 +39,15 @@ bool leads_elsewhere(std::string_view name) {
 }
 
 /// Those of the template and of its own headers, which an #include of another header may name.
-std::vector<std::pair<std::string_view, std::string_view>> own_macros(const Source& source) {
-    auto macros = scan_includes(source.text).macros;
+IncludeScan own_macros(const Source& source) {
+    IncludeScan own = scan_includes(source.text);
     for (const Header& header : source.headers) {
         if (header.name.starts_with("kiln/")) continue;
-        for (const auto& macro : scan_includes(header.text).macros) macros.push_back(macro);
+        const IncludeScan more = scan_includes(header.text);
+        own.macros.insert(own.macros.end(), more.macros.begin(), more.macros.end());
+        own.functions.insert(own.functions.end(), more.functions.begin(), more.functions.end());
     }
-    return macros;
+    return own;
 }
 
 class Search {
@@ -59,7 +61,7 @@ class Search {
                 directories_.push_back(std::move(plain));
         }
         for (const Header& header : source.headers) taken_.insert(header.name);
-        for (const auto& [macro, value] : own_macros(source)) macros_[macro].insert(value);
+        add_macros(own_macros(source));
         for (const std::string& open : source.open_includes) add_root(open);
     }
 
@@ -159,9 +161,15 @@ class Search {
                              " headers or " + bytes_text(kMostBytes) + " for one template; the last is " +
                              path.string() + ". Include a smaller header, or name a smaller directory.");
         file.scan = scan_includes(file.text);
-        for (const auto& [macro, value] : file.scan.macros)
-            if (auto& values = macros_[macro]; values.size() < kMostValues) values.insert(value);
+        add_macros(file.scan);
         return files_.size() - 1;
+    }
+
+    void add_macros(const IncludeScan& scan) {
+        for (const auto& [macro, value] : scan.macros)
+            if (auto& values = macros_[macro]; values.size() < kMostValues) values.insert(value);
+        for (const IncludeFunction& function : scan.functions)
+            functions_[function.name].emplace(function.parameter, function.value);
     }
 
     void follow(std::size_t index) {
@@ -171,7 +179,9 @@ class Search {
             std::optional<std::size_t> found;
             if (line.form == IncludeForm::macro) {
                 by_macro_.emplace_back(index, line.name);
-            } else if (line.form != IncludeForm::call) {
+            } else if (line.form == IncludeForm::call) {
+                by_call_.push_back(line);
+            } else {
                 if (const auto place = target(file, line.form, line.name, line.is_next()))
                     found = file_at(*place);
             }
@@ -183,6 +193,10 @@ class Search {
     // files.
     bool follow_macros() {
         const std::size_t before = files_.size();
+        for (const IncludeLine& line : std::vector(by_call_))
+            for (const std::string& inside : values_of_call(line))
+                if (!taken_.contains(inside))
+                    if (const auto place = find(0, inside)) roots_.emplace(inside, file_at(*place));
         for (const auto& [index, macro] : std::vector(by_macro_)) {
             for (const std::string& operand : values_of(macro, kMostNesting)) {
                 if (operand.size() < 3 || (operand.front() != '<' && operand.front() != '"')) continue;
@@ -217,8 +231,27 @@ class Search {
         return values;
     }
 
-    // The text with each word that is a macro replaced by each of its values.
-    std::vector<std::string> expanded(std::string_view text, int nesting) {
+    // The names, without brackets, that NAME(argument) may be. Empty where that is not sure or one leads elsewhere: then
+    // the line is not followed.
+    std::set<std::string> values_of_call(const IncludeLine& line) {
+        std::set<std::string> names;
+        const auto found = functions_.find(line.name);
+        if (found == functions_.end() || line.is_question() || line.is_next() || line.argument.empty() ||
+            !std::ranges::all_of(line.argument, is_of_path))
+            return {};
+        for (const auto& [parameter, value] : found->second) {
+            if (parameter.empty() || value.empty()) return {};
+            for (const std::string& one : expanded(value, kMostNesting, {parameter, line.argument})) {
+                const auto [name, is_new] = names.insert(one.substr(1, one.size() - 2));
+                if (leads_elsewhere(*name) || names.size() > kMostValues) return {};
+            }
+        }
+        return names;
+    }
+
+    // The text with each word that is a macro replaced by each of its values, and the parameter by its argument.
+    std::vector<std::string> expanded(std::string_view text, int nesting,
+                                      const std::pair<std::string_view, std::string_view>& parameter = {}) {
         std::vector<std::string> results = {std::string()};
         for (std::size_t at = 0; at < text.size();) {
             std::size_t end = at;
@@ -226,8 +259,13 @@ class Search {
             const std::string_view part = text.substr(at, end - at);
             at = end;
             std::vector<std::string> next;
-            const auto values =
-                is_identifier_part(part.front()) ? values_of(part, nesting - 1) : std::set<std::string>();
+            std::set<std::string> values;
+            if (part == parameter.first) {
+                for (std::string& one : expanded(parameter.second, nesting - 1))
+                    values.insert(std::move(one));
+            } else if (is_identifier_part(part.front())) {
+                values = values_of(part, nesting - 1);
+            }
             for (const std::string& result : results) {
                 if (values.empty()) next.push_back(result + std::string(part));
                 for (const std::string& value : values) next.push_back(result + value);
@@ -240,13 +278,13 @@ class Search {
 
     const std::string& name_of(std::size_t file) const { return files_[file].name; }
 
-    std::string rewritten(std::size_t index) const {
+    std::string rewritten(std::size_t index) {
         const File& file = files_[index];
         std::string text;
         const char* copied = file.text.data();
         for (std::size_t i = 0; i < file.scan.lines.size(); ++i) {
             const IncludeLine& line = file.scan.lines[i];
-            const bool is_unknown = line.form == IncludeForm::call ||
+            const bool is_unknown = (line.form == IncludeForm::call && values_of_call(line).empty()) ||
                                     (line.form != IncludeForm::macro && leads_elsewhere(line.name));
             if (!file.targets[i] && is_unknown) {
                 // A compiler would look for it on the disk, past the key: so it gets a name that nothing has.
@@ -272,7 +310,9 @@ class Search {
     std::map<Place, std::size_t> by_place_;
     std::map<std::string, std::size_t> roots_;  // names that no file of ours spells out
     std::vector<std::pair<std::size_t, std::string_view>> by_macro_;
+    std::vector<IncludeLine> by_call_;
     std::map<std::string_view, std::set<std::string_view>> macros_;
+    std::map<std::string_view, std::set<std::pair<std::string_view, std::string_view>>> functions_;
     std::unordered_map<std::string, bool> is_file_;
     std::unordered_map<std::string, fs::path> nearest_;
     std::set<fs::path> watched_;
@@ -282,12 +322,21 @@ class Search {
 };
 
 std::string question_of(const Source& source, const std::vector<fs::path>& directories) {
-    std::string question = "includes 1\n";
+    std::string question = "includes 2\n";
     for (const fs::path& directory : directories) question += "in " + directory.string() + "\n";
     for (const std::string& open : source.open_includes) question += "open " + open + "\n";
     for (const Header& header : source.headers) question += "taken " + header.name + "\n";
-    for (const auto& [macro, value] : own_macros(source))
+    const IncludeScan own = own_macros(source);
+    for (const auto& [macro, value] : own.macros)
         question.append("macro ").append(macro).append(" ").append(value).append("\n");
+    for (const auto& [name, parameter, value] : own.functions)
+        question.append("macro ")
+            .append(name)
+            .append("(")
+            .append(parameter)
+            .append(") ")
+            .append(value)
+            .append("\n");
     return question;
 }
 

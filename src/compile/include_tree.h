@@ -6,8 +6,8 @@
 //
 // A name is looked for as a preprocessor does: "name" next to the header that names it, then, like <name>, in the
 // directories in their order; #include_next goes on behind the directory where its own file was found. Names given by
-// macros without arguments are followed through every value that the headers give these macros. Each file has one name
-// for the compiler, its path below its include directory, and lines that name it otherwise are given that name, since
+// macros are followed through every value that the headers give these macros: without an argument, or with one in
+// `<dir/ARGUMENT>`. Each file has one name for the compiler, its path below its include directory, and lines that name it otherwise are given that name, since
 // NVRTC compares names as they are written.
 #pragma once
 

@@ -27,6 +27,9 @@ struct Owner {
 constexpr std::string_view kCccl =
     "CCCL, which is part of the CUDA toolkit and is the Python package nvidia-cuda-cccl";
 constexpr std::string_view kRuntime = "the CUDA toolkit and the Python package nvidia-cuda-runtime";
+constexpr std::string_view kCutlass =
+    "CUTLASS, in its directory include, or in cutlass_library/source/include of the Python package "
+    "nvidia-cutlass";
 constexpr auto kOwners = std::to_array<Owner>({
     {"cub/", kCccl},
     {"thrust/", kCccl},
@@ -38,8 +41,8 @@ constexpr auto kOwners = std::to_array<Owner>({
     {"mma.h", kRuntime},
     {"crt/", kRuntime},
     {"curand", "the CUDA toolkit and the Python package nvidia-curand"},
-    {"cutlass/", "CUTLASS, in its directory include"},
-    {"cute/", "CUTLASS, in its directory include"},
+    {"cutlass/", kCutlass},
+    {"cute/", kCutlass},
     {"rocprim/", "rocPRIM (package librocprim-dev of Debian and Ubuntu, rocprim-dev of AMD)"},
     {"hipcub/", "hipCUB (package libhipcub-dev of Debian and Ubuntu, hipcub-dev of AMD)"},
     {"rocwmma/", "rocWMMA (package rocwmma-dev of AMD)"},

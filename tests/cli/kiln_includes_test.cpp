@@ -129,6 +129,40 @@ TEST_F(KilnIncludes, TheExamplesCompileForGpus) {
     }
 }
 
+// CUTLASS belongs to no toolkit: its headers come from a directory that the command names.
+class KilnCutlass : public Program, public testing::WithParamInterface<const char*> {
+  protected:
+    KilnCutlass() : Program("kiln") {}
+    static std::string source_directory() { return std::getenv("KILN_TEST_SOURCE_DIR"); }
+    Outcome build(Arguments more) const {
+        Arguments arguments = {
+            "build",  "cute_gemm", "--template-dir", source_directory() + "/examples/templates",
+            "--arch", GetParam(),  "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(std::move(arguments), usual_environment());
+    }
+};
+
+TEST_P(KilnCutlass, CompilesTheExample) {
+    const Outcome without = build({});
+    KILN_REQUIRE_OR_SKIP("nvrtc", without.err.find("NVRTC library") == std::string::npos, without.err);
+    EXPECT_EQ(without.status, 3);
+    EXPECT_THAT(without.err, HasSubstr("cute/tensor.hpp belongs to CUTLASS"));
+    const std::string headers = source_directory() + "/.deps/cutlass/include";
+    KILN_REQUIRE_OR_SKIP(
+        "cutlass", std::filesystem::exists(headers + "/cute/tensor.hpp"),
+        "there are no headers of CUTLASS in .deps/cutlass/include; scripts/setup --tests fetches them");
+    const Outcome outcome = build({"--include-dir", headers});
+    KILN_REQUIRE_OR_SKIP("cuda-headers", outcome.err.find("was not found") == std::string::npos, outcome.err);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const int registers = outcome.json()["registers"].get<int>();
+    EXPECT_GT(registers, 128) << "the results of a thread are not in registers";
+    EXPECT_LT(registers, 255) << "they don't fit";
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, KilnCutlass, testing::Values("sm_80", "sm_90a"),
+                         [](const auto& test) { return std::string(test.param); });
+
 // A machine without these headers and without a compiler takes what was packed.
 TEST_F(KilnIncludes, APackServesWhereTheHeadersAreMissing) {
     with_scaled();

@@ -130,6 +130,29 @@ TEST_F(Tree, NamesOfMacrosAreFollowed) {
     EXPECT_TRUE(headers.contains("b.h"));
 }
 
+// As CUTLASS names the headers of libcu++.
+TEST_F(Tree, NamesOfMacrosWithAnArgumentAreFollowed) {
+    const std::string text =
+        "#define ROOT std\n#if NEW\n#define STD(header) <new/ROOT/header>\n#else\n#define STD( header ) "
+        "<ROOT/header>  // old\n"
+        "#endif\n#include STD( types/traits )\n";
+    put("one/a.h", text);
+    put("one/std/types/traits", "int old;\n");
+    put("one/new/std/types/traits", "#include <b.h>\n");
+    put("one/b.h", "int b;\n");
+    auto headers = found(source_with({"<a.h>"}), {"one"});
+    EXPECT_EQ(headers["a.h"], text) << "the compiler reads the macro by itself";
+    EXPECT_TRUE(headers.contains("std/types/traits"));
+    EXPECT_TRUE(headers.contains("new/std/types/traits"));
+    EXPECT_TRUE(headers.contains("b.h"));
+    // Another definition, which the template may make take effect, gives a name that is not known.
+    Source source = source_with({"<a.h>"});
+    source.text = "#define STD(x, y) <y>\n#include <a.h>\n";
+    headers = found(source, {"one"});
+    EXPECT_THAT(headers["a.h"], HasSubstr("#include <no-include-directory-has/STD>"));
+    EXPECT_FALSE(headers.contains("std/types/traits"));
+}
+
 TEST_F(Tree, NothingOutsideTheDirectoriesIsRead) {
     put("secret.h", "int secret;\n");
     put("one/a.h", "#include \"../secret.h\"\n#include <../secret.h>\n#include \"" +
@@ -156,6 +179,13 @@ TEST_F(Tree, NoMacroLeadsElsewhereEither) {
     put("one/call.h", "#define QUOTED(x) #x\n#include QUOTED(/etc/hostname)  // text\n");
     EXPECT_EQ(found(source_with({"<call.h>"}), {"one"}).at("call.h"),
               "#define QUOTED(x) #x\n#include <no-include-directory-has/QUOTED>  // text\n");
+    for (const char* definition :
+         {"#define H(x) </x>", "#define H(x) <x/../..>", "#define H(x) <a/b>\n#define H(x) </x>",
+          "#define ROOT ..\n#define H(x) <ROOT/x>"}) {
+        put("one/call.h", std::string(definition) + "\n#include H(etc/hostname)\n");
+        EXPECT_EQ(found(source_with({"<call.h>"}), {"one"}).at("call.h"),
+                  std::string(definition) + "\n#include <no-include-directory-has/H>\n");
+    }
 }
 
 TEST_F(Tree, TheDigestIsOfNamesAndContents) {
