@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "require.h"
+#include "template/kernel_launch.h"
 #include "template/tensor_maps.h"
 
 namespace kiln {
@@ -51,6 +52,7 @@ struct Export : testing::Test {
     ServiceOptions options(const std::string& arch) const {
         ServiceOptions result;
         result.arch = arch;
+        result.template_directories = {source() / "examples/templates", folder.path()};
         result.compile_only = true;
         result.cache.enabled = false;
         return result;
@@ -153,18 +155,23 @@ struct Export : testing::Test {
         return names;
     }
 
-    /// Of the kernel's arguments.
+    /// Of each kernel's arguments.
     static std::string bytes_of(const Variant& variant) {
         const std::vector<std::string> last = conditional(variant);
-        std::string text;
+        std::vector<std::string> bytes;
         for (const KernelArgument& argument : variant.arguments())
             if (std::ranges::find(last, argument.name) == last.end())
-                text +=
-                    std::string(text.empty() ? "" : ",") +
-                    (argument.type.ends_with('*') || argument.type.find("long") != std::string::npos ? "8"
-                                                                                                     : "4");
-        for (std::size_t i = 0; i < last.size(); ++i) text += ",8";
-        for (std::size_t i = 0; i < tensor_map_count(variant); ++i) text += ",128";
+                bytes.emplace_back(
+                    argument.type.ends_with('*') || argument.type.find("long") != std::string::npos ? "8"
+                                                                                                    : "4");
+        bytes.insert(bytes.end(), last.size(), "8");
+        bytes.insert(bytes.end(), tensor_map_count(variant), "128");
+        std::string text;
+        for (std::size_t kernel = 0; kernel < kernel_count(variant); ++kernel) {
+            if (kernel > 0) text.back() = ';';
+            for (const std::size_t at : kernel_launch(variant, kernel).arguments) text += bytes[at] + ",";
+        }
+        text.pop_back();
         return text;
     }
 
@@ -185,17 +192,18 @@ struct Export : testing::Test {
         for (const std::string& name : last) launched.push_back(given[name]);
         std::vector<void*> pointers;
         for (std::uint64_t& word : words) pointers.push_back(&word);
-        const Dim3 grid = variant.grid(pointers.data());
-        if (grid.count() == 0) return {};
-        std::vector<std::string> found;
-        std::string arguments;
-        for (const std::uint64_t word : launched) arguments += " " + hex(word);
+        std::vector<Dim3> grids;
+        for (std::size_t kernel = 0; kernel < kernel_count(variant); ++kernel)
+            grids.push_back(grid_of_kernel(variant, kernel, pointers.data()));
+        if (std::ranges::all_of(grids, [](const Dim3& grid) { return grid.count() == 0; })) return {};
+        std::vector<std::string> found, arguments;
+        for (const std::uint64_t word : launched) arguments.push_back(hex(word));
         for (const TensorMapSpec& spec : tensor_map_specs(variant, pointers.data())) {
             std::string extents, strides, box, steps;
             std::uint64_t stride = spec.element_bytes;
             const auto rank = static_cast<std::size_t>(spec.rank);
             if (rank == 0) {  // this variant does not have it
-                arguments += " 0";
+                arguments.emplace_back("0");
                 continue;
             }
             for (std::size_t i = 0; i < rank; ++i) {
@@ -214,16 +222,22 @@ struct Export : testing::Test {
                             " base " + hex(words[spec.pointer_argument]) + " extents" + extents + " strides" +
                             strides + " box" + box + " steps" + steps + " interleave 0 swizzle " +
                             std::to_string(swizzle) + " promotion " + (whole ? "3" : "2") + " fill 0");
-            arguments += " " + hex(static_cast<std::uint64_t>(++map));
+            arguments.push_back(hex(static_cast<std::uint64_t>(++map)));
         }
         const auto three = [](const Dim3& e) {
             return " " + std::to_string(e.x) + " " + std::to_string(e.y) + " " + std::to_string(e.z);
         };
-        std::string launch = "launch grid" + three(grid) + " block" + three(variant.block()) + " shared " +
-                             std::to_string(variant.dynamic_shared_bytes()) + " stream abc";
-        if (variant.cluster() != Dim3{}) launch += " cluster" + three(variant.cluster());
-        if (variant.dependent() && variant.target()->arch.starts_with("sm_90")) launch += " overlap 1";
-        found.push_back(launch + " arguments" + arguments);
+        for (std::size_t kernel = 0; kernel < grids.size(); ++kernel) {
+            if (grids[kernel].count() == 0) continue;
+            const KernelLaunch of = kernel_launch(variant, kernel);
+            std::string launch = "launch grid" + three(grids[kernel]) + " block" + three(of.block) +
+                                 " shared " + std::to_string(of.dynamic_shared_bytes) + " stream abc";
+            if (of.cluster != Dim3{}) launch += " cluster" + three(of.cluster);
+            if (of.dependent && variant.target()->arch.starts_with("sm_90")) launch += " overlap 1";
+            launch += " arguments";
+            for (const std::size_t at : of.arguments) launch += " " + arguments[at];
+            found.push_back(std::move(launch));
+        }
         return found;
     }
 
@@ -269,8 +283,10 @@ struct Export : testing::Test {
         EXPECT_EQ(count("load cubin"), 1);
         EXPECT_EQ(count("load"), 1);
         EXPECT_EQ(count("unload"), 1);
-        EXPECT_EQ(count("set 8 " + std::to_string(variant.dynamic_shared_bytes())),
-                  variant.dynamic_shared_bytes() + 16 > 49152 ? 1 : 0);
+        EXPECT_EQ(count("function"), std::ssize(variant.kernels()));
+        for (const VariantKernel& kernel : variant.kernels())
+            EXPECT_EQ(count("set 8 " + std::to_string(kernel.dynamic_shared_bytes)),
+                      kernel.dynamic_shared_bytes + 16 > 49152 ? 1 : 0);
     }
 };
 
@@ -318,6 +334,39 @@ TEST_F(Export, SumShuffleWithScratch) {
     expect_like_the_library(
         "sum_shuffle", {}, "sm_80", {{{{"n", 1}}}, {{{"n", 1000003}}}},
         {{{{{"n", 1000003}}, {{"partial", 0}}}, "the argument partial is a null pointer"}});
+}
+
+// Two kernels, one after the other, with the scratch tensor between them; they are C++ templates.
+TEST_F(Export, SeveralKernels) {
+    expect_like_the_library("reduce_template", {{"BLOCKS", 132}}, "sm_90a",
+                            {{{{"n", 1}}}, {{{"n", 1000003}}}},
+                            {{{{{"n", 7}}, {{"sum", 0}}}, "the argument sum is a null pointer"}});
+    EXPECT_THAT(read_text_if_exists(path("as_c.log")).value_or(""),
+                testing::AllOf(HasSubstr("function _Z15reduce_template"),
+                               HasSubstr("function _Z16add_partial_sums")));
+}
+
+// Each with what it takes of the arguments, in an order of its own, its cluster, its shared memory, and its overlap. One with
+// an empty grid is left out.
+TEST_F(Export, SeveralKernelsWithLaunchesOfTheirOwn) {
+    write_text(
+        path("in_turn.cu"),
+        "// in_turn: three kernels\n"
+        "//@ size n = 100\n//@ size m = 50\n//@ input x [n]\n//@ inout y [m]\n"
+        "//@ kernel in_turn\n//@ block 32\n//@ grid n, 2\n//@ cluster 1, 2\n"
+        "//@ kernel second\n//@ block 64, 2\n//@ grid m\n//@ shared 65536\n//@ dependent true\n"
+        "//@ kernel third\n//@ block 96\n//@ grid 3\n"
+        "#include \"kiln/device.h\"\n#include \"kiln/launch.h\"\n"
+        "extern \"C\" __global__ void in_turn(int n, const float* x, int m, float* y) { if (n + m < 0) y[0] "
+        "= x[0]; }\n"
+        "extern \"C\" __global__ void second(float* y, int m) {\n"
+        "    kiln::wait_for_previous_grid();\n    float* const shared = kiln::dynamic_shared<float>();\n"
+        "    shared[threadIdx.x] = m;\n    __syncthreads();\n    y[0] = shared[1];\n}\n"
+        "extern \"C\" __global__ void third(float* y) { y[0] += 1; }\n");
+    expect_like_the_library("in_turn", {}, "sm_90a",
+                            {{{{"n", 5}, {"m", 7}}}, {{{"n", 0}, {"m", 7}}}, {{{"n", 5}, {"m", 0}}}},
+                            {{{{{"n", 5}, {"m", 7}}, {{"x", 0}}}, "the argument x is a null pointer"},
+                             {{{{"n", -1}, {"m", 7}}}, "the size n is -1"}});
 }
 
 // Several variants and architectures: the device's own, the wisdom for the sizes, else the nearest, else the first.

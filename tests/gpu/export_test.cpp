@@ -154,5 +154,25 @@ TEST_F(ExportOnGpu, SumWithScratchGivesTheLibrarysBits) {
     }
 }
 
+TEST_F(ExportOnGpu, SeveralKernelsGiveTheLibrarysBits) {
+    const Template of = Template::load(std::string(std::getenv("KILN_TEST_SOURCE_DIR")) +
+                                       "/examples/templates/reduce_template.cu");
+    const Variant variant = of.for_target(service_->target()).variant({{"BLOCKS", 132}});
+    auto* const sum =
+        exported<int(void*, long long, const void*, void*, void*)>(variant, "kiln_reduce_template");
+    ASSERT_NE(sum, nullptr) << ::dlerror();
+    std::vector<float> values(1000003);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1009) / 16;
+    Buffer x = service_->device().allocate(values.size() * 4);
+    x.copy_from(std::as_bytes(std::span(values)));
+    const Buffer partial = poisoned(132 * 4), ours = poisoned(4), theirs = poisoned(4);
+    service_->build<void(long long, const float*, float*, float*)>(variant)(
+        service_->stream(), 1000003, x.as<float>(), partial.as<float>(), ours.as<float>());
+    EXPECT_EQ(
+        sum(service_->stream().handle(), 1000003, x.as<float>(), partial.as<float>(), theirs.as<float>()), 0)
+        << error_();
+    EXPECT_EQ(bits(theirs), bits(ours));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -118,23 +118,29 @@ static int kiln_cuda_device(struct kiln_device* device) {
     return 0;
 }
 
-static int kiln_cuda_load(const struct kiln_kernel* kernel, void** module, void** function) {
-    int shared_bytes = 0;
+/* functions: of the entries. */
+static int kiln_cuda_load(const struct kiln_kernel* kernel, void** module, void** functions) {
+    const char* call = "";
+    int i;
     int result = kiln_cuda.module_load(module, kernel->binary);
     if (result != 0) return kiln_cuda_fail(result, "cuModuleLoadData", kernel->text);
-    if ((result = kiln_cuda.function(function, *module, kernel->entry)) != 0) {
-        kiln_cuda.module_unload(*module);
-        return kiln_cuda_fail(result, "cuModuleGetFunction", kernel->text);
+    for (i = 0; i < kernel->entry_count; ++i) {
+        const struct kiln_entry* const entry = &kernel->entries[i];
+        int shared_bytes = 0;
+        call = "cuModuleGetFunction";
+        if ((result = kiln_cuda.function(&functions[i], *module, entry->name)) != 0) break;
+        /* Else the first launch would load the code, which can wait for the device. */
+        if (kiln_cuda.function_load != NULL) kiln_cuda.function_load(functions[i]);
+        if (entry->cluster[0] * entry->cluster[1] * entry->cluster[2] > 8) kiln_cuda.function_set(functions[i], 14, 1);
+        call = "cuFuncSetAttribute";
+        if ((result = kiln_cuda.function_attribute(&shared_bytes, 1, functions[i])) == 0 &&
+            (unsigned)shared_bytes + entry->shared_bytes > 49152u)
+            result = kiln_cuda.function_set(functions[i], 8, (int)entry->shared_bytes);
+        if (result != 0) break;
     }
-    /* Else the first launch would load the code, which can wait for the device. */
-    if (kiln_cuda.function_load != NULL) kiln_cuda.function_load(*function);
-    if (kernel->cluster[0] * kernel->cluster[1] * kernel->cluster[2] > 8) kiln_cuda.function_set(*function, 14, 1);
-    if ((result = kiln_cuda.function_attribute(&shared_bytes, 1, *function)) == 0 &&
-        (unsigned)shared_bytes + kernel->shared_bytes > 49152u)
-        result = kiln_cuda.function_set(*function, 8, (int)kernel->shared_bytes);
     if (result == 0) return 0;
     kiln_cuda.module_unload(*module);
-    return kiln_cuda_fail(result, "cuFuncSetAttribute", kernel->text);
+    return kiln_cuda_fail(result, call, kernel->text);
 }
 
 #if KILN_MAPS
@@ -155,12 +161,12 @@ static int kiln_cuda_encode(const struct kiln_kernel* kernel, int index, const s
 }
 #endif
 
-static int kiln_cuda_launch(const struct kiln_kernel* kernel, void* function, const struct kiln_launch* launch,
-                            void** arguments, void* stream) {
-    const unsigned* const cluster = kernel->cluster;
+static int kiln_cuda_launch(const struct kiln_kernel* kernel, const struct kiln_entry* entry, void* function,
+                            const unsigned* grid, void** arguments, void* stream) {
+    const unsigned* const cluster = entry->cluster;
     const int in_clusters = cluster[0] * cluster[1] * cluster[2] != 1;
     int result;
-    if (in_clusters || (kernel->overlaps && kiln_cuda.launch_ex != NULL)) {
+    if (in_clusters || (entry->overlaps && kiln_cuda.launch_ex != NULL)) {
         struct kiln_attribute attributes[2];
         struct kiln_launch_config config;
         if (kiln_cuda.launch_ex == NULL)
@@ -174,20 +180,20 @@ static int kiln_cuda_launch(const struct kiln_kernel* kernel, void* function, co
             attributes[config.attribute_count].value.cluster.y = cluster[1];
             attributes[config.attribute_count++].value.cluster.z = cluster[2];
         }
-        if (kernel->overlaps) {
+        if (entry->overlaps) {
             attributes[config.attribute_count].id = 6;
             attributes[config.attribute_count++].value.number = 1;
         }
-        memcpy(config.grid, launch->grid, sizeof config.grid);
-        memcpy(config.block, kernel->block, sizeof config.block);
-        config.shared_bytes = kernel->shared_bytes;
+        memcpy(config.grid, grid, sizeof config.grid);
+        memcpy(config.block, entry->block, sizeof config.block);
+        config.shared_bytes = entry->shared_bytes;
         config.stream = stream;
         config.attributes = attributes;
         result = kiln_cuda.launch_ex(&config, function, arguments, NULL);
         return result == 0 ? 0 : kiln_cuda_fail(result, "cuLaunchKernelEx", kernel->text);
     }
-    result = kiln_cuda.launch(function, launch->grid[0], launch->grid[1], launch->grid[2], kernel->block[0],
-                              kernel->block[1], kernel->block[2], kernel->shared_bytes, stream, arguments, NULL);
+    result = kiln_cuda.launch(function, grid[0], grid[1], grid[2], entry->block[0], entry->block[1], entry->block[2],
+                              entry->shared_bytes, stream, arguments, NULL);
     return result == 0 ? 0 : kiln_cuda_fail(result, "cuLaunchKernel", kernel->text);
 }
 
@@ -270,18 +276,21 @@ static int kiln_hip_device(int ordinal, struct kiln_device* device) {
     return 0;
 }
 
-static int kiln_hip_load(const struct kiln_kernel* kernel, void** module, void** function) {
+static int kiln_hip_load(const struct kiln_kernel* kernel, void** module, void** functions) {
+    int i;
     int result = kiln_hip.module_load(module, kernel->binary);
     if (result != 0) return kiln_hip_fail(result, "hipModuleLoadData", kernel->text);
-    if ((result = kiln_hip.function(function, *module, kernel->entry)) == 0) return 0;
+    for (i = 0; i < kernel->entry_count && result == 0; ++i)
+        result = kiln_hip.function(&functions[i], *module, kernel->entries[i].name);
+    if (result == 0) return 0;
     kiln_hip.module_unload(*module);
     return kiln_hip_fail(result, "hipModuleGetFunction", kernel->text);
 }
 
-static int kiln_hip_launch(const struct kiln_kernel* kernel, void* function, const struct kiln_launch* launch,
-                           void** arguments, void* stream) {
-    const int result = kiln_hip.launch(function, launch->grid[0], launch->grid[1], launch->grid[2], kernel->block[0],
-                                       kernel->block[1], kernel->block[2], kernel->shared_bytes, stream, arguments, NULL);
+static int kiln_hip_launch(const struct kiln_kernel* kernel, const struct kiln_entry* entry, void* function,
+                           const unsigned* grid, void** arguments, void* stream) {
+    const int result = kiln_hip.launch(function, grid[0], grid[1], grid[2], entry->block[0], entry->block[1],
+                                       entry->block[2], entry->shared_bytes, stream, arguments, NULL);
     return result == 0 ? 0 : kiln_hip_fail(result, "hipModuleLaunchKernel", kernel->text);
 }
 

@@ -10,8 +10,10 @@
 #include <cstring>
 
 #include "base/arch_facts.h"
+#include "base/words.h"
 #include "export/c_expression.h"
 #include "template/element_type.h"
+#include "template/kernel_launch.h"
 
 namespace kiln {
 namespace {
@@ -76,9 +78,9 @@ std::string array_text(CExpressions& expressions, const std::vector<ExpressionPt
 }
 
 /// PTX may be made for less than sm_90, and comes without the wait that the overlap needs.
-bool overlaps(const Variant& variant, BinaryKind kind) {
+bool overlaps(const Variant& variant, const KernelLaunch& launch, BinaryKind kind) {
     const auto number = cuda_arch_number(variant.target()->arch);
-    return variant.dependent() && kind == BinaryKind::cubin && number && *number >= 90;
+    return launch.dependent && kind == BinaryKind::cubin && number && *number >= 90;
 }
 
 }  // namespace
@@ -129,17 +131,24 @@ std::string CKernels::plan(const Variant& variant) {
                 std::to_string(known != nullptr ? known->bytes : 1) + ", " +
                 std::to_string(pointer++->align_bytes) + "u, bad)" + otherwise;
     }
-    for (std::size_t axis = 0; axis < front_matter.grid.size(); ++axis)
-        text += "    x[0] = " + expressions.text(*front_matter.grid[axis]) +
-                ";\n    if (kiln_extent(launch, " + std::to_string(axis) + ", x[0], bad, " +
-                c_integer(data.largest_grid[axis]) + ")" + otherwise;
-    const unsigned cluster[3] = {data.cluster.x, data.cluster.y, data.cluster.z};
-    for (std::size_t axis = 0; axis < 3; ++axis)
-        if (cluster[axis] != 1)
-            text += "    if (kiln_cluster(launch, " + std::to_string(axis) + ", " +
-                    std::to_string(cluster[axis]) + "u)" + otherwise;
-    if (!data.tensor_maps.empty())
-        text += "    if (launch->grid[0] == 0 || launch->grid[1] == 0 || launch->grid[2] == 0) return 0;\n";
+    std::string is_empty;
+    for (std::size_t kernel = 0; kernel < kernel_count(variant); ++kernel) {
+        const KernelLaunch launch = kernel_launch(variant, kernel);
+        const auto& grid = launch_lines(front_matter, kernel).grid;
+        const std::string number = std::to_string(kernel);
+        for (std::size_t axis = 0; axis < grid.size(); ++axis)
+            text += "    x[0] = " + expressions.text(*grid[axis]) + ";\n    if (kiln_extent(launch, " +
+                    number + ", " + c_string(launch.name) + ", " + std::to_string(axis) + ", x[0], bad, " +
+                    c_integer(data.largest_grid[axis]) + ")" + otherwise;
+        const unsigned cluster[3] = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
+        for (std::size_t axis = 0; axis < 3; ++axis)
+            if (cluster[axis] != 1)
+                text += "    if (kiln_cluster(launch, " + number + ", " + std::to_string(axis) + ", " +
+                        std::to_string(cluster[axis]) + "u)" + otherwise;
+        is_empty +=
+            (kernel == 0 ? "kiln_is_empty(launch->grid[" : " && kiln_is_empty(launch->grid[") + number + "])";
+    }
+    if (!data.tensor_maps.empty()) text += "    if (" + is_empty + ") return 0;\n";
     const std::string maps = data.tensor_maps.empty() ? ""
                                                       : named("kiln_maps_", map_rows(variant), maps_,
                                                               "static const struct kiln_map ", "[] = ");
@@ -178,6 +187,26 @@ std::string CKernels::map_rows(const Variant& variant) const {
     return text + "};\n\n";
 }
 
+std::string CKernels::entry_rows(const ExportedVariant& exported) {
+    const Variant& variant = exported.variant;
+    std::string text = "{\n";
+    for (std::size_t kernel = 0; kernel < kernel_count(variant); ++kernel) {
+        const KernelLaunch launch = kernel_launch(variant, kernel);
+        std::vector<std::string> places;
+        for (const std::size_t place : launch.arguments) places.push_back(std::to_string(place));
+        const std::string order = places.empty() ? "NULL"
+                                                 : named("kiln_order_", join(places) + "};\n\n", entries_,
+                                                         "static const int ", "[] = {");
+        const std::string& name =
+            kernel == 0 ? exported.binary.entry : exported.binary.more_entries.at(kernel - 1);
+        text += "    {" + c_string(name) + ", " + extents_text(launch.block) + ", " +
+                extents_text(launch.cluster) + ", " + std::to_string(launch.dynamic_shared_bytes) + "u, " +
+                (overlaps(variant, launch, exported.binary.kind) ? "1" : "0") + ", " + order + ", " +
+                std::to_string(places.size()) + "},\n";
+    }
+    return text + "};\n\n";
+}
+
 void CKernels::add(const ExportedVariant& exported) {
     const Variant& variant = exported.variant;
     const std::size_t maps = VariantAccess::data(variant).tensor_maps.size();
@@ -188,11 +217,13 @@ void CKernels::add(const ExportedVariant& exported) {
     const std::string map_name =
         maps == 0 ? "NULL"
                   : named("kiln_maps_", map_rows(variant), maps_, "static const struct kiln_map ", "[] = ");
-    rows_ += "    {" + c_string(variant.text()) + ", " + c_string(exported.binary.entry) + ", " + binary +
-             ", " + extents_text(variant.block()) + ", " + extents_text(variant.cluster()) + ", " +
-             std::to_string(variant.dynamic_shared_bytes()) + "u, " +
-             (overlaps(variant, exported.binary.kind) ? "1" : "0") + ", " + plan_name + ", " + map_name +
-             ", " + std::to_string(maps) + "},\n";
+    const std::string entries =
+        named("kiln_entries_", entry_rows(exported), entries_, "static const struct kiln_entry ", "[] = ");
+    const std::size_t entry_count = kernel_count(variant);
+    rows_ += "    {" + c_string(variant.text()) + ", " + binary + ", " + entries + ", " +
+             std::to_string(entry_count) + ", " + plan_name + ", " + map_name + ", " + std::to_string(maps) +
+             "},\n";
+    most_entries_ = std::max(most_entries_, entry_count);
     most_maps_ = std::max(most_maps_, maps);
     backends_.insert(variant.target()->backend);
     ++count_;

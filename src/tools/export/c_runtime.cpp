@@ -32,9 +32,9 @@ struct kiln_arguments {
     const void* pointer[KILN_ARGUMENTS];
 };
 
-/* What a kernel needs for one call. */
+/* What a variant needs for one call. */
 struct kiln_launch {
-    unsigned grid[3];
+    unsigned grid[KILN_ENTRIES][3];
     kiln_i64 bytes[KILN_ARGUMENTS]; /* of each tensor */
     unsigned align[KILN_ARGUMENTS]; /* what its address must be a multiple of */
 #if KILN_MAPS
@@ -58,13 +58,22 @@ struct kiln_arch {
     int is_ptx;
 };
 
-/* A variant for one architecture. plan returns 0, or a status when the kernel can't do this. */
-struct kiln_kernel {
-    const char* text;
-    const char* entry;
-    const kiln_u64* binary;
+/* A kernel of a variant. */
+struct kiln_entry {
+    const char* name;
     unsigned block[3], cluster[3], shared_bytes;
     int overlaps; /* a launch may begin before the one before it has ended */
+    const int* order; /* of its arguments: their places among those of the variant, where tensor maps come last */
+    int argument_count;
+};
+
+/* A variant for one architecture: its kernels are launched one after the other. plan returns 0, or a status when the
+   variant can't do this. */
+struct kiln_kernel {
+    const char* text;
+    const kiln_u64* binary;
+    const struct kiln_entry* entries;
+    int entry_count;
     int (*plan)(const struct kiln_arguments*, const struct kiln_device*, struct kiln_launch*);
     const struct kiln_map* maps;
     int map_count;
@@ -95,6 +104,8 @@ struct kiln_problem {
 
 static KILN_THREAD_LOCAL char kiln_message[512];
 
+static int kiln_is_empty(const unsigned* grid) { return grid[0] == 0 || grid[1] == 0 || grid[2] == 0; }
+
 __attribute__((format(printf, 2, 3))) static int kiln_fail(int status, const char* format, ...) {
     va_list list;
     va_start(list, format);
@@ -106,11 +117,14 @@ __attribute__((format(printf, 2, 3))) static int kiln_fail(int status, const cha
 )";
 
 const std::string_view kCPlanHelpers =
-    R"(static int kiln_extent(struct kiln_launch* launch, int axis, kiln_i64 value, int bad, kiln_i64 most) {
-    if (bad) return kiln_fail(KILN_BAD_ARGUMENT, "the grid's %c can't be computed: 64 bits overflow", "xyz"[axis]);
+    R"(static int kiln_extent(struct kiln_launch* launch, int entry, const char* name, int axis, kiln_i64 value, int bad,
+                       kiln_i64 most) {
+    if (bad)
+        return kiln_fail(KILN_BAD_ARGUMENT, "%s: the grid's %c can't be computed: 64 bits overflow", name, "xyz"[axis]);
     if (value < 0 || value > most)
-        return kiln_fail(KILN_BAD_ARGUMENT, "the grid's %c is %lld; it can be 0 to %lld", "xyz"[axis], value, most);
-    launch->grid[axis] = (unsigned)value;
+        return kiln_fail(KILN_BAD_ARGUMENT, "%s: the grid's %c is %lld; it can be 0 to %lld", name, "xyz"[axis], value,
+                         most);
+    launch->grid[entry][axis] = (unsigned)value;
     return 0;
 }
 
@@ -138,10 +152,10 @@ static int kiln_multiple(const char* name, kiln_i64 value, kiln_i64 of, int bad)
     return 0;
 }
 
-static int kiln_cluster(const struct kiln_launch* launch, int axis, unsigned cluster) {
-    if (launch->grid[axis] % cluster == 0) return 0;
+static int kiln_cluster(const struct kiln_launch* launch, int entry, int axis, unsigned cluster) {
+    if (launch->grid[entry][axis] % cluster == 0) return 0;
     return kiln_fail(KILN_BAD_ARGUMENT, "the grid's %c, %u blocks, is no multiple of the cluster's, %u", "xyz"[axis],
-                     launch->grid[axis], cluster);
+                     launch->grid[entry][axis], cluster);
 }
 
 )";
@@ -183,7 +197,7 @@ struct kiln_context {
     kiln_u64 id;
     struct kiln_device device;
     void* modules[KILN_KERNELS];
-    void* functions[KILN_KERNELS];
+    void* functions[KILN_KERNELS][KILN_ENTRIES];
 };
 static pthread_mutex_t kiln_lock = PTHREAD_MUTEX_INITIALIZER; /* of all contexts */
 static struct kiln_context* kiln_contexts = NULL;
@@ -247,28 +261,25 @@ static int kiln_current_device(struct kiln_device* device) {
     return status;
 }
 
-/* The function of a kernel in the current context, loaded when it is first asked for. */
-static int kiln_function(int index, const struct kiln_kernel* kernel, void** function) {
+/* The functions of a variant in the current context, loaded when they are first asked for. */
+static int kiln_functions(int index, const struct kiln_kernel* kernel, void** functions) {
     struct kiln_context* context = NULL;
     int status;
     pthread_mutex_lock(&kiln_lock);
     status = kiln_find_context(&context);
-    if (status == 0 && context->functions[index] == NULL) {
+    if (status == 0 && context->modules[index] == NULL) {
         void* module = NULL;
-        void* loaded = NULL;
+        void** const loaded = context->functions[index];
         status = KILN_NO_DEVICE;
 #if KILN_HAS_CUDA
-        if (context->backend == KILN_CUDA) status = kiln_cuda_load(kernel, &module, &loaded);
+        if (context->backend == KILN_CUDA) status = kiln_cuda_load(kernel, &module, loaded);
 #endif
 #if KILN_HAS_HIP
-        if (context->backend == KILN_HIP) status = kiln_hip_load(kernel, &module, &loaded);
+        if (context->backend == KILN_HIP) status = kiln_hip_load(kernel, &module, loaded);
 #endif
-        if (status == 0) {
-            context->modules[index] = module;
-            context->functions[index] = loaded;
-        }
+        if (status == 0) context->modules[index] = module;
     }
-    if (status == 0) *function = context->functions[index];
+    if (status == 0) memcpy(functions, context->functions[index], sizeof context->functions[index]);
     pthread_mutex_unlock(&kiln_lock);
     return status;
 }
@@ -313,8 +324,9 @@ const std::string_view kCRun =
 
 static int kiln_plan(int kernel, const struct kiln_arguments* a, const struct kiln_device* device,
                      struct kiln_launch* launch) {
+    int i;
     memset(launch, 0, sizeof *launch);
-    launch->grid[0] = launch->grid[1] = launch->grid[2] = 1;
+    for (i = 0; i < KILN_ENTRIES; ++i) launch->grid[i][0] = launch->grid[i][1] = launch->grid[i][2] = 1;
     return kiln_kernels[kernel].plan(a, device, launch);
 }
 
@@ -376,9 +388,10 @@ static int kiln_run(const struct kiln_problem* problem, const struct kiln_argume
     struct kiln_device device;
     struct kiln_launch launch;
     const struct kiln_kernel* kernel;
-    void* function = NULL;
-    void* arguments[KILN_ARGUMENTS + KILN_MAPS];
-    int i, chosen, status;
+    void* functions[KILN_ENTRIES];
+    void* arguments[KILN_ARGUMENTS + KILN_MAPS]; /* of all kernels */
+    void* own[KILN_ARGUMENTS + KILN_MAPS];       /* of one */
+    int i, e, chosen, status, is_empty = 1;
 #if KILN_MAPS
     KILN_ALIGNED(128) unsigned char maps[KILN_MAPS][128];
 #endif
@@ -393,8 +406,10 @@ static int kiln_run(const struct kiln_problem* problem, const struct kiln_argume
         if (launch.bytes[i] > 0 && (uintptr_t)a->pointer[i] % launch.align[i] != 0)
             return kiln_fail(KILN_BAD_ARGUMENT, "%s: the argument %s is at %p, and has to be at a multiple of %u bytes",
                              problem->name, problem->names[i], a->pointer[i], launch.align[i]);
-    if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) return 0;
-    if ((status = kiln_function(chosen, kernel, &function)) != 0) return status;
+    for (e = 0; e < kernel->entry_count; ++e)
+        if (!kiln_is_empty(launch.grid[e])) is_empty = 0;
+    if (is_empty) return 0;
+    if ((status = kiln_functions(chosen, kernel, functions)) != 0) return status;
     for (i = 0; i < problem->argument_count; ++i) arguments[i] = passed[i];
 #if KILN_MAPS
     for (i = 0; i < kernel->map_count; ++i) {
@@ -405,27 +420,35 @@ static int kiln_run(const struct kiln_problem* problem, const struct kiln_argume
         arguments[problem->argument_count + i] = maps[i];
     }
 #endif
-    status = KILN_NO_DEVICE;
+    for (e = 0; e < kernel->entry_count; ++e) {
+        const struct kiln_entry* const entry = &kernel->entries[e];
+        if (kiln_is_empty(launch.grid[e])) continue;
+        for (i = 0; i < entry->argument_count; ++i) own[i] = arguments[entry->order[i]];
+        status = KILN_NO_DEVICE;
 #if KILN_HAS_CUDA
-    if (device.backend == KILN_CUDA) status = kiln_cuda_launch(kernel, function, &launch, arguments, stream);
+        if (device.backend == KILN_CUDA)
+            status = kiln_cuda_launch(kernel, entry, functions[e], launch.grid[e], own, stream);
 #endif
 #if KILN_HAS_HIP
-    if (device.backend == KILN_HIP) status = kiln_hip_launch(kernel, function, &launch, arguments, stream);
+        if (device.backend == KILN_HIP)
+            status = kiln_hip_launch(kernel, entry, functions[e], launch.grid[e], own, stream);
 #endif
-    return status;
+        if (status != 0) return status;
+    }
+    return 0;
 }
 
 /* Loads all kernels of this problem that the current device runs. */
 static int kiln_load_problem(const struct kiln_problem* problem) {
     struct kiln_device device;
-    void* function;
+    void* functions[KILN_ENTRIES];
     int g, i, status;
     if ((status = kiln_current_device(&device)) != 0) return status;
     for (g = 0; g < problem->group_count; ++g) {
         const struct kiln_group* const group = &problem->groups[g];
         if (!kiln_serves(&kiln_archs[group->arch], &device)) continue;
         for (i = group->first; i < group->first + group->count; ++i)
-            if ((status = kiln_function(i, &kiln_kernels[i], &function)) != 0) return status;
+            if ((status = kiln_functions(i, &kiln_kernels[i], functions)) != 0) return status;
         return 0;
     }
     return kiln_fail(KILN_NO_BINARY, "%s: there is no binary for %s", problem->name, device.arch);

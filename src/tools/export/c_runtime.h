@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of exported code that is the same in every file: opening the driver, contexts and their modules, choosing a
-// kernel, launching it. Declared before it: the counts KILN_ARGUMENTS, KILN_SIZES, KILN_KERNELS and KILN_MAPS.
+// kernel, launching it. Declared before it: the counts KILN_ARGUMENTS, KILN_SIZES, KILN_KERNELS, KILN_MAPS and
+// KILN_ENTRIES.
 #pragma once
 
 #include <string_view>

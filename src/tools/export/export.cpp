@@ -379,12 +379,13 @@ class Exporter {
                            "<stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n";
         text += define("KILN_HAS_CUDA", has_cuda ? 1 : 0) + define("KILN_HAS_HIP", has_hip ? 1 : 0) +
                 define("KILN_ARGUMENTS", most_arguments) + define("KILN_SIZES", most_sizes) +
-                define("KILN_KERNELS", kernels_.count()) + define("KILN_MAPS", kernels_.most_maps()) + "\n";
+                define("KILN_KERNELS", kernels_.count()) + define("KILN_MAPS", kernels_.most_maps()) +
+                define("KILN_ENTRIES", kernels_.most_entries()) + "\n";
         text += kCTypes;
         text += kernels_.arithmetic() + "\n";
         text += helpers(kCPlanHelpers, kernels_.plans());
         if (kernels_.most_maps() > 0) text += kCMapHelpers;
-        text += kernels_.maps() + kernels_.plans() + kernels_.binaries();
+        text += kernels_.maps() + kernels_.plans() + kernels_.entries() + kernels_.binaries();
         text += "static const struct kiln_arch kiln_archs[] = {\n" + archs_ + "};\n";
         text += "static const struct kiln_kernel kiln_kernels[] = {\n" + kernels_.rows() + "};\n";
         text += tables_ + "static const struct kiln_problem kiln_problems[] = {\n" + rows_ + "};\n\n";
@@ -432,19 +433,12 @@ std::vector<ExportedFile> export_c(const Service& service, std::span<const Expor
         if (one.variant.template_name() != variants.front().variant.template_name())
             throw UsageError("variants of " + variants.front().variant.template_name() + " and of " +
                              one.variant.template_name() + " can't be exported to one file.");
-        if (const auto kernels = one.variant.kernels(); kernels.size() > 1) {
-            std::vector<std::string> names;
-            for (const VariantKernel& kernel : kernels) names.push_back(kernel.name);
-            throw UsageError(one.variant.template_name() + " can't be exported: it has several kernels (" +
-                             join(names) +
-                             "), and an exported function launches one. A template with one of them can be.");
-        }
         if (!VariantAccess::data(one.variant).variables.empty())
             throw UsageError(
                 one.variant.template_name() +
                 " can't be exported: its launches copy tensors to variables of its module, which "
                 "exported functions do not.");
-        if (one.variant.kernels().front().cooperative)
+        if (std::ranges::any_of(one.variant.kernels(), &VariantKernel::cooperative))
             throw UsageError(
                 one.variant.template_name() +
                 " can't be exported: its launches are cooperative, and those of exported functions "

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A CUDA driver that launches nothing and writes down what it is asked for, one line a call, to the file FAKE_LOG.
- * FAKE_ARCH: the compute capability of its device, 90. FAKE_BYTES: the bytes of each argument of the kernel, "4,8,128".
+ * FAKE_ARCH: the compute capability of its device, 90. FAKE_BYTES: the bytes of each argument of the kernel, "4,8,128", and
+ * behind a semicolon those of the next one that is asked for.
  * Argument bytes are written as hexadecimal; a tensor map is its number, from 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int maps = 0, modules = 0;
+static int maps = 0, modules = 0, functions = 0;
+static char handles[16]; /* of functions */
+
+static int is_function(const void* function) {
+    return (const char*)function >= handles && (const char*)function < handles + functions;
+}
 
 static FILE* begin(const char* call) {
     FILE* const file = fopen(getenv("FAKE_LOG"), "a");
@@ -20,9 +26,11 @@ static int end(FILE* file) {
     return 0;
 }
 
-static void print_arguments(FILE* file, void** arguments) {
+static void print_arguments(FILE* file, const void* function, void** arguments) {
     const char* at = getenv("FAKE_BYTES");
-    for (int i = 0; at != NULL && *at != '\0'; ++i) {
+    for (long before = (const char*)function - handles; at != NULL && before > 0 && strchr(at, ';') != NULL; --before)
+        at = strchr(at, ';') + 1;
+    for (int i = 0; at != NULL && *at != '\0' && *at != ';'; ++i) {
         char* next;
         const long bytes = strtol(at, &next, 10);
         unsigned long long value = 0;
@@ -72,17 +80,18 @@ int cuModuleUnload(void* module) {
 int cuModuleGetFunction(void** function, void* module, const char* name) {
     FILE* const file = begin("function ");
     fprintf(file, "%s", name);
-    *function = (void*)(&maps + 1);
+    if (functions == 16) return 1;
+    *function = (void*)&handles[functions++];
     return module == (void*)&modules ? end(file) : 1 + end(file);
 }
 int cuFuncGetAttribute(int* value, int attribute, void* function) {
     *value = 16;
-    return attribute != 1 || function != (void*)(&maps + 1);
+    return attribute != 1 || !is_function(function);
 }
 int cuFuncSetAttribute(void* function, int attribute, int value) {
     FILE* const file = begin("set");
     fprintf(file, " %d %d", attribute, value);
-    return function == (void*)(&maps + 1) ? end(file) : 1;
+    return is_function(function) ? end(file) : 1;
 }
 int cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* base, const unsigned long long* extents,
                            const unsigned long long* strides, const unsigned* box, const unsigned* steps, int interleave,
@@ -106,10 +115,10 @@ int cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* base, const
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void* stream, void** arguments, void** extra) {
     FILE* const file = begin("launch");
-    if (function != (void*)(&maps + 1) || extra != NULL) return 1;
+    if (!is_function(function) || extra != NULL) return 1;
     fprintf(file, " grid %u %u %u block %u %u %u shared %u stream %llx arguments", gx, gy, gz, bx, by, bz, shared,
             (unsigned long long)(size_t)stream);
-    print_arguments(file, arguments);
+    print_arguments(file, function, arguments);
     return end(file);
 }
 
@@ -126,7 +135,7 @@ struct config {
 };
 int cuLaunchKernelEx(const struct config* config, void* function, void** arguments, void** extra) {
     FILE* const file = begin("launch");
-    if (function != (void*)(&maps + 1) || extra != NULL) return 1;
+    if (!is_function(function) || extra != NULL) return 1;
     fprintf(file, " grid %u %u %u block %u %u %u shared %u stream %llx", config->grid[0], config->grid[1], config->grid[2],
             config->block[0], config->block[1], config->block[2], config->shared,
             (unsigned long long)(size_t)config->stream);
@@ -136,6 +145,6 @@ int cuLaunchKernelEx(const struct config* config, void* function, void** argumen
         if (one->id == 6) fprintf(file, " overlap %u", one->value[0]);
     }
     fprintf(file, " arguments");
-    print_arguments(file, arguments);
+    print_arguments(file, function, arguments);
     return end(file);
 }
