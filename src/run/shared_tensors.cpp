@@ -43,9 +43,14 @@ GuardedTensors SharedTensors::of(const Problem& problem, Data data) {
     }
     GuardedTensors tensors;
     for (const Tensor& tensor : problem.tensors) {
-        std::shared_ptr<GuardedTensor>& place = tensors_[identity_of(tensor, data)];
-        if (!place) place = std::make_shared<GuardedTensor>(service_.device(), tensor, data, seed_);
-        tensors.push_back(place);
+        const std::string identity = identity_of(tensor, data);
+        auto found = tensors_.find(identity);
+        if (found == tensors_.end())
+            found = tensors_
+                        .emplace(identity,
+                                 std::make_shared<GuardedTensor>(service_.device(), tensor, data, seed_))
+                        .first;
+        tensors.push_back(found->second);
     }
     return tensors;
 }
