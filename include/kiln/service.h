@@ -183,16 +183,20 @@ class Service {
     /// The same in the background, compiling in one of `workers` processes. The future holds the kernel or
     /// the exception; it may be dropped, and may outlive the service, whose destructor waits for all such
     /// builds. Where no thread can be started, the call itself builds.
+    /// stop: a request for a stop cancels it. A build that waits for its turn is not begun; the process of a compile is
+    /// ended, unless others want the same kernel, and nothing of it is stored. The future then holds a BuildError.
     template <class Fn>
-    std::future<Kernel<Fn>> build_async(const Variant& variant) {
+    std::future<Kernel<Fn>> build_async(const Variant& variant, std::stop_token stop = {}) {
         auto promise = std::make_shared<std::promise<Kernel<Fn>>>();
-        build_in_background(variant, Kernel<Fn>::argument_types(),
-                            [promise](AnyKernel kernel, std::exception_ptr error) {
-                                if (error)
-                                    promise->set_exception(std::move(error));
-                                else
-                                    promise->set_value(Kernel<Fn>(std::move(kernel)));
-                            });
+        build_in_background(
+            variant, Kernel<Fn>::argument_types(),
+            [promise](AnyKernel kernel, std::exception_ptr error) {
+                if (error)
+                    promise->set_exception(std::move(error));
+                else
+                    promise->set_value(Kernel<Fn>(std::move(kernel)));
+            },
+            std::move(stop));
         return promise->get_future();
     }
     /// Without a static type; the caller answers for the arguments.
@@ -201,14 +205,14 @@ class Service {
     /// exception. It must not throw, and must not destroy the service.
     using Finished = std::function<void(AnyKernel, std::exception_ptr)>;
     /// The same in the background, like build_async<Fn>.
-    void build_async(const Variant& variant, Finished finished) {
-        build_in_background(variant, std::nullopt, std::move(finished));
+    void build_async(const Variant& variant, Finished finished, std::stop_token stop = {}) {
+        build_in_background(variant, std::nullopt, std::move(finished), std::move(stop));
     }
 
     /// The binary alone; needs no device.
     Compiled compile(const Variant& variant);
     /// The same in the background, like build_async.
-    std::future<Compiled> compile_async(const Variant& variant);
+    std::future<Compiled> compile_async(const Variant& variant, std::stop_token stop = {});
     /// Hit or miss, in which tier, and which ingredients differ from the nearest entry. Reads every entry's
     /// key on a miss; changes nothing.
     Explanation explain(const Variant& variant) const;
@@ -248,7 +252,7 @@ class Service {
   private:
     AnyKernel build_any(const Variant& variant, std::optional<std::span<const ArgumentType>> types);
     void build_in_background(const Variant& variant, std::optional<std::span<const ArgumentType>> types,
-                             Finished finished);
+                             Finished finished, std::stop_token stop);
     ServiceState& state() const;
 
     const ServiceOptions options_;

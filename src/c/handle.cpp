@@ -39,6 +39,8 @@ const char* name_of(Mark mark) {
             return "a kiln_cache";
         case Mark::graph:
             return "a kiln_graph";
+        case Mark::stop:
+            return "a kiln_stop";
     }
     return "no handle of Kiln";
 }

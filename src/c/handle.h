@@ -29,7 +29,8 @@ enum class Mark : std::uint32_t {
     operation,
     buffer,
     cache,
-    graph
+    graph,
+    stop
 };
 
 struct Handle {
@@ -94,6 +95,12 @@ struct GraphObject {
     Graph value;
 };
 
+struct StopObject {
+    static constexpr Mark kMark = Mark::stop;
+    static constexpr const char* kName = "kiln_stop";
+    std::stop_source value;
+};
+
 // Which object an opaque type stands for; declared only.
 ServiceObject object_behind(const kiln_service*);
 TemplateObject object_behind(const kiln_template*);
@@ -103,6 +110,7 @@ OperationObject object_behind(const kiln_operation*);
 BufferObject object_behind(const kiln_buffer*);
 CacheObject object_behind(const kiln_cache*);
 GraphObject object_behind(const kiln_graph*);
+StopObject object_behind(const kiln_stop*);
 template <class Opaque>
 using ObjectOf = decltype(object_behind(static_cast<Opaque*>(nullptr)));
 

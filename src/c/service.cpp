@@ -26,6 +26,23 @@ std::vector<T> list_of(const char* const* texts, std::size_t count, const char* 
     return result;
 }
 
+void build_async(kiln_service* service, const kiln_variant* variant, std::stop_token stop,
+                 kiln_build_function finished, void* user) {
+    in(finished, "finished");
+    Service& of = *object(service).service;
+    of.build_async(
+        object(variant).value,
+        [finished, user](AnyKernel built, std::exception_ptr error) {
+            kiln_kernel* kernel = nullptr;
+            const kiln_status status = guarded(nullptr, [&] {
+                if (error) std::rethrow_exception(error);
+                kernel = make<kiln_kernel>(KernelObject(std::move(built)));
+            });
+            finished(user, status, kernel);
+        },
+        std::move(stop));
+}
+
 void pass_event(kiln_trace_function function, void* user, const TraceEvent& event) {
     const std::string key(event.key), variant(event.variant), detail(event.detail);
     const kiln_trace_event passed = {sizeof(kiln_trace_event),
@@ -158,19 +175,28 @@ kiln_status kiln_service_build(kiln_service* service, const kiln_variant* varian
 
 kiln_status kiln_service_build_async(kiln_service* service, const kiln_variant* variant,
                                      kiln_build_function finished, void* user) {
+    return guarded(__func__, [&] { build_async(service, variant, {}, finished, user); });
+}
+
+kiln_status kiln_stop_create(kiln_stop** stop) {
     return guarded(__func__, [&] {
-        in(finished, "finished");
-        kiln::Service& of = *object(service).service;
-        of.build_async(object(variant).value,
-                       [finished, user](kiln::AnyKernel built, std::exception_ptr error) {
-                           kiln_kernel* kernel = nullptr;
-                           const kiln_status status = guarded(nullptr, [&] {
-                               if (error) std::rethrow_exception(error);
-                               kernel = make<kiln_kernel>(KernelObject(std::move(built)));
-                           });
-                           finished(user, status, kernel);
-                       });
+        kiln_stop*& place = out(stop, "stop");
+        place = make<kiln_stop>({});
     });
+}
+
+kiln_status kiln_stop_request(kiln_stop* stop) {
+    return guarded(__func__, [&] { object(stop).value.request_stop(); });
+}
+
+kiln_status kiln_stop_destroy(kiln_stop* stop) {
+    return guarded(__func__, [&] { destroy(stop); });
+}
+
+kiln_status kiln_service_build_async_until(kiln_service* service, const kiln_variant* variant,
+                                           const kiln_stop* stop, kiln_build_function finished, void* user) {
+    return guarded(__func__,
+                   [&] { build_async(service, variant, object(stop).value.get_token(), finished, user); });
 }
 
 kiln_status kiln_service_compile(kiln_service* service, const kiln_variant* variant,

@@ -27,14 +27,14 @@ std::string difference(const CompilerIngredients& one, const CompilerIngredients
 }  // namespace
 
 Binary Compiler::compile(const Source& source, const Target& target, const CompilerIngredients& as,
-                         Isolation isolation) {
+                         const CompilePlace& place) {
     const auto check = [&] {
         if (const CompilerIngredients now = ingredients(); now != as)
             throw BuildError("Something changed while " + source.file_name + " was being built: " +
                              difference(as, now) + ". Nothing was kept of it; build it again.");
     };
     check();
-    Binary binary = compile_as(as, source, target, isolation);
+    Binary binary = compile_as(as, source, target, place);
     check();
     return binary;
 }

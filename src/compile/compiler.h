@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,16 @@ namespace kiln {
 enum class Isolation {
     here,   ///< in this process, if the compiler allows it
     worker  ///< in a separate process
+};
+
+/// Where a compile runs, and what ends it.
+struct CompilePlace {
+    CompilePlace(Isolation where = Isolation::here, std::stop_token ends = {})
+        : isolation(where), stop(std::move(ends)) {}
+
+    Isolation isolation;
+    std::stop_token
+        stop;  ///< of compilers that run in a process of their own, which is killed; in place of WorkerLimits::stop
 };
 
 /// The compiler's part of a key: for the same variant, another compiler has other values.
@@ -52,9 +63,9 @@ class Compiler {
     /// Throws BuildError, also when the compiler or its environment differs from `as`. A returned binary is
     /// complete and made from these ingredients.
     Binary compile(const Source& source, const Target& target, const CompilerIngredients& as,
-                   Isolation isolation = Isolation::here);
-    Binary compile(const Source& source, const Target& target, Isolation isolation = Isolation::here) {
-        return compile(source, target, ingredients(), isolation);
+                   const CompilePlace& place = {});
+    Binary compile(const Source& source, const Target& target, const CompilePlace& place = {}) {
+        return compile(source, target, ingredients(), place);
     }
     /// What links LTO-IR, by its content, as in ingredients(). Throws BuildError where nothing does.
     virtual std::string linker_identity();
@@ -72,7 +83,7 @@ class Compiler {
 
   private:
     virtual Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
-                              Isolation isolation) = 0;
+                              const CompilePlace& place) = 0;
 };
 
 /// Where compilers remember their identities. Never nullptr.

@@ -110,9 +110,10 @@ class Hiprtc final : public Compiler {
     };
 
     Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
-                      Isolation isolation) override;
+                      const CompilePlace& place) override;
     Located located();
-    CompileResponse ask(const Located& library, CompileRequest request, const std::string& what);
+    CompileResponse ask(const Located& library, CompileRequest request, const std::string& what,
+                        const std::stop_token& stop = {});
 
     const std::shared_ptr<WorkerPool> workers_;
     const SharedMemory memory_;
@@ -154,12 +155,14 @@ std::vector<fs::path> Hiprtc::include_directories() {
     return directories;
 }
 
-CompileResponse Hiprtc::ask(const Located& library, CompileRequest request, const std::string& what) {
+CompileResponse Hiprtc::ask(const Located& library, CompileRequest request, const std::string& what,
+                            const std::stop_token& stop) {
     request.product = RuntimeProduct::hiprtc;
     request.library = library.file.string();
     request.build = library.build;
     auto response = workers_->run(
-        request, what, std::string("hipRTC does that on an architecture it does not know; ") + kWorkingArchs);
+        request, what, std::string("hipRTC does that on an architecture it does not know; ") + kWorkingArchs,
+        stop);
     if (response.status == CompileStatus::unusable_library)
         throw BuildError("The hipRTC library " + library.file.string() + " can't be used." +
                              memory_note(workers_->limits()),
@@ -168,7 +171,8 @@ CompileResponse Hiprtc::ask(const Located& library, CompileRequest request, cons
 }
 
 // hipRTC never compiles in this process.
-Binary Hiprtc::compile_as(const CompilerIngredients&, const Source& source, const Target& target, Isolation) {
+Binary Hiprtc::compile_as(const CompilerIngredients&, const Source& source, const Target& target,
+                          const CompilePlace& place) {
     if (!is_gfx_arch(target.arch))
         throw BuildError("\"" + target.arch +
                          "\" is not the name of an AMD architecture, which looks like gfx90a, gfx1030 or "
@@ -182,7 +186,7 @@ Binary Hiprtc::compile_as(const CompilerIngredients&, const Source& source, cons
     request.options = options(target, source);
     request.source = source;
     const std::string what = library.product + " compiling " + source.file_name + " for " + target.arch;
-    auto response = ask(library, std::move(request), what);
+    auto response = ask(library, std::move(request), what, place.stop);
     if (response.status == CompileStatus::unsupported_arch)
         throw BuildError(what + ": it does not know this architecture. It compiles for " +
                          enumerate(response.supported_archs) + ".");

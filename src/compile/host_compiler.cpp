@@ -190,14 +190,14 @@ class HostCompiler final : public Compiler {
     };
 
     Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
-                      Isolation isolation) override;
+                      const CompilePlace& place) override;
     Located located();
     /// Version, target, and the content of every program and library behind the driver.
     IdentityMemory::Answer examine(const fs::path& file) const;
     ProcessRequest request(std::vector<std::string> arguments,
                            const std::vector<Variable>& environment) const;
     ProcessResult run(std::vector<std::string> arguments, const fs::path& directory,
-                      const std::vector<Variable>& environment) const;
+                      const std::vector<Variable>& environment, const std::stop_token& stop) const;
 
     const WorkerLimits limits_;
     const HostBuild build_;
@@ -238,8 +238,9 @@ ProcessRequest HostCompiler::request(std::vector<std::string> arguments,
 
 // In a directory for this run alone.
 ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::path& directory,
-                                const std::vector<Variable>& environment) const {
+                                const std::vector<Variable>& environment, const std::stop_token& stop) const {
     ProcessRequest process = request(std::move(arguments), environment);
+    if (stop.stop_possible()) process.stop = stop;
     process.directory = directory;
     process.memory_bytes = limits_.memory_bytes;
     process.environment.emplace_back("TMPDIR", directory.string());
@@ -341,7 +342,7 @@ CompilerIngredients HostCompiler::ingredients() {
 }
 
 Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
-                                Isolation) {
+                                const CompilePlace& place) {
     const auto archs = supported_archs();
     if (std::find(archs.begin(), archs.end(), target.arch) == archs.end())
         throw BuildError("\"" + target.arch + "\" is no architecture of this host; " + enumerate(archs) +
@@ -375,7 +376,7 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
     } else {
         arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kInput});
     }
-    const ProcessResult result = run(std::move(arguments), directory.path(), as.environment);
+    const ProcessResult result = run(std::move(arguments), directory.path(), as.environment, place.stop);
     const std::string log = without(without(result.error + result.output, directory.path().string() + "/"),
                                     std::string(kHostEntryPrefix));
     const std::string product = compiler.file.filename().string();

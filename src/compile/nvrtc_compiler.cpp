@@ -175,14 +175,15 @@ class Nvrtc final : public NvrtcCompiler {
     struct Place {
         bool in_worker = false;
         std::vector<Variable> environment;
+        std::stop_token stop = {};
     };
 
     Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
-                      Isolation isolation) override;
+                      const CompilePlace& where) override;
     Located located();
     Located linker();
     const NvJitLinkApi& link_api();
-    Place place(const std::vector<Variable>& environment, Isolation isolation) const;
+    Place place(const std::vector<Variable>& environment, const CompilePlace& where) const;
     Place usual_place() const;
     Precompiling precompiling(const CompileRequest& request);
     template <class Api>
@@ -240,10 +241,11 @@ Nvrtc::Located Nvrtc::located() {
 }
 
 // A worker's environment can be chosen; that of this process can't be changed without a race.
-Nvrtc::Place Nvrtc::place(const std::vector<Variable>& environment, Isolation isolation) const {
+Nvrtc::Place Nvrtc::place(const std::vector<Variable>& environment, const CompilePlace& where) const {
     if (workers_ == nullptr) return {false, environment};
     const bool is_clean = environment.empty() && compiler_environment(CompilerKind::nvrtc).empty();
-    return {isolation == Isolation::worker || (!is_clean && has_worker_program()), environment};
+    return {where.isolation == Isolation::worker || (!is_clean && has_worker_program()), environment,
+            where.stop};
 }
 
 Nvrtc::Place Nvrtc::usual_place() const {
@@ -280,7 +282,7 @@ CompileResponse Nvrtc::ask(const Place& place, CompileRequest request, const std
     request.environment = place.environment;
     CompileResponse response;
     try {
-        response = workers_->run(request, what);
+        response = workers_->run(request, what, {}, place.stop);
     } catch (const BuildError& error) {
         if (place.environment.empty()) throw;
         throw with_note(error, place.environment);
@@ -424,8 +426,8 @@ CompileResponse Nvrtc::run(const Source& source, const Target& target, const Pla
 }
 
 Binary Nvrtc::compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
-                         Isolation isolation) {
-    const Place place = this->place(as.environment, isolation);
+                         const CompilePlace& where) {
+    const Place place = this->place(as.environment, where);
     const Facts facts = this->facts(place);
     const Plan plan = this->plan(target, facts);
     const Stopwatch watch;

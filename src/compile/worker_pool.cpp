@@ -106,11 +106,10 @@ struct WorkerPool::State {
 // One caller's right to one of the workers, waited for.
 class WorkerPool::Turn {
   public:
-    Turn(State& state, const WorkerLimits& limits, const std::string& what) : state_(state) {
+    Turn(State& state, int workers, const std::stop_token& stop, const std::string& what) : state_(state) {
         std::unique_lock lock(state.mutex);
-        const bool free =
-            state.ended.wait(lock, limits.stop, [&] { return state.busy < std::max(limits.workers, 1); });
-        if (!free || limits.stop.stop_requested())
+        const bool free = state.ended.wait(lock, stop, [&] { return state.busy < std::max(workers, 1); });
+        if (!free || stop.stop_requested())
             throw BuildError(what + ": not begun, since a stop was requested.");
         ++state.busy;
     }
@@ -207,7 +206,8 @@ bool may_lack_memory(std::string_view log) {
 }
 
 CompileResponse WorkerPool::run(const CompileRequest& request, const std::string& what,
-                                const std::string& on_signal) {
+                                const std::string& on_signal, std::stop_token stop) {
+    if (!stop.stop_possible()) stop = limits_.stop;
     const std::string message = encode(request);
     if (arrival(message) != Arrival::whole)
         throw BuildError(what + ": the source takes " + bytes_text(message.size()) +
@@ -216,7 +216,7 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
     std::string serves = program + '\n' + request.library + '\n' + request.build;
     for (const auto& [name, value] : request.environment) serves += '\n' + name + '=' + value;
 
-    Turn turn(state(), limits_, what);
+    Turn turn(state(), limits_.workers, stop, what);
     auto worker = turn.take(serves);
     if (worker && worker->keeps_waiting(request)) {
         worker->end();
@@ -240,7 +240,7 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
         return arrival(texts.output) != Arrival::partial;
     };
     const auto begin = std::chrono::steady_clock::now();
-    const bool answered = worker->child.exchange({message, false, limits_.timeout, limits_.stop, enough});
+    const bool answered = worker->child.exchange({message, false, limits_.timeout, stop, enough});
     auto response = decode_response(result.output);
     if (answered && response && response->status != CompileStatus::out_of_memory) {
         // The state of hipRTC after an error is not to be trusted.

@@ -34,9 +34,9 @@ class WorkerPool {
 
     /// what: "NVRTC 13.0 compiling gemm_tiled.cu for sm_90a", for messages. Throws BuildError when no
     /// response comes back, with the reason and the worker's last words; `on_signal` is then added where
-    /// a signal ended it.
+    /// a signal ended it. stop: of this request alone, in place of the limits'.
     CompileResponse run(const CompileRequest& request, const std::string& what,
-                        const std::string& on_signal = {});
+                        const std::string& on_signal = {}, std::stop_token stop = {});
 
     const WorkerLimits& limits() const { return limits_; }
 

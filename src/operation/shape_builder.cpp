@@ -253,7 +253,7 @@ void ShapeBuilder::work(std::stop_token stop) {
         for (const ShapeKey& key : keys) {
             try {
                 Choice choice = choose(key);
-                auto binary = service_.compile_async(choice.variant);
+                auto binary = service_.compile_async(choice.variant, stop);
                 compiling.push_back({key, std::move(choice), std::move(binary)});
             } catch (const std::exception& error) {
                 failed(key, error.what());

@@ -15,7 +15,6 @@
 #include "base/stopwatch.h"
 #include "cache/build_key.h"
 #include "compile/missing_header.h"
-#include "service/single_flight.h"
 
 namespace kiln {
 namespace {
@@ -79,31 +78,40 @@ BinaryBuilder::Built BinaryBuilder::find_or_compile(const Request& request) {
     // Who was given a useless entry must not wait for one who is about to be given the same.
     auto& flights = request.refused == nullptr ? finding_ : rebuilding_;
     bool asked_tiers = false;
-    const auto future = single_flight(mutex_, flights, request.key.digest, [&]() -> Built {
-        asked_tiers = true;
-        if (auto hit = find_unstored(request)) return std::move(*hit);
-        if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
-        if (auto hit = find_ptx(request)) return std::move(*hit);
-        observer_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
-        if (options_.cached_only) {
-            observer_.count(&Counters::misses);
-            throw BuildError(request.variant + " is in no tier of the cache, and compiling is switched off");
-        }
-        if (!request.keys.has_compiler()) {
-            observer_.count(&Counters::misses);
-            std::rethrow_exception(request.keys.no_compiler);
-        }
-        if (!options_.caching) {
-            Built built{compile(request), Origin::off, {}};
-            keep_unstored(request, built);
-            return built;
-        }
-        Built built = compile_for_all(request);
-        tiers_.flush();
-        return built;
-    });
-    Built built = future.get();
+    Built built = single_flight(
+        mutex_, flights, request.key.digest, request.stop, [&](const std::stop_token& stop) -> Built {
+            asked_tiers = true;
+            std::stop_source either;
+            const auto end = [&] { either.request_stop(); };
+            const std::stop_callback of_flight(stop, end), of_service(options_.stop, end);
+            Request own = request;
+            own.stop = either.get_token();
+            return find_or_compile_now(own);
+        });
     if (!asked_tiers) observer_.count_memory_hit();
+    return built;
+}
+
+BinaryBuilder::Built BinaryBuilder::find_or_compile_now(const Request& request) {
+    if (auto hit = find_unstored(request)) return std::move(*hit);
+    if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
+    if (auto hit = find_ptx(request)) return std::move(*hit);
+    observer_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
+    if (options_.cached_only) {
+        observer_.count(&Counters::misses);
+        throw BuildError(request.variant + " is in no tier of the cache, and compiling is switched off");
+    }
+    if (!request.keys.has_compiler()) {
+        observer_.count(&Counters::misses);
+        std::rethrow_exception(request.keys.no_compiler);
+    }
+    if (!options_.caching) {
+        Built built{compile(request), Origin::off, {}};
+        keep_unstored(request, built);
+        return built;
+    }
+    Built built = compile_for_all(request);
+    tiers_.flush();
     return built;
 }
 
@@ -158,8 +166,7 @@ BinaryBuilder::Built BinaryBuilder::compile_for_all(const Request& request) {
             handed_over = tiers_.find_on_disk(request.wanted(true));
             return handed_over.has_value();
         };
-        flight.emplace(
-            Flight::board(*locks, request.key.digest, {options_.wait_limit}, probe, options_.stop));
+        flight.emplace(Flight::board(*locks, request.key.digest, {options_.wait_limit}, probe, request.stop));
         if (flight->waited()) note_wait(request, flight->waited_ms(), flight->took_over());
         if (!locks->problem().empty())
             observer_.warn_once(locks->problem() + "; processes may compile the same kernel at once");
@@ -202,10 +209,10 @@ std::optional<BinaryBuilder::Built> BinaryBuilder::from_other_machine(
         found = tiers_.find_remotely(request.wanted(true));
         if (found || answer.right == RemoteCache::Right::mine) break;
         waited = true;
-        if (watch.elapsed_ms() > limit_ms || options_.stop.stop_requested()) break;
+        if (watch.elapsed_ms() > limit_ms || request.stop.stop_requested()) break;
         std::mutex mutex;
         std::unique_lock lock(mutex);
-        std::condition_variable_any().wait_for(lock, options_.stop, pause, [] { return false; });
+        std::condition_variable_any().wait_for(lock, request.stop, pause, [] { return false; });
     }
     if (waited) note_wait(request, watch.elapsed_ms(), !found);
     if (found) lease.reset();
@@ -228,8 +235,8 @@ Binary BinaryBuilder::link(const Request& request) {
     own.linked.clear();
     own.to_ltoir = true;
     const Keys keys = this->keys(request.target, own);
-    const Built ltoir =
-        find_or_compile({request.target, keys, keys.key, own, request.variant, request.isolation, nullptr});
+    const Built ltoir = find_or_compile(
+        {request.target, keys, keys.key, own, request.variant, request.isolation, nullptr, request.stop});
     return traced(observer_, request.key.digest, request.variant,
                   [&] { return compiler_->link(request.source, request.target, ltoir.binary); });
 }
@@ -237,14 +244,14 @@ Binary BinaryBuilder::link(const Request& request) {
 Binary BinaryBuilder::compile(const Request& request) {
     const auto& file = request.source.file_name;
     observer_.count(&Counters::misses);  // not before: another process or machine might have served it
-    if (options_.stop.stop_requested())
+    if (request.stop.stop_requested())
         throw BuildError(file + " was not compiled, since a stop was requested");
     if (!request.source.linked.empty()) return link(request);
     observer_.count(&Counters::compiles);
     try {
         return traced(observer_, request.key.digest, request.variant, [&] {
             Binary binary = compiler_->compile(includes_.with_headers(request.source), request.target,
-                                               request.keys.compiler, request.isolation);
+                                               request.keys.compiler, {request.isolation, request.stop});
             observer_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));
             return binary;
         });

@@ -22,6 +22,7 @@
 #include "compile/compiler.h"
 #include "compile/include_tree.h"
 #include "service/observer.h"
+#include "service/single_flight.h"
 #include "service/tiers.h"
 
 namespace kiln {
@@ -62,13 +63,14 @@ class BinaryBuilder {
         const std::string& variant;
         Isolation isolation;
         const Bytes* refused;  ///< by the driver; nullptr: nothing was
+        std::stop_token stop;  ///< of who asks; the work goes on while others want it
 
         Tiers::Wanted wanted(bool again = false) const {
             return {key, variant, refused, again, keys.open ? &*keys.open : nullptr, keys.has_compiler()};
         }
     };
     using Built = Tiers::Hit;
-    /// Throws BuildError.
+    /// Throws BuildError, also for a stop.
     Built find_or_compile(const Request& request);
 
     /// From now on, several services use it: what is stored in no tier stays in memory for the others.
@@ -82,6 +84,8 @@ class BinaryBuilder {
     bool compiles() const { return !options_.cached_only; }
 
   private:
+    /// The flight's: its token stops it.
+    Built find_or_compile_now(const Request& request);
     std::optional<Built> find_unstored(const Request& request);
     void keep_unstored(const Request& request, const Built& built);
     Built compile_for_all(const Request& request);
@@ -101,9 +105,9 @@ class BinaryBuilder {
     Tiers tiers_;
     std::atomic<bool> is_shared_{false};
 
-    std::mutex mutex_;                                                       ///< of all that follows
-    std::unordered_map<std::string, std::shared_future<Built>> finding_;     ///< by key digest
-    std::unordered_map<std::string, std::shared_future<Built>> rebuilding_;  ///< of what the driver rejected
+    std::mutex mutex_;                                               ///< of all that follows
+    std::unordered_map<std::string, SharedWork<Built>> finding_;     ///< by key digest
+    std::unordered_map<std::string, SharedWork<Built>> rebuilding_;  ///< of what the driver rejected
     std::unordered_map<std::string, Built> unstored_;
 };
 

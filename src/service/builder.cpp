@@ -11,7 +11,6 @@
 
 #include "base/stopwatch.h"
 #include "service/explain.h"
-#include "service/single_flight.h"
 #include "template/kernel_launch.h"
 #include "template/tensor_maps.h"
 
@@ -62,26 +61,27 @@ Explanation Builder::explain(const Variant& variant) const {
                        all.open ? &*all.open : nullptr, no_compiler);
 }
 
-Builder::Found Builder::kernel(const Variant& variant, Isolation isolation) {
+Builder::Found Builder::kernel(const Variant& variant, Isolation isolation, const std::stop_token& stop) {
     if (KernelPointer loaded = kernels_.find(variant)) {
         observer_.count_memory_hit();
         return {std::move(loaded), Origin::memory};
     }
     // Stays so for who finds or is given what another thread has loaded.
     Origin origin = Origin::memory;
-    const auto future = single_flight(in_flight_mutex_, in_flight_, variant, [&]() -> KernelPointer {
-        // Another thread may have finished between the look-up above and here.
-        if (KernelPointer loaded = kernels_.find(variant)) return loaded;
-        Found loaded = load_new(validated(variant), isolation);
-        origin = loaded.origin;
-        return kernels_.add(variant, std::move(loaded.kernel));
-    });
-    Found found{future.get(), origin};
+    KernelPointer kernel = single_flight(in_flight_mutex_, in_flight_, variant, stop,
+                                         [&](const std::stop_token& all) -> KernelPointer {
+                                             // Another thread may have finished between the look-up above and here.
+                                             if (KernelPointer loaded = kernels_.find(variant)) return loaded;
+                                             Found loaded = load_new(validated(variant), isolation, all);
+                                             origin = loaded.origin;
+                                             return kernels_.add(variant, std::move(loaded.kernel));
+                                         });
+    Found found{std::move(kernel), origin};
     if (origin == Origin::memory) observer_.count_memory_hit();
     return found;
 }
 
-Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
+Builder::Found Builder::load_new(const Variant& variant, Isolation isolation, const std::stop_token& stop) {
     if (!selection_.device)
         throw DeviceError("this service only compiles; a kernel to call needs a device", "", 0);
     const auto& driver = selection_.device->driver();
@@ -92,7 +92,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
     const BuildKey& build_key = found_by.key;
     const auto find = [&](const Bytes* refused) {
         return binaries_.find_or_compile(
-            {selection_.target, found_by, build_key, build_source, variant.text(), isolation, refused});
+            {selection_.target, found_by, build_key, build_source, variant.text(), isolation, refused, stop});
     };
     Built built = find(nullptr);
     BuildInfo info;
@@ -148,7 +148,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation) {
             built.origin};
 }
 
-Compiled Builder::binary(const Variant& variant, Isolation isolation) {
+Compiled Builder::binary(const Variant& variant, Isolation isolation, const std::stop_token& stop) {
     const ProfilerRange range(ranges_.get(), "build " + variant.text());
     const Stopwatch watch;
     const Variant legal = validated(variant);
@@ -156,7 +156,7 @@ Compiled Builder::binary(const Variant& variant, Isolation isolation) {
     Compiled compiled;
     const BinaryBuilder::Keys found_by = binaries_.keys(selection_.target, build_source);
     Built built = binaries_.find_or_compile(
-        {selection_.target, found_by, found_by.key, build_source, legal.text(), isolation, nullptr});
+        {selection_.target, found_by, found_by.key, build_source, legal.text(), isolation, nullptr, stop});
     compiled.key = built.key.digest.empty() ? found_by.key : built.key;
     compiled.binary = std::move(built.binary);
     compiled.origin = built.origin;

@@ -34,8 +34,9 @@ class Builder {
         Origin origin = Origin::memory;
     };
     /// Hot path: one hash look-up, without a lock, when the kernel is loaded already.
-    Found kernel(const Variant& variant, Isolation isolation);
-    Compiled binary(const Variant& variant, Isolation isolation);
+    /// stop: of this caller; what others want too goes on. Throws BuildError for it.
+    Found kernel(const Variant& variant, Isolation isolation, const std::stop_token& stop = {});
+    Compiled binary(const Variant& variant, Isolation isolation, const std::stop_token& stop = {});
 
     BuildKey key(const Source& build_source) const;
     /// Of what its tiers have and lack.
@@ -56,7 +57,7 @@ class Builder {
     using KernelPointer = KernelTable::Pointer;
     using Built = BinaryBuilder::Built;
 
-    Found load_new(const Variant& variant, Isolation isolation);
+    Found load_new(const Variant& variant, Isolation isolation, const std::stop_token& stop);
 
     const Selection selection_;
     BinaryBuilder& binaries_;
@@ -67,7 +68,7 @@ class Builder {
     KernelTable kernels_;
 
     std::mutex in_flight_mutex_;
-    std::unordered_map<Variant, std::shared_future<KernelPointer>, VariantHash> in_flight_;
+    std::unordered_map<Variant, SharedWork<KernelPointer>, VariantHash> in_flight_;
 };
 
 }  // namespace kiln

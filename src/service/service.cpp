@@ -119,6 +119,16 @@ class ServiceState {
     Stream stream_;
 };
 
+namespace {
+
+/// When its turn comes.
+void check_wanted(const Variant& variant, const std::stop_token& stop) {
+    if (stop.stop_requested())
+        throw BuildError(variant.text() + ": its build was not begun, since a stop was requested");
+}
+
+}  // namespace
+
 Service::Service(ServiceOptions options)
     : options_(std::move(options)), state_(std::make_unique<ServiceState>(options_).release()) {}
 
@@ -164,26 +174,31 @@ AnyKernel Service::build_any(const Variant& variant, std::optional<std::span<con
 }
 
 void Service::build_in_background(const Variant& variant, std::optional<std::span<const ArgumentType>> types,
-                                  Finished finished) {
-    state().background_.post([&state = state(), variant, types, finished = std::move(finished)] {
-        try {
-            auto found = state.builder_.kernel(variant, Isolation::worker);
-            state.note(found, variant);
-            if (types) found.kernel->check_arguments(*types);
-            finished(AnyKernel(std::move(found.kernel), found.origin), nullptr);
-        } catch (...) {
-            finished({}, std::current_exception());
-        }
-    });
+                                  Finished finished, std::stop_token stop) {
+    state().background_.post(
+        [&state = state(), variant, types, finished = std::move(finished), stop = std::move(stop)] {
+            try {
+                check_wanted(variant, stop);
+                auto found = state.builder_.kernel(variant, Isolation::worker, stop);
+                state.note(found, variant);
+                if (types) found.kernel->check_arguments(*types);
+                finished(AnyKernel(std::move(found.kernel), found.origin), nullptr);
+            } catch (...) {
+                finished({}, std::current_exception());
+            }
+        });
 }
 
 Compiled Service::compile(const Variant& variant) {
     return state().builder_.binary(variant, Isolation::here);
 }
 
-std::future<Compiled> Service::compile_async(const Variant& variant) {
+std::future<Compiled> Service::compile_async(const Variant& variant, std::stop_token stop) {
     auto task = std::make_shared<std::packaged_task<Compiled()>>(
-        [&builder = state().builder_, variant] { return builder.binary(variant, Isolation::worker); });
+        [&builder = state().builder_, variant, stop = std::move(stop)] {
+            check_wanted(variant, stop);
+            return builder.binary(variant, Isolation::worker, stop);
+        });
     auto future = task->get_future();
     state().background_.post([task] { (*task)(); });
     return future;

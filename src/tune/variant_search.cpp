@@ -137,6 +137,7 @@ void VariantSearch::resume(CandidateQueue& search) {
 void VariantSearch::search(CandidateQueue& search, Clock::time_point until, Clock::time_point drained) {
     const auto window = static_cast<std::size_t>(parallel_compiles(service_)) + 2;
     std::list<Pending> pending;
+    std::stop_source given_up;
     std::size_t started = 0;
     bool more = true;
     // At least one candidate is timed, however small the budget. Until then, the first few may be tried one
@@ -155,7 +156,8 @@ void VariantSearch::search(CandidateQueue& search, Clock::time_point until, Cloc
                 break;
             }
             ++started;
-            pending.push_back({*next, service_.compile_async(candidates_[*next].variant)});
+            pending.push_back(
+                {*next, service_.compile_async(candidates_[*next].variant, given_up.get_token())});
         }
         if (pending.empty()) break;
         if (out_of_time()) break;
@@ -173,6 +175,7 @@ void VariantSearch::search(CandidateQueue& search, Clock::time_point until, Cloc
         if (!any) pending.front().future.wait_for(kPoll);
         report_progress("compiling and timing");
     }
+    given_up.request_stop();  // what is left nobody waits for
     result_.complete = !more && pending.empty() && !stopping();
 }
 

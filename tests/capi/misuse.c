@@ -48,7 +48,7 @@ static void ignore_built(void* user, kiln_status status, kiln_kernel* kernel) {
 /* Every function that takes a handle, with one that is NULL or was destroyed. */
 static void with_handles(kiln_service* service, kiln_template* of, kiln_variant* variant, kiln_kernel* kernel,
                          kiln_operation* operation, kiln_buffer* buffer, kiln_cache* cache, kiln_graph* graph,
-                         const char* words) {
+                         kiln_stop* stop, const char* words) {
     kiln_service_info service_info;
     kiln_template_info template_info;
     kiln_variant_info variant_info;
@@ -101,6 +101,8 @@ static void with_handles(kiln_service* service, kiln_template* of, kiln_variant*
     REJECTED(kiln_service_load(service, "a.cu", &made_template), words);
     REJECTED(kiln_service_build(service, variant, &made_kernel), words);
     REJECTED(kiln_service_build_async(service, variant, ignore_built, NULL), words);
+    REJECTED(kiln_service_build_async_until(service, variant, stop, ignore_built, NULL), words);
+    REJECTED(kiln_stop_request(stop), words);
     REJECTED(kiln_service_compile(service, variant, NULL, NULL), words);
     REJECTED(kiln_service_explain(service, variant, &explanation), words);
     REJECTED(kiln_graph_capture(service, record_nothing, NULL, &made_graph), words);
@@ -168,6 +170,7 @@ int main(int argc, char** argv) {
     kiln_buffer* buffer = NULL;
     kiln_cache* cache = NULL;
     kiln_graph* graph = NULL;
+    kiln_stop* stop = NULL;
     char directory[1024];
     int n = 4, i;
     void *data = NULL, *nothing = NULL, *two[2], *three[3];
@@ -305,11 +308,16 @@ int main(int argc, char** argv) {
     OK(kiln_graph_capture(service, record_nothing, NULL, &graph)); /* after a capture that failed */
     REJECTED(kiln_service_explain(service, variant, NULL), "kiln_explanation is NULL");
 
+    REJECTED(kiln_stop_create(NULL), "stop is NULL");
+    OK(kiln_stop_create(&stop));
+    REJECTED(kiln_service_build_async_until(service, variant, stop, NULL, NULL), "finished is NULL");
+    REJECTED(kiln_service_build_async_until(service, variant, NULL, ignore_built, NULL), "NULL was given");
+
     /* Handles: NULL, of another type, destroyed, destroyed twice. */
-    with_handles(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "NULL was given");
+    with_handles(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, "NULL was given");
     with_handles((kiln_service*)of, (kiln_template*)variant, (kiln_variant*)kernel, (kiln_kernel*)operation,
-                 (kiln_operation*)buffer, (kiln_buffer*)cache, (kiln_cache*)graph, (kiln_graph*)service,
-                 " is a kiln_");
+                 (kiln_operation*)buffer, (kiln_buffer*)cache, (kiln_cache*)graph, (kiln_graph*)stop,
+                 (kiln_stop*)service, " is a kiln_");
     REJECTED(kiln_kernel_launch((kiln_kernel*)three, NULL, NULL, NULL, 0), "is no handle of Kiln");
     REJECTED(kiln_kernel_launch((kiln_kernel*)((char*)kernel + 1), NULL, NULL, NULL, 0),
              "is no handle of Kiln");
@@ -324,7 +332,8 @@ int main(int argc, char** argv) {
     OK(kiln_cache_destroy(cache));
     REJECTED(kiln_graph_launch(graph, NULL), "This graph has no launches");
     OK(kiln_graph_destroy(graph));
-    with_handles(service, of, variant, kernel, operation, buffer, cache, graph, "a destroyed handle");
+    OK(kiln_stop_destroy(stop));
+    with_handles(service, of, variant, kernel, operation, buffer, cache, graph, stop, "a destroyed handle");
     REJECTED(kiln_service_destroy(service), "a destroyed handle");
     REJECTED(kiln_template_destroy(of), "a destroyed handle");
     REJECTED(kiln_variant_destroy(variant), "a destroyed handle");
@@ -333,6 +342,8 @@ int main(int argc, char** argv) {
     REJECTED(kiln_buffer_destroy(buffer), "a destroyed handle");
     REJECTED(kiln_cache_destroy(cache), "a destroyed handle");
     REJECTED(kiln_graph_destroy(graph), "a destroyed handle");
+    REJECTED(kiln_stop_destroy(stop), "a destroyed handle");
+    OK(kiln_stop_destroy(NULL));
     OK(kiln_graph_destroy(NULL));
     OK(kiln_service_destroy(NULL));
     OK(kiln_template_destroy(NULL));

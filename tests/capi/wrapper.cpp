@@ -107,6 +107,21 @@ int main(int argc, char** argv) try {
     });
     CHECK(failed.get_future().get() == KILN_ERROR_BUILD);
 
+    // Cancelled before it has begun; with a stop that is not requested; with none.
+    const kiln::c::Stop stop = kiln::c::Stop::create();
+    for (const bool is_cancelled : {false, true}) {
+        if (is_cancelled) stop.request();
+        std::promise<std::string> ended;
+        service.build_async(variant.with({{"FACTOR", is_cancelled ? "8" : "7"}}), stop,
+                            [&](const kiln::c::Kernel& made, const kiln::c::Error* error) {
+                                CHECK(static_cast<bool>(made) == (error == nullptr));
+                                ended.set_value(error == nullptr ? "" : error->what());
+                            });
+        const std::string why = ended.get_future().get();
+        CHECK(is_cancelled ? why.find("was not begun, since a stop was requested") != std::string::npos
+                           : why.empty());
+    }
+
     // Errors.
     const kiln::c::Error wrong =
         error_of([&] { (void)service.parse("//@ kernel a\n//@ blokc 3\n", "wrong.cu"); });

@@ -327,6 +327,29 @@ TEST_F(WorkerPoolTest, AStopRequestEndsWhatRunsAndWhatWaits) {
     EXPECT_THAT(rejected<BuildError>([&] { in_worker(source(1)); }), HasSubstr("a stop was requested"));
 }
 
+TEST_F(WorkerPoolTest, AStopOfOneRequestLeavesTheOthersAlone) {
+    WorkerLimits limits;
+    limits.workers = 2;
+    use(limits);
+    const Bytes bytes = in_worker(source(1));
+    std::stop_source stop;
+    const auto compile = [&](const Source& of) {
+        return rejected<BuildError>([&] {
+            (void)compiler_->compile(of, cuda("sm_80"), {Isolation::worker, stop.get_token()});
+        });
+    };
+    std::string running;
+    std::thread thread([&] { running = compile(slow_source()); });
+    std::this_thread::sleep_for(300ms);
+    const auto start = std::chrono::steady_clock::now();
+    stop.request_stop();
+    thread.join();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+    EXPECT_THAT(running, HasSubstr("a stop was requested"));
+    EXPECT_THAT(compile(source(2)), HasSubstr("not begun, since a stop was requested"));
+    EXPECT_EQ(in_worker(source(1)), bytes);
+}
+
 TEST_F(WorkerPoolTest, AForkedChildHasWorkersOfItsOwn) {
     const Bytes bytes = in_worker(source(1));
     const auto before = children();

@@ -9,7 +9,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <future>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -19,6 +21,7 @@
 #include "base/file_lock.h"
 #include "rejected.h"
 #include "scale_kernel.h"
+#include "scoped_variable.h"
 #include "tune/wisdom_line.h"
 
 namespace kiln {
@@ -177,6 +180,23 @@ TEST_F(OperationOnHost, SubstitutesUntilTheBestIsBuilt) {
     OperationOptions both = options_with(WhenMissing::substitute);
     both.reproducible = true;
     EXPECT_THAT(rejected([&] { Operation(service, shift(), {}, both); }), HasSubstr("reproducible"));
+}
+
+TEST_F(OperationOnHost, IsDestroyedWithoutWaitingForWhatItBuilds) {
+    std::optional<Operation> operation(std::in_place, service, shift(), Values{},
+                                       options_with(WhenMissing::substitute));
+    EXPECT_EQ(by_position(*operation, 100), 2);
+    // From now on the compiler hangs.
+    const auto compiler = directory.path() / "c++", begun = directory.path() / "begun";
+    write_text(compiler, "#!/bin/sh\ncase \"$*\" in *specialised.cpp*) touch '" + begun.string() +
+                             "'; sleep 100;; esac\nexec c++ \"$@\"\n");
+    std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+    const test::ScopedVariable slow("KILN_HOST_CXX", compiler.string());
+    EXPECT_EQ(by_position(*operation, 300), 2) << "what was built for another shape";
+    while (!std::filesystem::exists(begun)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const auto start = std::chrono::steady_clock::now();
+    operation.reset();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 TEST_F(OperationOnHost, ACaptureFindsWhatWasPrepared) {

@@ -33,7 +33,7 @@ extern "C" {
 /// The number of this ABI, which is that of the SONAME: libkiln.so.0.
 #define KILN_C_ABI 0
 /// Counts the additions to the ABI. kiln_version() says which the library has.
-#define KILN_C_LEVEL 3
+#define KILN_C_LEVEL 4
 /// Marks what the library exports.
 #define KILN_C_API __attribute__((visibility("default")))
 
@@ -77,6 +77,8 @@ typedef struct kiln_buffer kiln_buffer;
 typedef struct kiln_cache kiln_cache;
 /// Launches that were captured. Outlives its service, and keeps its kernels.
 typedef struct kiln_graph kiln_graph;
+/// Cancels builds in the background.
+typedef struct kiln_stop kiln_stop;
 
 /// The value of a parameter: {"BM", "64"}, {"T", "half"}, {"TRANS_A", "true"}.
 typedef struct kiln_value {
@@ -368,6 +370,18 @@ typedef void (*kiln_build_function)(void* user, kiln_status status, kiln_kernel*
 /// or, where no thread can be started, from this call. It must not destroy the service or an operation.
 KILN_C_API kiln_status kiln_service_build_async(kiln_service* service, const kiln_variant* variant,
                                                 kiln_build_function finished, void* user);
+/// One for any number of builds.
+KILN_C_API kiln_status kiln_stop_create(kiln_stop** stop);
+/// Cancels all builds that were begun with it, and those that will be. A build that waits for its turn is not begun; the
+/// process of a compile is ended, unless others want the same kernel, and nothing of it is stored. Their functions are
+/// called with KILN_ERROR_BUILD. May be called from any thread.
+KILN_C_API kiln_status kiln_stop_request(kiln_stop* stop);
+/// Cancels nothing.
+KILN_C_API kiln_status kiln_stop_destroy(kiln_stop* stop);
+/// kiln_service_build_async, until `stop` is requested.
+KILN_C_API kiln_status kiln_service_build_async_until(kiln_service* service, const kiln_variant* variant,
+                                                      const kiln_stop* stop, kiln_build_function finished,
+                                                      void* user);
 
 /// A binary that was compiled or found in the cache.
 typedef struct kiln_binary {

@@ -224,6 +224,20 @@ class Graph : public Owner<kiln_graph, kiln_graph_destroy> {
     void launch(void* stream) const { check(kiln_graph_launch(get(), stream)); }
 };
 
+/// Cancels builds in the background.
+class Stop : public Owner<kiln_stop, kiln_stop_destroy> {
+  public:
+    using Owner::Owner;
+    /// A new one.
+    static Stop create() {
+        kiln_stop* stop = nullptr;
+        check(kiln_stop_create(&stop));
+        return Stop(stop);
+    }
+    /// Of all builds that were begun with it.
+    void request() const { check(kiln_stop_request(get())); }
+};
+
 /// The front door.
 class Service : public Owner<kiln_service, kiln_service_destroy> {
   public:
@@ -291,6 +305,10 @@ class Service : public Owner<kiln_service, kiln_service_destroy> {
     }
     /// The same in the background. `finished` is called once, from any thread, and must not throw.
     void build_async(const Variant& variant, Finished finished) const {
+        build_async(variant, {}, std::move(finished));
+    }
+    /// The same until `stop`, where it is one, is requested: `finished` then gets an error.
+    void build_async(const Variant& variant, const Stop& stop, Finished finished) const {
         auto owned = std::make_unique<Finished>(std::move(finished));
         const auto call = [](void* user, kiln_status status, kiln_kernel* kernel) {
             const std::unique_ptr<Finished> mine(static_cast<Finished*>(user));
@@ -298,7 +316,8 @@ class Service : public Owner<kiln_service, kiln_service_destroy> {
             const Error error = Error::last();
             (*mine)(Kernel(), &error);
         };
-        check(kiln_service_build_async(get(), variant.get(), call, owned.get()));
+        check(stop ? kiln_service_build_async_until(get(), variant.get(), stop.get(), call, owned.get())
+                   : kiln_service_build_async(get(), variant.get(), call, owned.get()));
         owned.release();
     }
     /// Why it is found in the cache, or would be compiled. Its pointers are valid until the thread's next call of this function.
