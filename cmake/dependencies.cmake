@@ -5,6 +5,10 @@ find_package(Threads REQUIRED)
 set(Boost_USE_STATIC_LIBS ${KILN_STATIC_DEPS})
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
 find_package(PkgConfig REQUIRED)
+# For the build only: format/format.cpp compiles what Kiln uses of its headers.
+if(NOT TARGET fmt::fmt-header-only)
+  find_package(fmt 8.1 REQUIRED)
+endif()
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 if(KILN_WITH_REDIS)
@@ -49,6 +53,10 @@ add_library(kiln_flags INTERFACE)
 target_compile_options(kiln_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
   -ffunction-sections -fdata-sections
   -ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=build)
+# fmt's headers, and formatted() over them, for every layer (format/format.h).
+get_target_property(fmt_headers fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
+target_include_directories(kiln_flags SYSTEM INTERFACE ${fmt_headers})
+target_include_directories(kiln_flags INTERFACE ${PROJECT_BINARY_DIR}/layers/format)
 # g++ 12 sees overlapping copies in std::string's operator+ where there are none (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(kiln_flags INTERFACE -Wno-restrict)

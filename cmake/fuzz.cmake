@@ -8,7 +8,7 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   message(FATAL_ERROR "KILN_FUZZ needs Clang, which brings libFuzzer: -DCMAKE_CXX_COMPILER=clang++")
 endif()
 
-file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.cpp ${PROJECT_SOURCE_DIR}/src/template/*.cpp
+file(GLOB fuzzed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/format/*.cpp ${PROJECT_SOURCE_DIR}/src/base/*.cpp ${PROJECT_SOURCE_DIR}/src/template/*.cpp
   ${PROJECT_SOURCE_DIR}/src/tools/analysis/*.cpp)
 foreach(file compile/compile_protocol cache/build_key cache/disk_files cache/disk_state cache/disk_temporary
     cache/entry cache/key_compare cache/key_source cache/key_text cache/line_diff cache/pack_format

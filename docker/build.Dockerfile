@@ -8,7 +8,7 @@
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
         g++ cmake ninja-build pkg-config dpkg-dev file git python3 python3-pip libboost-context-dev libboost-program-options-dev \
-        libsodium-dev libxxhash-dev libhiredis-dev libssl-dev libdw-dev nlohmann-json3-dev && \
+        libsodium-dev libxxhash-dev libfmt-dev libhiredis-dev libssl-dev libdw-dev nlohmann-json3-dev && \
     rm -rf /var/lib/apt/lists/*
 COPY . /kiln
 WORKDIR /kiln

@@ -10,6 +10,8 @@
 
 #include <charconv>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -81,7 +83,7 @@ const HipArch* find_hip_arch(std::string_view name) {
 
 std::string gpu_arch_names() {
     std::string names;
-    for (const CudaArch& arch : kCudaArchs) names += "sm_" + std::to_string(arch.number) + ", ";
+    for (const CudaArch& arch : kCudaArchs) names += formatted("sm_{}, ", arch.number);
     for (const HipArch& arch : kHipArchs) names += std::string(arch.name) + ", ";
     names.resize(names.size() - 2);
     return names;

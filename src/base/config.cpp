@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/words.h"
+#include "format/format.h"
 
 namespace kiln::config {
 namespace {
@@ -59,8 +60,8 @@ std::optional<int> whole(const char* name, int min, int max) {
     const char* const end = value->data() + value->size();
     const auto [stop, error] = std::from_chars(value->data(), end, number);
     if (stop != end || error != std::errc() || number < min || number > max)
-        throw UsageError(std::string(name) + " is set to \"" + *value + "\"; it is an integer from " +
-                         std::to_string(min) + " to " + std::to_string(max) + ".");
+        throw UsageError(
+            formatted("{} is set to \"{}\"; it is an integer from {} to {}.", name, *value, min, max));
     return number;
 }
 

@@ -23,6 +23,7 @@
 #include "base/digest.h"
 #include "base/elf.h"
 #include "base/file.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -93,8 +94,8 @@ std::optional<std::string> elf_identity(const std::filesystem::path& path) {
     const auto headers = file ? elf_headers(file.value()) : std::nullopt;
     if (!headers || ::fstat(file.value(), &status) != 0) return std::nullopt;
     const std::string build = build_id(file.value(), *headers);
-    return "build " + (build.empty() ? "none" : build) + " size " + std::to_string(status.st_size) +
-           " sections " + digest_hex(headers->section_table).substr(0, 16);
+    return formatted("build {} size {} sections {}", build.empty() ? "none" : build, status.st_size,
+                     digest_hex(headers->section_table).substr(0, 16));
 }
 
 std::optional<std::string> content_identity(const std::filesystem::path& path) {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -26,7 +28,7 @@ std::string_view name_at(std::span<const std::byte> names, std::uint64_t offset)
     return {begin, end == nullptr ? most : static_cast<std::size_t>(static_cast<const char*>(end) - begin)};
 }
 
-std::string has_bytes(std::uint64_t total) { return "has " + std::to_string(total) + " bytes, "; }
+std::string has_bytes(std::uint64_t total) { return formatted("has {} bytes, ", total); }
 
 ElfRead reader_of(std::span<const std::byte> bytes) {
     return [bytes](void* to, std::size_t count, std::uint64_t offset) {
@@ -112,8 +114,7 @@ std::string elf_problem(std::span<const std::byte> bytes) {
     if (!headers) return problem;
     if (headers->sections.empty()) return "has no sections";
     const auto outside = [&](const char* what, std::size_t number) {
-        return has_bytes(bytes.size()) + "but its " + what + " " + std::to_string(number) +
-               " ends beyond them";
+        return formatted("{}but its {} {} ends beyond them", has_bytes(bytes.size()), what, number);
     };
     for (const ElfSection& one : headers->sections)
         if (one.type != SHT_NULL && one.type != SHT_NOBITS &&

@@ -3,6 +3,8 @@
 // The x86-64 levels by the processor's own feature bits.
 #include "base/host_arch.h"
 
+#include "format/format.h"
+
 #ifdef __x86_64__
 #include <cpuid.h>
 #else
@@ -35,7 +37,7 @@ int x86_level() {
 
 std::string host_arch() {
     const int level = x86_level();
-    return level == 1 ? "x86-64" : "x86-64-v" + std::to_string(level);
+    return level == 1 ? "x86-64" : formatted("x86-64-v{}", level);
 }
 #else
 std::string host_arch() {

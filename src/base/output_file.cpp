@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/file_name.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -37,7 +38,7 @@ constexpr std::chrono::milliseconds kReaderNap{10};
 /// The path of an open directory, links resolved; empty where /proc is not there.
 fs::path path_of(int descriptor) {
     std::error_code error;
-    return fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor), error);
+    return fs::read_symlink(formatted("/proc/self/fd/{}", descriptor), error);
 }
 
 bool is_in_proc(int directory) {
@@ -128,9 +129,9 @@ void OutputPlace::follow_once(fs::path& rest, bool& ended) {
         return;
     }
     if (is_planted(directory_.value(), status))
-        fail(EACCES, path_.string() + " is " + kind_text(status) + " that another user (" +
-                         std::to_string(status.st_uid) +
-                         ") put into a directory that all users may write to");
+        fail(EACCES,
+             formatted("{} is {} that another user ({}) put into a directory that all users may write to",
+                       path_.string(), kind_text(status), status.st_uid));
     if (S_ISLNK(status.st_mode)) {
         rest = link_target(directory_.value(), leaf_);
         if (rest.empty()) fail(errno);
@@ -158,9 +159,9 @@ OutputFile::OutputFile(const fs::path& name, mode_t new_mode) : place_(name) {
     }
     // A replacement gets the old file's mode at the end; a new file has the mode of the umask.
     const mode_t mode = place_.exists_ ? 0600 : new_mode;
-    const std::string stem = ".tmp-" + place_.leaf_.substr(0, 200) + "-" + std::to_string(::getpid()) + "-";
+    const std::string stem = formatted(".tmp-{}-{}-", place_.leaf_.substr(0, 200), ::getpid());
     for (int attempt = 0; !file_ && attempt < kMostAttempts; ++attempt) {
-        temporary_ = stem + std::to_string(attempt);
+        temporary_ = formatted("{}{}", stem, attempt);
         file_ = FileDescriptor(::openat(place_.directory_.value(), temporary_.c_str(),
                                         O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
         if (!file_ && errno != EEXIST) break;
@@ -231,8 +232,8 @@ FileDescriptor OutputFile::open_stream() const {
         }
         if (errno != ENXIO || !is_fifo) place_.fail(errno);
         if (std::chrono::steady_clock::now() > until)
-            place_.fail(ENXIO, "no process has opened it for reading within " +
-                                   std::to_string(kReaderPatience.count()) + " s");
+            place_.fail(ENXIO, formatted("no process has opened it for reading within {} s",
+                                         kReaderPatience.count()));
         std::this_thread::sleep_for(kReaderNap);
     }
 }

@@ -19,6 +19,7 @@
 #include <system_error>
 
 #include "base/fork.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -107,14 +108,13 @@ std::string ProcessResult::how_it_ended(std::chrono::milliseconds timeout) const
     if (timed_out) {
         const auto ms = timeout.count();
         return "ran longer than its limit of " +
-               (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
+               (ms % 1000 == 0 ? formatted("{} s", ms / 1000) : formatted("{} ms", ms));
     }
     if (status_lost)
         return "ended, but its status is lost: this program ignores SIGCHLD, or another part of it waits for "
                "every child";
-    if (signal != 0)
-        return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
-    return "exited with status " + std::to_string(exit_status);
+    if (signal != 0) return formatted("was killed by signal {} ({})", signal, ::strsignal(signal));
+    return formatted("exited with status {}", exit_status);
 }
 
 ChildProcess::ChildProcess(const ProcessSetup& setup) : generation_(fork_generation()) {

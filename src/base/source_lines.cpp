@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/dwarf_api.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -220,7 +221,7 @@ const SourcePlace& SourceLines::place(std::uint32_t code, std::uint32_t caller) 
     for (auto frame = frames.begin(); frame != own && frame != frames.end(); ++frame) {
         if (own == frames.end()) break;
         if (stands_for_language(*frame) || frame->file.empty()) continue;
-        place.inner = frame->file + ":" + std::to_string(frame->line);
+        place.inner = formatted("{}:{}", frame->file, frame->line);
         break;
     }
     return place;
@@ -248,7 +249,7 @@ std::string source_lines_problem() {
 
 std::string SourcePlace::text() const {
     std::string text = file.empty() ? "an unknown line" : file;
-    if (line != 0) text += ":" + std::to_string(line);
+    if (line != 0) text += formatted(":{}", line);
     if (!inner.empty()) text += " (" + inner + ")";
     return text;
 }

@@ -7,9 +7,10 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <numeric>
+
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -103,7 +104,7 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
 }
 
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
-    return std::to_string(count) + " " + std::string(count == 1 ? one : many);
+    return formatted("{} {}", count, count == 1 ? one : many);
 }
 
 std::string bytes_text(std::uint64_t bytes) {
@@ -111,9 +112,7 @@ std::string bytes_text(std::uint64_t bytes) {
     auto amount = static_cast<double>(bytes);
     std::size_t unit = 0;
     for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
-    char text[32];
-    std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", amount, kUnits[unit]);
-    return text;
+    return formatted("{:.{}f} {}", amount, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
 }  // namespace kiln

@@ -4,6 +4,8 @@
 #include <new>
 #include <optional>
 
+#include "format/format.h"
+
 namespace kiln::c_api {
 namespace {
 
@@ -85,19 +87,20 @@ kiln_status keep_error(const char* function, std::exception_ptr error) noexcept 
 
 void check_size(const char* type, std::size_t size, std::size_t least, std::size_t most) {
     if (size >= least && size <= kMostBytes) return;
-    throw Misuse(std::string("the size of a ") + type + " is " + std::to_string(size) +
-                 ", and this library knows those from " + std::to_string(least) + " to " +
-                 std::to_string(most) + " bytes; set its member `size` to sizeof(" + type + ")");
+    throw Misuse(
+        formatted("the size of a {} is {}, and this library knows those from {} to {} bytes; set its member "
+                  "`size` to sizeof({})",
+                  type, size, least, most, type));
 }
 
 void check_unknown(const char* type, const void* structure, std::size_t size, std::size_t known) {
     const char* const bytes = static_cast<const char*>(structure);
     for (std::size_t i = known; i < size; ++i)
         if (bytes[i] != 0)
-            throw Misuse(std::string("a ") + type + " of " + std::to_string(size) +
-                         " bytes has members that are set and that this library does not know; it knows " +
-                         std::to_string(known) +
-                         " bytes. The program was compiled for a later version of Kiln");
+            throw Misuse(
+                formatted("a {} of {} bytes has members that are set and that this library does not know; it "
+                          "knows {} bytes. The program was compiled for a later version of Kiln",
+                          type, size, known));
 }
 
 Values values_of(const kiln_value* values, std::size_t count) {
@@ -131,8 +134,8 @@ std::optional<bool> choice_of(kiln_choice choice, const char* member) {
         case KILN_NO:
             return false;
     }
-    throw Misuse(std::string(member) + " is " + std::to_string(choice) +
-                 ", and may be KILN_DEFAULT (0), KILN_YES (1) or KILN_NO (2)");
+    throw Misuse(
+        formatted("{} is {}, and may be KILN_DEFAULT (0), KILN_YES (1) or KILN_NO (2)", member, choice));
 }
 
 }  // namespace kiln::c_api
@@ -171,8 +174,8 @@ kiln_status kiln_status_name(int32_t status, const char** name) {
     return guarded(__func__, [&] {
         const char*& place = out(name, "name");
         if (status < 0 || static_cast<std::size_t>(status) >= std::size(kNames))
-            throw Misuse(std::to_string(status) + " is no kiln_status; they are from 0 to " +
-                         std::to_string(std::size(kNames) - 1));
+            throw Misuse(kiln::formatted("{} is no kiln_status; they are from 0 to {}", status,
+                                         std::size(kNames) - 1));
         place = kNames[status];
     });
 }

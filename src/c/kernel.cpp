@@ -12,6 +12,7 @@
 #include "base/words.h"
 #include "c/call.h"
 #include "c/handle.h"
+#include "format/format.h"
 
 namespace kiln::c_api {
 namespace {
@@ -26,8 +27,9 @@ AccessPolicyWindow::Property property_of(kiln_access access, const char* member)
             return AccessPolicyWindow::Property::persisting;
     }
     throw Misuse(
-        std::string(member) + " is " + std::to_string(access) +
-        ", and may be KILN_ACCESS_NORMAL (0), KILN_ACCESS_STREAMING (1) or KILN_ACCESS_PERSISTING (2)");
+        formatted("{} is {}, and may be KILN_ACCESS_NORMAL (0), KILN_ACCESS_STREAMING (1) or "
+                  "KILN_ACCESS_PERSISTING (2)",
+                  member, access));
 }
 
 /// Bytes of a value of this type; 0: a type of the template's own.
@@ -61,8 +63,8 @@ std::vector<void*> by_position(const Variant& variant, const kiln_argument* argu
         if (place != nullptr) throw Misuse("the argument " + found->name + " is given twice");
         const std::size_t bytes = bytes_of(found->type);
         if (bytes != 0 && arguments[i].bytes != bytes)
-            throw Misuse("the argument " + found->name + " has " + std::to_string(arguments[i].bytes) +
-                         " bytes, and a " + found->type + " has " + std::to_string(bytes));
+            throw Misuse(formatted("the argument {} has {} bytes, and a {} has {}", found->name,
+                                   arguments[i].bytes, found->type, bytes));
         place = const_cast<void*>(in(arguments[i].value, "the value of an argument"));
     }
     for (std::size_t i = 0; i < places.size(); ++i)
@@ -105,8 +107,7 @@ StreamWithOptions::StreamWithOptions(void* native, const kiln_launch_options* op
 
 void check_count(const char* what, std::size_t count, std::size_t declared) {
     if (count != declared)
-        throw Misuse(std::to_string(count) + " arguments are given, and " + what + " has " +
-                     std::to_string(declared));
+        throw Misuse(formatted("{} arguments are given, and {} has {}", count, what, declared));
 }
 
 }  // namespace kiln::c_api

@@ -10,6 +10,7 @@
 
 #include "c/call.h"
 #include "c/handle.h"
+#include "format/format.h"
 
 namespace kiln::c_api {
 namespace {
@@ -18,8 +19,9 @@ OperationOptions operation_options_of(const kiln_operation_options* options) {
     const kiln_operation_options known = given(options, "kiln_operation_options");
     OperationOptions result;
     if (known.when_missing < KILN_WHEN_MISSING_BUILD || known.when_missing > KILN_WHEN_MISSING_FAIL)
-        throw Misuse("when_missing is " + std::to_string(known.when_missing) +
-                     ", and may be KILN_WHEN_MISSING_BUILD (0), _SUBSTITUTE (1) or _FAIL (2)");
+        throw Misuse(formatted(
+            "when_missing is {}, and may be KILN_WHEN_MISSING_BUILD (0), _SUBSTITUTE (1) or _FAIL (2)",
+            known.when_missing));
     result.when_missing = static_cast<WhenMissing>(known.when_missing);
     result.reproducible = known.reproducible != 0;
     if (known.max_shapes != 0) result.max_shapes = known.max_shapes;
@@ -172,7 +174,7 @@ kiln_status kiln_operation_tune(const kiln_operation* operation, double seconds,
     return guarded(__func__, [&] {
         const kiln::Operation& of = object(operation).value;
         if (!(seconds >= 0))
-            throw Misuse("seconds is " + std::to_string(seconds) + ", and may not be negative");
+            throw Misuse(kiln::formatted("seconds is {:f}, and may not be negative", seconds));
         const kiln::Wisdom found = of.tune_pending(std::chrono::duration<double>(seconds));
         if (wisdom_file != nullptr) kiln::Wisdom::store(wisdom_file, found);
     });

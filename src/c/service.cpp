@@ -12,6 +12,7 @@
 
 #include "c/call.h"
 #include "c/handle.h"
+#include "format/format.h"
 
 namespace kiln::c_api {
 namespace {
@@ -22,7 +23,7 @@ std::vector<T> list_of(const char* const* texts, std::size_t count, const char* 
     array(texts, count, member);
     std::vector<T> result;
     for (std::size_t i = 0; i < count; ++i)
-        result.emplace_back(in(texts[i], (std::string(member) + "[" + std::to_string(i) + "]").c_str()));
+        result.emplace_back(in(texts[i], formatted("{}[{}]", member, i).c_str()));
     return result;
 }
 

@@ -20,6 +20,7 @@
 
 #include "base/digest.h"
 #include "cache/disk_files.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -61,7 +62,7 @@ DiskTemporary::DiskTemporary(int version, Trust trust) {
     if (!opened && opened.refusal.empty()) fail(ENOENT, kTemporaryDirectory);
     if (!opened) throw std::runtime_error(std::string(kTemporaryDirectory) + ": " + opened.refusal);
     directory_ = std::move(opened.descriptor);
-    name_ = std::to_string(::getpid()) + "-" + machine_name() + "-" + random_letters();
+    name_ = formatted("{}-{}-{}", ::getpid(), machine_name(), random_letters());
     file_ = FileDescriptor(::openat(directory_.value(), name_.c_str(),
                                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file_) fail(errno, "a file can't be created");

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/digest.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -111,13 +112,11 @@ bool read_info(std::string_view text, Binary& binary) {
 std::string check_layout(const Head& head, const Table& table, std::uint64_t file_bytes) {
     if (head.magic != kMagic) return "it does not start like a Kiln entry";
     if (head.version != kVersion)
-        return "its format version is " + std::to_string(head.version) + ", not " + std::to_string(kVersion);
+        return formatted("its format version is {}, not {}", head.version, kVersion);
     if (head.section_count != kSectionCount)
-        return "it has " + std::to_string(head.section_count) + " sections, not " +
-               std::to_string(std::uint32_t{kSectionCount});
+        return formatted("it has {} sections, not {}", head.section_count, std::uint32_t{kSectionCount});
     if (head.total_bytes != file_bytes)
-        return "it has " + std::to_string(file_bytes) + " bytes and should have " +
-               std::to_string(head.total_bytes);
+        return formatted("it has {} bytes and should have {}", file_bytes, head.total_bytes);
     const std::uint64_t content_bytes = file_bytes - sizeof(Checksum);
     std::uint64_t end = sizeof(Head) + sizeof(Table);
     for (const auto& row : table) {

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "base/stopwatch.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -172,7 +173,7 @@ Flight Flight::board(LocalLocks& locks, const std::string& digest, const FlightL
     Holder holder(limits.stall);
     for (milliseconds pause = kFirstPause;; pause = std::min(pause * 5 / 4, kLongestPause)) {
         if (stop.stop_requested()) return end(Role::stopped);
-        const std::string name = digest + "." + std::to_string(generation);
+        const std::string name = formatted("{}.{}", digest, generation);
         if (auto lock = locks.try_acquire(name)) {
             if (holder.last_word() == kNothingToWaitFor) return end(Role::alone);
             if (probe()) return end(Role::served);

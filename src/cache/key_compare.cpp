@@ -10,6 +10,7 @@
 #include "cache/key_source.h"
 #include "cache/key_text.h"
 #include "cache/line_diff.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -182,7 +183,7 @@ void compare_lines(std::string_view wanted, std::string_view found, Differences&
     const auto lines = diff_lines(wanted, found);
     if (!lines) {
         const auto size = [](std::string_view text) {
-            return std::to_string(std::ranges::count(text, '\n') + 1) + " lines";
+            return formatted("{} lines", std::ranges::count(text, '\n') + 1);
         };
         differences.push_back({"source", size(wanted), size(found) + ", most of them different"});
         return;
@@ -195,13 +196,12 @@ void compare_lines(std::string_view wanted, std::string_view found, Differences&
         }
         const LineDifference& line = (*lines)[i];
         if (line.found_line == 0)
-            differences.push_back(
-                {"source line " + std::to_string(line.wanted_line), shown(line.wanted), {}});
+            differences.push_back({formatted("source line {}", line.wanted_line), shown(line.wanted), {}});
         else if (line.wanted_line == 0)
-            differences.push_back({"source line " + std::to_string(line.found_line), {}, shown(line.found)});
+            differences.push_back({formatted("source line {}", line.found_line), {}, shown(line.found)});
         else
             differences.push_back(
-                differing("source line " + std::to_string(line.wanted_line), line.wanted, line.found));
+                differing(formatted("source line {}", line.wanted_line), line.wanted, line.found));
     }
 }
 

@@ -5,12 +5,12 @@
 #include "cache/key_source.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <optional>
 
 #include "base/quoted_text.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -62,10 +62,8 @@ std::optional<KeyConstant> read_constant(std::string_view line) {
     const std::string_view value = line.substr(equals + 3);
     if (value.empty()) return std::nullopt;
     if (is_float) {
-        char text[32];
-        std::snprintf(text, sizeof(text), "%.9g",
-                      static_cast<double>(std::strtof(std::string(value).c_str(), nullptr)));
-        return KeyConstant{line.substr(0, equals), text};
+        const double number = std::strtof(std::string(value).c_str(), nullptr);
+        return KeyConstant{line.substr(0, equals), formatted("{:.9g}", number)};
     }
     // The one integer without a literal.
     if (value == "-9223372036854775807 - 1")

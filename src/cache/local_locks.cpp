@@ -11,7 +11,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -70,7 +70,7 @@ LocalLocks::LocalLocks(const fs::path& cache, Trust trust, const std::vector<fs:
     if (::stat(cache.c_str(), &status) == 0) group_ = status.st_gid;
     prefix_ = digest_hex(resolved(cache).string()).substr(0, 16) + "-";
     const std::string folder =
-        trust_.group ? "kiln-g" + std::to_string(group_) : "kiln-" + std::to_string(::geteuid());
+        trust_.group ? formatted("kiln-g{}", group_) : formatted("kiln-{}", ::geteuid());
     std::string reasons;
     for (const fs::path& place : places) {
         directory_ = place / folder;
@@ -96,15 +96,12 @@ std::string LocalLocks::make_directory() const {
     if (!S_ISDIR(status.st_mode)) return name + " is not a directory";
     // Only members of a group (and root) can give a directory to it.
     if (trust_.group && status.st_gid != group_)
-        return name + " belongs to group " + std::to_string(status.st_gid) + ", not to " +
-               std::to_string(group_) + ", the group of the cache directory";
+        return formatted("{} belongs to group {}, not to {}, the group of the cache directory", name,
+                         status.st_gid, group_);
     if (!trust_.group && status.st_uid != ::geteuid())
-        return name + " belongs to user " + std::to_string(status.st_uid) + ", not to this one";
-    if ((status.st_mode & (trust_.group ? S_IWOTH : S_IWGRP | S_IWOTH)) != 0) {
-        char mode[8];
-        std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode & 07777));
-        return "others may write to " + name + " (mode " + mode + ")";
-    }
+        return formatted("{} belongs to user {}, not to this one", name, status.st_uid);
+    if ((status.st_mode & (trust_.group ? S_IWOTH : S_IWGRP | S_IWOTH)) != 0)
+        return formatted("others may write to {} (mode {:04o})", name, status.st_mode & 07777);
     if (::access(directory_.c_str(), W_OK | X_OK) != 0) return error_text(directory_);
     return {};
 }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -72,7 +73,7 @@ class RedisClient::Session {
         ++failures_;
         written_again_ = Deadline::Clock::now() + kFirstPause;
         write_problem_ =
-            sentence(what) + "; nothing is stored there for " + std::to_string(kFirstPause.count()) + " s.";
+            formatted("{}; nothing is stored there for {} s.", sentence(what), kFirstPause.count());
         return write_problem_;
     }
 
@@ -174,7 +175,7 @@ class RedisClient::Session {
     std::string pause(const std::string& what) {
         health_ = Health::down;
         asked_again_ = Deadline::Clock::now() + next_pause_;
-        problem_ = sentence(what) + "; it is left alone for " + std::to_string(next_pause_.count()) + " s.";
+        problem_ = formatted("{}; it is left alone for {} s.", sentence(what), next_pause_.count());
         next_pause_ = std::min(next_pause_ * 2, kLongestPause);
         return problem_;
     }

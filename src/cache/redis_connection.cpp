@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -82,8 +84,8 @@ void RedisConnection::open(const Deadline& deadline) {
     if (url.database != 0) {
         const auto reply = send_and_receive({"SELECT", std::to_string(url.database)}, deadline);
         if (!reply.is_status("OK"))
-            throw RedisFailure("rejected database " + std::to_string(url.database) + " (" +
-                               settings_.quote(reply.text()) + ")");
+            throw RedisFailure(
+                formatted("rejected database {} ({})", url.database, settings_.quote(reply.text())));
     }
 }
 

@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "cache/redis_thread.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -122,7 +123,7 @@ class PlainStream : public RedisStream {
 
 void Deadline::check() const {
     if (left() <= std::chrono::nanoseconds(0))
-        throw RedisFailure("did not answer within " + std::to_string(limit_.count()) + " ms");
+        throw RedisFailure(formatted("did not answer within {} ms", limit_.count()));
 }
 
 bool Deadline::wait(int descriptor, short events, Clock::time_point until) const {

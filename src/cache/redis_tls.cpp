@@ -19,6 +19,8 @@
 #include <thread>
 #include <utility>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -89,7 +91,7 @@ std::string openssl_error() {
     const auto code = ERR_get_error();
     ERR_clear_error();
     const char* reason = ERR_reason_error_string(code);
-    return reason != nullptr ? reason : "error " + std::to_string(code);
+    return reason != nullptr ? reason : formatted("error {}", code);
 }
 
 struct Socket {

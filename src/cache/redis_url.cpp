@@ -10,6 +10,8 @@
 #include <charconv>
 #include <optional>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -87,8 +89,8 @@ void parse_server(std::string_view text, RedisUrl& url) {
 
 std::string RedisUrl::place() const {
     const bool bracketed = host.find(':') != std::string::npos;
-    return std::string(tls ? "rediss://" : "redis://") + (bracketed ? "[" + host + "]" : host) + ":" +
-           std::to_string(port) + "/" + std::to_string(database);
+    return formatted("{}{}:{}/{}", tls ? "rediss://" : "redis://", bracketed ? "[" + host + "]" : host, port,
+                     database);
 }
 
 RedisUrl parse_redis_url(std::string_view text) {

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "cache/entry.h"
 #include "cache/remote_state.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -58,9 +59,10 @@ std::string read_password(const std::filesystem::path& file) {
 SignatureKey read_key(const std::filesystem::path& file) {
     const std::string text = read_secret(file, "signature key");
     if (text.size() < kShortestKey)
-        throw UsageError("The signature key of the remote cache has " + std::to_string(text.size()) +
-                         " bytes and needs " + std::to_string(kShortestKey) + " or more: " + file.string() +
-                         ". A good one: head -c 32 /dev/urandom > " + file.string());
+        throw UsageError(
+            formatted("The signature key of the remote cache has {} bytes and needs {} or more: {}. A good "
+                      "one: head -c 32 /dev/urandom > {}",
+                      text.size(), kShortestKey, file.string(), file.string()));
     const auto bytes = std::as_bytes(std::span(text));
     return {bytes.begin(), bytes.end()};
 }
@@ -70,8 +72,8 @@ RedisSettings make_settings(const RemoteOptions& options) {
     auto& url = settings.url;
     const std::string remote = "The remote cache " + url.place();
     if (options.timeout < std::chrono::milliseconds(1) || options.timeout > std::chrono::minutes(1))
-        throw UsageError(remote + " is given a time limit of " + std::to_string(options.timeout.count()) +
-                         " ms; it can be 1 to 60000 ms.");
+        throw UsageError(formatted("{} is given a time limit of {} ms; it can be 1 to 60000 ms.", remote,
+                                   options.timeout.count()));
     if (!options.password_file.empty()) {
         if (!url.password.empty())
             throw UsageError(remote +
@@ -257,8 +259,8 @@ Bytes RemoteCache::fetch(const std::string& digest, std::string& reason) {
 void RemoteCache::put(const std::string& digest, const Bytes& entry) {
     if (state_->read_only) throw CacheError("The remote cache " + place() + " is set to read-only.");
     if (entry.size() > kLargestEntry)
-        throw CacheError("The entry " + digest + " has " + std::to_string(entry.size()) +
-                         " bytes; the remote cache takes 64 MiB at most.");
+        throw CacheError(formatted("The entry {} has {} bytes; the remote cache takes 64 MiB at most.",
+                                   digest, entry.size()));
     ask(state_->client, set_command(state_->key, digest, entry), {Kind::status});
 }
 

@@ -16,6 +16,7 @@
 #include "cache/entry.h"
 #include "cache/key_text.h"
 #include "cache/pack_format.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -74,12 +75,10 @@ std::optional<PackIndex> PackIndex::parse(std::span<const std::byte> file, std::
     std::memcpy(&head, file.data(), sizeof(head));
     if (head.magic != pack::kMagic) return reject("it does not start like a Kiln pack");
     if (head.version != pack::kVersion)
-        return reject("its format version is " + std::to_string(head.version) + ", not " +
-                      std::to_string(pack::kVersion));
+        return reject(formatted("its format version is {}, not {}", head.version, pack::kVersion));
     if (head.row_bytes != sizeof(Row)) return reject("its index has rows of an unknown size");
     if (head.total_bytes != file.size())
-        return reject("it has " + std::to_string(file.size()) + " bytes and should have " +
-                      std::to_string(head.total_bytes));
+        return reject(formatted("it has {} bytes and should have {}", file.size(), head.total_bytes));
     if (head.count > (file.size() - pack::index_bytes(0)) / sizeof(Row))
         return reject("its index does not fit into it");
 

@@ -6,17 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
+
+#include "format/format.h"
 
 namespace kiln {
 namespace {
 
-std::string mode_text(mode_t mode) {
-    char text[8];
-    std::snprintf(text, sizeof(text), "%04o", static_cast<unsigned>(mode & 07777));
-    return text;
-}
+std::string mode_text(mode_t mode) { return formatted("{:04o}", mode & 07777); }
 
 bool is_own_group(gid_t group) {
     if (group == ::getegid()) return true;
@@ -34,17 +31,19 @@ std::string distrust(const struct stat& status, Trust trust) {
     const bool own = status.st_uid == user || status.st_uid == 0;
     // Files shared by a group belong to the member that created them.
     if (!own && !(trust.group && is_own_group(status.st_gid))) {
-        const std::string self = user == 0 ? "root" : "root or this user (" + std::to_string(user) + ")";
-        return "it belongs to user " + std::to_string(status.st_uid) + ", and only what " + self +
-               (trust.group ? ", or a member of a group of theirs," : "") + " owns is believed";
+        const std::string self = user == 0 ? "root" : formatted("root or this user ({})", user);
+        return formatted("it belongs to user {}, and only what {}{} owns is believed", status.st_uid, self,
+                         trust.group ? ", or a member of a group of theirs," : "");
     }
     if ((status.st_mode & S_IWOTH) != 0) {
         return "others may write to it (mode " + mode_text(status.st_mode) + "); run chmod " +
                (trust.group ? "o-w" : "go-w") + " on it";
     }
     if (trust.group && (status.st_mode & S_IWGRP) != 0 && !is_own_group(status.st_gid)) {
-        return "members of group " + std::to_string(status.st_gid) + " may write to it (mode " +
-               mode_text(status.st_mode) + "), and this user is none of them; run chgrp or chmod g-w on it";
+        return formatted(
+            "members of group {} may write to it (mode {}), and this user is none of them; run chgrp or "
+            "chmod g-w on it",
+            status.st_gid, mode_text(status.st_mode));
     }
     if (!trust.group && (status.st_mode & S_IWGRP) != 0) {
         return "members of its group may write to it (mode " + mode_text(status.st_mode) +

@@ -7,6 +7,7 @@
 
 #include "base/characters.h"
 #include "compile/compile_protocol.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -66,7 +67,7 @@ bool opens_arguments(std::string_view text, std::size_t at) {
 
 // What KILN_HOST_KERNEL of kiln/device_host.h writes, for a name with commas and for a kernel that is not the first.
 std::string exported(const std::string& name, std::size_t number) {
-    const std::string symbol = "kiln_host_kernel" + (number == 0 ? "" : "_" + std::to_string(number));
+    const std::string symbol = "kiln_host_kernel" + (number == 0 ? "" : formatted("_{}", number));
     const std::string exports = "kiln_host::Export<decltype(" + name + ")>::";
     return "\nextern \"C\" {\nextern const kiln_host::Kernel " + symbol +
            " __attribute__((visibility(\"default\")));\nconst kiln_host::Kernel " + symbol +

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/digest.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -40,7 +41,7 @@ Stamps stamps_of(const std::vector<std::string>& paths) {
               static_cast<long long>(status.st_size), static_cast<long long>(status.st_mtim.tv_sec),
               static_cast<long long>(status.st_mtim.tv_nsec), static_cast<long long>(status.st_ctim.tv_sec),
               static_cast<long long>(status.st_ctim.tv_nsec)})
-            text += std::to_string(number) + ' ';
+            text += formatted("{} ", number);
         stamps.newest_s = std::max({stamps.newest_s, static_cast<long long>(status.st_mtim.tv_sec),
                                     static_cast<long long>(status.st_ctim.tv_sec)});
     }
@@ -62,8 +63,8 @@ bool IdentityMemory::holds(const Record& record) {
 std::string IdentityMemory::text_of(const std::vector<Record>& records) {
     std::string text(kFirstLine);
     for (const auto& record : records) {
-        text += "record " + record.question + " " + record.stamps + " " +
-                std::to_string(record.watched.size()) + " " + std::to_string(record.values.size()) + "\n";
+        text += formatted("record {} {} {} {}\n", record.question, record.stamps, record.watched.size(),
+                          record.values.size());
         for (const auto& path : record.watched) text += path + "\n";
         for (const auto& value : record.values) text += value + "\n";
     }

@@ -21,6 +21,7 @@
 #include "base/file_name.h"
 #include "base/words.h"
 #include "compile/include_lines.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
@@ -149,7 +150,7 @@ class Search {
         file.place = place;
         file.name = place.relative;
         if (taken_.contains(file.name) || find(0, place.relative) != place)
-            file.name = "directory-" + std::to_string(place.directory) + "/" + place.relative;
+            file.name = formatted("directory-{}/{}", place.directory, place.relative);
         try {
             file.text = read_text_if_exists(path, kMostBytes).value_or(std::string());
         } catch (const FileError& failure) {
@@ -157,9 +158,10 @@ class Search {
         }
         bytes_ += file.text.size();
         if (files_.size() > kMostHeaders || bytes_ > kMostBytes)
-            throw BuildError("the include directories give more than " + std::to_string(kMostHeaders) +
-                             " headers or " + bytes_text(kMostBytes) + " for one template; the last is " +
-                             path.string() + ". Include a smaller header, or name a smaller directory.");
+            throw BuildError(
+                formatted("the include directories give more than {} headers or {} for one template; the "
+                          "last is {}. Include a smaller header, or name a smaller directory.",
+                          kMostHeaders, bytes_text(kMostBytes), path.string()));
         file.scan = scan_includes(file.text);
         add_macros(file.scan);
         return files_.size() - 1;
@@ -350,7 +352,7 @@ std::string includes_digest(const std::vector<Header>& headers) {
     if (headers.empty()) return {};
     std::string text;
     for (const Header& header : headers)
-        text += std::to_string(header.name.size()) + ' ' + header.name + ' ' + digest_hex(header.text) + '\n';
+        text += formatted("{} {} {}\n", header.name.size(), header.name, digest_hex(header.text));
     return digest_hex(text);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/config.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
@@ -45,7 +46,7 @@ class Link {
         if (result_ != kNvJitLinkSuccess) linked.bytes.clear();
         linked.log = log(api_.error_log_size, api_.error_log) + log(api_.info_log_size, api_.info_log);
         if (linked.bytes.empty() && linked.log.empty())
-            linked.log = "nvJitLink's result is " + std::to_string(result_) + "\n";
+            linked.log = formatted("nvJitLink's result is {}\n", result_);
         return linked;
     }
 

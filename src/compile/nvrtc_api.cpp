@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "format/format.h"
+
 namespace kiln {
 
 NvrtcApi NvrtcApi::open(DynamicLibrary library) {
@@ -39,7 +41,7 @@ NvrtcApi NvrtcApi::open(DynamicLibrary library) {
         throw BuildError("The NVRTC library " + api.library.path().string() +
                          " does not report its version: " + api.error_string(result) + ".");
 
-    const std::string version = std::to_string(api.major) + "." + std::to_string(api.minor);
+    const std::string version = formatted("{}.{}", api.major, api.minor);
     api.builtins = DynamicLibrary::open(
         {(api.library.path().parent_path() / ("libnvrtc-builtins.so." + version)).string()});
     api.library.keep_forever();

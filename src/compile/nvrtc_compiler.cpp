@@ -27,6 +27,7 @@
 #include "compile/nvjitlink.h"
 #include "compile/nvrtc_api.h"
 #include "compile/nvrtc_program.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
@@ -71,7 +72,7 @@ std::vector<std::string> builtins_names(const fs::path& library) {
     std::vector<std::string> names;
     for (int m = major > 0 ? major : kNewestMajor; m >= (major > 0 ? major : kOldestMajor); --m) {
         for (int minor = 0; minor < kMinors; ++minor)
-            names.push_back("libnvrtc-builtins.so." + std::to_string(m) + "." + std::to_string(minor));
+            names.push_back(formatted("libnvrtc-builtins.so.{}.{}", m, minor));
     }
     return names;
 }
@@ -99,7 +100,7 @@ bool is_debug(const std::vector<std::string>& options) {
 std::string key_of_headers(const std::string& hoisted, const std::vector<Header>& headers) {
     ChecksumStream all;
     const auto add = [&](const std::string& text) {
-        const std::string size = std::to_string(text.size()) + "\n";
+        const std::string size = formatted("{}\n", text.size());
         all.add(std::as_bytes(std::span(size)));
         all.add(std::as_bytes(std::span(text)));
     };
@@ -349,7 +350,7 @@ std::vector<std::string> Nvrtc::options(const Target& target, const Source& sour
                                         // current directory, past the key.
                                         "--no-source-include", "--ptxas-options=-v"};
     if (source.opt_level != kUsualOptLevel)
-        options.push_back("--ptxas-options=-O" + std::to_string(source.opt_level));
+        options.push_back(formatted("--ptxas-options=-O{}", source.opt_level));
     for (std::string& one : given.others) options.push_back(std::move(one));
     if (source.to_ltoir || !source.linked.empty()) options.emplace_back("--dlink-time-opt");
     return options;
@@ -381,7 +382,7 @@ Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
     if (target.limits.multiprocessors == 0)
         throw BuildError(facts.product + " does not know " + target.arch + "; it compiles for " +
                          enumerate(facts.archs) + ".");
-    const std::string virtual_arch = "compute_" + std::to_string(*(newer - 1));
+    const std::string virtual_arch = formatted("compute_{}", *(newer - 1));
     return {virtual_arch,
             facts.product + " does not know " + target.arch + ": made PTX for " + virtual_arch +
                 ", which the driver compiles when it loads it.\n",

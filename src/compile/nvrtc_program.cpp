@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compile/include_guard.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -157,7 +158,7 @@ std::vector<std::string> supported_archs(const NvrtcApi& api) {
     std::sort(numbers.begin(), numbers.end());
     std::vector<std::string> archs;
     for (const int number : numbers) {
-        archs.push_back("sm_" + std::to_string(number));
+        archs.push_back(formatted("sm_{}", number));
         if (number >= 90 && api.major >= 12) archs.push_back(archs.back() + "a");
     }
     return archs;
@@ -195,7 +196,7 @@ std::string precompiled_key(const CompileRequest& request) {
 
 CompileResponse answer(const NvrtcApi& api, const CompileRequest& request, PrecompiledHeaders& precompiled) {
     CompileResponse response;
-    response.version = std::to_string(api.major) + "." + std::to_string(api.minor);
+    response.version = formatted("{}.{}", api.major, api.minor);
     response.supported_archs = supported_archs(api);
     if (request.wanted == Wanted::facts) return response;
 

@@ -21,6 +21,7 @@
 #include "base/process.h"
 #include "base/words.h"
 #include "compile/compiler_environment.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
@@ -255,9 +256,9 @@ CompileResponse WorkerPool::run(const CompileRequest& request, const std::string
     if (answered && response)
         throw BuildError(what + ": not enough memory." + memory_note(limits_), response->log);
     if (answered || result.succeeded())
-        throw BuildError(what + ": the worker process " + program + " gave no proper response (" +
-                             std::to_string(result.output.size()) +
-                             " bytes). It may belong to another version of Kiln.",
+        throw BuildError(formatted("{}: the worker process {} gave no proper response ({} bytes). It may "
+                                   "belong to another version of Kiln.",
+                                   what, program, result.output.size()),
                          last_words(result.error));
     std::string failure = what + ": the worker process " + result.how_it_ended(limits_.timeout) + ".";
     if (!result.stopped && !result.timed_out) failure += memory_note(limits_);

@@ -6,6 +6,7 @@
 
 #include "base/arch_facts.h"
 #include "device/driver.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -60,7 +61,7 @@ std::vector<std::string> known_archs(Backend backend) {
     std::vector<std::string> names;
     switch (backend) {
         case Backend::cuda:
-            for (const CudaArch& arch : cuda_archs()) names.push_back("sm_" + std::to_string(arch.number));
+            for (const CudaArch& arch : cuda_archs()) names.push_back(formatted("sm_{}", arch.number));
             break;
         case Backend::hip:
             for (const HipArch& arch : hip_archs()) names.emplace_back(arch.name);

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "format/format.h"
+
 namespace kiln::cuda {
 namespace {
 
@@ -13,7 +15,7 @@ namespace {
 std::string version_text(const Api& api) {
     int version = 0;
     if (api.driver_get_version(&version) != kSuccess) return "unknown";
-    std::string text = "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    std::string text = formatted("CUDA {}.{}", version / 1000, version % 1000 / 10);
     std::error_code error;
     const std::string file = std::filesystem::canonical(api.library.path(), error).filename().string();
     const std::string_view prefix = "libcuda.so.";
@@ -66,7 +68,7 @@ std::string Functions::describe(Result result) const {
     const char* text = nullptr;
     if (get_error_name(result, &name) != kSuccess || name == nullptr) name = "an unknown error";
     if (get_error_string(result, &text) != kSuccess || text == nullptr) text = "no description";
-    return std::string(text) + " (" + name + ", " + std::to_string(result) + ")";
+    return formatted("{} ({}, {})", text, name, result);
 }
 
 std::string_view Functions::hint(Result result) {

@@ -9,6 +9,7 @@
 
 #include "device/cuda_vendor.h"
 #include "device/gpu_driver.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace cuda {
@@ -98,7 +99,7 @@ std::string Vendor::arch(const Api& api, DeviceHandle device) {
     std::int64_t major = 0, minor = 0;
     ask(api, device, kComputeCapabilityMajor, major);
     ask(api, device, kComputeCapabilityMinor, minor);
-    return "sm_" + std::to_string(major) + std::to_string(minor) + (major >= 9 ? "a" : "");
+    return formatted("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");
 }
 
 void Vendor::ask(const Api& api, DeviceHandle device, DeviceAttribute which, std::int64_t& limit) {
@@ -225,15 +226,14 @@ std::string Vendor::stream_problem(const Context& context, StreamHandle stream) 
         static_cast<void>(api.context_set_current(current));
     }
     if (result != kSuccess) return {};
-    if (device != ours)
-        return "belongs to device " + std::to_string(device) + "; take one of device " + std::to_string(ours);
+    if (device != ours) return formatted("belongs to device {}; take one of device {}", device, ours);
     // A green context has part of the multiprocessors of the primary one, and all of its memory and modules.
     GreenContextHandle green = nullptr;
     if (api.stream_get_green_context != nullptr && api.stream_get_green_context(stream, &green) == kSuccess &&
         green != nullptr)
         return {};
-    return "belongs to another context of device " + std::to_string(ours) +
-           "; ServiceOptions::context says which one to work in";
+    return formatted(
+        "belongs to another context of device {}; ServiceOptions::context says which one to work in", ours);
 }
 
 GraphExecHandle Vendor::instantiate(const Context& context, GraphHandle captured) {

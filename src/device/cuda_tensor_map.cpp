@@ -8,6 +8,7 @@
 
 #include "device/cuda_vendor.h"
 #include "device/tensor_map.h"
+#include "format/format.h"
 
 namespace kiln::cuda {
 namespace {
@@ -30,9 +31,10 @@ TensorMapType type_of(const TensorMapLayout& layout) {
         case 8:
             return kTensorMapUint64;
         default:
-            throw UsageError("The tensor map " + layout.name + " can't be made from tensor " + layout.tensor +
-                             ": TMA moves elements of 1, 2, 4 or 8 bytes, and " + layout.type + " has " +
-                             std::to_string(layout.element_bytes) + ".");
+            throw UsageError(
+                formatted("The tensor map {} can't be made from tensor {}: TMA moves elements of 1, 2, 4 or "
+                          "8 bytes, and {} has {}.",
+                          layout.name, layout.tensor, layout.type, layout.element_bytes));
     }
 }
 
@@ -69,8 +71,7 @@ void Vendor::encode_tensor_map(const Context& context, const TensorMapLayout& la
                        ", whose architecture is " + context.info().arch +
                        " (TMA begins with sm_90); tensor " + layout.tensor + " of " + layout.type +
                        ", innermost first:";
-    for (int i = 0; i < layout.rank; ++i)
-        what += " " + std::to_string(layout.box[i]) + " of " + std::to_string(layout.extents[i]);
+    for (int i = 0; i < layout.rank; ++i) what += formatted(" {} of {}", layout.box[i], layout.extents[i]);
     api.fail(result, Call::tensor_map_encode, what);
 }
 

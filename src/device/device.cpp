@@ -8,6 +8,7 @@
 
 #include "device/capture.h"
 #include "device/driver.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -40,9 +41,8 @@ Driver& checked(const std::shared_ptr<Driver>& driver, const char* what) {
 
 void check_size(std::size_t asked, std::size_t offset, std::size_t there) {
     if (offset <= there && asked <= there - offset) return;
-    throw UsageError("A copy of " + std::to_string(asked) + " bytes" +
-                     (offset == 0 ? "" : ", " + std::to_string(offset) + " behind the start,") +
-                     " does not fit a buffer of " + std::to_string(there) + " bytes.");
+    throw UsageError(formatted("A copy of {} bytes{} does not fit a buffer of {} bytes.", asked,
+                               offset == 0 ? "" : formatted(", {} behind the start,", offset), there));
 }
 
 // A driver would give up the capture, and say so only when it ends.
@@ -192,9 +192,8 @@ Device Device::open(Backend backend, int ordinal, ContextRef context) {
         if (ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size()) throw;
         std::string there;
         for (const auto& device : devices)
-            there += (there.empty() ? "" : ", ") + std::to_string(device.ordinal) + " (" + device.name + ")";
-        throw DeviceError("There is no " + label(backend) + " device " + std::to_string(ordinal) +
-                              "; there is " + there + ".",
+            there += formatted("{}{} ({})", there.empty() ? "" : ", ", device.ordinal, device.name);
+        throw DeviceError(formatted("There is no {} device {}; there is {}.", label(backend), ordinal, there),
                           error.call(), error.code());
     }
 }

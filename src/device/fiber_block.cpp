@@ -10,6 +10,8 @@
 #include <random>
 #include <utility>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -123,8 +125,10 @@ std::string FiberBlock::run(Dim3 index) {
 
 std::string FiberBlock::overrun() {
     shared_.repair();
-    return "it wrote outside its dynamic shared memory, which has the " +
-           std::to_string(dynamic_shared_bytes) + " bytes that the template's '//@ shared' line asks for";
+    return formatted(
+        "it wrote outside its dynamic shared memory, which has the {} bytes that the template's '//@ shared' "
+        "line asks for",
+        dynamic_shared_bytes);
 }
 
 // The stacks of threads that never ended are started afresh.

@@ -9,6 +9,7 @@
 
 #include "base/words.h"
 #include "device/fiber_block.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -82,15 +83,14 @@ void FiberBlock::arrive_named(kiln_host::Thread* self, unsigned id, unsigned cou
 void FiberBlock::arrive_at(Thread& self, unsigned id, unsigned count, bool waits) {
     tell(self);
     const auto refuse = [&](const std::string& what) {
-        failure_ = text_of(self) + " comes to the named barrier " + std::to_string(id) + " for " +
-                   counted(count, "thread", "threads") + ": " + what;
+        failure_ = formatted("{} comes to the named barrier {} for {}: {}", text_of(self), id,
+                             counted(count, "thread", "threads"), what);
     };
     const bool usable = id > 0 && id < kNamedBarriers;
     if (!usable) {
-        refuse("the barriers are 1 to " + std::to_string(kNamedBarriers - 1) +
-               " (0 is that of __syncthreads())");
+        refuse(formatted("the barriers are 1 to {} (0 is that of __syncthreads())", kNamedBarriers - 1));
     } else if (count == 0 || count % kiln_host::kWarpSize != 0 || count > kMaxBlockThreads) {
-        refuse("their number must be a multiple of 32, up to " + std::to_string(kMaxBlockThreads));
+        refuse(formatted("their number must be a multiple of 32, up to {}", kMaxBlockThreads));
     } else if (named_[id].count != 0 && named_[id].count != count) {
         refuse("others wait there for " + counted(named_[id].count, "thread", "threads"));
     }
@@ -177,9 +177,10 @@ void FiberBlock::trap(kiln_host::Thread* self, const char* message) {
 FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned bytes) {
     tell(self);
     if ((mask >> self.lane & 1u) == 0) {
-        failure_ = text_of(self) + ": lane " + std::to_string(self.lane) +
-                   " calls a vote, shuffle or __syncwarp with the mask " + hex(mask) +
-                   ", in which its own bit is not set";
+        failure_ = formatted(
+            "{}: lane {} calls a vote, shuffle or __syncwarp with the mask {}, in which its own bit is not "
+            "set",
+            text_of(self), self.lane, hex(mask));
         abandon();
     }
     leave_meeting(self);
@@ -225,13 +226,11 @@ void FiberBlock::leave_meeting(Thread& thread) {
 
 std::string FiberBlock::text_of(const Thread& thread) const {
     const auto& index = thread.thread_idx;
-    return "thread (" + std::to_string(index.x) + "," + std::to_string(index.y) + "," +
-           std::to_string(index.z) + ")";
+    return formatted("thread ({},{},{})", index.x, index.y, index.z);
 }
 
 std::string FiberBlock::place_of(const Thread& thread) const {
-    return text_of(thread) + ", lane " + std::to_string(thread.lane) + " of warp " +
-           std::to_string(thread.warp);
+    return formatted("{}, lane {} of warp {}", text_of(thread), thread.lane, thread.warp);
 }
 
 std::string FiberBlock::deadlock() const {
@@ -246,14 +245,13 @@ std::string FiberBlock::deadlock() const {
         if (thread.barrier != 0 && named == nullptr) named = &thread;
         if (thread.ready != nullptr && polled == nullptr) polled = &thread;
     }
-    std::string text = "its threads wait for each other and none can go on: of " +
-                       counted(thread_count_, "thread", "threads") + " " +
-                       std::to_string(thread_count_ - live_) + " ended, " + std::to_string(arrived_) +
-                       " wait at __syncthreads()";
-    if (at_named != 0) text += ", " + std::to_string(at_named) + " at named barriers";
-    if (polled_count_ != 0) text += ", " + std::to_string(polled_count_) + " for a condition";
-    text += " and " + std::to_string(live_ - arrived_ - at_named - polled_count_) +
-            " in a vote, shuffle or __syncwarp()";
+    std::string text = formatted(
+        "its threads wait for each other and none can go on: of {} {} ended, {} wait at __syncthreads()",
+        counted(thread_count_, "thread", "threads"), thread_count_ - live_, arrived_);
+    if (at_named != 0) text += formatted(", {} at named barriers", at_named);
+    if (polled_count_ != 0) text += formatted(", {} for a condition", polled_count_);
+    text +=
+        formatted(" and {} in a vote, shuffle or __syncwarp()", live_ - arrived_ - at_named - polled_count_);
     if (in_vote != nullptr) {
         const Meeting& meeting = *in_vote->meeting;
         const unsigned missing = meeting.mask & warps_[in_vote->warp].live & ~meeting.arrived;
@@ -262,9 +260,8 @@ std::string FiberBlock::deadlock() const {
     }
     if (named != nullptr) {
         const NamedBarrier& barrier = named_[named->barrier];
-        text += "; " + place_of(*named) + ", waits at barrier " + std::to_string(named->barrier) +
-                ", where " + std::to_string(barrier.arrived) + " of " +
-                counted(barrier.count, "thread", "threads") + " have arrived";
+        text += formatted("; {}, waits at barrier {}, where {} of {} have arrived", place_of(*named),
+                          named->barrier, barrier.arrived, counted(barrier.count, "thread", "threads"));
     }
     if (polled != nullptr) text += "; " + place_of(*polled) + ", waits for a condition that stays false";
     return text + ". Every thread of the mask, or of the block, has to reach the same call";

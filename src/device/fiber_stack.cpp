@@ -12,6 +12,7 @@
 #include <string>
 
 #include "device/fiber_context.h"  // KILN_ASAN
+#include "format/format.h"
 #ifdef KILN_ASAN
 #include <sanitizer/asan_interface.h>
 #endif
@@ -65,10 +66,11 @@ FiberStack FiberStacks::take() {
         void* slab = ::mmap(nullptr, kSlabBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (slab == MAP_FAILED) {
-            throw DeviceError("The host device could not map " + std::to_string(kSlabBytes / 1024) +
-                                  " KiB for the stacks of a block's threads (" + std::strerror(errno) +
-                                  "). Fewer threads per block, or a smaller KILN_HOST_THREADS, need less.",
-                              "mmap", errno);
+            throw DeviceError(
+                formatted("The host device could not map {} KiB for the stacks of a block's threads ({}). "
+                          "Fewer threads per block, or a smaller KILN_HOST_THREADS, need less.",
+                          kSlabBytes / 1024, std::strerror(errno)),
+                "mmap", errno);
         }
         ::madvise(slab, kSlabBytes, MADV_NOHUGEPAGE);
         slabs_.push_back(static_cast<std::byte*>(slab));

@@ -14,12 +14,13 @@
 #include <utility>
 
 #include "device/gpu_api.h"
+#include "format/format.h"
 
 namespace kiln::gpu {
 
 /// "on device 0 (NVIDIA H200)"
 inline std::string place(const DeviceInfo& info) {
-    return "on device " + std::to_string(info.ordinal) + " (" + info.name + ")";
+    return formatted("on device {} ({})", info.ordinal, info.name);
 }
 
 /// While it lives, a device's context is current in this thread; then again what was current before, where that was

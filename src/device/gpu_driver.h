@@ -23,6 +23,7 @@
 #include "device/gpu_context.h"
 #include "device/gpu_graph.h"
 #include "device/gpu_module.h"
+#include "format/format.h"
 
 namespace kiln::gpu {
 
@@ -48,9 +49,9 @@ class DeviceDriver final : public Driver {
         typename Vendor::DevicePointer memory{};
         if (const Result result = api_.mem_alloc(&memory, bytes); result != kSuccess) {
             std::size_t free = 0, total = 0;
-            std::string what = "asking for " + std::to_string(bytes) + " bytes " + context_->place();
+            std::string what = formatted("asking for {} bytes {}", bytes, context_->place());
             if (api_.mem_get_info(&free, &total) == kSuccess) {
-                what += ", where " + std::to_string(free) + " of " + std::to_string(total) + " are free";
+                what += formatted(", where {} of {} are free", free, total);
             }
             api_.fail(result, Call::mem_alloc, what);
         }
@@ -145,8 +146,8 @@ class DeviceDriver final : public Driver {
         const auto* const last = static_cast<const std::byte*>(memory) + (bytes == 0 ? 0 : bytes - 1);
         const std::string problem = address_problem(memory);
         if (!problem.empty() || last == memory || address_problem(last).empty()) return problem;
-        return "has fewer than the " + std::to_string(bytes) +
-               " bytes that this tensor needs: the last of them " + address_problem(last);
+        return formatted("has fewer than the {} bytes that this tensor needs: the last of them {}", bytes,
+                         address_problem(last));
     }
     std::string native_stream_problem(void* stream) const override {
         const auto scope = context_->make_current();
@@ -269,9 +270,9 @@ class DeviceDriver final : public Driver {
                        : "is no memory of a device: it is the host's, or nobody's";
         }
         if (ordinal != info().ordinal)
-            return "belongs to device " + std::to_string(ordinal) + ", which device " +
-                   std::to_string(info().ordinal) + " has no access to";
-        return "belongs to another context of device " + std::to_string(ordinal);
+            return formatted("belongs to device {}, which device {} has no access to", ordinal,
+                             info().ordinal);
+        return formatted("belongs to another context of device {}", ordinal);
     }
     void wait_for_all() const {
         const auto scope = context_->make_current();
@@ -279,7 +280,7 @@ class DeviceDriver final : public Driver {
     }
     void queued(Result result, const char* call, const char* doing, std::size_t bytes) const {
         if (result == kSuccess) return;
-        api_.fail(result, call, doing + (" " + std::to_string(bytes)) + " bytes " + context_->place());
+        api_.fail(result, call, formatted("{} {} bytes {}", doing, bytes, context_->place()));
     }
 
     std::shared_ptr<const Context<Vendor>> context_;
@@ -362,11 +363,10 @@ std::shared_ptr<Driver> open_device(const typename Vendor::Api* api, std::string
         throw DeviceError("there is no " + a_device + ": " + reason, Vendor::Api::Call::init, kErrorNoDevice);
     }
     if (ordinal < 0 || ordinal >= count) {
-        std::string message = "there is no " + a_device + " " + std::to_string(ordinal) + "; there ";
+        std::string message = formatted("there is no {} {}; there ", a_device, ordinal);
         message += count == 1 ? "is only" : "are";
         for (const DeviceInfo& info : list_devices<Vendor>(api, nullptr)) {
-            message +=
-                (info.ordinal == 0 ? " " : ", ") + std::to_string(info.ordinal) + " (" + info.name + ")";
+            message += formatted("{}{} ({})", info.ordinal == 0 ? " " : ", ", info.ordinal, info.name);
         }
         throw DeviceError(message, Vendor::kOpenCall, kErrorInvalidDevice);
     }

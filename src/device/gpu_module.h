@@ -19,13 +19,12 @@
 #include "device/driver.h"
 #include "device/gpu_context.h"
 #include "device/module_variables.h"
+#include "format/format.h"
 
 namespace kiln::gpu {
 
 /// "8x4x1"
-inline std::string text(const Dim3& extent) {
-    return std::to_string(extent.x) + "x" + std::to_string(extent.y) + "x" + std::to_string(extent.z);
-}
+inline std::string text(const Dim3& extent) { return formatted("{}x{}x{}", extent.x, extent.y, extent.z); }
 
 /// Loads an ELF file for the device. kind: "cubin" or "code object". Throws DeviceError.
 template <class Vendor>
@@ -128,11 +127,11 @@ void LoadedModule<Vendor>::allow_dynamic_shared(std::size_t bytes) {
     const auto most = static_cast<std::size_t>(limits.shared_bytes_per_block_optin);
     const std::size_t fixed = info_.static_shared_bytes;
     if (bytes > most || fixed > most - bytes) {
-        throw DeviceError("'" + entry_ + "' needs " + std::to_string(fixed) + " bytes of static and " +
-                              std::to_string(bytes) + " of dynamic shared memory, but a block " +
-                              context_->place() + " has at most " + std::to_string(most) + "; at most " +
-                              std::to_string(most > fixed ? most - fixed : 0) + " bytes can be dynamic",
-                          Vendor::kSharedMemoryCall, kErrorInvalidValue);
+        throw DeviceError(
+            formatted("'{}' needs {} bytes of static and {} of dynamic shared memory, but a block {} has at "
+                      "most {}; at most {} bytes can be dynamic",
+                      entry_, fixed, bytes, context_->place(), most, most > fixed ? most - fixed : 0),
+            Vendor::kSharedMemoryCall, kErrorInvalidValue);
     }
     const std::lock_guard lock(mutex_);
     if (bytes <= dynamic_shared_.load(std::memory_order_relaxed)) return;
@@ -140,9 +139,8 @@ void LoadedModule<Vendor>::allow_dynamic_shared(std::size_t bytes) {
         const auto scope = context_->make_current();
         if (const Result result = Vendor::opt_in_to_shared(context_->api(), function_, bytes);
             result != kSuccess) {
-            context_->api().fail(
-                result, Vendor::kSharedMemoryCall,
-                "allowing '" + entry_ + "' " + std::to_string(bytes) + " bytes of dynamic shared memory");
+            context_->api().fail(result, Vendor::kSharedMemoryCall,
+                                 formatted("allowing '{}' {} bytes of dynamic shared memory", entry_, bytes));
         }
     }
     dynamic_shared_.store(bytes, std::memory_order_relaxed);
@@ -185,18 +183,17 @@ void LoadedModule<Vendor>::fail_launch(Result result, const char* call, const La
     std::string what = "launching '" + entry_ + "' " + context_->place() + " with a grid of " +
                        text(shape.grid) + " blocks of " + text(shape.block) + " threads";
     if (shape.cluster != Dim3{}) what += " in clusters of " + text(shape.cluster);
-    what += " and " + std::to_string(info_.static_shared_bytes) + " + " +
-            std::to_string(shape.dynamic_shared_bytes) + " bytes of static and dynamic shared memory";
+    what += formatted(" and {} + {} bytes of static and dynamic shared memory", info_.static_shared_bytes,
+                      shape.dynamic_shared_bytes);
     if (shape.block.count() > static_cast<std::uint64_t>(info_.max_threads_per_block)) {
-        what += "; this kernel takes at most " + std::to_string(info_.max_threads_per_block) +
-                " threads per block";
+        what += formatted("; this kernel takes at most {} threads per block", info_.max_threads_per_block);
     }
     const std::size_t allowed = std::max(
         dynamic_shared_.load(std::memory_order_relaxed),
         static_cast<std::size_t>(std::max<std::int64_t>(
             limits.shared_bytes_per_block - static_cast<std::int64_t>(info_.static_shared_bytes), 0)));
     if (shape.dynamic_shared_bytes > allowed)
-        what += "; it was allowed " + std::to_string(allowed) + " bytes of dynamic shared memory";
+        what += formatted("; it was allowed {} bytes of dynamic shared memory", allowed);
     what += Vendor::launch_hint(shape);
     context_->api().fail(result, call, what);
 }

@@ -10,14 +10,15 @@
 #include <cstddef>
 #include <cstring>
 
+#include "format/format.h"
+
 namespace kiln::hip {
 namespace {
 
 std::string version_text(const Api& api) {
     int version = 0;
     if (api.runtime_get_version(&version) != kSuccess) return "unknown";
-    return "HIP " + std::to_string(version / 10000000) + "." + std::to_string(version / 100000 % 100) + "." +
-           std::to_string(version % 100000);
+    return formatted("HIP {}.{}.{}", version / 10000000, version / 100000 % 100, version % 100000);
 }
 
 std::string open(Api& api) {
@@ -54,9 +55,8 @@ std::string Functions::describe(Result result) const {
     const char* text = get_error_string != nullptr ? get_error_string(result) : nullptr;
     if (name == nullptr) name = "an unknown error";
     // ROCm 5 gives the name for both.
-    if (text == nullptr || std::strcmp(name, text) == 0)
-        return std::string(name) + " (" + std::to_string(result) + ")";
-    return std::string(text) + " (" + name + ", " + std::to_string(result) + ")";
+    if (text == nullptr || std::strcmp(name, text) == 0) return formatted("{} ({})", name, result);
+    return formatted("{} ({}, {})", text, name, result);
 }
 
 const Api* api(std::string* reason) { return opened_once(open, reason); }
@@ -76,9 +76,9 @@ std::string arch_name(const Api& api, int device) {
     bool plausible = name.starts_with("gfx") && name.size() > 3;
     for (const char letter : name) plausible = plausible && std::isalnum(static_cast<unsigned char>(letter));
     if (!plausible) {
-        throw DeviceError("the architecture of HIP device " + std::to_string(device) +
-                              " can't be read from " + api.version +
-                              ": no name that starts with 'gfx' lies where it should",
+        throw DeviceError(formatted("the architecture of HIP device {} can't be read from {}: no name that "
+                                    "starts with 'gfx' lies where it should",
+                                    device, api.version),
                           "hipGetDeviceProperties");
     }
     return name;

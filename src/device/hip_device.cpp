@@ -7,6 +7,7 @@
 
 #include "device/gpu_driver.h"
 #include "device/hip_vendor.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace hip {
@@ -65,8 +66,7 @@ std::string Vendor::stream_problem(const Context& context, StreamHandle stream) 
     if (api.stream_get_device == nullptr || api.stream_get_device(stream, &device) != kSuccess ||
         device == context.info().ordinal)
         return {};
-    return "belongs to device " + std::to_string(device) + "; take one of device " +
-           std::to_string(context.info().ordinal);
+    return formatted("belongs to device {}; take one of device {}", device, context.info().ordinal);
 }
 
 GraphExecHandle Vendor::instantiate(const Context& context, GraphHandle captured) {

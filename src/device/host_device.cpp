@@ -26,6 +26,7 @@
 #include "device/host_executor.h"
 #include "device/host_graph.h"
 #include "device/host_module.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -92,7 +93,7 @@ DeviceInfo describe() {
     info.backend = Backend::host;
     info.name = processor_name();
     info.arch = host_arch();
-    info.driver = "fibers on " + std::to_string(worker_count()) + " threads";
+    info.driver = formatted("fibers on {} threads", worker_count());
     info.memory_bytes = total_memory();
     info.limits = arch_limits(Backend::host, info.arch).value_or(Limits{});
     info.limits.multiprocessors = worker_count();
@@ -252,9 +253,8 @@ void* HostDriver::allocate(std::size_t bytes) {
     if (bytes <= available && memory == nullptr)
         memory = std::aligned_alloc(kBufferAlignment, (bytes / kBufferAlignment + 1) * kBufferAlignment);
     if (memory == nullptr) {
-        throw DeviceError("The host device can't allocate " + std::to_string(bytes) +
-                              " bytes: " + std::to_string(available) + " of its " +
-                              std::to_string(info_.memory_bytes) + " are available.",
+        throw DeviceError(formatted("The host device can't allocate {} bytes: {} of its {} are available.",
+                                    bytes, available, info_.memory_bytes),
                           "allocate");
     }
     return memory;
@@ -293,7 +293,7 @@ std::vector<DeviceInfo> list_host_devices(std::string* reason) {
 
 std::shared_ptr<Driver> open_host_device(int ordinal) {
     if (ordinal != 0)
-        throw DeviceError("There is no host device " + std::to_string(ordinal) + "; the host is device 0.");
+        throw DeviceError(formatted("There is no host device {}; the host is device 0.", ordinal));
     return std::make_shared<HostDriver>();
 }
 

@@ -12,6 +12,8 @@
 #include <atomic>
 #include <exception>
 
+#include "format/format.h"
+
 namespace kiln {
 
 struct HostExecutor::Launch {
@@ -66,9 +68,8 @@ void HostExecutor::run(const BlockPlan& given, const std::string& kernel, Observ
     }
     if (launch.failure.empty()) return;
     const Dim3 index = launch.index(launch.failed_block);
-    throw DeviceError("Kernel " + kernel + " failed on the host in block (" + std::to_string(index.x) + "," +
-                          std::to_string(index.y) + "," + std::to_string(index.z) + "): " + launch.failure +
-                          ".",
+    throw DeviceError(formatted("Kernel {} failed on the host in block ({},{},{}): {}.", kernel, index.x,
+                                index.y, index.z, launch.failure),
                       "launch");
 }
 
@@ -78,8 +79,10 @@ void HostExecutor::work_together(Launch& launch) {
     start_helpers(wanted - 1);
     const std::uint64_t helpers = std::min<std::uint64_t>(helpers_.size(), wanted - 1);
     if (launch.plan.cooperative && helpers != wanted - 1)
-        return launch.fail(0, "its " + std::to_string(wanted) + " blocks wait for each other, and only " +
-                                  std::to_string(helpers + 1) + " threads could be started to run them on");
+        return launch.fail(
+            0, formatted(
+                   "its {} blocks wait for each other, and only {} threads could be started to run them on",
+                   wanted, helpers + 1));
     {
         const std::lock_guard lock(mutex_);
         launch_ = &launch;

@@ -19,6 +19,7 @@
 #include "base/kernel_watch.h"
 #include "device/host_graph.h"
 #include "device/host_object.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -38,9 +39,7 @@ const Bytes& checked(const Binary& binary) {
     return binary.bytes;
 }
 
-std::string text_of(Dim3 extent) {
-    return std::to_string(extent.x) + "x" + std::to_string(extent.y) + "x" + std::to_string(extent.z);
-}
+std::string text_of(Dim3 extent) { return formatted("{}x{}x{}", extent.x, extent.y, extent.z); }
 
 /// Its constructors run: the kernel's code, but no thread of a launch.
 class LoadingObject final : public KernelRunner {
@@ -61,7 +60,7 @@ class LoadingObject final : public KernelRunner {
 KernelObject::KernelObject(Bytes bytes) : bytes_(std::move(bytes)), variables_(declared_variables(bytes_)) {
     file_ = FileDescriptor(::memfd_create("kiln-kernel", MFD_CLOEXEC));
     if (file_ && !write_all(file_.value(), bytes_)) file_.reset();
-    if (file_) name_ = "/proc/self/fd/" + std::to_string(file_.value());
+    if (file_) name_ = formatted("/proc/self/fd/{}", file_.value());
 }
 
 void KernelObject::load_now() {
@@ -129,7 +128,7 @@ HostModule::HostModule(const Binary& binary, const DeviceInfo& device, std::opti
 HostModule::HostModule(const HostModule& first, const Binary& binary, std::size_t number)
     : object_(first.object_),
       name_(binary.more_entries[number]),
-      symbol_("kiln_host_kernel_" + std::to_string(number + 1)),
+      symbol_(formatted("kiln_host_kernel_{}", number + 1)),
       limits_(first.limits_),
       seed_(first.seed_),
       executor_(first.executor_),
@@ -146,10 +145,9 @@ void HostModule::read_facts(const Binary& binary) {
                           "load");
     }
     if (facts->abi_version != kiln_host::kAbiVersion) {
-        throw DeviceError("The shared object of kernel " + name_ + " speaks version " +
-                              std::to_string(facts->abi_version) +
-                              " of the host interface; this library speaks " +
-                              std::to_string(kiln_host::kAbiVersion) + ". Building it again replaces it.",
+        throw DeviceError(formatted("The shared object of kernel {} speaks version {} of the host interface; "
+                                    "this library speaks {}. Building it again replaces it.",
+                                    name_, facts->abi_version, kiln_host::kAbiVersion),
                           "load");
     }
     if (facts->tells_accesses != (observer_ != nullptr)) {
@@ -179,10 +177,9 @@ const kiln_host::Kernel& HostModule::kernel() const {
 void HostModule::check_shared(std::size_t dynamic_bytes) const {
     const auto most = static_cast<std::size_t>(limits_.shared_bytes_per_block_optin);
     if (dynamic_bytes <= most && info_.static_shared_bytes <= most - dynamic_bytes) return;
-    throw DeviceError("Kernel " + name_ + " asks for " + std::to_string(dynamic_bytes) +
-                          " bytes of dynamic and " + std::to_string(info_.static_shared_bytes) +
-                          " of static shared memory per block; the host device gives " +
-                          std::to_string(most) + " together. Choose smaller tiles.",
+    throw DeviceError(formatted("Kernel {} asks for {} bytes of dynamic and {} of static shared memory per "
+                                "block; the host device gives {} together. Choose smaller tiles.",
+                                name_, dynamic_bytes, info_.static_shared_bytes, most),
                       "launch");
 }
 
@@ -196,14 +193,15 @@ void HostModule::check(const LaunchShape& shape) const {
     // Each extent first: their product may not fit.
     const auto most = static_cast<unsigned>(limits_.threads_per_block);
     if (block.x > most || block.y > most || block.z > most || block.count() > most)
-        refuse("the block " + text_of(block) + " has more than the " + std::to_string(most) +
-               " threads that a block may have");
+        refuse(formatted("the block {} has more than the {} threads that a block may have", text_of(block),
+                         most));
     if (grid.x > limits_.grid_x || grid.y > limits_.grid_y || grid.z > limits_.grid_z)
-        refuse("the grid " + text_of(grid) + " is larger than " + std::to_string(limits_.grid_x) + "x" +
-               std::to_string(limits_.grid_y) + "x" + std::to_string(limits_.grid_z));
+        refuse(formatted("the grid {} is larger than {}x{}x{}", text_of(grid), limits_.grid_x, limits_.grid_y,
+                         limits_.grid_z));
     if (shape.cooperative && grid.count() > kMostCooperativeBlocks)
-        refuse("its blocks wait for each other, and of the " + std::to_string(grid.count()) +
-               " of its grid at most " + std::to_string(kMostCooperativeBlocks) + " run at once here");
+        refuse(
+            formatted("its blocks wait for each other, and of the {} of its grid at most {} run at once here",
+                      grid.count(), kMostCooperativeBlocks));
     if (shape.cooperative && grid.count() > 1 && observer_ != nullptr)
         refuse(
             "its blocks wait for each other, and those of a kernel whose accesses are observed run one "

@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "base/arch_facts.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -41,11 +42,10 @@ int blocks_of_shared(std::uint64_t per_block, std::uint64_t most_per_block, std:
 
 void check(const BlockNeeds& needs, int most_registers, const std::string& arch) {
     if (needs.threads < 1 || needs.threads > kThreadsPerBlock)
-        throw UsageError("a block has 1 to " + std::to_string(kThreadsPerBlock) + " threads, not " +
-                         std::to_string(needs.threads));
+        throw UsageError(formatted("a block has 1 to {} threads, not {}", kThreadsPerBlock, needs.threads));
     if (needs.registers < 0 || needs.registers > most_registers)
-        throw UsageError("a thread has up to " + std::to_string(most_registers) + " registers on " + arch +
-                         ", not " + std::to_string(needs.registers));
+        throw UsageError(formatted("a thread has up to {} registers on {}, not {}", most_registers, arch,
+                                   needs.registers));
 }
 
 /// One architecture; the limits do not know of each other.

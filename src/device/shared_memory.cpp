@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -44,10 +46,11 @@ void DynamicSharedMemory::resize(std::size_t bytes, std::size_t margin) {
         if (all == MAP_FAILED || ::mprotect(start, room, PROT_READ | PROT_WRITE) != 0) {
             const int error = errno;
             if (all != MAP_FAILED) ::munmap(all, room + 2 * kGuardBytes);
-            throw DeviceError("The host device could not map " + std::to_string(room) +
-                                  " bytes for the dynamic shared memory of a block (" + std::strerror(error) +
-                                  ").",
-                              "mmap", error);
+            throw DeviceError(
+                formatted(
+                    "The host device could not map {} bytes for the dynamic shared memory of a block ({}).",
+                    room, std::strerror(error)),
+                "mmap", error);
         }
         room_ = start;
         room_bytes_ = room;

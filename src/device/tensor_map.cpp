@@ -8,6 +8,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -24,9 +26,9 @@ void check_tensor_map(const TensorMapLayout& layout) {
                          ": " + what + ".");
     };
     // As people write it: outermost first.
-    const auto dimension = [&](int i) { return "extent " + std::to_string(layout.rank - i); };
+    const auto dimension = [&](int i) { return formatted("extent {}", layout.rank - i); };
     if (layout.rank < 1 || layout.rank > kMostTensorMapDimensions)
-        refuse("it has " + std::to_string(layout.rank) + " extents, and a map takes 1 to 5");
+        refuse(formatted("it has {} extents, and a map takes 1 to 5", layout.rank));
     if (reinterpret_cast<std::uintptr_t>(layout.base) % kGranule != 0) {
         std::ostringstream address;
         address << layout.base;
@@ -34,38 +36,36 @@ void check_tensor_map(const TensorMapLayout& layout) {
     }
     for (int i = 0; i < layout.rank; ++i) {
         if (layout.extents[i] == 0 || layout.extents[i] > kMostExtent)
-            refuse(dimension(i) + " is " + std::to_string(layout.extents[i]) + ", and TMA takes 1 to 2^32");
+            refuse(formatted("{} is {}, and TMA takes 1 to 2^32", dimension(i), layout.extents[i]));
         if (layout.box[i] == 0 || layout.box[i] > kMostBox)
-            refuse("its box takes " + std::to_string(layout.box[i]) + " of " + dimension(i) +
-                   ", and TMA moves 1 to 256 at once");
+            refuse(formatted("its box takes {} of {}, and TMA moves 1 to 256 at once", layout.box[i],
+                             dimension(i)));
     }
     // The first of them that fails explains the others, which are its multiples.
     for (int i = 1; i < layout.rank; ++i) {
         const std::uint64_t stride = layout.stride_bytes[i];
         if (stride >= kMostStride)
-            refuse("one step in " + dimension(i) + " is " + std::to_string(stride) +
-                   " bytes, and TMA needs fewer than 2^40");
+            refuse(
+                formatted("one step in {} is {} bytes, and TMA needs fewer than 2^40", dimension(i), stride));
         if (stride % kGranule == 0) continue;
-        const std::string bytes = std::to_string(stride) + " bytes";
+        const std::string bytes = formatted("{} bytes", stride);
         if (i > 1 || stride != layout.extents[0] * layout.element_bytes)
             refuse("one step in " + dimension(i) + " is " + bytes + ", and TMA needs a multiple of 16");
-        refuse("a row has " + std::to_string(layout.extents[0]) + " elements of " + layout.type + ", " +
-               bytes + ", and TMA needs rows of a multiple of 16 bytes: that extent must be a multiple of " +
-               std::to_string(kGranule / std::gcd(kGranule, layout.element_bytes)) +
-               "; a kernel without tensor maps takes any");
+        refuse(formatted(
+            "a row has {} elements of {}, {}, and TMA needs rows of a multiple of 16 bytes: that extent must "
+            "be a multiple of {}; a kernel without tensor maps takes any",
+            layout.extents[0], layout.type, bytes, kGranule / std::gcd(kGranule, layout.element_bytes)));
     }
     const std::uint64_t row_bytes = layout.box[0] * layout.element_bytes;
-    const std::string row = "a row of its box is " + std::to_string(row_bytes) + " bytes (" +
-                            std::to_string(layout.box[0]) + " elements of " + layout.type + ")";
+    const std::string row =
+        formatted("a row of its box is {} bytes ({} elements of {})", row_bytes, layout.box[0], layout.type);
     if (row_bytes % kGranule != 0) refuse(row + ", and TMA needs a multiple of 16");
     if (layout.swizzle_bytes != 0 && layout.swizzle_bytes != 32 && layout.swizzle_bytes != 64 &&
         layout.swizzle_bytes != 128)
-        refuse("a swizzle of " + std::to_string(layout.swizzle_bytes) +
-               " bytes was asked for; there is 0, 32, 64 "
-               "and 128");
+        refuse(formatted("a swizzle of {} bytes was asked for; there is 0, 32, 64 and 128",
+                         layout.swizzle_bytes));
     if (layout.swizzle_bytes != 0 && row_bytes > layout.swizzle_bytes)
-        refuse(row + ", and a swizzle of " + std::to_string(layout.swizzle_bytes) +
-               " bytes takes that many at most");
+        refuse(formatted("{}, and a swizzle of {} bytes takes that many at most", row, layout.swizzle_bytes));
 }
 
 }  // namespace kiln

@@ -13,6 +13,7 @@
 
 #include "base/words.h"
 #include "device/driver.h"
+#include "format/format.h"
 #include "operation/shape_builder.h"
 #include "operation/workspace.h"
 #include "service/argument_types.h"
@@ -82,16 +83,16 @@ struct Operation::State {
                           bytes = zero_bytes + plan.arguments.plain_bytes;
         const std::string what = shapes.name() + ": the workspace of LaunchOptions ";
         if (options.workspace_bytes < bytes)
-            throw UsageError(what + "has " + std::to_string(options.workspace_bytes) + " bytes, and " +
-                             plan.kernel->variant().template_name() + " needs " + std::to_string(bytes) +
-                             " for " + signature().text(key) +
-                             "; Operation::workspace_bytes() says how many");
+            throw UsageError(formatted(
+                "{}has {} bytes, and {} needs {} for {}; Operation::workspace_bytes() says how many", what,
+                options.workspace_bytes, plan.kernel->variant().template_name(), bytes,
+                signature().text(key)));
         if (const auto address = reinterpret_cast<std::uintptr_t>(options.workspace);
             address % kWorkspaceAlignment != 0) {
             std::ostringstream place;
             place << options.workspace;
-            throw UsageError(what + "is at " + place.str() + ", and has to be at a multiple of " +
-                             std::to_string(kWorkspaceAlignment) + " bytes");
+            throw UsageError(formatted("{}is at {}, and has to be at a multiple of {} bytes", what,
+                                       place.str(), kWorkspaceAlignment));
         }
         auto* const memory = static_cast<std::byte*>(options.workspace);
         if (zero_bytes != 0) device.driver()->queue_fill(memory, 0, zero_bytes, stream.handle());
@@ -145,13 +146,13 @@ void Operation::check_arguments(std::span<const ArgumentType> types) const {
     for (const OperationArgument& argument : declared) words.push_back(argument.type + " " + argument.name);
     const std::string declaration = state_->shapes.name() + "(" + join(words) + ")";
     if (types.size() != declared.size())
-        throw UsageError("TypedOperation<Fn>: Fn has " + std::to_string(types.size()) +
-                         " arguments and the operation has " + std::to_string(declared.size()) + ": " +
-                         declaration);
+        throw UsageError(formatted("TypedOperation<Fn>: Fn has {} arguments and the operation has {}: {}",
+                                   types.size(), declared.size(), declaration));
     for (std::size_t i = 0; i < types.size(); ++i)
         if (!fits(types[i], declared[i].type))
-            throw UsageError("TypedOperation<Fn>: argument " + std::to_string(i + 1) + " of Fn is " +
-                             text_of(types[i]) + ", and the operation has " + words[i] + ": " + declaration);
+            throw UsageError(
+                formatted("TypedOperation<Fn>: argument {} of Fn is {}, and the operation has {}: {}", i + 1,
+                          text_of(types[i]), words[i], declaration));
 }
 
 void Operation::launch(StreamRef stream, void* const* arguments) const {
@@ -237,11 +238,7 @@ void Operation::release() const {
 
 std::string OperationPlan::text() const {
     std::string text = choice.variant.text() + "\n  " + choice.text();
-    if (best_ms) {
-        char time[32];
-        std::snprintf(time, sizeof time, "%.4g ms", *best_ms);
-        text += ", " + std::string(time) + " per launch with cold L2";
-    }
+    if (best_ms) text += formatted(", {:.4g} ms per launch with cold L2", *best_ms);
     text += std::string("\n  ") + (built ? "built" : "not built");
     if (launched) text += "; launched meanwhile: " + launched->text();
     if (workspace_bytes > 0) text += "\n  workspace " + bytes_text(workspace_bytes);

@@ -10,6 +10,7 @@
 #include <bit>
 
 #include "base/words.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -57,17 +58,17 @@ Signature::Signature(const Variant& variant) : name_(variant.template_name()) {
                                  " is of type " + argument.type +
                                  "; int, unsigned int, long long and unsigned long long are possible");
             if (size_count_ == kMostSizes)
-                throw UsageError(name_ + " can't be an operation: it has more than " +
-                                 std::to_string(kMostSizes) + " sizes");
+                throw UsageError(
+                    formatted("{} can't be an operation: it has more than {} sizes", name_, kMostSizes));
             sizes_[size_count_++] = {arguments_.size(), is_wide(argument.type), !is_unsigned(argument.type)};
         }
         arguments_.push_back(
             {argument.name, argument.type, is_size, is_size ? TensorRole::input : tensor->role});
     }
     if (variant.arguments().size() > kMostArguments)
-        throw UsageError(name_ + " can't be an operation: its kernel has " +
-                         std::to_string(variant.arguments().size()) + " arguments, and " +
-                         std::to_string(kMostArguments) + " are possible");
+        throw UsageError(
+            formatted("{} can't be an operation: its kernel has {} arguments, and {} are possible", name_,
+                      variant.arguments().size(), kMostArguments));
 }
 
 ShapeKey Signature::key(const Sizes& given) const {
@@ -83,8 +84,8 @@ ShapeKey Signature::key(const Sizes& given) const {
                                       ? std::numeric_limits<std::int32_t>::max()
                                       : std::int64_t{std::numeric_limits<std::uint32_t>::max()};
         if (found->second < 0 || found->second > most)
-            throw UsageError(name_ + ": the size " + name + " is " + std::to_string(found->second) +
-                             "; it can be 0 to " + std::to_string(most));
+            throw UsageError(
+                formatted("{}: the size {} is {}; it can be 0 to {}", name_, name, found->second, most));
         key[i] = found->second;
     }
     for (const auto& [name, value] : given)
@@ -103,7 +104,7 @@ Sizes Signature::sizes(const ShapeKey& key) const {
 std::string Signature::text(const ShapeKey& key) const {
     std::vector<std::string> words;
     for (std::size_t i = 0; i < size_count_; ++i)
-        words.push_back(arguments_[sizes_[i].argument].name + "=" + std::to_string(key[i]));
+        words.push_back(formatted("{}={}", arguments_[sizes_[i].argument].name, key[i]));
     return join(words, " ");
 }
 
@@ -124,8 +125,7 @@ ArgumentPlan argument_plan(const Signature& signature, const Variant& variant, c
     ArgumentPlan plan;
     const auto byte = [](std::size_t value) { return static_cast<std::uint8_t>(value); };
     if (variant.arguments().size() > kMostArguments)
-        throw UsageError(variant.template_name() + " has more than " + std::to_string(kMostArguments) +
-                         " arguments");
+        throw UsageError(formatted("{} has more than {} arguments", variant.template_name(), kMostArguments));
     for (const KernelArgument& argument : variant.arguments()) {
         if (const auto size = signature.size_index(argument.name)) {
             plan.sources.push_back({ArgumentSource::Kind::size, byte(*size)});

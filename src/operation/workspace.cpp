@@ -11,6 +11,7 @@
 
 #include "base/words.h"
 #include "device/driver.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -93,8 +94,8 @@ void Workspaces::grow(Memory& memory, std::size_t bytes, bool is_zero, StreamRef
         throw DeviceError("the workspace allocator gave no memory for " + bytes_text(bytes), "allocate");
     if (reinterpret_cast<std::uintptr_t>(data) % kWorkspaceAlignment != 0) {
         allocator_.release(data, bytes, stream);
-        throw UsageError("the workspace allocator gave memory that is not aligned to " +
-                         std::to_string(kWorkspaceAlignment) + " bytes");
+        throw UsageError(formatted("the workspace allocator gave memory that is not aligned to {} bytes",
+                                   kWorkspaceAlignment));
     }
     try {
         if (is_zero) device_.driver()->queue_fill(data, 0, bytes, stream.handle());

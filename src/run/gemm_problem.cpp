@@ -9,6 +9,8 @@
 #include <limits>
 #include <string>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -65,8 +67,8 @@ Problem undeclared(const Variant& variant, const std::string& type, const Sizes&
         const auto size = given.find(arguments[i].name);
         extents[i] = size != given.end() ? size->second : test ? kTestExtent : kExtent;
         if (extents[i] < 0 || extents[i] > std::numeric_limits<int>::max())
-            throw VariantError(variant.template_name() + ": the size " + arguments[i].name + " = " +
-                               std::to_string(extents[i]) + " is not between 0 and 2147483647");
+            throw VariantError(formatted("{}: the size {} = {} is not between 0 and 2147483647",
+                                         variant.template_name(), arguments[i].name, extents[i]));
         problem.sizes.emplace(arguments[i].name, extents[i]);
     }
     for (const auto& [name, value] : given)

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "format/format.h"
 #include "run/element.h"
 #include "run/inputs.h"
 #include "run/parallel.h"
@@ -24,8 +25,9 @@ constexpr std::size_t kAlignment = 64;
 std::size_t skew_bytes(const Tensor& tensor, int skew) {
     const auto elements = static_cast<std::size_t>(skew);
     if (skew < 0 || elements > GuardedTensor::kMostSkewBytes / tensor.element_bytes)
-        throw UsageError("tensors can begin up to " + std::to_string(GuardedTensor::kMostSkewBytes) +
-                         " bytes after an aligned address, not " + std::to_string(skew) + " elements");
+        throw UsageError(
+            formatted("tensors can begin up to {} bytes after an aligned address, not {} elements",
+                      GuardedTensor::kMostSkewBytes, skew));
     const std::size_t bytes = elements * tensor.element_bytes;
     return tensor.role == TensorRole::scratch
                ? 0

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "format/format.h"
 #include "run/element.h"
 #include "run/parallel.h"
 #include "run/patterns.h"
@@ -61,8 +62,8 @@ bool holds(std::int64_t low, std::int64_t high) {
 template <class T>
 void check_holds(const Tensor& tensor, std::int64_t low, std::int64_t high) {
     if (holds<T>(low, high)) return;
-    throw VariantError("the tensor " + tensor.name + " must hold integers from " + std::to_string(low) +
-                       " to " + std::to_string(high) + ", which its type, " + tensor.type + ", can't");
+    throw VariantError(formatted("the tensor {} must hold integers from {} to {}, which its type, {}, can't",
+                                 tensor.name, low, high, tensor.type));
 }
 
 /// to[i] = element(first + i)

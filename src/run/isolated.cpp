@@ -27,6 +27,7 @@
 #include "base/config.h"
 #include "base/file.h"
 #include "base/fork.h"
+#include "format/format.h"
 #include "run/kernel_failure.h"
 
 namespace kiln {
@@ -77,8 +78,7 @@ ErrorText text_of(const std::exception& error) {
         case Class::in_template: {
             // The constructor prepends the place, and that of BuildError appends the log.
             const std::string place =
-                error.number == 0 ? std::string()
-                                  : ":" + std::to_string(error.number) + ":" + std::to_string(error.column);
+                error.number == 0 ? std::string() : formatted(":{}:{}", error.number, error.column);
             if (text.starts_with(error.detail + place + ": "))
                 text.remove_prefix(error.detail.size() + place.size() + 2);
             throw TemplateError(error.detail, error.number, error.column, std::string(text));

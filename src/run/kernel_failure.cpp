@@ -6,23 +6,19 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "base/file.h"
 #include "base/source_lines.h"
 #include "base/words.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
 
 constexpr std::uint64_t kNear = std::uint64_t{1} << 30;
 
-std::string hex(std::uint64_t number) {
-    char text[32];
-    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
-    return text;
-}
+std::string hex(std::uint64_t number) { return formatted("0x{:x}", number); }
 
 /// "gemm.cu:41"; empty: not known.
 std::string place_text(const KernelReport& report) {
@@ -48,8 +44,7 @@ std::string place_text(const KernelReport& report) {
 }
 
 std::string index_text(const unsigned (&index)[3]) {
-    return "(" + std::to_string(index[0]) + "," + std::to_string(index[1]) + "," + std::to_string(index[2]) +
-           ")";
+    return formatted("({},{},{})", index[0], index[1], index[2]);
 }
 
 /// " in block (0,0,0), thread (1,0,0), at gemm.cu:41"
@@ -100,12 +95,15 @@ std::string deed(const KernelWatch& watch, const KernelReport& report) {
         case SIGSEGV:
         case SIGBUS:
             if (report.on_guard_of_stack)
-                return "used up its stack, which has " + std::to_string(report.stack_bytes / 1024) +
-                       " KiB: it calls itself too deeply, or has arrays that are too large";
+                return formatted(
+                    "used up its stack, which has {} KiB: it calls itself too deeply, or has arrays that are "
+                    "too large",
+                    report.stack_bytes / 1024);
             if (report.near_shared)
-                return access_text(report) + " byte " + std::to_string(report.shared_offset) + " of the " +
-                       std::to_string(report.shared_bytes) +
-                       " bytes of dynamic shared memory that the template's '//@ shared' line requests";
+                return formatted(
+                    "{} byte {} of the {} bytes of dynamic shared memory that the template's '//@ shared' "
+                    "line requests",
+                    access_text(report), report.shared_offset, report.shared_bytes);
             if (report.code == SI_KERNEL) return "used an address that can't be one";
             return access_text(report) + " the address " + hex(report.address) +
                    ", which is not mapped memory" + nearest_text(watch, report.address);
@@ -118,8 +116,7 @@ std::string deed(const KernelWatch& watch, const KernelReport& report) {
         case SIGABRT:
             return "called abort()";
         default:
-            return "ended by signal " + std::to_string(report.signal) + " (" + ::strsignal(report.signal) +
-                   ")";
+            return formatted("ended by signal {} ({})", report.signal, ::strsignal(report.signal));
     }
 }
 
@@ -127,10 +124,10 @@ std::string deed(const KernelWatch& watch, const KernelReport& report) {
 
 std::string kernel_failure_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel) {
     const KernelReport& report = watch.end;
-    const std::string how = !end.is_known     ? "ended"
-                            : end.signal != 0 ? "was ended by signal " + std::to_string(end.signal) + " (" +
-                                                    ::strsignal(end.signal) + ")"
-                                              : "exited with status " + std::to_string(end.exit_status);
+    const std::string how =
+        !end.is_known     ? "ended"
+        : end.signal != 0 ? formatted("was ended by signal {} ({})", end.signal, ::strsignal(end.signal))
+                          : formatted("exited with status {}", end.exit_status);
     if (report.state != 2)
         return "The process in which kernel " + kernel + " ran " + how +
                (end.signal == SIGKILL ? ". The system does that when memory runs out."
@@ -155,9 +152,8 @@ std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, 
     if (watch.begin_ns.load() == 0)
         return "Kernel " + kernel +
                " did not start: what comes before its first launch, such as inputs, took too long.";
-    char limit[32];
-    std::snprintf(limit, sizeof limit, "%g", limit_seconds);
-    std::string text = "Kernel " + kernel + " ran longer on the host than the time limit of " + limit + " s";
+    std::string text =
+        formatted("Kernel {} ran longer on the host than the time limit of {:g} s", kernel, limit_seconds);
     auto seen = std::ranges::find_if(watch.seen, leads_to_kernel);
     if (seen == std::end(watch.seen))
         seen = std::ranges::find_if(

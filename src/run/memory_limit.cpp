@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "run/check.h"
 #include "run/guarded_tensor.h"
 
@@ -30,13 +31,13 @@ std::uint64_t bytes_of(const Tensor& tensor) {
 
 std::string amount(std::uint64_t bytes) {
     return bytes == kTooMany ? "more bytes than 64 bits can count"
-                             : std::to_string(bytes) + " bytes (" + bytes_text(bytes) + ")";
+                             : formatted("{} bytes ({})", bytes, bytes_text(bytes));
 }
 
 void check(const Problem& problem, std::uint64_t needed, std::uint64_t available, const std::string& where) {
     if (needed <= available) return;
     std::vector<std::string> sizes, tensors;
-    for (const auto& [name, value] : problem.sizes) sizes.push_back(name + "=" + std::to_string(value));
+    for (const auto& [name, value] : problem.sizes) sizes.push_back(formatted("{}={}", name, value));
     for (const Tensor& tensor : problem.tensors)
         tensors.push_back(tensor.name + " " + bytes_text(bytes_of(tensor)));
     throw UsageError((sizes.empty() ? "the problem" : join(sizes, " ")) + " needs " + amount(needed) + " (" +

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "run/launch_arguments.h"
 
 namespace kiln {
@@ -124,8 +125,8 @@ Reference::Reference(Service& host, const Variant& tested, const Problem& proble
             const std::uint64_t word = packed_integer(argument.type, size->second);
             if (unpacked_integer(argument.type, word) != size->second)
                 refuse(reference, tested_name,
-                       argument.name + " = " + std::to_string(size->second) + " does not fit its type, " +
-                           argument.type);
+                       formatted("{} = {} does not fit its type, {}", argument.name, size->second,
+                                 argument.type));
             arguments_.push_back({{}, word});
             continue;
         }

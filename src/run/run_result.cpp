@@ -4,18 +4,14 @@
 #include <kiln/run.h>
 
 #include <cmath>
-#include <cstdio>
 
 #include "base/words.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
 
-std::string figure(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", value);
-    return text;
-}
+std::string figure(double value) { return formatted("{:.9g}", value); }
 
 std::string index_text(const std::vector<std::int64_t>& index) {
     std::vector<std::string> parts;
@@ -25,13 +21,13 @@ std::string index_text(const std::vector<std::int64_t>& index) {
 
 std::string failure(const OutputCheck& output) {
     const OutputCheck::Wrong& first = *output.first_wrong;
-    return std::to_string(output.wrong) + " of " + std::to_string(output.checked) + " checked elements of " +
-           output.tensor + " are wrong, the first at " + index_text(first.index) + ": " +
-           figure(first.found) + ", expected " + figure(first.expected) +
-           (std::isnan(first.bound) ? ", for which the reference gives no bound"
-            : first.bound > 0       ? " within " + figure(first.bound)
-                                    : " exactly") +
-           (output.data == Data::contributions ? ", on inputs that make each contribution visible." : ".");
+    return formatted(
+        "{} of {} checked elements of {} are wrong, the first at {}: {}, expected {}{}{}", output.wrong,
+        output.checked, output.tensor, index_text(first.index), figure(first.found), figure(first.expected),
+        std::isnan(first.bound) ? ", for which the reference gives no bound"
+        : first.bound > 0       ? " within " + figure(first.bound)
+                                : " exactly",
+        output.data == Data::contributions ? ", on inputs that make each contribution visible." : ".");
 }
 
 std::optional<double> rate(std::int64_t amount, const std::optional<TimeSummary>& time) {
@@ -55,12 +51,11 @@ std::vector<std::string> RunResult::failures() const {
         for (const OutputCheck& output : *checks) {
             if (output.wrong > 0) sentences.push_back(failure(output));
             if (output.wrong_rows.value_or(0) > 0)
-                sentences.push_back(std::to_string(*output.wrong_rows) + " rows of " + output.tensor +
-                                    " fail Freivalds' test.");
+                sentences.push_back(
+                    formatted("{} rows of {} fail Freivalds' test.", *output.wrong_rows, output.tensor));
             if (output.unwritten > 0)
-                sentences.push_back(std::to_string(output.unwritten) + " of " +
-                                    std::to_string(output.elements) + " elements of " + output.tensor +
-                                    " were never written.");
+                sentences.push_back(formatted("{} of {} elements of {} were never written.", output.unwritten,
+                                              output.elements, output.tensor));
         }
     }
     for (const Overrun& place : overrun) sentences.push_back("The kernel wrote " + place.text() + ".");

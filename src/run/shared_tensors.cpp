@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -17,13 +19,11 @@ bool has_data(const Tensor& tensor) {
 }  // namespace
 
 std::string identity_of(const Tensor& tensor, Data data) {
-    std::string text = tensor.name + " " + tensor.type + " " + std::to_string(static_cast<int>(tensor.role)) +
-                       " " + std::to_string(static_cast<int>(tensor.fill)) + " " +
-                       std::to_string(tensor.low) + " " + std::to_string(tensor.high);
-    for (const std::int64_t extent : tensor.extents) text += " " + std::to_string(extent);
+    std::string text = formatted("{} {} {} {} {} {}", tensor.name, tensor.type, static_cast<int>(tensor.role),
+                                 static_cast<int>(tensor.fill), tensor.low, tensor.high);
+    for (const std::int64_t extent : tensor.extents) text += formatted(" {}", extent);
     if (data == Data::contributions && has_data(tensor))
-        text += " pattern " + std::to_string(static_cast<int>(tensor.pattern)) + " " +
-                std::to_string(tensor.pattern_size);
+        text += formatted(" pattern {} {}", static_cast<int>(tensor.pattern), tensor.pattern_size);
     return text;
 }
 

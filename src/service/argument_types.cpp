@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -62,7 +64,7 @@ bool fits(const ArgumentType& given, const std::string& declaration) {
 
 std::string text_of(const ArgumentType& type) {
     std::string scalar =
-        type.scalar.empty() ? "struct of " + std::to_string(type.size) + " bytes" : std::string(type.scalar);
+        type.scalar.empty() ? formatted("struct of {} bytes", type.size) : std::string(type.scalar);
     if (!type.is_pointer) return scalar;
     if (type.scalar.empty()) scalar = "struct";
     return (type.points_to_const ? "const " : "") + scalar + "*";

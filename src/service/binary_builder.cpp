@@ -15,6 +15,7 @@
 #include "base/stopwatch.h"
 #include "cache/build_key.h"
 #include "compile/missing_header.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -141,7 +142,7 @@ std::optional<BinaryBuilder::Built> BinaryBuilder::find_ptx(const Request& reque
     const auto archs = cuda_archs();
     for (auto arch = archs.rbegin(); arch != archs.rend(); ++arch) {
         if (arch->number > *number) continue;
-        const Target older{Backend::cuda, "compute_" + std::to_string(arch->number), {}};
+        const Target older{Backend::cuda, formatted("compute_{}", arch->number), {}};
         const OpenLookup open{make_open_key(older, compiler_->options(older, request.source), request.source,
                                             !options_.cached_only),
                               request.keys.open->everywhere};

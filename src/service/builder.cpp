@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/stopwatch.h"
+#include "format/format.h"
 #include "service/explain.h"
 #include "template/kernel_launch.h"
 #include "template/tensor_maps.h"
@@ -122,9 +123,9 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation, co
     const LaunchShape shape{{}, variant.block(), variant.cluster(), variant.dynamic_shared_bytes()};
     module->allow_dynamic_shared(shape.dynamic_shared_bytes);
     if (built.binary.more_entries.size() + 1 != kernel_count(variant))
-        throw BuildError("the binary of " + variant.template_name() + " has " +
-                         std::to_string(built.binary.more_entries.size() + 1) + " kernels and its template " +
-                         std::to_string(kernel_count(variant)));
+        throw BuildError(formatted("the binary of {} has {} kernels and its template {}",
+                                   variant.template_name(), built.binary.more_entries.size() + 1,
+                                   kernel_count(variant)));
     std::vector<std::shared_ptr<Module>> others;
     for (std::size_t i = 0; i < built.binary.more_entries.size(); ++i) {
         others.push_back(module->other(built.binary, i));

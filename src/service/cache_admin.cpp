@@ -12,6 +12,7 @@
 
 #include "base/words.h"
 #include "cache/key_text.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -51,8 +52,7 @@ std::string list_of(const DiskCache& disk, const std::vector<std::string>& diges
         const auto summary = text ? summarise_key(*text) : std::nullopt;
         shown.push_back(digests[i].substr(0, digits) + (summary ? " (" + summary->variant + ")" : ""));
     }
-    if (digests.size() > kMostListed)
-        shown.push_back("and " + std::to_string(digests.size() - kMostListed) + " more");
+    if (digests.size() > kMostListed) shown.push_back(formatted("and {} more", digests.size() - kMostListed));
     return join(shown);
 }
 
@@ -88,19 +88,19 @@ std::string resolve_key(const DiskCache& disk, std::string_view key,
         throw UsageError(named +
                          " is no key: a key has 64 hexadecimal digits, of which the first few will do");
     if (wanted.size() < kFewestDigits)
-        throw UsageError(named + " is too short for a key; give " + std::to_string(kFewestDigits) +
-                         " of its digits or more");
+        throw UsageError(
+            formatted("{} is too short for a key; give {} of its digits or more", named, kFewestDigits));
     std::vector<std::string> found;
     for (const auto& item : items)
         if (item.digest.starts_with(wanted)) found.push_back(item.digest);
     if (found.empty())
-        throw UsageError("there is no entry " + std::string(key) + " in " + disk.directory().string() +
-                         ", which has " + std::to_string(items.size()) +
-                         (items.size() == 1 ? " entry" : " entries"));
+        throw UsageError(formatted("there is no entry {} in {}, which has {}{}", key,
+                                   disk.directory().string(), items.size(),
+                                   items.size() == 1 ? " entry" : " entries"));
     if (found.size() == 1) return found.front();
     std::sort(found.begin(), found.end());
-    throw UsageError(std::to_string(found.size()) + " entries start with " + std::string(key) +
-                     "; give more digits: " + list_of(disk, found));
+    throw UsageError(
+        formatted("{} entries start with {}; give more digits: {}", found.size(), key, list_of(disk, found)));
 }
 
 std::vector<DiskCache::Item> items_by_use(const DiskCache& disk) {

@@ -10,6 +10,7 @@
 
 #include "base/file_name.h"
 #include "base/words.h"
+#include "format/format.h"
 #include "service/cache_admin.h"
 
 namespace kiln {
@@ -19,7 +20,7 @@ namespace {
 std::string short_key(const std::string& digest) { return digest.substr(0, 12); }
 
 std::string count_text(std::uint64_t entries) {
-    return std::to_string(entries) + (entries == 1 ? " entry" : " entries");
+    return formatted("{}{}", entries, entries == 1 ? " entry" : " entries");
 }
 
 // Takes entries into a directory until it is full. Pruning would make room for more of them by throwing out

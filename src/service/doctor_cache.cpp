@@ -7,13 +7,13 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <string_view>
 #include <system_error>
 
 #include "base/config.h"
 #include "base/words.h"
 #include "cache/redis_url.h"
+#include "format/format.h"
 #include "service/cache_setup.h"
 #include "service/doctor_parts.h"
 
@@ -57,11 +57,7 @@ constexpr std::array kFileSystems = std::to_array<KnownFileSystem>({
     {0x65735546, "FUSE", kUserSpace},
 });
 
-std::string mode_text(mode_t mode) {
-    char text[8];
-    std::snprintf(text, sizeof text, "%04o", static_cast<unsigned>(mode & 07777));
-    return text;
-}
+std::string mode_text(mode_t mode) { return formatted("{:04o}", mode & 07777); }
 
 void examine_directory(const DiskCache& disk, bool was_there, Findings& findings) {
     const std::string path = disk.directory().string();
@@ -76,16 +72,16 @@ void examine_directory(const DiskCache& disk, bool was_there, Findings& findings
                          "Fix its owner or mode, or set KILN_CACHE_DIR to a directory of your own.");
     } else if (is_there) {
         findings.good("cache", "directory",
-                      path + ", of user " + std::to_string(status.st_uid) + ", mode " +
-                          mode_text(status.st_mode) + ", writable" + (was_there ? "" : ", just made"));
+                      formatted("{}, of user {}, mode {}, writable{}", path, status.st_uid,
+                                mode_text(status.st_mode), was_there ? "" : ", just made"));
     }
 }
 
 void examine_storage(const DiskCache& disk, Findings& findings) {
     const CacheUsage usage = disk.usage();
-    const std::string text = std::to_string(usage.entries) +
-                             (usage.entries == 1 ? " entry, " : " entries, ") + bytes_text(usage.bytes) +
-                             " of " + bytes_text(usage.limit_bytes);
+    const std::string text =
+        formatted("{}{}{} of {}", usage.entries, usage.entries == 1 ? " entry, " : " entries, ",
+                  bytes_text(usage.bytes), bytes_text(usage.limit_bytes));
     findings.good("cache", "usage", text);
 
     const FileSystem system = file_system_of(disk.directory());
@@ -154,9 +150,7 @@ FileSystem file_system_of(const std::filesystem::path& path) {
         system.meaning = known.meaning;
         return system;
     }
-    char text[32];
-    std::snprintf(text, sizeof text, "file system 0x%x", magic);
-    system.name = text;
+    system.name = formatted("file system 0x{:x}", magic);
     return system;
 }
 
@@ -191,8 +185,8 @@ void examine_seeds(const ServiceOptions& options, Findings& findings) {
         const std::string subject = pack.file().filename().string();
         if (pack.problem().empty())
             findings.good("seed packs", subject,
-                          pack.file().string() + ", " + std::to_string(pack.size()) +
-                              (pack.size() == 1 ? " entry" : " entries"));
+                          formatted("{}, {}{}", pack.file().string(), pack.size(),
+                                    pack.size() == 1 ? " entry" : " entries"));
         else
             findings.problem("seed packs", subject, pack.problem(),
                              "Replace it by a sound one, or take it out of KILN_SEED_PACKS or the options.");
@@ -219,12 +213,11 @@ void examine_remote(const ServiceOptions& options, Findings& findings) {
     try {
         const auto first = remote->ping();  // connects
         const auto trip = remote->ping();
-        char times[64];
-        std::snprintf(times, sizeof times, "%.2f ms (%.1f ms to connect)", double(trip.count()) / 1000,
-                      double(first.count()) / 1000);
-        findings.good("remote", "server",
-                      remote->place() + ", Redis " + remote->server_version() + ", answers in " + times +
-                          (remote->read_only() ? ", read only" : ", read and written"));
+        findings.good(
+            "remote", "server",
+            formatted("{}, Redis {}, answers in {:.2f} ms ({:.1f} ms to connect), {}", remote->place(),
+                      remote->server_version(), double(trip.count()) / 1000, double(first.count()) / 1000,
+                      remote->read_only() ? "read only" : "read and written"));
     } catch (const CacheError& error) {
         findings.problem("remote", "server", error.what(),
                          "Start the server, correct KILN_REMOTE, or unset it; builds go on without.");

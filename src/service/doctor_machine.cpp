@@ -15,6 +15,7 @@
 #include "base/config.h"
 #include "base/words.h"
 #include "compile/compiler.h"
+#include "format/format.h"
 #include "service/backends.h"
 #include "service/doctor_parts.h"
 
@@ -105,7 +106,7 @@ std::optional<int> major_version(std::string_view text, std::string_view product
 
 void examine_device(const DeviceInfo& device, const std::optional<CompilerFacts>& compiler,
                     Findings& findings) {
-    const std::string subject = std::string(name(device.backend)) + " " + std::to_string(device.ordinal);
+    const std::string subject = formatted("{} {}", name(device.backend), device.ordinal);
     std::string text = device.name + ", " + device.arch;
     if (device.memory_bytes > 0) text += ", " + bytes_text(device.memory_bytes);
     text += ", " + device.driver;
@@ -116,9 +117,9 @@ void examine_device(const DeviceInfo& device, const std::optional<CompilerFacts>
         const auto compiler_version = major_version(compiler->description, "NVRTC ");
         const auto driver_version = major_version(device.driver, "CUDA ");
         if (compiler_version && driver_version && *compiler_version > *driver_version)
-            return note("its driver is older than NVRTC, and may reject the binaries that NVRTC makes",
-                        "Update the driver, or set KILN_NVRTC to an NVRTC of CUDA " +
-                            std::to_string(*driver_version) + ".");
+            return note(
+                "its driver is older than NVRTC, and may reject the binaries that NVRTC makes",
+                formatted("Update the driver, or set KILN_NVRTC to an NVRTC of CUDA {}.", *driver_version));
     }
     // NVRTC may know sm_90 and not name sm_90a.
     const auto knows = [&](std::string_view arch) {
@@ -202,12 +203,12 @@ void examine_workers(const ServiceOptions& options, Findings& findings) {
     }
     try {
         const WorkerLimits limits = worker_limits(options);
-        findings.good("workers", "processes",
-                      std::to_string(limits.workers) + " at once, each with " +
-                          (limits.memory_bytes == 0 ? std::string("any amount")
-                                                    : bytes_text(limits.memory_bytes) + " at most") +
-                          " of address space, and " + std::to_string(limits.timeout.count() / 1000) +
-                          " s for a compile");
+        findings.good(
+            "workers", "processes",
+            formatted("{} at once, each with {} of address space, and {} s for a compile", limits.workers,
+                      limits.memory_bytes == 0 ? std::string("any amount")
+                                               : bytes_text(limits.memory_bytes) + " at most",
+                      limits.timeout.count() / 1000));
     } catch (const UsageError& error) {
         findings.problem("workers", "KILN_WORKERS", error.what(), "Correct or unset KILN_WORKERS.");
     }

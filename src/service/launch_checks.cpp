@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "format/format.h"
 #include "template/pointer_arguments.h"
 
 namespace kiln {
@@ -56,14 +57,13 @@ void LaunchChecks::refuse_unless_empty(const Variant& variant, void* const* argu
     if (tensor != nullptr && tensor->count() == 0) return;
     const auto address = *static_cast<const std::uintptr_t*>(arguments[pointer.argument]);
     if (address == 0)
-        throw UsageError(argument_text(variant, name) + " is a null pointer" +
-                         (tensor == nullptr
-                              ? ""
-                              : ", and its tensor has " + std::to_string(tensor->count()) + " elements"));
+        throw UsageError(
+            argument_text(variant, name) + " is a null pointer" +
+            (tensor == nullptr ? "" : formatted(", and its tensor has {} elements", tensor->count())));
     const std::uintptr_t align = pointer.mask + 1;
-    throw UsageError(argument_text(variant, name) + " is at " + hexadecimal(address) +
-                     ", and has to be at a multiple of " + std::to_string(align) + " bytes; it is " +
-                     std::to_string(address % align) + " bytes behind one");
+    throw UsageError(
+        formatted("{} is at {}, and has to be at a multiple of {} bytes; it is {} bytes behind one",
+                  argument_text(variant, name), hexadecimal(address), align, address % align));
 }
 
 void LaunchChecks::validate(const Variant& variant, const Driver& driver, StreamRef stream,

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/arch_facts.h"
+#include "format/format.h"
 #include "service/argument_types.h"
 #include "template/kernel_launch.h"
 #include "template/tensor_maps.h"
@@ -121,8 +122,9 @@ void LoadedKernel::apply(const LaunchOptions& options, LaunchShape& shape) const
         throw UsageError("Kernel " + variant_.template_name() + " can't be launched: " + why + ".");
     };
     if (options.multiprocessors < 0)
-        refuse("LaunchOptions::multiprocessors is " + std::to_string(options.multiprocessors) +
-               "; it is a number of multiprocessors, or 0 for all");
+        refuse(
+            formatted("LaunchOptions::multiprocessors is {}; it is a number of multiprocessors, or 0 for all",
+                      options.multiprocessors));
     if (options.dependent && *options.dependent && !variant_.dependent())
         refuse(
             "LaunchOptions::dependent is true, and this kernel does not wait for the one before it: its "
@@ -130,8 +132,8 @@ void LoadedKernel::apply(const LaunchOptions& options, LaunchShape& shape) const
             "no `dependent` line, or one that is false for these values");
     if (const auto& window = options.access_policy) {
         if (!(window->hit_ratio >= 0 && window->hit_ratio <= 1))
-            refuse("the hit ratio of its access policy window is " + std::to_string(window->hit_ratio) +
-                   "; it is from 0 to 1");
+            refuse(formatted("the hit ratio of its access policy window is {:f}; it is from 0 to 1",
+                             window->hit_ratio));
         if (window->miss == AccessPolicyWindow::Property::persisting)
             refuse(
                 "what misses its access policy window can't be persisting; normal and streaming are "
@@ -173,9 +175,9 @@ void LoadedKernel::queue_copies(void* const* arguments, void* stream) const {
         const ModuleVariable& variable = variables_[i];
         if (copy.bytes > variable.bytes) {
             const std::string name(copy.name);
-            throw VariantError(variant_.template_name() + ": the tensor " + name + " has " +
-                               std::to_string(copy.bytes) + " bytes, and the variable " + name +
-                               ", to which it is copied, " + std::to_string(variable.bytes));
+            throw VariantError(
+                formatted("{}: the tensor {} has {} bytes, and the variable {}, to which it is copied, {}",
+                          variant_.template_name(), name, copy.bytes, name, variable.bytes));
         }
         if (copy.bytes == 0) continue;
         driver_->queue_copy_on_device(
@@ -188,14 +190,13 @@ void LoadedKernel::check_cooperative(std::size_t kernel, Dim3 grid, std::optiona
     const auto multiprocessors = static_cast<std::uint64_t>(driver_->info().limits.multiprocessors);
     const std::uint64_t fit = static_cast<std::uint64_t>(*blocks) * multiprocessors;
     if (grid.count() <= fit) return;
-    throw VariantError(kernel_launch(variant_, kernel).name +
-                           ": the blocks of a cooperative launch run all at once, and of the " +
-                           std::to_string(grid.count()) + " of this grid at most " + std::to_string(fit) +
-                           " fit: " + std::to_string(*blocks) + " on each of " +
-                           std::to_string(multiprocessors) +
-                           " multiprocessors. A grid of at most device.multiprocessors" +
-                           (*blocks == 1 ? "" : " * " + std::to_string(*blocks)) + " blocks does",
-                       "cooperative");
+    throw VariantError(
+        formatted(
+            "{}: the blocks of a cooperative launch run all at once, and of the {} of this grid at most {} "
+            "fit: {} on each of {} multiprocessors. A grid of at most device.multiprocessors{} blocks does",
+            kernel_launch(variant_, kernel).name, grid.count(), fit, *blocks, multiprocessors,
+            *blocks == 1 ? "" : formatted(" * {}", *blocks)),
+        "cooperative");
 }
 
 void LoadedKernel::launch_in_order(const LaunchShape& shape, void* const* all, void* const* given,
@@ -233,14 +234,13 @@ void LoadedKernel::check_arguments(std::span<const ArgumentType> types) const {
     if (checked_.load(std::memory_order_relaxed) == types.data()) return;
     const auto& declared = variant_.arguments();
     if (types.size() != declared.size())
-        throw UsageError("build<Fn>: Fn has " + std::to_string(types.size()) +
-                         " arguments and the kernel has " + std::to_string(declared.size()) + ": " +
-                         declaration(variant_));
+        throw UsageError(formatted("build<Fn>: Fn has {} arguments and the kernel has {}: {}", types.size(),
+                                   declared.size(), declaration(variant_)));
     for (std::size_t i = 0; i < types.size(); ++i) {
         if (fits(types[i], declared[i].type)) continue;
-        throw UsageError("build<Fn>: argument " + std::to_string(i + 1) + " of Fn is " + text_of(types[i]) +
-                         ", and the kernel declares " + declared[i].type + " " + declared[i].name + ": " +
-                         declaration(variant_));
+        throw UsageError(formatted("build<Fn>: argument {} of Fn is {}, and the kernel declares {} {}: {}",
+                                   i + 1, text_of(types[i]), declared[i].type, declared[i].name,
+                                   declaration(variant_)));
     }
     checked_.store(types.data(), std::memory_order_relaxed);
 }
@@ -255,26 +255,26 @@ void check_binary_arguments(const Variant& variant, const FunctionInfo& info, st
     if (compiled.size() != own.size()) {
         const auto maps = static_cast<std::size_t>(
             std::ranges::count_if(own, [&](std::size_t at) { return at >= places.size(); }));
-        throw BuildError("the compiled kernel " + launch.name + " takes " + std::to_string(compiled.size()) +
-                         " arguments and its declaration shows " + std::to_string(own.size() - maps) +
-                         (maps == 0 ? "" : " and " + std::to_string(maps) + " tensor maps") + ": " +
-                         declaration(variant));
+        throw BuildError(
+            formatted("the compiled kernel {} takes {} arguments and its declaration shows {}{}: {}",
+                      launch.name, compiled.size(), own.size() - maps,
+                      maps == 0 ? "" : formatted(" and {} tensor maps", maps), declaration(variant)));
     }
     for (std::size_t i = 0; i < own.size(); ++i) {
         if (own[i] >= places.size()) {
             if (compiled[i] == kTensorMapBytes) continue;
             throw BuildError(
-                "argument " + std::to_string(i + 1) + " takes " + std::to_string(compiled[i]) +
-                " bytes in the compiled kernel, and the `tensormap` line that it belongs to makes " +
-                std::to_string(kTensorMapBytes) + ": declare it as const __grid_constant__ kiln::TensorMap");
+                formatted("argument {} takes {} bytes in the compiled kernel, and the `tensormap` line that "
+                          "it belongs to makes {}: declare it as const __grid_constant__ kiln::TensorMap",
+                          i + 1, compiled[i], kTensorMapBytes));
         }
         if (!places[own[i]]) continue;
         const KernelArgument& argument = declared[*places[own[i]]];
         const std::size_t bytes = declared_bytes(argument.type);
         if (bytes != 0 && bytes != compiled[i])
-            throw BuildError("argument " + argument.name + " takes " + std::to_string(compiled[i]) +
-                             " bytes in the compiled kernel and " + std::to_string(bytes) +
-                             " in its declaration: " + declaration(variant));
+            throw BuildError(
+                formatted("argument {} takes {} bytes in the compiled kernel and {} in its declaration: {}",
+                          argument.name, compiled[i], bytes, declaration(variant)));
     }
 }
 
@@ -301,12 +301,12 @@ void AnySymbol::check_elements(std::string_view type, std::size_t element_bytes,
     const bool fits = count == 0 ? size_bytes() % element_bytes == 0 : size_bytes() == count * element_bytes;
     if (fits) return;
     const std::string of =
-        type.empty() ? " of " + std::to_string(element_bytes) + " bytes" : " of " + std::string(type);
-    throw UsageError(
-        "the variable " + name_ + " has " + std::to_string(size_bytes()) + " bytes, which are not " +
-        (count == 0 ? "a number of elements" : std::to_string(count) + " elements") + of +
-        (size_bytes() % element_bytes == 0 ? " but " + std::to_string(size_bytes() / element_bytes)
-                                           : ", of " + std::to_string(element_bytes) + " bytes each"));
+        type.empty() ? formatted(" of {} bytes", element_bytes) : " of " + std::string(type);
+    throw UsageError(formatted("the variable {} has {} bytes, which are not {}{}{}", name_, size_bytes(),
+                               count == 0 ? "a number of elements" : formatted("{} elements", count), of,
+                               size_bytes() % element_bytes == 0
+                                   ? formatted(" but {}", size_bytes() / element_bytes)
+                                   : formatted(", of {} bytes each", element_bytes)));
 }
 
 }  // namespace kiln

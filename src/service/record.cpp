@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/output_file.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -97,8 +98,9 @@ class RecordReader {
     [[noreturn]] void fail(const std::string& why) const {
         const auto line =
             1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
-        throw UsageError(file_ + ":" + std::to_string(line) + ": this is no record of an application: " +
-                         why + "; ServiceOptions::record makes one.");
+        throw UsageError(
+            formatted("{}:{}: this is no record of an application: {}; ServiceOptions::record makes one.",
+                      file_, line, why));
     }
     void skip() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
     bool take(char c) {
@@ -244,7 +246,7 @@ std::string Record::text() const {
             before_shape = ",\n  ";
             const char* comma = "";
             for (const auto& [name, size] : sizes) {
-                text += comma + quoted(name) + ": " + std::to_string(size);
+                text += formatted("{}{}: {}", comma, quoted(name), size);
                 comma = ", ";
             }
             text += "}";

@@ -7,6 +7,7 @@
 
 #include "base/stopwatch.h"
 #include "cache/entry.h"
+#include "format/format.h"
 
 namespace kiln {
 
@@ -86,7 +87,7 @@ bool Tiers::store_on_disk(const Wanted& wanted, const Bytes& entry) {
     const auto result = setup_.disk->store(wanted.key.digest, entry);
     if (result.pruned_entries > 0) {
         observer_.count(&Counters::pruned_entries, result.pruned_entries);
-        const std::string detail = std::to_string(result.pruned_entries) + " entries";
+        const std::string detail = formatted("{} entries", result.pruned_entries);
         observer_.trace({TraceKind::prune, Origin::disk, {}, {}, 0, result.pruned_bytes, detail});
     }
     if (!result.stored) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/characters.h"
+#include "format/format.h"
 #include "template/cpp_lexer.h"
 
 namespace kiln {
@@ -25,8 +26,7 @@ class CodeCheck {
 
     std::string wrong() {
         if (text_.size() > kMostBytesOfCode)
-            return "it has " + std::to_string(text_.size()) + " bytes, and the most is " +
-                   std::to_string(kMostBytesOfCode);
+            return formatted("it has {} bytes, and the most is {}", text_.size(), kMostBytesOfCode);
         if (const std::size_t nul = text_.find('\0'); nul != text_.npos) return at(nul, "there is a NUL");
         for (std::size_t end = text_.find('\r'); end != text_.npos; end = text_.find('\r', end + 1))
             if (end + 1 == text_.size() || text_[end + 1] != '\n')
@@ -56,8 +56,8 @@ class CodeCheck {
     std::string at(std::size_t offset, const std::string& what) const {
         const std::string_view before = text_.substr(0, offset);
         const std::size_t line = before.rfind('\n');  // text_.npos + 1 is 0
-        return "line " + std::to_string(1 + std::ranges::count(before, '\n')) + ", column " +
-               std::to_string(offset - (line + 1) + 1) + ": " + what;
+        return formatted("line {}, column {}: {}", 1 + std::ranges::count(before, '\n'),
+                         offset - (line + 1) + 1, what);
     }
 
     void fail(std::size_t offset, const std::string& what) { wrong_ = at(offset, what); }
@@ -171,8 +171,8 @@ std::string wrong_in_code(const Code& code) {
         !std::ranges::all_of(symbol, is_identifier_part))
         return "\"" + symbol.substr(0, 60) + "\" is not the name of a function";
     if (code.ltoir().size() > kMostBytesOfLtoir)
-        return "its LTO-IR has " + std::to_string(code.ltoir().size()) + " bytes, and the most is " +
-               std::to_string(kMostBytesOfLtoir);
+        return formatted("its LTO-IR has {} bytes, and the most is {}", code.ltoir().size(),
+                         kMostBytesOfLtoir);
     if (!code.ltoir().starts_with(kLtoir) && !code.ltoir().starts_with(kFatbin))
         return "its bytes are neither LTO-IR nor a fatbin; nvcc -dlto -ltoir, nvcc -dlto -fatbin or NVRTC "
                "with "

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "format/format.h"
 #include "template/cpp_lexer.h"
 #include "template/parameter_line.h"
 
@@ -63,9 +64,10 @@ class ConstantParser {
             constant.name = parse_constant_name(line.lexer, "the constant's name");
             constant.line = line.line;
             check_name(line.lexer, names.back(), constant.name);
-            scope_.unusable.emplace(constant.name, "the constant is declared on line " +
-                                                       std::to_string(line.line) +
-                                                       ", and a constant may use those above it only");
+            scope_.unusable.emplace(
+                constant.name,
+                formatted("the constant is declared on line {}, and a constant may use those above it only",
+                          line.line));
             result_.constants.push_back(std::move(constant));
         }
         for (std::size_t i = 0; i < lines.size(); ++i)
@@ -78,12 +80,13 @@ class ConstantParser {
     void check_name(const Lexer& lexer, const Token& token, const std::string& name) {
         const auto parameter = std::ranges::find(*scope_.parameters, name, &Parameter::name);
         if (parameter != scope_.parameters->end())
-            lexer.fail(token, "the constant " + name + " has the name of the parameter on line " +
-                                  std::to_string(parameter->line) + "; rename one of them");
+            lexer.fail(
+                token,
+                formatted("the constant {} has the name of the parameter on line {}; rename one of them",
+                          name, parameter->line));
         const auto other = std::ranges::find(result_.constants, name, &Constant::name);
         if (other != result_.constants.end())
-            lexer.fail(token,
-                       "a second constant " + name + "; the first is on line " + std::to_string(other->line));
+            lexer.fail(token, formatted("a second constant {}; the first is on line {}", name, other->line));
         const bool is_argument = std::ranges::any_of(
             *scope_.arguments, [&](const Scope::Argument& argument) { return argument.name == name; });
         if (is_argument)
@@ -92,8 +95,9 @@ class ConstantParser {
         if (name == kernel_)
             lexer.fail(token, "the constant " + name + " has the name of the kernel; rename one of them");
         if (const int line = declared_on_line(text_, tokens_, name); line != 0)
-            lexer.fail(token, "the file declares " + name + " itself, on line " + std::to_string(line) +
-                                  "; this line makes it a constant of the source: remove one of them");
+            lexer.fail(token, formatted("the file declares {} itself, on line {}; this line makes it a "
+                                        "constant of the source: remove one of them",
+                                        name, line));
     }
 
     void parse_value(Lexer& lexer, const Token& name, Constant& constant) {

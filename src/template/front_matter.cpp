@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "template/defaults.h"
 #include "template/expression_parser.h"
 #include "template/implicit_rules.h"
@@ -148,8 +149,7 @@ class FrontMatterParser {
     }
 
     [[noreturn]] void fail_second(const Lexer& lexer, const Token& name, int first_line) {
-        lexer.fail(name, "a second " + std::string(name.text) + " line; the first is on line " +
-                             std::to_string(first_line));
+        lexer.fail(name, formatted("a second {} line; the first is on line {}", name.text, first_line));
     }
 
     static bool is_launch_directive(std::string_view name) {
@@ -315,8 +315,8 @@ class FrontMatterParser {
         const bool is_of_one = is_launch_directive(line.name.text) || line.name.text == "kernel";
         const int end = signatures_[is_of_one ? kernel_of(line) - 1 : signatures_.size() - 1].location.line;
         if (line.line > end)
-            line.lexer.fail(line.name, "a //@ line must stand before the kernel, which is on line " +
-                                           std::to_string(end));
+            line.lexer.fail(line.name,
+                            formatted("a //@ line must stand before the kernel, which is on line {}", end));
     }
 
     void parse_parameters() {
@@ -325,8 +325,8 @@ class FrontMatterParser {
             Parameter parameter = parse_parameter_declaration(line.lexer);
             for (const Parameter& other : result_.parameters)
                 if (other.name == parameter.name)
-                    line.lexer.fail(name, "a second parameter " + parameter.name + "; the first is on line " +
-                                              std::to_string(other.line));
+                    line.lexer.fail(name, formatted("a second parameter {}; the first is on line {}",
+                                                    parameter.name, other.line));
             parameter.line = line.line;
             result_.parameters.push_back(std::move(parameter));
             parameter_locations_.push_back(line.lexer.location(name.begin));

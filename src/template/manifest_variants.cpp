@@ -11,6 +11,7 @@
 
 #include "base/renamed_parameters.h"
 #include "base/words.h"
+#include "format/format.h"
 #include "template/parameter.h"
 
 namespace kiln {
@@ -91,12 +92,12 @@ void check_count(const std::vector<Choice>& choices) {
     for (const Choice& choice : choices) {
         const std::uint64_t count = choice.count();  // at least one: a template with less is rejected
         product = product > kMostCombinations / count ? kMostCombinations + 1 : product * count;
-        if (count != 1) factors.push_back(std::to_string(count) + " of " + choice.parameter->name);
+        if (count != 1) factors.push_back(formatted("{} of {}", count, choice.parameter->name));
     }
     if (product > kMostCombinations)
-        throw VariantError("this line stands for more than " + std::to_string(kMostCombinations) +
-                           " combinations (" + join(factors, " times ") +
-                           "); give fewer values, or write several lines");
+        throw VariantError(formatted(
+            "this line stands for more than {} combinations ({}); give fewer values, or write several lines",
+            kMostCombinations, join(factors, " times ")));
 }
 
 /// The first combination of listed values; its successors come from `next`.

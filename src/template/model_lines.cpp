@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "template/parameter.h"
 #include "template/rule_set.h"
 
@@ -54,8 +55,8 @@ class ModelParser {
         const bool for_host = key == "search" && lexer.accept("host");
         const auto [first, is_new] = seen_.emplace(key + (for_host ? " host" : ""), line.line);
         if (!is_new)
-            lexer.fail(token, "a second line //@ model " + first->first + "; the first is on line " +
-                                  std::to_string(first->second));
+            lexer.fail(token, formatted("a second line //@ model {}; the first is on line {}", first->first,
+                                        first->second));
         if (key == "engine") result_.engine = one_of(lexer, "an engine", kEngines);
         if (key == "copies") result_.copies = one_of(lexer, "the way of copies", kCopies);
         if (key == "tile") parse_tile(lexer);
@@ -124,12 +125,12 @@ class ModelParser {
         std::vector<ExpressionPtr> found;
         do {
             if (found.size() == most)
-                lexer.fail(lexer.peek(), key + " takes at most " + std::to_string(most) + " numbers here");
+                lexer.fail(lexer.peek(), formatted("{} takes at most {} numbers here", key, most));
             found.push_back(number(lexer, scope));
         } while (lexer.accept(","));
         if (found.size() < least)
-            lexer.fail(lexer.peek(), key + " takes at least " + std::to_string(least) +
-                                         " numbers here, and finds " + std::to_string(found.size()));
+            lexer.fail(lexer.peek(), formatted("{} takes at least {} numbers here, and finds {}", key, least,
+                                               found.size()));
         return found;
     }
 

@@ -14,6 +14,7 @@
 #include "base/digest.h"
 #include "base/quoted_text.h"
 #include "base/words.h"
+#include "format/format.h"
 #include "template/arithmetic.h"
 #include "template/code_text.h"
 #include "template/element_type.h"
@@ -84,8 +85,8 @@ Value parse_integer(const Parameter& parameter, std::string_view text) {
             return std::pair(low.as_int(), high.as_int());
         }();
         refuse(parameter, text,
-               "does not fit 64 bits; it must be " + membership(parameter) + ", of which " +
-                   std::to_string(negative ? lowest : highest) + " is nearest");
+               formatted("does not fit 64 bits; it must be {}, of which {} is nearest", membership(parameter),
+                         negative ? lowest : highest));
     }
     if (!is_number)
         refuse(parameter, text,
@@ -181,7 +182,7 @@ std::string Value::text() const {
 std::string Parameter::allowed_text() const {
     if (is_any_float(*this)) return "any finite float";
     if (kind == ParameterKind::code) return "the body of " + result + " " + name + signature;
-    if (allowed.empty()) return std::to_string(min) + ".." + std::to_string(max);
+    if (allowed.empty()) return formatted("{}..{}", min, max);
     std::vector<std::string> words;
     for (const Value& value : allowed) words.push_back(value.text());
     return join(words);

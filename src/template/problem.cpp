@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "template/element_type.h"
 #include "template/template_data.h"
 
@@ -112,8 +113,8 @@ class ProblemMaker {
             const std::string& name = front_matter_.signature.arguments[line.argument].name;
             const std::int64_t size = number(*line.size, "the size of the pattern of " + name);
             if (size < 0)
-                refuse("the size of the pattern of " + name + " can't be negative, and is " +
-                       std::to_string(size) + described(*line.size));
+                refuse(formatted("the size of the pattern of {} can't be negative, and is {}{}", name, size,
+                                 described(*line.size)));
             if (size == 0) continue;  // nothing contributes
             made.push_back({name, line.pattern, size});
         }
@@ -149,10 +150,10 @@ class ProblemMaker {
         const std::int64_t value = is_given ? found->second : number(*expression, "the default of " + name);
         const Range range = range_of(line.format);
         if (value < 0 || value > range.high) {
-            std::string message = "the size " + name + " = " + std::to_string(value);
+            std::string message = formatted("the size {} = {}", name, value);
             message += value < 0 ? " can't be negative"
-                                 : " does not fit its argument, " + (*data_.arguments)[line.argument].type +
-                                       ", which holds at most " + std::to_string(range.high);
+                                 : formatted(" does not fit its argument, {}, which holds at most {}",
+                                             (*data_.arguments)[line.argument].type, range.high);
             refuse(message + (is_given ? "" : described(*expression)));
         }
         if (line.multiple) check_multiple(line, name, value);
@@ -164,19 +165,18 @@ class ProblemMaker {
 
     void check_multiple(const SizeLine& line, const std::string& name, std::int64_t value) const {
         const std::int64_t multiple = number(*line.multiple, "the multiple of " + name);
-        const std::string must =
-            "the size " + name + " = " + std::to_string(value) + " must be a multiple of ";
+        const std::string must = formatted("the size {} = {} must be a multiple of ", name, value);
         if (multiple < 1)
-            refuse(must + line.multiple->text() + ", but that is " + std::to_string(multiple) +
-                   described(*line.multiple));
+            refuse(formatted("{}{}, but that is {}{}", must, line.multiple->text(), multiple,
+                             described(*line.multiple)));
         if (value % multiple == 0) return;
         std::vector<std::string> nearest;
         const std::int64_t below = value - value % multiple;
         if (below > 0) nearest.push_back(std::to_string(below));
         if (below <= range_of(line.format).high - multiple)
             nearest.push_back(std::to_string(below + multiple));
-        refuse(must + std::to_string(multiple) +
-               (nearest.empty() ? "" : "; the nearest is " + join(nearest, " or ")));
+        refuse(formatted("{}{}{}", must, multiple,
+                         nearest.empty() ? "" : "; the nearest is " + join(nearest, " or ")));
     }
 
     /// "; it is m / 2, where m = 1"
@@ -198,7 +198,7 @@ class ProblemMaker {
     std::int64_t not_negative(const Expression& expression, const std::string& what) const {
         const std::int64_t value = number(expression, what);
         if (value < 0)
-            refuse(what + " can't be negative, and is " + std::to_string(value) + described(expression),
+            refuse(formatted("{} can't be negative, and is {}{}", what, value, described(expression)),
                    expression.text());
         return value;
     }
@@ -243,15 +243,15 @@ class ProblemMaker {
     }
 
     void check_range(const Tensor& tensor, std::int64_t count) const {
-        const std::string range = std::to_string(tensor.low) + " to " + std::to_string(tensor.high);
+        const std::string range = formatted("{} to {}", tensor.low, tensor.high);
         // Where there are no elements, there need be no values for them.
         if (tensor.low > tensor.high && count > 0)
             refuse("the values of " + tensor.name + " are in " + range + ", which is empty");
         const Range exact = exact_range(tensor.type);
         if (tensor.low < exact.low || tensor.high > exact.high)
-            refuse("the values of " + tensor.name + " are " + range + ", but " + tensor.type +
-                   " holds integers without rounding from " + std::to_string(exact.low) + " to " +
-                   std::to_string(exact.high) + " only");
+            refuse(formatted(
+                "the values of {} are {}, but {} holds integers without rounding from {} to {} only",
+                tensor.name, range, tensor.type, exact.low, exact.high));
     }
 
     std::int64_t bytes_of_tensors() const {
@@ -282,8 +282,7 @@ std::int64_t Tensor::count() const {
     std::int64_t product = 1;
     for (const std::int64_t extent : extents) {
         if (extent < 0)
-            throw VariantError("an extent of " + name + " can't be negative, and is " +
-                               std::to_string(extent));
+            throw VariantError(formatted("an extent of {} can't be negative, and is {}", name, extent));
         if (__builtin_mul_overflow(product, extent, &product))
             throw VariantError(name + " has more elements than 64 bits count");
     }

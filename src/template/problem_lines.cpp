@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "template/element_type.h"
 #include "template/tensor_maps.h"
 
@@ -94,8 +95,8 @@ class ProblemParser {
         const Token name = lexer.expect_identifier(what);
         const std::size_t index = argument_called(lexer, name, is_fit);
         if (declared_[index])
-            lexer.fail(name, "a second line for " + std::string(name.text) + "; the first is on line " +
-                                 std::to_string(declared_[index]->line));
+            lexer.fail(name, formatted("a second line for {}; the first is on line {}", name.text,
+                                       declared_[index]->line));
         declared_[index] = &line;
         return index;
     }
@@ -364,9 +365,8 @@ class ProblemParser {
         const Token box = lexer.peek();
         parsed.box = parse_extents(lexer, "and the extents of the box");
         if (parsed.box.size() != parsed.extents.size())
-            lexer.fail(box, "the box must have as many extents as " + std::string(tensor.text) + ", " +
-                                std::to_string(parsed.extents.size()) + ", and has " +
-                                std::to_string(parsed.box.size()));
+            lexer.fail(box, formatted("the box must have as many extents as {}, {}, and has {}", tensor.text,
+                                      parsed.extents.size(), parsed.box.size()));
         if (lexer.accept("swizzle")) parsed.swizzle = parse_number(lexer);
         parsed.condition = parse_condition(lexer, std::string(name.text));
         lexer.expect_end("the tensor map");
@@ -418,10 +418,10 @@ class ProblemParser {
             if (tensor != result_.tensors.end() && !tensor->condition_text.empty())
                 conditional = &*tensor;
             else if (conditional != nullptr)
-                throw TemplateError(file_, kernel_location_.line, kernel_location_.column,
-                                    "the argument " + arguments_[i].name + " must come before " +
-                                        conditional->name + ", which only some variants have (line " +
-                                        std::to_string(conditional->line) + ")");
+                throw TemplateError(
+                    file_, kernel_location_.line, kernel_location_.column,
+                    formatted("the argument {} must come before {}, which only some variants have (line {})",
+                              arguments_[i].name, conditional->name, conditional->line));
         }
     }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "template/suggestion.h"
 
 namespace kiln {
@@ -179,8 +180,7 @@ std::string RuleSet::explain(const Rule& rule, const Codes& codes, const std::st
     const Constraint& constraint = rule.constraint;
     std::string message = front_matter_.kernel + ": ";
     message += constraint.text.empty() ? "the rule " : constraint.text + ". The rule ";
-    message += constraint.expression + " (" + file + ":" + std::to_string(constraint.line) + ":" +
-               std::to_string(constraint.column) + ")";
+    message += formatted("{} ({}:{}:{})", constraint.expression, file, constraint.line, constraint.column);
     Failure failure;
     rule.expression->evaluate(environment(codes), failure);
     message += failure ? " can't be computed, since " + failure.text() : " does not hold";

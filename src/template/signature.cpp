@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "format/format.h"
 #include "template/cpp_lexer.h"
 #include "template/type_words.h"
 
@@ -257,8 +258,8 @@ std::optional<Signature> find_kernel(std::string_view text, const KernelName& na
         if (is_template) {
             const auto parameters = template_parameters(tokens, template_head + 1);
             if (parameters.size() < name.arguments.size())
-                fail("the template " + name.name + " has " + std::to_string(parameters.size()) +
-                     " parameters, and the `kernel` line gives " + std::to_string(name.arguments.size()));
+                fail(formatted("the template {} has {} parameters, and the `kernel` line gives {}", name.name,
+                               parameters.size(), name.arguments.size()));
             for (Signature::Argument& argument : signature.arguments)
                 argument.type = with_arguments(argument.type, parameters, name.arguments);
         } else if (!statement_is_extern_c && std::ranges::find(braces, true) == braces.end()) {

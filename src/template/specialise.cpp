@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "format/format.h"
 #include "template/code_text.h"
 #include "template/element_type.h"
 
@@ -16,12 +17,11 @@ namespace {
 
 std::string integer_constant(const std::string& name, std::int64_t value) {
     using Int = std::numeric_limits<int>;
-    if (value >= Int::min() && value <= Int::max())
-        return "constexpr int " + name + " = " + std::to_string(value);
+    if (value >= Int::min() && value <= Int::max()) return formatted("constexpr int {} = {}", name, value);
     const std::string type = "constexpr long long " + name + " = ";
     // The smallest value has no literal: its minus applies to a number that is one too large.
-    if (value == std::numeric_limits<std::int64_t>::min()) return type + std::to_string(value + 1) + " - 1";
-    return type + std::to_string(value);
+    if (value == std::numeric_limits<std::int64_t>::min()) return formatted("{}{} - 1", type, value + 1);
+    return formatted("{}{}", type, value);
 }
 
 std::string boolean_constant(const std::string& name, std::int64_t value) {
@@ -39,7 +39,7 @@ std::string float_literal(float value) {
     if (fraction != 0) text += '.';
     for (; fraction != 0; fraction = fraction << 4 & 0xffffff) text += "0123456789abcdef"[fraction >> 20];
     const int power = exponent != 0 ? exponent - 127 : (bits & 0x7fffff) != 0 ? -126 : 0;
-    return text + 'p' + (power < 0 ? "" : "+") + std::to_string(power) + 'f';
+    return formatted("{}p{}{}f", text, power < 0 ? "" : "+", power);
 }
 
 std::string declaration(const Parameter& parameter, std::int64_t code) {

@@ -11,6 +11,7 @@
 #include "base/file_name.h"
 #include "base/renamed_parameters.h"
 #include "base/words.h"
+#include "format/format.h"
 #include "template/defaults.h"
 #include "template/template_data.h"
 
@@ -249,10 +250,11 @@ std::vector<Variant> Template::variants(const Values& fixed) const {
     if (has_more_combinations(front_matter, codes, kMostVariants)) {
         const std::optional<std::uint64_t> count = count_legal(front_matter, data_->rules, codes);
         if (!count || *count > kMostVariants)
-            throw VariantError(front_matter.kernel + " has too many combinations to list (" +
-                               (count ? std::to_string(*count) : "more than can be counted") +
-                               " legal ones, and at most " + std::to_string(kMostVariants) +
-                               " are listed); fix the value of a parameter that has a wide range");
+            throw VariantError(
+                formatted("{} has too many combinations to list ({} legal ones, and at most {} are listed); "
+                          "fix the value of a parameter that has a wide range",
+                          front_matter.kernel, count ? std::to_string(*count) : "more than can be counted",
+                          kMostVariants));
     }
     VariantMaker maker(data_, given_code(front_matter, fixed));
     walk_legal(front_matter, data_->rules, codes, [&](const Codes& legal) {

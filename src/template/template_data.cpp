@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/digest.h"
+#include "format/format.h"
 #include "template/element_type.h"
 #include "template/type_words.h"
 
@@ -43,8 +44,8 @@ std::string checked_text(std::string text, const std::string& file) {
     const std::size_t bad = first_bad_byte(text);
     if (bad != std::string_view::npos)
         throw TemplateError(file, 1, 1,
-                            "this is no text file in UTF-8: byte " + std::to_string(bad) +
-                                (text[bad] == '\0' ? " is NUL" : " starts no valid character"));
+                            formatted("this is no text file in UTF-8: byte {}{}", bad,
+                                      text[bad] == '\0' ? " is NUL" : " starts no valid character"));
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
     // After the prologue it would be in the middle of the source.
     if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
@@ -65,9 +66,7 @@ std::vector<std::filesystem::path> absolute_directories(const std::vector<std::f
 /// Every field with its length before it, so that no two contents give the same digest.
 std::string identity_of(const TemplateContent& content) {
     std::string fields;
-    const auto add = [&](std::string_view field) {
-        fields += std::to_string(field.size()) + ":" + std::string(field);
-    };
+    const auto add = [&](std::string_view field) { fields += formatted("{}:{}", field.size(), field); };
     add(content.file_name);
     add(content.text);
     for (const Header& header : content.includes.own_headers()) {

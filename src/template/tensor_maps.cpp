@@ -5,6 +5,7 @@
 
 #include <kiln/error.h>
 
+#include "format/format.h"
 #include "template/element_type.h"
 #include "template/template_data.h"
 
@@ -22,7 +23,7 @@ namespace {
     std::string message = front_matter.kernel + ": the extent " + expression.text() + " of the tensor map " +
                           spec.name + " of " + spec.tensor;
     message += failure ? " can't be computed, since " + failure.text()
-                       : " is " + std::to_string(value) + ", but can't be negative";
+                       : formatted(" is {}, but can't be negative", value);
     const std::string values = describe_values(expression, front_matter.parameters, environment);
     throw VariantError(message + (values.empty() ? "" : "; here " + values), expression.text());
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "template/arithmetic.h"
 #include "template/code_text.h"
 #include "template/kernel_launch.h"
@@ -29,10 +30,9 @@ namespace {
     if (failure) {
         message += "can't be computed, since " + failure.text();
     } else if (value < 0) {
-        message += "is " + std::to_string(value) + ", but can't be negative";
+        message += formatted("is {}, but can't be negative", value);
     } else {
-        message +=
-            "is " + std::to_string(value) + ", but the most is " + std::to_string(data.largest_grid[axis]);
+        message += formatted("is {}, but the most is {}", value, data.largest_grid[axis]);
     }
     const std::string values = describe_values(expression, front_matter.parameters, environment);
     throw VariantError(message + (values.empty() ? "" : "; here " + values), expression.text());
@@ -42,9 +42,9 @@ void check_clusters(const VariantData& data, const LaunchData& launch, const uns
     const unsigned cluster[3] = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
     for (std::size_t axis = 0; axis < 3; ++axis)
         if (grid[axis] % cluster[axis] != 0)
-            throw VariantError(data.origin->content->front_matter.kernel + ": the grid's " + "xyz"[axis] +
-                               ", " + std::to_string(grid[axis]) +
-                               " blocks, is no multiple of the cluster's, " + std::to_string(cluster[axis]));
+            throw VariantError(formatted("{}: the grid's {}, {} blocks, is no multiple of the cluster's, {}",
+                                         data.origin->content->front_matter.kernel, "xyz"[axis], grid[axis],
+                                         cluster[axis]));
 }
 
 const LaunchData& launch_data(const VariantData& data, std::size_t kernel) {

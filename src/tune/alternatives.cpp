@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "tune/problem_space.h"
 
 namespace kiln {
@@ -49,9 +50,8 @@ std::string signature(const Service& service, const Template& of, const Values& 
         std::set<std::string> tensors;
         for (const Tensor& tensor : problem.tensors) {
             if (tensor.role == TensorRole::scratch) continue;
-            std::string text =
-                tensor.name + " " + tensor.type + " " + std::to_string(static_cast<int>(tensor.role));
-            for (const std::int64_t extent : tensor.extents) text += " " + std::to_string(extent);
+            std::string text = formatted("{} {} {}", tensor.name, tensor.type, static_cast<int>(tensor.role));
+            for (const std::int64_t extent : tensor.extents) text += formatted(" {}", extent);
             tensors.insert(text);
         }
         std::string text;

@@ -18,6 +18,7 @@
 #include "base/file_name.h"
 #include "base/output_file.h"
 #include "base/words.h"
+#include "format/format.h"
 #include "tune/calibration_content.h"
 #include "tune/model_launch.h"
 #include "tune/shipped_texts.h"
@@ -214,10 +215,10 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
     told = {};
     const std::vector<Sample> samples = samples_of(service, device, times, told);
     if (told.problems < kLeastProblems || told.times < kLeastTimes)
-        throw UsageError("a calibration needs " + std::to_string(kLeastTimes) + " times of " +
-                         std::to_string(kLeastProblems) + " problems or more, and there are " +
-                         std::to_string(told.times) + " of " + std::to_string(told.problems) +
-                         "; measure for longer.");
+        throw UsageError(
+            formatted("a calibration needs {} times of {} problems or more, and there are {} of {}; measure "
+                      "for longer.",
+                      kLeastTimes, kLeastProblems, told.times, told.problems));
     const CalibrationTrees trial = fitted(samples, true);
     told.held_out = (told.problems + kHeldOut - 1) / kHeldOut;
     told.by_model = loss_of(samples, nullptr);
@@ -231,8 +232,8 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
 }
 
 std::string Calibration::text() const {
-    std::string text = "device " + device() + "\narch " + arch() + "\nmodel " +
-                       std::to_string(kModelVersion) + "\ndate " + date() + "\n";
+    std::string text =
+        formatted("device {}\narch {}\nmodel {}\ndate {}\n", device(), arch(), kModelVersion, date());
     for (std::size_t kind = 0; kind < kKernelKinds; ++kind)
         if (!content_->trees[kind].empty())
             text += "kind " + std::string(kKindNames[kind]) + "\n" + content_->trees[kind].text();
@@ -260,8 +261,10 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
             found.back().date = rest;
         } else if (word == "model") {
             if (rest != std::to_string(kModelVersion))
-                throw UsageError("it was made for version " + rest + " of the model, and this is version " +
-                                 std::to_string(kModelVersion) + "; run 'kiln calibrate' again");
+                throw UsageError(
+                    formatted("it was made for version {} of the model, and this is version {}; run 'kiln "
+                              "calibrate' again",
+                              rest, kModelVersion));
         } else if (word == "kind") {
             const auto at = std::ranges::find(kKindNames, rest);
             if (at == std::end(kKindNames))
@@ -281,7 +284,7 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
         ++number;
         if (line.ends_with('\r')) line.remove_suffix(1);
         if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
-        const std::string where = file + ":" + std::to_string(number) + ": ";
+        const std::string where = formatted("{}:{}: ", file, number);
         if (!headed && line != kCalibrationHead)
             throw UsageError(where + "a file of calibrations begins with the line '" +
                              std::string(kCalibrationHead) + "', and this one with '" +

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "format/format.h"
 #include "run/inputs.h"
 #include "run/isolated.h"
 
@@ -37,8 +38,7 @@ std::vector<double> CandidateRunner::times_ms(const AnyKernel& kernel, const Pro
 }
 
 const ExpectedSample& CandidateRunner::expected(const ProblemLaunch& launch, const Tensor& output) {
-    std::string name =
-        launch.variant().template_name() + " " + std::to_string(static_cast<int>(launch.data()));
+    std::string name = formatted("{} {}", launch.variant().template_name(), static_cast<int>(launch.data()));
     for (const Tensor& one : launch.problem().tensors)
         if (one.role == TensorRole::input || one.role == TensorRole::inout || one.name == output.name)
             name += " " + identity_of(one, launch.data());
@@ -100,8 +100,7 @@ std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& 
         if (!is_result(one) || one.reference.empty()) continue;
         const ExpectedSample& sample = expected(launch, one);
         if (const std::uint64_t wrong = sample.wrong(*memory); wrong > 0)
-            return std::to_string(wrong) + " of " + std::to_string(sample.count()) + " elements of " +
-                   one.name + " are wrong";
+            return formatted("{} of {} elements of {} are wrong", wrong, sample.count(), one.name);
     }
     return {};
 }

@@ -13,6 +13,7 @@
 #include <map>
 #include <set>
 
+#include "format/format.h"
 #include "tune/model.h"
 #include "tune/problem_space.h"
 #include "tune/wisdom_line.h"
@@ -100,7 +101,7 @@ std::string Choice::text() const {
     std::string text = "by wisdom of " + entry->date.substr(0, entry->date.find('T'));
     text += origin == ChoiceOrigin::wisdom ? " for this shape"
                                            : " for the near shape " + sizes_text(entry->sizes);
-    text += ", the best of " + std::to_string(entry->tried) + " variants";
+    text += formatted(", the best of {} variants", entry->tried);
     if (stale) text += "; stale: " + entry->template_name + " has changed since, tune it again";
     return text;
 }

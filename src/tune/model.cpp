@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <initializer_list>
 #include <mutex>
 #include <numeric>
 
+#include "format/format.h"
 #include "tune/model_launch.h"
 #include "tune/problem_space.h"
 
@@ -152,23 +152,13 @@ std::string Estimate::text() const {
                                                     {"latency", latency_ms},
                                                     {"memory", memory_ms},
                                                     {"launch, start and stores", fixed_ms}};
-    const auto us = [](double of_ms) {
-        char text[32];
-        std::snprintf(text, sizeof text, "%.3g us", of_ms * 1000);
-        return std::string(text);
-    };
-    std::string text =
-        "bound by " +
-        std::string(std::ranges::max(parts, {}, [](const auto& one) { return one.second; }).first) + ":";
+    std::string text = formatted(
+        "bound by {}:", std::ranges::max(parts, {}, [](const auto& one) { return one.second; }).first);
     for (const auto& [name, part] : parts)
-        if (part > 0) text += (text.ends_with(':') ? " " : ", ") + std::string(name) + " " + us(part);
-    char rest[64];
-    std::snprintf(rest, sizeof rest, "; %.3g waves", waves);
-    text += rest;
-    if (factor != 1) {
-        std::snprintf(rest, sizeof rest, "; calibrated by %.3g", factor);
-        text += rest;
-    }
+        if (part > 0)
+            text += formatted("{}{} {:.3g} us", text.ends_with(':') ? " " : ", ", name, part * 1000);
+    text += formatted("; {:.3g} waves", waves);
+    if (factor != 1) text += formatted("; calibrated by {:.3g}", factor);
     return text;
 }
 

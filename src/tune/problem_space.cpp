@@ -12,6 +12,7 @@
 
 #include "base/characters.h"
 #include "base/digest.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -62,7 +63,7 @@ std::string template_digest(const Template& of) {
     const std::size_t line = own_text_begin(source.text);
     std::string text = source.text.substr(line == std::string::npos ? 0 : line);
     for (const Header& header : source.headers)
-        text += header.name + " " + std::to_string(header.text.size()) + "\n" + header.text;
+        text += formatted("{} {}\n{}", header.name, header.text.size(), header.text);
     return digest_hex(text).substr(0, kDigestDigits);
 }
 

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <optional>
+
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -15,11 +16,7 @@ namespace {
 constexpr std::size_t kMostBins = 64;
 constexpr std::size_t kMostNodes = 4096;  // of a tree that is read
 
-std::string number_text(float value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4g", static_cast<double>(value));
-    return text;
-}
+std::string number_text(float value) { return formatted("{:.4g}", static_cast<double>(value)); }
 
 float number_of(std::string_view text) {
     float value = 0;
@@ -187,7 +184,7 @@ std::string RegressionTrees::text() const {
         const bool is_root = root < roots_.size() && roots_[root] == at;
         root += is_root ? 1 : 0;
         text += is_root ? at == 0 ? "" : "\n" : " ";
-        if (nodes_[at].feature >= 0) text += std::to_string(nodes_[at].feature) + "<";
+        if (nodes_[at].feature >= 0) text += formatted("{}<", nodes_[at].feature);
         text += number_text(nodes_[at].value);
     }
     return text.empty() ? text : text + "\n";
@@ -204,14 +201,14 @@ void RegressionTrees::add(std::string_view line, std::size_t feature_count) {
         if (word.empty()) continue;
         if (is_whole) throw UsageError("'" + std::string(word) + "' follows a tree that is complete");
         if (nodes_.size() - root >= kMostNodes)
-            throw UsageError("a tree has more than " + std::to_string(kMostNodes) + " nodes");
+            throw UsageError(formatted("a tree has more than {} nodes", kMostNodes));
         const std::size_t less = word.find('<');
         if (less != std::string_view::npos) {
             std::size_t feature = 0;
             const auto [stop, error] = std::from_chars(word.data(), word.data() + less, feature);
             if (error != std::errc() || stop != word.data() + less || feature >= feature_count)
-                throw UsageError("'" + std::string(word) + "' names no feature: they are 0 to " +
-                                 std::to_string(feature_count - 1));
+                throw UsageError(
+                    formatted("'{}' names no feature: they are 0 to {}", word, feature_count - 1));
             open.push_back(nodes_.size());
             nodes_.push_back({static_cast<std::int32_t>(feature), 0, number_of(word.substr(less + 1))});
             continue;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "format/format.h"
 #include "tune/candidate_runner.h"
 #include "tune/candidates.h"
 #include "tune/journal.h"
@@ -19,8 +20,8 @@ namespace {
 void check_templates(std::span<const Template> templates, const TuneOptions& options) {
     if (templates.empty()) throw UsageError("there is no template to tune.");
     if (options.shards == 0 || options.shard >= options.shards)
-        throw UsageError("shard " + std::to_string(options.shard) + " of " + std::to_string(options.shards) +
-                         " does not exist: shards count from 0.");
+        throw UsageError(
+            formatted("shard {} of {} does not exist: shards count from 0.", options.shard, options.shards));
     for (const Template& of : templates) {
         // An unknown parameter is reported by the template's own message.
         for (const auto& [name, value] : options.fixed)
@@ -53,8 +54,7 @@ std::unique_ptr<Service> host_service(const Service& service) {
 std::string work_text(const Service& service, const TuneOptions& options, bool cold_l2) {
     std::string text =
         service.device().info().name + ", " + service.target().arch + (cold_l2 ? ", cold L2" : ", warm L2");
-    if (options.shards > 1)
-        text += ", shard " + std::to_string(options.shard) + " of " + std::to_string(options.shards);
+    if (options.shards > 1) text += formatted(", shard {} of {}", options.shard, options.shards);
     return text;
 }
 

@@ -15,6 +15,7 @@
 #include "base/file_lock.h"
 #include "base/file_name.h"
 #include "base/output_file.h"
+#include "format/format.h"
 #include "tune/shipped_texts.h"
 #include "tune/wisdom_line.h"
 
@@ -83,7 +84,7 @@ Wisdom Wisdom::parse(std::string_view text, const std::string& file) {
         std::string_view line = text.substr(0, end);
         text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
         ++number;
-        const auto where = [&] { return file + ":" + std::to_string(number) + ": "; };
+        const auto where = [&] { return formatted("{}:{}: ", file, number); };
         if (line.ends_with('\r')) line.remove_suffix(1);
         if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
         if (!headed && line != kWisdomHead)

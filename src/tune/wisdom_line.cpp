@@ -9,11 +9,11 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <ctime>
 
 #include "base/characters.h"
 #include "base/renamed_parameters.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -137,15 +137,15 @@ std::string utc_now() {
 std::string sizes_text(const Sizes& sizes) {
     std::string text;
     for (const auto& [name, value] : sizes)
-        text += (text.empty() ? "" : " ") + name + "=" + std::to_string(value);
+        text += formatted("{}{}={}", text.empty() ? "" : " ", name, value);
     return text;
 }
 
 WisdomEntry parse_wisdom_line(std::string_view line) {
     const std::vector<std::string_view> fields = split(line, kSeparator);
     if (fields.size() != kFields)
-        throw UsageError("the line has " + std::to_string(fields.size()) + " fields instead of " +
-                         std::to_string(kFields) + "; is it cut short?");
+        throw UsageError(
+            formatted("the line has {} fields instead of {}; is it cut short?", fields.size(), kFields));
     WisdomEntry entry;
     const std::vector<std::string_view> words = split(fields[0], " ");
     if (!is_name(words[0])) refuse(0, fields[0], "it should begin with a template's name");
@@ -188,12 +188,11 @@ std::string WisdomEntry::slot() const {
 }
 
 std::string WisdomEntry::text() const {
-    char time[64];
-    std::snprintf(time, sizeof time, "%.6f ms", std::max(median_ms, 1e-6));
     std::string text = problem_text(*this);
     for (const std::string& field :
          {or_none(sizes_text(sizes)), or_none(values_text(values, problem_values, false)), as_field(device),
-          as_field(arch), std::string(time), std::to_string(tried), digest, as_field(compiler), date})
+          as_field(arch), formatted("{:.6f} ms", std::max(median_ms, 1e-6)), std::to_string(tried), digest,
+          as_field(compiler), date})
         text += std::string(kSeparator) + field;
     return text;
 }

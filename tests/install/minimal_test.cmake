@@ -37,10 +37,10 @@ set(parts -DKILN_BUILD_CLI=OFF -DKILN_BUILD_TOOLS=OFF -DKILN_WITH_REDIS=OFF -DKI
   -DKILN_BUILD_EXAMPLES=OFF)
 run(${CMAKE_COMMAND} -S ${kiln_source} -B ${WORK_DIR}/build ${parts} ${CONFIGURE})
 
-# Nor does its package ask a user for them.
+# Nor does its package ask a user for them, or for fmt, which only the build needs.
 file(READ ${WORK_DIR}/build/generated/kiln-config.cmake text)
 string(REGEX REPLACE "#[^\n]*" "" text "${text}")
-foreach(package hiredis program_options nlohmann "if\\(ON\\)[^)]*openssl")
+foreach(package fmt hiredis program_options nlohmann "if\\(ON\\)[^)]*openssl")
   if(text MATCHES "${package}")
     message(FATAL_ERROR "kiln-config.cmake asks for ${package}")
   endif()
@@ -59,7 +59,8 @@ if(BUILD)
   if(EXISTS ${WORK_DIR}/prefix/include/kiln/tools OR EXISTS ${WORK_DIR}/prefix/bin)
     message(FATAL_ERROR "tools or programs were installed")
   endif()
-  run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK_DIR}/user -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix ${CONFIGURE})
+  run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK_DIR}/user -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix
+    -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON ${CONFIGURE})
   run(${CMAKE_COMMAND} --build ${WORK_DIR}/user)
   run(${WORK_DIR}/user/user_gemm)
   execute_process(COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK_DIR}/wants-tools -DKILN_COMPONENTS=tools

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/characters.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 // makes it for the expression, and yet knows it only by what the arguments stand for, "reduce<float, 256>".
 std::string only_instance(const std::string& expression, std::string_view code) {
     const std::string name = expression.substr(0, expression.find('<'));
-    const std::string begin = "_Z" + std::to_string(name.size()) + name + "I";
+    const std::string begin = formatted("_Z{}{}I", name.size(), name);
     std::string found;
     for (std::size_t at = code.find(begin); at != std::string_view::npos; at = code.find(begin, at + 1)) {
         std::size_t end = at;
@@ -115,7 +116,7 @@ CompileResponse answer(const HiprtcApi& api, const CompileRequest& request,
     CompileResponse response;
     int major = 0, minor = 0;
     api.query_version(&major, &minor);
-    response.version = std::to_string(major) + "." + std::to_string(minor);
+    response.version = formatted("{}.{}", major, minor);
     response.supported_archs = api.supported_archs();
     if (request.wanted == Wanted::facts) return response;
 
