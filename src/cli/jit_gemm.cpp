@@ -18,6 +18,7 @@
 #include "cli/program.h"
 #include "cli/service_setup.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -71,12 +72,11 @@ std::string explained(const std::vector<ConsideredVariant>& list, bool json) {
                               {"origin", name(one.origin)},
                               {"ms", one.ms},
                               {"reason", one.reason}});
-        text += format("%10.2f us  ", one.ms * 1000) + one.variant.text() + "\n" + std::string(15, ' ') +
-                "by " +
-                std::string(one.origin == ChoiceOrigin::model     ? "the model"
-                            : one.origin == ChoiceOrigin::nearest ? "near wisdom"
-                                                                  : "wisdom") +
-                ": " + one.reason + "\n";
+        text += formatted("{:>10.2f} us  {}\n               by {}: {}\n", one.ms * 1000, one.variant.text(),
+                          one.origin == ChoiceOrigin::model     ? "the model"
+                          : one.origin == ChoiceOrigin::nearest ? "near wisdom"
+                                                                : "wisdom",
+                          one.reason);
     }
     if (json) return dumped({{"considered", considered}});
     return "The first is taken. Times order the variants; they are estimates where they were not measured "

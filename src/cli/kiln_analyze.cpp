@@ -11,6 +11,7 @@
 
 #include "cli/kiln_command.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -59,12 +60,12 @@ std::string more_kernel_text(const MoreKernel& more) {
     const Resources& resources = more.resources;
     const std::uint64_t shared = resources.static_shared_bytes.value_or(more.kernel.static_shared_bytes) +
                                  more.kernel.dynamic_shared_bytes;
-    std::string text = more.kernel.name + ": " + std::to_string(shared) + " shared bytes per block";
-    if (resources.registers) text += ", " + std::to_string(*resources.registers) + " registers per thread";
+    std::string text = formatted("{}: {} shared bytes per block", more.kernel.name, shared);
+    if (resources.registers) text += formatted(", {} registers per thread", *resources.registers);
     if (resources.spill_bytes && *resources.spill_bytes != 0)
-        text += ", " + std::to_string(*resources.spill_bytes) + " bytes spilled";
+        text += formatted(", {} bytes spilled", *resources.spill_bytes);
     if (const auto total = resources.instructions.find("total"); total != resources.instructions.end())
-        text += ", " + std::to_string(total->second) + " instructions";
+        text += formatted(", {} instructions", total->second);
     return text;
 }
 

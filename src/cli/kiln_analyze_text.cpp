@@ -8,6 +8,7 @@
 #include "cli/option_values.h"
 #include "cli/run_report.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::size_t kMostShared = 12, kMostGlobal = 8;
 
 std::string_view unit_name(const Target& target) { return target.backend == Backend::hip ? "CU" : "SM"; }
 
-std::string percent(double share) { return format(100 * share < 9.95 ? "%.1f%%" : "%.0f%%", 100 * share); }
+std::string percent(double share) { return formatted("{:.{}f}%", 100 * share, 100 * share < 9.95 ? 1 : 0); }
 
 /// "1,234,567"
 std::string grouped(std::uint64_t number) {
@@ -27,8 +28,8 @@ std::string grouped(std::uint64_t number) {
 
 std::string dim_text(const Dim3& dim) {
     std::string text = std::to_string(dim.x);
-    if (dim.y > 1 || dim.z > 1) text += " x " + std::to_string(dim.y);
-    if (dim.z > 1) text += " x " + std::to_string(dim.z);
+    if (dim.y > 1 || dim.z > 1) text += formatted(" x {}", dim.y);
+    if (dim.z > 1) text += formatted(" x {}", dim.z);
     return text;
 }
 
@@ -40,8 +41,7 @@ std::string sizes_line(const Template& of, const Sizes& sizes) {
 std::string head_text(const Analysis& analysis, const Variant& variant, const Target& target) {
     std::string chip = target.backend == Backend::host ? "the host" : analysis.arch;
     if (!analysis.chip_name.empty()) chip += ", " + analysis.chip_name;
-    if (analysis.multiprocessors > 0)
-        chip += format(", %lld multiprocessors", static_cast<long long>(analysis.multiprocessors));
+    if (analysis.multiprocessors > 0) chip += formatted(", {} multiprocessors", analysis.multiprocessors);
     std::string text = analysis.variant + "\n\n" + line("target", chip);
     text += line("problem", sizes_line(variant.origin(), analysis.problem.sizes) + ": " +
                                 tensors_text(analysis.problem));
@@ -56,20 +56,20 @@ std::string arithmetic_text(const Analysis& analysis) {
     const double flops = static_cast<double>(analysis.problem.flops);
     const Traffic& traffic = analysis.traffic;
     if (flops > 0 && traffic.bytes_at_least > 0)
-        text += line("shape", format("%.4g GFLOP on ", flops / 1e9) + bytes_text(traffic.bytes_at_least) +
-                                  format(" at least: %.4g FLOP/byte", flops / traffic.bytes_at_least));
+        text += line("shape", formatted("{:.4g} GFLOP on {} at least: {:.4g} FLOP/byte", flops / 1e9,
+                                        bytes_text(traffic.bytes_at_least), flops / traffic.bytes_at_least));
     else if (traffic.bytes_at_least > 0)
         text += line("shape", bytes_text(traffic.bytes_at_least) + " to read and write at least");
     if (analysis.tile_intensity)
-        text += line("tile", format("%.4g FLOP per byte that a block loads", *analysis.tile_intensity));
+        text += line("tile", formatted("{:.4g} FLOP per byte that a block loads", *analysis.tile_intensity));
     if (traffic.tiled_bytes) {
         std::string moved = bytes_text(*traffic.tiled_bytes) + " loaded from global memory by all blocks";
         if (traffic.bytes_at_least > 0)
-            moved += format(", %.3g times the least", *traffic.tiled_bytes / traffic.bytes_at_least);
+            moved += formatted(", {:.3g} times the least", *traffic.tiled_bytes / traffic.bytes_at_least);
         if (traffic.naive_bytes)
             moved += "; " + bytes_text(*traffic.naive_bytes) + " by the naive kernel" +
                      (*traffic.tiled_bytes > 0
-                          ? format(", %.3g times as much", *traffic.naive_bytes / *traffic.tiled_bytes)
+                          ? formatted(", {:.3g} times as much", *traffic.naive_bytes / *traffic.tiled_bytes)
                           : "");
         text += line("traffic", moved);
     }
@@ -78,14 +78,14 @@ std::string arithmetic_text(const Analysis& analysis) {
 
 std::string resources_text(const Analysis& analysis) {
     const Resources& resources = analysis.resources;
-    std::string registers = resources.registers ? std::to_string(*resources.registers) + " per thread"
+    std::string registers = resources.registers ? formatted("{} per thread", *resources.registers)
                                                 : std::string("not known of this binary");
     if (resources.accumulator_registers)
-        registers += format(", %d of them accumulation registers", *resources.accumulator_registers);
+        registers += formatted(", {} of them accumulation registers", *resources.accumulator_registers);
     if (resources.spill_bytes)
         registers += *resources.spill_bytes == 0
                          ? std::string(", no spills")
-                         : ", " + std::to_string(*resources.spill_bytes) + " bytes of spills per thread";
+                         : formatted(", {} bytes of spills per thread", *resources.spill_bytes);
     const std::size_t shared = analysis.static_shared_bytes + analysis.dynamic_shared_bytes;
     const Limits& limits = analysis.limits;
     std::string memory = grouped(shared) + " bytes per block (" + grouped(analysis.static_shared_bytes) +
@@ -106,20 +106,23 @@ std::string occupancy_text(const Analysis& analysis, const Target& target) {
         return blocks == std::numeric_limits<int>::max() ? std::string("any") : std::to_string(blocks);
     };
     std::string text = "\nOccupancy\n";
-    text += line("blocks", std::to_string(found.blocks) + " per " + std::string(unit_name(target)) + ": " +
-                               limited(found.by_threads) + " by threads, " + limited(found.by_registers) +
-                               " by registers, " + limited(found.by_shared) + " by shared memory, " +
-                               limited(found.by_blocks) + " by blocks; " + enumerate(binding, " and ") +
-                               (binding == std::vector<std::string>{"shared memory"} ? " binds" : " bind"));
-    text += line("warps",
-                 format("%d of %d, %s", found.warps, found.most_warps, percent(found.fraction()).c_str()) +
-                     (found.registers_for_one_more
-                          ? format("; one more block with %d registers", *found.registers_for_one_more)
-                          : ""));
+    text += line(
+        "blocks",
+        formatted("{} per {}: {} by threads, {} by registers, {} by shared memory, {} by blocks; {}{}",
+                  found.blocks, unit_name(target), limited(found.by_threads), limited(found.by_registers),
+                  limited(found.by_shared), limited(found.by_blocks), enumerate(binding, " and "),
+                  binding == std::vector<std::string>{"shared memory"} ? " binds" : " bind"));
+    text +=
+        line("warps", formatted("{} of {}, {}{}", found.warps, found.most_warps, percent(found.fraction()),
+                                found.registers_for_one_more ? formatted("; one more block with {} registers",
+                                                                         *found.registers_for_one_more)
+                                                             : ""));
     if (const auto& waves = analysis.waves)
-        text += line("waves", format("%.3g of ", waves->waves) + grouped(waves->blocks_at_once) +
-                                  " blocks; " + percent(waves->efficiency) + " of the block slots in use, " +
-                                  percent(waves->mean_occupancy) + " of the warps active on average");
+        text += line(
+            "waves",
+            formatted("{:.3g} of {} blocks; {} of the block slots in use, {} of the warps active on average",
+                      waves->waves, grouped(waves->blocks_at_once), percent(waves->efficiency),
+                      percent(waves->mean_occupancy)));
     return text;
 }
 
@@ -127,14 +130,12 @@ std::string roofline_text(const Analysis& analysis) {
     if (!analysis.roofline || analysis.chip == nullptr) return {};
     const Roofline& roof = *analysis.roofline;
     return "\nRoofline\n" +
-           line("position", format("%.4g FLOP/byte, ridge at %.4g: ", roof.intensity, roof.ridge) +
-                                (roof.memory_bound ? "bound by memory" : "bound by arithmetic")) +
-           line("floor", duration(roof.floor_ms) + format("; %s at %.4g TFLOP/s %s, memory at %.4g GB/s %s",
-                                                          std::string(name(roof.unit)).c_str(),
-                                                          analysis.chip->tflops(roof.unit).value_or(0),
-                                                          duration(roof.compute_ms).c_str(),
-                                                          analysis.chip->memory_gbps,
-                                                          duration(roof.memory_ms).c_str()));
+           line("position", formatted("{:.4g} FLOP/byte, ridge at {:.4g}: {}", roof.intensity, roof.ridge,
+                                      roof.memory_bound ? "bound by memory" : "bound by arithmetic")) +
+           line("floor",
+                formatted("{}; {} at {:.4g} TFLOP/s {}, memory at {:.4g} GB/s {}", duration(roof.floor_ms),
+                          name(roof.unit), analysis.chip->tflops(roof.unit).value_or(0),
+                          duration(roof.compute_ms), analysis.chip->memory_gbps, duration(roof.memory_ms)));
 }
 
 /// The positions of the `most` rows of the greatest cost, in their own order.
@@ -149,7 +150,7 @@ std::vector<std::size_t> dearest(const std::vector<std::uint64_t>& costs, std::s
 }
 
 std::string left_out(std::size_t count, const char* what) {
-    return count == 0 ? std::string() : format("  and %zu more %s that cost less\n", count, what);
+    return count == 0 ? std::string() : formatted("  and {} more {} that cost less\n", count, what);
 }
 
 /// Short enough for a column: "LDS.128".
@@ -158,20 +159,20 @@ std::string belief_text(const std::string& belief) {
 }
 
 std::string place_text(const SourcePlace& place) {
-    return std::to_string(place.line) + (place.inner.empty() ? "" : " (" + place.inner + ")");
+    return formatted("{}{}", place.line, place.inner.empty() ? "" : " (" + place.inner + ")");
 }
 
 /// "2 B: 4096 (4096)"
 std::string cost_text(const WidthCost& cost) {
-    return format("%d B: ", cost.bytes) + grouped(cost.wavefronts) + " (" + grouped(cost.ideal) + ")";
+    return formatted("{} B: {} ({})", cost.bytes, grouped(cost.wavefronts), grouped(cost.ideal));
 }
 
 std::string shared_text(const Analysis& analysis) {
     std::string text = "\nShared memory: ";
     if (analysis.shared.empty()) return text + "no accesses\n";
-    text += format("%.4g wavefronts in all, %.4g without conflicts: %s\n", analysis.shared_wavefronts,
-                   analysis.shared_ideal,
-                   analysis.excess() > 0 ? (percent(analysis.excess()) + " excess").c_str() : "no excess");
+    text += formatted("{:.4g} wavefronts in all, {:.4g} without conflicts: {}\n", analysis.shared_wavefronts,
+                      analysis.shared_ideal,
+                      analysis.excess() > 0 ? (percent(analysis.excess()) + " excess").c_str() : "no excess");
     std::vector<std::uint64_t> costs;
     for (const SharedLine& shared : analysis.shared) costs.push_back(shared.believed.wavefronts);
     std::vector<std::vector<std::string>> rows = {{"line", "access", "of", "bytes", "wavefronts", "ideal",
@@ -194,8 +195,8 @@ std::string global_text(const Analysis& analysis, const Variant& variant) {
     std::string text = "\nGlobal memory: ";
     if (!variant.origin().tensor_maps().empty()) text += "without copies by tensor maps, ";
     if (sites.empty()) return text + "no accesses\n";
-    text += format("%.4g sectors of 32 bytes in all, %.4g at least\n", analysis.global_sectors,
-                   analysis.global_ideal);
+    text += formatted("{:.4g} sectors of 32 bytes in all, {:.4g} at least\n", analysis.global_sectors,
+                      analysis.global_ideal);
     std::vector<std::uint64_t> costs;
     for (const GlobalSite& site : sites) costs.push_back(site.sectors);
     std::vector<std::vector<std::string>> rows = {
@@ -204,8 +205,8 @@ std::string global_text(const Analysis& analysis, const Variant& variant) {
         const GlobalSite& site = sites[i];
         rows.push_back({place_text(site.place), std::string(name(site.kind)), std::to_string(site.bytes),
                         grouped(site.requests), grouped(site.sectors), grouped(site.ideal),
-                        format("%.3g", static_cast<double>(site.sectors) /
-                                           static_cast<double>(std::max<std::uint64_t>(site.ideal, 1))),
+                        formatted("{:.3g}", static_cast<double>(site.sectors) /
+                                                static_cast<double>(std::max<std::uint64_t>(site.ideal, 1))),
                         grouped(site.merged_sectors) + " (" + grouped(site.merged_ideal) + ")"});
     }
     return text + table(rows, {0, 2, 3, 4, 5, 6}) + left_out(sites.size() - (rows.size() - 1), "accesses");

@@ -6,6 +6,7 @@
 
 #include "cli/kiln_bench_lines.h"
 #include "cli/kiln_bench_report.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -30,7 +31,7 @@ std::string summary(const BenchSuite& suite) {
         const std::string of_low = verdict_text(mean.low, mean.low_must, mean.low_aim);
         text += markdown_row({mean.part, mean.with, std::to_string(mean.rows), rounded(mean.ratio, 3),
                               limits_text(mean.must, mean.aim),
-                              rounded(mean.low, 3) + " (" + std::to_string(mean.percent) + "th)",
+                              formatted("{} ({}th)", rounded(mean.low, 3), mean.percent),
                               limits_text(mean.low_must, mean.low_aim), rounded(mean.least, 3),
                               of_mean == of_low ? of_mean : "mean " + of_mean + "; percentile " + of_low});
     }

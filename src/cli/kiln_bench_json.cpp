@@ -6,20 +6,16 @@
 #include <kiln/files.h>
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
 #include "cli/kiln_bench_report.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
 
 /// With six digits; more would be noise and make the file longer.
-Json number(double value) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%.6g", value);
-    return std::strtod(text, nullptr);
-}
+Json number(double value) { return std::strtod(formatted("{:.6g}", value).c_str(), nullptr); }
 
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(); }
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }

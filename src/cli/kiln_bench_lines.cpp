@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -53,7 +54,7 @@ std::string markdown_row(const std::vector<std::string>& words) {
 std::string rounded(double value, int digits) {
     const double magnitude =
         value == 0 || !std::isfinite(value) ? 0 : std::floor(std::log10(std::abs(value)));
-    return format("%.*f", std::clamp(digits - 1 - static_cast<int>(magnitude), 0, 6), value);
+    return formatted("{:.{}f}", value, std::clamp(digits - 1 - static_cast<int>(magnitude), 0, 6));
 }
 
 std::string limits_text(const std::optional<double>& must, const std::optional<double>& aim) {
@@ -117,9 +118,9 @@ std::vector<BenchLine> bench_lines(const BenchRow& row) {
 std::string mean_text(const BenchMean& mean) {
     std::string text = (mean.part.empty() ? "" : mean.part + ": ") + "geometric mean " +
                        rounded(mean.ratio, 3) + " of " + mean.with;
-    if (mean.percent > 0) text += ", percentile " + std::to_string(mean.percent) + " " + rounded(mean.low, 3);
-    text += ", the least " + rounded(mean.least, 3) + ", of " + std::to_string(mean.rows) +
-            (mean.rows == 1 ? " row" : " rows");
+    if (mean.percent > 0) text += formatted(", percentile {} {}", mean.percent, rounded(mean.low, 3));
+    text += formatted(", the least {}, of {}{}", rounded(mean.least, 3), mean.rows,
+                      mean.rows == 1 ? " row" : " rows");
     if (mean.must || mean.aim)
         text += "; must / aim " + limits_text(mean.must, mean.aim) + ": " +
                 verdict_text(mean.ratio, mean.must, mean.aim);

@@ -13,6 +13,7 @@
 #include "cli/kiln_bench_report.h"
 #include "cli/option_values.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -88,8 +89,8 @@ std::string counted_verdict(const Asked& asked, const std::string& of_mean) {
     const auto add = [&](const std::string& words) { text += (text.empty() ? "" : "; ") + words; };
     if (!of_mean.empty()) add("mean " + of_mean);
     if (asked.limits.empty()) return text;
-    if (asked.missed > 0) add(format("MISSED in %d of %d rows", asked.missed, asked.rows));
-    if (asked.below_aim > 0) add(format("below aim in %d of %d rows", asked.below_aim, asked.rows));
+    if (asked.missed > 0) add(formatted("MISSED in {} of {} rows", asked.missed, asked.rows));
+    if (asked.below_aim > 0) add(formatted("below aim in {} of {} rows", asked.below_aim, asked.rows));
     if (asked.missed + asked.below_aim == 0) add("met in all rows");
     return text;
 }
@@ -149,7 +150,8 @@ std::string asked_table(const BenchReport& report) {
 
 std::string chip_text(const std::optional<ChipState>& chip) {
     if (!chip) return "not read";
-    return format("%d, %d MHz, %.0f W, %d C", chip->sm_mhz, chip->memory_mhz, chip->watts, chip->celsius);
+    return formatted("{}, {} MHz, {:.0f} W, {} C", chip->sm_mhz, chip->memory_mhz, chip->watts,
+                     chip->celsius);
 }
 
 std::string runs_tables(const BenchReport& report) {
@@ -228,22 +230,20 @@ std::string written_anew(const std::string& document, const std::filesystem::pat
         ++number;
         try {
             if (line.starts_with(kBegin) && line.ends_with(kBeginEnd)) {
-                if (opened != 0)
-                    throw UsageError("the tables of line " + std::to_string(opened) + " have no end");
+                if (opened != 0) throw UsageError(formatted("the tables of line {} have no end", opened));
                 opened = number;
                 marker = line.substr(kBegin.size(), line.size() - kBegin.size() - kBeginEnd.size());
                 text += line + "\n\n" + view_text(marker, path.parent_path()) + "\n";
                 continue;
             }
         } catch (const UsageError& error) {
-            throw UsageError(path.string() + ":" + std::to_string(number) + ": " + error.what());
+            throw UsageError(formatted("{}:{}: {}", path.string(), number, error.what()));
         }
         if (line == kEnd) opened = 0;
         if (opened == 0) text += line + "\n";
     }
     if (opened != 0)
-        throw UsageError(path.string() + ":" + std::to_string(opened) + ": the tables have no end, '" +
-                         std::string(kEnd) + "'");
+        throw UsageError(formatted("{}:{}: the tables have no end, '{}'", path.string(), opened, kEnd));
     return text;
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/kiln_bench_lines.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -43,7 +44,7 @@ std::string to_text(const BenchReport& report, const Terminal& terminal) {
         for (const BenchRow& row : suite.rows)
             for (const std::string& note : row.notes) text += line("note", row.problem + ": " + note);
         for (const std::string& note : suite.notes) text += line("note", note);
-        text += line("took", format("%.1f s", suite.seconds));
+        text += line("took", formatted("{:.1f} s", suite.seconds));
     }
     for (const BenchPart& part : report.parts)
         for (const std::string& problem : part.missing)

@@ -12,6 +12,7 @@
 #include "cli/kiln_command.h"
 #include "cli/option_values.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -99,8 +100,7 @@ std::string source_text(const std::string& source) {
         at = end + 1;
     }
     const auto lines = std::count(source.begin(), source.end(), '\n');
-    return text + "      ... " + std::to_string(lines) + " lines in all, " +
-           bytes_text(double(source.size())) + "\n";
+    return formatted("{}      ... {} lines in all, {}\n", text, lines, bytes_text(double(source.size())));
 }
 
 std::string indented(const std::string& text) {
@@ -136,8 +136,8 @@ std::string details_text(const CacheEntryDetails& details) {
 std::string prometheus(const CacheUsage& usage) {
     std::string text;
     const auto gauge = [&](const char* gauge_name, const char* help, std::uint64_t value) {
-        text += format("# HELP %s %s\n# TYPE %s gauge\n", gauge_name, help, gauge_name) + gauge_name + " " +
-                std::to_string(value) + "\n";
+        text += formatted("# HELP {} {}\n# TYPE {} gauge\n{} {}\n", gauge_name, help, gauge_name, gauge_name,
+                          value);
     };
     gauge("kiln_cache_entries", "Entries on disk", usage.entries);
     gauge("kiln_cache_bytes", "Bytes of all entries on disk", usage.bytes);

@@ -8,6 +8,7 @@
 #include "cli/kiln_cache.h"
 #include "cli/option_values.h"
 #include "cli/progress_bar.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t kRefusalsShown = 10;  // a wrong signature key would reject all entries
 
 std::string entries_text(std::uint64_t count) {
-    return std::to_string(count) + (count == 1 ? " entry" : " entries");
+    return formatted("{}{}", count, count == 1 ? " entry" : " entries");
 }
 
 }  // namespace
@@ -32,14 +33,14 @@ int report_transfer(const Call& call, const CacheTransfer& transfer, const std::
     json["refused"] = transfer.refused;
     std::string text = amount_text(transfer, verb);
     if (transfer.already_there > 0)
-        text += "; " + std::to_string(transfer.already_there) +
-                (transfer.already_there == 1 ? " was" : " were") + " there already";
-    if (!transfer.refused.empty()) text += "; " + std::to_string(transfer.refused.size()) + " rejected";
+        text += formatted("; {}{} there already", transfer.already_there,
+                          transfer.already_there == 1 ? " was" : " were");
+    if (!transfer.refused.empty()) text += formatted("; {} rejected", transfer.refused.size());
     text += "\n";
     const std::size_t shown = std::min(transfer.refused.size(), kRefusalsShown);
     for (std::size_t i = 0; i < shown; ++i) text += "rejected: " + transfer.refused[i] + "\n";
     if (shown < transfer.refused.size())
-        text += "and " + std::to_string(transfer.refused.size() - shown) + " more; --json lists them all\n";
+        text += formatted("and {} more; --json lists them all\n", transfer.refused.size() - shown);
     call.print(json, text);
     if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
     return transfer.refused.empty() ? kPassed : kNegative;
@@ -69,8 +70,8 @@ int cache_verify(const Call& call) {
     const bool remove = call.flag("remove");
     const CacheVerification found = open_cache(call.options).verify(remove);
     Json damaged = Json::array();
-    std::string text = entries_text(found.sound) + " sound, " + std::to_string(found.damaged.size()) +
-                       " damaged" + (remove && !found.damaged.empty() ? ", which were removed" : "") + "\n";
+    std::string text = formatted("{} sound, {} damaged{}\n", entries_text(found.sound), found.damaged.size(),
+                                 remove && !found.damaged.empty() ? ", which were removed" : "");
     for (const CacheDamage& damage : found.damaged) {
         damaged.push_back({{"file", damage.file.string()}, {"reason", damage.reason}});
         text += "damaged: " + damage.file.string() + ": " + damage.reason + "\n";

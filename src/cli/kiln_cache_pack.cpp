@@ -15,6 +15,7 @@
 #include "cli/kiln_cache.h"
 #include "cli/option_values.h"
 #include "cli/progress_bar.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -68,7 +69,7 @@ std::vector<std::string> archs_of(const Call& call, const Record& record) {
     std::string newest;
     for (const std::string& arch : archs)
         if (arch.starts_with("sm_") && compute_capability(arch) > compute_capability(newest)) newest = arch;
-    if (!newest.empty() && !call.flag("no-ptx")) add("compute_" + std::to_string(compute_capability(newest)));
+    if (!newest.empty() && !call.flag("no-ptx")) add(formatted("compute_{}", compute_capability(newest)));
     return archs;
 }
 
@@ -221,7 +222,7 @@ std::string list_text(const char* title, const std::vector<LeftOut>& list) {
         text +=
             std::string(title) + ": " + list[i].what + " (" + list[i].arch + "): " + list[i].reason + "\n";
     if (list.size() > kReasonsShown)
-        text += "and " + std::to_string(list.size() - kReasonsShown) + " more; --json lists them all\n";
+        text += formatted("and {} more; --json lists them all\n", list.size() - kReasonsShown);
     return text;
 }
 

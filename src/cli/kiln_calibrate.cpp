@@ -16,6 +16,7 @@
 #include "cli/progress_bar.h"
 #include "cli/text_format.h"
 #include "cli/timed_variants.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -79,7 +80,7 @@ void measure(const Call& call, Warnings& warnings, int seconds, const std::optio
 }
 
 std::string loss_text(const ChoiceLoss& loss) {
-    return format("%.3f times the best, 90th percentile %.3f", loss.mean, loss.percentile90);
+    return formatted("{:.3f} times the best, 90th percentile {:.3f}", loss.mean, loss.percentile90);
 }
 
 Json loss_json(const ChoiceLoss& loss) { return {{"mean", loss.mean}, {"percentile90", loss.percentile90}}; }
@@ -136,14 +137,14 @@ int calibrate(const Call& call) {
                 {"by_model", loss_json(report.by_model)},
                 {"calibrated", loss_json(report.calibrated)}},
                line("device", found.device() + ", " + found.arch()) +
-                   line("measured", std::to_string(report.times) + " times of " +
-                                        std::to_string(report.problems) + " problems" +
-                                        (report.left_out > 0 ? ", and " + std::to_string(report.left_out) +
-                                                                   " of variants that are no longer there"
-                                                             : "")) +
+                   line("measured", formatted("{} times of {} problems{}", report.times, report.problems,
+                                              report.left_out > 0
+                                                  ? formatted(", and {} of variants that are no longer there",
+                                                              report.left_out)
+                                                  : "")) +
                    line("model", "chose " + loss_text(report.by_model)) +
-                   line("calibrated", "chose " + loss_text(report.calibrated) + ", on " +
-                                          std::to_string(report.held_out) + " problems held out") +
+                   line("calibrated", formatted("chose {}, on {} problems held out",
+                                                loss_text(report.calibrated), report.held_out)) +
                    line("kept in", output.path().string()));
     return kPassed;
 }

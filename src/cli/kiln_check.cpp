@@ -12,6 +12,7 @@
 #include "cli/option_values.h"
 #include "cli/run_report.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -63,7 +64,7 @@ std::string place_lines(const SourcePlace& place, const SourceText& source) {
     if (place.line == 0) return {};
     std::string text;
     const auto add = [&](const std::string& file, int number) {
-        text += "      " + file + ":" + std::to_string(number) + " | " + source.line(file, number) + "\n";
+        text += formatted("      {}:{} | {}\n", file, number, source.line(file, number));
     };
     add(place.file, place.line);
     // "kiln/reduce.h:88"
@@ -128,10 +129,9 @@ std::uint64_t requests(const Recording& recording) {
 }
 
 std::string covered_text(const Recording& recording) {
-    return std::to_string(recording.blocks_recorded) + " of " + std::to_string(recording.blocks) +
-           " blocks, " + std::to_string(requests(recording)) + " accesses of warps from " +
-           std::to_string(recording.shared.size()) + " places to shared and " +
-           std::to_string(recording.global.size()) + " to global memory";
+    return formatted("{} of {} blocks, {} accesses of warps from {} places to shared and {} to global memory",
+                     recording.blocks_recorded, recording.blocks, requests(recording),
+                     recording.shared.size(), recording.global.size());
 }
 
 struct Checked {
@@ -216,12 +216,12 @@ int check(const Call& call) {
     }
     call.print({{"variants", list}, {"problems", problems}, {"warnings", warned}, {"failed", failed}}, text);
     if (failed > 0) {
-        call.terminal.complain(std::to_string(failed) + " of " + std::to_string(variants.size()) +
-                               " variants could not be run to their end.");
+        call.terminal.complain(
+            formatted("{} of {} variants could not be run to their end.", failed, variants.size()));
         return kDeviceError;
     }
     if (problems == 0) return kPassed;
-    call.terminal.complain(std::to_string(problems) + (problems == 1 ? " problem" : " problems") + " found.");
+    call.terminal.complain(formatted("{}{} found.", problems, problems == 1 ? " problem" : " problems"));
     return kNegative;
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/kiln_command.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -43,7 +44,7 @@ std::string findings_text(const std::vector<Finding>& findings, std::size_t prob
     }
     text += problems == 0   ? "\nNo problem.\n"
             : problems == 1 ? "\n1 problem.\n"
-                            : "\n" + std::to_string(problems) + " problems.\n";
+                            : formatted("\n{} problems.\n", problems);
     return text;
 }
 

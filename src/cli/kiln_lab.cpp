@@ -12,6 +12,7 @@
 #include "cli/option_values.h"
 #include "cli/output_file.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -42,8 +43,8 @@ std::vector<int> chosen_pads(const Call& call) {
         pads.push_back(static_cast<int>(parse_whole("--pad", text.substr(begin, end - begin), 0, kMostPad)));
     }
     if (pads.size() > kMostPads)
-        throw UsageError("--pad takes " + std::to_string(kMostPads) + " numbers at most, and these are " +
-                         std::to_string(pads.size()) + ".");
+        throw UsageError(
+            formatted("--pad takes {} numbers at most, and these are {}.", kMostPads, pads.size()));
     return pads;
 }
 
@@ -73,9 +74,10 @@ std::vector<LabLayout> chosen_layouts(const Call& call) {
     swizzled.swizzle = true;
     constexpr int kChunk = 16;
     if ((swizzled.columns + swizzled.pad) * swizzled.element_bytes % kChunk != 0)
-        throw UsageError("--swizzle moves chunks of 16 bytes, which a row of " +
-                         std::to_string((swizzled.columns + swizzled.pad) * swizzled.element_bytes) +
-                         " bytes is not a multiple of; choose COLUMNS + pad so that it is.");
+        throw UsageError(
+            formatted("--swizzle moves chunks of 16 bytes, which a row of {} bytes is not a multiple of; "
+                      "choose COLUMNS + pad so that it is.",
+                      (swizzled.columns + swizzled.pad) * swizzled.element_bytes));
     return layouts;
 }
 
@@ -178,8 +180,8 @@ std::vector<Row> examined(const Call& call, const BankModel& model, Service* ser
 std::string verdict(const Row& row) {
     if (!row.predicted.aligned) return "misaligned";
     if (row.time && !row.time->verified) return "WRONG DATA";
-    if (!row.agrees()) return format("DISAGREES: %.2f times the prediction", *row.agreement);
-    if (row.predicted.actual > row.predicted.ideal) return format("%d-way conflict", row.predicted.degree);
+    if (!row.agrees()) return formatted("DISAGREES: {:.2f} times the prediction", *row.agreement);
+    if (row.predicted.actual > row.predicted.ideal) return formatted("{}-way conflict", row.predicted.degree);
     return row.predicted.merged ? "merged" : "";
 }
 
@@ -194,8 +196,8 @@ std::string rows_text(const std::vector<Row>& rows, bool measured) {
                                          std::to_string(row.predicted.ideal),
                                          std::to_string(row.predicted.degree)};
         if (measured) {
-            line.push_back(row.time ? format("%.2f", row.time->cycles) : "-");
-            line.push_back(row.ratio ? format("%.2f", *row.ratio) : "-");
+            line.push_back(row.time ? formatted("{:.2f}", row.time->cycles) : "-");
+            line.push_back(row.ratio ? formatted("{:.2f}", *row.ratio) : "-");
         }
         line.push_back(verdict(row));
         line.push_back(row.pattern.text);
@@ -274,8 +276,8 @@ int lab(const Call& call) {
                 : "Predicted for " + arch + (named.empty() ? "; no GPU is measured" : "") + ".\n\n";
     text += rows_text(rows, service != nullptr);
     if (service)
-        text += format("\n%zu patterns, %zd of them more than %.0f%% off the prediction.\n", rows.size(),
-                       static_cast<std::ptrdiff_t>(disagreeing), 100 * kTolerance);
+        text += formatted("\n{} patterns, {} of them more than {:.0f}% off the prediction.\n", rows.size(),
+                          static_cast<std::ptrdiff_t>(disagreeing), 100 * kTolerance);
     call.print({{"arch", arch},
                 {"device", service ? Json(device) : Json()},
                 {"patterns", rows_json(rows)},

@@ -5,14 +5,15 @@
 
 #include "cli/kiln_lab.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
 
-std::string counted(const char* what, const Wavefronts& taken) {
-    return format("%s: %d wavefront%s, ideal %d%s", what, taken.actual, taken.actual == 1 ? "" : "s",
-                  taken.ideal,
-                  taken.actual > taken.ideal ? format(", %d-way conflict", taken.degree).c_str() : "");
+std::string counted(const std::string& what, const Wavefronts& taken) {
+    return formatted("{}: {} wavefront{}, ideal {}{}", what, taken.actual, taken.actual == 1 ? "" : "s",
+                     taken.ideal,
+                     taken.actual > taken.ideal ? formatted(", {}-way conflict", taken.degree) : "");
 }
 
 /// One layout as lines.
@@ -20,20 +21,20 @@ std::vector<std::string> lines_of(const LabLayout& layout, const BankModel& mode
     std::vector<std::string> lines;
     lines.push_back(
         layout.text() +
-        (alone ? format(", %d banks of %d bytes; the bank of each element:", model.banks, model.bank_bytes)
+        (alone ? formatted(", {} banks of {} bytes; the bank of each element:", model.banks, model.bank_bytes)
                : ""));
     lines.emplace_back();
     const int width = 2 + (model.banks > 10);
     for (int row = 0; row < layout.rows; ++row) {
-        std::string line = format("%5d |", row);
+        std::string line = formatted("{:5} |", row);
         for (int column = 0; column < layout.columns; ++column)
-            line += format("%*d", width, bank_of(layout.address(row, column), model));
+            line += formatted("{:{}}", bank_of(layout.address(row, column), model), width);
         lines.push_back(std::move(line));
     }
     lines.emplace_back();
     const char* const more = alone ? ", an element per lane" : "";
-    lines.push_back(counted(format("a column%s", more).c_str(), layout.read_column(model)));
-    lines.push_back(counted(format("a row%s", more).c_str(), layout.read_row(model)));
+    lines.push_back(counted(formatted("a column{}", more), layout.read_column(model)));
+    lines.push_back(counted(formatted("a row{}", more), layout.read_row(model)));
     return lines;
 }
 
@@ -43,8 +44,8 @@ std::string layouts_text(std::span<const LabLayout> layouts, const BankModel& mo
     constexpr std::size_t kGap = 4;
     std::string text;
     if (layouts.size() > 1)
-        text = format(
-            "The bank of each element, of %d banks of %d bytes; columns and rows are read an element per "
+        text = formatted(
+            "The bank of each element, of {} banks of {} bytes; columns and rows are read an element per "
             "lane.\n\n",
             model.banks, model.bank_bytes);
     std::vector<std::string> band;  // of layouts side by side

@@ -9,6 +9,7 @@
 
 #include "cli/kiln_lab.h"
 #include "cli/option_values.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -32,7 +33,7 @@ LabPattern column(std::string name, std::string text, int width, int pitch, int 
     return pattern;
 }
 
-std::string with_pad(const std::string& name, int pad) { return name + "+" + std::to_string(pad); }
+std::string with_pad(const std::string& name, int pad) { return formatted("{}+{}", name, pad); }
 
 /// The word that lab_banks writes to an index.
 std::uint32_t word_at(std::uint32_t index) { return index * 2654435761u + 40503u; }
@@ -86,14 +87,13 @@ std::vector<int> parse_strides(const std::string& text) {
 std::vector<LabPattern> lab_patterns(const std::vector<int>& strides) {
     std::vector<LabPattern> patterns;
     for (const int stride : strides)
-        patterns.push_back(column("stride-" + std::to_string(stride),
-                                  "float, lane l reads word " + std::to_string(stride) + " l", 4, 4 * stride,
-                                  64));
+        patterns.push_back(column(formatted("stride-{}", stride),
+                                  formatted("float, lane l reads word {} l", stride), 4, 4 * stride, 64));
     patterns.push_back(column("broadcast", "float, all lanes read one word", 4, 0, 64));
     patterns.push_back(column("row", "float [32][32], a row: tile[r][l]", 4, 4, 64));
     for (const int pad : {0, 1, 2, 4, 8})
         patterns.push_back(column(with_pad("column", pad),
-                                  "float [32][32+" + std::to_string(pad) + "], a column: tile[l][c]", 4,
+                                  formatted("float [32][32+{}], a column: tile[l][c]", pad), 4,
                                   4 * (32 + pad), 32));
     LabPattern swizzled = column("column-swizzle", "float [32][32], a column, word ^ row", 4, 128, 32);
     swizzled.mask = 31;
@@ -102,24 +102,23 @@ std::vector<LabPattern> lab_patterns(const std::vector<int>& strides) {
     patterns.push_back(column("byte-row", "bytes, a row", 1, 1, 64));
     patterns.push_back(column("half-row", "half, a row", 2, 2, 64));
     for (const int pad : {0, 1, 2, 4, 8})
-        patterns.push_back(column(with_pad("half-column", pad),
-                                  "half [32][32+" + std::to_string(pad) + "], a column", 2, 2 * (32 + pad),
-                                  32));
+        patterns.push_back(column(with_pad("half-column", pad), formatted("half [32][32+{}], a column", pad),
+                                  2, 2 * (32 + pad), 32));
     for (const int pad : {0, 1, 2, 8})
         patterns.push_back(column(with_pad("half2-column", pad),
-                                  "half [64][64+" + std::to_string(pad) + "], a column of half2", 4,
-                                  2 * (64 + pad), 64));
+                                  formatted("half [64][64+{}], a column of half2", pad), 4, 2 * (64 + pad),
+                                  64));
 
     patterns.push_back(column("8-byte-row", "8 bytes per lane, a row", 8, 8, 64));
     patterns.push_back(column("16-byte-row", "16 bytes per lane, a row", 16, 16, 64));
     for (const int pad : {0, 2, 4})
         patterns.push_back(column(with_pad("8-byte-column", pad),
-                                  "float [32][32+" + std::to_string(pad) + "], a column, 8 bytes per lane", 8,
+                                  formatted("float [32][32+{}], a column, 8 bytes per lane", pad), 8,
                                   4 * (32 + pad), 32));
     for (const int pad : {0, 1, 4, 8})
         patterns.push_back(column(with_pad("16-byte-column", pad),
-                                  "float [32][32+" + std::to_string(pad) + "], a column, 16 bytes per lane",
-                                  16, 4 * (32 + pad), 32));
+                                  formatted("float [32][32+{}], a column, 16 bytes per lane", pad), 16,
+                                  4 * (32 + pad), 32));
     for (const int width : {8, 16}) {
         const std::string bytes = std::to_string(width);
         LabPattern pairs = column(bytes + "-byte-pairs", bytes + " bytes, lanes 2i and 2i+1 read the same",
@@ -131,10 +130,9 @@ std::vector<LabPattern> lab_patterns(const std::vector<int>& strides) {
     }
 
     for (const int pad : {0, 1, 8})
-        patterns.push_back(
-            column(with_pad("ldmatrix", pad),
-                   "half [16][64+" + std::to_string(pad) + "], 16-byte rows as ldmatrix reads them", 16,
-                   2 * (64 + pad), 16));
+        patterns.push_back(column(with_pad("ldmatrix", pad),
+                                  formatted("half [16][64+{}], 16-byte rows as ldmatrix reads them", pad), 16,
+                                  2 * (64 + pad), 16));
     LabPattern wide =
         column("ldmatrix-swizzle-64", "half [16][64], the same, chunk ^ (row & 7)", 16, 128, 16);
     wide.mask = 7;

@@ -14,6 +14,7 @@
 #include "cli/option_values.h"
 #include "cli/parameter_options.h"
 #include "cli/service_setup.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -370,8 +371,8 @@ std::vector<Variant> chosen_variants(const Template& of, std::span<const std::st
             }
         combinations = std::move(more);
         if (combinations.size() > kMostCombinations)
-            throw UsageError("these are more than " + std::to_string(kMostCombinations) +
-                             " variants; name fewer values.");
+            throw UsageError(
+                formatted("these are more than {} variants; name fewer values.", kMostCombinations));
     }
     if (combinations.size() == 1) return {of.variant(combinations.front())};
     std::vector<Variant> found;

@@ -15,6 +15,7 @@
 #include "cli/option_values.h"
 #include "cli/output_file.h"
 #include "cli/profile_report.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -63,7 +64,7 @@ std::vector<std::string> child_command(const Call& call, const Service& service,
         command.emplace_back(option);
         command.push_back(value);
     };
-    for (const auto& [size, value] : sizes) add("--size", size + "=" + std::to_string(value));
+    for (const auto& [size, value] : sizes) add("--size", formatted("{}={}", size, value));
     add("--backend", std::string(name(service.backend())));
     add("--device", std::to_string(call.options.device));
     if (!call.options.arch.empty()) add("--arch", call.options.arch);

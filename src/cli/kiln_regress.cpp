@@ -15,6 +15,7 @@
 #include "cli/output_file.h"
 #include "cli/progress_bar.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -68,7 +69,7 @@ Json report_json(const RegressReport& report, bool updated) {
 
 std::string counted(const RegressReport& report, RegressStatus status) {
     const auto count = std::ranges::count(report.results, status, &RegressResult::status);
-    return count == 0 ? "" : std::to_string(count) + " " + std::string(kiln::name(status));
+    return count == 0 ? "" : formatted("{} {}", count, kiln::name(status));
 }
 
 /// What differs, one row per difference; the same difference of many variants of a template is reported once.
@@ -95,9 +96,8 @@ std::string moves_text(const RegressReport& report) {
     std::vector<std::vector<std::string>> rows = {{"target", "variant", "what", "was", "now", ""}};
     for (const std::vector<std::string>& key : order) {
         const auto& group = alike[key];
-        const std::string who = group.size() == 1
-                                    ? group.front()->variant
-                                    : key[1] + " (" + std::to_string(group.size()) + " variants)";
+        const std::string who =
+            group.size() == 1 ? group.front()->variant : formatted("{} ({} variants)", key[1], group.size());
         const bool digest = key[3].empty() && key[4].empty();
         rows.push_back({key[0], who, key[2], digest ? "" : (key[3].empty() ? "none" : key[3]),
                         digest ? "" : (key[4].empty() ? "none" : key[4]), key[5]});
@@ -119,8 +119,8 @@ std::string report_text(const RegressReport& report, bool updated, const Termina
     }
     text += moves_text(report);
     text += text.empty() ? "" : "\n";
-    text += line("variants", std::to_string(report.results.size()) +
-                                 (counts.empty() ? "" : ": " + enumerate(counts, ", ")));
+    text += line("variants", formatted("{}{}", report.results.size(),
+                                       counts.empty() ? "" : ": " + enumerate(counts, ", ")));
     if (!report.compiled_only.empty())
         text += line("no device", "compiled only: " + enumerate(report.compiled_only, ", "));
     for (const std::string& reason : report.skipped) text += line("skipped", reason);

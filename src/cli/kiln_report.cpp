@@ -20,6 +20,7 @@
 #include "cli/option_values.h"
 #include "cli/output_file.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -114,8 +115,8 @@ void add(std::vector<WantedVariant>& wanted, std::vector<Variant> variants, Serv
         if (!known) wanted.push_back({std::move(variant), &service});
     }
     if (wanted.size() > kMostVariants)
-        throw UsageError("these are more than " + std::to_string(kMostVariants) +
-                         " variants, too many for one page; name fewer values.");
+        throw UsageError(formatted(
+            "these are more than {} variants, too many for one page; name fewer values.", kMostVariants));
 }
 
 void add_manifest(std::vector<WantedVariant>& wanted, const Manifest& manifest, Targets& targets) {
@@ -187,7 +188,7 @@ std::string machine_text(const std::vector<WantedVariant>& wanted) {
     std::string text;
     if (uname(&system) == 0) text = std::string(system.sysname) + " " + system.machine + ", ";
     const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-    text += std::to_string(cores) + (cores == 1 ? " core" : " cores");
+    text += formatted("{}{}", cores, cores == 1 ? " core" : " cores");
     for (const WantedVariant& one : wanted) {
         if (!one.service->has_device() || one.service->backend() == Backend::host) continue;
         return text + ", " + one.service->device().info().name;
@@ -235,8 +236,8 @@ int report(const Call& call) {
     for (const WantedVariant& one : wanted) {
         auto& analyzer = analyzers[one.service];
         if (!analyzer) analyzer = std::make_unique<Analyzer>(*one.service);
-        const Progress progress(call.terminal, "analysing " + std::to_string(items.size() + 1) + " of " +
-                                                   std::to_string(wanted.size()) + ": " + one.variant.text());
+        const Progress progress(call.terminal, formatted("analysing {} of {}: {}", items.size() + 1,
+                                                         wanted.size(), one.variant.text()));
         items.push_back(ReportItem::of(one.variant, analyzer->analyze(one.variant, options)));
         if (call.flag("time")) items.back().measured_ms = measured_ms(one, options);
     }

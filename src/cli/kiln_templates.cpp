@@ -14,6 +14,7 @@
 #include "cli/option_values.h"
 #include "cli/output_file.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -31,7 +32,7 @@ bool may_run(const Template& candidate, const KilnOptions& options) {
            });
 }
 
-std::string extents(const Dim3& dim) { return format("%u x %u x %u", dim.x, dim.y, dim.z); }
+std::string extents(const Dim3& dim) { return formatted("{} x {} x {}", dim.x, dim.y, dim.z); }
 Json extents_json(const Dim3& dim) { return Json::array({dim.x, dim.y, dim.z}); }
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
@@ -225,7 +226,7 @@ std::string shown_text(const Shown& shown, const Target& target) {
     text += line("backends", enumerate(backend_names(shown.of), ", ") +
                                  (shown.of.archs().empty() ? "" : "; " + enumerate(shown.of.archs(), ", ")));
     text += line("target", target_text(target));
-    text += line("variants", shown.variants ? std::to_string(*shown.variants) + " legal ones"
+    text += line("variants", shown.variants ? formatted("{} legal ones", *shown.variants)
                                             : "too many legal ones to count");
     if (shown.example) {
         const Variant& example = *shown.example;
@@ -235,9 +236,8 @@ std::string shown_text(const Shown& shown, const Target& target) {
             text += line("kernels", kernels_text(kernels));
         text += line("block", extents(example.block()) + " threads");
         if (example.cluster().count() > 1) text += line("cluster", extents(example.cluster()) + " blocks");
-        text +=
-            line("shared", std::to_string(example.static_shared_bytes() + example.dynamic_shared_bytes()) +
-                               " bytes per block");
+        text += line("shared", formatted("{} bytes per block",
+                                         example.static_shared_bytes() + example.dynamic_shared_bytes()));
     }
     const auto here = [&](const std::string& value) { return shown.example ? " (" + value + " here)" : ""; };
     if (!shown.of.dependent().empty())
@@ -313,9 +313,9 @@ int show_template(const Call& call) {
         const auto written = write_editor_files(found, call.options, call.value("editor"));
         Json files = Json::array();
         for (const auto& file : written) files.push_back(file.string());
-        call.print({{"template", found.name()}, {"files", files}},
-                   "wrote " + written.back().string() + " and " + std::to_string(written.size() - 1) +
-                       " files that it names\n");
+        call.print(
+            {{"template", found.name()}, {"files", files}},
+            formatted("wrote {} and {} files that it names\n", written.back().string(), written.size() - 1));
         return kPassed;
     }
     const Shown shown = examined(found);
@@ -385,9 +385,8 @@ int build_variant(const Call& call) {
     text += line("key", compiled.key.digest);
     text += line("compiler", binary.compiler);
     text += line("size", bytes_text(double(binary.bytes.size())) + ", " + std::string(name(binary.kind)));
-    text +=
-        line("resources", std::to_string(shared_bytes) + " shared bytes per block" +
-                              (registers ? ", " + std::to_string(*registers) + " registers per thread" : ""));
+    text += line("resources", formatted("{} shared bytes per block{}", shared_bytes,
+                                        registers ? formatted(", {} registers per thread", *registers) : ""));
     if (!phases_text.empty()) text += line("phases", phases_text);
     if (!output.empty()) text += line("output", output);
     call.print(json, text);

@@ -15,6 +15,7 @@
 #include "cli/progress_bar.h"
 #include "cli/text_format.h"
 #include "cli/tune_report.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -71,7 +72,7 @@ std::vector<int> devices(const Call& call, Backend backend) {
         const int ordinal =
             static_cast<int>(parse_whole("--devices", text.substr(begin, end - begin), 0, 1'000'000));
         if (std::ranges::find(ordinals, ordinal) != ordinals.end())
-            throw UsageError("--devices " + text + ": " + std::to_string(ordinal) + " is given twice.");
+            throw UsageError(formatted("--devices {}: {} is given twice.", text, ordinal));
         ordinals.push_back(ordinal);
     }
     return ordinals;
@@ -91,7 +92,7 @@ class Board {
             shape_ = shape;
             bar_ = std::make_unique<ProgressBar>(
                 terminal_, progress.shapes < 2 ? std::string("tune")
-                                               : format("tune %zu/%zu", shape + 1, progress.shapes));
+                                               : formatted("tune {}/{}", shape + 1, progress.shapes));
         }
         std::uint64_t done = 0, total = 0, failed = 0;
         for (const TuneProgress& state : states_) {
@@ -193,7 +194,8 @@ int tune_templates(const Call& call) {
             mine.shards = shard_parts * services.size();
             if (!output.is_stream()) {
                 mine.journal = output.path().string() + ".journal";
-                if (mine.shards > 1) mine.journal += format("-%d-of-%d", int(mine.shard), int(mine.shards));
+                if (mine.shards > 1)
+                    mine.journal += formatted("-{}-of-{}", int(mine.shard), int(mine.shards));
             }
             mine.on_progress = [&, i](const TuneProgress& progress) { board.update(i, progress); };
             // At once, in case a later shape fails.

@@ -15,6 +15,7 @@
 #include "cli/option_values.h"
 #include "cli/progress_bar.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -165,17 +166,17 @@ std::string outcome_text(const Outcome& outcome) {
     std::string text = line("built", std::to_string(outcome.built));
     std::vector<std::string> tiers;
     for (const auto& [tier, count] : outcome.already_there)
-        tiers.push_back(std::string(name(tier)) + " " + std::to_string(count));
-    text += line("was there", std::to_string(outcome.already()) +
-                                  (tiers.empty() ? "" : " (" + enumerate(tiers, ", ") + ")"));
+        tiers.push_back(formatted("{} {}", name(tier), count));
+    text += line("was there", formatted("{}{}", outcome.already(),
+                                        tiers.empty() ? "" : " (" + enumerate(tiers, ", ") + ")"));
     text += line("failed", std::to_string(outcome.failed.size()));
     if (outcome.done() < outcome.total)
-        text += line("left", std::to_string(outcome.total - outcome.done()) + "; the same command continues");
-    text += line("time",
-                 duration(outcome.seconds * 1000) +
-                     (outcome.built == 0 ? ""
-                                         : format(", %.3g built per second, ", outcome.rate()) +
-                                               duration(outcome.compile_seconds * 1000) + " of compiling"));
+        text += line("left", formatted("{}; the same command continues", outcome.total - outcome.done()));
+    text += line("time", duration(outcome.seconds * 1000) +
+                             (outcome.built == 0
+                                  ? ""
+                                  : formatted(", {:.3g} built per second, {} of compiling", outcome.rate(),
+                                              duration(outcome.compile_seconds * 1000))));
     // A missing compiler is the same reason for every variant: each reason is printed once.
     std::map<std::string, std::vector<std::string>> by_reason;
     for (const FailedVariant& one : outcome.failed)
@@ -185,7 +186,7 @@ std::string outcome_text(const Outcome& outcome) {
         for (std::size_t i = 0; i < std::min(variants.size(), kVariantsShown); ++i)
             text += "  " + variants[i] + "\n";
         if (variants.size() > kVariantsShown)
-            text += "  and " + std::to_string(variants.size() - kVariantsShown) + " more\n";
+            text += formatted("  and {} more\n", variants.size() - kVariantsShown);
         text += reason + (reason.ends_with('\n') ? "" : "\n");
     }
     return text;
@@ -217,9 +218,9 @@ int warm(const Call& call) {
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     outcome.interrupted = call.interrupts.signal() != 0;
     if (outcome.interrupted)
-        call.terminal.note("interrupted; what is built is kept: " + std::to_string(outcome.built) + " of " +
-                           std::to_string(outcome.total) + ", in addition to " +
-                           std::to_string(outcome.already()) + " that were there already.");
+        call.terminal.note(formatted(
+            "interrupted; what is built is kept: {} of {}, in addition to {} that were there already.",
+            outcome.built, outcome.total, outcome.already()));
     // Printed before the services are destroyed, in case a compiler hangs and the program exits without that.
     call.print(outcome_json(outcome), outcome_text(outcome));
     if (outcome.interrupted) return 128 + call.interrupts.signal();

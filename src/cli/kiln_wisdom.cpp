@@ -11,6 +11,7 @@
 #include "cli/output_file.h"
 #include "cli/text_format.h"
 #include "cli/tune_report.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -112,7 +113,7 @@ int wisdom_merge(const Call& call) {
     const std::string file = output.path().string();
     const std::size_t entries = (output.is_stream() ? wisdom : Wisdom::load(file)).entries().size();
     call.print({{"wisdom", file}, {"read", wisdom.entries().size()}, {"entries", entries}},
-               line("wisdom", file + ": " + std::to_string(entries) + " entries"));
+               line("wisdom", formatted("{}: {} entries", file, entries)));
     return kPassed;
 }
 
@@ -127,9 +128,8 @@ int wisdom_export(const Call& call) {
     output.check_json(call.options.json);
     output.write(text);
     if (output.is_standard_output()) return kPassed;
-    call.print(
-        {{"wisdom", call.value("output")}, {"entries", wisdom.entries().size()}},
-        line("wisdom", call.value("output") + ": " + std::to_string(wisdom.entries().size()) + " entries"));
+    call.print({{"wisdom", call.value("output")}, {"entries", wisdom.entries().size()}},
+               line("wisdom", formatted("{}: {} entries", call.value("output"), wisdom.entries().size())));
     return kPassed;
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/json.h"
 #include "cli/option_values.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 
@@ -44,9 +45,9 @@ std::string devices_text(const std::vector<BackendEntry>& backends) {
         title.resize(6, ' ');
         if (backend.devices.empty()) text += title + "none: " + backend.reason + "\n";
         for (const DeviceInfo& device : backend.devices)
-            text += title + std::to_string(device.ordinal) + ": " + device.name + ", " + device.arch + ", " +
-                    bytes_text(double(device.memory_bytes)) +
-                    (device.driver.empty() ? "" : ", driver " + device.driver) + "\n";
+            text += formatted("{}{}: {}, {}, {}{}\n", title, device.ordinal, device.name, device.arch,
+                              bytes_text(double(device.memory_bytes)),
+                              device.driver.empty() ? "" : ", driver " + device.driver);
     }
     return text;
 }

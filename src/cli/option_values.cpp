@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <numeric>
+
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -55,12 +56,11 @@ std::uint64_t parse_whole(std::string_view option, std::string_view text, std::u
         text.size() > 1 && text[0] == '-' &&
         std::all_of(text.begin() + 1, text.end(), [](char c) { return c >= '0' && c <= '9'; });
     std::string message(option);
-    message += " must be an integer from " + std::to_string(min) + " to " + std::to_string(max) + "; '" +
-               std::string(text) + "' is ";
+    message += formatted(" must be an integer from {} to {}; '{}' is ", min, max, text);
     if (negative || (whole && problem == std::errc() && value < min))
-        message += "too small, the nearest is " + std::to_string(min);
+        message += formatted("too small, the nearest is {}", min);
     else if (whole)
-        message += "too large, the nearest is " + std::to_string(max);
+        message += formatted("too large, the nearest is {}", max);
     else
         message += "not one (write it in decimal digits)";
     throw UsageError(message + ".");
@@ -159,9 +159,7 @@ std::string bytes_text(double bytes) {
         bytes /= 1024;
         ++unit;
     }
-    char text[32];
-    std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
-    return text;
+    return formatted("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
 }  // namespace kiln::cli

@@ -8,15 +8,16 @@
 
 #include "cli/option_values.h"
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
 
-std::string percent_text(double share) { return format("%.1f%%", share * 100); }
+std::string percent_text(double share) { return formatted("{:.1f}%", share * 100); }
 
 std::string number_text(double value) {
-    return value == std::round(value) && std::abs(value) < 1e15 ? format("%.0f", value)
-                                                                : format("%.4g", value);
+    return value == std::round(value) && std::abs(value) < 1e15 ? formatted("{:.0f}", value)
+                                                                : formatted("{:.4g}", value);
 }
 
 std::string figure_text(const ComparedFigure& figure, const std::optional<double>& value) {
@@ -30,16 +31,16 @@ std::string difference_text(const ComparedFigure& figure) {
     if (figure.is_bound) return *figure.measured <= *figure.predicted + 0.005 ? "below it" : "above it";
     if (figure.is_share) {
         const double points = (*figure.measured - *figure.predicted) * 100;
-        return std::abs(points) < 0.05 ? "equal" : format("%+.1f points", points);
+        return std::abs(points) < 0.05 ? "equal" : formatted("{:+.1f} points", points);
     }
     if (figure.name == "time in ms") {
         return *figure.predicted > 0
-                   ? format("%.3g times the lower bound", *figure.measured / *figure.predicted)
+                   ? formatted("{:.3g} times the lower bound", *figure.measured / *figure.predicted)
                    : std::string();
     }
     if (std::abs(*figure.measured - *figure.predicted) < 0.5) return "equal";
-    return *figure.predicted == 0 ? format("%+.0f", *figure.measured)
-                                  : format("%+.2f%%", (*figure.measured / *figure.predicted - 1) * 100);
+    return *figure.predicted == 0 ? formatted("{:+.0f}", *figure.measured)
+                                  : formatted("{:+.2f}%", (*figure.measured / *figure.predicted - 1) * 100);
 }
 
 std::string figures_text(const ProfileReport& report) {
@@ -65,14 +66,13 @@ std::string thresholds_text(const ProfileReport& report, const Terminal& termina
 std::string recorded_text(const Analysis& analysis) {
     if (!analysis.recording) return "nothing: see the advice of 'kiln analyze'";
     const Recording& recording = *analysis.recording;
-    std::string text = recording.blocks_recorded == recording.blocks
-                           ? "all " + std::to_string(recording.blocks) + " blocks"
-                           : std::to_string(recording.blocks_recorded) + " of " +
-                                 std::to_string(recording.blocks) + " blocks, scaled";
+    std::string text =
+        recording.blocks_recorded == recording.blocks
+            ? formatted("all {} blocks", recording.blocks)
+            : formatted("{} of {} blocks, scaled", recording.blocks_recorded, recording.blocks);
     if (!analysis.recorded_sizes.empty() && analysis.recorded_sizes != analysis.problem.sizes) {
         text += ", at";
-        for (const auto& [size, value] : analysis.recorded_sizes)
-            text += " " + size + "=" + std::to_string(value);
+        for (const auto& [size, value] : analysis.recorded_sizes) text += formatted(" {}={}", size, value);
     }
     return text;
 }
@@ -99,7 +99,7 @@ bool ProfileReport::pass() const {
 std::string to_text(const ProfileReport& report, const Terminal& terminal) {
     std::string text = report.analysis.variant + "\n\n", sizes;
     for (const auto& [size, value] : report.analysis.problem.sizes)
-        sizes += (sizes.empty() ? "" : " ") + size + "=" + std::to_string(value);
+        sizes += formatted("{}{}={}", sizes.empty() ? "" : " ", size, value);
     text += line("sizes", sizes.empty() ? "no sizes" : sizes);
     const std::string chip = report.device.empty() ? report.analysis.chip_name : report.device;
     text += line("device", (chip.empty() ? "not known" : chip) + " (" + std::string(name(report.backend)) +
@@ -112,8 +112,8 @@ std::string to_text(const ProfileReport& report, const Terminal& terminal) {
     text += line("recorded", recorded_text(report.analysis));
     if (report.time) text += line("time", time_text(*report.time));
     if (const auto times = report.times_naive())
-        text += line("naive", report.naive + ": median " + duration(report.naive_time->median_ms) +
-                                  format(", %.4g times as long", *times));
+        text += line("naive", formatted("{}: median {}, {:.4g} times as long", report.naive,
+                                        duration(report.naive_time->median_ms), *times));
     for (const std::string& note : report.notes) text += line("note", note);
     return text + "\n" + figures_text(report) + "\n" + thresholds_text(report, terminal);
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -18,9 +19,9 @@ constexpr std::chrono::seconds kRateWindow{15};
 constexpr int kTextColumns = 60;  // "kiln: " and "1234/5678  22%  3.45/s  about 19 min left  12 failed"
 
 std::string time_left(double seconds) {
-    if (seconds < 90) return format("%.0f s", std::max(seconds, 1.0));
-    if (seconds < 5400) return format("%.0f min", seconds / 60);
-    return format("%.1f h", seconds / 3600);
+    if (seconds < 90) return formatted("{:.0f} s", std::max(seconds, 1.0));
+    if (seconds < 5400) return formatted("{:.0f} min", seconds / 60);
+    return formatted("{:.1f} h", seconds / 3600);
 }
 
 }  // namespace
@@ -28,17 +29,16 @@ std::string time_left(double seconds) {
 std::string progress_text(const ProgressState& state) {
     std::string text = std::to_string(state.done);
     if (state.total > 0)
-        text += "/" + std::to_string(state.total) +
-                format("  %.0f%%", 100 * double(state.done) / double(state.total));
+        text += formatted("/{}  {:.0f}%", state.total, 100 * double(state.done) / double(state.total));
     if (state.per_second > 0) {
-        text += format("  %.3g/s", state.per_second);
+        text += formatted("  {:.3g}/s", state.per_second);
         if (state.total > state.done)
             text +=
                 "  about " +
                 time_left(std::min(double(state.total - state.done) / state.per_second, state.most_seconds)) +
                 " left";
     }
-    if (state.failed > 0) text += "  " + std::to_string(state.failed) + " failed";
+    if (state.failed > 0) text += formatted("  {} failed", state.failed);
     return text;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/program.h"
 #include "cli/text_format.h"
 #include "cli/tune_report.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -19,7 +20,7 @@ std::string count_text(std::uint64_t count) { return std::to_string(count); }
 std::string extents_text(const Tensor& tensor) {
     std::string text;
     for (const std::int64_t extent : tensor.extents)
-        text += (text.empty() ? "" : " x ") + std::to_string(extent);
+        text += formatted("{}{}", text.empty() ? "" : " x ", extent);
     return text;
 }
 
@@ -30,10 +31,10 @@ std::string output_text(const OutputCheck& output) {
         output.checked == output.elements
             ? "all " + count_text(output.elements) + " elements"
             : count_text(output.checked) + " of " + count_text(output.elements) + " elements";
-    return output.tensor + ": " +
-           format("at most %.3g; at most %.3g of the bound; ", output.max_abs_error, output.worst) + how +
-           (output.wrong_rows ? ", and Freivalds' test of all rows" : "") +
-           (output.data == Data::contributions ? ", each contribution visible" : "");
+    return formatted("{}: at most {:.3g}; at most {:.3g} of the bound; {}{}{}", output.tensor,
+                     output.max_abs_error, output.worst, how,
+                     output.wrong_rows ? ", and Freivalds' test of all rows" : "",
+                     output.data == Data::contributions ? ", each contribution visible" : "");
 }
 
 /// Something was compared with a reference.
@@ -51,8 +52,8 @@ std::string verdict_text(const RunReport& report, const Terminal& terminal) {
         return line("NOT CHECKED", result.check == Check::none ? "--check none"
                                                                : "no output has a reference that bounds it");
     return "  " + terminal.painted(pass ? Colour::green : Colour::red, pass ? "PASS" : "FAIL") + "       " +
-           (pass ? "against an FP64 reference, with " + std::string(name(report.options.data)) +
-                       " inputs, seed " + std::to_string(report.options.seed)
+           (pass ? formatted("against an FP64 reference, with {} inputs, seed {}", name(report.options.data),
+                             report.options.seed)
                  : "see below") +
            "\n";
 }
@@ -109,12 +110,12 @@ Json tensors_json(const Problem& problem) {
 }
 
 std::string resources_text(const BuildInfo& build) {
-    std::string text = format("%zu shared bytes per block", build.shared_bytes());
-    if (build.registers) text += format(", %d registers per thread", *build.registers);
+    std::string text = formatted("{} shared bytes per block", build.shared_bytes());
+    if (build.registers) text += formatted(", {} registers per thread", *build.registers);
     if (build.local_bytes && *build.local_bytes > 0)
-        text += format(", %zu bytes of local memory per thread", *build.local_bytes);
+        text += formatted(", {} bytes of local memory per thread", *build.local_bytes);
     if (build.blocks_per_multiprocessor)
-        text += format(", %d blocks per multiprocessor at a time", *build.blocks_per_multiprocessor);
+        text += formatted(", {} blocks per multiprocessor at a time", *build.blocks_per_multiprocessor);
     return text;
 }
 
@@ -130,7 +131,7 @@ std::string sizes_text(const Template& of, const Sizes& sizes) {
     std::string text;
     for (const SizeArgument& size : of.sizes())
         if (const auto found = sizes.find(size.name); found != sizes.end())
-            text += (text.empty() ? "" : " ") + size.name + "=" + std::to_string(found->second);
+            text += formatted("{}{}={}", text.empty() ? "" : " ", size.name, found->second);
     return text;
 }
 
@@ -166,17 +167,16 @@ std::string to_text(const RunReport& report, const Terminal& terminal) {
     text += line("resources", resources_text(result.build));
     if (result.time) text += line("time", time_text(*result.time));
     if (result.graph_time)
-        text += line("graph", "median " + duration(result.graph_time->median_ms) + " per launch, min " +
-                                  duration(result.graph_time->min_ms) +
-                                  format(" of %d replays", result.graph_time->iterations));
+        text += line("graph", formatted("median {} per launch, min {} of {} replays",
+                                        duration(result.graph_time->median_ms),
+                                        duration(result.graph_time->min_ms), result.graph_time->iterations));
     std::string speed;
     if (const auto gflops = result.gflops()) speed = flops_text(*gflops) + ", ";
     if (const auto gbps = result.gbps())
-        text += line("speed", speed + format("%.4g GB/s", *gbps) + " (from the median)");
+        text += line("speed", formatted("{}{:.4g} GB/s (from the median)", speed, *gbps));
     if (const auto speed_up = report.speed_up())
-        text += line("naive", report.naive->text() + ": median " +
-                                  duration(report.naive_result->time->median_ms) +
-                                  format(", %.4g times as long", *speed_up));
+        text += line("naive", formatted("{}: median {}, {:.4g} times as long", report.naive->text(),
+                                        duration(report.naive_result->time->median_ms), *speed_up));
     for (const auto* const checks : {&result.outputs_checked, &result.contributions_checked})
         for (const OutputCheck& output : *checks) text += line("error", output_text(output));
     return text + verdict_text(report, terminal);

@@ -13,6 +13,8 @@
 #include <chrono>
 #include <cstdio>
 
+#include "format/format.h"
+
 namespace kiln::cli {
 namespace {
 
@@ -123,7 +125,7 @@ void Progress::show() {
     int seconds = 0;
     while (!ended_condition_.wait_for(lock, std::chrono::seconds(1), [this] { return ended_; })) {
         ++seconds;
-        terminal_.status(what_ + ", " + std::to_string(seconds) + " s ");
+        terminal_.status(formatted("{}, {} s ", what_, seconds));
     }
     if (seconds > 0) terminal_.status({});
 }

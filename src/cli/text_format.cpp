@@ -4,22 +4,13 @@
 #include "cli/text_format.h"
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
+
+#include "format/format.h"
 
 namespace kiln::cli {
 
-std::string format(const char* pattern, ...) {
-    char text[512];
-    std::va_list arguments;
-    va_start(arguments, pattern);
-    std::vsnprintf(text, sizeof text, pattern, arguments);
-    va_end(arguments);
-    return text;
-}
-
 std::string line(const char* title, const std::string& text) {
-    return format("  %-10s ", title) + text + "\n";
+    return formatted("  {:<10} {}\n", title, text);
 }
 
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<std::size_t>& right) {
@@ -58,18 +49,18 @@ std::string wrapped(const std::string& text, std::size_t indent, int columns) {
 }
 
 std::string duration(double ms) {
-    if (ms < 1) return format("%.4g us", ms * 1000);
-    if (ms < 1000) return format("%.4g ms", ms);
-    return format("%.4g s", ms / 1000);
+    if (ms < 1) return formatted("{:.4g} us", ms * 1000);
+    if (ms < 1000) return formatted("{:.4g} ms", ms);
+    return formatted("{:.4g} s", ms / 1000);
 }
 
 std::string time_text(const TimeSummary& time) {
-    return "median " + duration(time.median_ms) + ", min " + duration(time.min_ms) + ", max " +
-           duration(time.max_ms) + format(" of %d launches", time.iterations);
+    return formatted("median {}, min {}, max {} of {} launches", duration(time.median_ms),
+                     duration(time.min_ms), duration(time.max_ms), time.iterations);
 }
 
 std::string flops_text(double gflops) {
-    return gflops >= 1000 ? format("%.4g TFLOP/s", gflops / 1000) : format("%.4g GFLOP/s", gflops);
+    return gflops >= 1000 ? formatted("{:.4g} TFLOP/s", gflops / 1000) : formatted("{:.4g} GFLOP/s", gflops);
 }
 
 std::string origin_text(Origin origin, double elapsed_ms) {

@@ -11,9 +11,6 @@
 
 namespace kiln::cli {
 
-/// printf, at most 511 characters.
-__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...);
-
 /// "  TITLE      TEXT\n"
 std::string line(const char* title, const std::string& text);
 

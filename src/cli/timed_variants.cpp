@@ -11,6 +11,7 @@
 
 #include "cli/text_format.h"
 #include "cli/tune_report.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -32,8 +33,8 @@ MeasuredTime measured_of(const std::string& line) {
     std::istringstream stream(line);
     for (std::string field; std::getline(stream, field, '\t');) fields.push_back(field);
     if (fields.size() != kFields)
-        throw UsageError("a line has " + std::to_string(kFields) +
-                         " fields with tabs between them, and this one " + std::to_string(fields.size()));
+        throw UsageError(formatted("a line has {} fields with tabs between them, and this one {}", kFields,
+                                   fields.size()));
     MeasuredTime time;
     time.problem = fields[0] + " " + fields[1] + " " + fields[2];
     std::istringstream sizes(fields[2]);
@@ -51,9 +52,9 @@ MeasuredTime measured_of(const std::string& line) {
 std::string_view finished(std::string_view content) { return content.substr(0, content.rfind('\n') + 1); }
 
 std::string line_of(const BenchTimedVariant& timed) {
-    return timed.family + "\t" + timed.fixed + "\t" + wisdom_sizes_text(timed.sizes) + "\t" + timed.variant +
-           "\t" + (timed.is_chosen ? "chosen" : "other") + "\t" + format("%.3f", timed.estimated_us) + "\t" +
-           format("%.3f", timed.us) + "\n";
+    return formatted("{}\t{}\t{}\t{}\t{}\t{:.3f}\t{:.3f}\n", timed.family, timed.fixed,
+                     wisdom_sizes_text(timed.sizes), timed.variant, timed.is_chosen ? "chosen" : "other",
+                     timed.estimated_us, timed.us);
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file)
         try {
             times.push_back(measured_of(line));
         } catch (const UsageError& problem) {
-            throw UsageError(file.string() + ":" + std::to_string(number) + ": " + problem.what() + ".");
+            throw UsageError(formatted("{}:{}: {}.", file.string(), number, problem.what()));
         }
     }
     return times;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "cli/text_format.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -77,14 +78,14 @@ bool TuneSummary::found_all() const {
 std::string wisdom_sizes_text(const Sizes& sizes) {
     std::string text;
     for (const auto& [name, value] : sizes)
-        text += (text.empty() ? "" : " ") + name + "=" + std::to_string(value);
+        text += formatted("{}{}={}", text.empty() ? "" : " ", name, value);
     return text;
 }
 
 std::string nothing_text(const TunedShape& shape) {
     if (shape.failures.empty()) return "no variant was tried.";
-    return std::to_string(shape.failures.size()) + " variants were tried, and failed; the first, " +
-           failure_text(shape.failures.front());
+    return formatted("{} variants were tried, and failed; the first, {}", shape.failures.size(),
+                     failure_text(shape.failures.front()));
 }
 
 std::string to_text(const TuneSummary& summary) {
@@ -99,23 +100,21 @@ std::string to_text(const TuneSummary& summary) {
                 line("best", shape.failures.empty() ? "none: no variant was tried"
                                                     : "none: no variant was found that builds and is right");
         if (shape.default_ms && !shape.best.empty())
-            text += line("defaults", duration(*shape.default_ms) +
-                                         format(", %.2f times the best",
-                                                *shape.default_ms / shape.best.front().median_ms));
-        text +=
-            line("timed",
-                 std::to_string(shape.timed) + " of " + std::to_string(shape.fitting) + " variants in " +
-                     duration(shape.seconds * 1000) +
-                     (shape.resumed == 0 ? "" : ", " + std::to_string(shape.resumed) + " of them before"));
+            text += line("defaults", formatted("{}, {:.2f} times the best", duration(*shape.default_ms),
+                                               *shape.default_ms / shape.best.front().median_ms));
+        text += line(
+            "timed",
+            formatted("{} of {} variants in {}{}", shape.timed, shape.fitting, duration(shape.seconds * 1000),
+                      shape.resumed == 0 ? "" : formatted(", {} of them before", shape.resumed)));
         for (const std::string& reason : shape.left_out) text += line("left out", reason);
         if (!shape.failures.empty()) {
-            text += line("failed", std::to_string(shape.failures.size()) + ", " +
-                                       std::to_string(wrong(shape)) + " of them with wrong results");
+            text += line("failed",
+                         formatted("{}, {} of them with wrong results", shape.failures.size(), wrong(shape)));
             for (std::size_t i = 0; i < std::min(shape.failures.size(), kFailuresShown); ++i) {
                 text += "    " + failure_text(shape.failures[i]) + "\n";
             }
             if (shape.failures.size() > kFailuresShown)
-                text += "    and " + std::to_string(shape.failures.size() - kFailuresShown) + " more\n";
+                text += formatted("    and {} more\n", shape.failures.size() - kFailuresShown);
         }
     }
     text += line("wisdom", summary.file.string());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/words.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -19,18 +20,17 @@ std::string variable_text(const AccessProblem& problem) {
     if (!problem.tensor.empty()) return problem.tensor;
     if (problem.variable.empty()) return "global memory";
     std::string text = problem.variable;
-    if (problem.variable_line != 0) text += " (line " + std::to_string(problem.variable_line) + ")";
+    if (problem.variable_line != 0) text += formatted(" (line {})", problem.variable_line);
     return text;
 }
 
 std::string race_text(const AccessProblem& problem) {
-    std::string text = "race: " + problem.place.text() + " " + std::string(name(problem.access)) +
-                       " by thread " + std::to_string(problem.thread) + " and " + problem.other.text() + " " +
-                       std::string(name(problem.other_access)) + " by thread " +
-                       std::to_string(problem.other_thread);
-    text += " touch the same " + (problem.bytes == 1 ? "byte" : width_text(problem.bytes)) + " of " +
-            variable_text(problem) + " (offset " + std::to_string(problem.offset) +
-            ") with no barrier between";
+    std::string text = formatted("race: {} {} by thread {} and {} {} by thread {}", problem.place.text(),
+                                 name(problem.access), problem.thread, problem.other.text(),
+                                 name(problem.other_access), problem.other_thread);
+    text += formatted(" touch the same {} of {} (offset {}) with no barrier between",
+                      problem.bytes == 1 ? "byte" : width_text(problem.bytes), variable_text(problem),
+                      problem.offset);
     const bool both_store = problem.access == AccessKind::store && problem.other_access == AccessKind::store;
     if (both_store) text += "; two stores race even if they store the same value";
     return text;
@@ -64,13 +64,13 @@ std::string bounds_text(const AccessProblem& problem) {
                tensor_text(problem);
     std::string text = "out of bounds: " + problem.place.text() + " ";
     if (problem.index) {
-        return text + "index " + std::to_string(*problem.index) + " of an array of type " +
-               problem.array_type + ", by thread " + std::to_string(problem.thread);
+        return formatted("{}index {} of an array of type {}, by thread {}", text, *problem.index,
+                         problem.array_type, problem.thread);
     }
-    text += std::string(name(problem.access)) + " by thread " + std::to_string(problem.thread) + " of " +
-            width_text(problem.bytes);
+    text +=
+        formatted("{} by thread {} of {}", name(problem.access), problem.thread, width_text(problem.bytes));
     if (problem.variable.empty()) return text + tensor_text(problem);
-    text += " at offset " + std::to_string(problem.offset) + " of " + variable_text(problem) + ", ";
+    text += formatted(" at offset {} of {}, ", problem.offset, variable_text(problem));
     if (problem.offset < 0) return text + "which begins at 0";
     return text + "which has " + counted(problem.variable_bytes, "byte", "bytes");
 }
@@ -108,20 +108,19 @@ std::string AccessProblem::text() const {
             text = bounds_text(*this);
             break;
         case ProblemKind::misaligned:
-            text = "misaligned: " + place.text() + " " + std::string(name(access)) + " of " +
-                   width_text(bytes) + " by thread " + std::to_string(thread) + " at offset " +
-                   std::to_string(offset) + " of " + variable_text(*this) +
-                   ", which is not a multiple of its width; on a GPU the kernel fails there";
+            text = formatted(
+                "misaligned: {} {} of {} by thread {} at offset {} of {}, which is not a multiple of its "
+                "width; on a GPU the kernel fails there",
+                place.text(), name(access), width_text(bytes), thread, offset, variable_text(*this));
             break;
         case ProblemKind::uninitialised:
-            text = "uninitialised: " + place.text() + " " + std::string(name(access)) + " by thread " +
-                   std::to_string(thread) + " of " + width_text(bytes) + " of " + variable_text(*this) +
-                   " (offset " + std::to_string(offset) + ") that was never written";
+            text = formatted(
+                "uninitialised: {} {} by thread {} of {} of {} (offset {}) that was never written",
+                place.text(), name(access), thread, width_text(bytes), variable_text(*this), offset);
             break;
     }
     if (kind == ProblemKind::out_of_bounds && !index && bytes == 0) return text;  // it has no block
-    text += "; block (" + std::to_string(block.x) + "," + std::to_string(block.y) + "," +
-            std::to_string(block.z) + ")";
+    text += formatted("; block ({},{},{})", block.x, block.y, block.z);
     if (count > 1) text += ", " + counted(count, "time", "times");
     return text;
 }

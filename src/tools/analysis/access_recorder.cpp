@@ -18,6 +18,7 @@
 #include "analysis/race_detector.h"
 #include "base/source_lines.h"
 #include "base/stopwatch.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -294,9 +295,9 @@ void AccessRecorder::State::misaligned(std::uint32_t instruction, unsigned threa
 
 AccessRecorder::AccessRecorder(RecorderOptions options) {
     if (options.warp_size != options.banks.lanes || (options.warp_size != 32 && options.warp_size != 64))
-        throw UsageError("a warp has 32 or 64 lanes, and the bank model must agree: warp_size is " +
-                         std::to_string(options.warp_size) + ", banks.lanes " +
-                         std::to_string(options.banks.lanes));
+        throw UsageError(formatted(
+            "a warp has 32 or 64 lanes, and the bank model must agree: warp_size is {}, banks.lanes {}",
+            options.warp_size, options.banks.lanes));
     state_ = std::make_unique<State>(std::move(options));
 }
 AccessRecorder::~AccessRecorder() = default;

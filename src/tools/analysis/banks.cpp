@@ -18,6 +18,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -99,10 +101,10 @@ bool is_power_of_two(int number) { return number > 0 && std::has_single_bit(stat
 
 void check(Addresses addresses, int width_bytes, const BankModel& model) {
     if (width_bytes > 16 || !is_power_of_two(width_bytes))
-        throw UsageError("an access is 1, 2, 4, 8 or 16 bytes wide, not " + std::to_string(width_bytes));
+        throw UsageError(formatted("an access is 1, 2, 4, 8 or 16 bytes wide, not {}", width_bytes));
     if (addresses.size() > static_cast<std::size_t>(model.lanes))
-        throw UsageError(std::to_string(addresses.size()) + " addresses are more than a warp has lanes: " +
-                         std::to_string(model.lanes) + " lanes");
+        throw UsageError(formatted("{} addresses are more than a warp has lanes: {} lanes", addresses.size(),
+                                   model.lanes));
     if (model.lanes > static_cast<int>(kMostLanes) || model.banks > static_cast<int>(kMostBanks) ||
         !is_power_of_two(model.banks) || !is_power_of_two(model.bank_bytes) ||
         std::min({model.lanes_of_4, model.lanes_of_8, model.lanes_of_16}) < 1)

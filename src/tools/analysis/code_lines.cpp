@@ -10,6 +10,7 @@
 #include "analysis/code_lines_dwarf.h"
 #include "analysis/sass.h"
 #include "base/elf.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -32,7 +33,7 @@ std::string header_place(const LineTable& table, const LineRow& row, const LineR
     std::string_view name = table.files[row.file];
     const std::string_view folder = std::string_view(templates).substr(0, templates.rfind('/') + 1);
     if (name.starts_with(folder)) name.remove_prefix(folder.size());
-    return std::string(name) + ":" + std::to_string(row.line);
+    return formatted("{}:{}", name, row.line);
 }
 
 /// The rows by address. Of several with the same address, the last one applies.

@@ -7,12 +7,13 @@
 
 #include <algorithm>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
 void require_positive(const char* what, double value) {
-    if (!(value > 0))
-        throw UsageError(std::string("a roofline needs ") + what + " above 0, not " + std::to_string(value));
+    if (!(value > 0)) throw UsageError(formatted("a roofline needs {} above 0, not {:f}", what, value));
 }
 
 }  // namespace

@@ -5,11 +5,13 @@
 
 #include <kiln/error.h>
 
+#include "format/format.h"
+
 namespace kiln::bench {
 
 void check(cuda::Result result, const char* call) {
     if (result != cuda::kSuccess)
-        throw DeviceError(std::string(call) + " failed with code " + std::to_string(result), call, result);
+        throw DeviceError(formatted("{} failed with code {}", call, result), call, result);
 }
 
 BareCuda::BareCuda(int ordinal) {

@@ -13,6 +13,7 @@
 #include "bench/cub.h"
 #include "bench/cublas.h"
 #include "bench/torch.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -325,7 +326,7 @@ std::optional<BenchComparison> roof_share(const BenchRow& row, const Ceilings& c
 }
 
 std::string product_text(std::int64_t m, std::int64_t n, std::int64_t k) {
-    return std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
+    return formatted("{} x {} x {}", m, n, k);
 }
 
 }  // namespace kiln::bench

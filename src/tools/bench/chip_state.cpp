@@ -11,6 +11,8 @@
 #include <random>
 #include <thread>
 
+#include "format/format.h"
+
 namespace kiln::bench {
 namespace {
 
@@ -76,8 +78,7 @@ std::string pci_bus_id(int ordinal) {
 
 std::string machine_text() {
     std::ifstream lines("/proc/cpuinfo");
-    return std::to_string(std::max(1U, std::thread::hardware_concurrency())) + " x " +
-           name_of_processor(lines);
+    return formatted("{} x {}", std::max(1U, std::thread::hardware_concurrency()), name_of_processor(lines));
 }
 
 std::string utc_now() {

@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/process.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -27,8 +28,7 @@ std::filesystem::path find_nvcc() {
 
 /// CUB_VERSION: 200801 is 2.8.1.
 std::string version_text(int version) {
-    return std::to_string(version / 100000) + "." + std::to_string(version / 100 % 1000) + "." +
-           std::to_string(version % 100);
+    return formatted("{}.{}.{}", version / 100000, version / 100 % 1000, version % 100);
 }
 
 /// Returns what went wrong.
@@ -89,8 +89,7 @@ Launch CubFunction::prepare(const void* input, long long count, void* output, st
     void* const stream = bench_.stream().handle();
     const auto checked = [symbol = symbol_](int status) {
         if (status != 0)
-            throw DeviceError(std::string(symbol) + " failed with code " + std::to_string(status), symbol,
-                              status);
+            throw DeviceError(formatted("{} failed with code {}", symbol, status), symbol, status);
     };
     std::size_t bytes = 0;
     checked(function_(input, count, output, nullptr, &bytes, stream));

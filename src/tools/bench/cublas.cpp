@@ -11,6 +11,7 @@
 
 #include "bench/comparator_run.h"
 #include "bench/verified_launch.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -139,7 +140,7 @@ LibraryChoices Cublas::choices(const ProductPlan& plan, const void* a, const voi
         const cublas::HeuristicResult choice = found[static_cast<std::size_t>(i)];
         if (choice.state != cublas::kSuccess) continue;
         LibraryProduct candidate;
-        candidate.detail = "heuristic " + std::to_string(i + 1) + " of " + std::to_string(count);
+        candidate.detail = formatted("heuristic {} of {}", i + 1, count);
         candidate.on = [this, stream, problem, choice](const void* left, const void* right, void* result) {
             return Launch([=, this] {
                 api_.check(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "format/format.h"
 
 namespace kiln::cublas {
 namespace {
@@ -28,8 +29,7 @@ std::vector<std::string> places_of(const std::string& name) {
 
 /// cublasLtGetVersion: 130101 is 13.1.1, and 12.3.4 is 120304.
 std::string version_text(std::size_t version) {
-    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-           std::to_string(version % 100);
+    return formatted("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 /// The first of the loader's error lines; the others are about other versions.
@@ -72,9 +72,8 @@ void open(Opened& opened) {
 
 void Api::fail(Status status, const char* call) const {
     const char* const name = lt_status_name == nullptr ? nullptr : lt_status_name(status);
-    throw DeviceError(std::string(call) + " failed: " + (name == nullptr ? "status" : name) + " (" +
-                          std::to_string(status) + ")",
-                      call, status);
+    throw DeviceError(formatted("{} failed: {} ({})", call, name == nullptr ? "status" : name, status), call,
+                      status);
 }
 
 const Api* api(std::string* reason) {

@@ -37,6 +37,7 @@ constexpr const char* kProbe =
 //@ param  T type in half = half "as in the GEMM"
 //@ block  32
 //@ grid   ceil_div(n, 64) * ceil_div(m, 64)
+#include "format/format.h"
 #include "kiln/device.h"
 extern "C" __global__ void launch_probe(int m, int n, int k, const T* a, const T* b, float* c) {
     if (m < 0) c[n] = static_cast<float>(a[k]) + static_cast<float>(b[k]);
@@ -94,13 +95,13 @@ void measure_hot_lookup(Benchmark& bench, BenchSuite& suite) {
     std::unordered_map<std::string, int> map;
     std::shared_mutex mutex;
     // As many entries as a service may hold after some time.
-    for (int i = 0; i < 100; ++i) map[variant.text() + std::to_string(i)] = i;
+    for (int i = 0; i < 100; ++i) map[formatted("{}{}", variant.text(), i)] = i;
     map[variant.text()] = -1;
 
     for (const int threads : {1, 2, 4}) {
         if (threads > 1 && threads > static_cast<int>(std::thread::hardware_concurrency())) continue;
         const std::string text =
-            "in-memory look-up, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+            formatted("in-memory look-up, {}{}", threads, threads == 1 ? " thread" : " threads");
         if (!bench.measures(suite, "calls", text)) continue;
         bench.row(suite, text, [&](BenchRow& row) {
             row.unit = "ns";

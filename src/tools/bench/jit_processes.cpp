@@ -13,6 +13,7 @@
 #include "bench/bare_cuda.h"
 #include "bench/child.h"
 #include "bench/jit.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -34,7 +35,7 @@ void expect_it_multiplies(Service& service, const Kernel<GemmFn>& gemm) {
     gemm(service.stream(), 1, 1, 1, a_buffer.as<half>(), b_buffer.as<half>(), c_buffer.as<float>());
     service.stream().synchronize();
     c_buffer.copy_to(std::as_writable_bytes(std::span(&c, 1)));
-    if (c != 0.125F) throw Error("the kernel computed 0.5 * 0.25 = " + std::to_string(c));
+    if (c != 0.125F) throw Error(formatted("the kernel computed 0.5 * 0.25 = {:f}", c));
 }
 
 /// Milliseconds by name, from the lines of a child.

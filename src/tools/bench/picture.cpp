@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "format/format.h"
 #include "inspect/plot.h"
 #include "inspect/svg.h"
 #include "inspect/text_format.h"
@@ -102,13 +103,13 @@ std::string bench_picture(const BenchReport& report, const BenchSuite& suite) {
                     axis.at(*one.must), y - kBar, axis.at(*one.must), y + kBar, "axis",
                     "style=\"stroke:" + std::string(inspect::series_colour(series)) + ";stroke-width:2\"");
             picture.circle(axis.at(one.ratio), y, kRadius, "point", fill(series));
-            figures += (figures.empty() ? "" : "  ") + format_text("%.2f", one.ratio);
+            figures += formatted("{}{:.2f}", figures.empty() ? "" : "  ", one.ratio);
         }
         picture.text(kWidth - kRight + 10, y + 4, figures, "figure");
     }
     std::string description = "Ratios to comparators, a row for each problem";
     for (const BenchMean& mean : suite.means)
-        description += "; geometric mean to " + mean.with + " " + format_text("%.3f", mean.ratio);
+        description += formatted("; geometric mean to {} {:.3f}", mean.with, mean.ratio);
     return picture.file("kiln bench " + suite.name + " on " + report.device, description + ".");
 }
 

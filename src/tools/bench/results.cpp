@@ -8,17 +8,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <set>
+
+#include "format/format.h"
 
 namespace kiln {
 namespace {
 
-std::string figure(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g", value);
-    return text;
-}
+std::string figure(double value) { return formatted("{:.3g}", value); }
 
 bool below(double ratio, const std::optional<double>& least) { return least && ratio < *least; }
 
@@ -122,9 +119,8 @@ std::vector<std::string> BenchReport::missed() const {
                 list.push_back(who + ": geometric mean " + figure(mean.ratio) + " of " + mean.with +
                                ", and it must be " + figure(*mean.must));
             if (mean.percent > 0 && below(mean.low, mean.low_must))
-                list.push_back(who + ": percentile " + std::to_string(mean.percent) + " is " +
-                               figure(mean.low) + " of " + mean.with + ", and it must be " +
-                               figure(*mean.low_must));
+                list.push_back(formatted("{}: percentile {} is {} of {}, and it must be {}", who,
+                                         mean.percent, figure(mean.low), mean.with, figure(*mean.low_must)));
         }
     }
     return list;

@@ -7,6 +7,7 @@
 #include "bench/comparator_run.h"
 #include "bench/suites.h"
 #include "bench/torch.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -21,14 +22,13 @@ struct Forward {
     }
     Values values() const { return {{"T", "half"}, {"HEAD_DIM", head}, {"CAUSAL", causal}}; }
     std::string text() const {
-        return "head " + std::to_string(head) + (causal ? " causal " : " full ") + std::to_string(tokens) +
-               " tokens, batch " + std::to_string(batch) + ", " + std::to_string(heads) + " heads";
+        return formatted("head {}{}{} tokens, batch {}, {} heads", head, causal ? " causal " : " full ",
+                         tokens, batch, heads);
     }
-    std::string part() const { return "head" + std::to_string(head); }
+    std::string part() const { return formatted("head{}", head); }
     /// As the PyTorch script reads it.
     std::string line() const {
-        return "attention " + std::to_string(batch) + " " + std::to_string(heads) + " " +
-               std::to_string(tokens) + " " + std::to_string(head) + (causal ? " 1" : " 0");
+        return formatted("attention {} {} {} {}{}", batch, heads, tokens, head, causal ? " 1" : " 0");
     }
 };
 
@@ -49,10 +49,8 @@ std::vector<Forward> forward_problems(const Benchmark& bench) {
 struct Step {
     std::int64_t batch, length;
     Sizes sizes() const { return {{"batch", batch}, {"kv_heads", 8}, {"max_length", length}}; }
-    std::string part() const { return "batch" + std::to_string(batch); }
-    std::string text() const {
-        return "batch " + std::to_string(batch) + ", " + std::to_string(length) + " tokens each";
-    }
+    std::string part() const { return formatted("batch{}", batch); }
+    std::string text() const { return formatted("batch {}, {} tokens each", batch, length); }
 };
 
 const std::vector<std::string> kDecode = {"decode_mma", "decode_persistent", "decode_paged"};

@@ -8,6 +8,7 @@
 #include "bench/comparator_run.h"
 #include "bench/cublas.h"
 #include "bench/suites.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -138,11 +139,9 @@ void time_chain(Benchmark& bench, BenchRow& row, Chain& chain, int repeats, Aim 
         row.comparisons.back().verified = library_is_right;
         add("cublasLt one by one", "its products launched one by one", 3, {});
     }
-    char text[120];
-    std::snprintf(text, sizeof text, "%d launches; the calls take %.3g us, one by one %.3g us",
-                  static_cast<int>(chain.kernels.size()), spread_of(times[0].calls_us).median,
-                  spread_of(times[1].calls_us).median);
-    row.comparisons.front().detail += std::string("; ") + text;
+    row.comparisons.front().detail +=
+        formatted("; {} launches; the calls take {:.3g} us, one by one {:.3g} us", chain.kernels.size(),
+                  spread_of(times[0].calls_us).median, spread_of(times[1].calls_us).median);
 }
 
 Launch all_of(std::vector<Launch> launches) {
@@ -155,7 +154,7 @@ const std::vector<std::string> kProducts = {"gemm_wgmma", "gemm_wgmma_any", "gem
 const std::vector<std::string> kSkinny = {"gemm_skinny", "gemm_mma"};
 
 void measure_products(Benchmark& bench, BenchSuite& suite, int count, std::int64_t size) {
-    const std::string text = std::to_string(count) + " GEMMs half " + product_text(size, size, size);
+    const std::string text = formatted("{} GEMMs half {}", count, product_text(size, size, size));
     if (!bench.measures(suite, "products", text)) return;
     bench.row(suite, text, [&](BenchRow& row) {
         const Sizes sizes = {{"m", size}, {"n", size}, {"k", size}};
@@ -237,8 +236,8 @@ void measure_layer(Benchmark& bench, BenchSuite& suite, const Layer& layer) {
 /// Decode attention of `count` tokens, one after the other.
 void measure_steps(Benchmark& bench, BenchSuite& suite, const std::string& kernel, int count,
                    std::int64_t batch, std::int64_t length) {
-    const std::string text = std::to_string(count) + " launches of " + kernel + ", batch " +
-                             std::to_string(batch) + ", up to " + std::to_string(length) + " tokens";
+    const std::string text =
+        formatted("{} launches of {}, batch {}, up to {} tokens", count, kernel, batch, length);
     if (!bench.measures(suite, "steps", text)) return;
     bench.row(suite, text, [&](BenchRow& row) {
         const Sizes sizes = {{"batch", batch}, {"max_length", length}};

@@ -8,6 +8,7 @@
 #include "bench/cub_comparators.h"
 #include "bench/helper/sources.h"
 #include "bench/suites.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -29,9 +30,7 @@ struct Work {
           sizes(std::move(of)) {}
 };
 
-std::string extents_text(std::int64_t rows, std::int64_t cols) {
-    return std::to_string(rows) + " x " + std::to_string(cols);
-}
+std::string extents_text(std::int64_t rows, std::int64_t cols) { return formatted("{} x {}", rows, cols); }
 
 std::vector<Work> list_of(const Benchmark& bench) {
     const bool tiny = !bench.on_gpu(), quick = bench.quick();
@@ -40,12 +39,12 @@ std::vector<Work> list_of(const Benchmark& bench) {
     for (const std::string type : {"float", "half"}) {
         Work work("transpose", "transpose " + type + " " + extents_text(square, square), "transpose_tiled",
                   {{"T", type}}, {{"rows", square}, {"cols", square}});
-        work.torch = "transpose " + std::to_string(square) + " " + std::to_string(square) + " " + type;
+        work.torch = formatted("transpose {} {} {}", square, square, type);
         work.copy_aim = {0.95, 0.98};
         list.push_back(std::move(work));
     }
     const std::int64_t summed = tiny ? 5003 : std::int64_t{1} << (quick ? 26 : 28);
-    list.emplace_back("sums", "sum float " + std::to_string(summed), "sum_shuffle", Values{},
+    list.emplace_back("sums", formatted("sum float {}", summed), "sum_shuffle", Values{},
                       Sizes{{"n", summed}});
     const std::int64_t rows = tiny ? 37 : quick ? 16384 : 65536, cols = tiny ? 75 : 4096;
     list.emplace_back("sums", "column sum float " + extents_text(rows, cols), "column_sum", Values{},
@@ -54,8 +53,7 @@ std::vector<Work> list_of(const Benchmark& bench) {
     const std::int64_t counted = tiny ? 5003 : std::int64_t{1} << (quick ? 27 : 29);
     for (const bool equal : {false, true}) {
         list.emplace_back("histogram",
-                          std::string("histogram of bytes, ") + (equal ? "all equal " : "uniform ") +
-                              std::to_string(counted),
+                          formatted("histogram of bytes, {}{}", equal ? "all equal " : "uniform ", counted),
                           "histogram", Values{}, Sizes{{"n", counted}});
         list.back().all_equal = equal;
     }
@@ -67,7 +65,7 @@ std::vector<Work> list_of(const Benchmark& bench) {
                       (name == "softmax" ? "softmax" : "layer norm") + std::string(" half ") +
                           extents_text(of_rows, length),
                       name, {{"T", "half"}}, {{"rows", of_rows}, {"cols", length}});
-            work.torch = name + " " + std::to_string(of_rows) + " " + std::to_string(length);
+            work.torch = formatted("{} {} {}", name, of_rows, length);
             work.torch_aim = name == "softmax" ? Aim{2.5, 3.0} : Aim{1.3, 1.65};
             list.push_back(std::move(work));
         }

@@ -20,6 +20,7 @@
 #include "bench/suites.h"
 #include "bench/unseen_problems.h"
 #include "bench/variant_times.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -61,11 +62,11 @@ std::vector<Template> templates_of(Benchmark& bench, const DrawnFamily& family, 
 std::string kind_of(const Variant& variant, const Sizes& sizes) {
     const Problem problem = variant.problem(sizes);
     const ModelFacts facts = variant.model(problem.sizes);
-    std::string text = variant.template_name() + " " + std::to_string(variant.block().count()) + " " +
-                       std::to_string(variant.dynamic_shared_bytes());
+    std::string text = formatted("{} {} {}", variant.template_name(), variant.block().count(),
+                                 variant.dynamic_shared_bytes());
     if (facts.tiles)
-        text = variant.template_name() + " " + std::to_string(facts.tiles->rows) + " " +
-               std::to_string(facts.tiles->columns) + " " + std::to_string(facts.pingpong);
+        text = formatted("{} {} {} {:d}", variant.template_name(), facts.tiles->rows, facts.tiles->columns,
+                         facts.pingpong);
     return text;
 }
 

@@ -10,6 +10,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/helper/sources.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -107,15 +108,13 @@ std::vector<TorchWay> TorchProcess::prepare(const std::string& problem, Limit li
 std::vector<double> TorchProcess::times_us(std::size_t way, int count, Limit limit) {
     if (!child_) throw Error("its process has ended");
     std::vector<double> times;
-    for (const std::vector<std::string>& words :
-         ask("time " + std::to_string(way) + " " + std::to_string(count) + "\n", limit)) {
+    for (const std::vector<std::string>& words : ask(formatted("time {} {}\n", way, count), limit)) {
         if (words.size() == 2 && words[0] == "error") throw Error(words[1]);
         if (words[0] != "times") continue;
         for (std::size_t i = 1; i < words.size(); ++i) times.push_back(std::atof(words[i].c_str()));
     }
     if (times.size() != static_cast<std::size_t>(count))
-        throw Error("its process reported " + std::to_string(times.size()) + " times instead of " +
-                    std::to_string(count));
+        throw Error(formatted("its process reported {} times instead of {}", times.size(), count));
     return times;
 }
 

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <set>
 
+#include "format/format.h"
 #include "run/inputs.h"
 
 namespace kiln::bench {
@@ -278,7 +279,7 @@ std::vector<DrawnProblem> drawn_problems(std::string_view part, std::uint64_t se
         DrawnProblem problem = known->make(draw, tiny);
         problem.unaligned = draw.unaligned();
         if (!seen.insert(problem.text).second) continue;
-        problem.text += " (seed " + std::to_string(seed) + ")";
+        problem.text += formatted(" (seed {})", seed);
         problems.push_back(std::move(problem));
     }
     return problems;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 
+#include "format/format.h"
 #include "run/inputs.h"
 #include "run/problem_launch.h"
 #include "run/result_check.h"
@@ -45,8 +46,7 @@ std::string wrong_of(Benchmark& bench, ProblemLaunch& launch) {
         CheckRequest request{Check::sample, false, random_word(kInputSeed, 2), kSample};
         const OutputCheck found = check.output(launch, *memory, request);
         if (found.wrong + found.unwritten > 0)
-            return std::to_string(found.wrong) + " of " + std::to_string(found.checked) + " elements of " +
-                   tensor.name + " are wrong";
+            return formatted("{} of {} elements of {} are wrong", found.wrong, found.checked, tensor.name);
     }
     return {};
 }

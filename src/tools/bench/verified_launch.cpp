@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "format/format.h"
 #include "run/inputs.h"
 
 namespace kiln::bench {
@@ -25,16 +26,15 @@ std::size_t affordable(const Problem& problem, std::size_t sample) {
 }
 
 std::string told(const OutputCheck& check, const std::string& whose) {
-    std::string text = whose + "'s " + check.tensor + " is wrong in " + std::to_string(check.wrong) + " of " +
-                       std::to_string(check.checked) + " elements";
-    if (check.unwritten != 0) text += ", and " + std::to_string(check.unwritten) + " were never written";
+    std::string text =
+        formatted("{}'s {} is wrong in {} of {} elements", whose, check.tensor, check.wrong, check.checked);
+    if (check.unwritten != 0) text += formatted(", and {} were never written", check.unwritten);
     if (check.first_wrong) {
         text += "; the first is [";
         for (const std::int64_t index : check.first_wrong->index)
-            text += (text.ends_with('[') ? "" : ", ") + std::to_string(index);
-        text += "]: " + std::to_string(check.first_wrong->found) + " where " +
-                std::to_string(check.first_wrong->expected) + " is expected, within " +
-                std::to_string(check.first_wrong->bound);
+            text += formatted("{}{}", text.ends_with('[') ? "" : ", ", index);
+        text += formatted("]: {:f} where {:f} is expected, within {:f}", check.first_wrong->found,
+                          check.first_wrong->expected, check.first_wrong->bound);
     }
     return text;
 }
@@ -54,8 +54,8 @@ VerifiedLaunch::VerifiedLaunch(Benchmark& bench, const Variant& variant, const S
     for (const Tensor& tensor : problem.tensors)
         needed += tensor.size_bytes() + 2 * GuardedTensor::kGuardBytes;
     if (bench.on_gpu() && needed > device.free_bytes())
-        throw UsageError("the problem needs " + std::to_string(needed >> 20) + " MiB of device memory, and " +
-                         std::to_string(device.free_bytes() >> 20) + " MiB are free.");
+        throw UsageError(formatted("the problem needs {} MiB of device memory, and {} MiB are free.",
+                                   needed >> 20, device.free_bytes() >> 20));
     if (shared != nullptr)
         launch_.emplace(bench.service(), kernel, std::move(problem), *shared);
     else

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -126,7 +128,7 @@ std::string_view comparison(Operator operation) {
 
 std::string c_integer(std::int64_t value) {
     if (value == std::numeric_limits<std::int64_t>::min()) return "(-9223372036854775807LL - 1)";
-    return value < 0 ? "(" + std::to_string(value) + "LL)" : std::to_string(value) + "LL";
+    return value < 0 ? formatted("({}LL)", value) : formatted("{}LL", value);
 }
 
 std::string c_arithmetic(const std::set<std::string>& used) {
@@ -160,7 +162,7 @@ std::string CExpressions::text(const Expression& expression, const Node& node) {
     };
     switch (node.operation) {
         case Operator::argument:
-            return "a->value[" + std::to_string(node.value) + "]";
+            return formatted("a->value[{}]", node.value);
         case Operator::limit:
             return "d->" + std::string(limit_names()[static_cast<std::size_t>(node.value)].name);
         case Operator::reference: {

@@ -12,6 +12,7 @@
 #include "base/arch_facts.h"
 #include "base/words.h"
 #include "export/c_expression.h"
+#include "format/format.h"
 #include "template/element_type.h"
 #include "template/kernel_launch.h"
 
@@ -58,22 +59,21 @@ int tensor_map_type(const TensorMapSpec& spec) {
         case 8:
             return 4;
         default:
-            throw UsageError("the tensor map " + spec.name +
-                             " can't be exported: TMA moves elements of 1, 2, 4 or 8 "
-                             "bytes, and " +
-                             spec.type + " has " + std::to_string(spec.element_bytes) + ".");
+            throw UsageError(
+                formatted("the tensor map {} can't be exported: TMA moves elements of 1, 2, 4 or 8 bytes, "
+                          "and {} has {}.",
+                          spec.name, spec.type, spec.element_bytes));
     }
 }
 
 std::string extents_text(const Dim3& extents) {
-    return "{" + std::to_string(extents.x) + "u, " + std::to_string(extents.y) + "u, " +
-           std::to_string(extents.z) + "u}";
+    return formatted("{{{}u, {}u, {}u}}", extents.x, extents.y, extents.z);
 }
 
 std::string array_text(CExpressions& expressions, const std::vector<ExpressionPtr>& extents) {
     std::string text;
     for (std::size_t i = 0; i < extents.size(); ++i)
-        text += "    x[" + std::to_string(i) + "] = " + expressions.text(*extents[i]) + ";\n";
+        text += formatted("    x[{}] = {};\n", i, expressions.text(*extents[i]));
     return text;
 }
 
@@ -98,7 +98,7 @@ std::string CKernels::arithmetic() const { return c_arithmetic(used_); }
 
 std::string CKernels::named(const std::string& prefix, const std::string& text, std::string& definitions,
                             const std::string& head, const std::string& tail) {
-    const auto [place, is_new] = names_.try_emplace(prefix + text, prefix + std::to_string(names_.size()));
+    const auto [place, is_new] = names_.try_emplace(prefix + text, formatted("{}{}", prefix, names_.size()));
     if (is_new) definitions += head + place->second + tail + text;
     return place->second;
 }
@@ -125,11 +125,10 @@ std::string CKernels::plan(const Variant& variant) {
         std::string element = type.substr(0, type.size() - 1);  // without its *
         if (element.starts_with("const ")) element.erase(0, 6);
         const auto* const known = find_normalised_type(element);
-        text += array_text(expressions, line.extents) + "    if (kiln_tensor(launch, " +
-                std::to_string(line.argument) + ", " + c_string(lines.tensors[i].name) + ", x, " +
-                std::to_string(line.extents.size()) + ", " +
-                std::to_string(known != nullptr ? known->bytes : 1) + ", " +
-                std::to_string(pointer++->align_bytes) + "u, bad)" + otherwise;
+        text += formatted("{}    if (kiln_tensor(launch, {}, {}, x, {}, {}, {}u, bad){}",
+                          array_text(expressions, line.extents), line.argument,
+                          c_string(lines.tensors[i].name), line.extents.size(),
+                          known != nullptr ? known->bytes : 1, pointer++->align_bytes, otherwise);
     }
     std::string is_empty;
     for (std::size_t kernel = 0; kernel < kernel_count(variant); ++kernel) {
@@ -137,14 +136,14 @@ std::string CKernels::plan(const Variant& variant) {
         const auto& grid = launch_lines(front_matter, kernel).grid;
         const std::string number = std::to_string(kernel);
         for (std::size_t axis = 0; axis < grid.size(); ++axis)
-            text += "    x[0] = " + expressions.text(*grid[axis]) + ";\n    if (kiln_extent(launch, " +
-                    number + ", " + c_string(launch.name) + ", " + std::to_string(axis) + ", x[0], bad, " +
-                    c_integer(data.largest_grid[axis]) + ")" + otherwise;
+            text += formatted("    x[0] = {};\n    if (kiln_extent(launch, {}, {}, {}, x[0], bad, {}){}",
+                              expressions.text(*grid[axis]), number, c_string(launch.name), axis,
+                              c_integer(data.largest_grid[axis]), otherwise);
         const unsigned cluster[3] = {launch.cluster.x, launch.cluster.y, launch.cluster.z};
         for (std::size_t axis = 0; axis < 3; ++axis)
             if (cluster[axis] != 1)
-                text += "    if (kiln_cluster(launch, " + number + ", " + std::to_string(axis) + ", " +
-                        std::to_string(cluster[axis]) + "u)" + otherwise;
+                text += formatted("    if (kiln_cluster(launch, {}, {}, {}u){}", number, axis, cluster[axis],
+                                  otherwise);
         is_empty +=
             (kernel == 0 ? "kiln_is_empty(launch->grid[" : " && kiln_is_empty(launch->grid[") + number + "])";
     }
@@ -154,9 +153,9 @@ std::string CKernels::plan(const Variant& variant) {
                                                               "static const struct kiln_map ", "[] = ");
     for (std::size_t i = 0; i < data.tensor_maps.size(); ++i)
         if (data.tensor_maps[i].spec.rank > 0)
-            text += array_text(expressions, lines.tensor_map_lines[i].extents) +
-                    "    if (kiln_map_extents(launch, " + std::to_string(i) + ", &" + maps + "[" +
-                    std::to_string(i) + "], x, bad)" + otherwise;
+            text +=
+                formatted("{}    if (kiln_map_extents(launch, {}, &{}[{}], x, bad){}",
+                          array_text(expressions, lines.tensor_map_lines[i].extents), i, maps, i, otherwise);
     used_.insert(expressions.used().begin(), expressions.used().end());
     return "(const struct kiln_arguments* a, const struct kiln_device* d, struct kiln_launch* launch) {\n"
            "    kiln_i64 x[5];\n    int bad = 0;\n    (void)a;\n    (void)d;\n" +
@@ -173,15 +172,12 @@ std::string CKernels::map_rows(const Variant& variant) const {
                             : spec.swizzle_bytes == 64 ? 2
                             : spec.swizzle_bytes == 32 ? 1
                                                        : 0;
-        text += "    {" + c_string(spec.tensor) + ", " + std::to_string(lines[map].pointer_argument) + ", " +
-                std::to_string(spec.rank == 0 ? 0 : tensor_map_type(spec)) + ", " +
-                std::to_string(spec.rank) + ", " + std::to_string(spec.element_bytes) + ", " +
-                std::to_string(swizzle) + ", {";
+        text +=
+            formatted("    {{{}, {}, {}, {}, {}, {}, {{", c_string(spec.tensor), lines[map].pointer_argument,
+                      spec.rank == 0 ? 0 : tensor_map_type(spec), spec.rank, spec.element_bytes, swizzle);
         for (int i = 0; i < static_cast<int>(kMostTensorMapExtents); ++i)
-            text +=
-                (i == 0 ? "" : ", ") +
-                std::to_string(i < spec.rank ? spec.box[static_cast<std::size_t>(spec.rank - 1 - i)] : 1) +
-                "u";
+            text += formatted("{}{}u", i == 0 ? "" : ", ",
+                              i < spec.rank ? spec.box[static_cast<std::size_t>(spec.rank - 1 - i)] : 1);
         text += "}},\n";
     }
     return text + "};\n\n";
@@ -199,10 +195,10 @@ std::string CKernels::entry_rows(const ExportedVariant& exported) {
                                                          "static const int ", "[] = {");
         const std::string& name =
             kernel == 0 ? exported.binary.entry : exported.binary.more_entries.at(kernel - 1);
-        text += "    {" + c_string(name) + ", " + extents_text(launch.block) + ", " +
-                extents_text(launch.cluster) + ", " + std::to_string(launch.dynamic_shared_bytes) + "u, " +
-                (overlaps(variant, launch, exported.binary.kind) ? "1" : "0") + ", " + order + ", " +
-                std::to_string(places.size()) + "},\n";
+        text +=
+            formatted("    {{{}, {}, {}, {}u, {}, {}, {}}},\n", c_string(name), extents_text(launch.block),
+                      extents_text(launch.cluster), launch.dynamic_shared_bytes,
+                      overlaps(variant, launch, exported.binary.kind) ? "1" : "0", order, places.size());
     }
     return text + "};\n\n";
 }
@@ -220,9 +216,8 @@ void CKernels::add(const ExportedVariant& exported) {
     const std::string entries =
         named("kiln_entries_", entry_rows(exported), entries_, "static const struct kiln_entry ", "[] = ");
     const std::size_t entry_count = kernel_count(variant);
-    rows_ += "    {" + c_string(variant.text()) + ", " + binary + ", " + entries + ", " +
-             std::to_string(entry_count) + ", " + plan_name + ", " + map_name + ", " + std::to_string(maps) +
-             "},\n";
+    rows_ += formatted("    {{{}, {}, {}, {}, {}, {}, {}}},\n", c_string(variant.text()), binary, entries,
+                       entry_count, plan_name, map_name, maps);
     most_entries_ = std::max(most_entries_, entry_count);
     most_maps_ = std::max(most_maps_, maps);
     backends_.insert(variant.target()->backend);

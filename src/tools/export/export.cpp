@@ -17,6 +17,7 @@
 #include "export/c_expression.h"
 #include "export/c_kernel.h"
 #include "export/c_runtime.h"
+#include "format/format.h"
 #include "template/template_data.h"
 
 namespace kiln {
@@ -78,7 +79,7 @@ std::vector<Problem> problems_of(const Service& service, std::span<const Exporte
                 problem.name += "_" + as_identifier(parameters[i] + "_" + problem.values[i].second);
         }
         if (const int before = names[problem.name]++; before > 0)
-            problem.name += "_" + std::to_string(before + 1);
+            problem.name += formatted("_{}", before + 1);
         std::ranges::stable_sort(problem.variants, {}, [](const ExportedVariant* one) {
             return preference(*one->variant.target(), one->binary.kind);
         });
@@ -99,15 +100,15 @@ struct Arguments {
             is_passed.push_back(place.has_value());
             if (!place) {
                 types.emplace_back("const void*");
-                names.push_back("kiln_null_" + std::to_string(names.size()));
+                names.push_back(formatted("kiln_null_{}", names.size()));
                 continue;
             }
             const KernelArgument& argument = variant.arguments()[*place];
             const auto type = c_type(argument.type);
             if (!type || argument.name.empty())
                 throw UsageError(
-                    variant.template_name() + " can't be exported: C has no way to pass its argument " +
-                    std::to_string(names.size() + 1) + ", " + argument.type + " " + argument.name + ".");
+                    formatted("{} can't be exported: C has no way to pass its argument {}, {} {}.",
+                              variant.template_name(), names.size() + 1, argument.type, argument.name));
             if (std::ranges::find(of.sizes(), argument.name, &SizeArgument::name) != of.sizes().end())
                 sizes.push_back(names.size());
             const auto tensor = std::ranges::find(of.tensors(), argument.name, &TensorArgument::name);
@@ -226,10 +227,11 @@ class Exporter {
         if (is_new) {
             const bool is_cuda = target.backend == Backend::cuda;
             const char last = target.arch.back();
-            archs_ += "    {" + c_string(target.arch) + ", " + (is_cuda ? "KILN_CUDA, " : "KILN_HIP, ") +
-                      std::to_string(cuda_arch_number(target.arch).value_or(0)) + ", " +
-                      (is_cuda && (last == 'a' || last == 'f') ? std::string("'") + last + "'" : "0") + ", " +
-                      (one.binary.kind == BinaryKind::ptx ? "1" : "0") + "},\n";
+            archs_ +=
+                formatted("    {{{}, {}{}, {}, {}}},\n", c_string(target.arch),
+                          is_cuda ? "KILN_CUDA, " : "KILN_HIP, ", cuda_arch_number(target.arch).value_or(0),
+                          is_cuda && (last == 'a' || last == 'f') ? std::string("'") + last + "'" : "0",
+                          one.binary.kind == BinaryKind::ptx ? "1" : "0");
         }
         return place->second;
     }
@@ -260,7 +262,7 @@ class Exporter {
                 if (found != sizes.end()) words.push_back(c_integer(found->second));
             }
             if (words.size() != arguments.sizes.size() || words.empty()) continue;
-            text += "    {{" + join(words) + "}, " + std::to_string(kernel.second) + "},\n";
+            text += formatted("    {{{{{}}}, {}}},\n", join(words), kernel.second);
             ++count;
         }
         return text;
@@ -281,12 +283,11 @@ class Exporter {
                 kernels_.add(*problem.variants[end]);
             std::size_t known_count = 0;
             const std::string known = known_rows(problem, begin, end, first, arguments, known_count);
-            const std::string known_name = "kiln_known_" + number + "_" + std::to_string(group_count);
+            const std::string known_name = formatted("kiln_known_{}_{}", number, group_count);
             if (known_count > 0)
                 tables_ += "static const struct kiln_known " + known_name + "[] = {\n" + known + "};\n";
-            groups += "    {" + std::to_string(arch_of(*problem.variants[begin])) + ", " +
-                      std::to_string(first) + ", " + std::to_string(end - begin) + ", " +
-                      (known_count > 0 ? known_name : "NULL") + ", " + std::to_string(known_count) + "},\n";
+            groups += formatted("    {{{}, {}, {}, {}, {}}},\n", arch_of(*problem.variants[begin]), first,
+                                end - begin, known_count > 0 ? known_name : "NULL", known_count);
         }
         std::vector<std::string> names, sizes;
         for (const std::string& name : arguments.names) names.push_back(c_string(name));
@@ -295,9 +296,9 @@ class Exporter {
                    "};\nstatic const char* const kiln_names_" + number + "[] = {" + join(names) +
                    "};\nstatic const int kiln_sizes_" + number + "[] = {" +
                    (sizes.empty() ? "0" : join(sizes)) + "};\n";
-        rows_ += "    {" + c_string(problem.name) + ", " + std::to_string(names.size()) + ", kiln_names_" +
-                 number + ", " + std::to_string(sizes.size()) + ", kiln_sizes_" + number + ", kiln_groups_" +
-                 number + ", " + std::to_string(group_count) + "},\n";
+        rows_ += formatted("    {{{}, {}, kiln_names_{}, {}, kiln_sizes_{}, kiln_groups_{}, {}}},\n",
+                           c_string(problem.name), names.size(), number, sizes.size(), number, number,
+                           group_count);
         functions_ += functions(index);
     }
 
@@ -315,7 +316,7 @@ class Exporter {
         std::string text = "    struct kiln_arguments kiln_a;\n    memset(&kiln_a, 0, sizeof kiln_a);\n";
         for (std::size_t i = 0; i < arguments.names.size(); ++i) {
             const std::string& name = arguments.names[i];
-            const std::string place = "[" + std::to_string(i) + "] = ";
+            const std::string place = formatted("[{}] = ", i);
             if (arguments.types[i].ends_with('*')) {
                 if (with_pointers && arguments.is_passed[i])
                     text += "    kiln_a.pointer" + place + name + ";\n";
@@ -335,12 +336,12 @@ class Exporter {
     std::string functions(std::size_t index) const {
         const Problem& problem = problems_[index];
         const Arguments& arguments = arguments_[index];
-        const std::string place = "&kiln_problems[" + std::to_string(index) + "]";
-        std::string text = "int " + problem.name + "(" + arguments.all() + ") {\n    void* kiln_passed[" +
-                           std::to_string(arguments.names.size()) + "];\n" + null_pointers(arguments) +
-                           filled(arguments, problem.name, true, "KILN_BAD_ARGUMENT");
+        const std::string place = formatted("&kiln_problems[{}]", index);
+        std::string text = formatted("int {}({}) {{\n    void* kiln_passed[{}];\n{}{}", problem.name,
+                                     arguments.all(), arguments.names.size(), null_pointers(arguments),
+                                     filled(arguments, problem.name, true, "KILN_BAD_ARGUMENT"));
         for (std::size_t i = 0; i < arguments.names.size(); ++i)
-            text += "    kiln_passed[" + std::to_string(i) + "] = &" + arguments.names[i] + ";\n";
+            text += formatted("    kiln_passed[{}] = &{};\n", i, arguments.names[i]);
         text += "    return kiln_run(" + place + ", &kiln_a, kiln_passed, kiln_stream);\n}\n\n";
         const std::string choice =
             "    struct kiln_device kiln_d;\n    struct kiln_launch kiln_l;\n    int kiln_status;\n";
@@ -353,8 +354,7 @@ class Exporter {
                     choice + filled(arguments, problem.name, false, "KILN_BAD_ARGUMENT") + chosen +
                     "    if (kiln_status < 0) return kiln_status;\n";
             for (const std::size_t i : arguments.scratch)
-                text += "    *" + arguments.names[i] + "_bytes = (size_t)kiln_l.bytes[" + std::to_string(i) +
-                        "];\n";
+                text += formatted("    *{}_bytes = (size_t)kiln_l.bytes[{}];\n", arguments.names[i], i);
             text += "    return 0;\n}\n\n";
         }
         text += "const char* " + problem.name + "_variant(" + or_void(arguments.integers()) + ") {\n" +
@@ -370,7 +370,7 @@ class Exporter {
             most_sizes = std::max(most_sizes, arguments.sizes.size());
         }
         const auto define = [](const char* name, std::size_t value) {
-            return std::string("#define ") + name + " " + std::to_string(value) + "\n";
+            return formatted("#define {} {}\n", name, value);
         };
         const bool has_cuda = kernels_.has(Backend::cuda), has_hip = kernels_.has(Backend::hip);
         std::string text = "/* " + of_.name() +

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "format/format.h"
 #include "inspect/advice.h"
 #include "inspect/recorded_variant.h"
 #include "inspect/text_format.h"
@@ -47,20 +48,20 @@ std::vector<Conflict> conflicts_of(const Analysis& analysis) {
 /// a bank conflict: an asynchronous copy also needs wavefronts for what it reads.
 std::string conflicts_text(const std::vector<Conflict>& conflicts) {
     const auto way = [](const Conflict& conflict) {
-        return conflict.degree > 1 ? format_text("%d-way", conflict.degree)
-                                   : std::string("asynchronous copy");
+        return conflict.degree > 1 ? formatted("{}-way", conflict.degree) : std::string("asynchronous copy");
     };
     if (conflicts.size() == 1)
         return conflicts[0].degree > 1
-                   ? format_text("the %d-way conflict of line %d", conflicts[0].degree, conflicts[0].line)
-                   : format_text("the asynchronous copy of line %d", conflicts[0].line);
+                   ? formatted("the {}-way conflict of line {}", conflicts[0].degree, conflicts[0].line)
+                   : formatted("the asynchronous copy of line {}", conflicts[0].line);
     const std::size_t shown = std::min(kMostLines, conflicts.size());
     std::string text = "the conflicts of lines";
     for (std::size_t i = 0; i < shown; ++i)
-        text += (i == 0                                        ? " "
-                 : i + 1 == shown && shown == conflicts.size() ? " and "
-                                                               : ", ") +
-                format_text("%d (%s)", conflicts[i].line, way(conflicts[i]).c_str());
+        text += formatted("{}{} ({})",
+                          i == 0                                        ? " "
+                          : i + 1 == shown && shown == conflicts.size() ? " and "
+                                                                        : ", ",
+                          conflicts[i].line, way(conflicts[i]));
     if (shown < conflicts.size()) text += " and others";
     return text;
 }
@@ -77,8 +78,8 @@ std::string blocks_text(const AdviceContext& context, const std::optional<Occupa
     const int now = context.analysis.occupancy->blocks;
     const std::string blocks =
         "; blocks per " + std::string(multiprocessor_word(context.target.backend)) + " ";
-    if (then->blocks == now) return blocks + "stay at " + std::to_string(now);
-    return blocks + (then->blocks > now ? "rise" : "fall") + format_text(" from %d to %d", now, then->blocks);
+    if (then->blocks == now) return formatted("{}stay at {}", blocks, now);
+    return formatted("{}{} from {} to {}", blocks, then->blocks > now ? "rise" : "fall", now, then->blocks);
 }
 
 void advise_on_banks(const AdviceContext& context, std::vector<Advice>& out) {
@@ -164,7 +165,7 @@ void advise_on_problems(const AdviceContext& context, std::vector<Advice>& out) 
     }
     if (first == nullptr) return;
     out.push_back({Weight::warning,
-                   first->text() + (count == 1 ? std::string() : format_text(" (and %zu more)", count - 1)) +
+                   first->text() + (count == 1 ? std::string() : formatted(" (and {} more)", count - 1)) +
                        ": 'kiln check' shows the source",
                    {}});
 }
@@ -181,10 +182,9 @@ void advise_on_sectors(const AdviceContext& context, std::vector<Advice>& out) {
     for (const LineSectors& line : lines)
         out.push_back(
             {Weight::warning,
-             format_text("line %d touches %.3g times the sectors of global memory that its bytes would fill "
-                         "contiguously; %s of all sectors are from this line",
-                         line.line, line.sectors / std::max(line.ideal, 1.0),
-                         percent(line.sectors / all).c_str()),
+             formatted("line {} touches {:.3g} times the sectors of global memory that its bytes would fill "
+                       "contiguously; {} of all sectors are from this line",
+                       line.line, line.sectors / std::max(line.ideal, 1.0), percent(line.sectors / all)),
              {}});
 }
 

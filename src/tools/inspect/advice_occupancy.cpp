@@ -3,6 +3,7 @@
 // Advice on what limits the warps: registers, shared memory, the size of the grid.
 #include <algorithm>
 
+#include "format/format.h"
 #include "inspect/advice.h"
 #include "inspect/launch_extent.h"
 #include "inspect/text_format.h"
@@ -64,34 +65,32 @@ void advise_on_grid(const AdviceContext& context, std::vector<Advice>& out) {
     const Waves& waves = *analysis.waves;
     const std::string places = std::string(analysis.chip_name.empty() ? "the chip" : analysis.chip_name);
     if (waves.waves < 1 && waves.mean_occupancy < kFewWarps) {
-        std::string text = format_text("%s %s %.2g times; %s of its warps are active at most",
-                                       counted(waves.blocks, "block fills", "blocks fill").c_str(),
-                                       places.c_str(), waves.waves, percent(waves.mean_occupancy).c_str());
+        std::string text = formatted("{} {} {:.2g} times; {} of its warps are active at most",
+                                     counted(waves.blocks, "block fills", "blocks fill"), places, waves.waves,
+                                     percent(waves.mean_occupancy));
         if (waves.blocks < static_cast<std::uint64_t>(analysis.multiprocessors))
-            text += format_text(
-                ", and %lld of its %lld multiprocessors are idle",
+            text += formatted(
+                ", and {} of its {} multiprocessors are idle",
                 static_cast<long long>(analysis.multiprocessors) - static_cast<long long>(waves.blocks),
-                static_cast<long long>(analysis.multiprocessors));
+                analysis.multiprocessors);
         std::string change;
         const double now = warps_of(analysis.grid, analysis.block, analysis.limits.warp_size);
         const double capacity = static_cast<double>(analysis.multiprocessors) *
                                 static_cast<double>(analysis.occupancy->most_warps);
         if (const auto more = more_warps(context, now, capacity)) {
             change = more->change;
-            text += format_text(". %s would launch %s of %llu threads, %.2g times as many warps",
-                                change.c_str(), counted(more->blocks, "block", "blocks").c_str(),
-                                static_cast<unsigned long long>(more->threads), more->warps / now);
+            text += formatted(". {} would launch {} of {} threads, {:.2g} times as many warps", change,
+                              counted(more->blocks, "block", "blocks"), more->threads, more->warps / now);
         }
         out.push_back({Weight::warning, text, change});
         return;
     }
     if (waves.waves > 1 && waves.waves < kFewWaves && waves.efficiency < kPoorTail)
         out.push_back({Weight::hint,
-                       format_text("%s are %.2f waves of %llu: the last one is partial, and %s of the block "
-                                   "slots are in use on average",
-                                   counted(waves.blocks, "block", "blocks").c_str(), waves.waves,
-                                   static_cast<unsigned long long>(waves.blocks_at_once),
-                                   percent(waves.efficiency).c_str()),
+                       formatted("{} are {:.2f} waves of {}: the last one is partial, and {} of the block "
+                                 "slots are in use on average",
+                                 counted(waves.blocks, "block", "blocks"), waves.waves, waves.blocks_at_once,
+                                 percent(waves.efficiency)),
                        {}});
 }
 
@@ -111,28 +110,24 @@ void advise_on_limits(const AdviceContext& context, std::vector<Advice>& out) {
     const auto binds = [&](OccupancyLimit limit) {
         return std::ranges::find(occupancy.binding, limit) != occupancy.binding.end();
     };
-    std::string text =
-        format_text("%s of each %s's warps at most: ", percent(occupancy.fraction()).c_str(), unit.c_str());
+    std::string text = formatted("{} of each {}'s warps at most: ", percent(occupancy.fraction()), unit);
     if (binds(OccupancyLimit::registers)) {
-        text += format_text("%d registers per thread allow %s", analysis.resources.registers.value_or(0),
-                            counted(static_cast<std::uint64_t>(occupancy.blocks), "block", "blocks").c_str());
+        text += formatted("{} registers per thread allow {}", analysis.resources.registers.value_or(0),
+                          counted(static_cast<std::uint64_t>(occupancy.blocks), "block", "blocks"));
         if (occupancy.registers_for_one_more && occupancy.binding.size() == 1)
-            text += format_text("; with %d or fewer one more would fit", *occupancy.registers_for_one_more);
+            text += formatted("; with {} or fewer one more would fit", *occupancy.registers_for_one_more);
     } else if (binds(OccupancyLimit::shared)) {
-        text += format_text(
-            "%llu bytes of shared memory per block allow %s",
-            static_cast<unsigned long long>(analysis.static_shared_bytes + analysis.dynamic_shared_bytes),
-            counted(static_cast<std::uint64_t>(occupancy.blocks), "block", "blocks").c_str());
+        text += formatted("{} bytes of shared memory per block allow {}",
+                          analysis.static_shared_bytes + analysis.dynamic_shared_bytes,
+                          counted(static_cast<std::uint64_t>(occupancy.blocks), "block", "blocks"));
     } else if (binds(OccupancyLimit::blocks)) {
-        text += format_text("no more than %d blocks are held at once, and each has only %llu threads",
-                            occupancy.by_blocks, static_cast<unsigned long long>(analysis.block.count()));
+        text += formatted("no more than {} blocks are held at once, and each has only {} threads",
+                          occupancy.by_blocks, analysis.block.count());
     } else {
-        text += format_text("a second block of %llu threads does not fit",
-                            static_cast<unsigned long long>(analysis.block.count()));
+        text += formatted("a second block of {} threads does not fit", analysis.block.count());
         if (occupancy.blocks > 1)
-            text = format_text("%s of each %s's warps at most: %d blocks of %llu threads fit",
-                               percent(occupancy.fraction()).c_str(), unit.c_str(), occupancy.blocks,
-                               static_cast<unsigned long long>(analysis.block.count()));
+            text = formatted("{} of each {}'s warps at most: {} blocks of {} threads fit",
+                             percent(occupancy.fraction()), unit, occupancy.blocks, analysis.block.count());
     }
     out.push_back({Weight::hint, text, {}});
 }
@@ -142,26 +137,23 @@ void advise_on_resources(const AdviceContext& context, std::vector<Advice>& out)
     const Resources& resources = analysis.resources;
     if (resources.spill_bytes.value_or(0) > 0)
         out.push_back({Weight::warning,
-                       format_text("registers spill: %llu bytes per thread go through local memory",
-                                   static_cast<unsigned long long>(*resources.spill_bytes)),
+                       formatted("registers spill: {} bytes per thread go through local memory",
+                                 *resources.spill_bytes),
                        {}});
     else if (resources.stack_bytes.value_or(0) > 0)
-        out.push_back(
-            {Weight::hint,
-             format_text("%llu bytes of local memory per thread, for arrays that registers can't hold",
-                         static_cast<unsigned long long>(*resources.stack_bytes)),
-             {}});
+        out.push_back({Weight::hint,
+                       formatted("{} bytes of local memory per thread, for arrays that registers can't hold",
+                                 *resources.stack_bytes),
+                       {}});
     const std::uint64_t shared = analysis.static_shared_bytes + analysis.dynamic_shared_bytes;
     const auto plain =
         static_cast<std::uint64_t>(std::max<std::int64_t>(analysis.limits.shared_bytes_per_block, 0));
     if (context.target.backend == Backend::cuda && shared > plain)
-        out.push_back(
-            {Weight::hint,
-             format_text(
-                 "%llu bytes of shared memory per block are more than the %llu of every device: a launch "
-                 "has to opt in, which Kiln does",
-                 static_cast<unsigned long long>(shared), static_cast<unsigned long long>(plain)),
-             {}});
+        out.push_back({Weight::hint,
+                       formatted("{} bytes of shared memory per block are more than the {} of every device: "
+                                 "a launch has to opt in, which Kiln does",
+                                 shared, plain),
+                       {}});
 }
 
 }  // namespace

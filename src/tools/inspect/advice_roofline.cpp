@@ -3,6 +3,7 @@
 // Advice on the roofline: what bounds the time from below, and units that are idle.
 #include <algorithm>
 
+#include "format/format.h"
 #include "inspect/advice.h"
 #include "inspect/text_format.h"
 
@@ -29,21 +30,21 @@ void advise_on_roofline(const AdviceContext& context, std::vector<Advice>& out) 
     const double bytes = analysis.traffic.bytes_at_least;
     const bool only_moves = analysis.problem.flops == 0 && bytes > 0;
     if (only_moves || (analysis.roofline && analysis.roofline->memory_bound))
-        out.push_back({Weight::hint,
-                       format_text("memory bounds it: %.3g GB take %s at %.0f GB/s", bytes / 1e9,
-                                   time_of(bytes / analysis.chip->memory_gbps / 1e6).c_str(),
-                                   analysis.chip->memory_gbps),
-                       {}});
+        out.push_back(
+            {Weight::hint,
+             formatted("memory bounds it: {:.3g} GB take {} at {:.0f} GB/s", bytes / 1e9,
+                       time_of(bytes / analysis.chip->memory_gbps / 1e6), analysis.chip->memory_gbps),
+             {}});
     if (!analysis.roofline) return;
     const Roofline& roof = *analysis.roofline;
     const std::string unit(name(roof.unit));
     if (!roof.memory_bound)
         out.push_back(
             {Weight::hint,
-             format_text(
-                 "arithmetic bounds it: %.4g GFLOP take %s at %.4g TFLOP/s of %s; memory would take %s",
-                 static_cast<double>(analysis.problem.flops) / 1e9, time_of(roof.floor_ms).c_str(),
-                 analysis.chip->tflops(roof.unit).value_or(0), unit.c_str(), time_of(roof.memory_ms).c_str()),
+             formatted(
+                 "arithmetic bounds it: {:.4g} GFLOP take {} at {:.4g} TFLOP/s of {}; memory would take {}",
+                 static_cast<double>(analysis.problem.flops) / 1e9, time_of(roof.floor_ms),
+                 analysis.chip->tflops(roof.unit).value_or(0), unit, time_of(roof.memory_ms)),
              {}});
 
     const auto matrix = analysis.chip->tflops(Unit::matrix_f16);
@@ -52,13 +53,11 @@ void advise_on_roofline(const AdviceContext& context, std::vector<Advice>& out) 
         !has_half_operands(analysis.problem))
         return;
     const double floor_ms = std::max(roof.memory_ms, roof.compute_ms * *used / *matrix);
-    out.push_back(
-        {Weight::hint,
-         format_text(
-             "the matrix cores are not used: their peak is %.3g times as high (%.4g TFLOP/s), and the "
-             "lower bound would be %s",
-             *matrix / *used, *matrix, time_of(floor_ms).c_str()),
-         {}});
+    out.push_back({Weight::hint,
+                   formatted("the matrix cores are not used: their peak is {:.3g} times as high ({:.4g} "
+                             "TFLOP/s), and the lower bound would be {}",
+                             *matrix / *used, *matrix, time_of(floor_ms)),
+                   {}});
 }
 
 }  // namespace kiln

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "inspect/picture.h"
 #include "inspect/report_text.h"
 #include "inspect/text_format.h"
@@ -120,12 +121,12 @@ Load worst_phase(const Addresses& addresses, std::uint32_t width, const BankMode
 }
 
 std::string taken_text(const Wavefronts& taken) {
-    return counted(static_cast<std::uint64_t>(taken.actual), "wavefront", "wavefronts") + ", ideal " +
-           std::to_string(taken.ideal) +
-           (taken.degree > 1 && taken.actual > taken.ideal
-                ? ", " + std::to_string(taken.degree) + "-way conflict"
-                : std::string()) +
-           (taken.aligned ? "" : ", misaligned");
+    return formatted(
+        "{}, ideal {}{}{}", counted(static_cast<std::uint64_t>(taken.actual), "wavefront", "wavefronts"),
+        taken.ideal,
+        taken.degree > 1 && taken.actual > taken.ideal ? formatted(", {}-way conflict", taken.degree)
+                                                       : std::string(),
+        taken.aligned ? "" : ", misaligned");
 }
 
 }  // namespace
@@ -216,13 +217,13 @@ Picture access_picture(const BankRequest& request, const SharedSite& site, const
         y += kHigh;
     }
     if (all_rows.size() > shown)
-        svg.text(kLeft, y + 11, "and " + std::to_string(all_rows.size() - shown) + " lines more", "tiny");
+        svg.text(kLeft, y + 11, formatted("and {} lines more", all_rows.size() - shown), "tiny");
     // Below the columns, the number of words that each bank has to serve, if more than one.
     for (std::size_t bank = 0; bank < banks; ++bank) {
         const std::size_t words = load.words_of_bank.empty() ? 0 : load.words_of_bank[bank].size();
         if (words > 1)
-            svg.text(kLeft + (static_cast<double>(bank) + 0.5) * kCell, bottom + 24,
-                     "×" + std::to_string(words), "count", Anchor::middle);
+            svg.text(kLeft + (static_cast<double>(bank) + 0.5) * kCell, bottom + 24, formatted("×{}", words),
+                     "count", Anchor::middle);
     }
     return picture;
 }

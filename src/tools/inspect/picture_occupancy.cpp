@@ -9,6 +9,7 @@
 
 #include "base/arch_facts.h"
 #include "base/words.h"
+#include "format/format.h"
 #include "inspect/picture.h"
 #include "inspect/plot.h"
 #include "inspect/report_text.h"
@@ -57,10 +58,10 @@ Picture limits_picture(const Analysis& analysis) {
         svg.text(kBarLeft - 10, y + kBar - 3, name(limit), binds ? "strong" : "", Anchor::end);
         svg.rectangle(kBarLeft, y, std::max(1.0, share * (kBarRight - kBarLeft)), kBar,
                       binds ? "limit binds" : "limit", "rx=\"1.5\"");
-        const std::string text = std::to_string(blocks) + (binds ? " · binds" : "");
+        const std::string text = formatted("{}{}", blocks, binds ? " · binds" : "");
         svg.text(kBarLeft + share * (kBarRight - kBarLeft) + 8, y + kBar - 3, text,
                  binds ? "hot-text" : "figure");
-        words.push_back(std::string(name(limit)) + " " + std::to_string(blocks) + (binds ? " (binds)" : ""));
+        words.push_back(formatted("{} {}{}", name(limit), blocks, binds ? " (binds)" : ""));
         y += kRow;
     }
     picture.description = join(words) + ".";
@@ -112,7 +113,7 @@ Picture curve_picture(const Analysis& analysis, const Curve& curve) {
     const double at_x = x.at(curve.point), at_y = y.at(found.warps);
     svg.line(at_x, y.first, at_x, at_y, "drop");
     svg.circle(at_x, at_y, 6, "point here");
-    const std::string label = std::to_string(found.warps) + " of " + std::to_string(found.most_warps);
+    const std::string label = formatted("{} of {}", found.warps, found.most_warps);
     const bool on_left = at_x > (kLeft + kRight) / 2;
     svg.text(at_x + (on_left ? -10 : 10), at_y - 8, label, "roof-name strong",
              on_left ? Anchor::end : Anchor::start);
@@ -158,9 +159,8 @@ std::vector<Picture> occupancy_pictures(const Analysis& analysis) {
                        return needs;
                    },
                    ticks});
-    picture.description = "This variant: " + amount_text(shared) + " per block, " +
-                          std::to_string(analysis.occupancy->warps) + " of " +
-                          std::to_string(analysis.occupancy->most_warps) + " warps.";
+    picture.description = formatted("This variant: {} per block, {} of {} warps.", amount_text(shared),
+                                    analysis.occupancy->warps, analysis.occupancy->most_warps);
     pictures.push_back(std::move(picture));
     return pictures;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "inspect/picture.h"
 #include "inspect/plot.h"
 #include "inspect/report_text.h"
@@ -162,7 +163,7 @@ void draw_roofs(Svg& svg, const Roofs& all, const Axis& x, const Axis& y, Taken&
         const double length = std::hypot(x2 - x1, y2 - y1), lift = slope.measured ? 16 : -7;
         const double turn = std::atan2(y2 - y1, x2 - x1) * 180 / std::acos(-1.0);
         const double at_x = x1 + kIn * (x2 - x1) / length, at_y = y1 + kIn * (y2 - y1) / length;
-        const std::string text = slope.name + " " + format_text("%.4g GB/s", slope.gbps);
+        const std::string text = formatted("{} {:.4g} GB/s", slope.name, slope.gbps);
         constexpr double kLetter = 6.5;
         for (double along = 0; along < kLetter * static_cast<double>(text.size()); along += kMarker)
             taken.keep(at_x + (along * (x2 - x1) - lift * (y2 - y1)) / length - kMarker,
@@ -261,8 +262,7 @@ void draw_points(Svg& svg, const std::vector<Point>& points, const std::vector<L
         for (std::size_t k = 0; k < shown; ++k, centre += kStep)
             draw_letter(svg, centre, rows[i].y, points[group[k]], labels);
         if (shown < group.size())
-            svg.text(centre - kMarker + 2, rows[i].y + 4, "+" + std::to_string(group.size() - shown),
-                     "strong");
+            svg.text(centre - kMarker + 2, rows[i].y + 4, formatted("+{}", group.size() - shown), "strong");
     }
 }
 
@@ -271,10 +271,10 @@ std::string description_of(std::span<const ReportItem> items, const std::vector<
     for (std::size_t i = 0; i < items.size(); ++i) {
         const auto& roofline = items[i].analysis.roofline;
         if (!roofline) continue;
-        std::string text = labels[i].letter + ", " + labels[i].name() + ": " +
-                           format_text("%.4g flops per byte, ", roofline->intensity) +
-                           (roofline->memory_bound ? "bound by memory" : "bound by arithmetic") +
-                           ", at most " + rate_text(roofline->attainable_tflops);
+        std::string text =
+            formatted("{}, {}: {:.4g} flops per byte, {}, at most {}", labels[i].letter, labels[i].name(),
+                      roofline->intensity, roofline->memory_bound ? "bound by memory" : "bound by arithmetic",
+                      rate_text(roofline->attainable_tflops));
         if (const auto measured = measured_tflops(items[i])) text += ", measured " + rate_text(*measured);
         sentences.push_back(text + ".");
     }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "format/format.h"
 #include "inspect/picture.h"
 #include "inspect/report_text.h"
 #include "inspect/text_format.h"
@@ -31,9 +32,9 @@ Wavefronts read_by_lanes(const TileLayout& layout, const BankModel& model,
 }
 
 std::string taken_text(const char* what, const Wavefronts& taken) {
-    return format_text(
-        "%s: %d wavefront%s, ideal %d%s", what, taken.actual, taken.actual == 1 ? "" : "s", taken.ideal,
-        taken.actual > taken.ideal ? format_text(", %d-way conflict", taken.degree).c_str() : "");
+    return formatted("{}: {} wavefront{}, ideal {}{}", what, taken.actual, taken.actual == 1 ? "" : "s",
+                     taken.ideal,
+                     taken.actual > taken.ideal ? formatted(", {}-way conflict", taken.degree) : "");
 }
 
 /// From dark blue through grey to light yellow, ever lighter: distinguishable without red and green, and in
@@ -41,7 +42,7 @@ std::string taken_text(const char* what, const Wavefronts& taken) {
 std::string colour_of(int bank, int banks) {
     const double share = banks > 1 ? static_cast<double>(bank) / (banks - 1) : 0;
     const double away = std::abs(2 * share - 1);  // from the grey in the middle
-    return format_text("hsl(%d,%.0f%%,%.0f%%)", share < 0.5 ? 214 : 47, 8 + 62 * away, 26 + 62 * share);
+    return formatted("hsl({},{:.0f}%,{:.0f}%)", share < 0.5 ? 214 : 47, 8 + 62 * away, 26 + 62 * share);
 }
 
 Svg drawn(const TileLayout& layout, const BankModel& model) {
@@ -87,13 +88,13 @@ std::uint32_t TileLayout::address(int row, int column) const {
 }
 
 std::string TileLayout::text() const {
-    std::string element = format_text("%d bytes", element_bytes);
+    std::string element = formatted("{} bytes", element_bytes);
     if (element_bytes == 1) element = "byte";
     if (element_bytes == 2) element = "half";
     if (element_bytes == 4) element = "float";
     if (element_bytes == 8) element = "double";
-    return element + format_text(" [%d][%d", rows, columns) + (pad > 0 ? format_text("+%d", pad) : "") + "]" +
-           (swizzle ? ", 16-byte chunks swizzled" : "");
+    return formatted("{} [{}][{}{}]{}", element, rows, columns, pad > 0 ? formatted("+{}", pad) : "",
+                     swizzle ? ", 16-byte chunks swizzled" : "");
 }
 
 Wavefronts TileLayout::read_column(const BankModel& model) const {
@@ -135,8 +136,8 @@ std::string bank_map_svg(std::span<const TileLayout> layouts, const BankModel& m
     Svg all(width, y + row_height + kFoot);
     for (const Placed& one : placed) all.place(one.part, one.x, one.y);
     all.text(kMargin, y + row_height + kFoot - kMargin,
-             format_text("The bank of each element, of %d banks of %d bytes; framed: the lanes of a column.",
-                         model.banks, model.bank_bytes),
+             formatted("The bank of each element, of {} banks of {} bytes; framed: the lanes of a column.",
+                       model.banks, model.bank_bytes),
              "title");
     return all.file("The bank of each element", description);
 }

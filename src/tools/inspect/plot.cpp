@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "format/format.h"
 #include "inspect/report_text.h"
 #include "inspect/text_format.h"
 
@@ -57,7 +58,7 @@ std::vector<double> Axis::ticks(int wanted) const {
 
 std::string tick_text(double value) {
     if (value == std::floor(value) && std::abs(value) < 1e7) return grouped(value);
-    return format_text("%.3g", value);
+    return formatted("{:.3g}", value);
 }
 
 void draw_axes(Svg& picture, const Axis& x, const Axis& y, std::string_view x_title, std::string_view y_title,

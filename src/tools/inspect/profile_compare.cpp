@@ -5,12 +5,13 @@
 
 #include <algorithm>
 
+#include "format/format.h"
 #include "inspect/text_format.h"
 
 namespace kiln {
 namespace {
 
-std::string times(double factor) { return format_text("%.3g times", factor); }
+std::string times(double factor) { return formatted("{:.3g} times", factor); }
 
 // Tolerance for a threshold that is met exactly, since values were divided.
 constexpr double kRounding = 1e-9;

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "format/format.h"
 #include "inspect/picture.h"
 #include "inspect/report_html.h"
 #include "inspect/svg.h"
@@ -60,9 +61,9 @@ class Statements {
 std::string chip_text(const Analysis& analysis) {
     if (analysis.chip == nullptr)
         return analysis.chip_name.empty() ? "" : analysis.chip_name + ": its figures are the device’s own.";
-    std::string text = analysis.chip->name + ": " + format_text("%.4g GB/s", analysis.chip->memory_gbps);
+    std::string text = formatted("{}: {:.4g} GB/s", analysis.chip->name, analysis.chip->memory_gbps);
     if (analysis.chip->measured_copy_gbps > 0)
-        text += format_text(" (a copy reaches %.4g)", analysis.chip->measured_copy_gbps);
+        text += formatted(" (a copy reaches {:.4g})", analysis.chip->measured_copy_gbps);
     text += ", " + grouped(static_cast<double>(analysis.multiprocessors)) + " " +
             multiprocessor_text(analysis.arch) + "s";
     return text + (analysis.chip->source.empty() ? "." : "; " + analysis.chip->source + ".");
@@ -91,10 +92,11 @@ std::string origins_section(const Page& page) {
         if (analysis.resources.registers)
             binaries.add(i, "Read from the binary compiled for " + analysis.arch + ", which was not run.");
         if (analysis.roofline && memory_gbps(analysis) > 0)
-            rooflines.add(i, format_text("%.4g GB/s and ", memory_gbps(analysis)) +
-                                 rate_text(compute_tflops(analysis)) + " of " +
-                                 std::string(name(analysis.roofline->unit)) +
-                                 ". Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.");
+            rooflines.add(
+                i, formatted(
+                       "{:.4g} GB/s and {} of {}. Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.",
+                       memory_gbps(analysis), rate_text(compute_tflops(analysis)),
+                       name(analysis.roofline->unit)));
         recordings.add(i, recording_text(analysis));
     }
     std::string list;

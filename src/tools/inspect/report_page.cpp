@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "inspect/page/assets.h"
 #include "inspect/picture.h"
 #include "inspect/report_html.h"
@@ -171,17 +172,16 @@ std::string order_choice(const std::vector<RowGroup>& groups) {
 std::string table_of(const Page& page, const std::vector<RowGroup>& groups) {
     std::string head = "<th scope=\"col\">Quantity</th>";
     for (std::size_t i = 0; i < page.items.size(); ++i)
-        head += element("th", "scope=\"col\" data-item=\"" + std::to_string(i) + "\"",
+        head += element("th", formatted("scope=\"col\" data-item=\"{}\"", i),
                         badge(page, i) + " " +
                             escaped(page.labels[i].difference.empty() ? page.labels[i].template_name
                                                                       : page.labels[i].name()));
     std::string bodies;
     for (const RowGroup& group : groups) {
         std::string body =
-            element(
-                "tr", "class=\"group\"",
-                element("th", "scope=\"rowgroup\" colspan=\"" + std::to_string(page.items.size() + 1) + "\"",
-                        "<span>" + escaped(group.name) + "</span>")) +
+            element("tr", "class=\"group\"",
+                    element("th", formatted("scope=\"rowgroup\" colspan=\"{}\"", page.items.size() + 1),
+                            "<span>" + escaped(group.name) + "</span>")) +
             "\n";
         for (const Row& row : group.rows) {
             std::string cells = element(
@@ -189,7 +189,7 @@ std::string table_of(const Page& page, const std::vector<RowGroup>& groups) {
                 escaped(row.name) + (row.note.empty() ? "" : " " + element("small", "", escaped(row.note))));
             for (std::size_t i = 0; i < row.figures.size(); ++i) {
                 const Figure& figure = row.figures[i];
-                std::string attributes = "data-item=\"" + std::to_string(i) + "\"";
+                std::string attributes = formatted("data-item=\"{}\"", i);
                 if (figure.best) attributes += " class=\"is-best\"";
                 if (figure.value) attributes += " " + data_value(*figure.value);
                 cells += element("td", attributes, figure_text(figure));
@@ -234,8 +234,8 @@ std::string roofline_section(const Page& page) {
     for (std::size_t i = 0; i < page.items.size(); ++i) {
         const auto& roofline = page.items[i].analysis.roofline;
         if (!roofline) continue;
-        std::string text = format_text("%.4g flops per byte, at most ", roofline->intensity) +
-                           rate_text(roofline->attainable_tflops);
+        std::string text = formatted("{:.4g} flops per byte, at most {}", roofline->intensity,
+                                     rate_text(roofline->attainable_tflops));
         if (const auto reached = measured_tflops(page.items[i]))
             text += "; measured " + rate_text(*reached) + ", " +
                     percent(*reached / roofline->attainable_tflops) + " of that";
@@ -290,7 +290,7 @@ std::string badge(const Page& page, std::size_t item) {
                    page.labels[item].letter);
 }
 
-std::string data_value(double value) { return "data-value=\"" + format_text("%.17g", value) + "\""; }
+std::string data_value(double value) { return formatted("data-value=\"{:.17g}\"", value); }
 
 std::string scrolling(std::string_view name, std::string_view content, std::string_view classes) {
     return element("div",

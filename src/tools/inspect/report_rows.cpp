@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/words.h"
+#include "format/format.h"
 #include "inspect/picture.h"
 #include "inspect/report_text.h"
 #include "inspect/text_format.h"
@@ -115,7 +116,7 @@ const std::vector<QuantityGroup>& quantities() {
           {"intensity", "Intensity", "flops per byte, every tensor moved once", Better::neither,
            of_part(
                &Analysis::roofline, [](const Roofline& r) { return r.intensity; },
-               [](double value) { return format_text("%.4g", value); })}}},
+               [](double value) { return formatted("{:.4g}", value); })}}},
         {"Occupancy",
          {{"blocks", "Blocks at once", "per multiprocessor", Better::more,
            of_part(
@@ -129,7 +130,7 @@ const std::vector<QuantityGroup>& quantities() {
            [](const ReportItem& item) {
                const auto& found = item.analysis.occupancy;
                if (!found) return Figure{};
-               return Figure{found->warps, format_text("%d of %d", found->warps, found->most_warps), false};
+               return Figure{found->warps, formatted("{} of {}", found->warps, found->most_warps), false};
            }},
           {"occupancy", "Occupancy", "share of the most warps", Better::more,
            of_part(
@@ -137,7 +138,7 @@ const std::vector<QuantityGroup>& quantities() {
           {"waves", "Waves", "of blocks", Better::neither,
            of_part(
                &Analysis::waves, [](const Waves& w) { return w.waves; },
-               [](double value) { return format_text("%.4g", value); })},
+               [](double value) { return formatted("{:.4g}", value); })},
           {"efficiency", "Tail", "block places in use over all waves", Better::more,
            of_part(
                &Analysis::waves, [](const Waves& w) { return w.efficiency; }, percent)},
@@ -174,7 +175,7 @@ const std::vector<QuantityGroup>& quantities() {
           {"degree", "Greatest conflict", "words that one bank serves in one phase", Better::less,
            of([](const Analysis& a) { return shared_if_recorded(a, worst_degree(a)); },
               [](double value) {
-                  return value > 1 ? format_text("%.0f-way", value) : std::string("none");
+                  return value > 1 ? formatted("{:.0f}-way", value) : std::string("none");
               })}}},
         {"Global memory accesses",
          {{"tiled", "Bytes the blocks ask for", "before any cache", Better::less,
@@ -189,7 +190,7 @@ const std::vector<QuantityGroup>& quantities() {
                amount_text)},
           {"tile-intensity", "Intensity of a tile", "flops per byte that a block loads", Better::more,
            of([](const Analysis& a) { return a.tile_intensity; },
-              [](double value) { return format_text("%.4g", value); })},
+              [](double value) { return formatted("{:.4g}", value); })},
           {"sector-excess", "Sectors above ideal", "what poor coalescing adds", Better::less,
            of([](const Analysis& a) { return global_if_recorded(a, sector_excess(a)); }, excess_of)},
           {"sectors", "Sectors", "of 32 bytes, of the whole grid", Better::less,
@@ -205,8 +206,8 @@ const std::vector<QuantityGroup>& quantities() {
 /// Items are comparable if they agree in this: chip, problem and types.
 std::string contest_of(const ReportItem& item) {
     const Analysis& analysis = item.analysis;
-    std::string text = analysis.arch + "\n" + analysis.chip_name + "\n" + sizes_text(analysis.problem.sizes) +
-                       "\n" + std::to_string(analysis.problem.flops);
+    std::string text = formatted("{}\n{}\n{}\n{}", analysis.arch, analysis.chip_name,
+                                 sizes_text(analysis.problem.sizes), analysis.problem.flops);
     for (const Tensor& tensor : analysis.problem.tensors)
         if (tensor.role != TensorRole::scratch) text += "\n" + tensor.name + " " + tensor.type;
     return text;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "format/format.h"
 #include "inspect/report_html.h"
 #include "inspect/report_rows.h"
 #include "inspect/svg.h"
@@ -79,7 +80,7 @@ std::vector<SourceGroup> source_groups(const Page& page) {
         if (same != groups.end())
             same->items.push_back(i);
         else
-            groups.push_back({{i}, "source-" + std::to_string(groups.size() + 1)});
+            groups.push_back({{i}, formatted("source-{}", groups.size() + 1)});
     }
     return groups;
 }
@@ -88,7 +89,7 @@ std::string line_id(const Page& page, std::size_t item, const SourcePlace& place
     if (place.file != page.items[item].source_file || place.line < 1) return {};
     for (const SourceGroup& group : source_groups(page))
         if (std::find(group.items.begin(), group.items.end(), item) != group.items.end())
-            return group.id + "-" + std::to_string(place.line);
+            return formatted("{}-{}", group.id, place.line);
     return {};
 }
 
@@ -148,8 +149,8 @@ std::string source_section(const Page& page, const SourceGroup& group) {
         std::string classes = shown.contains(number) ? "" : "quiet";
         if (hot) classes = "hot";
         body += element("tr",
-                        "id=\"" + group.id + "-" + std::to_string(number) + "\"" +
-                            (classes.empty() ? "" : " class=\"" + classes + "\""),
+                        formatted("id=\"{}-{}\"{}", group.id, number,
+                                  classes.empty() ? "" : " class=\"" + classes + "\""),
                         row) +
                 "\n";
     }

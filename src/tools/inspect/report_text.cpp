@@ -12,6 +12,7 @@
 
 #include "base/arch_facts.h"
 #include "base/words.h"
+#include "format/format.h"
 #include "inspect/text_format.h"
 
 namespace kiln::inspect {
@@ -42,16 +43,16 @@ std::string letter_of(std::size_t index) {
 }  // namespace
 
 std::string grouped(double whole) {
-    std::string text = format_text("%.0f", std::abs(whole));
+    std::string text = formatted("{:.0f}", std::abs(whole));
     for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, kThinSpace);
     return (whole < 0 ? "-" : "") + text;
 }
 
 std::string count_text(double count) {
     if (std::abs(count) < 1e6)
-        return count == std::floor(count) ? grouped(count) : format_text("%.4g", count);
-    if (std::abs(count) < 1e9) return format_text("%.4g million", count / 1e6);
-    return std::abs(count) < 1e15 ? format_text("%.4g billion", count / 1e9) : format_text("%.4g", count);
+        return count == std::floor(count) ? grouped(count) : formatted("{:.4g}", count);
+    if (std::abs(count) < 1e9) return formatted("{:.4g} million", count / 1e6);
+    return std::abs(count) < 1e15 ? formatted("{:.4g} billion", count / 1e9) : formatted("{:.4g}", count);
 }
 
 std::string amount_text(double bytes) {
@@ -60,7 +61,7 @@ std::string amount_text(double bytes) {
 }
 
 std::string rate_text(double tflops) {
-    return tflops < 1 ? format_text("%.3g GFLOP/s", 1000 * tflops) : format_text("%.4g TFLOP/s", tflops);
+    return tflops < 1 ? formatted("{:.3g} GFLOP/s", 1000 * tflops) : formatted("{:.4g} TFLOP/s", tflops);
 }
 
 std::string extents_text(const Dim3& extents) {

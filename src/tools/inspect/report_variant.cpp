@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/arch_facts.h"
+#include "format/format.h"
 #include "inspect/picture.h"
 #include "inspect/report_html.h"
 #include "inspect/report_rows.h"
@@ -49,15 +50,15 @@ std::string problem_list(const Analysis& analysis) {
     std::string more;
     if (problems.size() > kMostProblems)
         more = element("p", "",
-                       "and " + std::to_string(problems.size() - kMostProblems) + " more; " +
-                           "<code>kiln check</code> shows them all.") +
+                       formatted("and {} more; <code>kiln check</code> shows them all.",
+                                 problems.size() - kMostProblems)) +
                "\n";
     return "<h3>Problems</h3>\n" + element("ul", "class=\"advice\"", "\n" + list) + "\n" + more;
 }
 
 std::string place_text(const Page& page, std::size_t item, const SourcePlace& place) {
     const std::string id = line_id(page, item, place);
-    const std::string line = "line " + std::to_string(place.line);
+    const std::string line = formatted("line {}", place.line);
     std::string text = id.empty() ? escaped(place.text()) : "<a href=\"#" + id + "\">" + line + "</a>";
     if (!id.empty() && !place.inner.empty()) text += " " + element("small", "", "in " + escaped(place.inner));
     return text;
@@ -105,8 +106,7 @@ std::string shared_table(const Page& page, std::size_t item) {
                                 grouped(static_cast<double>(cost.requests))) +
                     number_cell(wavefronts, grouped(wavefronts)) + number_cell(ideal, grouped(ideal)) +
                     number_cell(excess, excess_text(excess), excess > 0) +
-                    number_cell(cost.degree,
-                                cost.degree > 1 ? std::to_string(cost.degree) + "-way" : "none")) +
+                    number_cell(cost.degree, cost.degree > 1 ? formatted("{}-way", cost.degree) : "none")) +
             "\n";
     }
     return "<h3>Shared memory, access by access</h3>\n<p>Counts of " + recorded_text(*analysis.recording) +
@@ -144,7 +144,7 @@ std::string global_table(const Page& page, std::size_t item) {
                                         grouped(static_cast<double>(site.merged_requests))) +
                             number_cell(sectors, grouped(sectors)) + number_cell(ideal, grouped(ideal)) +
                             number_cell(excess, excess_text(excess), excess > 0) +
-                            number_cell(per_request, format_text("%.3g", per_request))) +
+                            number_cell(per_request, formatted("{:.3g}", per_request))) +
                 "\n";
     }
     return "<h3>Global memory, access by access</h3>\n<p>Sectors of 32 bytes that " +
@@ -190,7 +190,7 @@ std::string bank_maps(const Page& page, std::size_t item) {
         std::string row;
         for (const BankRequest& request : requests)
             row += access_picture(request, line->site, *model)
-                       .inlined("banks-" + page.labels[item].letter + "-" + std::to_string(++number)) +
+                       .inlined(formatted("banks-{}-{}", page.labels[item].letter, ++number)) +
                    "\n";
         const std::string what = std::string(name(line->site.kind)) +
                                  (line->site.variable.empty() ? "" : ", " + escaped(line->site.variable));
@@ -226,11 +226,10 @@ std::string occupancy_part(const Page& page, std::size_t item) {
     if (pictures.empty()) return {};
     std::string row;
     for (std::size_t i = 0; i < pictures.size(); ++i)
-        row +=
-            pictures[i].inlined("occupancy-" + page.labels[item].letter + "-" + std::to_string(i + 1)) + "\n";
+        row += pictures[i].inlined(formatted("occupancy-{}-{}", page.labels[item].letter, i + 1)) + "\n";
     std::string caption = "What bounds the warps of a " + multiprocessor_text(analysis.arch);
     if (const auto& more = analysis.occupancy->registers_for_one_more)
-        caption += "; one more block would fit with " + std::to_string(*more) + " registers per thread";
+        caption += formatted("; one more block would fit with {} registers per thread", *more);
     return "<h3>Occupancy</h3>\n" +
            element("figure", "",
                    element("figcaption", "", caption + ".") + "\n" +

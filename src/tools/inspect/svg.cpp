@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "format/format.h"
 #include "inspect/page/assets.h"
 #include "inspect/text_format.h"
 
@@ -78,7 +79,7 @@ std::string escaped(std::string_view text) {
 
 std::string coordinate(double value) {
     if (!std::isfinite(value)) value = 0;
-    std::string text = format_text("%.2f", value);
+    std::string text = formatted("{:.2f}", value);
     text.erase(text.find_last_not_of('0') + 1);
     if (text.ends_with('.')) text.pop_back();
     return text == "-0" ? "0" : text;

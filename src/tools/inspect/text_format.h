@@ -11,9 +11,6 @@
 
 namespace kiln {
 
-/// printf, of any length.
-__attribute__((format(printf, 1, 2))) std::string format_text(const char* pattern, ...);
-
 /// "0.3%", "24%", "1200%"
 std::string percent(double share);
 /// "line 41", "lines 41, 50 and 63"; each once, in the order given.

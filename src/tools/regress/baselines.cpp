@@ -9,13 +9,13 @@
 #include <boost/property_tree/ptree.hpp>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <span>
 #include <sstream>
 #include <system_error>
 
 #include "base/file.h"
 #include "base/output_file.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -29,11 +29,7 @@ constexpr std::string_view kBracket = "\\x5d";  // as Code::text() would write i
 constexpr const char* kRemedy =
     "; correct it, or delete the file and record it again with 'kiln regress --update'";
 
-std::string decimal(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4g", value);
-    return text;
-}
+std::string decimal(double value) { return formatted("{:.4g}", value); }
 
 /// A section's name ends at its first ], which code may have: that is in quotes, where an escape can stand for it.
 std::string section_name(const std::string& variant) {
@@ -136,7 +132,7 @@ class Reader {
 
 template <class T>
 void line(std::string& text, const char* key, const std::optional<T>& value) {
-    if (value) text += std::string(key) + " = " + std::to_string(*value) + "\n";
+    if (value) text += formatted("{} = {}\n", key, *value);
 }
 
 void line(std::string& text, const std::string& key, const std::string& value) {
@@ -188,8 +184,7 @@ Baselines Baselines::load(const std::filesystem::path& directory, const Manifest
     try {
         pt::read_ini(stream, tree);
     } catch (const pt::ini_parser_error& error) {
-        throw UsageError(path.string() + ":" + std::to_string(error.line()) + ": " + error.message() +
-                         kRemedy);
+        throw UsageError(formatted("{}:{}: {}{}", path.string(), error.line(), error.message(), kRemedy));
     }
     for (const auto& [variant, node] : tree)
         result.variants[variant_of_section(variant)] = Reader(path.string(), variant).read(node);

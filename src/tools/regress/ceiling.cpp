@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "format/format.h"
+
 namespace kiln {
 namespace {
 
@@ -21,7 +23,7 @@ bool uses_matrix_cores(const Resources& resources) {
 
 std::string sizes_text(const Sizes& sizes) {
     std::string text;
-    for (const auto& [name, size] : sizes) text += " " + name + "=" + std::to_string(size);
+    for (const auto& [name, size] : sizes) text += formatted(" {}={}", name, size);
     return text;
 }
 

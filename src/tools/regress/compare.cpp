@@ -4,7 +4,8 @@
 #include <kiln/tools/regress.h>
 
 #include <algorithm>
-#include <cstdio>
+
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -20,11 +21,7 @@ constexpr std::string_view kFeatures[] = {"HMMA", "HGMMA", "LDGSTS", "LDSM", "UT
 
 std::string shown(const std::string& digest) { return digest.substr(0, kShownDigits); }
 
-std::string shown(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g", value);
-    return text;
-}
+std::string shown(double value) { return formatted("{:.3g}", value); }
 
 class Comparison {
   public:

@@ -5,9 +5,10 @@
 #include <kiln/tools/regress.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <sstream>
+
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -15,13 +16,8 @@ namespace {
 constexpr std::string_view kResourcesOf = "sm_90a";
 
 std::string cell_text(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text,
-                  value >= 100 || value == 0 ? "%.0f"
-                  : value < 0.01             ? "%.1e"
-                                             : "%.2g",
-                  value);
-    return text;
+    if (value >= 100 || value == 0) return formatted("{:.0f}", value);
+    return value < 0.01 ? formatted("{:.1e}", value) : formatted("{:.2g}", value);
 }
 
 std::string joined(const std::set<std::string>& words) {
@@ -46,17 +42,14 @@ bool is_of(const std::string& variant, const std::string& name) {
 
 std::string resources_text(const Baseline& of, std::size_t dynamic_shared_bytes) {
     const Resources& resources = of.resources;
-    return (resources.registers ? std::to_string(*resources.registers) : "?") + ", " +
-           std::to_string(resources.static_shared_bytes.value_or(0) + dynamic_shared_bytes);
+    return formatted("{}, {}", resources.registers ? std::to_string(*resources.registers) : "?",
+                     resources.static_shared_bytes.value_or(0) + dynamic_shared_bytes);
 }
 
 std::string speed_text(const Speed& speed, bool is_older) {
     std::string text = speed.times_naive ? cell_text(*speed.times_naive) + " x naive" : "";
-    if (speed.share) {
-        char percent[16];
-        std::snprintf(percent, sizeof percent, "%.0f%%", *speed.share * 100);
-        text += (text.empty() ? "" : ", ") + std::string(percent) + " of " + speed.ceiling;
-    }
+    if (speed.share)
+        text += formatted("{}{:.0f}% of {}", text.empty() ? "" : ", ", *speed.share * 100, speed.ceiling);
     return text + (is_older ? " (older source)" : "");
 }
 
@@ -119,9 +112,9 @@ void add(Row& row, const Template& of, const ManifestTarget& target, const Basel
 
 std::string row_text(const Template& of, Row row) {
     for (const std::string& target : row.run) row.compiled.erase(target);
-    return "| `" + of.name() + "` | " + of.summary() + " | " + joined(row.run) + " | " +
-           joined(row.compiled) + " | " + std::to_string(row.variants.size()) + " | " +
-           (row.has_worst ? cell_text(row.worst) : "-") + " | " + row.resources + " | " + row.speed + " |\n";
+    return formatted("| `{}` | {} | {} | {} | {} | {} | {} | {} |\n", of.name(), of.summary(),
+                     joined(row.run), joined(row.compiled), row.variants.size(),
+                     row.has_worst ? cell_text(row.worst) : "-", row.resources, row.speed);
 }
 
 }  // namespace

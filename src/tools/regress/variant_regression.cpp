@@ -10,6 +10,7 @@
 
 #include "base/digest.h"
 #include "cache/key_text.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -26,7 +27,7 @@ std::string digest_of(const RunResult& result) {
     std::string text;
     for (const auto& [name, bytes] : result.outputs) {
         if (!has_reference(result, name)) continue;
-        text += name + " " + std::to_string(bytes.size()) + "\n";
+        text += formatted("{} {}\n", name, bytes.size());
         text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
     return text.empty() ? text : digest_hex(text);
@@ -41,8 +42,7 @@ std::string ingredients_digest(const BuildKey& key) {
     for (const Ingredient& one : *ingredients) {
         if (one.tag == "compiler" || one.tag == "environment") continue;
         // Whose option it is does not matter.
-        text += std::string(one.tag == "compiler-option" ? "option" : one.tag) + " " +
-                std::to_string(one.value.size()) + "\n";
+        text += formatted("{} {}\n", one.tag == "compiler-option" ? "option" : one.tag, one.value.size());
         text.append(one.value);
         text += '\n';
     }
