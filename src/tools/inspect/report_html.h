@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of a report's page, as HTML. Text from outside is escaped where it is inserted.
+// The parts of a report's page, as HTML: fragments of page/report.html, filled.
 #pragma once
 
 #include <kiln/tools/report.h>
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "inspect/report_text.h"
@@ -23,14 +25,16 @@ struct Page {
 /// The whole of it.
 std::string page_html(const Page& page, const ReportOptions& options);
 
-/// <NAME ATTRIBUTES>CONTENT</NAME>
-std::string element(std::string_view name, std::string_view attributes, std::string_view content);
+using Values = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+/// A fragment of page/report.html with these values in its places. Throws std::logic_error if it has no such fragment, or
+/// a place without a value.
+std::string html(std::string_view fragment, Values values);
+/// The value for what is there or not.
+constexpr std::string_view flag(bool there) { return there ? "yes" : ""; }
+/// A number with all digits, for scripts and tests.
+std::string exactly(double value);
 /// The letter of a variant in its colour.
 std::string badge(const Page& page, std::size_t item);
-/// A number exactly, for scripts and tests: data-value="0.125".
-std::string data_value(double value);
-/// A scrollable box that can be focused by keyboard; name: for screen readers, escaped here.
-std::string scrolling(std::string_view name, std::string_view content, std::string_view classes = {});
 
 /// A group of items with one source text.
 struct SourceGroup {

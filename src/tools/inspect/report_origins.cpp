@@ -3,12 +3,9 @@
 // The section on where a report's numbers come from; and make_report_item.
 #include <kiln/error.h>
 
-#include <set>
-
 #include "format/format.h"
 #include "inspect/picture.h"
 #include "inspect/report_html.h"
-#include "inspect/svg.h"
 #include "inspect/text_format.h"
 
 namespace kiln {
@@ -42,13 +39,13 @@ class Statements {
         all_.push_back({text, {item}});
     }
     bool empty() const { return all_.empty(); }
-    std::string html() const {
+    std::string list() const {
         std::string text;
         for (const auto& [statement, items] : all_) {
             std::string badges;
             if (items.size() < page_.items.size())
                 for (const std::size_t item : items) badges += badge(page_, item) + " ";
-            text += element("dd", "", badges + escaped(statement));
+            text += html("statement", {{"badges", badges}, {"text", statement}});
         }
         return text;
     }
@@ -101,19 +98,13 @@ std::string origins_section(const Page& page) {
     }
     std::string list;
     const auto part = [&](const char* term, const Statements& statements) {
-        if (!statements.empty()) list += "<div>" + element("dt", "", term) + statements.html() + "</div>\n";
+        if (!statements.empty()) list += html("origin", {{"term", term}, {"statements", statements.list()}});
     };
     part("Chip", chips);
     part("Registers, spills, widths", binaries);
     part("Roofline", rooflines);
     part("Wavefronts, sectors, problems", recordings);
-    list +=
-        "<div><dt>Models</dt><dd>Banks: docs/banks.md of Kiln. Occupancy and everything else: "
-        "docs/analysis.md.</dd></div>\n";
-    return "<section id=\"origins\" aria-labelledby=\"origins-name\">\n<h2 id=\"origins-name\">Where the "
-           "numbers come "
-           "from</h2>\n" +
-           element("dl", "class=\"origins\"", "\n" + list) + "\n</section>\n";
+    return html("origins", {{"parts", list}});
 }
 
 }  // namespace kiln::inspect

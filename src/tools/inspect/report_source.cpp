@@ -52,19 +52,16 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 }
 
 std::string heat_cell(const Heat& heat, double total, double longest) {
-    if (heat.wavefronts <= 0) return "<td class=\"heat\"></td>";
+    if (heat.wavefronts <= 0) return html("no-heat", {});
     // With merged accesses, there may be fewer wavefronts than the ideal.
     const double base = std::min(heat.ideal, heat.wavefronts), excess = heat.wavefronts - base;
-    const double share = total > 0 ? heat.wavefronts / total : 0;
-    std::string text = element("span", "class=\"share\"", percent(share));
-    if (heat.ideal > 0 && excess > 0)
-        text += " " + element("b", "class=\"excess\"", excess_text(excess / heat.ideal));
-    return element("td",
-                   "class=\"heat\" " + data_value(heat.wavefronts) + " title=\"" +
-                       escaped(count_text(heat.wavefronts) + " wavefronts, ideal " + count_text(heat.ideal)) +
-                       "\"",
-                   "<span class=\"bar\" style=\"--base:" + coordinate(100 * base / longest) +
-                       "%;--excess:" + coordinate(100 * excess / longest) + "%\"></span>" + text);
+    return html("heat", {{"value", exactly(heat.wavefronts)},
+                         {"wavefronts", count_text(heat.wavefronts)},
+                         {"ideal", count_text(heat.ideal)},
+                         {"base", coordinate(100 * base / longest)},
+                         {"excess", coordinate(100 * excess / longest)},
+                         {"share", percent(total > 0 ? heat.wavefronts / total : 0)},
+                         {"added", heat.ideal > 0 && excess > 0 ? excess_text(excess / heat.ideal) : ""}});
 }
 
 }  // namespace
@@ -121,15 +118,10 @@ std::string source_section(const Page& page, const SourceGroup& group) {
     // With many variants the bars scroll, and the source stays next to the line number.
     constexpr std::size_t kMany = 4;
     const bool wide = group.items.size() >= kMany;
-    const auto ordered = [wide](const std::string& bars, const std::string& code) {
-        return wide ? code + bars : bars + code;
-    };
     std::string heads;
     for (const std::size_t item : group.items)
-        heads += element("th", "scope=\"col\" class=\"heat\"",
-                         badge(page, item) + " <span>" + escaped(page.labels[item].difference) + "</span>");
-    const std::string head = "<th scope=\"col\" class=\"number\">Line</th>" +
-                             ordered(heads, "<th scope=\"col\" class=\"code\">Source</th>");
+        heads +=
+            html("source-head", {{"badge", badge(page, item)}, {"difference", page.labels[item].difference}});
     std::string body;
     int number = 0;
     for (const std::string_view line : lines_of(first.source)) {
@@ -142,40 +134,23 @@ std::string source_section(const Page& page, const SourceGroup& group) {
             hot = hot || one.wavefronts > one.ideal;
             bars += heat_cell(one, totals[i], longest);
         }
-        const std::string row =
-            element("th", "scope=\"row\" class=\"number\"", std::to_string(number)) +
-            ordered(bars,
-                    element("td", "class=\"code\"", element("code", "", line.empty() ? " " : escaped(line))));
-        std::string classes = shown.contains(number) ? "" : "quiet";
-        if (hot) classes = "hot";
-        body += element("tr",
-                        formatted("id=\"{}-{}\"{}", group.id, number,
-                                  classes.empty() ? "" : " class=\"" + classes + "\""),
-                        row) +
-                "\n";
+        body += html("source-line", {{"id", formatted("{}-{}", group.id, number)},
+                                     {"class", hot                      ? "hot"
+                                               : shown.contains(number) ? ""
+                                                                        : "quiet"},
+                                     {"number", std::to_string(number)},
+                                     {"wide", flag(wide)},
+                                     {"bars", bars},
+                                     {"code", line.empty() ? " " : line}});
     }
-    const std::string file = escaped(first.source_file);
-    // Only once per page.
-    const std::string explained =
-        "<p>Each line’s share of its variant’s shared-memory wavefronts and, <b class=\"excess\">in "
-        "orange</b>, "
-        "what bank conflicts add to the line’s ideal. Bars are wavefronts of the whole grid, on one "
-        "scale.</p>\n";
-    return "<h3>" + file + "</h3>\n" +
-           (first.summary.empty() ? "" : element("p", "class=\"lead\"", escaped(first.summary)) + "\n") +
-           (group.id == "source-1" ? explained : std::string()) +
-           element("p", "class=\"controls\" hidden",
-                   "<label><input type=\"checkbox\" class=\"fold\" data-table=\"" + group.id +
-                       "\" checked> Only lines around accesses</label>") +
-           "\n" +
-           scrolling(
-               "Source of " + first.source_file,
-               element("table",
-                       std::string("class=\"source") + (group.items.size() > 1 ? " many" : "") +
-                           (wide ? " wide" : "") + "\" id=\"" + group.id + "\"",
-                       "<caption class=\"unseen\">Wavefronts by line of " + file + "</caption>\n<thead>" +
-                           element("tr", "", head) + "</thead>\n" + element("tbody", "", "\n" + body))) +
-           "\n";
+    return html("source", {{"file", first.source_file},
+                           {"summary", first.summary},
+                           {"first", flag(group.id == "source-1")},
+                           {"id", group.id},
+                           {"several", flag(group.items.size() > 1)},
+                           {"wide", flag(wide)},
+                           {"heads", heads},
+                           {"lines", body}});
 }
 
 }  // namespace kiln::inspect

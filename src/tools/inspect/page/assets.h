@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The style sheets and the script of reports, from the files next to this one.
+// The HTML, the style sheets and the script of reports, from the files next to this one.
 #pragma once
 
 #include <string_view>
@@ -10,5 +10,6 @@ namespace kiln::inspect {
 extern const std::string_view kPictureStyle;  ///< picture.css
 extern const std::string_view kPageStyle;     ///< page.css
 extern const std::string_view kPageScript;    ///< page.js
+extern const std::string_view kReportHtml;    ///< report.html
 
 }  // namespace kiln::inspect
