@@ -78,6 +78,7 @@ struct VariableProgram {
 /// Of a variant's first kernel, and of the others.
 struct VariantData : LaunchData {
     std::vector<LaunchData> others;  ///< in their order
+    const LaunchData& launch(std::size_t kernel) const { return kernel == 0 ? *this : others[kernel - 1]; }
     std::shared_ptr<const TemplateData> origin;
     Codes codes;
     Values values;

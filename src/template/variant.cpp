@@ -47,15 +47,11 @@ void check_clusters(const VariantData& data, const LaunchData& launch, const uns
                                          cluster[axis]));
 }
 
-const LaunchData& launch_data(const VariantData& data, std::size_t kernel) {
-    return kernel == 0 ? data : data.others[kernel - 1];
-}
-
 /// extent(axis, failed): of the grid.
 template <class Extent>
 Dim3 grid_of(const VariantData& data, std::size_t kernel, const Environment& environment,
              const Extent& extent) {
-    const LaunchData& launch = launch_data(data, kernel);
+    const LaunchData& launch = data.launch(kernel);
     bool failed = false;
     unsigned extents[3] = {1, 1, 1};
     for (std::size_t axis = 0; axis < launch.grid.size(); ++axis) {
@@ -239,31 +235,10 @@ std::vector<VariableCopy> variable_copies(const Variant& variant, void* const* a
     return copies;
 }
 
-std::size_t kernel_count(const Variant& variant) { return VariantAccess::data(variant).others.size() + 1; }
-
-KernelLaunch kernel_launch(const Variant& variant, std::size_t kernel) {
-    const VariantData& data = VariantAccess::data(variant);
-    const KernelLines& lines = data.origin->content->front_matter.kernels[kernel];
-    const LaunchData& launch = launch_data(data, kernel);
-    KernelLaunch result{lines.name.name,
-                        launch.block,
-                        launch.cluster,
-                        launch.dynamic_shared_bytes,
-                        launch.static_shared_bytes,
-                        launch.dependent,
-                        launch.cooperative,
-                        lines.arguments};
-    // A template with one kernel has its arguments in their order.
-    if (data.others.empty() && data.origin->content->front_matter.variables.empty())
-        for (std::size_t i = 0; i < data.places.size() + data.tensor_maps.size(); ++i)
-            result.arguments.push_back(i);
-    return result;
-}
-
 Dim3 grid_of_kernel(const Variant& variant, std::size_t kernel, void* const* arguments) {
     const VariantData& data = VariantAccess::data(variant);
     const Environment environment{data.codes, &data.origin->limits, arguments};
-    const std::vector<LaunchProgram>& grid = launch_data(data, kernel).grid;
+    const std::vector<LaunchProgram>& grid = data.launch(kernel).grid;
     return grid_of(data, kernel, environment,
                    [&](std::size_t axis, bool& failed) { return grid[axis].run(environment, failed); });
 }
