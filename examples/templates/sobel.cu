@@ -1,8 +1,8 @@
 // sobel: the edges of a grey image: |dx| + |dy| of Sobel's operator, at most 255
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code for CUDA often reads such an image through a texture, whose address mode repeats the border. Kiln makes no texture
-// objects: this one reads global memory through the read-only cache, and clamps the coordinates itself.
+// Code for CUDA often reads such an image through a texture, whose address mode repeats the border (texture_blur.cu). This
+// one runs everywhere: it reads global memory through the read-only cache, and clamps the coordinates itself.
 //
 //@ kernel  sobel
 //@ param   TILE_X  int in 32, 64, 128 = 32  "columns of a block"

@@ -40,6 +40,9 @@ constexpr TypeAlias kAliases[] = {
     {"ptrdiff_t", "long long"},
     {"uintptr_t", "unsigned long long"},
     {"intptr_t", "long long"},
+    // Objects that the application makes and passes by their number.
+    {"cudaTextureObject_t", "unsigned long long"},
+    {"cudaSurfaceObject_t", "unsigned long long"},
 };
 
 template <class List>

@@ -123,6 +123,21 @@ TEST_F(KilnKernels, CompileForGpus) {
     }
 }
 
+TEST_F(KilnKernels, WithTexturesAreForCudaAlone) {
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+        const Outcome built = of_example({"build", "texture_blur", "--arch", arch, "--json"});
+        KILN_REQUIRE_OR_SKIP("nvrtc", built.err.find("NVRTC library") == std::string::npos, built.err);
+        EXPECT_EQ(built.status, 0) << built.err;
+    }
+    for (const auto& [option, value] : {std::pair("--arch", "gfx90a"), std::pair("--backend", "host")}) {
+        const Outcome rejected = of_example({"build", "texture_blur", option, value});
+        EXPECT_EQ(rejected.status, 2);
+        EXPECT_THAT(rejected.err, HasSubstr("texture_blur is written for cuda only"));
+    }
+    const Outcome shown = of_example({"show", "texture_blur"});
+    EXPECT_EQ(shown.status, 0) << shown.err;
+}
+
 TEST_F(KilnKernels, AreShown) {
     const Outcome text = of_example({"show", "histogram_two_pass"});
     EXPECT_THAT(text.out,

@@ -33,6 +33,8 @@ TEST(Signature, Integers) {
         (Strings{"long long|a", "unsigned long long|b", "unsigned long long|c", "int|d", "unsigned char|e",
                  "int|f", "int|g"}));
     EXPECT_EQ(types("long unsigned int a, signed b"), (Strings{"unsigned long long|a", "int|b"}));
+    EXPECT_EQ(types("const cudaTextureObject_t a, cudaSurfaceObject_t b"),
+              (Strings{"unsigned long long|a", "unsigned long long|b"}));
 }
 
 TEST(Signature, Pointers) {
