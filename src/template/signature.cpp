@@ -40,10 +40,9 @@ constexpr TypeAlias kAliases[] = {
     {"ptrdiff_t", "long long"},
     {"uintptr_t", "unsigned long long"},
     {"intptr_t", "long long"},
-    // Objects that the application makes and passes by their number.
-    {"cudaTextureObject_t", "unsigned long long"},
-    {"cudaSurfaceObject_t", "unsigned long long"},
 };
+// Numbers of objects that the application makes.
+constexpr std::string_view kObjects[] = {"cudaTextureObject_t", "cudaSurfaceObject_t"};
 
 template <class List>
 bool is_one_of(std::string_view word, const List& list) {
@@ -173,6 +172,7 @@ std::string base_type(const std::vector<std::string>& words, const TypeNames& ty
     if (const auto found = type_parameters.find(words[0]); found != type_parameters.end())
         return found->second;
     if (const std::string_view type = type_of_word(words[0]); !type.empty()) return std::string(type);
+    if (is_one_of(words[0], kObjects)) return "unsigned long long";
     const auto alias = std::ranges::find(kAliases, words[0], &TypeAlias::name);
     return alias == std::end(kAliases) ? words[0] : std::string(alias->normalised);
 }
