@@ -14,8 +14,9 @@ using ::testing::HasSubstr;
 using SharedTensorsTest = Run;
 
 TEST_F(SharedTensorsTest, AreAsBeforeAfterAFailedAllocation) {
-    const std::string lines = "//@ size n = 8 test 8\n//@ param FACTOR int in 1, 2, 1125899906842624 = 1\n"
-                              "//@ scratch s[FACTOR * 2]\n//@ output y [n]\n";
+    const std::string lines =
+        "//@ size n = 8 test 8\n//@ param FACTOR int in 1, 2, 1125899906842624 = 1\n"
+        "//@ scratch s[FACTOR * 2]\n//@ output y [n]\n";
     const Template of = service().parse(
         line_template(lines, "int n, float* s, float* y", "if (i < n) y[i] = 1;"), "tested.cu");
     const auto problem = [&](std::int64_t factor) { return of.variant({{"FACTOR", factor}}).problem({}); };
