@@ -15,6 +15,7 @@
 #include "bench/bare_cuda.h"
 #include "bench/jit.h"
 #include "bench/suites.h"
+#include "format/format.h"
 
 namespace kiln::bench {
 namespace {
@@ -37,7 +38,6 @@ constexpr const char* kProbe =
 //@ param  T type in half = half "as in the GEMM"
 //@ block  32
 //@ grid   ceil_div(n, 64) * ceil_div(m, 64)
-#include "format/format.h"
 #include "kiln/device.h"
 extern "C" __global__ void launch_probe(int m, int n, int k, const T* a, const T* b, float* c) {
     if (m < 0) c[n] = static_cast<float>(a[k]) + static_cast<float>(b[k]);
