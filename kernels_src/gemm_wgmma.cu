@@ -84,6 +84,7 @@
 //@ model   cluster CLUSTER_M, CLUSTER_N
 //@ model   blocks BLOCKS_PER_SM
 //@ model   pingpong PINGPONG
+//@ model   tma_store TMA_STORE
 //@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG], [STAGES, BLOCKS_PER_SM], [BN, STAGES, CLUSTER_M], [CLUSTER_N], [SPLIT_K, SPLIT_CLUSTERS, TMA_STORE]
 //@ model   search host [BM, BN]
 #include "kiln/wgmma_split.h"

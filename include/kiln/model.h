@@ -55,6 +55,7 @@ struct ModelFacts {
     std::int64_t cluster_columns = 1;   ///< blocks that share tiles of A
     std::int64_t blocks = 1;            ///< persistent blocks per multiprocessor
     bool pingpong = false;              ///< warpgroups multiply for a tile each, alternately
+    bool tma_store = false;             ///< results are stored by TMA, from shared memory
     std::int64_t padding = 0;           ///< elements behind each row of the tile of B
     std::int64_t access_elements = 1;   ///< of a memory-bound kernel: elements per access,
     std::int64_t accesses = 1;          ///< and accesses of a thread in flight

@@ -21,8 +21,9 @@ constexpr std::pair<std::string_view, Engine> kEngines[] = {
     {"fma", Engine::fma}, {"mma", Engine::mma}, {"wgmma", Engine::wgmma}};
 constexpr std::pair<std::string_view, Copies> kCopies[] = {
     {"registers", Copies::registers}, {"async", Copies::async}, {"tma", Copies::tma}};
-constexpr std::string_view kKeys[] = {"engine", "copies",   "tile",    "thread", "warp", "stages", "cluster",
-                                      "blocks", "pingpong", "padding", "access", "row",  "search"};
+constexpr std::string_view kKeys[] = {"engine",  "copies",  "tile",   "thread",   "warp",
+                                      "stages",  "cluster", "blocks", "pingpong", "tma_store",
+                                      "padding", "access",  "row",    "search"};
 
 std::vector<std::string> texts(std::span<const std::string_view> names) {
     return {names.begin(), names.end()};
@@ -69,6 +70,7 @@ class ModelParser {
         if (key == "blocks") result_.blocks = number(lexer, constants_);
         if (key == "padding") result_.padding = number(lexer, constants_);
         if (key == "pingpong") result_.pingpong = number(lexer, constants_);
+        if (key == "tma_store") result_.tma_store = number(lexer, constants_);
         if (key == "search")
             parse_search(lexer, for_host ? result_.search.host_groups : result_.search.groups);
         lexer.expect_end("the model line");
@@ -199,6 +201,7 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
     take_one(lines.blocks, facts.blocks);
     take_one(lines.padding, facts.padding);
     if (lines.pingpong) facts.pingpong = number(lines.pingpong) != 0;
+    if (lines.tma_store) facts.tma_store = number(lines.tma_store) != 0;
     return facts;
 }
 

@@ -37,6 +37,9 @@ constexpr std::size_t kLeastProblems = 6;
 constexpr std::size_t kHeldOut = 3;  // every third problem
 // How much less a slow variant counts than the fastest of its problem: what is slow is never chosen.
 constexpr double kSlowCounts = 3;
+// What the model is wrong by for all variants of a problem does not decide between them, so a part of it is not fitted to.
+// Not all of it, since kinds of kernels that are compared with each other have trees of their own.
+constexpr double kCommonPart = 0.4;
 constexpr double kNinth = 0.9;
 
 /// A time with what the model makes of it.
@@ -130,7 +133,22 @@ std::vector<Sample> samples_of(const Service& service, const std::string& device
     return samples;
 }
 
-CalibrationTrees fitted(const std::vector<Sample>& samples, bool is_trial) {
+double weight_of(const Sample& sample) { return 1 / (1 + kSlowCounts * sample.slower); }
+double error_of(const Sample& sample) { return std::log(sample.us / sample.model_us); }
+
+/// The mean error of each problem's variants.
+std::vector<double> common_errors(const std::vector<Sample>& samples, std::size_t problems) {
+    std::vector<double> errors(problems), weights(problems);
+    for (const Sample& sample : samples) {
+        errors[sample.problem] += weight_of(sample) * error_of(sample);
+        weights[sample.problem] += weight_of(sample);
+    }
+    for (std::size_t i = 0; i < problems; ++i) errors[i] /= weights[i];
+    return errors;
+}
+
+CalibrationTrees fitted(const std::vector<Sample>& samples, std::size_t problems, bool is_trial) {
+    const std::vector<double> common = common_errors(samples, problems);
     CalibrationTrees result;
     for (std::size_t kind = 0; kind < kKernelKinds; ++kind) {
         std::vector<float> features, values, weights;
@@ -138,8 +156,8 @@ CalibrationTrees fitted(const std::vector<Sample>& samples, bool is_trial) {
             if (static_cast<std::size_t>(sample.kind) != kind) continue;
             if (is_trial && sample.problem % kHeldOut == 0) continue;
             features.insert(features.end(), sample.features.begin(), sample.features.end());
-            values.push_back(static_cast<float>(std::log(sample.us / sample.model_us)));
-            weights.push_back(static_cast<float>(1 / (1 + kSlowCounts * sample.slower)));
+            values.push_back(static_cast<float>(error_of(sample) - kCommonPart * common[sample.problem]));
+            weights.push_back(static_cast<float>(weight_of(sample)));
         }
         if (values.size() >= kLeastTimes) result[kind] = RegressionTrees::fit(features, values, weights, {});
     }
@@ -219,7 +237,7 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
             formatted("a calibration needs {} times of {} problems or more, and there are {} of {}; measure "
                       "for longer.",
                       kLeastTimes, kLeastProblems, told.times, told.problems));
-    const CalibrationTrees trial = fitted(samples, true);
+    const CalibrationTrees trial = fitted(samples, told.problems, true);
     told.held_out = (told.problems + kHeldOut - 1) / kHeldOut;
     told.by_model = loss_of(samples, nullptr);
     told.calibrated = loss_of(samples, &trial);
@@ -227,7 +245,7 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
     content->device = as_field(device);
     content->arch = service.target().arch;
     content->date = utc_now();
-    content->trees = fitted(samples, false);
+    content->trees = fitted(samples, told.problems, false);
     return Calibration(std::move(content));
 }
 

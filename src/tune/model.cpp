@@ -72,6 +72,8 @@ constexpr double kSplitLines = 2.6;  // times as long, if each of a tile's rows 
 // Steps that threads copy, since TMA does not support the rows: times as long, and at least so long.
 constexpr double kAnyRows = 2.5, kAnyRowsMs = 0.001, kAnyRowsLaunchMs = 0.002;
 constexpr double kStores = 4;  // times as long as reading the same number of bytes
+// Of a tile that one block computes: a warp's stores from registers write half a line each.
+constexpr double kRegisterStores = 2;
 constexpr double kWgmmaLaunchMs = 0.0039, kWgmmaTileMs = 0.00007, kClusterMs = 0.0002, kWgmmaSplitMs = 0.001;
 constexpr double kLeastStored = 0.25;  // of a tile, if the problem is smaller
 // Clusters of 4 leave some multiprocessors of a GPC idle, so part of a grid that fills the device has to
@@ -101,6 +103,12 @@ double overlapped(std::initializer_list<double> times) {
     double sum = 0;
     for (const double time : times) sum += time * time * time * time;
     return std::sqrt(std::sqrt(sum));
+}
+
+/// Tiles along one side of the results, of whole clusters.
+double covered(std::int64_t extent, std::int64_t tile, std::int64_t cluster) {
+    const double blocks = static_cast<double>(std::max<std::int64_t>(cluster, 1));
+    return ceil_div(static_cast<double>(extent), static_cast<double>(tile) * blocks) * blocks;
 }
 
 /// Of a tile's results, the part that is stored at the edge of a small problem.
@@ -165,9 +173,8 @@ std::string Estimate::text() const {
 /// How a GEMM is partitioned among blocks.
 struct Model::Tiling {
     double bm = 0, bn = 0;
-    double tiles = 0;
-    double parts = 1;  ///< split-K: parts of k of a tile, one block each
-    double depth = 0;  ///< steps of k of a part
+    double tiles = 0, parts = 1;  ///< of Launch
+    double depth = 0;             ///< steps of k of a part
 };
 
 std::optional<Model::Launch> Model::launch_of(const Variant& variant, const Problem& problem) const {
@@ -186,6 +193,14 @@ std::optional<Model::Launch> Model::launch_of(const Variant& variant, const Prob
         break;
     }
     launch.shared_bytes = static_cast<double>(variant.static_shared_bytes() + variant.dynamic_shared_bytes());
+    if (launch.facts.tiles) {
+        const ModelFacts::Tiles& of = *launch.facts.tiles;
+        launch.tiles = covered(of.m, of.rows, launch.facts.cluster_rows) *
+                       covered(of.n, of.columns, launch.facts.cluster_columns) *
+                       static_cast<double>(of.batch);
+        // A grid with more blocks than tiles means split-K; with fewer, blocks are persistent.
+        launch.parts = std::max(1.0, std::floor(launch.blocks / launch.tiles));
+    }
     return launch;
 }
 
@@ -238,9 +253,7 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
     const auto number = [](std::int64_t value) { return static_cast<double>(value); };
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
     const double bm = number(of.rows), bn = number(of.columns), bk = number(of.depth > 0 ? of.depth : kDepth);
-    const double tiles = ceil_div(number(of.m), bm) * ceil_div(number(of.n), bn) * number(of.batch);
-    // A grid with more blocks than tiles means split-K; with fewer, blocks are persistent.
-    const double parts = std::max(1.0, std::floor(launch.blocks / tiles));
+    const double tiles = launch.tiles, parts = launch.parts;
     const double depth = ceil_div(ceil_div(number(of.k), bk), parts) * bk;
     const double pieces = tiles * parts;
 
@@ -352,7 +365,7 @@ Estimate Model::wgmma(const Variant& variant, const Problem& problem, const Mode
         1.0, std::min(static_cast<double>(facts.blocks), static_cast<double>(blocks_at_once(variant, 0))));
 
     const double places = std::max(std::floor(multiprocessors / sharers), 1.0) * sharers * blocks;
-    const double pieces = ceil_div(tiling.tiles, sharers) * sharers * tiling.parts;
+    const double pieces = tiling.tiles * tiling.parts;
     const double rounds = ceil_div(pieces, places);
     const double beside = std::clamp(pieces / multiprocessors, 1.0, blocks);  // on one multiprocessor
 
@@ -370,11 +383,17 @@ Estimate Model::wgmma(const Variant& variant, const Problem& problem, const Mode
     double product = overlapped({compute, traffic, copies});
     if (facts.copies != Copies::tma) product = overlapped({product * kAnyRows, kAnyRowsMs});
     product *= tiling.depth / step;
-    const double store = tiling.bm * tiling.bn * 4 / l2_bytes_per_ms * kStores * (tiling.parts > 1 ? 3 : 1) *
+    const bool from_registers = facts.copies == Copies::tma && !facts.tma_store;
+    const double store = tiling.bm * tiling.bn * 4 / l2_bytes_per_ms * kStores *
+                             (tiling.parts > 1 ? 3
+                              : from_registers ? kRegisterStores
+                                               : 1) *
                              stored(static_cast<double>(facts.tiles->m), tiling.bm) *
                              stored(static_cast<double>(facts.tiles->n), tiling.bn) +
                          kWgmmaTileMs;
-    double busy = facts.pingpong ? rounds * product + store : rounds * (product + store);
+    // One warpgroup of a ping-pong stores while the other multiplies.
+    double busy = facts.pingpong ? rounds * std::max(product, (product + store) / 2) + store
+                                 : rounds * (product + store);
     if (sharers > 2 && pieces > 0.9 * places) busy *= kWideClusters;
     const double launching = kWgmmaLaunchMs + kCopyMs + (sharers > 1 ? kClusterMs : 0) +
                              (tiling.parts > 1 ? kWgmmaSplitMs : 0) +

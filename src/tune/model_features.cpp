@@ -40,8 +40,6 @@ Model::Features Model::features_of(const Launch& launch, const Problem& problem,
     const double m = static_cast<double>(tiles.m), n = static_cast<double>(tiles.n);
     const double rows = static_cast<double>(tiles.rows), columns = static_cast<double>(tiles.columns);
     const double depth = static_cast<double>(std::max<std::int64_t>(tiles.depth, 1));
-    const double count = std::ceil(m / rows) * std::ceil(n / columns) * static_cast<double>(tiles.batch);
-    const double parts = count > 0 ? std::max(1.0, std::floor(launch.blocks / count)) : 1;
 
     Rows inputs[2], output;
     std::size_t matrices = 0;
@@ -66,9 +64,9 @@ Model::Features Model::features_of(const Launch& launch, const Problem& problem,
             logarithm(rows),
             logarithm(columns),
             logarithm(depth),
-            logarithm(count),
-            logarithm(parts),
-            logarithm(std::ceil(static_cast<double>(tiles.k) / depth / parts)),
+            logarithm(launch.tiles),
+            logarithm(launch.parts),
+            logarithm(std::ceil(static_cast<double>(tiles.k) / depth / launch.parts)),
             logarithm(std::min(n / columns, 1.0)),
             logarithm(std::min(m / rows, 1.0)),
             number(facts.stages),
@@ -76,6 +74,7 @@ Model::Features Model::features_of(const Launch& launch, const Problem& problem,
             number(facts.cluster_columns),
             number(facts.blocks),
             number(facts.pingpong ? 1 : 0),
+            number(facts.tma_store ? 1 : 0),
             logarithm(facts.thread_rows * facts.thread_columns),
             number(facts.thread_width),
             logarithm(facts.warp_rows),

@@ -11,13 +11,15 @@ namespace kiln {
 constexpr double kMmaOfWgmma = 0.68;
 
 /// To be increased with every change of the estimates or the features: calibrations of before do not fit them.
-constexpr int kModelVersion = 1;
+constexpr int kModelVersion = 2;
 
 struct Model::Launch {
     double blocks = 0;
     double threads = 0;
     double element_bytes = 0;  ///< of the first input
     double shared_bytes = 0;   ///< of a block
+    double tiles = 1;          ///< of the results, with those outside that fill the last clusters
+    double parts = 1;          ///< split-K: parts of k of a tile, one block each
     ModelFacts facts;
 };
 

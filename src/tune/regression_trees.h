@@ -17,11 +17,11 @@ namespace kiln {
 class RegressionTrees {
   public:
     struct Options {
-        int trees = 80;
+        int trees = 100;
         int leaves = 10;           ///< of a tree, at most
-        double rate = 0.12;        ///< of what a tree explains, the part that is taken
+        double rate = 0.1;         ///< of what a tree explains, the part that is taken
         double least_weight = 10;  ///< of the samples of a leaf
-        double ridge = 1;          ///< added to the weight of a leaf: draws its value to 0
+        double ridge = 5;          ///< added to the weight of a leaf: draws its value to 0
     };
     /// features: those of the first sample, then of the next, values.size() times as many as there are of one.
     /// The result does not depend on anything but the arguments.

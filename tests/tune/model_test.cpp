@@ -231,6 +231,40 @@ TEST(TuneModel, FillsTheDeviceWithATallNarrowReduction) {
     EXPECT_GE(grid_of(chooser.choose(of, {}, tall).variant, tall).count(), 128U);
 }
 
+/// Before it is calibrated.
+Estimate estimated(const std::string& name, const Values& values, const Sizes& sizes) {
+    const Machine machine(hopper().target(), "NVIDIA H200");
+    const Variant variant = hopper().find(name).for_target(hopper().target()).variant(values);
+    Model::Features features{};
+    return Model(machine).uncalibrated(variant, variant.problem(sizes), features).value();
+}
+
+// 3 x 34 tiles take a wave of 132 multiprocessors; clusters of two rows of tiles cover 4 x 34, and take two. On an H200:
+// 27.8 and 52.8 us.
+TEST(TuneModel, CountsTheTilesThatFillUpClusters) {
+    const Values alone = {{"BM", 128}, {"BN", 192}, {"STAGES", 4}, {"CLUSTER_M", 1}};
+    const Values pairs = {{"BM", 128}, {"BN", 192}, {"STAGES", 4}, {"CLUSTER_M", 2}};
+    const Sizes sizes = {{"m", 336}, {"n", 6464}, {"k", 2864}};
+    EXPECT_GT(estimated("gemm_wgmma", pairs, sizes).ms, 1.5 * estimated("gemm_wgmma", alone, sizes).ms);
+    // They are no parts of k either.
+    const Sizes one_row = {{"m", 10}, {"n", 7240}, {"k", 13208}};
+    EXPECT_GE(estimated("gemm_wgmma", pairs, one_row).compute_ms,
+              estimated("gemm_wgmma", alone, one_row).compute_ms);
+}
+
+// With a short k, storing is what takes time. On an H200 28.5 and 15.9 us.
+TEST(TuneModel, KnowsWhatStoresFromRegistersTake) {
+    Values values = {{"BM", 128}, {"BN", 64}, {"STAGES", 3}, {"PINGPONG", true}, {"TRANS_B", true}};
+    const Sizes sizes = {{"m", 12904}, {"n", 424}, {"k", 8}};
+    const double by_tma = estimated("gemm_wgmma", values, sizes).ms;
+    values.emplace("TMA_STORE", false);
+    EXPECT_GT(estimated("gemm_wgmma", values, sizes).ms, 1.1 * by_tma);
+}
+
+std::string with_any_raster(const Variant& variant) {
+    return std::regex_replace(variant.text(), std::regex(" RASTER_GROUP=\\d+"), "");
+}
+
 TEST(TuneModel, WhatIsChosenWithoutWisdomIsAmongTheFastest) {
     const Template of = hopper().find("gemm_wgmma");
     const Chooser chooser(hopper(), Wisdom{});
@@ -241,10 +275,14 @@ TEST(TuneModel, WhatIsChosenWithoutWisdomIsAmongTheFastest) {
         const Choice choice = chooser.choose(all, {}, variants.front().problem.sizes);
         EXPECT_EQ(choice.variant.template_name(), "gemm_wgmma") << shape << ": the sizes are multiples of 8";
         ASSERT_EQ(choice.origin, ChoiceOrigin::model);
-        const auto found = std::ranges::find(variants, choice.variant, &Timed::variant);
-        if (found == variants.end()) continue;  // nobody timed it
+        // The model doesn't know the rasterisation: of all that were timed, it may be the slowest.
+        double slowest = 0;
+        for (const Timed& timed : variants)
+            if (with_any_raster(timed.variant) == with_any_raster(choice.variant))
+                slowest = std::max(slowest, timed.measured_ms);
+        if (slowest == 0) continue;  // nobody timed it
         ++known;
-        EXPECT_LT(found->measured_ms / best_ms(variants), 1.1) << shape << ": " << choice.variant.text();
+        EXPECT_LT(slowest / best_ms(variants), 1.1) << shape << ": " << choice.variant.text();
     }
     EXPECT_GE(known, 4);
 }
