@@ -22,6 +22,7 @@ constexpr auto kFileDirectives =
 constexpr auto kFileQuestions =
     std::to_array<std::string_view>({"__has_include", "__has_include_next", "__has_embed"});
 constexpr auto kRawPrefixes = std::to_array<std::string_view>({"R", "LR", "uR", "UR", "u8R"});
+constexpr auto kClocks = std::to_array<std::string_view>({"__DATE__", "__TIME__", "__TIMESTAMP__"});
 constexpr auto kAssemblerFiles = std::to_array<std::string_view>({".incbin", ".include"});
 
 template <std::size_t size>
@@ -58,13 +59,17 @@ class IncludeCheck {
                 skip_blanks();
             } else if (skip_plain_word()) {
                 line_starts = false;
+                strings_.clear();
             } else if (take_comment()) {
             } else if (line_starts && take_hash()) {
                 line_starts = false;
+                strings_.clear();
                 directive(start);
             } else {
                 line_starts = false;
+                is_string_ = false;
                 token(start, c);
+                if (!is_string_) strings_.clear();
             }
         }
         return std::move(names_);
@@ -178,6 +183,11 @@ class IncludeCheck {
                 raw_string(start);
             else if (is_one_of(name, kFileQuestions))
                 question(start, name);
+            else if (is_one_of(name, kClocks))
+                fail(start,
+                     name +
+                         ": it changes from one compile to the next and is not part of the build's key; "
+                         "use a parameter");
         } else {
             take();
         }
@@ -203,12 +213,16 @@ class IncludeCheck {
         const std::size_t open = std::min(text_.find('(', at_), text_.size());
         const std::string end = ")" + std::string(text_.substr(at_, open - at_)) + "\"";
         const std::size_t close = std::min(text_.find(end, open), text_.size());
-        check_string(start, std::string(text_.substr(open, close - open)));
+        check_string(start,
+                     std::string(text_.substr(std::min(open + 1, close), close - std::min(open + 1, close))));
         at_ = std::min(close + end.size(), text_.size());
     }
+    /// Strings next to each other are one.
     void check_string(std::size_t start, const std::string& inside) {
+        is_string_ = true;
+        strings_ += inside;
         for (const std::string_view word : kAssemblerFiles) {
-            if (inside.find(word) != std::string::npos)
+            if (strings_.find(word) != std::string::npos)
                 fail(start, "the assembler's " + std::string(word) +
                                 " reads a file that is not part of the build's key; write its bytes into an "
                                 "array of a header next to the template");
@@ -217,8 +231,16 @@ class IncludeCheck {
 
     void directive(std::size_t start) {
         skip_space();
-        const std::string name = word();
-        if (!is_one_of(name, kFileDirectives)) return;
+        std::string name = word();
+        if (name == "pragma") {  // GCC's compares the age of a file
+            skip_space();
+            const std::string whose = word();
+            skip_space();
+            if (word() != "dependency") return;
+            name += " " + whose + " dependency";
+        } else if (!is_one_of(name, kFileDirectives)) {
+            return;
+        }
         skip_space();
         operand(start, "#" + name + " ");
     }
@@ -264,6 +286,8 @@ class IncludeCheck {
     const std::string_view text_;
     const std::string& file_;
     std::size_t at_ = 0;
+    std::string strings_;     ///< the last string, with those right before it
+    bool is_string_ = false;  ///< the last token
     std::vector<IncludedName> names_;
 };
 

@@ -141,6 +141,22 @@ TEST(Includes, FilesOfTheAssemblerAreRejected) {
     EXPECT_THAT(error_of("asm(\".incbin \\\"/etc/passwd\\\"\");\n"), testing::StartsWith("dir/k.cu:1:5: "));
     EXPECT_THAT(error_of("\nasm(R\\\n\"(.include \\\"x.s\\\")\");\n"), testing::StartsWith("dir/k.cu:2:5: "));
     EXPECT_THAT(error_of("\nasm(R\"(.include \"x.s\")\");\n"), testing::StartsWith("dir/k.cu:2:5: "));
+    // In pieces, which the compiler joins; a word between them keeps them apart.
+    EXPECT_THAT(error_of("asm(\".inc\" /* x */\n\"\" R\"(bin)\" \"\\\"x\\\"\");\n"),
+                testing::StartsWith("dir/k.cu:2:4: "));
+    EXPECT_EQ(error_of("const char* a[] = {\".inc\", \"bin\"};\n"), "");
+}
+
+TEST(Includes, TheTimeOfACompileIsRejected) {
+    for (const std::string name : {"__DATE__", "__TIME__", "__TIMESTAMP__", "__DA\\\nTE__"})
+        EXPECT_THAT(error_of("int a;\nconst char* b = \"x\" " + name + ";\n"),
+                    testing::AllOf(testing::StartsWith("dir/k.cu:2:"),
+                                   testing::HasSubstr("changes from one compile")))
+            << name;
+    EXPECT_EQ(error_of("// __DATE__\nconst char* a = \"__TIME__\"; int my__DATE__;\n"), "");
+    EXPECT_THAT(error_of("#pragma GCC dependency \"/etc/passwd\"\n"),
+                testing::StartsWith("dir/k.cu:1:1: #pragma GCC"));
+    EXPECT_EQ(error_of("#pragma GCC unroll 4\n#pragma unroll\n"), "");
 }
 
 TEST(Includes, AnIncludedFileIsHeldToTheSame) {
