@@ -58,7 +58,7 @@ class Calibration {
                            std::span<const MeasuredTime> times, CalibrationReport* report = nullptr);
     /// Those in the text of a file. Throws UsageError naming file and line for what is not right.
     static std::vector<Calibration> parse(std::string_view text, const std::string& file);
-    /// Throws the same; none if there is no such file.
+    /// Throws the same, but leaves out those for other versions of the model; none if there is no such file.
     static std::vector<Calibration> load(const std::filesystem::path& file);
     /// calibration.txt next to the user's wisdom; empty: there is no place for it.
     static std::filesystem::path user_file();

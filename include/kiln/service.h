@@ -184,7 +184,8 @@ class Service {
     /// the exception; it may be dropped, and may outlive the service, whose destructor waits for all such
     /// builds. Where no thread can be started, the call itself builds.
     /// stop: a request for a stop cancels it. A build that waits for its turn is not begun; the process of a compile is
-    /// ended, unless others want the same kernel, and nothing of it is stored. The future then holds a BuildError.
+    /// ended, unless others want the same kernel, and nothing of it is stored. The future then holds a BuildError, or
+    /// the kernel if it was built all the same.
     template <class Fn>
     std::future<Kernel<Fn>> build_async(const Variant& variant, std::stop_token stop = {}) {
         auto promise = std::make_shared<std::promise<Kernel<Fn>>>();

@@ -105,7 +105,11 @@ int calibrate(const Call& call) {
     output.check_json(call.options.json);
     // A file that measurements are added to may be new.
     std::vector<MeasuredTime> times;
-    if (file && (seconds == 0 || std::filesystem::exists(*file))) times = load_timed_variants(*file);
+    std::error_code error;
+    if (file && (seconds == 0 || std::filesystem::exists(*file, error) || error))
+        times = load_timed_variants(*file);
+    // Another kind of file is better found before a minute of measuring.
+    if (!output.is_stream()) static_cast<void>(Calibration::load(output.path()));
     Warnings warnings(call.terminal);
     ServiceOptions options = service_options(call.options, warnings, call.interrupts.token());
     options.compile_only = seconds == 0;

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <tuple>
 
@@ -87,10 +88,27 @@ struct WantedVariant {
     Service* service;
 };
 
+/// NAME=CODE with blanks in the code: not all of its words assign a value.
+bool is_one_value(const std::string& word) {
+    std::istringstream parts(word);
+    std::size_t assigned = 0, count = 0;
+    bool assigns_first = false;
+    for (std::string part; parts >> part; ++count) {
+        const bool assigns = part.find('=') != std::string::npos;
+        assigned += assigns ? 1 : 0;
+        if (count == 0) assigns_first = assigns;
+    }
+    return assigns_first && assigned < count;
+}
+
 /// The words of each variant: a word without '=' begins the next one. A quoted word may contain several.
 std::vector<std::vector<std::string>> grouped(const std::vector<std::string>& words) {
     std::vector<std::vector<std::string>> groups;
     for (const std::string& quoted : words) {
+        if (is_one_value(quoted) && !groups.empty()) {
+            groups.back().push_back(quoted);
+            continue;
+        }
         for (std::size_t begin = 0, end = 0; begin < quoted.size(); begin = end + 1) {
             end = std::min(quoted.find(' ', begin), quoted.size());
             if (end == begin) continue;

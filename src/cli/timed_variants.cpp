@@ -5,6 +5,7 @@
 #include <kiln/files.h>
 
 #include <charconv>
+#include <cmath>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -45,6 +46,8 @@ MeasuredTime measured_of(const std::string& line) {
     }
     time.variant = fields[3];
     time.us = number_of<double>(fields[6]);
+    if (!(time.us > 0) || !std::isfinite(time.us))
+        throw UsageError("'" + fields[6] + "' is not a time in microseconds");
     return time;
 }
 
@@ -70,6 +73,7 @@ std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file)
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
         ++number;
+        if (line.ends_with('\r')) line.pop_back();
         if (line.empty() || line.front() == '#') continue;
         try {
             times.push_back(measured_of(line));
@@ -86,6 +90,9 @@ TimedVariantFile::TimedVariantFile(std::string option, std::filesystem::path fil
     if (std::filesystem::is_regular_file(file, none)) {
         const std::string content = read_input(file, kMostBytes);
         const std::size_t kept = finished(content).size();
+        static_cast<void>(load_timed_variants(file));  // another kind of file stays as it is
+        if (kept == 0 && content.find('\t') == std::string::npos && !content.empty())
+            throw UsageError(name_ + " holds no lines of timed variants.");
         if (kept < content.size()) std::filesystem::resize_file(file, kept, error);
     }
     if (!error) lines_.open(file, std::ios::app);

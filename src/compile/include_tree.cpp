@@ -245,7 +245,10 @@ class Search {
             if (parameter.empty() || value.empty()) return {};
             for (const std::string& one : expanded(value, kMostNesting, {parameter, line.argument})) {
                 const auto [name, is_new] = names.insert(one.substr(1, one.size() - 2));
-                if (leads_elsewhere(*name) || names.size() > kMostValues) return {};
+                // What is no path yet holds a further call, or pieces that the preprocessor joins.
+                if (!std::ranges::all_of(*name, is_of_path) || leads_elsewhere(*name) ||
+                    names.size() > kMostValues)
+                    return {};
             }
         }
         return names;

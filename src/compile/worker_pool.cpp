@@ -110,8 +110,10 @@ class WorkerPool::Turn {
     Turn(State& state, int workers, const std::stop_token& stop, const std::string& what) : state_(state) {
         std::unique_lock lock(state.mutex);
         const bool free = state.ended.wait(lock, stop, [&] { return state.busy < std::max(workers, 1); });
-        if (!free || stop.stop_requested())
+        if (!free || stop.stop_requested()) {
+            state.ended.notify_one();  // the free worker may have been announced to this one
             throw BuildError(what + ": not begun, since a stop was requested.");
+        }
         ++state.busy;
     }
     ~Turn() {

@@ -245,11 +245,10 @@ void ShapeBuilder::work(std::stop_token stop) {
                 changed_.wait(lock, has_work);
             else
                 changed_.wait_for(lock, kPoll, has_work);
-            if (stop.stop_requested()) pending_.clear();
+            if (stop.stop_requested()) return;  // what compiles has the same stop, and belongs to the service
             keys.swap(pending_);
             in_flight_ += keys.size();
         }
-        if (stop.stop_requested() && compiling.empty()) return;
         for (const ShapeKey& key : keys) {
             try {
                 Choice choice = choose(key);

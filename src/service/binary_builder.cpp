@@ -20,9 +20,10 @@
 namespace kiln {
 namespace {
 
-/// What make() returns, or its exception; either is counted and traced.
+/// What make() returns, or its exception; either is counted and traced. A compile that was cancelled did not fail.
 template <class Make>
-Binary traced(Observer& observer, const std::string& digest, const std::string& variant, const Make& make) {
+Binary traced(Observer& observer, const std::string& digest, const std::string& variant,
+              const std::stop_token& stop, const Make& make) {
     const Stopwatch watch;
     try {
         Binary binary = make();
@@ -30,7 +31,7 @@ Binary traced(Observer& observer, const std::string& digest, const std::string& 
                         binary.bytes.size(), binary.compiler});
         return binary;
     } catch (const std::exception& error) {
-        observer.count(&Counters::build_failures);
+        if (!stop.stop_requested()) observer.count(&Counters::build_failures);
         observer.trace(
             {TraceKind::failure, Origin::compiled, digest, variant, watch.elapsed_ms(), 0, error.what()});
         throw;
@@ -186,7 +187,8 @@ BinaryBuilder::Built BinaryBuilder::compile_for_all(const Request& request) {
             if (!published) keep_unstored(request, *handed_over);
         }
     } catch (...) {
-        if (flight) flight->settle(false);
+        // Who cancels says nothing about the source: one of those who wait leads then.
+        if (flight && !request.stop.stop_requested()) flight->settle(false);
         throw;
     }
     if (flight) flight->settle(published);
@@ -238,7 +240,9 @@ Binary BinaryBuilder::link(const Request& request) {
     const Keys keys = this->keys(request.target, own);
     const Built ltoir = find_or_compile(
         {request.target, keys, keys.key, own, request.variant, request.isolation, nullptr, request.stop});
-    return traced(observer_, request.key.digest, request.variant,
+    if (request.stop.stop_requested())
+        throw BuildError(request.source.file_name + " was not linked, since a stop was requested");
+    return traced(observer_, request.key.digest, request.variant, request.stop,
                   [&] { return compiler_->link(request.source, request.target, ltoir.binary); });
 }
 
@@ -250,7 +254,7 @@ Binary BinaryBuilder::compile(const Request& request) {
     if (!request.source.linked.empty()) return link(request);
     observer_.count(&Counters::compiles);
     try {
-        return traced(observer_, request.key.digest, request.variant, [&] {
+        return traced(observer_, request.key.digest, request.variant, request.stop, [&] {
             Binary binary = compiler_->compile(includes_.with_headers(request.source), request.target,
                                                request.keys.compiler, {request.isolation, request.stop});
             observer_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));

@@ -12,6 +12,7 @@
 #include <optional>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "base/config.h"
 #include "base/file.h"
@@ -32,7 +33,8 @@ constexpr std::uint64_t kMostCalibrationBytes = 64 << 20;
 constexpr std::string_view kKindNames[kKernelKinds] = {"plain",     "streamed",       "fma-registers",
                                                        "fma-async", "mma-staged",     "mma-direct",
                                                        "wgmma-tma", "wgmma-registers"};
-constexpr std::size_t kLeastTimes = 100;  // of a kind of kernel, or it is not calibrated
+constexpr double kLeastUs = 1e-3, kMostUs = 1e12;  // of a time that can be one
+constexpr std::size_t kLeastTimes = 100;           // of a kind of kernel, or it is not calibrated
 constexpr std::size_t kLeastProblems = 6;
 constexpr std::size_t kHeldOut = 3;  // every third problem
 // How much less a slow variant counts than the fastest of its problem: what is slow is never chosen.
@@ -41,6 +43,27 @@ constexpr double kSlowCounts = 3;
 // Not all of it, since kinds of kernels that are compared with each other have trees of their own.
 constexpr double kCommonPart = 0.4;
 constexpr double kNinth = 0.9;
+
+/// The text of a file, with empty lines in place of calibrations for other versions of the model.
+std::string without_old(const std::string& text) {
+    const std::string current = formatted("model {}", kModelVersion);
+    std::string result, section;
+    bool is_old = false;
+    const auto end_section = [&] {
+        if (is_old) std::erase_if(section, [](char c) { return c != '\n'; });
+        result += std::exchange(section, {});
+        is_old = false;
+    };
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("device ")) end_section();
+        if (line.ends_with('\r')) line.pop_back();
+        if (line.starts_with("model ") && line != current) is_old = true;
+        section += line + "\n";
+    }
+    end_section();
+    return result;
+}
 
 /// A time with what the model makes of it.
 struct Sample {
@@ -102,7 +125,7 @@ std::vector<Sample> samples_of(const Service& service, const std::string& device
         const std::optional<Variant>& variant = reader.read(time.variant);
         std::optional<Estimate> estimate;
         Sample sample;
-        if (variant && time.us > 0) {
+        if (variant && time.us >= kLeastUs && time.us <= kMostUs) {
             try {
                 estimate = model.uncalibrated(*variant, variant->problem(time.sizes), sample.features);
             } catch (const VariantError&) {
@@ -232,11 +255,15 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
     CalibrationReport& told = report != nullptr ? *report : own;
     told = {};
     const std::vector<Sample> samples = samples_of(service, device, times, told);
+    const std::string left_out =
+        told.left_out == 0
+            ? ""
+            : formatted(", and {} of variants or sizes that the templates don't have", told.left_out);
     if (told.problems < kLeastProblems || told.times < kLeastTimes)
-        throw UsageError(
-            formatted("a calibration needs {} times of {} problems or more, and there are {} of {}; measure "
-                      "for longer.",
-                      kLeastTimes, kLeastProblems, told.times, told.problems));
+        throw UsageError(formatted(
+            "a calibration needs {} times of {} problems or more, and there are {} of {}{}; measure "
+            "for longer.",
+            kLeastTimes, kLeastProblems, told.times, told.problems, left_out));
     const CalibrationTrees trial = fitted(samples, told.problems, true);
     told.held_out = (told.problems + kHeldOut - 1) / kHeldOut;
     told.by_model = loss_of(samples, nullptr);
@@ -246,6 +273,11 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
     content->arch = service.target().arch;
     content->date = utc_now();
     content->trees = fitted(samples, told.problems, false);
+    if (std::ranges::all_of(content->trees, &RegressionTrees::empty))
+        throw UsageError(
+            formatted("a calibration needs {} times of one kind of kernel or more, and of none there are "
+                      "so many; measure for longer.",
+                      kLeastTimes));
     return Calibration(std::move(content));
 }
 
@@ -323,7 +355,7 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
 std::vector<Calibration> Calibration::load(const std::filesystem::path& file) {
     try {
         const auto text = read_text_if_exists(file, kMostCalibrationBytes);
-        return text ? parse(*text, file.string()) : std::vector<Calibration>();
+        return text ? parse(without_old(*text), file.string()) : std::vector<Calibration>();
     } catch (const std::system_error& error) {
         throw UsageError("the calibration can't be read: " + std::string(error.what()));
     }
@@ -338,7 +370,8 @@ Calibration Calibration::usual(const std::string& device, const std::string& arc
     const std::string name = device.empty() ? device : as_field(device);
     const std::filesystem::path file = user_file();
     try {
-        const std::vector<Calibration> own = file.empty() ? std::vector<Calibration>() : load(file);
+        const auto text = file.empty() ? std::nullopt : read_text_if_exists(file, kMostCalibrationBytes);
+        const std::vector<Calibration> own = text ? parse(*text, file.string()) : std::vector<Calibration>();
         if (const Calibration* const found = calibration_of(own, name, arch)) return *found;
     } catch (const std::exception& error) {
         if (problem != nullptr) *problem = "the calibration is ignored: " + std::string(error.what());

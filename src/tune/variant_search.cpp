@@ -137,7 +137,10 @@ void VariantSearch::resume(CandidateQueue& search) {
 void VariantSearch::search(CandidateQueue& search, Clock::time_point until, Clock::time_point drained) {
     const auto window = static_cast<std::size_t>(parallel_compiles(service_)) + 2;
     std::list<Pending> pending;
-    std::stop_source given_up;
+    // What is left in the end, also after an exception, nobody waits for.
+    struct GivenUp : std::stop_source {
+        ~GivenUp() { request_stop(); }
+    } given_up;
     std::size_t started = 0;
     bool more = true;
     // At least one candidate is timed, however small the budget. Until then, the first few may be tried one
@@ -175,7 +178,6 @@ void VariantSearch::search(CandidateQueue& search, Clock::time_point until, Cloc
         if (!any) pending.front().future.wait_for(kPoll);
         report_progress("compiling and timing");
     }
-    given_up.request_stop();  // what is left nobody waits for
     result_.complete = !more && pending.empty() && !stopping();
 }
 

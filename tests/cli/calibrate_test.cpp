@@ -67,6 +67,19 @@ TEST_F(KilnCalibrate, FitsToTimesOfAFileAndJudgesTheFit) {
     EXPECT_EQ(without.json()["problems"], json["problems"]);
 }
 
+// A new version of the model makes files of before useless, but must not stand in the way of a new calibration.
+TEST_F(KilnCalibrate, ReplacesWhatWasMadeForAnotherModel) {
+    const std::string times = write("times.tsv", recorded_times());
+    const std::string output = write("calibration.txt",
+                                     "# kiln calibration 1\ndevice Other\narch sm_90a\nmodel 0\n"
+                                     "date 2026-11-01T00:00:00Z\nkind plain\n999<1 2 3\n");
+    const Outcome outcome = fit(times, {"--output", output});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const std::string text = read_text_if_exists(output).value();
+    EXPECT_THAT(text, HasSubstr("device NVIDIA H200"));
+    EXPECT_THAT(text, ::testing::Not(HasSubstr("Other")));
+}
+
 TEST_F(KilnCalibrate, SaysWhatIsWrong) {
     expect_error(calibrate({"--seconds", "0"}), 2, {"--seconds 0 measures nothing", "--times FILE"});
     expect_error(fit(path("none.tsv").string()), 2, {"none.tsv", "No such file"});
@@ -78,6 +91,13 @@ TEST_F(KilnCalibrate, SaysWhatIsWrong) {
                  {"sizes.tsv:1: 'm' is not NAME=SIZE"});
     expect_error(fit(write("us.tsv", "drawn\tT=half\tm=8\tgemm_tiled\tother\t0\tfast\n")), 2,
                  {"us.tsv:1: 'fast' is not a number"});
+    for (const std::string us : {"inf", "nan", "-1", "0"})
+        expect_error(fit(write("us.tsv", "drawn\tT=half\tm=8\tgemm_tiled\tother\t0\t" + us + "\n")), 2,
+                     {"us.tsv:1: '" + us + "' is not a time in microseconds"});
+    expect_error(fit(write("gone.tsv", "drawn\tT=half\tm=8\tno_such\tother\t0\t1\n")), 2,
+                 {"and 1 of variants or sizes that the templates don't have"});
+    expect_error(fit(write("times.tsv", recorded_times()), {"--output", write("other.txt", "my notes\n")}), 2,
+                 {"other.txt:1: a file of calibrations begins with"});
     expect_error(calibrate({"--seconds", "0", "--times", write("times.tsv", recorded_times())}), 2,
                  {"no device here", "--for-device"});
     expect_error(run({"calibrate", "--backend", "host"}), 2, {"the host is not calibrated"});

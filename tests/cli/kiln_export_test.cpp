@@ -42,5 +42,47 @@ TEST_F(KilnExport, SaysWhatCantBeExported) {
     EXPECT_FALSE(std::filesystem::exists(out));
 }
 
+// What is computed depends on a function of the caller: each has a function of its own.
+TEST_F(KilnExport, KeepsTheCodeOfCallersApart) {
+    const auto out = path("out");
+    const Outcome outcome = export_lines(
+        "gemm_mma EPILOGUE=\"return 2 * x;\" @cuda:sm_90a\ngemm_mma EPILOGUE=\"return x; /* what?\?/ */\" "
+        "@cuda:sm_90a\n",
+        {"--output", out.string()});
+    KILN_REQUIRE_OR_SKIP("nvrtc", outcome.err.find("NVRTC") == std::string::npos, outcome.err);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const std::string header = read_text_if_exists(out / "kiln_gemm_mma.h").value();
+    EXPECT_THAT(header, HasSubstr("int kiln_gemm_mma_EPILOGUE_1("));
+    EXPECT_THAT(header, HasSubstr("int kiln_gemm_mma_EPILOGUE_2("));
+    EXPECT_THAT(header, HasSubstr("EPILOGUE=\"return 2 * x;\""));
+    const Outcome compiled = run_program({"/bin/sh", "-c",
+                                          "exec cc -std=c11 -Wall -Wextra -Werror -c -o /dev/null '" +
+                                              (out / "kiln_gemm_mma.c").string() + "'"},
+                                         usual_environment());
+    EXPECT_EQ(compiled.status, 0) << compiled.err;
+}
+
+TEST_F(KilnExport, TextsOfTemplatesStayTexts) {
+    const auto template_of = [](const std::string& name, const std::string& argument) {
+        return "// " + name + ": columns */ int injected; /* of rows.\n//\n//@ kernel " + name +
+               "\n//@ block 32\n//@ grid ceil_div(n, 32)\n//@ size n = 8\n#include \"kiln/device.h\"\n\n"
+               "extern \"C\" __global__ void " +
+               name + "(int n, float* " + argument + ") { if (n < 0) *" + argument + " = 0; }\n";
+    };
+    static_cast<void>(with_template("comment", template_of("comment", "x")));
+    static_cast<void>(with_template("run", template_of("run", "x")));
+    static_cast<void>(with_template("clash", template_of("clash", "kiln_stream")));
+    const auto out = path("out");
+    const Outcome outcome = export_lines("comment @cuda:sm_80\n", {"--output", out.string()});
+    KILN_REQUIRE_OR_SKIP("nvrtc", outcome.err.find("NVRTC") == std::string::npos, outcome.err);
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(read_text_if_exists(out / "kiln_comment.h").value(),
+                HasSubstr("columns * / int injected; / * of"));
+    expect_error(export_lines("run @cuda:sm_80\n", {"--output", out.string()}), 2,
+                 {"run can't be exported", "has a kiln_run of its own"});
+    expect_error(export_lines("clash @cuda:sm_80\n", {"--output", out.string()}), 2,
+                 {"its argument kiln_stream begins with kiln_"});
+}
+
 }  // namespace
 }  // namespace kiln::test

@@ -93,6 +93,7 @@ TEST_F(KilnReport, TakesVariantsFromWordsAndManifests) {
         << "each once";
     EXPECT_EQ(of({"scaled SCALE=2", "scaled PAD=1"}), (List{"scaled SCALE=2 PAD=0", "scaled SCALE=1 PAD=1"}))
         << "a word in quotes";
+    EXPECT_EQ(of({"elementwise", "F=y[0] = 3 * x[0];"}).size(), 1U) << "the code has blanks";
     const std::string manifest = write("some.txt", "# two\nscaled SCALE=3 PAD=*   @host\n");
     EXPECT_EQ(of({"--manifest", manifest}), (List{"scaled SCALE=3 PAD=0", "scaled SCALE=3 PAD=1"}));
     EXPECT_EQ(of({"scaled", "--manifest", manifest}).size(), 3U);

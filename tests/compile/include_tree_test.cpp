@@ -181,7 +181,8 @@ TEST_F(Tree, NoMacroLeadsElsewhereEither) {
               "#define QUOTED(x) #x\n#include <no-include-directory-has/QUOTED>  // text\n");
     for (const char* definition :
          {"#define H(x) </x>", "#define H(x) <x/../..>", "#define H(x) <a/b>\n#define H(x) </x>",
-          "#define ROOT ..\n#define H(x) <ROOT/x>"}) {
+          "#define ROOT ..\n#define H(x) <ROOT/x>", "#define G(y) /y\n#define H(x) <G(x)>",
+          "#define CAT(a, b) a##b\n#define H(x) <CAT(/, x)>", "#define H(x) <a##x>"}) {
         put("one/call.h", std::string(definition) + "\n#include H(etc/hostname)\n");
         EXPECT_EQ(found(source_with({"<call.h>"}), {"one"}).at("call.h"),
                   std::string(definition) + "\n#include <no-include-directory-has/H>\n");

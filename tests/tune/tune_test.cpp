@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "scoped_variable.h"
 #include "tune/candidate_runner.h"
 #include "tune/candidates.h"
 #include "tune/journal.h"
@@ -276,6 +277,29 @@ TEST_F(TuneHost, ATemplateWithoutSizesIsTuned) {
 }
 
 /// Launches after the LAST end in a trap; the more of them there are, the longer each takes.
+// A compiler that hangs for some variants: the tuner goes without them, and so does the end of the service.
+TEST_F(TuneHost, CompilesThatItNoLongerWaitsForAreCancelled) {
+    const std::string compiler = (folder() / "c++").string();
+    write_text(compiler,
+               "#!/bin/sh\nfor file; do case $file in *specialised.cpp)\n"
+               "    if grep -q 'WORK = 50;' \"$file\"; then echo > '" +
+                   (folder() / "hung").string() + "'; sleep 100; fi;;\nesac; done\nexec g++ \"$@\"\n");
+    std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+    const ScopedVariable use("KILN_HOST_CXX", compiler);
+    const auto start = std::chrono::steady_clock::now();
+    {
+        Service own(options());
+        const Template of = own.find("ways");
+        TuneOptions options;
+        options.budget_seconds = 2;
+        const TuneReport report = tune(own, std::span(&of, 1), options);
+        EXPECT_FALSE(report.shapes.front().complete);
+        EXPECT_GT(report.shapes.front().timed, 0U);
+    }
+    EXPECT_TRUE(std::filesystem::exists(folder() / "hung"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
 class TuneLate : public Tune {
   protected:
     TuneLate()

@@ -44,9 +44,10 @@ typedef enum kiln_status {
     KILN_ERROR_TEMPLATE =
         2,  ///< a template that can't be read, or whose `//@` lines are wrong: file, line, column
     KILN_ERROR_VARIANT = 3,  ///< values that are not allowed, break a rule, or exceed the device
-    KILN_ERROR_BUILD = 4,    ///< the compiler rejects the source, died, ran out of time, or is not there: log
-    KILN_ERROR_CACHE = 5,    ///< a cache or pack that was asked for by name can't be used
-    KILN_ERROR_DEVICE = 6,   ///< a driver call failed, or there is no device: call, code
+    KILN_ERROR_BUILD =
+        4,  ///< the compiler rejects the source, died, ran out of time, is not there (log), or was cancelled
+    KILN_ERROR_CACHE = 5,      ///< a cache or pack that was asked for by name can't be used
+    KILN_ERROR_DEVICE = 6,     ///< a driver call failed, or there is no device: call, code
     KILN_ERROR_NOT_READY = 7,  ///< an operation would have to compile, load or allocate, and may not: sizes
     KILN_ERROR_MEMORY = 8,     ///< main memory is exhausted
     KILN_ERROR_INTERNAL = 9    ///< none of these
@@ -374,7 +375,7 @@ KILN_C_API kiln_status kiln_service_build_async(kiln_service* service, const kil
 KILN_C_API kiln_status kiln_stop_create(kiln_stop** stop);
 /// Cancels all builds that were begun with it, and those that will be. A build that waits for its turn is not begun; the
 /// process of a compile is ended, unless others want the same kernel, and nothing of it is stored. Their functions are
-/// called with KILN_ERROR_BUILD. May be called from any thread.
+/// called with KILN_ERROR_BUILD, or with the kernel if it was built all the same. May be called from any thread.
 KILN_C_API kiln_status kiln_stop_request(kiln_stop* stop);
 /// Cancels nothing.
 KILN_C_API kiln_status kiln_stop_destroy(kiln_stop* stop);

@@ -88,7 +88,7 @@ bool overlaps(const Variant& variant, const KernelLaunch& launch, BinaryKind kin
 std::string c_string(const std::string& text) {
     std::string quoted = "\"";
     for (const char c : text) {
-        if (c == '"' || c == '\\') quoted += '\\';
+        if (c == '"' || c == '\\' || c == '?') quoted += '\\';  // a question mark may begin a trigraph
         quoted += c;
     }
     return quoted + '"';

@@ -43,6 +43,16 @@ struct Problem {
     std::vector<const ExportedVariant*> variants;             ///< sorted by architecture
 };
 
+/// In a comment of C.
+std::string as_comment(std::string text) {
+    for (const std::string_view mark : {"*/", "/*"})
+        for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos;) text.insert(at + 1, " ");
+    return text;
+}
+
+/// Names of exported code begin so, those that a template must not have.
+constexpr std::string_view kOwnNames = "kiln_";
+
 std::string as_identifier(std::string text) {
     for (char& c : text)
         if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -58,7 +68,9 @@ auto preference(const Target& target, BinaryKind kind) {
 
 std::vector<Problem> problems_of(const Service& service, std::span<const ExportedVariant> variants) {
     const Template of = variants.front().variant.origin();
-    const std::vector<std::string> parameters = problem_parameters(service, of);
+    std::vector<std::string> parameters = problem_parameters(service, of);
+    for (const Parameter& parameter : of.parameters())  // wisdom holds for any code, and results don't
+        if (parameter.kind == ParameterKind::code) parameters.push_back(parameter.name);
     std::vector<Problem> problems;
     for (const ExportedVariant& one : variants) {
         std::vector<std::pair<std::string, std::string>> values;
@@ -71,12 +83,22 @@ std::vector<Problem> problems_of(const Service& service, std::span<const Exporte
         found->variants.push_back(&one);
     }
     std::map<std::string, int> names;
+    // Of code its number among those of the parameter.
+    std::map<std::pair<std::string, std::string>, std::string> codes;
+    std::map<std::string, int> code_counts;
+    const auto name_of = [&](const std::string& parameter, const std::string& value) {
+        if (of.parameter(parameter)->kind != ParameterKind::code)
+            return as_identifier(parameter + "_" + value);
+        const auto [place, is_new] = codes.try_emplace({parameter, value});
+        if (is_new) place->second = formatted("{}_{}", parameter, ++code_counts[parameter]);
+        return place->second;
+    };
     for (Problem& problem : problems) {
         problem.name = "kiln_" + of.name();
         for (std::size_t i = 0; i < parameters.size(); ++i) {
             const auto differs = [&](const Problem& other) { return other.values[i] != problem.values[i]; };
             if (std::ranges::any_of(problems, differs))
-                problem.name += "_" + as_identifier(parameters[i] + "_" + problem.values[i].second);
+                problem.name += "_" + name_of(parameters[i], problem.values[i].second);
         }
         if (const int before = names[problem.name]++; before > 0)
             problem.name += formatted("_{}", before + 1);
@@ -109,6 +131,11 @@ struct Arguments {
                 throw UsageError(
                     formatted("{} can't be exported: C has no way to pass its argument {}, {} {}.",
                               variant.template_name(), names.size() + 1, argument.type, argument.name));
+            if (argument.name.starts_with(kOwnNames))
+                throw UsageError(
+                    formatted("{} can't be exported: its argument {} begins with kiln_, as names of the "
+                              "exported code do; give it another name.",
+                              variant.template_name(), argument.name));
             if (std::ranges::find(of.sizes(), argument.name, &SizeArgument::name) != of.sizes().end())
                 sizes.push_back(names.size());
             const auto tensor = std::ranges::find(of.tensors(), argument.name, &TensorArgument::name);
@@ -141,6 +168,15 @@ struct Arguments {
     }
 };
 
+bool has_word(std::string_view text, std::string_view word) {
+    const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+    for (std::size_t at = 0; (at = text.find(word, at)) != std::string_view::npos; at += word.size())
+        if ((at == 0 || !is_part(text[at - 1])) &&
+            (at + word.size() == text.size() || !is_part(text[at + word.size()])))
+            return true;
+    return false;
+}
+
 std::string or_void(const std::string& parameters) { return parameters.empty() ? "void" : parameters; }
 
 /// Collects the two files.
@@ -155,6 +191,12 @@ class Exporter {
     }
 
     std::vector<ExportedFile> files() {
+        for (const std::string_view own : {kCTypes, kCPlanHelpers, kCMapHelpers, kCDriver, kCContexts, kCRun})
+            if (has_word(own, prefix_))
+                throw UsageError(
+                    formatted("{0} can't be exported: the exported code has a {1} of its own; give the "
+                              "template another name.",
+                              of_.name(), prefix_));
         for (std::size_t i = 0; i < problems_.size(); ++i) add_problem(i);
         return {{prefix_ + ".h", header()}, {prefix_ + ".c", source()}};
     }
@@ -169,8 +211,9 @@ class Exporter {
     std::string header() const {
         std::string guard = prefix_ + "_h";
         for (char& c : guard) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-        std::string text = "/* " + of_.name() + ": " + of_.summary() + ".\n * Made by `kiln export` for " +
-                           target_names() + R"(. Compile the source with it, and link with
+        std::string text = "/* " + of_.name() + ": " + as_comment(of_.summary()) +
+                           ".\n * Made by `kiln export` for " + target_names() +
+                           R"(. Compile the source with it, and link with
  * -lpthread and -ldl where the C library has them apart; the driver is opened at run time.
  *
  * Each launch is queued on kiln_stream, a CUstream, cudaStream_t or hipStream_t, whose context must be current in the
@@ -185,7 +228,7 @@ class Exporter {
             const Problem& problem = problems_[i];
             std::vector<std::string> values;
             for (const auto& [name, value] : problem.values) values.push_back(name + "=" + value);
-            text += "/* " + of_.name() + (values.empty() ? "" : " " + join(values, " ")) + ".\n" +
+            text += "/* " + of_.name() + (values.empty() ? "" : " " + as_comment(join(values, " "))) + ".\n" +
                     argument_notes(i) + " */\nint " + problem.name + "(" + arguments_[i].all() + ");\n";
             if (!arguments_[i].scratch.empty())
                 text +=
