@@ -15,6 +15,7 @@ namespace kiln::test {
 namespace {
 
 using cli::Json;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -123,6 +124,23 @@ TEST_F(GpuCheck, RunsTheExamplesWithWhatTheyNeed) {
          {"example_user_directory examples/templates\n", "example_shipped_kernels record ",
           "kiln cache pack ", "example_shipped_kernels run ", "/examples/exported/variants.txt"})
         EXPECT_THAT(log, HasSubstr(call));
+}
+
+TEST_F(GpuCheck, RunsPythonsTestsWhereTheMachineHasThePackage) {
+    program(
+        "path/python3",
+        "#!/bin/sh\ncase \"$*\" in\n"
+        "    *\"import kiln\"*) [ -z \"$NO_PACKAGE\" ] || { echo \"No module named 'kiln'\"; exit 1; } ;;\n"
+        "    *python/tests*) echo \"$PYTHONPATH $*\" >>\"$LOG\" ;;\nesac\n");
+    EXPECT_EQ(check(out("a") + " --part python", {{"NO_PACKAGE", "1"}, {"KILN_REQUIRE", ""}}).status, 0);
+    EXPECT_EQ(statuses("a"), "python=not run ");
+    EXPECT_EQ(check(out("b") + " --part python", {{"NO_PACKAGE", "1"}, {"KILN_REQUIRE", "python"}}).status,
+              1);
+    EXPECT_EQ(statuses("b"), "python=failed ");
+    EXPECT_EQ(check(out("c") + " --part python", {{"KILN_PYTHON_PACKAGE", "/elsewhere"}}).status, 0);
+    EXPECT_EQ(statuses("c"), "python.tests=passed python.times=passed ");
+    EXPECT_THAT(content(path("log")), AllOf(HasSubstr("/elsewhere"), HasSubstr("python/tests/test_torch.py"),
+                                            HasSubstr("python/tests/gpu_times.py")));
 }
 
 TEST_F(GpuCheck, AStepWhoseTimeIsUpIsStoppedAndNotDone) {
