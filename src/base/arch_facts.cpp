@@ -8,6 +8,7 @@
 // and only encode 512.
 #include "base/arch_facts.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "format/format.h"
@@ -43,13 +44,29 @@ std::optional<int> cuda_arch_number(std::string_view name) {
     if (!name.starts_with("sm_") && !is_ptx_arch(name)) return std::nullopt;
     const bool is_ptx = is_ptx_arch(name);
     name.remove_prefix(is_ptx ? kPtxPrefix.size() : 3);
-    // Their instructions are those of one architecture: no PTX of it serves a later one.
-    if (!is_ptx && (name.ends_with('a') || name.ends_with('f'))) name.remove_suffix(1);
     int number = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (error != std::errc() || end != name.data() + name.size() || number < 10 || name.front() == '0')
-        return std::nullopt;
-    return number;
+    if (error != std::errc() || number < 10 || number > 999 || name.front() == '0') return std::nullopt;
+    const std::string_view suffix = name.substr(static_cast<std::size_t>(end - name.data()));
+    if (suffix.empty()) return number;
+    // Their instructions are those of one architecture, or of a family: no PTX of it serves a later one.
+    const bool fits = !is_ptx && ((suffix == "a" && number >= 90) || (suffix == "f" && number >= 100));
+    return fits ? std::optional(number) : std::nullopt;
+}
+
+bool is_hip_arch_name(std::string_view name) {
+    const std::string_view processor = name.substr(0, name.find(':'));
+    if (!processor.starts_with("gfx") || processor.size() < 6 || processor.size() > 8) return false;
+    const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+    if (!std::all_of(processor.begin() + 3, processor.end(), is_hex)) return false;
+    for (name.remove_prefix(processor.size()); !name.empty();) {
+        name.remove_prefix(1);  // the colon
+        const std::string_view feature = name.substr(0, name.find(':'));
+        if (feature != "xnack+" && feature != "xnack-" && feature != "sramecc+" && feature != "sramecc-")
+            return false;
+        name.remove_prefix(feature.size());
+    }
+    return true;
 }
 
 bool arch_word_means(std::string_view word, std::string_view arch) {

@@ -41,8 +41,11 @@ struct HipArch {
 std::span<const CudaArch> cuda_archs();
 std::span<const HipArch> hip_archs();
 
-/// 90 of "sm_90", "sm_90a" and "compute_90" (PTX for this architecture and all later ones); nullopt for what is none.
+/// 90 of "sm_90", "sm_90a" and "compute_90" (PTX for this architecture and all later ones); nullopt for what no
+/// architecture can be called. Whether there is one of this number is another question.
 std::optional<int> cuda_arch_number(std::string_view name);
+/// Whether it has the form of "gfx90a" or "gfx90a:sramecc+:xnack-".
+bool is_hip_arch_name(std::string_view name);
 /// Whether it is the architecture of PTX, "compute_90".
 bool is_ptx_arch(std::string_view name);
 

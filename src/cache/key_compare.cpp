@@ -11,6 +11,7 @@
 #include "cache/key_text.h"
 #include "cache/line_diff.h"
 #include "format/format.h"
+#include "format/printable.h"
 
 namespace kiln {
 namespace {
@@ -30,23 +31,18 @@ Values values_of(const std::vector<Ingredient>& ingredients, std::string_view ta
 
 /// Control characters as escapes, so that nothing leaves the line and a tab differs from a blank.
 std::string escaped(std::string_view text) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
     std::string result;
     for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '\t') {
+        if (c == '\t')
             result += "\\t";
-        } else if (c == '\r') {
+        else if (c == '\r')
             result += "\\r";
-        } else if (c == '\n') {
+        else if (c == '\n')
             result += "\\n";
-        } else if (byte < 0x20 || byte == 0x7f) {
-            result += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-        } else {
+        else
             result += c;
-        }
     }
-    return result;
+    return printable(result);
 }
 
 bool is_inside_character(std::string_view text, std::size_t at) {

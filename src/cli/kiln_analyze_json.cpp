@@ -134,7 +134,7 @@ Json to_json(const Analysis& analysis, const Variant& variant, const Target& tar
     json["chip"] = analysis.chip_name.empty() ? Json() : Json(analysis.chip_name);
     json["multiprocessors"] = analysis.multiprocessors == 0 ? Json() : Json(analysis.multiprocessors);
     json["sizes"] = sizes_json(analysis.problem.sizes);
-    json["grid"] = dim_json(analysis.grid);
+    json["grid"] = analysis.grid.count() == 0 ? Json() : dim_json(analysis.grid);
     json["block"] = dim_json(analysis.block);
     json["cluster"] = dim_json(analysis.cluster);
     json["flops"] = analysis.problem.flops;

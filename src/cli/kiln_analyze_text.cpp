@@ -43,10 +43,12 @@ std::string head_text(const Analysis& analysis, const Variant& variant, const Ta
     if (!analysis.chip_name.empty()) chip += ", " + analysis.chip_name;
     if (analysis.multiprocessors > 0) chip += formatted(", {} multiprocessors", analysis.multiprocessors);
     std::string text = analysis.variant + "\n\n" + line("target", chip);
-    text += line("problem", sizes_line(variant.origin(), analysis.problem.sizes) + ": " +
-                                tensors_text(analysis.problem));
-    std::string launch =
-        grouped(analysis.grid.count()) + " blocks of " + dim_text(analysis.block) + " threads";
+    const bool has_problem = analysis.grid.count() > 0;
+    text += line("problem", has_problem ? sizes_line(variant.origin(), analysis.problem.sizes) + ": " +
+                                              tensors_text(analysis.problem)
+                                        : "the template declares none");
+    std::string launch = (has_problem ? grouped(analysis.grid.count()) + " " : "") + "blocks of " +
+                         dim_text(analysis.block) + " threads";
     if (analysis.cluster.count() > 1) launch += " in clusters of " + dim_text(analysis.cluster);
     return text + line("launch", launch);
 }

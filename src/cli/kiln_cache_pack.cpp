@@ -226,6 +226,11 @@ std::string list_text(const char* title, const std::vector<LeftOut>& list) {
     return text;
 }
 
+UsageError without_record(const std::string& option) {
+    return UsageError("--" + option +
+                      " goes with --for: without it entries are packed as they are in the cache.");
+}
+
 int pack_for_record(const Call& call, const Output& output) {
     const Gathered gathered = gather(call);
     if (call.interrupts.signal() != 0) {
@@ -254,11 +259,12 @@ int cache_pack(const Call& call) {
     const std::vector<std::string> keys(call.words.begin() + 1, call.words.end());
     if (call.has("for") && !keys.empty())
         throw UsageError("--for packs the content of a record, and keys are given as well; leave one out.");
-    for (const char* option : {"arch", "template-dir"})
-        if (call.has(option) && !call.has("for"))
-            throw UsageError(std::string("--") + option +
-                             " goes with --for; keys name entries of any architecture.");
-    if (call.flag("no-ptx") && !call.has("for")) throw UsageError("--no-ptx goes with --for.");
+    if (!call.has("for")) {
+        for (const char* option : {"arch", "template-dir", "include-dir", "option", "define"})
+            if (call.has(option)) throw without_record(option);
+        for (const char* option : {"debug", "no-ptx"})
+            if (call.flag(option)) throw without_record(option);
+    }
     const Output output("the seed pack", call.words[0]);
     output.check_json(call.options.json);
     output.check_terminal(call.terminal);

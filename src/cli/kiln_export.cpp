@@ -52,6 +52,10 @@ std::map<std::string, std::vector<ExportedVariant>> built(const Call& call, Mani
 int export_sources(const Call& call) {
     if (!call.has("output"))
         throw UsageError("kiln export writes several files: name a directory for them with --output DIR.");
+    if (call.value("output") == "-")
+        throw UsageError(
+            "--output - is standard output, and kiln export writes several files: name a directory for them; "
+            "./- is one called so.");
     Warnings warnings(call.terminal);
     const ServiceOptions options = compile_options(call, warnings);
     ManifestPlan plan(call, warnings, options, false);
@@ -65,9 +69,17 @@ int export_sources(const Call& call) {
     const Wisdom wisdom = wisdom_to_bake_in(call);
     const std::filesystem::path directory = call.value("output");
     std::vector<ExportedFile> files;
-    for (const auto& [name, variants] : built(call, plan))
-        for (ExportedFile& file : export_c(*plan.groups().front()->service, variants, wisdom))
+    std::map<std::string, std::string> owners;  // of functions: kiln_a_load may be the kernel of a_load
+    for (const auto& [name, variants] : built(call, plan)) {
+        for (ExportedFile& file : export_c(*plan.groups().front()->service, variants, wisdom)) {
+            for (const std::string& function : file.functions)
+                if (const auto [owner, is_new] = owners.emplace(function, name); !is_new)
+                    throw UsageError(owner->second + " and " + name +
+                                     " can't be exported into one program: both would define " + function +
+                                     "; give one of the templates another name.");
             files.push_back(std::move(file));
+        }
+    }
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     Json names = Json::array();

@@ -25,11 +25,14 @@ std::vector<std::string> backend_names(const Template& of) {
     return names;
 }
 
-bool may_run(const Template& candidate, const KilnOptions& options) {
-    if (options.backend) return candidate.runs_on(*options.backend, options.arch);
-    return options.arch.empty() || std::ranges::any_of(candidate.backends(), [&](Backend backend) {
-               return candidate.runs_on(backend, options.arch);
-           });
+/// A service that shows templates for a target, and builds nothing.
+std::unique_ptr<Service> showing_service(const Call& call, Warnings& warnings) {
+    ServiceOptions options = compile_options(call, warnings);
+    options.cache = {};
+    options.cache.enabled = false;
+    auto service = std::make_unique<Service>(std::move(options));
+    warnings.release();
+    return service;
 }
 
 std::string extents(const Dim3& dim) { return formatted("{} x {} x {}", dim.x, dim.y, dim.z); }
@@ -276,8 +279,12 @@ std::string shown_text(const Shown& shown, const Target& target) {
 int list_templates(const Call& call) {
     std::vector<std::vector<std::string>> rows;
     Json list = Json::array();
+    Warnings warnings(call.terminal);
+    std::optional<Backend> backend = call.options.backend;
+    if (!call.options.arch.empty()) backend = showing_service(call, warnings)->backend();
     for (const Template& found : TemplateSet(call.options.template_directories).all()) {
-        if (!may_run(found, call.options) || (found.is_reference() && !call.flag("all"))) continue;
+        if (backend && !found.runs_on(*backend, call.options.arch)) continue;
+        if (found.is_reference() && !call.flag("all")) continue;
         std::string defaults;
         Json parameters = Json::array();
         for (const Parameter& parameter : found.parameters()) {
@@ -299,16 +306,12 @@ int list_templates(const Call& call) {
 
 int show_template(const Call& call) {
     Warnings warnings(call.terminal);
-    ServiceOptions options = compile_options(call, warnings);
-    options.cache = {};
-    options.cache.enabled = false;
-    const Service service(std::move(options));
-    warnings.release();
+    const auto service = showing_service(call, warnings);
     if (!call.options.include_directories.empty() && !call.has("editor"))
         throw UsageError("--include-dir says where --editor finds headers, and --editor is not given");
     if (!call.options.compile_options.empty() && !call.has("editor"))
         throw UsageError("--option and --define are for --editor here, and --editor is not given");
-    const Template found = service.find(call.words[0]);
+    const Template found = service->find(call.words[0]);
     if (call.has("editor")) {
         const auto written = write_editor_files(found, call.options, call.value("editor"));
         Json files = Json::array();
@@ -319,7 +322,7 @@ int show_template(const Call& call) {
         return kPassed;
     }
     const Shown shown = examined(found);
-    call.print(shown_json(shown, service.target()), shown_text(shown, service.target()));
+    call.print(shown_json(shown, service->target()), shown_text(shown, service->target()));
     return kPassed;
 }
 

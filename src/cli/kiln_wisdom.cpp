@@ -34,7 +34,16 @@ Wisdom wisdom_of(std::span<const std::string> files) {
     return all;
 }
 
+/// Throws UsageError, with the nearest name, where --template names neither a template nor one that has wisdom.
+void check_template(const Call& call, const Wisdom& wisdom) {
+    if (!call.has("template")) return;
+    const std::string& name = call.value("template");
+    if (std::ranges::find(wisdom.entries(), name, &WisdomEntry::template_name) == wisdom.entries().end())
+        static_cast<void>(TemplateSet(call.options.template_directories).find(name));
+}
+
 Wisdom selected(const Call& call, Wisdom wisdom) {
+    check_template(call, wisdom);
     const auto is_wanted = [&](const char* option, const std::string& value) {
         return !call.has(option) || call.value(option) == value;
     };

@@ -14,6 +14,7 @@
 #include <cstdio>
 
 #include "format/format.h"
+#include "format/printable.h"
 
 namespace kiln::cli {
 namespace {
@@ -63,26 +64,26 @@ void Terminal::say(const std::string& text) const {
 }
 
 void Terminal::note(std::string_view message) const {
-    if (!message.empty()) say(program_ + ": " + std::string(message) + "\n");
+    if (!message.empty()) say(program_ + ": " + printable(message) + "\n");
 }
 
 void Terminal::complain(std::string_view message) const {
     say(in_colour(errors_are_terminal_ ? Colour::red : Colour::none, program_ + ":") + " " +
-        std::string(message) + "\n");
+        printable(message) + "\n");
 }
 
 void Terminal::status(std::string_view line) const {
     if (!errors_are_terminal_) return;
     const std::lock_guard lock(mutex_);
     if (status_.empty() && line.empty()) return;
-    status_ = line.empty() ? std::string() : program_ + ": " + std::string(line);
+    status_ = line.empty() ? std::string() : program_ + ": " + printable(line);
     // The last column stays empty, since some terminals wrap as soon as it is written.
     status_.resize(std::min(status_.size(), static_cast<std::size_t>(error_columns() - 1)));
     write_error("\r" + status_ + std::string(kWipeRest));
 }
 
 bool Terminal::ask(std::string_view question) const {
-    say(program_ + ": " + std::string(question) + " [y/N] ");
+    say(program_ + ": " + printable(question) + " [y/N] ");
     char answer[16] = {};
     if (std::fgets(answer, sizeof answer, stdin) == nullptr) return false;
     return answer[0] == 'y' || answer[0] == 'Y';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Standard output and standard error. Colour and progress are used on a terminal only; messages go to
-// standard error, with the program's name in front.
+// standard error, with the program's name in front, and without the control characters of files that they quote.
 #pragma once
 
 #include <condition_variable>

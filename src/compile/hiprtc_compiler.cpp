@@ -4,9 +4,9 @@
 // Binary or a BuildError.
 #include <kiln/error.h>
 
-#include <algorithm>
 #include <utility>
 
+#include "base/arch_facts.h"
 #include "base/config.h"
 #include "base/dynamic_library.h"
 #include "base/stopwatch.h"
@@ -59,22 +59,6 @@ void add_with_companions(const fs::path& library, CompilerObjects& objects) {
     for (const auto& name : names)
         if (fs::is_regular_file(library.parent_path() / name, error))
             objects.add(library.parent_path() / name);
-}
-
-// "gfx90a", "gfx90a:sramecc+:xnack-".
-bool is_gfx_arch(std::string_view text) {
-    const auto processor = text.substr(0, text.find(':'));
-    if (!processor.starts_with("gfx") || processor.size() < 6 || processor.size() > 8) return false;
-    const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-    if (!std::all_of(processor.begin() + 3, processor.end(), is_hex)) return false;
-    for (text.remove_prefix(processor.size()); !text.empty();) {
-        text.remove_prefix(1);  // the colon
-        const auto feature = text.substr(0, text.find(':'));
-        if (feature != "xnack+" && feature != "xnack-" && feature != "sramecc+" && feature != "sramecc-")
-            return false;
-        text.remove_prefix(feature.size());
-    }
-    return true;
 }
 
 class Hiprtc final : public Compiler {
@@ -173,7 +157,7 @@ CompileResponse Hiprtc::ask(const Located& library, CompileRequest request, cons
 // hipRTC never compiles in this process.
 Binary Hiprtc::compile_as(const CompilerIngredients&, const Source& source, const Target& target,
                           const CompilePlace& place) {
-    if (!is_gfx_arch(target.arch))
+    if (!is_hip_arch_name(target.arch))
         throw BuildError("\"" + target.arch +
                          "\" is not the name of an AMD architecture, which looks like gfx90a, gfx1030 or "
                          "gfx90a:xnack-; " +

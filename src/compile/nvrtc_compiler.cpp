@@ -119,17 +119,10 @@ struct SmArch {
 };
 
 std::optional<SmArch> parse_sm_arch(std::string_view text) {
-    if (!text.starts_with("sm_")) return std::nullopt;
-    text.remove_prefix(3);
-    SmArch arch;
-    std::size_t digits = 0;
-    for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9' && digits < 3; ++digits)
-        arch.number = arch.number * 10 + (text[digits] - '0');
-    arch.suffix = text.substr(digits);
-    const bool suffix_fits = arch.suffix.empty() || (arch.suffix == "a" && arch.number >= 90) ||
-                             (arch.suffix == "f" && arch.number >= 100);
-    if (digits < 2 || text[0] == '0' || !suffix_fits) return std::nullopt;
-    return arch;
+    const auto number = is_ptx_arch(text) ? std::nullopt : cuda_arch_number(text);
+    if (!number) return std::nullopt;
+    const bool has_suffix = text.ends_with('a') || text.ends_with('f');
+    return SmArch{*number, std::string(text.substr(text.size() - (has_suffix ? 1 : 0)))};
 }
 
 class Nvrtc final : public NvrtcCompiler {

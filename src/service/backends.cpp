@@ -15,6 +15,7 @@
 #include "base/host_arch.h"
 #include "base/words.h"
 #include "device/driver.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
@@ -31,9 +32,10 @@ class DiskMemory final : public IdentityStore {
     const DiskCache::Memory which_;
 };
 
-// Not set: no backend has such an architecture.
+// Not set: no backend's architectures have such names.
 std::optional<Backend> owner_of_arch(const std::string& arch) {
-    if (const Backend backend = backend_of_arch(arch); backend != Backend::host) return backend;
+    if (cuda_arch_number(arch)) return Backend::cuda;
+    if (is_hip_arch_name(arch)) return Backend::hip;
     const auto known = known_archs(Backend::host);
     if (arch == host_arch() || std::find(known.begin(), known.end(), arch) != known.end())
         return Backend::host;
@@ -143,6 +145,35 @@ Selection select_backend(const ServiceOptions& options) {
                          "; to compile without running, ask for that only");
     if (!options.compile_only) selection.device = std::move(device);
     return selection;
+}
+
+std::string check_arch_exists(const ServiceOptions& options, const Selection& selection, Compiler& compiler) {
+    const auto& [backend, arch, limits] = selection.target;
+    const bool is_of_device =
+        options.arch.empty() || (selection.device && selection.device->target().arch == arch);
+    if (is_of_device || arch_limits(backend, arch)) return {};
+    const std::vector<std::string> tables = known_archs(backend);
+    std::vector<std::string> known;
+    std::string why = "the compiler is not asked, since compiling is switched off";
+    try {
+        if (!options.cached_only) {
+            known = compiler.supported_archs();
+            why = "the compiler can't tell";
+        }
+    } catch (const BuildError& error) {
+        why = error.what();
+        why.resize(std::min(why.find('\n'), why.size()));
+    }
+    if (known.empty())
+        return "it is not known whether there is an architecture '" + arch + "': Kiln has " + join(tables) +
+               ", and " + why;
+    const auto number = cuda_arch_number(arch);
+    const std::string listed = number ? formatted("sm_{}", *number) : arch.substr(0, arch.find(':'));
+    if (std::ranges::find(known, listed) == known.end())
+        throw UsageError("architecture '" + arch + "' is known neither to Kiln, which has " + join(tables) +
+                         ", nor to " + compiler.description() + ", which has " + join(known) +
+                         did_you_mean(arch, tables));
+    return {};
 }
 
 std::unique_ptr<Compiler> make_compiler(const ServiceOptions& options, Backend backend,

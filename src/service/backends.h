@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "cache/disk_cache.h"
 #include "compile/compiler.h"
@@ -34,6 +35,9 @@ IncludeTree include_tree(const ServiceOptions& options, Compiler& compiler, Shar
 Backend choose_backend(const ServiceOptions& options);
 /// Throws UsageError (architecture), DeviceError (the backend that was asked for is not there).
 Selection select_backend(const ServiceOptions& options);
+/// Of an architecture that was asked for, is in no table and is not the device's own, whether the compiler knows it.
+/// Throws UsageError when it does not; a warning when it can't be asked; else empty.
+std::string check_arch_exists(const ServiceOptions& options, const Selection& selection, Compiler& compiler);
 std::unique_ptr<Compiler> make_compiler(const ServiceOptions& options, Backend backend,
                                         const SharedMemory& memory);
 

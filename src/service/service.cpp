@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/fork.h"
 #include "base/profiler_ranges.h"
+#include "format/printable.h"
 #include "service/background.h"
 #include "service/bound_templates.h"
 #include "service/builder.h"
@@ -22,7 +23,8 @@ namespace kiln {
 namespace {
 
 void print_warning(std::string_view text) {
-    std::fprintf(stderr, "kiln: %.*s\n", static_cast<int>(text.size()), text.data());
+    const std::string line = "kiln: " + printable(text) + "\n";
+    std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 TemplateSet templates(const ServiceOptions& options) {
@@ -101,8 +103,11 @@ class ServiceState {
                                       disk_memory(cache.disk, DiskCache::Memory::identities));
         IncludeTree includes =
             include_tree(options, *compiler, disk_memory(cache.disk, DiskCache::Memory::includes));
-        return {std::move(selection), std::make_shared<SharedBuilds>(options, std::move(compiler),
-                                                                     std::move(includes), std::move(cache))};
+        const std::string warning = check_arch_exists(options, selection, *compiler);
+        auto builds = std::make_shared<SharedBuilds>(options, std::move(compiler), std::move(includes),
+                                                     std::move(cache));
+        if (!warning.empty()) builds->observer.warn_once(warning);
+        return {std::move(selection), std::move(builds)};
     }
     ServiceState(const ServiceOptions& options, Parts parts)
         : builds_(std::move(parts.builds)),

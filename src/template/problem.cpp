@@ -14,6 +14,7 @@
 #include "base/words.h"
 #include "format/format.h"
 #include "template/element_type.h"
+#include "template/signature.h"
 #include "template/template_data.h"
 
 namespace kiln {
@@ -126,12 +127,20 @@ class ProblemMaker {
         throw VariantError(front_matter_.kernel + ": " + message, rule);
     }
 
+    [[noreturn]] void refuse_undeclared() const {
+        for (const Signature::Argument& argument : front_matter_.signature.arguments)
+            if (is_texture_or_surface(argument.type))
+                refuse("its argument " + argument.name +
+                       " is a texture or surface object, which only an application makes, so that no launch "
+                       "can be prepared");
+        refuse("no //@ line says what " + enumerate(lines_.undeclared) +
+               (lines_.undeclared.size() == 1 ? " is" : " are") +
+               ", so that no launch can be prepared: integers need a size line, pointers one of input, "
+               "output, inout or scratch, and other values are better parameters");
+    }
+
     void check_given() const {
-        if (!lines_.undeclared.empty())
-            refuse("no //@ line says what " + enumerate(lines_.undeclared) +
-                   (lines_.undeclared.size() == 1 ? " is" : " are") +
-                   ", so that no launch can be prepared: integers need a size line, pointers one of input, "
-                   "output, inout or scratch, and other values are better parameters");
+        if (!lines_.undeclared.empty()) refuse_undeclared();
         for (const auto& [name, value] : given_) {
             if (std::ranges::find(lines_.sizes, name, &SizeArgument::name) != lines_.sizes.end()) continue;
             std::vector<std::string> names;

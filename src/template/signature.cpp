@@ -340,6 +340,10 @@ std::string normalised_type(const std::vector<std::string>& tokens, const TypeNa
     return result;
 }
 
+bool is_texture_or_surface(const std::vector<std::string>& type) {
+    return std::ranges::any_of(type, [](const std::string& word) { return is_one_of(word, kObjects); });
+}
+
 std::optional<ArgumentFormat> argument_format(std::string_view normalised) {
     constexpr struct {
         std::string_view type;

@@ -49,6 +49,9 @@ using TypeNames = std::map<std::string, std::string, std::less<>>;
 /// "const half*", "unsigned int", "float": without what does not change how an argument is passed.
 std::string normalised_type(const std::vector<std::string>& tokens, const TypeNames& type_parameters);
 
+/// Whether it is a texture or surface object, a number that only an application can make.
+bool is_texture_or_surface(const std::vector<std::string>& type);
+
 /// How to read an argument of this normalised type; nullopt for one that is no integer.
 std::optional<ArgumentFormat> argument_format(std::string_view normalised);
 

@@ -2,6 +2,7 @@
 //
 // kiln analyze and jit-gemm --analyze: each option, the page and the JSON.
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include "kiln_program.h"
@@ -135,7 +136,31 @@ TEST_F(KilnAnalyze, Chip) {
     expect_error(analyze({"gemm_naive", "--arch", "sm_90a", "--chip", "NVIDIA H100 PCI"}), 2,
                  {"no chip 'NVIDIA H100 PCI'", "did you mean NVIDIA H100 PCIe?"});
     expect_error(analyze({"gemm_naive", "--arch", "sm_80", "--chip", "NVIDIA H200"}), 2, {"sm_90a", "sm_80"});
-    expect_error(analyze({"gemm_naive", "--arch", "sm_999"}), 3, {"sm_999"});
+    expect_error(analyze({"gemm_naive", "--arch", "sm_999"}), 2, {"sm_999"});
+}
+
+// Kiln makes no texture, so that there is no problem; what depends on none is told all the same.
+TEST_F(KilnAnalyze, ATemplateThatDeclaresNoProblem) {
+    const Arguments blur = {"texture_blur", "--template-dir",
+                            std::string(std::getenv("KILN_TEST_SOURCE_DIR")) + "/examples/templates",
+                            "--arch", "sm_90a"};
+    const Outcome text = analyze(blur, {});
+    EXPECT_EQ(text.status, 0) << text.err;
+    for (const char* words : {"the template declares none", "blocks of 32 x 8 threads", "\nOccupancy\n",
+                              "! not recorded", "its argument image is a texture or surface object"})
+        EXPECT_THAT(text.out, HasSubstr(words));
+    const auto json = only(analyze(blur, {"--no-record", "--json"}));
+    EXPECT_TRUE(json["grid"].is_null());
+    EXPECT_TRUE(json["waves"].is_null());
+    EXPECT_EQ(json["block"], nlohmann::json({32, 8, 1}));
+    EXPECT_GT(json["registers"], 0);
+    EXPECT_FALSE(json["occupancy"].is_null());
+    for (const auto& advice : json["advice"]) EXPECT_NE(advice["weight"], "warning") << advice;
+    expect_error(analyze(blur, {"--size", "rows=64"}), 2, {"texture or surface object", "no launch"});
+    Arguments report = blur;
+    report.insert(report.begin(), "report");
+    report.insert(report.end(), {"--output", path("blur.html").string()});
+    EXPECT_EQ(run(report).status, 0);
 }
 
 TEST_F(KilnAnalyze, ATemplateOfOnesOwn) {

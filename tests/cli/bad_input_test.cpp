@@ -224,8 +224,38 @@ TEST_F(BadInput, NoHipDevice) {
 }
 
 TEST_F(BadInput, UnknownArchitecture) {
-    expect_error(run({"--arch", "sm_1", "--compile-only", "--backend", "cuda"}), 3, {"sm_1"});
+    expect_error(run({"--arch", "sm_1", "--compile-only", "--backend", "cuda"}), 2,
+                 {"'sm_1' is not one of cuda's", "sm_90"});
     expect_error(run({"--arch", "riscy", "--compile-only"}), 2, {"riscy"});
+    // Also where nothing is compiled.
+    for (const char* arch : {"sm_99999", "sm_80a", "sm_90b", "{}", "gfx90a"})
+        expect_error(run({"--explain-choice", "--backend", "cuda", "--arch", arch}), 2,
+                     {std::string("'") + arch + "' is not one of cuda's"});
+    for (const char* arch : {"gfx", "gfx90a:fast", "sm_90"})
+        expect_error(run({"--explain-choice", "--backend", "hip", "--arch", arch}), 2,
+                     {std::string("'") + arch + "' is not one of hip's"});
+}
+
+// It looks like one, but no table and no compiler has it.
+TEST_F(BadInput, ArchitectureThatDoesNotExist) {
+    const Arguments arguments = {"--explain-choice", "--arch", "sm_999"};
+    const Outcome unknown = run(arguments, {{"KILN_NVRTC", path("libnvrtc.so").string()}});
+    EXPECT_EQ(unknown.status, 0) << unknown.err;
+    EXPECT_THAT(unknown.err, HasSubstr("it is not known whether there is an architecture 'sm_999'"));
+    const Outcome rejected = run(arguments);
+    KILN_REQUIRE_OR_SKIP("nvrtc", rejected.err.find("it is not known") == std::string::npos, rejected.err);
+    expect_error(rejected, 2, {"'sm_999' is known neither to Kiln, which has sm_75", "nor to NVRTC"});
+}
+
+// Messages quote files: what is a command to a terminal must not be one there.
+TEST_F(BadInput, ControlCharactersOfFilesAreNotPrinted) {
+    const std::string text = naive_template("bad", "//@ \033[31mparam\a BM int", "n");
+    const Outcome result =
+        run({"--template-dir", with_template("bad", text), "--kernel", "bad", "--backend", "host"});
+    expect_error(result, 2, {"bad.cu:4:", "\\x1b"});
+    EXPECT_EQ(result.err.find_first_of("\033\a"), std::string::npos) << result.err;
+    const Outcome option = run({"--kernel", "gr\xc3\xbc\xc3\x9f\x1b]0;title\x07"});
+    expect_error(option, 2, {"gr\xc3\xbc\xc3\x9f\\x1b]0;title\\x07"});
 }
 
 TEST_F(BadInput, ACacheDirectoryThatIsAFile) {

@@ -35,11 +35,29 @@ TEST_F(KilnExport, WritesAHeaderAndASourceForEachTemplate) {
 TEST_F(KilnExport, SaysWhatCantBeExported) {
     const std::string out = path("out").string();
     expect_error(export_lines("tiny @cuda:sm_80\n"), 2, {"--output DIR"});
+    expect_error(export_lines("tiny @cuda:sm_80\n", {"--output", "-"}), 2,
+                 {"--output - is standard output", "several files"});
+    EXPECT_FALSE(std::filesystem::exists("-"));
     expect_error(export_lines("tiny @host\n", {"--output", out}), 2,
                  {"kernels of the host can't be exported"});
     expect_error(export_lines("# nothing\n", {"--output", out}), 2, {"the manifest names no variant"});
     expect_error(export_lines("tiny ADD=9 @cuda:sm_80\n", {"--output", out}), 2, {"manifest.txt:1"});
     EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+// kiln_tiny_load loads the kernels of tiny, and would be the kernel of tiny_load as well.
+TEST_F(KilnExport, FunctionsOfTwoTemplatesWithOneNameAreRejected) {
+    std::string text = tiny_template();
+    for (std::size_t at = 0; (at = text.find("tiny", at)) != std::string::npos; at += 9)
+        text.insert(at + 4, "_load");
+    static_cast<void>(with_template("tiny_load", text));
+    const std::string out = path("out").string();
+    const Outcome outcome = export_lines("tiny @cuda:sm_80\ntiny_load @cuda:sm_80\n", {"--output", out});
+    KILN_REQUIRE_OR_SKIP("nvrtc", outcome.err.find("NVRTC") == std::string::npos, outcome.err);
+    expect_error(outcome, 2,
+                 {"tiny and tiny_load can't be exported into one program", "define kiln_tiny_load"});
+    EXPECT_FALSE(std::filesystem::exists(out));
+    EXPECT_EQ(export_lines("tiny_load @cuda:sm_80\n", {"--output", out}).status, 0);
 }
 
 // What is computed depends on a function of the caller: each has a function of its own.

@@ -47,6 +47,17 @@ TEST_F(KilnTemplates, ListForABackend) {
                 Not(HasSubstr("cuda_only")));
 }
 
+TEST_F(KilnTemplates, ListForAnArchitecture) {
+    const Outcome amd = run({"list", "--arch", "gfx90a"});
+    EXPECT_EQ(amd.status, 0) << amd.err;
+    EXPECT_THAT(amd.out, HasSubstr("  gemm_mfma "));
+    EXPECT_THAT(amd.out, Not(HasSubstr("  gemm_mma "))) << "it runs on sm_80 and later, and on the host";
+    EXPECT_THAT(run({"list", "--arch", "sm_80"}).out, HasSubstr("  gemm_mma "));
+    expect_error(run({"list", "--backend", "cuda", "--arch", "{}"}), 2,
+                 {"'{}' is not one of cuda's", "sm_90"});
+    expect_error(run({"list", "--arch", "nonsense"}), 2, {"'nonsense' belongs to no backend"});
+}
+
 TEST_F(KilnTemplates, ListOfReferences) {
     const std::string directory = with_template(
         "sum_reference",

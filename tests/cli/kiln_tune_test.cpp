@@ -82,7 +82,12 @@ TEST_F(KilnTune, FindsTheRightVariantAndKeepsIt) {
     EXPECT_THAT(run({"wisdom", "show", file()}).out, HasSubstr("n=200"));
     EXPECT_THAT(run({"wisdom", "export", file(), "--template", "fill"}).out,
                 HasSubstr("fill | n=200 | WAY=1"));
-    EXPECT_THAT(run({"wisdom", "export", file(), "--template", "other"}).out, Not(HasSubstr("fill")));
+    const Outcome other = run({"wisdom", "export", file(), "--template", "gemm_tiled"});
+    EXPECT_EQ(other.status, 0) << "a template that has no wisdom";
+    EXPECT_THAT(other.out, Not(HasSubstr("fill")));
+    for (const char* command : {"show", "export"})
+        expect_error(run({"wisdom", command, file(), "--template", "gemm_tild"}), 2,
+                     {"there is no template 'gemm_tild'; did you mean gemm_tiled?"});
     const std::string manifest = run({"wisdom", "export", file(), "--manifest"}).out;
     EXPECT_THAT(manifest, ::testing::MatchesRegex("fill WAY=1 @host:[^\n]*\n"))
         << "both shapes have this one";

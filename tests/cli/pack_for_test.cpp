@@ -152,7 +152,17 @@ TEST_F(PackFor, TellsWhatFails) {
 
     const std::string keys = write("app.json", record.text());
     expect_error(run({"cache", "pack", pack(), "1234", "--for", keys}), 2, {"leave one out"});
-    expect_error(run({"cache", "pack", pack(), "--arch", "sm_80"}), 2, {"--arch goes with --for"});
+    for (const Arguments& option : {Arguments{"--arch", "sm_80"},
+                                    {"--define", "X=1"},
+                                    {"--option=-lineinfo"},
+                                    {"--debug"},
+                                    {"--no-ptx"},
+                                    {"--template-dir", templates()},
+                                    {"--include-dir", templates()}}) {
+        Arguments arguments = {"cache", "pack", pack()};
+        arguments.insert(arguments.end(), option.begin(), option.end());
+        expect_error(run(arguments), 2, {option[0].substr(0, option[0].find('=')) + " goes with --for"});
+    }
     expect_error(run({"cache", "pack", pack(), "--for", path("none.json").string()}), 2,
                  {"there is no such record"});
     expect_error(run({"cache", "pack", pack(), "--for", write("bad.json", "{}")}), 2,

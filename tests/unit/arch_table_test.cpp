@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/arch_facts.h"
 #include "device/driver.h"
 
 namespace kiln {
@@ -43,6 +44,17 @@ TEST(ArchTable, SuffixesOfCudaNamesAreIgnoredAndNothingElse) {
                               "compute_9", "compute_90a", "sm_090", "gfx90a", "sm_90 "}) {
         EXPECT_FALSE(arch_limits(Backend::cuda, wrong)) << wrong;
     }
+}
+
+TEST(ArchTable, NamesOfArchitecturesHaveAForm) {
+    for (const char* name : {"sm_75", "sm_90a", "sm_100f", "compute_90", "sm_999"})
+        EXPECT_TRUE(cuda_arch_number(name)) << name;
+    for (const char* name : {"sm_99999", "sm_1000", "sm_80a", "sm_90f", "sm_{}", "{}", "compute_90a"})
+        EXPECT_FALSE(cuda_arch_number(name)) << name;
+    for (const char* name : {"gfx90a", "gfx1250", "gfx90a:xnack-", "gfx90a:sramecc+:xnack-"})
+        EXPECT_TRUE(is_hip_arch_name(name)) << name;
+    for (const char* name : {"gfx", "gfx90", "gfx123456", "gfx90a:", "gfx90a:fast", "gfxabg", "sm_90"})
+        EXPECT_FALSE(is_hip_arch_name(name)) << name;
 }
 
 TEST(ArchTable, HipFigures) {

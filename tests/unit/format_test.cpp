@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// formatted(): text as printf and std::to_string write it, which keys, tables and baselines depend on.
+// printable(), and formatted(): text as printf and std::to_string write it, which keys, tables and baselines depend on.
 #include "format/format.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "format/printable.h"
 
 namespace kiln {
 namespace {
@@ -87,6 +89,32 @@ TEST(Formatted, WritesTextAsItIs) {
     EXPECT_EQ(formatted("{:<10}|{:>10}|{{}}", text, text), "a string  |  a string|{}");
     EXPECT_EQ(formatted("{}", std::string(100'000, 'x')).size(), 100'000U);
     EXPECT_EQ(formatted("{}", std::string("a\0b", 3)).size(), 3U);
+}
+
+TEST(Printable, WritesControlCharactersAsNumbers) {
+    EXPECT_EQ(printable("a\tb\nc \xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80"),
+              "a\tb\nc \xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80");
+    EXPECT_EQ(printable("\x1b[31mred\x07\r\x7f"), "\\x1b[31mred\\x07\\x0d\\x7f");
+    EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+    EXPECT_EQ(printable("\xc2\x9b"
+                        "31m"),
+              "\\xc2\\x9b"
+              "31m")
+        << "the same command in one character";
+    EXPECT_EQ(printable("\xc2\xa0"), "\xc2\xa0");
+}
+
+TEST(Printable, WritesBytesThatAreNotUtf8AsNumbers) {
+    EXPECT_EQ(printable("\x9b"
+                        "31m\xff"),
+              "\\x9b"
+              "31m\\xff");
+    // Cut off; longer than needed; half of a pair; beyond the last character.
+    EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");
+    EXPECT_EQ(printable("\xc0\x9b"), "\\xc0\\x9b");
+    EXPECT_EQ(printable("\xe0\x82\x9b"), "\\xe0\\x82\\x9b");
+    EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+    EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
 }
 
 }  // namespace

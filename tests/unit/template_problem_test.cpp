@@ -157,6 +157,12 @@ TEST(Problem, WithoutLines) {
     const Template most = make("//@ size n = 4\n//@ output c [n]\n", "int n, float alpha, float* c");
     EXPECT_FALSE(most.is_runnable());
     EXPECT_THAT(variant_error([&] { most.variant().problem(); }), HasSubstr("what float alpha is, so"));
+    const Template texture =
+        make("//@ size n = 4\n//@ output c [n]\n", "int n, const cudaTextureObject_t image, float* c");
+    EXPECT_EQ(variant_error([&] { texture.variant().problem(); }),
+              "k: its argument image is a texture or surface object, which only an application makes, so "
+              "that no launch "
+              "can be prepared");
     EXPECT_TRUE(make("", "", "//@ block 1\n//@ grid 1\n").is_runnable());
     EXPECT_TRUE(make("", "", "//@ block 1\n//@ grid 1\n").variant().problem().tensors.empty());
 }

@@ -76,8 +76,8 @@ struct Traffic {
 struct Analysis {
     std::string variant;  ///< its text
     std::string arch;     ///< that it was compiled for
-    Problem problem;      ///< the shape asked about
-    Dim3 grid;            ///< blocks
+    Problem problem;      ///< the shape asked about; empty where the template declares no problem
+    Dim3 grid;            ///< blocks; {0,0,0}: there is no problem that tells
     Dim3 block;           ///< threads of a block
     Dim3 cluster;         ///< blocks of a cluster; {1,1,1}: none
 
@@ -123,7 +123,8 @@ class Analyzer {
     Analyzer& operator=(const Analyzer&) = delete;
 
     /// Throws VariantError, BuildError and what Runner::run throws. That it can't be recorded (no C++
-    /// compiler, a template that the host does not run) is a warning among the advice.
+    /// compiler, a template that the host does not run) is a warning among the advice. Of a template that declares no
+    /// problem, since it takes a texture, say, only what depends on none is analysed, and no sizes may be given.
     Analysis analyze(const Variant& variant, const AnalyzeOptions& options = {});
     /// All blocks of the problem, up to most_blocks, with the test sizes unless others are given.
     Recording check(const Variant& variant, const AnalyzeOptions& options = {});

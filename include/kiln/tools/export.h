@@ -27,6 +27,8 @@ struct ExportedVariant {
 struct ExportedFile {
     std::string name;  ///< "kiln_gemm_tiled.h"
     std::string text;  ///< its content
+    /// That others can link with, "kiln_gemm_tiled_load": no other file of the program may define one of them.
+    std::vector<std::string> functions;
 };
 
 /// The header and the source for variants of one template, for one or several targets. service: to find references.

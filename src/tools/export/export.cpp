@@ -198,10 +198,21 @@ class Exporter {
                               "template another name.",
                               of_.name(), prefix_));
         for (std::size_t i = 0; i < problems_.size(); ++i) add_problem(i);
-        return {{prefix_ + ".h", header()}, {prefix_ + ".c", source()}};
+        return {{prefix_ + ".h", header(), {}}, {prefix_ + ".c", source(), functions()}};
     }
 
   private:
+    /// All that are not static.
+    std::vector<std::string> functions() const {
+        std::vector<std::string> names = {prefix_ + "_error", prefix_ + "_unload"};
+        for (std::size_t i = 0; i < problems_.size(); ++i) {
+            const std::string& name = problems_[i].name;
+            for (const std::string& one : {name, name + "_variant", name + "_load"}) names.push_back(one);
+            if (!arguments_[i].scratch.empty()) names.push_back(name + "_scratch");
+        }
+        return names;
+    }
+
     std::string target_names() const {
         std::vector<std::string> names;
         for (const auto& [target, index] : arch_index_) names.push_back(target);

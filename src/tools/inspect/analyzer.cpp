@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <future>
+#include <tuple>
+#include <utility>
 
 #include "analysis/code_lines.h"
 #include "base/stopwatch.h"
@@ -88,6 +90,16 @@ std::optional<Roofline> roofline_of(const Problem& problem, const Chip* chip, Un
     if (!tflops || *tflops <= 0 || chip->memory_gbps <= 0) return std::nullopt;
     return roofline(static_cast<double>(problem.flops), static_cast<double>(problem.bytes), unit, *tflops,
                     chip->memory_gbps);
+}
+
+/// The problem to analyse. Where the template declares none, and no sizes are asked for, the reason and an empty one.
+std::pair<Problem, std::string> problem_of(const Variant& variant, const AnalyzeOptions& options) {
+    try {
+        return {variant.problem(options.sizes, options.test_sizes), {}};
+    } catch (const VariantError& error) {
+        if (variant.origin().is_runnable() || !options.sizes.empty()) throw;
+        return {{}, first_line(error.what())};
+    }
 }
 
 /// The variant for a device with that many multiprocessors, since its grid may depend on them.
@@ -207,16 +219,19 @@ Analysis Analyzer::analyze(const Variant& given, const AnalyzeOptions& options) 
     const Variant variant = with_multiprocessors(given, target, analysis.multiprocessors);
     analysis.variant = variant.text();
     analysis.arch = target.arch;
-    analysis.problem = variant.problem(options.sizes, options.test_sizes);
-    analysis.grid = grid_of(variant, analysis.problem);
+    std::string no_problem;
+    std::tie(analysis.problem, no_problem) = problem_of(variant, options);
+    const bool has_problem = no_problem.empty();
+    analysis.grid = has_problem ? grid_of(variant, analysis.problem) : Dim3{0, 0, 0};
     analysis.block = variant.block();
     analysis.cluster = variant.cluster();
     analysis.traffic.bytes_at_least = static_cast<double>(analysis.problem.bytes);
-    const LaunchWork shape = launch_work(variant, analysis.problem.sizes);
+    const LaunchWork shape = has_problem ? launch_work(variant, analysis.problem.sizes) : LaunchWork{};
 
     auto compiling = std::async(kInBackground, [&] { return state_->compile(given); });
     Recorded recorded;
-    if (options.record) recorded = state_->record(given, analysis.problem, shape, options);
+    if (options.record && has_problem) recorded = state_->record(given, analysis.problem, shape, options);
+    if (options.record && !has_problem) recorded.reason = no_problem;
     CompiledVariant compiled = compiling.get();
 
     analysis.resources = std::move(compiled.resources);
@@ -225,7 +240,7 @@ Analysis Analyzer::analyze(const Variant& given, const AnalyzeOptions& options) 
         analysis.resources.static_shared_bytes.value_or(variant.static_shared_bytes());
     analysis.dynamic_shared_bytes = variant.dynamic_shared_bytes();
     analysis.occupancy = occupancy_of(variant, analysis.resources, target);
-    if (analysis.occupancy && analysis.occupancy->blocks > 0 && analysis.multiprocessors > 0)
+    if (has_problem && analysis.occupancy && analysis.occupancy->blocks > 0 && analysis.multiprocessors > 0)
         analysis.waves = waves(analysis.grid.count(), *analysis.occupancy, analysis.multiprocessors);
     analysis.roofline = roofline_of(analysis.problem, analysis.chip, unit_of(analysis.resources));
 

@@ -87,7 +87,9 @@ const std::vector<QuantityGroup>& quantities() {
          {{"sizes", "Problem", "", Better::neither,
            [](const ReportItem& item) { return words(sizes_text(item.analysis.problem.sizes)); }},
           {"grid", "Grid", "blocks", Better::neither,
-           [](const ReportItem& item) { return words(extents_text(item.analysis.grid)); }},
+           [](const ReportItem& item) {
+               return item.analysis.grid.count() > 0 ? words(extents_text(item.analysis.grid)) : Figure{};
+           }},
           {"block", "Block", "threads", Better::neither,
            [](const ReportItem& item) { return words(extents_text(item.analysis.block)); }},
           {"cluster", "Cluster", "blocks", Better::neither,
