@@ -129,16 +129,22 @@ TEST_P(Templates, CompileLean) {
     }
 }
 
+std::string name_of(const testing::TestParamInfo<Case>& item) {
+    return item.param.arch + (item.param.depth == Depth::corners ? "_corners" : "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Nvrtc, Templates,
                          testing::Values(Case{Backend::cuda, "sm_75", Depth::defaults},
                                          Case{Backend::cuda, "sm_80", Depth::defaults},
+                                         Case{Backend::cuda, "sm_90a", Depth::defaults},
                                          Case{Backend::cuda, "sm_90a", Depth::corners},
                                          Case{Backend::cuda, "sm_100a", Depth::defaults}),
-                         [](const auto& item) { return item.param.arch; });
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Hiprtc, Templates,
-                         testing::Values(Case{Backend::hip, "gfx90a", Depth::corners},
+                         testing::Values(Case{Backend::hip, "gfx90a", Depth::defaults},
+                                         Case{Backend::hip, "gfx90a", Depth::corners},
                                          Case{Backend::hip, "gfx1030", Depth::defaults}),
-                         [](const auto& item) { return item.param.arch; });
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Host, Templates,
                          testing::Values(Case{Backend::host, "x86-64-v2", Depth::defaults},
                                          Case{Backend::host, "x86-64-v3", Depth::defaults}),

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every built-in template that can be run computes the same when it is observed, with each compiler there is.
+// Every built-in template that can be run is sound and computes the same when it is observed, with each compiler there is.
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 #include <kiln/run.h>
+#include <kiln/tools/analyze.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "compile/compiler.h"
 #include "observed.h"
 #include "scoped_variable.h"
@@ -76,16 +79,36 @@ TEST(ObservedAddresses, NoAccessIsMisaligned) {
     }
 }
 
+// What `kiln check` says of it.
+void expect_sound(Analyzer& analyzer, const Variant& variant) {
+    AnalyzeOptions options;
+    options.most_blocks = 16;
+    options.most_ms = 20'000;
+    const Recording recording = analyzer.check(variant, options);
+    EXPECT_GT(recording.blocks_recorded, 0U);
+    // Copies by TMA are not made by any thread.
+    EXPECT_TRUE(!variant.origin().tensor_maps().empty() || !recording.global.empty());
+    for (const AccessProblem& problem : recording.problems)
+        ADD_FAILURE() << name(problem.kind) << ": " << problem.text();
+}
+
 class ObservedTemplates : public testing::TestWithParam<std::string> {};
 
-TEST_P(ObservedTemplates, ComputeTheSame) {
+TEST_P(ObservedTemplates, AreSoundAndComputeTheSame) {
     const test::ScopedVariable chosen("KILN_HOST_CXX", GetParam());
     try {
         make_host_compiler({})->identity();
     } catch (const BuildError& error) {
         GTEST_SKIP() << error.what();
     }
-    test::ObservedService observed(std::make_shared<Nobody>());
+    const TemporaryDirectory cache;  // each kernel is compiled once for both
+    ServiceOptions host;
+    host.backend = Backend::host;
+    host.compile_only = true;
+    host.cache.directory = cache.path();
+    Service target(host);
+    Analyzer analyzer(target);
+    test::ObservedService observed(std::make_shared<Nobody>(), cache.path());
     Service& service = observed.service();
     Runner runner(service);
     RunOptions options;
@@ -96,11 +119,13 @@ TEST_P(ObservedTemplates, ComputeTheSame) {
     for (const Template& one : service.templates()) {
         if (!one.is_runnable() || one.is_reference() || !one.runs_on(Backend::host, "")) continue;
         SCOPED_TRACE(one.name());
+        expect_sound(analyzer, one.variant());
         for (const std::string& failure : runner.run(one.variant(), options).failures())
             ADD_FAILURE() << failure;
         ++count;
     }
     EXPECT_GT(count, 25);
+    EXPECT_GE(service.counters().disk_hits, static_cast<std::uint64_t>(count)) << "compiled twice";
 }
 
 INSTANTIATE_TEST_SUITE_P(Compilers, ObservedTemplates, testing::Values("g++", "clang++"),

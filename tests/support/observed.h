@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -106,11 +107,12 @@ class EventLog : public AccessObserver {
     std::map<std::uint64_t, char> objects_;
 };
 
-/// A service whose kernels are observed by `log`. Caches nothing on disk.
+/// A service whose kernels are observed by `log`. Without a directory it caches nothing on disk.
 class ObservedService {
   public:
-    explicit ObservedService(std::shared_ptr<AccessObserver> observer)
-        : service_(options(std::move(observer))) {}
+    explicit ObservedService(std::shared_ptr<AccessObserver> observer,
+                             const std::filesystem::path& cache = {})
+        : service_(options(std::move(observer), cache)) {}
 
     /// Runs the kernel `k` of the text, which begins with its `//@` lines and is k.cu, on a buffer of 4096
     /// floats that hold their number. Returns the buffer.
@@ -131,10 +133,12 @@ class ObservedService {
   private:
     static constexpr std::size_t kFloats = 4096;
 
-    static ServiceOptions options(std::shared_ptr<AccessObserver> observer) {
+    static ServiceOptions options(std::shared_ptr<AccessObserver> observer,
+                                  const std::filesystem::path& cache) {
         ServiceOptions options;
         options.observer = std::move(observer);
-        options.cache.enabled = false;
+        options.cache.enabled = !cache.empty();
+        if (options.cache.enabled) options.cache.directory = cache;
         return options;
     }
 
