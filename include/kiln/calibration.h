@@ -62,8 +62,9 @@ class Calibration {
     static std::vector<Calibration> load(const std::filesystem::path& file);
     /// calibration.txt next to the user's wisdom; empty: there is no place for it.
     static std::filesystem::path user_file();
-    /// That of the user's file for this device, else the shipped one; an empty one if there is none. `problem` says why
-    /// the user's file is not used.
+    /// That of the user's file for this device, else the shipped one of it, else the shipped one of the device of this
+    /// architecture whose bandwidth is nearest; an empty one if there is none. Kinds of kernels that it lacks are those of
+    /// the nearest shipped one that has them. `problem` says why the user's file is not used.
     static Calibration usual(const std::string& device, const std::string& arch,
                              std::string* problem = nullptr);
     /// Puts it into a file, in place of one for the same device; others stay. Throws UsageError.
@@ -73,13 +74,14 @@ class Calibration {
     const std::string& device() const;  ///< "NVIDIA H200"
     const std::string& arch() const;    ///< "sm_90a"
     const std::string& date() const;    ///< UTC, when it was fitted
-    /// As in a file, but for the file's first line.
+    /// As in a file, but for the file's first and last lines.
     std::string text() const;
 
   private:
     friend class kiln::Model;
     struct Content;
     explicit Calibration(std::shared_ptr<const Content> content);
+    struct Shipped;
 
     std::shared_ptr<const Content> content_;
 };

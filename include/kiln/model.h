@@ -25,7 +25,8 @@ enum class Engine {
 enum class Copies {
     registers,  ///< loaded and stored by threads
     async,      ///< cp.async
-    tma
+    tma,
+    direct  ///< none: what is read most goes straight to the registers that it is multiplied from
 };
 
 /// The model lines of a template, computed for a variant and the sizes of a problem. What no line gives is 0 or has

@@ -170,7 +170,7 @@ class Chooser {
     /// That it was given.
     const Wisdom& wisdom() const;
     /// Why the user's calibration is not used, after a choice that needed it; empty: it is, or there is none.
-    std::string ignored() const;
+    std::string calibration_problem() const;
 
   private:
     struct State;

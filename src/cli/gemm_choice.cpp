@@ -67,7 +67,7 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
         Choice choice =
             chooser.choose(templates, fixed_values(anchor, options), wanted_sizes(service, options));
         for (const std::string& reason : choice.unusable) terminal.note(reason);
-        terminal.note(chooser.ignored());
+        terminal.note(chooser.calibration_problem());
         Variant variant = choice.variant;
         return {std::move(variant), std::move(choice)};
     } catch (const VariantError&) {
@@ -83,7 +83,7 @@ std::vector<ConsideredVariant> considered_gemms(const Service& service, const Op
     std::vector<ConsideredVariant> considered =
         chooser.considered(contenders(service, chooser, options), fixed_values(anchor, options),
                            wanted_sizes(service, options), most);
-    terminal.note(chooser.ignored());
+    terminal.note(chooser.calibration_problem());
     return considered;
 }
 

@@ -44,9 +44,12 @@ std::string first_failure(const BenchReport& report) {
     return "";
 }
 
-/// Adds what it measures to `times`, and to the file.
-void measure(const Call& call, Warnings& warnings, int seconds, const std::optional<std::string>& file,
-             std::vector<MeasuredTime>& times) {
+/// With those that the file had, which gets the new ones too.
+std::vector<MeasuredTime> measured_times(const Call& call, Warnings& warnings, int seconds,
+                                         const std::optional<std::string>& file) {
+    std::optional<TimedVariantFile> lines;
+    if (file) lines.emplace("--times", *file);
+    std::vector<MeasuredTime> times = lines ? lines->earlier() : std::vector<MeasuredTime>();
     BenchOptions options;
     options.service = service_options(call.options, warnings, call.interrupts.token());
     options.service.cache = cache_options(call.options);
@@ -58,8 +61,6 @@ void measure(const Call& call, Warnings& warnings, int seconds, const std::optio
     options.on_phase = [&](std::string_view suite, std::string_view what) {
         progress.emplace(call.terminal, std::string(suite) + ": " + std::string(what));
     };
-    std::optional<TimedVariantFile> lines;
-    if (file) lines.emplace("--times", *file);
     options.on_variant = [&](const BenchTimedVariant& one) {
         times.push_back(measured(one));
         if (lines) lines->add(one);
@@ -77,6 +78,7 @@ void measure(const Call& call, Warnings& warnings, int seconds, const std::optio
             call.terminal.note(options.suites[0] + ": nothing was timed" + first_failure(report));
     }
     if (lines) lines->close();
+    return times;
 }
 
 std::string loss_text(const ChoiceLoss& loss) {
@@ -103,11 +105,6 @@ int calibrate(const Call& call) {
             "there is no file for the calibration: neither HOME nor KILN_WISDOM is set; add --output FILE.");
     const Output output(call.has("output") ? "--output" : "the calibration", place);
     output.check_json(call.options.json);
-    // A file that measurements are added to may be new.
-    std::vector<MeasuredTime> times;
-    std::error_code error;
-    if (file && (seconds == 0 || std::filesystem::exists(*file, error) || error))
-        times = load_timed_variants(*file);
     // Another kind of file is better found before a minute of measuring.
     if (!output.is_stream()) static_cast<void>(Calibration::load(output.path()));
     Warnings warnings(call.terminal);
@@ -117,13 +114,20 @@ int calibrate(const Call& call) {
     const Service service(options);
     if (service.backend() == Backend::host)
         throw UsageError(
-            "the host is not calibrated; name a GPU's backend, or with --seconds 0 also its "
-            "architecture: --backend cuda --arch sm_90a.");
+            "the host is not calibrated; name a GPU's backend, where 'kiln doctor' finds one. Times of a "
+            "file are fitted without one: --seconds 0 --times FILE --backend cuda --arch sm_90a --for-device "
+            "NAME.");
     std::string device = call.has("for-device") ? call.value("for-device") : std::string();
-    if (device.empty() && service.has_device()) device = service.device().info().name;
+    if (device.empty()) {
+        for (const DeviceInfo& one : Device::list(service.backend()))
+            if (one.ordinal == call.options.device && one.arch == service.target().arch) device = one.name;
+    }
     if (device.empty())
-        throw UsageError("there is no device here; name the one that the times are of with --for-device.");
-    if (seconds > 0) measure(call, warnings, seconds, file, times);
+        throw UsageError(
+            formatted("there is no device of {} here; name the one that the times are of with --for-device.",
+                      service.target().arch));
+    const std::vector<MeasuredTime> times =
+        seconds > 0 ? measured_times(call, warnings, seconds, file) : load_timed_variants(*file);
     warnings.release();
     if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
     CalibrationReport report;

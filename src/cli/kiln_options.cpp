@@ -331,7 +331,7 @@ Choice best_choice(const Service& service, const Call& call, bool test_sizes) {
     if (of.is_runnable()) sizes = of.variant(fixed).problem(sizes, test_sizes).sizes;
     fixed.merge(values_of_some(candidates, others));
     Choice choice = chooser.choose(candidates, fixed, sizes);
-    call.terminal.note(chooser.ignored());
+    call.terminal.note(chooser.calibration_problem());
     return choice;
 }
 

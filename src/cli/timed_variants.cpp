@@ -60,16 +60,10 @@ std::string line_of(const BenchTimedVariant& timed) {
                      timed.estimated_us, timed.us);
 }
 
-}  // namespace
-
-MeasuredTime measured(const BenchTimedVariant& timed) {
-    return {timed.family + " " + timed.fixed + " " + wisdom_sizes_text(timed.sizes), timed.variant,
-            timed.sizes, timed.us};
-}
-
-std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file) {
+/// file: for messages.
+std::vector<MeasuredTime> parsed(std::string_view content, const std::filesystem::path& file) {
     std::vector<MeasuredTime> times;
-    std::istringstream lines(std::string(finished(read_input(file, kMostBytes))));
+    std::istringstream lines{std::string(content)};
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
         ++number;
@@ -84,13 +78,24 @@ std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file)
     return times;
 }
 
-TimedVariantFile::TimedVariantFile(std::string option, std::filesystem::path file)
+}  // namespace
+
+MeasuredTime measured(const BenchTimedVariant& timed) {
+    return {timed.family + " " + timed.fixed + " " + wisdom_sizes_text(timed.sizes), timed.variant,
+            timed.sizes, timed.us};
+}
+
+std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file) {
+    return parsed(finished(read_input(file, kMostBytes)), file);
+}
+
+TimedVariantFile::TimedVariantFile(std::string option, const std::filesystem::path& file)
     : name_(std::move(option) + " " + file.string()) {
     std::error_code none, error;
     if (std::filesystem::is_regular_file(file, none)) {
         const std::string content = read_input(file, kMostBytes);
         const std::size_t kept = finished(content).size();
-        static_cast<void>(load_timed_variants(file));  // another kind of file stays as it is
+        earlier_ = parsed(finished(content), file);  // throws: another kind of file stays as it is
         if (kept == 0 && content.find('\t') == std::string::npos && !content.empty())
             throw UsageError(name_ + " holds no lines of timed variants.");
         if (kept < content.size()) std::filesystem::resize_file(file, kept, error);

@@ -22,9 +22,12 @@ MeasuredTime measured(const BenchTimedVariant& timed);
 /// Adds lines to a file, which may be a device or a FIFO.
 class TimedVariantFile {
   public:
-    /// Cuts off an unfinished last line. option: for messages. Throws UsageError if the file can't be written to.
-    TimedVariantFile(std::string option, std::filesystem::path file);
+    /// Cuts off an unfinished last line. option: for messages. Throws UsageError if the file can't be written to, or
+    /// holds other lines.
+    TimedVariantFile(std::string option, const std::filesystem::path& file);
 
+    /// Those that the file had; none of a device or a FIFO.
+    const std::vector<MeasuredTime>& earlier() const { return earlier_; }
     /// The line is in the file when it returns.
     void add(const BenchTimedVariant& timed);
     /// After the last one. Throws UsageError if one could not be written.
@@ -32,6 +35,7 @@ class TimedVariantFile {
 
   private:
     std::string name_;
+    std::vector<MeasuredTime> earlier_;
     std::ofstream lines_;
 };
 

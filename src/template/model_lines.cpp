@@ -19,8 +19,10 @@ namespace {
 
 constexpr std::pair<std::string_view, Engine> kEngines[] = {
     {"fma", Engine::fma}, {"mma", Engine::mma}, {"wgmma", Engine::wgmma}};
-constexpr std::pair<std::string_view, Copies> kCopies[] = {
-    {"registers", Copies::registers}, {"async", Copies::async}, {"tma", Copies::tma}};
+constexpr std::pair<std::string_view, Copies> kCopies[] = {{"registers", Copies::registers},
+                                                           {"async", Copies::async},
+                                                           {"tma", Copies::tma},
+                                                           {"direct", Copies::direct}};
 constexpr std::string_view kKeys[] = {"engine",  "copies",  "tile",   "thread",   "warp",
                                       "stages",  "cluster", "blocks", "pingpong", "tma_store",
                                       "padding", "access",  "row",    "search"};

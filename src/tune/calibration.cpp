@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The text of a calibration: "device NAME", "arch ARCH", "model VERSION", "date DATE", then for each kind of kernel
-// "kind NAME" and a line per tree (tune/regression_trees.h). The next "device" begins another one.
+// "kind NAME" and a line per tree (tune/regression_trees.h). The next "device" begins another one. Behind the last one
+// stands "end", so that a file that was cut off does not read as a calibration with fewer trees.
 #include <kiln/calibration.h>
 #include <kiln/error.h>
+#include <kiln/manifest.h>
+#include <kiln/occupancy.h>
 #include <kiln/wisdom.h>
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -28,11 +33,13 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kCalibrationHead = "# kiln calibration 1";
+constexpr std::string_view kCalibrationHead = "# kiln calibration 2";
+constexpr std::string_view kHeadWithoutEnd = "# kiln calibration 1";  // of files that have no last line
+constexpr std::string_view kCalibrationEnd = "end";
 constexpr std::uint64_t kMostCalibrationBytes = 64 << 20;
-constexpr std::string_view kKindNames[kKernelKinds] = {"plain",     "streamed",       "fma-registers",
-                                                       "fma-async", "mma-staged",     "mma-direct",
-                                                       "wgmma-tma", "wgmma-registers"};
+constexpr std::string_view kKindNames[kKernelKinds] = {"plain",     "streamed",        "fma-registers",
+                                                       "fma-async", "mma-staged",      "mma-direct",
+                                                       "wgmma-tma", "wgmma-registers", "fma-direct"};
 constexpr double kLeastUs = 1e-3, kMostUs = 1e12;  // of a time that can be one
 constexpr std::size_t kLeastTimes = 100;           // of a kind of kernel, or it is not calibrated
 constexpr std::size_t kLeastProblems = 6;
@@ -56,8 +63,8 @@ std::string without_old(const std::string& text) {
     };
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
-        if (line.starts_with("device ")) end_section();
         if (line.ends_with('\r')) line.pop_back();
+        if (line.starts_with("device ") || line == kCalibrationEnd) end_section();
         if (line.starts_with("model ") && line != current) is_old = true;
         section += line + "\n";
     }
@@ -87,24 +94,18 @@ class VariantReader {
 
   private:
     std::optional<Variant> parsed(const std::string& text) {
-        std::istringstream words(text);
-        std::string name;
-        words >> name;
         try {
+            const Manifest manifest = Manifest::parse(text, "");  // a variant's text is a line of one
+            if (manifest.lines.size() != 1) return std::nullopt;
+            const std::string& name = manifest.lines[0].template_name;
             auto of = templates_.find(name);
             if (of == templates_.end())
                 of = templates_.emplace(name, service_.find(name).for_target(service_.target())).first;
-            Values values;
-            for (std::string word; words >> word;) {
-                const std::size_t equals = std::min(word.find('='), word.size());
-                const Parameter* const parameter = of->second.parameter(word.substr(0, equals));
-                if (parameter == nullptr || equals == word.size()) return std::nullopt;
-                values.emplace(parameter->name, parameter->parse(word.substr(equals + 1)));
-            }
-            return of->second.variant(values);
+            const std::vector<Variant> variants = manifest.lines[0].variants(of->second, "");
+            return variants.size() == 1 ? std::optional(variants[0]) : std::nullopt;
         } catch (const UsageError&) {
             return std::nullopt;
-        } catch (const VariantError&) {
+        } catch (const TemplateError&) {
             return std::nullopt;
         }
     }
@@ -212,29 +213,48 @@ ChoiceLoss loss_of(const std::vector<Sample>& samples, const CalibrationTrees* t
     return {std::exp(sum / static_cast<double>(losses.size())), std::exp(losses[ninth])};
 }
 
-const Calibration* calibration_of(const std::vector<Calibration>& list, const std::string& device,
-                                  const std::string& arch) {
-    const auto found = std::ranges::find_if(list, [&](const Calibration& one) {
-        return (device.empty() || one.device() == device) && one.arch() == arch;
-    });
-    return found == list.end() ? nullptr : &*found;
-}
-
-const std::vector<Calibration>& shipped() {
-    static const std::vector<Calibration> list = [] {
-        std::vector<Calibration> all;
-        for (const ShippedText& file : shipped_calibrations())
-            for (Calibration& one :
-                 Calibration::parse(file.text, "cache/calibration/" + std::string(file.name)))
-                all.push_back(std::move(one));
-        return all;
-    }();
-    return list;
+/// How far two devices of an architecture are from each other: the logarithm of the ratio of their bandwidths. One that is
+/// not known counts as the first one of its architecture that is.
+double distance(const std::string& device, const std::string& other, const std::string& arch) {
+    const Chip *const a = find_chip(arch, device), *const b = find_chip(arch, other);
+    if (a == nullptr || b == nullptr || !(a->memory_gbps > 0) || !(b->memory_gbps > 0)) return 0;
+    return std::abs(std::log(a->memory_gbps / b->memory_gbps));
 }
 
 }  // namespace
 
 inline namespace KILN_ABI {
+
+/// A file of cache/calibration, which holds one calibration; read when it is first used, since that takes a millisecond.
+struct __attribute__((visibility("hidden"))) Calibration::Shipped {
+    explicit Shipped(const ShippedText& of) : file(of), device(field("device ")), arch(field("arch ")) {}
+
+    std::string field(const std::string& name) const {
+        const std::size_t at = file.text.find("\n" + name);
+        if (at == std::string_view::npos) return "";
+        const std::string_view rest = file.text.substr(at + 1 + name.size());
+        return std::string(rest.substr(0, rest.find('\n')));
+    }
+    bool has(std::string_view kind) const {
+        return file.text.find("\nkind " + std::string(kind) + "\n") != std::string_view::npos;
+    }
+    /// Those of an architecture, that of the device first, then the nearest.
+    static std::vector<Shipped*> of_arch(const std::string& arch, const std::string& device);
+    /// With the trees of the first of the others that has them, for each kind that this one lacks.
+    static Calibration completed(const Calibration& one, std::span<Shipped* const> others);
+
+    const Calibration& calibration() {
+        std::call_once(once, [&] {
+            parsed = Calibration::parse(file.text, "cache/calibration/" + std::string(file.name)).at(0);
+        });
+        return parsed;
+    }
+
+    ShippedText file;
+    std::string device, arch;
+    std::once_flag once;
+    Calibration parsed;
+};
 
 Calibration::Calibration() : Calibration(nullptr) {}
 Calibration::Calibration(std::shared_ptr<const Content> content) : content_(std::move(content)) {
@@ -294,7 +314,7 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
     std::vector<Content> found;
     std::size_t kind = kKernelKinds;  // none yet
     int number = 0;
-    bool headed = false;
+    bool headed = false, has_end = false, ended = true;
     const auto read = [&](std::string_view line) {
         const std::size_t space = std::min(line.find(' '), line.size());
         const std::string_view word = line.substr(0, space);
@@ -302,6 +322,7 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
         if (word == "device") {
             found.emplace_back().device = rest;
             kind = kKernelKinds;
+            ended = !has_end;
             return;
         }
         if (found.empty()) throw UsageError("a calibration begins with 'device NAME'");
@@ -335,18 +356,31 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
         if (line.ends_with('\r')) line.remove_suffix(1);
         if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
         const std::string where = formatted("{}:{}: ", file, number);
-        if (!headed && line != kCalibrationHead)
+        if (!headed && line != kCalibrationHead && line != kHeadWithoutEnd)
             throw UsageError(where + "a file of calibrations begins with the line '" +
                              std::string(kCalibrationHead) + "', and this one with '" +
                              std::string(line.substr(0, 60)) + "'.");
-        headed = true;
+        if (!headed) {
+            has_end = line == kCalibrationHead;
+            ended = !has_end;
+            headed = true;
+        }
         if (line.front() == '#') continue;
+        if (line == kCalibrationEnd) {
+            ended = true;
+            continue;
+        }
         try {
             read(line);
         } catch (const UsageError& error) {
             throw UsageError(where + error.what() + ".");
         }
     }
+    if (!ended)
+        throw UsageError(
+            formatted("{}: its last line is not '{}', so that a part of the file is missing; remove "
+                      "it, and run 'kiln calibrate' again.",
+                      file, kCalibrationEnd));
     std::vector<Calibration> result;
     for (Content& one : found) result.push_back(Calibration(std::make_shared<const Content>(std::move(one))));
     return result;
@@ -372,12 +406,36 @@ Calibration Calibration::usual(const std::string& device, const std::string& arc
     try {
         const auto text = file.empty() ? std::nullopt : read_text_if_exists(file, kMostCalibrationBytes);
         const std::vector<Calibration> own = text ? parse(*text, file.string()) : std::vector<Calibration>();
-        if (const Calibration* const found = calibration_of(own, name, arch)) return *found;
+        const auto found = std::ranges::find_if(own, [&](const Calibration& one) {
+            return (name.empty() || one.device() == name) && one.arch() == arch;
+        });
+        if (found != own.end()) return Shipped::completed(*found, Shipped::of_arch(arch, name));
     } catch (const std::exception& error) {
         if (problem != nullptr) *problem = "the calibration is ignored: " + std::string(error.what());
     }
-    const Calibration* const found = calibration_of(shipped(), name, arch);
-    return found != nullptr ? *found : Calibration();
+    const std::vector<Shipped*> near = Shipped::of_arch(arch, name);
+    return near.empty() ? Calibration() : Shipped::completed(near[0]->calibration(), near);
+}
+
+std::vector<Calibration::Shipped*> Calibration::Shipped::of_arch(const std::string& arch,
+                                                                 const std::string& device) {
+    static std::deque<Shipped> all(shipped_calibrations().begin(), shipped_calibrations().end());
+    std::vector<Shipped*> found;
+    for (Shipped& one : all)
+        if (one.arch == arch) found.push_back(&one);
+    std::ranges::stable_sort(found, {}, [&](const Shipped* one) {
+        return std::pair(one->device != device, distance(device, one->device, arch));
+    });
+    return found;
+}
+
+Calibration Calibration::Shipped::completed(const Calibration& one, std::span<Shipped* const> others) {
+    auto content = std::make_shared<Content>(*one.content_);
+    for (std::size_t kind = 0; kind < kKernelKinds; ++kind)
+        for (Shipped* const other : others)
+            if (content->trees[kind].empty() && other->has(kKindNames[kind]))
+                content->trees[kind] = other->calibration().content_->trees[kind];
+    return Calibration(std::move(content));
 }
 
 void Calibration::store(const std::filesystem::path& file) const {
@@ -390,6 +448,7 @@ void Calibration::store(const std::filesystem::path& file) const {
         all.push_back(*this);
         std::string text = std::string(kCalibrationHead) + "\n";
         for (const Calibration& one : all) text += one.text();
+        text += std::string(kCalibrationEnd) + "\n";
         write_output_file(file, text);
     } catch (const FileError& error) {
         throw UsageError("the calibration can't be written to " + file.string() + ": " + error.reason() +

@@ -340,7 +340,7 @@ Chooser::Chooser(const Service& service, Wisdom wisdom)
 Chooser::~Chooser() = default;
 
 const Wisdom& Chooser::wisdom() const { return state_->wisdom; }
-std::string Chooser::ignored() const { return state_->machine.calibration_problem(); }
+std::string Chooser::calibration_problem() const { return state_->machine.calibration_problem(); }
 const Service& Chooser::service() const { return state_->service; }
 
 std::vector<Variant> Chooser::ranked(std::span<const Variant> variants, const Sizes& sizes) const {

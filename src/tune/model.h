@@ -27,9 +27,10 @@ enum class KernelKind {
     mma_staged,
     mma_direct,
     wgmma_tma,
-    wgmma_registers
+    wgmma_registers,
+    fma_direct
 };
-constexpr std::size_t kKernelKinds = 8;
+constexpr std::size_t kKernelKinds = 9;
 
 /// A device, or the known facts about an architecture.
 struct Machine {
@@ -38,7 +39,7 @@ struct Machine {
     double fma_tflops = 0, matrix_tflops = 0;
     std::int64_t multiprocessors = 1;
 
-    /// device_name: empty where there is none, which is calibrated as the architecture's device that is shipped for.
+    /// device_name: empty where there is none; Calibration::usual says what it is calibrated by.
     Machine(const Target& target, const std::string& device_name);
     /// Read when it is first asked for; once.
     const Calibration& calibration() const;
@@ -89,13 +90,14 @@ class Model {
     /// The estimate before it is calibrated, and its features; not for the host.
     std::optional<Estimate> uncalibrated(const Variant& variant, const Problem& problem,
                                          Features& features) const;
+    /// Of such an estimate; 1 by an empty calibration.
+    static double factor_of(const Calibration& calibration, KernelKind kind, const Features& features);
 
   private:
     struct Launch;
     struct Tiling;
     std::optional<Launch> launch_of(const Variant& variant, const Problem& problem) const;
     static Features features_of(const Launch& launch, const Problem& problem, const Estimate& estimate);
-    static double factor_of(const Calibration& calibration, KernelKind kind, const Features& features);
     Estimate tile(const Variant& variant, const Problem& problem, const Launch& launch) const;
     Estimate wgmma(const Variant& variant, const Problem& problem, const ModelFacts& facts,
                    const Tiling& tiling) const;

@@ -70,6 +70,23 @@ TEST_F(LibraryOnGpu, GemmFp32) {
                  kProducts);
 }
 
+TEST_F(LibraryOnGpu, GemmFewRowsAndColumns) {
+    const Sizes few_columns[] = {{{"m", 1663}, {"n", 2}, {"k", 11334}}, {{"m", 7}, {"n", 13}, {"k", 5970}}};
+    const Sizes few_rows[] = {{{"m", 2}, {"n", 2552}, {"k", 2966}}, {{"m", 9}, {"n", 7112}, {"k", 520}}};
+    expect_right("gemm_few_columns",
+                 {{},
+                  {{"T", "half"}, {"ROWS", 4}, {"BN", 4}},
+                  {{"T", "bfloat16"}, {"ROWS", 1}, {"BN", 1}, {"SPLIT_K", 24}},
+                  {{"ROWS", 4}, {"BN", 16}, {"SPLIT_K", 4}}},
+                 {few_columns[0], few_columns[1], kProducts[0]});
+    expect_right("gemm_few_rows",
+                 {{},
+                  {{"T", "half"}, {"BM", 4}, {"SPLIT_K", 3}},
+                  {{"T", "bfloat16"}, {"BM", 1}, {"COLS", 2}, {"WARPS", 16}},
+                  {{"BM", 16}, {"SPLIT_K", 16}}},
+                 {few_rows[0], few_rows[1], kProducts[0]});
+}
+
 TEST_F(LibraryOnGpu, GemmSkinny) {
     expect_right("gemm_skinny",
                  {{},
@@ -169,8 +186,9 @@ TEST_F(LibraryOnGpu, TransposeTiled) {
 // Rows whose lengths vectors divide, from addresses that they do not.
 TEST_F(LibraryOnGpu, AddressesThatAreNotAligned) {
     for (const int skew : {1, 2, 4, 8}) {
-        for (const char* name : {"gemm_async", "gemm_batched", "gemm_buffered", "gemm_fp32", "gemm_mma",
-                                 "gemm_mma_batched", "gemm_skinny", "gemm_tiled", "gemm_wgmma_any"})
+        for (const char* name :
+             {"gemm_async", "gemm_batched", "gemm_buffered", "gemm_few_columns", "gemm_few_rows", "gemm_fp32",
+              "gemm_mma", "gemm_mma_batched", "gemm_skinny", "gemm_tiled", "gemm_wgmma_any"})
             expect_right(name, {{}}, {{{"m", 256}, {"n", 256}, {"k", 128}}, {}}, skew);
         for (const char* name : {"softmax", "layer_norm", "rms_norm", "column_sum", "transpose_tiled"})
             expect_right(name, {{}}, {{{"rows", 256}, {"cols", 256}}, {}}, skew);

@@ -2,6 +2,8 @@
 //
 // Products whose sums are partitioned among blocks, and those of few rows: right in every layout, at sizes that leave
 // some of the blocks, warps or lanes without work, and whichever block ends last.
+#include <array>
+
 #include "library.h"
 
 namespace kiln {
@@ -97,10 +99,39 @@ TEST(GemmWgmmaAny, IsRightHoweverManyClustersShareATile) {
                  {{"m", 67}, {"n", 131}, {"k", 259}});
 }
 
+// Sums that lanes and warps join in every number, parts of k that blocks find empty, rows at any alignment.
+TEST(GemmFewColumns, IsRightInEveryShape) {
+    test::HostLibrary library(3);
+    const Template of = library.service().find("gemm_few_columns");
+    for (const auto& [rows, columns, warps, split] :
+         {std::array{1, 1, 8, 3}, {2, 1, 2, 1}, {1, 16, 2, 2}, {4, 8, 2, 1}, {4, 16, 2, 32}}) {
+        const Variant variant =
+            of.variant({{"ROWS", rows}, {"BN", columns}, {"WARPS", warps}, {"SPLIT_K", split}});
+        for (const Sizes& sizes : kSplitSizes) expect_right(library, variant, sizes);
+        expect_right(library, variant, {{"m", 9}, {"n", columns}, {"k", 260}}, Data::integers);
+        expect_right(library, variant, {{"m", 5}, {"n", columns}, {"k", 777}});
+    }
+}
+
+TEST(GemmFewRows, IsRightInEveryShape) {
+    test::HostLibrary library(4);
+    const Template of = library.service().find("gemm_few_rows");
+    for (const auto& [rows, columns, warps, split] :
+         {std::array{1, 1, 16, 3}, {2, 4, 2, 1}, {16, 2, 4, 2}, {16, 4, 8, 1}, {4, 1, 2, 32}}) {
+        const Variant variant =
+            of.variant({{"BM", rows}, {"COLS", columns}, {"WARPS", warps}, {"SPLIT_K", split}});
+        for (const Sizes& sizes : kSplitSizes) expect_right(library, variant, sizes);
+        expect_right(library, variant, {{"m", rows}, {"n", 132}, {"k", 260}}, Data::integers);
+        expect_right(library, variant, {{"m", rows}, {"n", 77}, {"k", 777}});
+    }
+}
+
 // The order in which blocks and threads run must not show in the sums.
 TEST(GemmSplit, GivesTheSameBitsInEveryOrderOfThreads) {
     const std::pair<std::string, Values> variants[] = {
         {"gemm_fp32", {{"SPLIT_K", 4}}},
+        {"gemm_few_columns", {{"SPLIT_K", 4}}},
+        {"gemm_few_rows", {{"SPLIT_K", 4}}},
         {"gemm_skinny", {{"WARPS_K", 4}, {"SPLIT_K", 3}}},
         {"gemm_wgmma_any", {{"BM", 64}, {"BN", 64}, {"STAGES", 2}, {"SPLIT_CLUSTERS", 4}}},
     };

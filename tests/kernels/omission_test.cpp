@@ -52,6 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
     AtTestSizes, Omission,
     testing::Values(
         Item{"gemm_async", {}, {}, 16}, Item{"gemm_batched", {}, {}, 16}, Item{"gemm_buffered", {}, {}, 16},
+        Item{"gemm_few_columns", {}, {}, 128}, Item{"gemm_few_rows", {}, {}, 8},
         Item{"gemm_fp32", {}, {}, 16}, Item{"gemm_mma", {}, {}, 16}, Item{"gemm_mma_batched", {}, {}, 16},
         Item{"gemm_naive", {}, {}, 16}, Item{"gemm_skinny", {}, {}, 64}, Item{"gemm_square", {}, {}, 16},
         Item{"gemm_tiled", {}, {}, 16}, Item{"gemm_wgmma", {}, {}, 64}, Item{"gemm_wgmma_any", {}, {}, 64},

@@ -11,8 +11,8 @@
 #include <regex>
 #include <sstream>
 
+#include "choice_losses.h"
 #include "tune/problem_space.h"
-#include "tune_support.h"
 
 namespace kiln::test {
 namespace {
@@ -95,66 +95,12 @@ TEST(TuneModel, PutsMeasuredProductsInTheirOrder) {
     EXPECT_LT(std::exp(slower / static_cast<double>(products.size())), 1.04);
 }
 
-/// What is chosen among measured variants, over the fastest of them, for each problem.
-std::vector<double> losses_of_choosing(const std::string& file_name) {
-    const Machine machine(hopper().target(), "NVIDIA H200");
-    const Model model(machine);
-    std::ifstream file(std::string(std::getenv("KILN_TEST_SOURCE_DIR")) + "/tests/tune/data/" + file_name);
-    struct Best {
-        double measured = 1e30, chosen = 1e30, estimate = 1e30;
-    };
-    std::map<std::string, Best> problems;
-    std::map<std::string, Template> templates;
-    for (std::string line; std::getline(file, line);) {
-        if (line.starts_with('#')) continue;
-        static const std::regex kLine(R"((.*) \| (.*) \| (\S+) (.*) \| (.*))");
-        std::smatch parts;
-        EXPECT_TRUE(std::regex_match(line, parts, kLine)) << line;
-        const auto words = [](const std::string& text) {
-            std::map<std::string, std::string> list;
-            std::istringstream stream(text);
-            for (std::string word; stream >> word;)
-                list[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
-            return list;
-        };
-        const Template& of =
-            templates.try_emplace(parts[3], hopper().find(parts[3].str()).for_target(hopper().target()))
-                .first->second;
-        Values values;
-        for (const auto& [name, text] : words(parts[4]))
-            if (const Parameter* const parameter = of.parameter(name))
-                values.emplace(name, parameter->parse(text));
-        Sizes sizes;
-        for (const auto& [name, text] : words(parts[2])) sizes.emplace(name, std::stoll(text));
-        try {
-            const Variant variant = of.variant(values);
-            const double estimate = model.ms(variant, variant.problem(sizes)).value_or(1e9);
-            const double measured = std::stod(parts[5]);
-            Best& best = problems[parts[1].str() + " " + parts[2].str()];
-            best.measured = std::min(best.measured, measured);
-            if (estimate < best.estimate) {
-                best.estimate = estimate;
-                best.chosen = measured;
-            }
-        } catch (const VariantError&) {
-            // Rules have changed since it was measured.
-        }
-    }
-    std::vector<double> losses;
-    for (const auto& [problem, best] : problems) losses.push_back(best.chosen / best.measured);
-    std::ranges::sort(losses);
-    return losses;
-}
-
 TEST(TuneModel, LosesLittleOnProblemsThatItWasNotFittedTo) {
     const std::vector<double> losses = losses_of_choosing("h200_drawn.txt");
     ASSERT_GT(losses.size(), 35U);
-    double logarithms = 0;
-    for (const double loss : losses) logarithms += std::log(loss);
-    EXPECT_LT(std::exp(logarithms / static_cast<double>(losses.size())), 1.12);
+    EXPECT_LT(geometric_mean(losses), 1.12);
     EXPECT_LT(losses[losses.size() * 9 / 10], 1.35);
-    RecordProperty("geometric_mean",
-                   std::to_string(std::exp(logarithms / static_cast<double>(losses.size()))));
+    RecordProperty("geometric_mean", std::to_string(geometric_mean(losses)));
     RecordProperty("percentile_90", std::to_string(losses[losses.size() * 9 / 10]));
 }
 
@@ -162,9 +108,7 @@ TEST(TuneModel, LosesLittleOnProblemsThatItWasNotFittedTo) {
 TEST(TuneModel, ChoosesAmongKernelsThatStream) {
     const std::vector<double> losses = losses_of_choosing("h200_streamed.txt");
     ASSERT_GT(losses.size(), 18U);
-    double logarithms = 0;
-    for (const double loss : losses) logarithms += std::log(loss);
-    EXPECT_LT(std::exp(logarithms / static_cast<double>(losses.size())), 1.06);
+    EXPECT_LT(geometric_mean(losses), 1.06);
     EXPECT_LT(losses.back(), 1.35);
 }
 
