@@ -98,13 +98,7 @@ int calibrate(const Call& call) {
         call.has("times") ? std::optional(call.value("times")) : std::nullopt;
     if (seconds == 0 && !file)
         throw UsageError("--seconds 0 measures nothing; name the file of earlier times with --times FILE.");
-    const std::filesystem::path place =
-        call.has("output") ? std::filesystem::path(call.value("output")) : Calibration::user_file();
-    if (place.empty())
-        throw UsageError(
-            "there is no file for the calibration: neither HOME nor KILN_WISDOM is set; add --output FILE.");
-    const Output output(call.has("output") ? "--output" : "the calibration", place);
-    output.check_json(call.options.json);
+    const Output output = settings_output(call, "the calibration", Calibration::user_file());
     // Another kind of file is better found before a minute of measuring.
     if (!output.is_stream()) static_cast<void>(Calibration::load(output.path()));
     Warnings warnings(call.terminal);

@@ -117,8 +117,9 @@ std::vector<Variant> chosen_variants(const Template& of, std::span<const std::st
 /// The sizes of --size NAME=N. Throws UsageError.
 Sizes given_sizes(const Call& call);
 
-/// The wisdom file that --output names, else the user's own. Throws UsageError.
-Output wisdom_output(const Call& call);
+/// Where "wisdom" or "the calibration" goes: the file that --output names, else the user's own. Makes the directory.
+/// Throws UsageError.
+Output settings_output(const Call& call, const std::string& what, const std::filesystem::path& usual);
 
 /// "host x86-64-v3"
 std::string target_text(const Target& target);

@@ -135,7 +135,7 @@ int tune_templates(const Call& call) {
     const auto [part, parts] = parse_shard(call.has("shard") ? call.value("shard") : "0/1");
     options.resume = call.flag("resume");
     options.stop = call.interrupts.token();
-    const Output output = wisdom_output(call);
+    const Output output = settings_output(call, "wisdom", Wisdom::user_file());
     if (output.is_stream() && options.resume)
         throw UsageError("--resume reads the journal next to the output, and " + output.path().string() +
                          " is not a file that can have one; name a file by --output.");

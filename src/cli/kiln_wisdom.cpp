@@ -93,17 +93,18 @@ std::string entries_text(const Wisdom& wisdom) {
 
 }  // namespace
 
-Output wisdom_output(const Call& call) {
-    const std::string file = call.has("output") ? call.value("output") : Wisdom::user_file().string();
+Output settings_output(const Call& call, const std::string& what, const std::filesystem::path& usual) {
+    const std::filesystem::path file = call.has("output") ? std::filesystem::path(call.value("output")) : usual;
     if (file.empty())
-        throw UsageError(
-            "there is no file for the results: neither HOME nor KILN_WISDOM is set; add --output FILE.");
+        throw UsageError(formatted(
+            "there is no file for {}: neither HOME nor KILN_WISDOM is set; add --output FILE.", what));
     // Storing would create it as well, but the output is checked earlier.
-    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    const std::filesystem::path folder = file.parent_path();
     std::error_code error;
     if (!folder.empty()) std::filesystem::create_directories(folder, error);
-    if (error) throw UsageError("wisdom can't be written to " + file + ": " + error.message() + ".");
-    Output output(call.has("output") ? "--output" : "wisdom", file);
+    if (error)
+        throw UsageError(formatted("{} can't be written to {}: {}.", what, file.string(), error.message()));
+    Output output(call.has("output") ? "--output" : what, file);
     output.check_json(call.options.json);
     return output;
 }
@@ -116,7 +117,7 @@ int wisdom_show(const Call& call) {
 
 int wisdom_merge(const Call& call) {
     const Wisdom wisdom = wisdom_of(call.words);
-    const Output output = wisdom_output(call);
+    const Output output = settings_output(call, "wisdom", Wisdom::user_file());
     Wisdom::store(output.path(), wisdom);
     if (output.is_standard_output()) return kPassed;
     const std::string file = output.path().string();

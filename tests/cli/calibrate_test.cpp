@@ -55,6 +55,13 @@ TEST_F(KilnCalibrate, FitsToTimesOfAFileAndJudgesTheFit) {
     EXPECT_EQ(without.json()["problems"], json["problems"]);
 }
 
+TEST_F(KilnCalibrate, MakesTheDirectoryOfTheUsersFile) {
+    const Outcome outcome = fit(write("times.tsv", timed_lines()));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(read_text_if_exists(path("config/kiln/calibration.txt")).value_or(""),
+                HasSubstr("device NVIDIA H200"));
+}
+
 // A new version of the model makes files of before useless, but must not stand in the way of a new calibration.
 TEST_F(KilnCalibrate, ReplacesWhatWasMadeForAnotherModel) {
     const std::string times = write("times.tsv", timed_lines());

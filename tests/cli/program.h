@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <kiln/device.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -66,7 +67,14 @@ class Program : public ::testing::Test {
         return path(name).string();
     }
 
-    static Outcome run_program(Arguments arguments, Environment environment) {
+    /// What the user of this machine has set up must not matter: unless a test says where they are, wisdom and
+    /// calibration are those of a directory that isn't there.
+    Outcome run_program(Arguments arguments, Environment environment) const {
+        const auto is_place = [](const auto& variable) {
+            return variable.first == "HOME" || variable.first == "XDG_CONFIG_HOME";
+        };
+        if (std::ranges::none_of(environment, is_place))
+            environment.emplace_back("XDG_CONFIG_HOME", path("config").string());
         ProcessRequest request;
         request.arguments = std::move(arguments);
         request.environment = std::move(environment);

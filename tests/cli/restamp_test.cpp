@@ -37,7 +37,7 @@ class Restamp : public Kiln {
             std::filesystem::copy_file(source / file, path("repository") / file);
         std::filesystem::create_symlink(program(), path("repository/build/bin/kiln"));
     }
-    static bool tool(const std::string& command) {
+    bool tool(const std::string& command) const {
         return run_program({"/bin/sh", "-c", command}, {}).status == 0;
     }
     static std::string content(const std::filesystem::path& file) {
