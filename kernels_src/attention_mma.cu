@@ -52,8 +52,8 @@ constexpr int kTilesD = HEAD_DIM / 8;   // of o's columns
 constexpr int kTilesN = BN / 8;         // of scores
 constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
-using Tile = kiln::AsyncTile<T, BN, HEAD_DIM, kVec, 0, true, THREADS>;
-using Accumulator = float[4];
+using Tile = kiln::AsyncTile<T, BN, kiln::TileLayout<HEAD_DIM, 0, kiln::LineSwizzle<T, HEAD_DIM, kVec>>, kVec, THREADS>;
+using Accumulator = kiln::MmaAccumulator;
 
 // The two elements of a fragment's register; zeros for a row that is not there.
 __device__ __forceinline__ unsigned load_pair(const T* row, int col, bool there) {
@@ -73,8 +73,8 @@ __device__ __forceinline__ void multiply_keys(Accumulator (&scores)[kTilesM][kTi
             kiln::ldmatrix_x4(b, tile + Tile::at(key, step * 2 + lane / 8 % 2));
 #pragma unroll
             for (int m = 0; m < kTilesM; ++m) {
-                kiln::mma_m16n8k16<T>(scores[m][n], q[m][step], b[0], b[1]);
-                kiln::mma_m16n8k16<T>(scores[m][n + 1], q[m][step], b[2], b[3]);
+                kiln::mma_m16n8k16<T>(scores[m][n].values, q[m][step], b[0], b[1]);
+                kiln::mma_m16n8k16<T>(scores[m][n + 1].values, q[m][step], b[2], b[3]);
             }
         }
     }
@@ -92,7 +92,7 @@ __device__ __forceinline__ void multiply_values(Accumulator (&out)[kTilesM][kTil
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const Accumulator& w = weights[m][step * 2 + i / 2];
-                p[m][i] = kiln::pack2<T>(w[i % 2 * 2], w[i % 2 * 2 + 1]);
+                p[m][i] = kiln::pack2<T>(w(i % 2, 0), w(i % 2, 1));
             }
         }
 #pragma unroll
@@ -102,8 +102,8 @@ __device__ __forceinline__ void multiply_values(Accumulator (&out)[kTilesM][kTil
             kiln::ldmatrix_x4_trans(b, tile + Tile::at(key, d + lane / 16));
 #pragma unroll
             for (int m = 0; m < kTilesM; ++m) {
-                kiln::mma_m16n8k16<T>(out[m][d], p[m], b[0], b[1]);
-                kiln::mma_m16n8k16<T>(out[m][d + 1], p[m], b[2], b[3]);
+                kiln::mma_m16n8k16<T>(out[m][d].values, p[m], b[0], b[1]);
+                kiln::mma_m16n8k16<T>(out[m][d + 1].values, p[m], b[2], b[3]);
             }
         }
     }
@@ -183,7 +183,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
                     for (int i = 0; i < 4; ++i) {
                         const int key = begin + n * 8 + first_col + i % 2;
                         if (key >= visible(first_row + m * 16 + i / 2 * 8))
-                            scores[m][n][i] = kiln::kMinusInfinity;
+                            scores[m][n](i / 2, i % 2) = kiln::kMinusInfinity;
                     }
                 }
             }
@@ -196,7 +196,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
                 float largest = kiln::kMinusInfinity;
 #pragma unroll
                 for (int n = 0; n < kTilesN; ++n)
-                    largest = fmaxf(largest, fmaxf(scores[m][n][side * 2], scores[m][n][side * 2 + 1]));
+                    largest = fmaxf(largest, fmaxf(scores[m][n](side, 0), scores[m][n](side, 1)));
                 kiln::OnlineSoftmax& row = softmax[m][side];
                 const float rescale = row.raise(kiln::warp_reduce<4>(largest, kiln::Max{}) * kScale);
                 float& sum = sums[m][side];
@@ -204,15 +204,16 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
 #pragma unroll
                 for (int n = 0; n < kTilesN; ++n) {
 #pragma unroll
-                    for (int i = side * 2; i < side * 2 + 2; ++i) {
-                        scores[m][n][i] = kiln::fast_exp2(fmaf(scores[m][n][i], kScale, -row.base));
-                        sum += scores[m][n][i];
+                    for (int col = 0; col < 2; ++col) {
+                        float& score = scores[m][n](side, col);
+                        score = kiln::fast_exp2(fmaf(score, kScale, -row.base));
+                        sum += score;
                     }
                 }
 #pragma unroll
                 for (int d = 0; d < kTilesD; ++d) {
-                    out[m][d][side * 2] *= rescale;
-                    out[m][d][side * 2 + 1] *= rescale;
+                    out[m][d](side, 0) *= rescale;
+                    out[m][d](side, 1) *= rescale;
                 }
             }
         }
@@ -239,7 +240,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
 #pragma unroll
             for (int d = 0; d < kTilesD; ++d)
                 *reinterpret_cast<unsigned*>(to + d * 8) =
-                    kiln::pack2<T>(out[m][d][side * 2] * scale, out[m][d][side * 2 + 1] * scale);
+                    kiln::pack2<T>(out[m][d](side, 0) * scale, out[m][d](side, 1) * scale);
         }
     }
 }

@@ -52,6 +52,7 @@
 #include "kiln/prefetch.h"
 #include "kiln/reduce.h"
 #include "kiln/softmax.h"
+#include "kiln/tile_layout.h"
 
 using kiln::i64;
 
@@ -67,10 +68,7 @@ constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
 using Accumulator = float[4];
 
-// A row's 16-byte chunks change places with the row, so that equal chunks of 8 rows lie in different banks.
-__device__ __forceinline__ constexpr int chunk_at(int row, int chunk) {
-    return row * HEAD_DIM + (chunk ^ (row & 7)) * kVec;
-}
+using Layout = kiln::TileLayout<HEAD_DIM, 0, kiln::LineSwizzle<T, HEAD_DIM, kVec>>;
 
 using Line = kiln::TokenLine<kTokens, WARPS>;
 using Part = Line::Part;
@@ -113,7 +111,7 @@ class Loader {
 #pragma unroll
                 for (int step = 0; step < kTokens / kRowsAtOnce; ++step) {
                     const int row = step * kRowsAtOnce + lane / kChunks;
-                    copies.template copy<kVec>(keys + side * kTile + chunk_at(row, chunk), from + row * HEAD_DIM,
+                    copies.template copy<kVec>(keys + side * kTile + Layout::group_at(row, chunk), from + row * HEAD_DIM,
                                                row < now.tokens ? kVec : 0);
                 }
             }
@@ -184,7 +182,7 @@ struct Attention {
         for (int step = 0; step < kStepsD; ++step) {
             const unsigned q[4] = {queries.pairs[step][0], 0u, queries.pairs[step][1], 0u};
             unsigned b[4];
-            kiln::ldmatrix_x4(b, keys + chunk_at(lane / 16 * 8 + lane % 8, step * 2 + lane / 8 % 2));
+            kiln::ldmatrix_x4(b, keys + Layout::group_at(lane / 16 * 8 + lane % 8, step * 2 + lane / 8 % 2));
             kiln::mma_m16n8k16<T>(scores[0], q, b[0], b[1]);
             kiln::mma_m16n8k16<T>(scores[1], q, b[2], b[3]);
         }
@@ -212,7 +210,7 @@ struct Attention {
 #pragma unroll
         for (int step = 0; step < kStepsD; ++step) {
             unsigned v[4];
-            kiln::ldmatrix_x4_trans(v, values + chunk_at(lane / 16 * 8 + lane % 8, step * 2 + lane / 8 % 2));
+            kiln::ldmatrix_x4_trans(v, values + Layout::group_at(lane / 16 * 8 + lane % 8, step * 2 + lane / 8 % 2));
 #pragma unroll
             for (int i = 0; i < 4; ++i) out[step][i] *= rescales[i % 2];
             kiln::mma_m16n8k16<T>(out[step], v, weights[0], weights[1]);

@@ -55,8 +55,10 @@ constexpr int kRead = VEC < TN ? VEC : TN;  // columns of B that a thread reads 
 constexpr int kDepth =
     VEC < 4 ? VEC : 4;  // steps of k that it reads of A at once; more need too many registers
 
-using TileA = kiln::AsyncTile<T, BM, BK, VEC, PAD, SWIZZLE, kThreads>;
-using TileB = kiln::AsyncTile<T, BK, BN, VEC, 0, false, kThreads>;
+using LayoutA = kiln::TileLayout<BK, PAD, kiln::LineSwizzle<T, BK, VEC, SWIZZLE>>;
+using LayoutB = kiln::TileLayout<BN>;
+using TileA = kiln::AsyncTile<T, BM, LayoutA, VEC, kThreads>;
+using TileB = kiln::AsyncTile<T, BK, LayoutB, VEC, kThreads>;
 constexpr int kStage = TileA::kElements + TileB::kElements;
 
 __device__ __forceinline__ void multiply(float (&sums)[TM][TN], const T* tile_a, const T* tile_b, int x,
@@ -66,13 +68,13 @@ __device__ __forceinline__ void multiply(float (&sums)[TM][TN], const T* tile_a,
         kiln::Vec<T, kDepth> a_values[TM];
 #pragma unroll
         for (int i = 0; i < TM; ++i)
-            a_values[i] = kiln::load<kDepth>(tile_a + TileA::element(y + i * THREADS_Y, step));
+            a_values[i] = kiln::load<kDepth>(tile_a + LayoutA::at(y + i * THREADS_Y, step));
 #pragma unroll
         for (int s = 0; s < kDepth; ++s) {
             float b_values[TN];
 #pragma unroll
             for (int j = 0; j < TN; j += kRead) {
-                const auto values = kiln::load<kRead>(tile_b + (step + s) * BN + j * THREADS_X + x * kRead);
+                const auto values = kiln::load<kRead>(tile_b + LayoutB::at(step + s, 0) + j * THREADS_X + x * kRead);
 #pragma unroll
                 for (int v = 0; v < kRead; ++v) b_values[j + v] = static_cast<float>(values[v]);
             }

@@ -55,9 +55,11 @@
 //@ model   copies async
 //@ model   search [BM, BN], [BM, TM], [BN, TN], [BK, STAGES], [BM, BN, STAGES], [SPLIT_K]
 //@ model   search host [BM, BN], [BK], [TM, TN]
+#include "kiln/alignment.h"
 #include "kiln/async.h"
 #include "kiln/last_block.h"
 #include "kiln/ptxas.h"
+#include "kiln/tile_layout.h"
 
 using kiln::i64;
 
@@ -75,15 +77,14 @@ struct PlacesA {
     static constexpr int kRows = BM;
     static constexpr int kCols = BK;
     static constexpr bool kStepsAreRows = false;  // of k
-    static constexpr unsigned kRowsPerLine = 32 / BK;
-    static constexpr unsigned kOrders = 8 / kRowsPerLine;  // of the chunks in a row
+    using Exchange = kiln::LineSwizzle<float, BK, kDepth>;
     static __device__ __forceinline__ constexpr unsigned at(unsigned row, unsigned col) {
-        return row * BK + (col / kDepth ^ row / kRowsPerLine % kOrders) * kDepth + col % kDepth;
+        return kiln::TileLayout<BK, 0, Exchange>::group_at(row, col / kDepth) + col % kDepth;
     }
     // Element (row + down, col), from the place of (row, col); down is a multiple of a power of two that is larger
     // than row.
     static __device__ __forceinline__ float* below(float* tile, unsigned place, unsigned down, unsigned) {
-        return tile + static_cast<int>(place ^ down / kRowsPerLine % kOrders * kDepth) + down * BK;
+        return tile + static_cast<int>(place ^ Exchange::order(down) * kDepth) + down * BK;
     }
 };
 struct PlacesB {
@@ -91,7 +92,7 @@ struct PlacesB {
     static constexpr int kCols = BN;
     static constexpr bool kStepsAreRows = true;
     static __device__ __forceinline__ constexpr unsigned at(unsigned row, unsigned col) {
-        return row * BN + col;
+        return kiln::TileLayout<BN>::at(row, col);
     }
     static __device__ __forceinline__ float* below(float* tile, unsigned place, unsigned down,
                                                    unsigned right) {
@@ -187,10 +188,6 @@ __device__ __forceinline__ void copy_tile(Copies& copies, float* tile, const flo
         else
             Copier<Places, 1>::copy_rest(copies, tile, corner, pitch, rows, cols, thread);
     }
-}
-
-__device__ __forceinline__ bool is_aligned(const float* matrix, int pitch) {
-    return pitch % 4 == 0 && reinterpret_cast<kiln::u64>(matrix) % 16 == 0;
 }
 
 // The operands of a thread, and what it makes of them.
@@ -291,8 +288,8 @@ extern "C" __global__ __launch_bounds__(THREADS, MIN_BLOCKS) void gemm_fp32(
     const int thread = threadIdx.x;
     const float* next_a = a + static_cast<i64>(first_row) * k + static_cast<i64>(first_step) * BK;
     const float* next_b = b + static_cast<i64>(first_step) * BK * n + first_col;
-    const bool aligned_a = is_aligned(a, k);
-    const bool aligned_b = is_aligned(b, n);
+    const bool aligned_a = kiln::rows_aligned<4>(a, k);
+    const bool aligned_b = kiln::rows_aligned<4>(b, n);
     int left = steps > 0 ? kiln::min(k - first_step * BK, steps * BK) : 0;  // steps not copied yet
     kiln::AsyncCopies<STAGES*(Copier<PlacesA, 1>::kCopies + Copier<PlacesB, 1>::kCopies)> copies;
     const auto copy_stage = [&](int stage) {
@@ -377,7 +374,7 @@ extern "C" __global__ __launch_bounds__(THREADS, MIN_BLOCKS) void gemm_fp32(
     float* const staging = tiles + warp * (32 * TN);
     const int warp_col = static_cast<int>(warp % kAcross) * (4 * TN);
     c += static_cast<i64>(first_row) * n + first_col;
-    const bool aligned_c = is_aligned(c, n) && cols % 4 == 0;
+    const bool aligned_c = kiln::rows_aligned<4>(c, n) && cols % 4 == 0;
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
         __syncwarp();

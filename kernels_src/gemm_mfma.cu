@@ -44,6 +44,7 @@
 //@ model   search host [BM, BN], [BK], [PAD]
 #include "kiln/block_tile.h"
 #include "kiln/mfma.h"
+#include "kiln/tile_layout.h"
 
 using kiln::i64;
 using Fragment = kiln::MfmaFragment<MFMA_SIZE>;
@@ -51,7 +52,7 @@ using Fragment = kiln::MfmaFragment<MFMA_SIZE>;
 constexpr int kThreads = BM / WM * (BN / WN) * kiln::kWaveSize;
 constexpr int kChunk = 16 / sizeof(T);  // steps of k in 16 bytes
 constexpr int kWide = 4 / sizeof(T);    // columns of B that a thread takes at once
-constexpr int kPitch = BK + PAD;
+using Layout = kiln::TileLayout<BK, PAD>;  // of both tiles: a row of A or a column of B
 constexpr int kChunks = BK / kChunk;  // per row of a tile
 constexpr int kPairs = BN / kWide;    // per step of k of B
 constexpr int kUnitsA = BM * kChunks, kStepsA = (kUnitsA + kThreads - 1) / kThreads;
@@ -112,7 +113,7 @@ __device__ __forceinline__ void put(const Held& held, T* tile_a, T* tile_b, int 
     for (int step = 0; step < kStepsA; ++step) {
         const int unit = step * kThreads + thread;
         if (kUnitsA % kThreads != 0 && unit >= kUnitsA) break;
-        kiln::store(tile_a + unit / kChunks * kPitch + unit % kChunks * kChunk, held.a[step]);
+        kiln::store(tile_a + Layout::at(unit / kChunks, unit % kChunks * kChunk), held.a[step]);
     }
 #pragma unroll
     for (int step = 0; step < kStepsB; ++step) {
@@ -120,7 +121,7 @@ __device__ __forceinline__ void put(const Held& held, T* tile_a, T* tile_b, int 
         if (kUnitsB % kThreads != 0 && unit >= kUnitsB) break;
 #pragma unroll
         for (int w = 0; w < kWide; ++w)
-            kiln::store(tile_b + (unit % kPairs * kWide + w) * kPitch + unit / kPairs * kChunk,
+            kiln::store(tile_b + Layout::at(unit % kPairs * kWide + w, unit / kPairs * kChunk),
                         held.b[step][w]);
     }
 }
@@ -137,7 +138,7 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_mfma(int m, int n, i
                                                                  const T* __restrict__ b,
                                                                  float* __restrict__ c) {
     T* const tile_a = kiln::dynamic_shared<T>();
-    T* const tile_b = tile_a + BM * kPitch;
+    T* const tile_b = tile_a + BM * Layout::kPitch;
 
     const auto [first_row, first_col] = kiln::block_tile<BM, BN>(blockIdx.x, n);
     const int rows = m - first_row;
@@ -177,11 +178,11 @@ extern "C" __global__ __launch_bounds__(kThreads) void gemm_mfma(int m, int n, i
 #pragma unroll
             for (int i = 0; i < WM / MFMA_SIZE; ++i)
                 a_chunks[i] = kiln::load<kChunk>(
-                    tile_a + (wave_row + i * MFMA_SIZE + Fragment::a_row(lane)) * kPitch + at);
+                    tile_a + Layout::at(wave_row + i * MFMA_SIZE + Fragment::a_row(lane), at));
 #pragma unroll
             for (int j = 0; j < WN / MFMA_SIZE; ++j)
                 b_chunks[j] = kiln::load<kChunk>(
-                    tile_b + (wave_col + j * MFMA_SIZE + Fragment::b_col(lane)) * kPitch + at);
+                    tile_b + Layout::at(wave_col + j * MFMA_SIZE + Fragment::b_col(lane), at));
 #pragma unroll
             for (int which = 0; which < kChunk / kDepth; ++which) {
 #pragma unroll

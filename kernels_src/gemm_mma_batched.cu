@@ -73,7 +73,7 @@ extern "C" __global__ __launch_bounds__(Mainloop::kThreads) void gemm_mma_batche
     mainloop.run(kiln::dynamic_shared<T>(), a + first_row * (TRANS_A ? 1 : k), TRANS_A ? m : k,
                  b + first_col * (TRANS_B ? k : 1), TRANS_B ? k : n, rows, cols, k);
 
-    const bool pairs = kiln::pairs_aligned(c, n);
+    const bool pairs = kiln::rows_aligned<2>(c, i64{n});
     c += first_row * n + first_col;
     if (BIAS) bias += first_col;
     mainloop.for_each_pair([&](int row, int col, float first, float second) {

@@ -58,6 +58,7 @@
 //@ model   tile BM, BN of m, n, k
 //@ model   warp BM, WN
 //@ model   search [WN], [UNROLL], [SPLIT_K]
+#include "kiln/alignment.h"
 #include "kiln/any_piece.h"
 #include "kiln/gemm_epilogue.h"
 #include "kiln/last_block.h"
@@ -95,8 +96,8 @@ class Source {
                                       int lane)
         : n_(n),
           q_(lane % 4 * kPiece),
-          aligned_a_(k % kPiece == 0 && reinterpret_cast<kiln::u64>(a) % 16 == 0),
-          aligned_b_((TRANS_B ? k : n) % kPiece == 0 && reinterpret_cast<kiln::u64>(b) % 16 == 0) {
+          aligned_a_(kiln::rows_aligned<kPiece>(a, k)),
+          aligned_b_(kiln::rows_aligned<kPiece>(b, TRANS_B ? k : n)) {
         if constexpr (ANY) {
             bounds_a_ = bounds(a, static_cast<i64>(m) * k);
             bounds_b_ = bounds(b, static_cast<i64>(n) * k);

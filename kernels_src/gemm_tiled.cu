@@ -40,8 +40,9 @@
 //@ model   padding PAD
 //@ model   search [BM, BN], [BM, TM], [BN, TN], [BK], [VEC], [UNROLL]
 //@ model   search host [BM, BN], [BK], [TM, TN, VEC, PAD]
+#include "kiln/alignment.h"
 #include "kiln/block_tile.h"
-#include "kiln/device.h"
+#include "kiln/tile_layout.h"
 
 using kiln::i64;
 
@@ -57,7 +58,8 @@ constexpr int kMinBlocks = kiln::max(
 #else
 constexpr int kMinBlocks = 1;  // HIP reads it as waves per SIMD
 #endif
-constexpr int kPitchA = BK;
+using LayoutA = kiln::TileLayout<BK>;
+using LayoutB = kiln::TileLayout<BN, PAD>;
 
 // Elements per access to global memory. A tile of A is as wide as its pitch, so its copies move 16 bytes; those
 // of B move a word or more, so that a warp that has to write single elements behind an odd pitch still meets
@@ -66,23 +68,23 @@ constexpr int kWidthA = kiln::min(16 / int(sizeof(T)), BK);
 constexpr int kWidthB = kiln::max(VEC, 4 / int(sizeof(T)));
 
 // Copies a whole tile, WIDTH elements per access to global memory.
-template <int WIDTH, int ROWS, int COLS, int PITCH>
+template <int WIDTH, int ROWS, class Layout>
 __device__ __forceinline__ void copy_tile(T* tile, const T* __restrict__ source, i64 source_pitch, int thread) {
-    constexpr int kAccessesPerRow = COLS / WIDTH;
+    constexpr int kAccessesPerRow = Layout::kCols / WIDTH;
     constexpr int kAcross = kiln::min(kAccessesPerRow, kThreads);
     constexpr int kDown = kThreads / kAcross;
     const int row = thread / kAcross;
     const int col = thread % kAcross * WIDTH;
     source += row * source_pitch + col;
-    tile += row * PITCH + col;
+    tile += Layout::at(row, col);
     // Rows are counted up in the address: an address of its own for every access costs two registers each.
 #pragma unroll 8
-    for (int down = 0; down < ROWS; down += kDown, source += kDown * source_pitch, tile += kDown * PITCH) {
+    for (int down = 0; down < ROWS; down += kDown, source += kDown * source_pitch, tile += kDown * Layout::kPitch) {
 #pragma unroll
-        for (int across = 0; across < COLS; across += kAcross * WIDTH) {
+        for (int across = 0; across < Layout::kCols; across += kAcross * WIDTH) {
             if (ROWS % kDown != 0 && row + down >= ROWS) continue;
             const auto values = kiln::load<WIDTH>(source + across);
-            if constexpr (PITCH % WIDTH == 0) {
+            if constexpr (Layout::kPitch % WIDTH == 0) {
                 kiln::store(tile + across, values);
             } else {
 #pragma unroll
@@ -93,19 +95,19 @@ __device__ __forceinline__ void copy_tile(T* tile, const T* __restrict__ source,
 }
 
 // Copies what there is of a tile, `rows` x `cols` elements, one by one, and writes zero beyond.
-template <int ROWS, int COLS, int PITCH>
+template <int ROWS, class Layout>
 __device__ __forceinline__ void copy_part(T* tile, const T* __restrict__ source, i64 source_pitch, int rows, int cols,
                                           int thread) {
-    constexpr int kAcross = kiln::min(COLS, kThreads);
+    constexpr int kAcross = kiln::min(Layout::kCols, kThreads);
     constexpr int kDown = kThreads / kAcross;
     const int row = thread / kAcross;
     const int col = thread % kAcross;
     source += row * source_pitch + col;
-    tile += row * PITCH + col;
+    tile += Layout::at(row, col);
 #pragma unroll 4
-    for (int down = 0; down < ROWS; down += kDown, source += kDown * source_pitch, tile += kDown * PITCH) {
+    for (int down = 0; down < ROWS; down += kDown, source += kDown * source_pitch, tile += kDown * Layout::kPitch) {
 #pragma unroll
-        for (int across = 0; across < COLS; across += kAcross) {
+        for (int across = 0; across < Layout::kCols; across += kAcross) {
             if (ROWS % kDown != 0 && row + down >= ROWS) continue;
             const bool inside = row + down < rows && col + across < cols;
             tile[across] = inside ? source[across] : T(0.0f);
@@ -115,18 +117,13 @@ __device__ __forceinline__ void copy_part(T* tile, const T* __restrict__ source,
 
 // `aligned`: every row of the source starts at a multiple of WIDTH elements. The test is the same for the whole
 // block.
-template <int WIDTH, int ROWS, int COLS, int PITCH>
+template <int WIDTH, int ROWS, class Layout>
 __device__ __forceinline__ void load_tile(T* tile, const T* __restrict__ source, i64 source_pitch, int rows, int cols,
                                           bool aligned, int thread) {
-    if (aligned && rows >= ROWS && cols >= COLS)
-        copy_tile<WIDTH, ROWS, COLS, PITCH>(tile, source, source_pitch, thread);
+    if (aligned && rows >= ROWS && cols >= Layout::kCols)
+        copy_tile<WIDTH, ROWS, Layout>(tile, source, source_pitch, thread);
     else
-        copy_part<ROWS, COLS, PITCH>(tile, source, source_pitch, rows, cols, thread);
-}
-
-template <int WIDTH>
-__device__ __forceinline__ bool rows_aligned(const T* source, int pitch) {
-    return WIDTH == 1 || (pitch % WIDTH == 0 && reinterpret_cast<unsigned long long>(source) % (WIDTH * sizeof(T)) == 0);
+        copy_part<ROWS, Layout>(tile, source, source_pitch, rows, cols, thread);
 }
 
 extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(int m, int n, int k,
@@ -134,7 +131,7 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(in
                                                                               const T* __restrict__ b,
                                                                               float* __restrict__ c) {
     T* const tile_a = kiln::dynamic_shared<T>();
-    T* const tile_b = tile_a + BM * kPitchA;
+    T* const tile_b = tile_a + BM * LayoutA::kPitch;
 
     const auto [first_row, first_col] = kiln::block_tile<BM, BN>(blockIdx.x, n);
     const int rows = m - first_row < BM ? m - first_row : BM;
@@ -142,16 +139,16 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(in
     const int x = threadIdx.x;
     const int y = threadIdx.y;
     const int thread = y * THREADS_X + x;
-    const bool a_aligned = rows_aligned<kWidthA>(a, k);
-    const bool b_aligned = rows_aligned<kWidthB>(b, n);
+    const bool a_aligned = kiln::rows_aligned<kWidthA>(a, k);
+    const bool b_aligned = kiln::rows_aligned<kWidthB>(b, n);
 
     a += static_cast<i64>(first_row) * k;
     b += first_col;
     float sums[TM][TN] = {};
     for (int left = k; left > 0; left -= BK) {
         const int depth = left < BK ? left : BK;
-        load_tile<kWidthA, BM, BK, kPitchA>(tile_a, a, k, rows, depth, a_aligned, thread);
-        load_tile<kWidthB, BK, BN, PITCH_B>(tile_b, b, n, depth, cols, b_aligned, thread);
+        load_tile<kWidthA, BM, LayoutA>(tile_a, a, k, rows, depth, a_aligned, thread);
+        load_tile<kWidthB, BK, LayoutB>(tile_b, b, n, depth, cols, b_aligned, thread);
         a += BK;
         b += static_cast<i64>(BK) * n;
         __syncthreads();
@@ -161,10 +158,10 @@ extern "C" __global__ __launch_bounds__(kThreads, kMinBlocks) void gemm_tiled(in
             float b_values[TN];
 #pragma unroll
             for (int i = 0; i < TM; ++i)
-                a_values[i] = static_cast<float>(tile_a[(y + i * THREADS_Y) * kPitchA + step]);
+                a_values[i] = static_cast<float>(tile_a[LayoutA::at(y + i * THREADS_Y, step)]);
 #pragma unroll
             for (int j = 0; j < TN; j += VEC) {
-                const auto values = kiln::load<VEC>(tile_b + step * PITCH_B + j * THREADS_X + x * VEC);
+                const auto values = kiln::load<VEC>(tile_b + LayoutB::at(step, 0) + j * THREADS_X + x * VEC);
 #pragma unroll
                 for (int v = 0; v < VEC; ++v) b_values[j + v] = static_cast<float>(values[v]);
             }

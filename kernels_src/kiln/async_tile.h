@@ -1,44 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AsyncTile: a tile of a row-major matrix on its way into shared memory, VEC elements per copy, padded or
-// swizzled, with zeros beyond the matrix. Offered: where its elements lie, and a loader per thread that takes
-// one tile after the other. Pipelining (how many tiles are under way) is the kernel's.
+// AsyncTile: a tile of a row-major matrix on its way into shared memory, VEC elements per copy, in any layout of
+// kiln/tile_layout.h, with zeros beyond the matrix. Offered: a loader per thread that takes one tile after the
+// other. Pipelining (how many tiles are under way) is the kernel's.
 #pragma once
 
 #include "kiln/any_piece.h"
 #include "kiln/async.h"
+#include "kiln/tile_layout.h"
 
 namespace kiln {
 
-/// ROWS x COLS elements, COLS / VEC chunks per row. PAD: extra elements per row. SWIZZLE: chunks change
-/// places within their row, by an XOR with the row, so that equal chunks of neighbouring rows lie in
-/// different banks without padding; see at().
-template <class T, int ROWS, int COLS, int VEC, int PAD, bool SWIZZLE, int THREADS>
+/// ROWS rows of Layout::kCols elements, in chunks of VEC. Layout: a TileLayout whose rows and groups are whole chunks.
+template <class T, int ROWS, class Layout, int VEC, int THREADS>
 class AsyncTile {
   public:
-    static constexpr int kChunks = COLS / VEC;  ///< per row
-    static constexpr int kPitch = COLS + PAD;
-    static constexpr int kElements = ROWS * kPitch;
+    static constexpr int kChunks = Layout::kCols / VEC;  ///< per row
+    static constexpr int kElements = ROWS * Layout::kPitch;
     static constexpr int kCopies = (ROWS * kChunks + THREADS - 1) / THREADS;  ///< of a thread, per tile
 
-    static_assert(COLS % VEC == 0 && PAD % VEC == 0, "rows consist of whole chunks");
-    static_assert(!SWIZZLE || (kChunks & (kChunks - 1)) == 0, "an XOR needs a power of two of chunks");
+    static_assert(Layout::kCols % VEC == 0 && Layout::kPitch % VEC == 0, "rows consist of whole chunks");
 
-    /// Where the chunk of row `row` lies, in elements from the tile's start. A line is what all banks give at
-    /// once, 128 bytes. Rows that share a line must not differ in their XOR, or they would gain nothing; rows
-    /// of a line or more run through the chunks of one line.
-    static __device__ __forceinline__ constexpr int at(int row, int chunk) {
-        constexpr int kChunksPerLine = 128 / (VEC * static_cast<int>(sizeof(T)));
-        constexpr int kRowsPerLine = kChunks < kChunksPerLine ? kChunksPerLine / kChunks : 1;
-        constexpr int kMask = (kChunks < kChunksPerLine ? kChunks : kChunksPerLine) - 1;
-        return row * kPitch + (SWIZZLE ? chunk ^ (row / kRowsPerLine & kMask) : chunk) * VEC;
-    }
-    /// After so many rows the XOR repeats.
-    static constexpr int kSwizzleRows = 128 / (VEC * static_cast<int>(sizeof(T)));
-    /// Where an element lies.
-    static __device__ __forceinline__ constexpr int element(int row, int col) {
-        return at(row, col / VEC) + col % VEC;
-    }
+    /// Where the chunk of row `row` lies, in elements from the tile's start.
+    static __device__ __forceinline__ constexpr int at(int row, int chunk) { return Layout::at(row, chunk * VEC); }
 
     /// One thread's part in loading tiles.
     class Loader {
@@ -96,7 +80,7 @@ class AsyncTile {
 #pragma unroll
             for (int step = 0; step < kSteps; ++step, from += step_) {
                 if (!kIsWhole && row_ + step * kRowsPerStep >= ROWS) break;
-                copies.template copy<VEC>(kStepsAlike ? to + step * kRowsPerStep * kPitch
+                copies.template copy<VEC>(kStepsAlike ? to + step * kRowsPerStep * Layout::kPitch
                                                       : tile + at(row_ + step * kRowsPerStep, chunk_),
                                           from);
             }
@@ -134,7 +118,7 @@ class AsyncTile {
         static constexpr int kRowsPerStep = THREADS / kChunks;
         static constexpr int kSteps = (ROWS + kRowsPerStep - 1) / kRowsPerStep;
         static constexpr bool kIsWhole = ROWS % kRowsPerStep == 0;
-        static constexpr bool kStepsAlike = !SWIZZLE || kRowsPerStep % kSwizzleRows == 0;
+        static constexpr bool kStepsAlike = kRowsPerStep % Layout::kPeriod == 0;
 
         /// Pieces under way at a time.
         static constexpr int kBatch = kSteps < 2 ? kSteps : 2;

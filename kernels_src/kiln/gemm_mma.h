@@ -4,6 +4,7 @@
 // STAGES stages, ldmatrix one step of k ahead, mma.sync. The epilogue is the kernel's.
 #pragma once
 
+#include "kiln/alignment.h"
 #include "kiln/async_tile.h"
 #include "kiln/mma.h"
 #include "kiln/raster.h"
@@ -12,7 +13,7 @@ namespace kiln {
 
 /// A tile of C of BM x BN; BK steps of k per stage; each warp computes WM x WN. A is m x k, or k x m when
 /// TRANS_A; B is k x n, or n x k when TRANS_B; row-major. In shared memory they lie as in global memory, and
-/// ldmatrix transposes where the fragments want it. SWIZZLE: as in AsyncTile; else rows are padded by one
+/// ldmatrix transposes where the fragments want it. SWIZZLE: kiln::LineSwizzle; else rows are padded by one
 /// chunk of 16 bytes. Either is free of bank conflicts.
 template <class T, int BM, int BN, int BK, int WM, int WN, int STAGES, bool SWIZZLE, bool TRANS_A,
           bool TRANS_B>
@@ -113,8 +114,12 @@ class MmaMainloop {
 
   private:
     static constexpr int kPad = SWIZZLE ? 0 : 8;
-    using TileA = AsyncTile<T, TRANS_A ? BK : BM, TRANS_A ? BM : BK, 8, kPad, SWIZZLE, kThreads>;
-    using TileB = AsyncTile<T, TRANS_B ? BN : BK, TRANS_B ? BK : BN, 8, kPad, SWIZZLE, kThreads>;
+    template <int COLS>
+    using Layout = TileLayout<COLS, kPad, LineSwizzle<T, COLS, 8, SWIZZLE>>;
+    using LayoutA = Layout<TRANS_A ? BM : BK>;
+    using LayoutB = Layout<TRANS_B ? BK : BN>;
+    using TileA = AsyncTile<T, TRANS_A ? BK : BM, LayoutA, 8, kThreads>;
+    using TileB = AsyncTile<T, TRANS_B ? BN : BK, LayoutB, 8, kThreads>;
     static constexpr int kStage = TileA::kElements + TileB::kElements;
     static constexpr unsigned kStageBytes = kStage * static_cast<unsigned>(sizeof(T));
 
@@ -141,7 +146,7 @@ class MmaMainloop {
     /// The fragments of 16 steps of k of a stage; `step`: which.
     __device__ __forceinline__ void load_fragments(unsigned (&a)[WM / 16][4], unsigned (&b)[WN / 16][4],
                                                    MatrixAddress stage, int step) const {
-        constexpr unsigned kRowsA = 16 * TileA::kPitch * sizeof(T), kRowsB = 16 * TileB::kPitch * sizeof(T);
+        constexpr unsigned kRowsA = 16 * LayoutA::kPitch * sizeof(T), kRowsB = 16 * LayoutB::kPitch * sizeof(T);
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i) {
             if constexpr (TRANS_A)
@@ -185,11 +190,5 @@ class MmaMainloop {
     unsigned a_at_[kPlacesA], b_at_[kPlacesB];
     float sums_[WM / 16][WN / 8][4] = {};
 };
-
-/// Whether two elements at an even column of every row of C can be written at once.
-template <class OUT>
-__device__ __forceinline__ bool pairs_aligned(const OUT* c, i64 pitch) {
-    return pitch % 2 == 0 && reinterpret_cast<u64>(c) % (2 * sizeof(OUT)) == 0;
-}
 
 }  // namespace kiln

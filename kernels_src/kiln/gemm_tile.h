@@ -10,16 +10,11 @@
 // columns of B side by side, so that a thread reads its part of either as vectors.
 #pragma once
 
-#include "kiln/device.h"
+#include "kiln/alignment.h"
 #include "kiln/ptxas.h"
+#include "kiln/tile_layout.h"
 
 namespace kiln {
-
-/// Each row of a matrix starts at a multiple of N elements.
-template <int N, class T>
-__device__ __forceinline__ bool rows_aligned(const T* matrix, i64 pitch) {
-    return N == 1 || (pitch % N == 0 && reinterpret_cast<u64>(matrix) % (N * sizeof(T)) == 0);
-}
 
 /// A block's tile of C, ROWS x COLS, with TM x TN results per thread. 32 threads cover 4 x 8 vectors, which
 /// read the fewest bytes of A and B together; a thread's other vectors lie ROWS / TM vectors further down
@@ -53,8 +48,11 @@ class OperandTile {
   public:
     static constexpr int kDepth = DEPTH;
     static constexpr bool kSwizzled = SWIZZLE && ALONG_K;
-    static constexpr int kPitch = WIDTH + PAD;
-    static constexpr int kElements = DEPTH * kPitch;  ///< in shared memory
+    // A warp that transposes writes 32 / (DEPTH / VEC) rows at each of DEPTH / VEC steps of k: the swizzle moves those
+    // steps that far apart.
+    static constexpr int kApart = 32 * VEC / DEPTH > VEC ? 32 * VEC / DEPTH : VEC;
+    using Layout = TileLayout<WIDTH, PAD, typename SwizzleIf<kSwizzled, kApart, VEC, WIDTH / kApart>::Type>;
+    static constexpr int kElements = DEPTH * Layout::kPitch;  ///< in shared memory
 
     /// `corner`: where the block's first tile begins in `matrix`. There are `width` rows of A or columns of B
     /// from there on, which may be fewer or more than WIDTH.
@@ -64,7 +62,7 @@ class OperandTile {
           pitch_(pitch),
           next_(matrix + corner + static_cast<i64>(row_) * pitch + col_),
           width_(width),
-          whole_(width >= WIDTH && rows_aligned<VEC>(matrix, pitch)) {}
+          whole_(width >= WIDTH && rows_aligned<VEC>(matrix, i64{pitch})) {}
 
     /// Reads the next tile, of which only `depth` steps of k may be left; what lies outside becomes zero.
     /// Only tiles that are whole, in a matrix whose rows are aligned, are read as vectors.
@@ -99,19 +97,11 @@ class OperandTile {
             const int col = col_ + col_step(i);
             if constexpr (ALONG_K) {
 #pragma unroll
-                for (int v = 0; v < VEC; ++v) tile[place(col + v, row)] = held_[i][v];
+                for (int v = 0; v < VEC; ++v) tile[Layout::at(col + v, row)] = held_[i][v];
             } else {
-                store(tile + place(row, col), held_[i]);
+                store(tile + Layout::at(row, col), held_[i]);
             }
         }
-    }
-
-    /// The place in a tile in shared memory of row or column `x` at step `k`. A warp that transposes writes
-    /// 32 / (DEPTH / VEC) rows at each of DEPTH / VEC steps of k: the swizzle moves those steps that far
-    /// apart.
-    __device__ __forceinline__ static int place(int k, int x) {
-        constexpr int kApart = 32 * VEC / DEPTH > VEC ? 32 * VEC / DEPTH : VEC;
-        return k * kPitch + (kSwizzled ? x ^ k / VEC * kApart % WIDTH : x);
     }
 
   private:
@@ -122,7 +112,7 @@ class OperandTile {
     static constexpr int kDown = THREADS / kAcross;
     static constexpr int kColSteps = kCols / VEC / kAcross;
     static constexpr int kHeld = ceil_div(kRows, kDown) * kColSteps;
-    static_assert(kCols % VEC == 0 && kPitch % VEC == 0 && THREADS % kAcross == 0 && kColSteps > 0, "");
+    static_assert(kCols % VEC == 0 && Layout::kPitch % VEC == 0 && THREADS % kAcross == 0 && kColSteps > 0, "");
 
     __device__ __forceinline__ static constexpr int row_step(int i) { return i / kColSteps * kDown; }
     __device__ __forceinline__ static constexpr int col_step(int i) { return i % kColSteps * kAcross * VEC; }
@@ -154,13 +144,13 @@ __device__ __forceinline__ void multiply(const T* a, const T* b, const Threads& 
         float b_values[TN];
 #pragma unroll
         for (int i = 0; i < TM; i += VEC) {
-            const auto values = load<VEC>(a + TileA::place(k, mine.row(i)));
+            const auto values = load<VEC>(a + TileA::Layout::at(k, mine.row(i)));
 #pragma unroll
             for (int v = 0; v < VEC; ++v) a_values[i + v] = static_cast<float>(values[v]);
         }
 #pragma unroll
         for (int j = 0; j < TN; j += VEC) {
-            const auto values = load<VEC>(b + TileB::place(k, mine.col(j)));
+            const auto values = load<VEC>(b + TileB::Layout::at(k, mine.col(j)));
 #pragma unroll
             for (int v = 0; v < VEC; ++v) b_values[j + v] = static_cast<float>(values[v]);
         }

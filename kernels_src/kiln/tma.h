@@ -18,6 +18,7 @@
 #pragma once
 
 #include "kiln/pipeline.h"
+#include "kiln/tile_layout.h"
 
 namespace kiln {
 
@@ -31,7 +32,7 @@ struct Barrier {
 /// moved with a swizzle of 128 bytes: 16-byte pieces are permuted within each row, differently in each of 8
 /// rows.
 __host__ __device__ __forceinline__ constexpr unsigned swizzled(unsigned row, unsigned byte) {
-    return row * 128 + (byte ^ (row & 7u) << 4);
+    return TileLayout<128, 0, Swizzle<16, 1, 8>>::at(row, byte);
 }
 
 }  // namespace kiln

@@ -94,7 +94,8 @@ std::string entries_text(const Wisdom& wisdom) {
 }  // namespace
 
 Output settings_output(const Call& call, const std::string& what, const std::filesystem::path& usual) {
-    const std::filesystem::path file = call.has("output") ? std::filesystem::path(call.value("output")) : usual;
+    const std::filesystem::path file =
+        call.has("output") ? std::filesystem::path(call.value("output")) : usual;
     if (file.empty())
         throw UsageError(formatted(
             "there is no file for {}: neither HOME nor KILN_WISDOM is set; add --output FILE.", what));
