@@ -127,13 +127,13 @@ __device__ __forceinline__ void multiply(const T* a, const T* b, int m, int n, i
     fetch(now, part.begin);
     int buffer = 0;
 #pragma unroll 1
-    for (int at = part.begin; at < part.end; at += DEPTH) {
+    for (int left = part.end - part.begin; left > 0; left -= DEPTH) {
         float* const staged = buffers + buffer * (BN * PITCH);
         next_b.store(thread, [&](int element) { return staged + element % BN * PITCH + element / BN; });
         // Behind it nobody reads the other buffer any more, which is written next.
         __syncthreads();
         PartA<WIDE> next;
-        if (part.end - at > DEPTH) fetch(next, at + DEPTH);
+        if (left > DEPTH) fetch(next, part.end - left + DEPTH);
         now.multiply(staged + first, sums);
         now = next;
         buffer ^= 1;

@@ -113,13 +113,13 @@ __device__ __forceinline__ void multiply(const T* a, const T* b, int m, int n, i
     fetch(now, part.begin);
     int buffer = 0;
 #pragma unroll 1
-    for (int at = part.begin; at < part.end; at += BK) {
+    for (int left = part.end - part.begin; left > 0; left -= BK) {
         float* const staged = buffers + buffer * (BM * BK);
         next_a.store(thread, [&](int element) { return staged + element; });
         // Behind it nobody reads the other buffer any more, which is written next.
         __syncthreads();
         PartB<WIDE> next;
-        if (part.end - at > BK) fetch(next, at + BK);
+        if (left > BK) fetch(next, part.end - left + BK);
         now.multiply(staged + first, sums);
         now = next;
         buffer ^= 1;

@@ -62,7 +62,8 @@ TEST(RegressionTrees, SayWhatIsWrongWithALine) {
                                             {"0<x 2 3", "'x' is neither a number nor FEATURE<NUMBER"},
                                             {"nan", "'nan' is neither"}}) {
         RegressionTrees trees;
-        EXPECT_THAT(rejected<UsageError>([&, line = line] { trees.add(line, 3); }), HasSubstr(wanted)) << line;
+        EXPECT_THAT(rejected<UsageError>([&, line = line] { trees.add(line, 3); }), HasSubstr(wanted))
+            << line;
         EXPECT_TRUE(trees.empty());
         EXPECT_EQ(trees.predict(std::vector<float>{1, 2, 3}), 0);
     }
