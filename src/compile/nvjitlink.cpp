@@ -110,6 +110,32 @@ LibrarySearch nvjitlink_search(const fs::path& nvrtc, const std::vector<fs::path
     return search;
 }
 
+std::vector<std::string> nvjitlink_options(const std::string& arch,
+                                           const std::vector<std::string>& compiled_with) {
+    constexpr std::pair<std::string_view, std::string_view> kBooleans[] = {{"--ftz=", "-ftz="},
+                                                                           {"--prec-div=", "-prec-div="},
+                                                                           {"--prec-sqrt=", "-prec-sqrt="},
+                                                                           {"--fmad=", "-fma="}};
+    constexpr std::string_view kPtxas = "--ptxas-options", kRegisters = "--maxrregcount";
+    // ptxas does not optimise what is to be debugged.
+    const bool is_debug = std::ranges::find(compiled_with, "--device-debug") != compiled_with.end();
+    std::vector<std::string> options = {"-arch=" + arch, "-lto", is_debug ? "-O0" : "-O3", "-verbose"};
+    for (const std::string& one : compiled_with) {
+        if (one == "--use_fast_math")
+            options.insert(options.end(), {"-ftz=1", "-prec-div=0", "-prec-sqrt=0", "-fma=1"});
+        if (one == "--device-debug") options.emplace_back("-g");
+        if (one == "--generate-line-info") options.emplace_back("-lineinfo");
+        if (one.starts_with(kRegisters)) options.push_back(one.substr(1));
+        if (one.starts_with(kPtxas)) options.push_back("-Xptxas" + one.substr(kPtxas.size()));
+        for (const auto& [name, linked] : kBooleans) {
+            if (!one.starts_with(name)) continue;
+            const std::string value = one.substr(name.size());
+            options.push_back(std::string(linked) + (value == "true" ? "1" : value == "false" ? "0" : value));
+        }
+    }
+    return options;
+}
+
 LinkedCubin link_ltoir(const NvJitLinkApi& api, const std::vector<std::string>& options,
                        const std::vector<LinkInput>& inputs) {
     Link link(api, options);

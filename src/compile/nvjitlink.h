@@ -45,6 +45,10 @@ struct NvJitLinkApi {
 LibrarySearch nvjitlink_search(const std::filesystem::path& nvrtc,
                                const std::vector<std::filesystem::path>& directories);
 
+/// Code is generated when it is linked: what the options of the compile say of that is said again, in nvJitLink's words.
+std::vector<std::string> nvjitlink_options(const std::string& arch,
+                                           const std::vector<std::string>& compiled_with);
+
 /// Bytes that are linked, LTO-IR or a fatbin, and their name in messages.
 struct LinkInput {
     std::string_view bytes;

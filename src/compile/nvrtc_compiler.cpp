@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NVRTC, in this process or in a worker: to a cubin for the exact architecture, or to PTX where the library
-// is older than the device.
+// NVRTC, in this process or in a worker, and nvJitLink.
 #include <kiln/error.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <sstream>
 #include <utility>
 
-#include "base/arch_facts.h"
 #include "base/config.h"
 #include "base/digest.h"
 #include "base/dynamic_library.h"
@@ -26,71 +24,14 @@
 #include "compile/loaded_objects.h"
 #include "compile/nvjitlink.h"
 #include "compile/nvrtc_api.h"
+#include "compile/nvrtc_library.h"
+#include "compile/nvrtc_plan.h"
 #include "compile/nvrtc_program.h"
 #include "format/format.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
 namespace {
-
-LibrarySearch nvrtc_search() {
-    LibrarySearch search;
-    search.product = "NVRTC";
-    search.variable = "KILN_NVRTC";
-    search.chosen = config::nvrtc_library();
-    search.names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
-    search.remedy =
-        "Install the CUDA toolkit, or the Python package nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for "
-        "CUDA 12): next to the package kiln, as 'pip install kiln[cuda]' does, or elsewhere, with KILN_NVRTC "
-        "set to "
-        "the libnvrtc.so.* file in it.";
-    search.directories = config::library_path();
-    // Its wheel, where Kiln was installed from one: site-packages/kiln and site-packages/nvidia/cu13/lib, or cuda_nvrtc.
-    for (const auto& wheel : versioned_directories(own_directory().parent_path() / "nvidia", "cu"))
-        search.directories.push_back(wheel / "lib");
-    auto toolkits = config::cuda_homes();
-    toolkits.emplace_back("/usr/local/cuda");
-    for (auto& toolkit : versioned_directories("/usr/local", "cuda-")) toolkits.push_back(std::move(toolkit));
-    for (const auto& toolkit : toolkits) {
-        search.directories.push_back(toolkit / "lib64");
-        for (const char* platform : {"x86_64-linux", "sbsa-linux", "aarch64-linux"})
-            search.directories.push_back(toolkit / "targets" / platform / "lib");
-    }
-    for (const char* directory : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"})
-        search.directories.emplace_back(directory);
-    return search;
-}
-
-// The names of builtins that the library may open: those of its major version, or of any when the file's name has
-// none.
-std::vector<std::string> builtins_names(const fs::path& library) {
-    constexpr int kNewestMajor = 13, kOldestMajor = 11, kMinors = 10;
-    std::error_code error;
-    const std::string name = fs::canonical(library, error).filename().string();
-    constexpr std::string_view kStem = "libnvrtc.so.";
-    const int major = name.starts_with(kStem) ? std::atoi(name.c_str() + kStem.size()) : 0;
-    std::vector<std::string> names;
-    for (int m = major > 0 ? major : kNewestMajor; m >= (major > 0 ? major : kOldestMajor); --m) {
-        for (int minor = 0; minor < kMinors; ++minor)
-            names.push_back(formatted("libnvrtc-builtins.so.{}.{}", m, minor));
-    }
-    return names;
-}
-
-// The builtins hold headers and code for the GPU; what they need of the C++ library makes no difference. Those next to
-// the library are opened before any others of that name could be (NvrtcApi::open).
-void add_builtins(const fs::path& library, CompilerObjects& objects) {
-    const auto names = builtins_names(library);
-    bool any = false;
-    std::error_code error;
-    for (const auto& name : names) {
-        const auto file = library.parent_path() / name;
-        if (!fs::is_regular_file(file, error)) continue;
-        objects.add_alone(file);
-        any = true;
-    }
-    if (!any) objects.add_opened_alone(library, names);
-}
 
 // Then the compile unit has a name of its own, and debuggers look at everything.
 bool is_debug(const std::vector<std::string>& options) {
@@ -112,19 +53,6 @@ std::string key_of_headers(const std::string& hoisted, const std::vector<Header>
     return all.hex();
 }
 
-// "sm_90a" is the number 90 with the suffix "a".
-struct SmArch {
-    int number = 0;
-    std::string suffix;
-};
-
-std::optional<SmArch> parse_sm_arch(std::string_view text) {
-    const auto number = is_ptx_arch(text) ? std::nullopt : cuda_arch_number(text);
-    if (!number) return std::nullopt;
-    const bool has_suffix = text.ends_with('a') || text.ends_with('f');
-    return SmArch{*number, std::string(text.substr(text.size() - (has_suffix ? 1 : 0)))};
-}
-
 class Nvrtc final : public NvrtcCompiler {
   public:
     Nvrtc(std::shared_ptr<WorkerPool> workers, SharedMemory memory)
@@ -141,11 +69,13 @@ class Nvrtc final : public NvrtcCompiler {
     std::string ptx(const Source& source, const Target& target) override;
     std::vector<std::pair<std::string, double>> phases(const Source& source, const Target& target) override;
     std::string linker_identity() override { return linker().identity; }
-    std::vector<std::string> link_options(const Target& target, const Source& source) override;
+    std::vector<std::string> link_options(const Target& target, const Source& source) override {
+        return nvjitlink_options(target.arch, options(target, source));
+    }
     Binary link(const Source& source, const Target& target, const Binary& ltoir) override;
     std::string description() override;
     std::vector<std::string> supported_archs() override { return facts(usual_place()).archs; }
-    std::vector<fs::path> include_directories() override;
+    std::vector<fs::path> include_directories() override { return cuda_include_directories(); }
 
   private:
     struct Located {
@@ -153,18 +83,6 @@ class Nvrtc final : public NvrtcCompiler {
         std::string build;  // its elf_identity()
         std::string identity;
     };
-    // What the library reports about itself.
-    struct Facts {
-        std::string product;  // "NVRTC 13.0"
-        std::vector<std::string> archs;
-    };
-    // What to ask of NVRTC for a target, and a word on it for the log.
-    struct Plan {
-        std::string arch;
-        std::string note;
-        bool to_ptx = false;
-    };
-
     /// Where a compile runs, and with what of the environment.
     struct Place {
         bool in_worker = false;
@@ -183,13 +101,12 @@ class Nvrtc final : public NvrtcCompiler {
     template <class Api>
     const Api& opened(std::optional<Api>& api, const fs::path& file, const std::string& product);
     const NvrtcApi& api();
-    Facts facts(const Place& place);
-    Plan plan(const Target& target, const Facts& facts);
+    NvrtcFacts facts(const Place& place);
     CompileResponse ask(const Place& place, CompileRequest request, const std::string& what);
     /// Compiles. Throws BuildError.
     /// times: the file that NVRTC writes the times of its phases to; empty: none.
-    CompileResponse run(const Source& source, const Target& target, const Plan& plan, const Facts& facts,
-                        const Place& place, const std::string& times = {});
+    CompileResponse run(const Source& source, const Target& target, const NvrtcPlan& plan,
+                        const NvrtcFacts& facts, const Place& place, const std::string& times = {});
 
     const std::shared_ptr<WorkerPool> workers_;
     const SharedMemory memory_;
@@ -198,7 +115,7 @@ class Nvrtc final : public NvrtcCompiler {
     std::optional<NvrtcApi> api_;
     std::optional<Located> linker_;
     std::optional<NvJitLinkApi> link_api_;
-    std::optional<Facts> facts_;
+    std::optional<NvrtcFacts> facts_;
     PrecompiledHeaders precompiled_;   // in this process
     std::set<std::string> asked_for_;  // keys of headers that can be precompiled
     DynamicLibrary opened_by_name_;    // where only the loader knows the place
@@ -224,7 +141,7 @@ Nvrtc::Located Nvrtc::located() {
                                  " can't be read or is no ELF library.");
             CompilerObjects objects(CompilerKind::nvrtc);
             objects.add(*file);
-            add_builtins(*file, objects);
+            add_nvrtc_builtins(*file, objects);
             auto watched = objects.watched();
             watched.push_back(file->parent_path());  // builtins may come, or go
             return {{*build, "nvrtc " + objects.identity()}, std::move(watched)};
@@ -288,7 +205,7 @@ CompileResponse Nvrtc::ask(const Place& place, CompileRequest request, const std
     return response;
 }
 
-Nvrtc::Facts Nvrtc::facts(const Place& place) {
+NvrtcFacts Nvrtc::facts(const Place& place) {
     (void)located();
     {
         const std::lock_guard lock(mutex_);
@@ -296,43 +213,13 @@ Nvrtc::Facts Nvrtc::facts(const Place& place) {
     }
     auto response = ask(place, {}, "NVRTC");
     const std::lock_guard lock(mutex_);
-    facts_ = Facts{"NVRTC " + response.version, std::move(response.supported_archs)};
+    facts_ = NvrtcFacts{"NVRTC " + response.version, std::move(response.supported_archs)};
     return *facts_;
 }
 
 std::string Nvrtc::description() {
     return facts(usual_place()).product + " (build " + short_build(located().build) + "), " +
            located().file.string();
-}
-
-// Of the toolkit or the wheels that NVRTC belongs to, then of those that the environment names.
-std::vector<fs::path> Nvrtc::include_directories() {
-    std::vector<fs::path> roots;
-    std::error_code error;
-    try {
-        if (const auto library = nvrtc_search().find()) {
-            // .../lib64, .../lib, .../targets/x86_64-linux/lib; nvidia/cu13/lib, nvidia/cuda_nvrtc/lib of the wheels
-            const fs::path root = fs::canonical(*library, error).parent_path().parent_path();
-            roots.push_back(root);
-            roots.push_back(root.parent_path() / "cuda_runtime");
-            roots.push_back(root.parent_path() / "cuda_cccl");
-        }
-    } catch (const BuildError&) {
-        // The one that was chosen is not there: what is packed may serve.
-    }
-    for (auto& home : config::cuda_homes()) roots.push_back(std::move(home));
-    roots.emplace_back("/usr/local/cuda");
-    std::vector<fs::path> directories;
-    for (const fs::path& root : roots) {
-        for (const fs::path& directory : {root / "include" / "cccl", root / "include"}) {
-            const fs::path real = fs::canonical(directory, error);
-            if (error || real == "/usr/include")
-                continue;  // where distributions put it among everything else
-            if (std::find(directories.begin(), directories.end(), real) == directories.end())
-                directories.push_back(real);
-        }
-    }
-    return directories;
 }
 
 std::vector<std::string> Nvrtc::options(const Target& target, const Source& source) {
@@ -349,41 +236,8 @@ std::vector<std::string> Nvrtc::options(const Target& target, const Source& sour
     return options;
 }
 
-Nvrtc::Plan Nvrtc::plan(const Target& target, const Facts& facts) {
-    const bool is_ptx = is_ptx_arch(target.arch);
-    const auto arch =
-        parse_sm_arch(is_ptx ? "sm_" + target.arch.substr(target.arch.find('_') + 1) : target.arch);
-    const std::string known = facts.product + " compiles for " + enumerate(facts.archs) + ".";
-    if (!arch)
-        throw BuildError("\"" + target.arch +
-                         "\" is not the name of an NVIDIA architecture, which looks like sm_80 or sm_90a; "
-                         "compute_80 is PTX. " +
-                         known);
-    std::vector<int> numbers;  // in rising order
-    for (const auto& name : facts.archs) {
-        if (const auto parsed = parse_sm_arch(name); parsed && parsed->suffix.empty())
-            numbers.push_back(parsed->number);
-    }
-    if (numbers.empty() || std::binary_search(numbers.begin(), numbers.end(), arch->number))
-        return {target.arch, "", is_ptx};
-    const auto newer = std::upper_bound(numbers.begin(), numbers.end(), arch->number);
-    if (newer == numbers.begin())
-        throw BuildError(facts.product + " no longer compiles for " + target.arch + "; it compiles for " +
-                         enumerate(facts.archs) +
-                         ". An older CUDA toolkit is needed: set KILN_NVRTC to its library.");
-    // PTX is for a device that is newer than this library; without one, an unknown name is a mistake.
-    if (target.limits.multiprocessors == 0)
-        throw BuildError(facts.product + " does not know " + target.arch + "; it compiles for " +
-                         enumerate(facts.archs) + ".");
-    const std::string virtual_arch = formatted("compute_{}", *(newer - 1));
-    return {virtual_arch,
-            facts.product + " does not know " + target.arch + ": made PTX for " + virtual_arch +
-                ", which the driver compiles when it loads it.\n",
-            true};
-}
-
-CompileResponse Nvrtc::run(const Source& source, const Target& target, const Plan& plan, const Facts& facts,
-                           const Place& place, const std::string& times) {
+CompileResponse Nvrtc::run(const Source& source, const Target& target, const NvrtcPlan& plan,
+                           const NvrtcFacts& facts, const Place& place, const std::string& times) {
     CompileRequest request;
     request.wanted = plan.to_ptx ? Wanted::ptx : source.to_ltoir ? Wanted::ltoir : Wanted::binary;
     request.arch = plan.arch;
@@ -422,8 +276,8 @@ CompileResponse Nvrtc::run(const Source& source, const Target& target, const Pla
 Binary Nvrtc::compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
                          const CompilePlace& where) {
     const Place place = this->place(as.environment, where);
-    const Facts facts = this->facts(place);
-    const Plan plan = this->plan(target, facts);
+    const NvrtcFacts facts = this->facts(place);
+    const NvrtcPlan plan = nvrtc_plan(target, facts);
     const Stopwatch watch;
     auto response = run(source, target, plan, facts, place);
     // A cubin has a section per kernel.
@@ -468,33 +322,6 @@ Nvrtc::Located Nvrtc::linker() {
 
 const NvJitLinkApi& Nvrtc::link_api() { return opened(link_api_, linker().file, "nvJitLink"); }
 
-// Code is generated here: what options say of that is said again, in nvJitLink's words.
-std::vector<std::string> Nvrtc::link_options(const Target& target, const Source& source) {
-    constexpr std::pair<std::string_view, std::string_view> kBooleans[] = {{"--ftz=", "-ftz="},
-                                                                           {"--prec-div=", "-prec-div="},
-                                                                           {"--prec-sqrt=", "-prec-sqrt="},
-                                                                           {"--fmad=", "-fma="}};
-    constexpr std::string_view kPtxas = "--ptxas-options", kRegisters = "--maxrregcount";
-    const std::vector<std::string> compiled_with = this->options(target, source);
-    // ptxas does not optimise what is to be debugged.
-    const bool is_debug = std::ranges::find(compiled_with, "--device-debug") != compiled_with.end();
-    std::vector<std::string> options = {"-arch=" + target.arch, "-lto", is_debug ? "-O0" : "-O3", "-verbose"};
-    for (const std::string& one : compiled_with) {
-        if (one == "--use_fast_math")
-            options.insert(options.end(), {"-ftz=1", "-prec-div=0", "-prec-sqrt=0", "-fma=1"});
-        if (one == "--device-debug") options.emplace_back("-g");
-        if (one == "--generate-line-info") options.emplace_back("-lineinfo");
-        if (one.starts_with(kRegisters)) options.push_back(one.substr(1));
-        if (one.starts_with(kPtxas)) options.push_back("-Xptxas" + one.substr(kPtxas.size()));
-        for (const auto& [name, linked] : kBooleans) {
-            if (!one.starts_with(name)) continue;
-            const std::string value = one.substr(name.size());
-            options.push_back(std::string(linked) + (value == "true" ? "1" : value == "false" ? "0" : value));
-        }
-    }
-    return options;
-}
-
 Binary Nvrtc::link(const Source& source, const Target& target, const Binary& ltoir) {
     if (ltoir.kind != BinaryKind::ltoir)
         throw BuildError(source.file_name + " can't be linked with LTO-IR for " + target.arch +
@@ -531,8 +358,8 @@ Binary Nvrtc::link(const Source& source, const Target& target, const Binary& lto
 
 std::string Nvrtc::ptx(const Source& source, const Target& target) {
     const Place place = usual_place();
-    const Facts facts = this->facts(place);
-    Plan plan = this->plan(target, facts);
+    const NvrtcFacts facts = this->facts(place);
+    NvrtcPlan plan = nvrtc_plan(target, facts);
     if (!plan.to_ptx) plan = {"compute_" + target.arch.substr(3), "", true};
     return run(source, target, plan, facts, place).binary;
 }
@@ -545,11 +372,11 @@ std::vector<std::pair<std::string, double>> Nvrtc::phases(const Source& source, 
     Source timed = source;
     timed.to_ltoir = timed.to_ltoir || !source.linked.empty();
     const Place place = usual_place();
-    const Facts facts = this->facts(place);
+    const NvrtcFacts facts = this->facts(place);
     const TemporaryDirectory directory;
     const std::string file = (directory.path() / "times.csv").string();
     const Stopwatch watch;
-    CompileResponse response = run(timed, target, plan(target, facts), facts, place, file);
+    CompileResponse response = run(timed, target, nvrtc_plan(target, facts), facts, place, file);
     double rest = watch.elapsed_ms();
     std::vector<std::pair<std::string, double>> phases;
     std::istringstream lines(read_text_if_exists(file).value_or(std::string()));

@@ -317,4 +317,12 @@ class Parser {
 
 ExpressionPtr parse_expression(Lexer& lexer, const Scope& scope) { return Parser(lexer, scope).parse(); }
 
+ExpressionPtr parse_number(Lexer& lexer, const Scope& scope) {
+    const Token first = lexer.peek();
+    ExpressionPtr expression = parse_expression(lexer, scope);
+    if (expression->kind() == ExpressionKind::type)
+        lexer.fail(first, "expected a number, found the type " + expression->text());
+    return expression;
+}
+
 }  // namespace kiln

@@ -34,5 +34,7 @@ struct Scope {
 
 /// Reads the longest expression from here. Throws TemplateError at the offending token.
 ExpressionPtr parse_expression(Lexer& lexer, const Scope& scope);
+/// The same, of a number: a type is an error.
+ExpressionPtr parse_number(Lexer& lexer, const Scope& scope);
 
 }  // namespace kiln

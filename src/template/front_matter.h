@@ -13,34 +13,14 @@
 
 #include "template/constant_lines.h"
 #include "template/expression.h"
+#include "template/kernel_lines.h"
+#include "template/launch_lines.h"
 #include "template/model_lines.h"
 #include "template/option_lines.h"
 #include "template/problem_lines.h"
 #include "template/signature.h"
 
 namespace kiln {
-
-/// How one kernel is launched.
-struct LaunchLines {
-    std::vector<ExpressionPtr> block, grid, cluster;  ///< one to three each; cluster may be empty
-    ExpressionPtr dynamic_shared, static_shared;      ///< null when there is no such line
-    ExpressionPtr dependent;                          ///< when launches may overlap; null: never
-    bool cooperative = false;                         ///< all blocks run at once
-    ExpressionPtr threads, shared_bytes;              ///< of a block, of all lines
-};
-
-/// A kernel of a template that has several.
-struct KernelLines {
-    KernelName name;
-    std::vector<std::size_t> arguments;  ///< the places of its arguments among FrontMatter::signature's
-    LaunchLines launch;  ///< of all but the first kernel, whose lines are the front matter's own
-};
-
-/// A variable of the module that a launch copies a tensor to.
-struct ModuleVariableArgument {
-    std::size_t argument = 0;  ///< its place among FrontMatter::signature's
-    std::string name;
-};
 
 struct FrontMatter : LaunchLines {
     std::string kernel;

@@ -13,18 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include "template/directives.h"
 #include "template/expression.h"
 #include "template/expression_parser.h"
-#include "template/lexer.h"
 
 namespace kiln {
-
-/// One //@ line; the lexer is after the directive's name.
-struct Directive {
-    Token name;
-    int line;
-    Lexer lexer;
-};
 
 /// A condition that every variant must meet: the author's (`require`), or one that follows from how the
 /// kernel is launched ("a block has at least one thread").

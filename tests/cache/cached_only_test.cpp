@@ -13,6 +13,7 @@ namespace kiln {
 namespace {
 
 using test::expect_scales;
+using test::rejected;
 using test::scale_variant;
 using test::ScaleFn;
 using testing::AllOf;
