@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "fake_gpu.h"
+#include "vendors.h"
 
 namespace kiln::test {
 namespace {
@@ -45,13 +46,6 @@ class GpuDriver : public ::testing::Test {
     FakeState& state = gpu.state;
 };
 
-struct VendorName {
-    template <class Vendor>
-    static std::string GetName(int) {
-        return Vendor::kName;
-    }
-};
-using Vendors = ::testing::Types<cuda::Vendor, hip::Vendor>;
 TYPED_TEST_SUITE(GpuDriver, Vendors, VendorName);
 
 TYPED_TEST(GpuDriver, DescribesADeviceByTheTablesAnswers) {

@@ -11,6 +11,7 @@
 
 #include "fake_gpu.h"
 #include "service/loaded_kernel.h"
+#include "vendors.h"
 
 namespace kiln::test {
 namespace {
@@ -86,13 +87,6 @@ class Launch : public ::testing::Test {
     float* y = nullptr;
 };
 
-struct VendorName {
-    template <class Vendor>
-    static std::string GetName(int) {
-        return Vendor::kName;
-    }
-};
-using Vendors = ::testing::Types<cuda::Vendor, hip::Vendor>;
 TYPED_TEST_SUITE(Launch, Vendors, VendorName);
 
 TYPED_TEST(Launch, NullPointersAreNamed) {
