@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// export_c: the variants of a template are sorted into problems (the values that say what is computed, a function each)
-// and within these by architecture, the most specific first; then header and source are put together.
+// export_c: the variants of a template are sorted into problems (exported_problem.h), a function each; then header and
+// source are put together.
 #include <kiln/error.h>
 #include <kiln/tools/export.h>
 
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <optional>
-#include <tuple>
 #include <utility>
 
 #include "base/arch_facts.h"
@@ -17,31 +15,12 @@
 #include "export/c_expression.h"
 #include "export/c_kernel.h"
 #include "export/c_runtime.h"
+#include "export/exported_problem.h"
 #include "format/format.h"
 #include "template/template_data.h"
 
 namespace kiln {
 namespace {
-
-/// How C passes an argument.
-std::optional<std::string> c_type(const std::string& type) {
-    if (type.ends_with('*')) return type.starts_with("const ") ? "const void*" : "void*";
-    for (const char* same : {"int", "unsigned int", "long long", "unsigned long long", "short",
-                             "unsigned short", "signed char", "unsigned char", "float", "double"})
-        if (type == same) return same;
-    if (type == "bool") return "bool";
-    return std::nullopt;
-}
-
-bool is_integer(const std::string& c_type) {
-    return !c_type.ends_with('*') && c_type != "float" && c_type != "double";
-}
-
-struct Problem {
-    std::vector<std::pair<std::string, std::string>> values;  ///< name and text of what says what is computed
-    std::string name;                                         ///< "kiln_gemm_tiled_T_half"
-    std::vector<const ExportedVariant*> variants;             ///< sorted by architecture
-};
 
 /// In a comment of C.
 std::string as_comment(std::string text) {
@@ -49,124 +28,6 @@ std::string as_comment(std::string text) {
         for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos;) text.insert(at + 1, " ");
     return text;
 }
-
-/// Names of exported code begin so, those that a template must not have.
-constexpr std::string_view kOwnNames = "kiln_";
-
-std::string as_identifier(std::string text) {
-    for (char& c : text)
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-    return text;
-}
-
-/// Those that a device prefers come first: sm_90a, sm_90, sm_80, and PTX behind all binaries.
-auto preference(const Target& target, BinaryKind kind) {
-    const int number = cuda_arch_number(target.arch).value_or(0);
-    const int suffix = target.arch.ends_with('a') ? 0 : target.arch.ends_with('f') ? 1 : 2;
-    return std::tuple(target.backend, kind == BinaryKind::ptx, -number, suffix, target.arch);
-}
-
-std::vector<Problem> problems_of(const Service& service, std::span<const ExportedVariant> variants) {
-    const Template of = variants.front().variant.origin();
-    std::vector<std::string> parameters = problem_parameters(service, of);
-    for (const Parameter& parameter : of.parameters())  // wisdom holds for any code, and results don't
-        if (parameter.kind == ParameterKind::code) parameters.push_back(parameter.name);
-    std::vector<Problem> problems;
-    for (const ExportedVariant& one : variants) {
-        std::vector<std::pair<std::string, std::string>> values;
-        for (const std::string& name : parameters) values.emplace_back(name, one.variant.value(name).text());
-        auto found = std::ranges::find(problems, values, &Problem::values);
-        if (found == problems.end()) {
-            problems.push_back({values, {}, {}});
-            found = std::prev(problems.end());
-        }
-        found->variants.push_back(&one);
-    }
-    std::map<std::string, int> names;
-    // Of code its number among those of the parameter.
-    std::map<std::pair<std::string, std::string>, std::string> codes;
-    std::map<std::string, int> code_counts;
-    const auto name_of = [&](const std::string& parameter, const std::string& value) {
-        if (of.parameter(parameter)->kind != ParameterKind::code)
-            return as_identifier(parameter + "_" + value);
-        const auto [place, is_new] = codes.try_emplace({parameter, value});
-        if (is_new) place->second = formatted("{}_{}", parameter, ++code_counts[parameter]);
-        return place->second;
-    };
-    for (Problem& problem : problems) {
-        problem.name = "kiln_" + of.name();
-        for (std::size_t i = 0; i < parameters.size(); ++i) {
-            const auto differs = [&](const Problem& other) { return other.values[i] != problem.values[i]; };
-            if (std::ranges::any_of(problems, differs))
-                problem.name += "_" + name_of(parameters[i], problem.values[i].second);
-        }
-        if (const int before = names[problem.name]++; before > 0)
-            problem.name += formatted("_{}", before + 1);
-        std::ranges::stable_sort(problem.variants, {}, [](const ExportedVariant* one) {
-            return preference(*one->variant.target(), one->binary.kind);
-        });
-    }
-    return problems;
-}
-
-/// What C needs to know of a problem's arguments: all that the kernel has before its tensor maps.
-struct Arguments {
-    std::vector<std::string> types, names;
-    std::vector<bool> is_passed;       ///< by callers; else it is a pointer that these variants leave null
-    std::vector<std::size_t> sizes;    ///< those that a size line declares
-    std::vector<std::size_t> scratch;  ///< tensors
-
-    explicit Arguments(const Variant& variant) {
-        const Template of = variant.origin();
-        for (const auto& place : VariantAccess::data(variant).places) {
-            is_passed.push_back(place.has_value());
-            if (!place) {
-                types.emplace_back("const void*");
-                names.push_back(formatted("kiln_null_{}", names.size()));
-                continue;
-            }
-            const KernelArgument& argument = variant.arguments()[*place];
-            const auto type = c_type(argument.type);
-            if (!type || argument.name.empty())
-                throw UsageError(
-                    formatted("{} can't be exported: C has no way to pass its argument {}, {} {}.",
-                              variant.template_name(), names.size() + 1, argument.type, argument.name));
-            if (argument.name.starts_with(kOwnNames))
-                throw UsageError(
-                    formatted("{} can't be exported: its argument {} begins with kiln_, as names of the "
-                              "exported code do; give it another name.",
-                              variant.template_name(), argument.name));
-            if (std::ranges::find(of.sizes(), argument.name, &SizeArgument::name) != of.sizes().end())
-                sizes.push_back(names.size());
-            const auto tensor = std::ranges::find(of.tensors(), argument.name, &TensorArgument::name);
-            if (tensor != of.tensors().end() && tensor->role == TensorRole::scratch)
-                scratch.push_back(names.size());
-            types.push_back(*type);
-            names.push_back(argument.name);
-        }
-    }
-
-    std::string declared(std::size_t i) const { return types[i] + " " + names[i]; }
-    std::string all() const {
-        std::vector<std::string> words = {"void* kiln_stream"};
-        for (std::size_t i = 0; i < names.size(); ++i)
-            if (is_passed[i]) words.push_back(declared(i));
-        return join(words);
-    }
-    /// Integers: what a choice depends on.
-    std::string integers() const {
-        std::vector<std::string> words;
-        for (std::size_t i = 0; i < names.size(); ++i)
-            if (is_integer(types[i])) words.push_back(declared(i));
-        return join(words);
-    }
-    std::string integers_with_scratch() const {
-        std::vector<std::string> words;
-        if (!integers().empty()) words.push_back(integers());
-        for (const std::size_t i : scratch) words.push_back("size_t* " + names[i] + "_bytes");
-        return join(words);
-    }
-};
 
 bool has_word(std::string_view text, std::string_view word) {
     const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
@@ -186,8 +47,9 @@ class Exporter {
         : of_(variants.front().variant.origin()),
           wisdom_(wisdom),
           prefix_("kiln_" + of_.name()),
-          problems_(problems_of(service, variants)) {
-        for (const Problem& problem : problems_) arguments_.emplace_back(problem.variants.front()->variant);
+          problems_(exported_problems(service, variants)) {
+        for (const ExportedProblem& problem : problems_)
+            arguments_.emplace_back(problem.variants.front()->variant);
     }
 
     std::vector<ExportedFile> files() {
@@ -236,7 +98,7 @@ class Exporter {
             "#ifndef " + guard + "\n#define " + guard +
             "\n\n#include <stdbool.h>\n#include <stddef.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
         for (std::size_t i = 0; i < problems_.size(); ++i) {
-            const Problem& problem = problems_[i];
+            const ExportedProblem& problem = problems_[i];
             std::vector<std::string> values;
             for (const auto& [name, value] : problem.values) values.push_back(name + "=" + value);
             text += "/* " + of_.name() + (values.empty() ? "" : " " + as_comment(join(values, " "))) + ".\n" +
@@ -291,8 +153,9 @@ class Exporter {
     }
 
     /// The sizes for which wisdom says that one of these is the fastest, and which.
-    std::string known_rows(const Problem& problem, std::size_t begin, std::size_t end,
-                           std::size_t first_kernel, const Arguments& arguments, std::size_t& count) const {
+    std::string known_rows(const ExportedProblem& problem, std::size_t begin, std::size_t end,
+                           std::size_t first_kernel, const ExportedArguments& arguments,
+                           std::size_t& count) const {
         std::map<Sizes, std::pair<double, std::size_t>> best;
         for (const WisdomEntry& entry : wisdom_.entries()) {
             for (std::size_t i = begin; i < end; ++i) {
@@ -323,8 +186,8 @@ class Exporter {
     }
 
     void add_problem(std::size_t index) {
-        const Problem& problem = problems_[index];
-        const Arguments& arguments = arguments_[index];
+        const ExportedProblem& problem = problems_[index];
+        const ExportedArguments& arguments = arguments_[index];
         const std::string number = std::to_string(index);
         std::string groups;
         std::size_t group_count = 0;
@@ -357,7 +220,7 @@ class Exporter {
     }
 
     /// Variables for what callers do not pass.
-    static std::string null_pointers(const Arguments& arguments) {
+    static std::string null_pointers(const ExportedArguments& arguments) {
         std::string text;
         for (std::size_t i = 0; i < arguments.names.size(); ++i)
             if (!arguments.is_passed[i]) text += "    " + arguments.declared(i) + " = NULL;\n";
@@ -365,8 +228,8 @@ class Exporter {
     }
 
     /// The statements that fill `a`; with_pointers: of a launch.
-    static std::string filled(const Arguments& arguments, const std::string& problem, bool with_pointers,
-                              const std::string& failure) {
+    static std::string filled(const ExportedArguments& arguments, const std::string& problem,
+                              bool with_pointers, const std::string& failure) {
         std::string text = "    struct kiln_arguments kiln_a;\n    memset(&kiln_a, 0, sizeof kiln_a);\n";
         for (std::size_t i = 0; i < arguments.names.size(); ++i) {
             const std::string& name = arguments.names[i];
@@ -376,7 +239,7 @@ class Exporter {
                     text += "    kiln_a.pointer" + place + name + ";\n";
                 continue;
             }
-            if (!is_integer(arguments.types[i])) continue;
+            if (!is_c_integer(arguments.types[i])) continue;
             if (arguments.types[i] == "unsigned long long")
                 text += "    if (" + name +
                         " > 9223372036854775807ULL) {\n        kiln_fail(KILN_BAD_ARGUMENT, \"" + problem +
@@ -388,8 +251,8 @@ class Exporter {
     }
 
     std::string functions(std::size_t index) const {
-        const Problem& problem = problems_[index];
-        const Arguments& arguments = arguments_[index];
+        const ExportedProblem& problem = problems_[index];
+        const ExportedArguments& arguments = arguments_[index];
         const std::string place = formatted("&kiln_problems[{}]", index);
         std::string text = formatted("int {}({}) {{\n    void* kiln_passed[{}];\n{}{}", problem.name,
                                      arguments.all(), arguments.names.size(), null_pointers(arguments),
@@ -419,7 +282,7 @@ class Exporter {
 
     std::string source() const {
         std::size_t most_arguments = 1, most_sizes = 1;
-        for (const Arguments& arguments : arguments_) {
+        for (const ExportedArguments& arguments : arguments_) {
             most_arguments = std::max(most_arguments, arguments.names.size());
             most_sizes = std::max(most_sizes, arguments.sizes.size());
         }
@@ -469,8 +332,8 @@ class Exporter {
     const Template of_;
     const Wisdom& wisdom_;
     const std::string prefix_;
-    const std::vector<Problem> problems_;
-    std::vector<Arguments> arguments_;
+    const std::vector<ExportedProblem> problems_;
+    std::vector<ExportedArguments> arguments_;
     CKernels kernels_;
     std::map<std::string, int> arch_index_;
     std::string archs_, tables_, rows_, functions_;

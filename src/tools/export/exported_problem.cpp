@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/exported_problem.h"
+
+#include <kiln/error.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "base/arch_facts.h"
+#include "base/words.h"
+#include "format/format.h"
+#include "template/template_data.h"
+
+namespace kiln {
+namespace {
+
+/// How C passes an argument.
+std::optional<std::string> c_type(const std::string& type) {
+    if (type.ends_with('*')) return type.starts_with("const ") ? "const void*" : "void*";
+    for (const char* same : {"int", "unsigned int", "long long", "unsigned long long", "short",
+                             "unsigned short", "signed char", "unsigned char", "float", "double"})
+        if (type == same) return same;
+    if (type == "bool") return "bool";
+    return std::nullopt;
+}
+
+/// Names of exported code begin so, those that a template must not have.
+constexpr std::string_view kOwnNames = "kiln_";
+
+std::string as_identifier(std::string text) {
+    for (char& c : text)
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+    return text;
+}
+
+/// Those that a device prefers come first: sm_90a, sm_90, sm_80, and PTX behind all binaries.
+auto preference(const Target& target, BinaryKind kind) {
+    const int number = cuda_arch_number(target.arch).value_or(0);
+    const int suffix = target.arch.ends_with('a') ? 0 : target.arch.ends_with('f') ? 1 : 2;
+    return std::tuple(target.backend, kind == BinaryKind::ptx, -number, suffix, target.arch);
+}
+
+}  // namespace
+
+std::vector<ExportedProblem> exported_problems(const Service& service,
+                                               std::span<const ExportedVariant> variants) {
+    const Template of = variants.front().variant.origin();
+    std::vector<std::string> parameters = problem_parameters(service, of);
+    for (const Parameter& parameter : of.parameters())  // wisdom holds for any code, and results don't
+        if (parameter.kind == ParameterKind::code) parameters.push_back(parameter.name);
+    std::vector<ExportedProblem> problems;
+    for (const ExportedVariant& one : variants) {
+        std::vector<std::pair<std::string, std::string>> values;
+        for (const std::string& name : parameters) values.emplace_back(name, one.variant.value(name).text());
+        auto found = std::ranges::find(problems, values, &ExportedProblem::values);
+        if (found == problems.end()) {
+            problems.push_back({values, {}, {}});
+            found = std::prev(problems.end());
+        }
+        found->variants.push_back(&one);
+    }
+    std::map<std::string, int> names;
+    // Of code its number among those of the parameter.
+    std::map<std::pair<std::string, std::string>, std::string> codes;
+    std::map<std::string, int> code_counts;
+    const auto name_of = [&](const std::string& parameter, const std::string& value) {
+        if (of.parameter(parameter)->kind != ParameterKind::code)
+            return as_identifier(parameter + "_" + value);
+        const auto [place, is_new] = codes.try_emplace({parameter, value});
+        if (is_new) place->second = formatted("{}_{}", parameter, ++code_counts[parameter]);
+        return place->second;
+    };
+    for (ExportedProblem& problem : problems) {
+        problem.name = "kiln_" + of.name();
+        for (std::size_t i = 0; i < parameters.size(); ++i) {
+            const auto differs = [&](const ExportedProblem& other) {
+                return other.values[i] != problem.values[i];
+            };
+            if (std::ranges::any_of(problems, differs))
+                problem.name += "_" + name_of(parameters[i], problem.values[i].second);
+        }
+        if (const int before = names[problem.name]++; before > 0)
+            problem.name += formatted("_{}", before + 1);
+        std::ranges::stable_sort(problem.variants, {}, [](const ExportedVariant* one) {
+            return preference(*one->variant.target(), one->binary.kind);
+        });
+    }
+    return problems;
+}
+
+bool is_c_integer(const std::string& c_type) {
+    return !c_type.ends_with('*') && c_type != "float" && c_type != "double";
+}
+
+ExportedArguments::ExportedArguments(const Variant& variant) {
+    const Template of = variant.origin();
+    for (const auto& place : VariantAccess::data(variant).places) {
+        is_passed.push_back(place.has_value());
+        if (!place) {
+            types.emplace_back("const void*");
+            names.push_back(formatted("kiln_null_{}", names.size()));
+            continue;
+        }
+        const KernelArgument& argument = variant.arguments()[*place];
+        const auto type = c_type(argument.type);
+        if (!type || argument.name.empty())
+            throw UsageError(formatted("{} can't be exported: C has no way to pass its argument {}, {} {}.",
+                                       variant.template_name(), names.size() + 1, argument.type,
+                                       argument.name));
+        if (argument.name.starts_with(kOwnNames))
+            throw UsageError(
+                formatted("{} can't be exported: its argument {} begins with kiln_, as names of the "
+                          "exported code do; give it another name.",
+                          variant.template_name(), argument.name));
+        if (std::ranges::find(of.sizes(), argument.name, &SizeArgument::name) != of.sizes().end())
+            sizes.push_back(names.size());
+        const auto tensor = std::ranges::find(of.tensors(), argument.name, &TensorArgument::name);
+        if (tensor != of.tensors().end() && tensor->role == TensorRole::scratch)
+            scratch.push_back(names.size());
+        types.push_back(*type);
+        names.push_back(argument.name);
+    }
+}
+
+std::string ExportedArguments::all() const {
+    std::vector<std::string> words = {"void* kiln_stream"};
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (is_passed[i]) words.push_back(declared(i));
+    return join(words);
+}
+
+std::string ExportedArguments::integers() const {
+    std::vector<std::string> words;
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (is_c_integer(types[i])) words.push_back(declared(i));
+    return join(words);
+}
+
+std::string ExportedArguments::integers_with_scratch() const {
+    std::vector<std::string> words;
+    if (!integers().empty()) words.push_back(integers());
+    for (const std::size_t i : scratch) words.push_back("size_t* " + names[i] + "_bytes");
+    return join(words);
+}
+
+}  // namespace kiln
