@@ -77,14 +77,14 @@ struct PlacesA {
     static constexpr int kRows = BM;
     static constexpr int kCols = BK;
     static constexpr bool kStepsAreRows = false;  // of k
-    using Exchange = kiln::LineSwizzle<float, BK, kDepth>;
+    using Swizzle = kiln::LineSwizzle<float, BK, kDepth>;
     static __device__ __forceinline__ constexpr unsigned at(unsigned row, unsigned col) {
-        return kiln::TileLayout<BK, 0, Exchange>::group_at(row, col / kDepth) + col % kDepth;
+        return kiln::TileLayout<BK, 0, Swizzle>::group_at(row, col / kDepth) + col % kDepth;
     }
     // Element (row + down, col), from the place of (row, col); down is a multiple of a power of two that is larger
     // than row.
     static __device__ __forceinline__ float* below(float* tile, unsigned place, unsigned down, unsigned) {
-        return tile + static_cast<int>(place ^ Exchange::order(down) * kDepth) + down * BK;
+        return tile + static_cast<int>(place ^ Swizzle::order(down) * kDepth) + down * BK;
     }
 };
 struct PlacesB {

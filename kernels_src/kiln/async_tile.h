@@ -20,6 +20,7 @@ class AsyncTile {
     static constexpr int kCopies = (ROWS * kChunks + THREADS - 1) / THREADS;  ///< of a thread, per tile
 
     static_assert(Layout::kCols % VEC == 0 && Layout::kPitch % VEC == 0, "rows consist of whole chunks");
+    static_assert(Layout::kPeriod == 1 || Layout::kGroup % VEC == 0, "a swizzle would tear chunks");
 
     /// Where the chunk of row `row` lies, in elements from the tile's start.
     static __device__ __forceinline__ constexpr int at(int row, int chunk) { return Layout::at(row, chunk * VEC); }

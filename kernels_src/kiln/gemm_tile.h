@@ -52,6 +52,7 @@ class OperandTile {
     // steps that far apart.
     static constexpr int kApart = 32 * VEC / DEPTH > VEC ? 32 * VEC / DEPTH : VEC;
     using Layout = TileLayout<WIDTH, PAD, typename SwizzleIf<kSwizzled, kApart, VEC, WIDTH / kApart>::Type>;
+    static_assert(!kSwizzled || kApart <= WIDTH, "a swizzled tile must be wider");
     static constexpr int kElements = DEPTH * Layout::kPitch;  ///< in shared memory
 
     /// `corner`: where the block's first tile begins in `matrix`. There are `width` rows of A or columns of B

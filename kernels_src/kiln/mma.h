@@ -6,7 +6,7 @@
 //   MatrixAddress, matrix_address       where in shared memory they begin, to add bytes to
 //   pack2<T>(low, high)                 two floats, rounded, in one register of a fragment
 //   MmaFragment                         which lane holds which element
-//   MmaAccumulator                      a lane's part of C, by rows and columns
+//   MmaAccumulator                      a lane's fragment of C, by rows and columns
 // The matrices lie spread over the lanes: each holds a fragment of registers, two 16-bit elements in each,
 // the one with the smaller column (A, C) or row (B) in the low half. All 32 lanes make each call together.
 // The host exchanges fragments among the fibers of a warp by the same tables, so that a kernel with a wrong
@@ -38,7 +38,7 @@ struct MmaFragment {
     static __host__ __device__ constexpr int c_col(int lane, int i) { return lane % 4 * 2 + i % 2; }
 };
 
-/// A lane's share of C: 2 rows, 8 apart, with 2 neighbouring columns each.
+/// A lane's fragment of C: 2 rows, 8 apart, with 2 neighbouring columns each.
 struct MmaAccumulator {
     float values[4];  ///< in the order of the instruction's registers
 

@@ -5,7 +5,7 @@
 //   kiln::TileLayout<COLS, PAD>               PAD elements behind each row
 //   kiln::TileLayout<COLS, 0, SWIZZLE>        groups of columns change places within their row
 //   kiln::Swizzle<GROUP, ROWS, ORDERS>        which ones do: by an XOR with the row
-//   kiln::LineSwizzle<T, COLS, VEC>           what reads of VEC elements down a column want
+//   kiln::LineSwizzle<T, COLS, VEC>           the one for reads of VEC elements down a column
 //   Layout::at(row, col)                      where an element is, counted in elements from the tile's start
 // Shared memory has 32 banks of 4 bytes: a line of 128 bytes. Threads that read a column meet one bank where rows are a
 // multiple of a line; either a padding or a swizzle spreads them over all of them, and the swizzle costs no memory.
@@ -16,15 +16,17 @@
 namespace kiln {
 
 /// GROUP columns keep together. ROWS rows after each other have the same order of their groups; after ORDERS of them the
-/// first order comes again. Powers of two, GROUP * ORDERS no more than the columns.
+/// first order comes again. Powers of two; the columns are a multiple of GROUP * ORDERS.
 template <int GROUP, int ROWS, int ORDERS>
 struct Swizzle {
+    static_assert(GROUP > 0 && ROWS > 0 && ORDERS > 0, "");
     static_assert((GROUP & (GROUP - 1)) == 0 && (ROWS & (ROWS - 1)) == 0 && (ORDERS & (ORDERS - 1)) == 0,
                   "an XOR needs powers of two");
     static constexpr int kGroup = GROUP;
+    static constexpr int kOrders = ORDERS;
     static constexpr int kPeriod = ROWS * ORDERS;  ///< rows that differ by it are swizzled alike
 
-    /// What a row's groups are changed by, with an XOR of their numbers.
+    /// The number of a group is XORed with it to find the group's place in the row.
     template <class Index>
     static __host__ __device__ __forceinline__ constexpr Index order(Index row) {
         return row / ROWS & (ORDERS - 1);
@@ -54,9 +56,11 @@ using LineSwizzle = typename LineSwizzleOf<T, COLS, VEC, SWIZZLED>::Type;
 
 template <int COLS, int PAD = 0, class SWIZZLE = NoSwizzle>
 struct TileLayout {
+    static_assert(COLS % (SWIZZLE::kGroup * SWIZZLE::kOrders) == 0, "a swizzled group would leave its row");
     static constexpr int kCols = COLS;
     static constexpr int kPitch = COLS + PAD;  ///< elements from one row to the next
     static constexpr int kPeriod = SWIZZLE::kPeriod;
+    static constexpr int kGroup = SWIZZLE::kGroup;
 
     template <class Index>
     static __host__ __device__ __forceinline__ constexpr Index at(Index row, Index col) {

@@ -98,9 +98,6 @@ int calibrate(const Call& call) {
         call.has("times") ? std::optional(call.value("times")) : std::nullopt;
     if (seconds == 0 && !file)
         throw UsageError("--seconds 0 measures nothing; name the file of earlier times with --times FILE.");
-    const Output output = settings_output(call, "the calibration", Calibration::user_file());
-    // Another kind of file is better found before a minute of measuring.
-    if (!output.is_stream()) static_cast<void>(Calibration::load(output.path()));
     Warnings warnings(call.terminal);
     ServiceOptions options = service_options(call.options, warnings, call.interrupts.token());
     options.compile_only = seconds == 0;
@@ -120,6 +117,9 @@ int calibrate(const Call& call) {
         throw UsageError(
             formatted("there is no device of {} here; name the one that the times are of with --for-device.",
                       service.target().arch));
+    const Output output = settings_output(call, "the calibration", Calibration::user_file());
+    // Another kind of file is better found before a minute of measuring.
+    if (!output.is_stream()) static_cast<void>(Calibration::load(output.path()));
     const std::vector<MeasuredTime> times =
         seconds > 0 ? measured_times(call, warnings, seconds, file) : load_timed_variants(*file);
     warnings.release();

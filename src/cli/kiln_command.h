@@ -117,7 +117,7 @@ std::vector<Variant> chosen_variants(const Template& of, std::span<const std::st
 /// The sizes of --size NAME=N. Throws UsageError.
 Sizes given_sizes(const Call& call);
 
-/// Where "wisdom" or "the calibration" goes: the file that --output names, else the user's own. Makes the directory.
+/// Where "wisdom" or "the calibration" goes: the file that --output names, else the user's own. Makes its directory.
 /// Throws UsageError.
 Output settings_output(const Call& call, const std::string& what, const std::filesystem::path& usual);
 

@@ -93,23 +93,6 @@ std::string entries_text(const Wisdom& wisdom) {
 
 }  // namespace
 
-Output settings_output(const Call& call, const std::string& what, const std::filesystem::path& usual) {
-    const std::filesystem::path file =
-        call.has("output") ? std::filesystem::path(call.value("output")) : usual;
-    if (file.empty())
-        throw UsageError(formatted(
-            "there is no file for {}: neither HOME nor KILN_WISDOM is set; add --output FILE.", what));
-    // Storing would create it as well, but the output is checked earlier.
-    const std::filesystem::path folder = file.parent_path();
-    std::error_code error;
-    if (!folder.empty()) std::filesystem::create_directories(folder, error);
-    if (error)
-        throw UsageError(formatted("{} can't be written to {}: {}.", what, file.string(), error.message()));
-    Output output(call.has("output") ? "--output" : what, file);
-    output.check_json(call.options.json);
-    return output;
-}
-
 int wisdom_show(const Call& call) {
     const Wisdom wisdom = selected(call, wisdom_of(call.words));
     call.print(entries_json(wisdom), entries_text(wisdom));

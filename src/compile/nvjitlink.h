@@ -45,7 +45,7 @@ struct NvJitLinkApi {
 LibrarySearch nvjitlink_search(const std::filesystem::path& nvrtc,
                                const std::vector<std::filesystem::path>& directories);
 
-/// Code is generated when it is linked: what the options of the compile say of that is said again, in nvJitLink's words.
+/// Code is generated at the link: the options of the compile that are about it, as nvJitLink has them.
 std::vector<std::string> nvjitlink_options(const std::string& arch,
                                            const std::vector<std::string>& compiled_with);
 

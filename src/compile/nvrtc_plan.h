@@ -3,7 +3,7 @@
 // What to ask of a version of NVRTC for an architecture: a cubin for it, or PTX where the library is older than the device.
 #pragma once
 
-#include <kiln/device.h>
+#include <kiln/types.h>
 
 #include <string>
 #include <vector>

@@ -23,13 +23,14 @@ struct Directive {
     Lexer lexer;
 };
 
+/// All //@ lines of a template.
 class Directives {
   public:
-    /// The text must outlive this. Throws TemplateError for a directive that does not exist, and for a second one where there
+    /// Text and file must outlive this. Throws TemplateError for a directive that does not exist, and for a second one where there
     /// may be one.
     Directives(std::string_view text, const std::string& file);
 
-    /// Those of one name, in their order.
+    /// Those of one name, in their order; an empty list where there are none, which all() then has too.
     std::vector<Directive>& of(std::string_view name) { return by_name_[std::string(name)]; }
     /// The only line of this directive, or nullptr. Of those that each kernel has: that of the kernel, from 0.
     Directive* single(std::string_view name, std::size_t kernel = 0);

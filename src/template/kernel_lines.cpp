@@ -8,6 +8,7 @@
 
 #include "base/words.h"
 #include "format/format.h"
+#include "template/problem_lines.h"
 
 namespace kiln {
 namespace {

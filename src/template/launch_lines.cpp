@@ -76,7 +76,7 @@ class LaunchLinesParser {
         if (text_.find(kWaitForPrevious) == std::string_view::npos)
             line->lexer.fail(line->name,
                              "a kernel that may begin while the one before it still runs must call "
-                             "kiln::wait_for_previous_grid() (kiln/launch_.h), and there is no such call in "
+                             "kiln::wait_for_previous_grid() (kiln/launch.h), and there is no such call in "
                              "this file");
     }
 

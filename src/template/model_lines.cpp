@@ -139,10 +139,7 @@ class ModelParser {
     }
 
     ExpressionPtr number(Lexer& lexer, const Scope& scope) {
-        const Token first = lexer.peek();
-        ExpressionPtr expression = parse_expression(lexer, scope);
-        if (expression->kind() == ExpressionKind::type)
-            lexer.fail(first, "expected a number, found the type " + expression->text());
+        ExpressionPtr expression = parse_number(lexer, scope);
         for (const int used : expression->parameters()) use(used);
         return expression;
     }

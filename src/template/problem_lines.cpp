@@ -115,16 +115,8 @@ class ProblemParser {
                                               : "; there are " + join(names)));
     }
 
-    ExpressionPtr parse_number(Lexer& lexer) const {
-        const Token first = lexer.peek();
-        ExpressionPtr expression = parse_expression(lexer, scope_);
-        if (expression->kind() == ExpressionKind::type)
-            lexer.fail(first, "expected a number, found the type " + expression->text());
-        return expression;
-    }
-
     ExpressionPtr parse_whole_line(Directive& line, const std::string& what) const {
-        ExpressionPtr expression = parse_number(line.lexer);
+        ExpressionPtr expression = parse_number(line.lexer, scope_);
         line.lexer.expect_end(what);
         return expression;
     }
@@ -132,7 +124,7 @@ class ProblemParser {
     std::vector<ExpressionPtr> parse_extents(Lexer& lexer, std::string_view where) const {
         lexer.expect("[", where);
         std::vector<ExpressionPtr> extents;
-        do extents.push_back(parse_number(lexer));
+        do extents.push_back(parse_number(lexer, scope_));
         while (lexer.accept(","));
         lexer.expect("]", "that closes the [");
         return extents;
@@ -157,14 +149,14 @@ class ProblemParser {
             lexer.fail(name, "a size is an integer argument of the kernel; " + argument.name + " is " +
                                  argument.type);
         lexer.expect("=", "and the default of " + argument.name);
-        SizeLine parsed{index, *argument.format, parse_number(lexer), nullptr, nullptr};
+        SizeLine parsed{index, *argument.format, parse_number(lexer, scope_), nullptr, nullptr};
         SizeArgument size{argument.name, parsed.normal->text(), {}, {}, {}, line.line};
         if (lexer.accept("test")) {
-            parsed.test = parse_number(lexer);
+            parsed.test = parse_number(lexer, scope_);
             size.test_text = parsed.test->text();
         }
         if (lexer.accept("multiple")) {
-            parsed.multiple = parse_number(lexer);
+            parsed.multiple = parse_number(lexer, scope_);
             size.multiple_text = parsed.multiple->text();
         }
         size.text = lexer.accept_string();
@@ -236,7 +228,7 @@ class ProblemParser {
     void parse_alignment(Lexer& lexer, TensorArgument& tensor, TensorLine& parsed) {
         if (!lexer.accept("align")) return;
         const bool may_use_arguments = std::exchange(scope_.may_use_arguments, false);
-        parsed.align = parse_number(lexer);
+        parsed.align = parse_number(lexer, scope_);
         tensor.align_text = parsed.align->text();
         add_rule("is_pow2(" + tensor.align_text + ")",
                  "the alignment of " + tensor.name + " is a power of two, in bytes",
@@ -274,9 +266,9 @@ class ProblemParser {
                                           std::string(type));
         } else if (is_read && lexer.accept("in")) {
             tensor.fill = Fill::range;
-            parsed.low = parse_number(lexer);
+            parsed.low = parse_number(lexer, scope_);
             lexer.expect("..", "and the largest value of " + tensor.name);
-            parsed.high = parse_number(lexer);
+            parsed.high = parse_number(lexer, scope_);
             tensor.fill_text = "in " + parsed.low->text() + ".." + parsed.high->text();
         } else if (is_read) {
             for (std::string_view type : types)
@@ -325,7 +317,7 @@ class ProblemParser {
         Scope launch = launch_scope(all);
         std::swap(scope_, launch);
         result_.data_lines.push_back(
-            {index, static_cast<Pattern>(found - names.begin() + 1), parse_number(lexer)});
+            {index, static_cast<Pattern>(found - names.begin() + 1), parse_number(lexer, scope_)});
         std::swap(scope_, launch);
         lexer.expect_end("the pattern's size");
     }
@@ -367,7 +359,7 @@ class ProblemParser {
         if (parsed.box.size() != parsed.extents.size())
             lexer.fail(box, formatted("the box must have as many extents as {}, {}, and has {}", tensor.text,
                                       parsed.extents.size(), parsed.box.size()));
-        if (lexer.accept("swizzle")) parsed.swizzle = parse_number(lexer);
+        if (lexer.accept("swizzle")) parsed.swizzle = parse_number(lexer, scope_);
         parsed.condition = parse_condition(lexer, std::string(name.text));
         lexer.expect_end("the tensor map");
         add_tensor_map_rules(parsed, types, line.line);

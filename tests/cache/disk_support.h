@@ -29,6 +29,7 @@
 #include "cache/disk_cache.h"
 #include "cache/disk_lock.h"
 #include "cache/entry.h"
+#include "sanitized.h"
 
 namespace kiln::test::disk {
 
@@ -134,16 +135,6 @@ inline void give_to_plain_user(const std::filesystem::path& path) {
     if (is_root() && ::chown(path.c_str(), kNobody, kNobody) != 0) FAIL() << path << " can't be given away";
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-#else
-constexpr bool kSanitized = false;
-#endif
+using test::kSanitized;
 
 }  // namespace kiln::test::disk

@@ -60,6 +60,22 @@ TEST_F(KilnCalibrate, MakesTheDirectoryOfTheUsersFile) {
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(read_text_if_exists(path("config/kiln/calibration.txt")).value_or(""),
                 HasSubstr("device NVIDIA H200"));
+    const std::string named = path("new/directory/calibration.txt").string();
+    ASSERT_EQ(fit(path("times.tsv").string(), {"--output", named}).status, 0);
+    EXPECT_TRUE(std::filesystem::exists(named));
+}
+
+TEST_F(KilnCalibrate, SaysWhereItCantBeKept) {
+    const std::string times = write("times.tsv", timed_lines());
+    expect_error(fit(times, {"--output", write("plain", "x") + "/calibration.txt"}), 2,
+                 {"the calibration can't be written to", "plain/calibration.txt: Not a directory"});
+    expect_error(
+        run({"calibrate", "--seconds", "0", "--times", times, "--backend", "cuda", "--arch", "sm_90a",
+             "--for-device", "NVIDIA H200"},
+            {{"HOME", ""}, {"XDG_CONFIG_HOME", ""}, {"KILN_WISDOM", ""}}),
+        2,
+        {"there is no file for the calibration: none of KILN_WISDOM, XDG_CONFIG_HOME and HOME is set",
+         "--output FILE"});
 }
 
 // A new version of the model makes files of before useless, but must not stand in the way of a new calibration.

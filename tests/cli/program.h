@@ -70,11 +70,13 @@ class Program : public ::testing::Test {
     /// What the user of this machine has set up must not matter: unless a test says where they are, wisdom and
     /// calibration are those of a directory that isn't there.
     Outcome run_program(Arguments arguments, Environment environment) const {
-        const auto is_place = [](const auto& variable) {
-            return variable.first == "HOME" || variable.first == "XDG_CONFIG_HOME";
+        const auto gives = [&](const char* name) {
+            return std::ranges::any_of(environment, [&](const auto& one) { return one.first == name; });
         };
-        if (std::ranges::none_of(environment, is_place))
-            environment.emplace_back("XDG_CONFIG_HOME", path("config").string());
+        const bool gives_home = gives("HOME");
+        if (!gives("XDG_CONFIG_HOME"))
+            environment.emplace_back("XDG_CONFIG_HOME", gives_home ? "" : path("config").string());
+        if (!gives("KILN_WISDOM")) environment.emplace_back("KILN_WISDOM", "");
         ProcessRequest request;
         request.arguments = std::move(arguments);
         request.environment = std::move(environment);

@@ -10,6 +10,7 @@
 
 #include "program.h"
 #include "require.h"
+#include "sanitized.h"
 
 namespace kiln::test {
 namespace {
@@ -55,6 +56,7 @@ class Once : public JitGemm {
 };
 
 TEST_F(Once, AServiceATemplateASourceAndAKey) {
+    if (kSanitized) GTEST_SKIP() << "valgrind does not run programs with sanitizers";
     ProcessRequest probe;
     probe.arguments = {"valgrind", "--version"};
     KILN_REQUIRE_OR_SKIP("valgrind", run_process(probe).succeeded(), "valgrind is not here");

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // kiln/async.h on the host: a copy arrives with the wait that covers its group and not before, edges are
-// filled with zeros, and misuse is an error. And where kiln/tile_layout.h puts the elements of a tile.
+// filled with zeros, and misuse is an error.
 #include <gmock/gmock.h>
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -128,86 +127,6 @@ extern "C" __global__ void kernel(const float* in) {
     EXPECT_THAT(message("copies.copy<4>(tile, in, 5);"), HasSubstr("more elements than its width"));
     EXPECT_THAT(message("for (int i = 0; i < 5; ++i) copies.copy<1>(tile + i, in);"),
                 HasSubstr("the capacity"));
-}
-
-// Every element of a tile has a place of its own, and where VEC elements take 16 bytes, those of eight neighbouring rows lie
-// in eight different groups of four banks: reads down a column take the fewest wavefronts.
-TEST(HostTileLayout, VectorsOfAColumnMeetNoBankTwice) {
-    struct Shape {
-        std::string type, layout;
-        int size, cols;  // bytes of an element; columns
-    };
-    std::vector<Shape> shapes;
-    for (const auto& [type, size] : {std::pair{"kiln::half", 2}, {"float", 4}, {"double", 8}}) {
-        const std::string vec = std::to_string(16 / size);
-        for (const int vectors : {2, 4, 8, 16, 32}) {
-            const int cols = vectors * 16 / size;
-            const std::string text = std::to_string(cols);
-            shapes.push_back(
-                {type, text + ", 0, kiln::LineSwizzle<T, " + text + ", " + vec + ">", size, cols});
-            shapes.push_back({type,
-                              text + ", " + vec + ", kiln::LineSwizzle<T, " + text + ", " + vec + ", false>",
-                              size, cols});
-        }
-    }
-    for (const Shape& shape : shapes) {
-        SCOPED_TRACE(shape.type + " " + shape.layout);
-        constexpr int kRows = 32;
-        const HostKernel kernel(R"(
-#include "kiln/tile_layout.h"
-using T = )" + shape.type + R"(;
-using Layout = kiln::TileLayout<)" +
-                                shape.layout + R"(>;
-extern "C" __global__ void kernel(int rows, int* pitch, int* period, int* place, int* place_of_group) {
-    constexpr int kGroup = Layout::kPeriod > 1 ? 16 / int(sizeof(T)) : 1;
-    *pitch = Layout::kPitch, *period = Layout::kPeriod;
-    for (int row = 0; row < rows; ++row)
-        for (int col = 0; col < Layout::kCols; ++col) {
-            place[row * Layout::kCols + col] = Layout::at(row, col);
-            place_of_group[row * Layout::kCols + col] = Layout::group_at(row, col / kGroup) + col % kGroup;
-        }
-})");
-        int rows = kRows, pitch = 0, period = 0;
-        std::vector<int> place(kRows * 512, -1), place_of_group = place;
-        kernel({}, {1, 1, 1}, 0, rows, &pitch, &period, place.data(), place_of_group.data());
-        EXPECT_EQ(place, place_of_group);
-        const auto at = [&](int row, int col) {
-            return place[static_cast<std::size_t>(row * shape.cols + col)];
-        };
-        const std::set<int> taken(place.begin(), place.begin() + rows * shape.cols);
-        EXPECT_EQ(taken.size(), static_cast<std::size_t>(rows * shape.cols));
-        EXPECT_EQ(*taken.begin(), 0);
-        EXPECT_LT(*taken.rbegin(), rows * pitch);
-        const int vec = 16 / shape.size;
-        for (int row = 0; row < rows; ++row) {
-            for (int col = 0; col < shape.cols; ++col) {
-                EXPECT_EQ(at(row, col) / pitch, row) << "an element leaves its row";
-                EXPECT_EQ(at(row, col), at(row, col / vec * vec) + col % vec) << "a vector is torn";
-                EXPECT_EQ(at(row, col) - row * pitch, at(row % period, col) - row % period * pitch);
-            }
-        }
-        for (int row = 0; row < rows; row += 8) {
-            for (int col = 0; col < shape.cols; col += vec) {
-                std::set<int> banks;
-                for (int i = 0; i < 8; ++i) banks.insert(at(row + i, col) * shape.size % 128 / 16);
-                ASSERT_EQ(banks.size(), 8U) << "at row " << row << ", column " << col;
-            }
-        }
-    }
-}
-
-// The table of the PTX ISA for a swizzle of 128 bytes: 16-byte pieces, by the row modulo 8.
-TEST(HostTileLayout, IsThatOfTmaForRowsOf128Bytes) {
-    const HostKernel kernel(R"(
-#include "kiln/tma.h"
-extern "C" __global__ void kernel(unsigned* place) {
-    for (unsigned row = 0; row < 16; ++row)
-        for (unsigned byte = 0; byte < 128; ++byte) place[row * 128 + byte] = kiln::swizzled(row, byte);
-})");
-    std::vector<unsigned> place(16 * 128);
-    kernel({}, {1, 1, 1}, 0, place.data());
-    for (unsigned i = 0; i < place.size(); ++i)
-        ASSERT_EQ(place[i], i / 128 * 128 + (i % 128 / 16 ^ i / 128 % 8) * 16 + i % 16) << i;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PyTorch beside Kiln's kernels: what it is asked for, what it answers, and what is said where it is not there.
+// PyTorch as a comparator: what it is asked for, what it answers, and what is said where it is not there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>

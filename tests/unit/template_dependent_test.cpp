@@ -37,8 +37,10 @@ TEST(TemplateDependent, CodeForAnOlderDeviceDoesNotWait) {
 }
 
 TEST(TemplateDependent, MustWait) {
-    expect_template_error(template_text("//@ dependent true\n"), 2, 5,
-                          "must call kiln::wait_for_previous_grid()");
+    expect_template_error(
+        template_text("//@ dependent true\n"), 2, 5,
+        "must call kiln::wait_for_previous_grid() (kiln/launch.h), and there is no such call in this "
+        "file");
 }
 
 TEST(TemplateDependent, NeedsACondition) {
