@@ -18,7 +18,9 @@ foreach(file compile/compile_protocol cache/build_key cache/disk_files cache/dis
 endforeach()
 
 add_library(kiln_fuzzed STATIC EXCLUDE_FROM_ALL ${fuzzed} ${PROJECT_BINARY_DIR}/generated/embedded_files.cpp)
-target_include_directories(kiln_fuzzed PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+# Files of several layers, whose names need not be apart.
+set_target_properties(kiln_fuzzed PROPERTIES UNITY_BUILD OFF)
+target_include_directories(kiln_fuzzed PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/tools ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(kiln_fuzzed PUBLIC -fsanitize=fuzzer-no-link,address,undefined
   -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1)
 target_link_options(kiln_fuzzed PUBLIC -fsanitize=address,undefined)
