@@ -40,6 +40,7 @@
 //@ model   copies direct
 //@ model   search [ROWS, BN], [WARPS], [UNROLL], [SPLIT_K]
 #include "kiln/reduce.h"
+#include "kiln/alignment.h"
 #include "kiln/split_k.h"
 #include "kiln/stream.h"
 
@@ -183,7 +184,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_few_columns(int m, in
     const int thread = static_cast<int>(threadIdx.x);
 
     float sums[ROWS][BN] = {};
-    if (k % VEC == 0 && reinterpret_cast<kiln::u64>(a) % 16 == 0)
+    if (kiln::rows_aligned<VEC>(a, k))
         multiply<true>(a, b, m, n, k, tile, buffers, thread, sums);
     else
         multiply<false>(a, b, m, n, k, tile, buffers, thread, sums);

@@ -40,6 +40,7 @@
 //@ model   thread BM, COLS
 //@ model   copies direct
 //@ model   search [BM, COLS], [WARPS, DEPTH], [SPLIT_K]
+#include "kiln/alignment.h"
 #include "kiln/split_k.h"
 #include "kiln/stream.h"
 
@@ -155,7 +156,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_few_rows(int m, int n
     const int thread = static_cast<int>(threadIdx.x);
 
     float sums[BM][COLS] = {};
-    const bool is_wide = n % COLS == 0 && reinterpret_cast<kiln::u64>(b) % (COLS * sizeof(T)) == 0;
+    const bool is_wide = kiln::rows_aligned<COLS>(b, n);
     if (is_wide)
         multiply<true>(a, b, m, n, k, tile, buffers, thread, sums);
     else

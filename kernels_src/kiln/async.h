@@ -120,8 +120,8 @@ class AsyncCopies {
         // Told now, whatever the emulation does and when: as one access, or as several that read no more than it does.
         for (int part = 1, at = bytes; part <= 16; part *= 2)
             if ((bytes & part) != 0)
-                kiln_host::tell(kiln_host::AccessKind::load, static_cast<const unsigned char*>(from) + (at -= part),
-                                unsigned(part));
+                kiln_host::tell(kiln_host::AccessKind::load,
+                                static_cast<const unsigned char*>(from) + (at -= part), unsigned(part));
         kiln_host::tell(kiln_host::AccessKind::async_copy, to, BYTES);
         [[maybe_unused]] const kiln_host::Muted muted{};
         if (reinterpret_cast<size_t>(to) % BYTES != 0 ||

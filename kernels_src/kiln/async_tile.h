@@ -23,7 +23,9 @@ class AsyncTile {
     static_assert(Layout::kPeriod == 1 || Layout::kGroup % VEC == 0, "a swizzle would tear chunks");
 
     /// Where the chunk of row `row` lies, in elements from the tile's start.
-    static __device__ __forceinline__ constexpr int at(int row, int chunk) { return Layout::at(row, chunk * VEC); }
+    static __device__ __forceinline__ constexpr int at(int row, int chunk) {
+        return Layout::at(row, chunk * VEC);
+    }
 
     /// One thread's part in loading tiles.
     class Loader {

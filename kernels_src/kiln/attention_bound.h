@@ -125,8 +125,8 @@ inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, 
     const double out_additions =
         fmin(gamma<float>(2.6 * n + 8) * out_size, gamma<float>(22 * large + 8) * out_size + 16 * tiny_out);
     const double relative = sum_error / sum + sum_additions;
-    double bound = (out_error + size * sum_error + out_additions + rounding) / sum +
-                   (sum_additions + 4 * u) * size;
+    double bound =
+        (out_error + size * sum_error + out_additions + rounding) / sum + (sum_additions + 4 * u) * size;
     bound = 1.01 * bound + kFloatTiny;
 
     // lse = (m + log2 of the sum) ln 2: an error of m cancels here too. A logarithm is within 2 u of its

@@ -146,7 +146,8 @@ class MmaMainloop {
     /// The fragments of 16 steps of k of a stage; `step`: which.
     __device__ __forceinline__ void load_fragments(unsigned (&a)[WM / 16][4], unsigned (&b)[WN / 16][4],
                                                    MatrixAddress stage, int step) const {
-        constexpr unsigned kRowsA = 16 * LayoutA::kPitch * sizeof(T), kRowsB = 16 * LayoutB::kPitch * sizeof(T);
+        constexpr unsigned kRowsA = 16 * LayoutA::kPitch * sizeof(T),
+                           kRowsB = 16 * LayoutB::kPitch * sizeof(T);
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i) {
             if constexpr (TRANS_A)

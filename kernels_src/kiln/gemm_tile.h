@@ -113,7 +113,8 @@ class OperandTile {
     static constexpr int kDown = THREADS / kAcross;
     static constexpr int kColSteps = kCols / VEC / kAcross;
     static constexpr int kHeld = ceil_div(kRows, kDown) * kColSteps;
-    static_assert(kCols % VEC == 0 && Layout::kPitch % VEC == 0 && THREADS % kAcross == 0 && kColSteps > 0, "");
+    static_assert(kCols % VEC == 0 && Layout::kPitch % VEC == 0 && THREADS % kAcross == 0 && kColSteps > 0,
+                  "");
 
     __device__ __forceinline__ static constexpr int row_step(int i) { return i / kColSteps * kDown; }
     __device__ __forceinline__ static constexpr int col_step(int i) { return i % kColSteps * kAcross * VEC; }

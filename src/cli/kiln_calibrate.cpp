@@ -117,11 +117,13 @@ int calibrate(const Call& call) {
         throw UsageError(
             formatted("there is no device of {} here; name the one that the times are of with --for-device.",
                       service.target().arch));
+    // Before a directory is made.
+    std::vector<MeasuredTime> times;
+    if (seconds == 0) times = load_timed_variants(*file);
     const Output output = settings_output(call, "the calibration", Calibration::user_file());
     // Another kind of file is better found before a minute of measuring.
     if (!output.is_stream()) static_cast<void>(Calibration::load(output.path()));
-    const std::vector<MeasuredTime> times =
-        seconds > 0 ? measured_times(call, warnings, seconds, file) : load_timed_variants(*file);
+    if (seconds > 0) times = measured_times(call, warnings, seconds, file);
     warnings.release();
     if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
     CalibrationReport report;

@@ -94,6 +94,7 @@ TEST_F(KilnCalibrate, ReplacesWhatWasMadeForAnotherModel) {
 TEST_F(KilnCalibrate, SaysWhatIsWrong) {
     expect_error(calibrate({"--seconds", "0"}), 2, {"--seconds 0 measures nothing", "--times FILE"});
     expect_error(fit(path("none.tsv").string()), 2, {"none.tsv", "No such file"});
+    EXPECT_FALSE(std::filesystem::exists(path("config"))) << "nothing was found out that goes there";
     expect_error(fit(write("few.tsv", "drawn\tT=half\tm=8\tgemm_tiled\tother\t0\t1\n")), 2,
                  {"needs 100 times of 6 problems or more"});
     expect_error(fit(write("fields.tsv", "# times\ndrawn\tT=half\tm=8\n")), 2,
