@@ -2,9 +2,10 @@
 //
 // THREADS threads hold a row, and a block has ROWS of them. The variance is the mean of squared differences from the
 // mean, which takes a second pass over the registers and does not cancel. Of long rows shared memory holds a part,
-// SMEM_ITEMS accesses per thread, so that a multiprocessor has room for two of them. Rows longer than THREADS * VEC *
-// (ITEMS + SMEM_ITEMS), or not aligned to VEC elements, are read three times. On an H200 4 to 16 ITEMS and few threads do
-// best; blocks that walk over rows, keep weight and bias, or read a row ahead did worse.
+// SMEM_ITEMS accesses per thread, so that a multiprocessor has room for two of them. The blocks of a CLUSTER share a row.
+// Rows longer than CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS), or not aligned to VEC elements, are read three times. On
+// an H200 4 to 16 ITEMS and few threads do best; blocks that walk over rows, keep weight and bias, or read a row ahead did
+// worse.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  layer_norm
@@ -14,6 +15,7 @@
 //@ param   VEC        int in 1, 2, 4, 8 = 16 / sizeof(T)        "elements per access"
 //@ param   ITEMS      int in 1, 2, 4, 8, 16 = 4                 "accesses per thread that fit its registers"
 //@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that shared memory holds, in addition"
+//@ param   CLUSTER    int in 1, 2, 4, 8 = 1                  "blocks of a cluster that share a row"
 //@ param   PDL        bool = false                             "may begin while the kernel before it still runs"
 //@ let     MIN_BLOCKS     = SMEM_ITEMS > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
 //@ let     ROW_REGISTERS  = VEC * ITEMS * sizeof(T) / 4  "registers of a thread that hold its part of the row"
@@ -22,6 +24,8 @@
 //@ require max(MIN_BLOCKS, 1) * threads * (ROW_REGISTERS + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with SMEM_ITEMS those of two blocks: use fewer ITEMS, or fewer threads"
 //@ require threads >= 32  "the threads of a warp exchange values: use more ROWS"
 //@ require SMEM_ITEMS == 0 || VEC * sizeof(T) >= 4  "a part of the row in shared memory takes accesses of 4 bytes or more"
+//@ require CLUSTER <= device.blocks_per_cluster  "blocks share a row through the shared memory of a cluster, which the target's devices don't have; choose CLUSTER = 1"
+//@ require CLUSTER == 1 || (ROWS == 1 && THREADS >= 256)  "a cluster has one row and at least 256 threads of each block for it; choose CLUSTER = 1, or ROWS = 1 and more THREADS"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1000
 //@ input   x [rows, cols]
@@ -33,26 +37,28 @@
 //@ dependent PDL
 //@ block   THREADS, ROWS
 //@ shared  ROWS * SMEM_ROW_BYTES
-//@ grid    ceil_div(rows, ROWS)
+//@ grid    ceil_div(rows, ROWS) * CLUSTER
+//@ cluster CLUSTER
 //@ model   access VEC, ITEMS
-//@ model   row THREADS * VEC * (ITEMS + SMEM_ITEMS) of cols
-//@ model   search [VEC, ITEMS], [ITEMS, SMEM_ITEMS], [THREADS, ROWS], [THREADS, ITEMS]
+//@ model   row CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS) of cols
+//@ model   search [VEC, ITEMS], [ITEMS, SMEM_ITEMS], [THREADS, ROWS], [THREADS, ITEMS], [CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
 
 using kiln::i64;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS>;
+using Place = kiln::RowPlace<THREADS, ROWS, CLUSTER>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS, Place::kBlocks>;
 
 constexpr float kEpsilon = 1e-5f;
 
 // Two reductions, one after the other, each with parts of its own.
 struct Parts {
-    float mean[kiln::kRowParts<THREADS, ROWS>];
-    float squares[kiln::kRowParts<THREADS, ROWS>];
+    float mean[kiln::kRowParts<THREADS, ROWS, Place::kBlocks>];
+    float squares[kiln::kRowParts<THREADS, ROWS, Place::kBlocks>];
 };
 
 __device__ __forceinline__ float reduce(float value, float* parts) {
-    return kiln::row_reduce<THREADS, ROWS>(value, kiln::Sum{}, parts);
+    return kiln::row_reduce<THREADS, ROWS, Place::kBlocks>(value, kiln::Sum{}, parts);
 }
 
 // x and y: this thread's row. All threads of the block take part; those behind the last row write nothing.
@@ -64,6 +70,7 @@ __device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols,
     if constexpr (SMEM_ITEMS > 0)
         row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(SMEM_ROW_BYTES));
     row.load(x, cols);
+    Place::wait_for_blocks();
     float sum = 0.0f;
     row.visit(cols, [&](float value, int, int) { sum += value; });
     const float mean = reduce(sum, parts.mean) * per_element;
@@ -90,6 +97,7 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void layer_n
                                                                         const T* __restrict__ weight,
                                                                         const T* __restrict__ bias,
                                                                         T* __restrict__ y) {
+    if (Place::is_idle()) return;
     __shared__ Parts parts;
     if constexpr (PDL) {
         kiln::wait_for_previous_grid();
@@ -98,7 +106,7 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void layer_n
         weight = kiln::after_previous_grid(weight);
         bias = kiln::after_previous_grid(bias);
     }
-    const i64 place = static_cast<i64>(blockIdx.x) * ROWS + threadIdx.y;
+    const i64 place = Place::row();
     const bool is_there = place < rows;
     const bool in_registers =
         Row::fits(x, cols) && Row::fits(y, cols) && Row::fits(weight, cols) && Row::fits(bias, cols);
@@ -108,18 +116,19 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void layer_n
         norm_held(parts, is_there, cols, x, weight, bias, y);
         return;
     }
+    Place::wait_for_blocks();
     const float per_element = 1.0f / static_cast<float>(cols);
     float sum = 0.0f;
-    for (int col = threadIdx.x; col < cols; col += THREADS) sum += static_cast<float>(x[col]);
+    for (i64 col = Place::thread(); col < cols; col += Place::kThreads) sum += static_cast<float>(x[col]);
     const float mean = reduce(sum, parts.mean) * per_element;
     float squares = 0.0f;
-    for (int col = threadIdx.x; col < cols; col += THREADS) {
+    for (i64 col = Place::thread(); col < cols; col += Place::kThreads) {
         const float difference = static_cast<float>(x[col]) - mean;
         squares += difference * difference;
     }
     const float scale = rsqrtf(reduce(squares, parts.squares) * per_element + kEpsilon);
     if (!is_there) return;
-    for (int col = threadIdx.x; col < cols; col += THREADS)
+    for (i64 col = Place::thread(); col < cols; col += Place::kThreads)
         y[col] = T((static_cast<float>(x[col]) - mean) * scale * static_cast<float>(weight[col]) +
                    static_cast<float>(bias[col]));
 }

@@ -2,7 +2,8 @@
 //
 // With RESIDUAL a row is the sum of x and residual, rounded to T, which is also written to `sum`, as the residual of what
 // follows: what a transformer does between its layers, without a pass of its own. THREADS threads hold a row in registers,
-// and a block has ROWS of them. Rows longer than THREADS * VEC * ITEMS, or not aligned to VEC elements, are read twice.
+// and a block has ROWS of them, or the blocks of a CLUSTER share one. Rows longer than CLUSTER * THREADS * VEC * ITEMS, or
+// not aligned to VEC elements, are read twice.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  rms_norm
@@ -11,11 +12,14 @@
 //@ param   ROWS      int in 1, 2, 4, 8, 16, 32, 64 = 1                     "rows per block"
 //@ param   VEC       int in 1, 2, 4, 8 = 16 / sizeof(T)        "elements per access"
 //@ param   ITEMS     int in 1, 2, 4, 8, 16 = 4                 "accesses per thread, held in registers"
+//@ param   CLUSTER   int in 1, 2, 4, 8 = 1                  "blocks of a cluster that share a row"
 //@ param   RESIDUAL  bool = false                              "residual is added to x first, and the sum is stored"
 //@ param   PDL       bool = false                              "may begin while the kernel before it still runs"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require threads * (VEC * ITEMS * sizeof(T) / 4 * (RESIDUAL ? 2 : 1) + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
 //@ require threads >= 32  "the threads of a warp exchange values: use more ROWS"
+//@ require CLUSTER <= device.blocks_per_cluster  "blocks share a row through the shared memory of a cluster, which the target's devices don't have; choose CLUSTER = 1"
+//@ require CLUSTER == 1 || (ROWS == 1 && THREADS >= 256)  "a cluster has one row and at least 256 threads of each block for it; choose CLUSTER = 1, or ROWS = 1 and more THREADS"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1000
 //@ input   x [rows, cols]
@@ -27,15 +31,17 @@
 //@ naive   rms_norm_naive
 //@ dependent PDL
 //@ block   THREADS, ROWS
-//@ grid    ceil_div(rows, ROWS)
+//@ grid    ceil_div(rows, ROWS) * CLUSTER
+//@ cluster CLUSTER
 //@ model   access VEC, ITEMS
-//@ model   row THREADS * VEC * ITEMS of cols
-//@ model   search [VEC, ITEMS], [THREADS, ROWS], [THREADS, ITEMS]
+//@ model   row CLUSTER * THREADS * VEC * ITEMS of cols
+//@ model   search [VEC, ITEMS], [THREADS, ROWS], [THREADS, ITEMS], [CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
 
 using kiln::i64;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS>;
+using Place = kiln::RowPlace<THREADS, ROWS, CLUSTER>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, 0, Place::kBlocks>;
 
 constexpr float kEpsilon = 1e-5f;
 
@@ -45,19 +51,20 @@ __device__ __forceinline__ T plus(T x, T residual) {
 
 // What a row's elements are multiplied with, but for the weights. squares: of this thread.
 __device__ __forceinline__ float scale_of(float squares, int cols, float* parts) {
-    return rsqrtf(kiln::row_reduce<THREADS, ROWS>(squares, kiln::Sum{}, parts) / static_cast<float>(cols) +
+    return rsqrtf(kiln::row_reduce<THREADS, ROWS, Place::kBlocks>(squares, kiln::Sum{}, parts) / static_cast<float>(cols) +
                   kEpsilon);
 }
 
 // Element `col` of a row that is not held.
-__device__ __forceinline__ T element(const T* x, const T* residual, int col) {
+__device__ __forceinline__ T element(const T* x, const T* residual, i64 col) {
     return RESIDUAL ? plus(x[col], residual[col]) : x[col];
 }
 
 extern "C" __global__ __launch_bounds__(THREADS* ROWS) void rms_norm(
     long long rows, int cols, const T* __restrict__ x, const T* __restrict__ weight, T* __restrict__ y,
     const T* __restrict__ residual, T* __restrict__ sum) {
-    __shared__ float parts[kiln::kRowParts<THREADS, ROWS>];
+    if (Place::is_idle()) return;
+    __shared__ float parts[kiln::kRowParts<THREADS, ROWS, Place::kBlocks>];
     if constexpr (PDL) {
         kiln::wait_for_previous_grid();
         kiln::let_next_grid_start();
@@ -65,7 +72,7 @@ extern "C" __global__ __launch_bounds__(THREADS* ROWS) void rms_norm(
         weight = kiln::after_previous_grid(weight);
         residual = kiln::after_previous_grid(residual);
     }
-    const i64 row = static_cast<i64>(blockIdx.x) * ROWS + threadIdx.y;
+    const i64 row = Place::row();
     const i64 from =
         kiln::min(row, rows - 1) * cols;  // threads behind the last row take part, and write nothing
     bool is_held = Row::fits(x, cols) && Row::fits(y, cols) && Row::fits(weight, cols);
@@ -86,6 +93,7 @@ extern "C" __global__ __launch_bounds__(THREADS* ROWS) void rms_norm(
                 if (row < rows) kiln::store(sum + from + Row::column(item), held.values[item]);
             }
         }
+        Place::wait_for_blocks();
         held.visit(cols, [&](float value, int, int) { squares += value * value; });
         const float scale = scale_of(squares, cols, parts);
         if (row >= rows) return;
@@ -95,15 +103,16 @@ extern "C" __global__ __launch_bounds__(THREADS* ROWS) void rms_norm(
             [&](float value, int, int v) { return value * scale * static_cast<float>(weights[v]); });
         return;
     }
+    Place::wait_for_blocks();
     x += from;
     residual += RESIDUAL ? from : 0;
-    for (int col = threadIdx.x; col < cols; col += THREADS) {
+    for (i64 col = Place::thread(); col < cols; col += Place::kThreads) {
         const float value = static_cast<float>(element(x, residual, col));
         squares += value * value;
     }
     const float scale = scale_of(squares, cols, parts);
     if (row >= rows) return;
-    for (int col = threadIdx.x; col < cols; col += THREADS) {
+    for (i64 col = Place::thread(); col < cols; col += Place::kThreads) {
         const T value = element(x, residual, col);
         if constexpr (RESIDUAL) sum[from + col] = value;
         y[from + col] = T(static_cast<float>(value) * scale * static_cast<float>(weight[col]));

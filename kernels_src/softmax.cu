@@ -2,9 +2,10 @@
 //
 // THREADS threads hold a row, and a block has ROWS of them. Exponentials are kept as floats, or computed a second time
 // from the row as it was read (RECOMPUTE), which takes half the registers of 16-bit types; then shared memory can hold a
-// part of it, SMEM_ITEMS accesses per thread, so that a multiprocessor has room for two long rows. Rows longer than THREADS
-// * VEC * (ITEMS + SMEM_ITEMS), or not aligned to VEC elements, are read twice: the first time for the maximum and the sum
-// together (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018).
+// part of it, SMEM_ITEMS accesses per thread, so that a multiprocessor has room for two long rows. The blocks of a CLUSTER
+// share a row. Rows longer than CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS), or not aligned to VEC elements, are read
+// twice: the first time for the maximum and the sum together (Milakov and Gimelshein, Online normalizer calculation for
+// softmax, 2018).
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  softmax
@@ -14,6 +15,7 @@
 //@ param   VEC        int in 1, 2, 4, 8 = 16 / sizeof(T)     "elements per access"
 //@ param   ITEMS      int in 1, 2, 4, 8, 16 = 4              "accesses per thread that fit its registers"
 //@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that shared memory holds, in addition"
+//@ param   CLUSTER    int in 1, 2, 4, 8 = 1                  "blocks of a cluster that share a row"
 //@ param   RECOMPUTE  bool = false                           "compute exponentials twice instead of keeping them"
 //@ param   PDL        bool = false                          "may begin while the kernel before it still runs"
 //@ param   SCORE      code = "return x;" (float x, long long row, int column) -> float  "what the softmax is of, for each element x; computed twice or three times"
@@ -24,6 +26,8 @@
 //@ require max(MIN_BLOCKS, 1) * threads * (ROW_REGISTERS + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with SMEM_ITEMS those of two blocks: use fewer ITEMS, fewer threads, or RECOMPUTE=true"
 //@ require threads >= 32  "the threads of a warp exchange values: use more ROWS"
 //@ require SMEM_ITEMS == 0 || (RECOMPUTE && VEC * sizeof(T) >= 4)  "with a part of the row in shared memory RECOMPUTE is true, and an access has 4 bytes or more"
+//@ require CLUSTER <= device.blocks_per_cluster  "blocks share a row through the shared memory of a cluster, which the target's devices don't have; choose CLUSTER = 1"
+//@ require CLUSTER == 1 || (ROWS == 1 && THREADS >= 256)  "a cluster has one row and at least 256 threads of each block for it; choose CLUSTER = 1, or ROWS = 1 and more THREADS"
 //@ size    rows = 16384 test 19
 //@ size    cols = 4096 test 1000
 //@ input   x [rows, cols]
@@ -33,24 +37,28 @@
 //@ dependent PDL
 //@ block   THREADS, ROWS
 //@ shared  ROWS * SMEM_ROW_BYTES
-//@ grid    ceil_div(rows, ROWS)
+//@ grid    ceil_div(rows, ROWS) * CLUSTER
+//@ cluster CLUSTER
 //@ model   access VEC, ITEMS
-//@ model   row THREADS * VEC * (ITEMS + SMEM_ITEMS) of cols
-//@ model   search [VEC, ITEMS], [ITEMS, SMEM_ITEMS, RECOMPUTE], [THREADS, ROWS], [THREADS, ITEMS]
+//@ model   row CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS) of cols
+//@ model   search [VEC, ITEMS], [ITEMS, SMEM_ITEMS, RECOMPUTE], [THREADS, ROWS], [THREADS, ITEMS], [CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
 #include "kiln/softmax.h"
 
 using kiln::i64;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS>;
+using Place = kiln::RowPlace<THREADS, ROWS, CLUSTER>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS, Place::kBlocks>;
+
+constexpr int kParts = kiln::kRowParts<THREADS, ROWS, Place::kBlocks>;
 
 // Two reductions, one after the other, each with parts of its own, or one of both.
 union Parts {
     struct Turns {
-        float max[kiln::kRowParts<THREADS, ROWS>];
-        float sum[kiln::kRowParts<THREADS, ROWS>];
+        float max[kParts];
+        float sum[kParts];
     } turns;
-    kiln::MaxAndSum both[kiln::kRowParts<THREADS, ROWS>];
+    kiln::MaxAndSum both[kParts];
 };
 
 // x and y: this thread's row, which is number `place`. All threads of the block take part; those behind the last row
@@ -61,10 +69,11 @@ __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, i64 pl
     if constexpr (SMEM_ITEMS > 0)
         row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(SMEM_ROW_BYTES));
     row.load(x, cols);
+    Place::wait_for_blocks();
     const auto score = [&](float value, int item, int v) { return SCORE(value, place, Row::column(item) + v); };
     float largest = kiln::kMinusInfinity;
     row.visit(cols, [&](float value, int item, int v) { largest = fmaxf(largest, score(value, item, v)); });
-    largest = kiln::row_reduce<THREADS, ROWS>(largest, kiln::Max{}, parts.turns.max);
+    largest = kiln::row_reduce<THREADS, ROWS, Place::kBlocks>(largest, kiln::Max{}, parts.turns.max);
     if constexpr (RECOMPUTE) row.reread();
     const auto power = [&](float value) { return exp2f((value - largest) * kiln::kLog2E); };
     float powers[RECOMPUTE ? 1 : ITEMS][VEC];
@@ -74,7 +83,7 @@ __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, i64 pl
         if constexpr (!RECOMPUTE) powers[item][v] = weight;
         sum += weight;
     });
-    const float factor = 1.0f / kiln::row_reduce<THREADS, ROWS>(sum, kiln::Sum{}, parts.turns.sum);
+    const float factor = 1.0f / kiln::row_reduce<THREADS, ROWS, Place::kBlocks>(sum, kiln::Sum{}, parts.turns.sum);
     if constexpr (RECOMPUTE) row.reread();
     if (!is_there) return;
     row.write(
@@ -86,13 +95,14 @@ __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, i64 pl
 
 extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void softmax(long long rows, int cols, const T* __restrict__ x,
                                                                      T* __restrict__ y) {
+    if (Place::is_idle()) return;
     __shared__ Parts parts;
     if constexpr (PDL) {
         kiln::wait_for_previous_grid();
         kiln::let_next_grid_start();
         x = kiln::after_previous_grid(x);
     }
-    const i64 place = static_cast<i64>(blockIdx.x) * ROWS + threadIdx.y;
+    const i64 place = Place::row();
     const bool is_there = place < rows;
     const bool in_registers = Row::fits(x, cols) && Row::fits(y, cols);
     x += kiln::min(place, rows - 1) * cols;
@@ -101,19 +111,20 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void softmax
         softmax_held(parts, is_there, place, cols, x, y);
         return;
     }
+    Place::wait_for_blocks();
     // Differences are scaled, not elements: rounding the products of large ones would lose what sets them apart.
     float largest = kiln::kMinusInfinity, base = 0.0f, sum = 0.0f;
-    for (int col = threadIdx.x; col < cols; col += THREADS) {
-        const float value = SCORE(static_cast<float>(x[col]), place, col);
+    for (i64 col = Place::thread(); col < cols; col += Place::kThreads) {
+        const float value = SCORE(static_cast<float>(x[col]), place, static_cast<int>(col));
         if (value > largest) {
             sum *= kiln::fast_exp2((largest - value) * kiln::kLog2E);
             largest = base = value;
         }
         sum += kiln::fast_exp2((value - base) * kiln::kLog2E);
     }
-    const auto all = kiln::row_reduce<THREADS, ROWS>(kiln::MaxAndSum{largest, sum}, kiln::MaxSum{kiln::kLog2E}, parts.both);
+    const auto all = kiln::row_reduce<THREADS, ROWS, Place::kBlocks>(kiln::MaxAndSum{largest, sum}, kiln::MaxSum{kiln::kLog2E}, parts.both);
     const float factor = 1.0f / all.sum;
     if (!is_there) return;
-    for (int col = threadIdx.x; col < cols; col += THREADS)
-        y[col] = T(exp2f((SCORE(static_cast<float>(x[col]), place, col) - all.max) * kiln::kLog2E) * factor);
+    for (i64 col = Place::thread(); col < cols; col += Place::kThreads)
+        y[col] = T(exp2f((SCORE(static_cast<float>(x[col]), place, static_cast<int>(col)) - all.max) * kiln::kLog2E) * factor);
 }

@@ -67,11 +67,12 @@ struct Limits {
     std::int64_t registers_per_multiprocessor = 65536;     ///< 32-bit registers
     std::int64_t threads_per_multiprocessor = 2048;        ///< resident
     std::int64_t blocks_per_multiprocessor = 32;           ///< resident
-    std::int64_t multiprocessors = 0;                      ///< 0: not known without a device
-    std::int64_t l2_bytes = 0;                             ///< 0: not known
-    std::int64_t grid_x = 2147483647;                      ///< the largest grid, in blocks
-    std::int64_t grid_y = 65535;                           ///< likewise
-    std::int64_t grid_z = 65535;                           ///< likewise
+    std::int64_t blocks_per_cluster = 1;  ///< that every device of the architecture has; 1: none
+    std::int64_t multiprocessors = 0;     ///< 0: not known without a device
+    std::int64_t l2_bytes = 0;            ///< 0: not known
+    std::int64_t grid_x = 2147483647;     ///< the largest grid, in blocks
+    std::int64_t grid_y = 65535;          ///< likewise
+    std::int64_t grid_z = 65535;          ///< likewise
 
     bool operator==(const Limits&) const = default;
 };

@@ -6,7 +6,7 @@
 //   - a store reads its source when its thread waits for its group; a source that changed meanwhile is
 //     an error, and a store that is never waited for does not happen;
 //   - arrivals that a phase does not expect, and barriers that were not initialised, are errors.
-// Fences do nothing. A block is a cluster of its own: kHasClusters is false, and the rank is 0.
+// Fences do nothing. A block is a cluster of its own.
 #pragma once
 
 namespace kiln_host {
@@ -180,8 +180,6 @@ inline void load(void* to, const kiln::TensorMap& map, kiln::Barrier* barrier, c
 
 namespace kiln {
 
-constexpr bool kHasClusters = false;
-
 inline void barrier_init(Barrier* barrier, unsigned arrivals) {
     [[maybe_unused]] const kiln_host::Muted muted{};
     kiln_host::take_loads(barrier, false);  // of a block that failed
@@ -216,14 +214,6 @@ inline void barrier_wait(Barrier* barrier, unsigned parity) {
 }
 
 inline void fence_async_proxy() {}
-
-inline unsigned cluster_rank() { return 0; }
-inline void cluster_sync() { __syncthreads(); }
-inline void cluster_sync_relaxed() { __syncthreads(); }
-inline Vec<float, 4> load_shared_cluster(const Vec<float, 4>* shared, unsigned rank) {
-    if (rank != 0) kiln_host::trap("load_shared_cluster names a block outside of the cluster");
-    return *shared;
-}
 
 inline void tma_prefetch(const TensorMap&) {}
 inline void tma_load(void* to, const TensorMap& map, Barrier* barrier, int row, int column) {

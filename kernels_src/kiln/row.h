@@ -1,21 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows of a matrix in registers, for kernels that need each element more than once (norms, softmax):
-//   kiln::Row          one row, held by THREADS threads as it was read: THREADS x (ITEMS + STASH) accesses of VEC
-//                      elements, rows of up to kCapacity elements. Neighbouring threads hold neighbouring vectors:
-//                      ITEMS each in registers, STASH each in shared memory, where no other thread sees them
-//   kiln::row_reduce   a value of each of a row's threads, reduced, in blocks of THREADS x ROWS threads
-// A thread's place in its row is threadIdx.x, and the row's in its block threadIdx.y.
+//   kiln::RowPlace     which row a thread works on, and which of the row's threads it is
+//   kiln::Row          one row, held by its threads as it was read: ITEMS + STASH accesses of VEC elements each, rows of
+//                      up to kCapacity elements. Neighbouring threads hold neighbouring vectors: ITEMS each in registers,
+//                      STASH each in shared memory, where no other thread sees them
+//   kiln::row_reduce   a value of each of a row's threads, reduced
+// A block of THREADS x ROWS threads has ROWS rows; a thread's place in its row is threadIdx.x, and the row's in its block
+// threadIdx.y. Or a row has the THREADS threads of each of BLOCKS blocks, which are a cluster; ROWS is then 1.
 #pragma once
 
 #include "kiln/async.h"
+#include "kiln/cluster.h"
 #include "kiln/reduce.h"
 
 namespace kiln {
 
-template <class T, int THREADS, int VEC, int ITEMS, int STASH = 0>
+template <int THREADS, int ROWS, int BLOCKS = 1>
+struct RowPlace {
+    /// That share a row. Where there are no clusters the first of them has it, and the others nothing to do.
+    static constexpr int kBlocks = kHasClusters ? BLOCKS : 1;
+    static constexpr int kThreads = THREADS * kBlocks;  ///< of a row
+    static_assert(BLOCKS == 1 || ROWS == 1, "a cluster has one row");
+
+    static __device__ __forceinline__ bool is_idle() { return BLOCKS > kBlocks && blockIdx.x % BLOCKS != 0; }
+    static __device__ __forceinline__ i64 row() {
+        return static_cast<i64>(blockIdx.x / BLOCKS) * ROWS + threadIdx.y;
+    }
+    static __device__ __forceinline__ int rank() {
+        return kBlocks > 1 ? static_cast<int>(blockIdx.x % BLOCKS) : 0;
+    }
+    static __device__ __forceinline__ int thread() {
+        return rank() * THREADS + static_cast<int>(threadIdx.x);
+    }
+
+    /// Before the first row_reduce, best after the row's loads: its other blocks have started.
+    static __device__ __forceinline__ void wait_for_blocks() {
+        if constexpr (kBlocks > 1) cluster_sync_relaxed();
+    }
+};
+
+/// BLOCKS: RowPlace's kBlocks.
+template <class T, int THREADS, int VEC, int ITEMS, int STASH = 0, int BLOCKS = 1>
 struct Row {
-    static constexpr int kCapacity = THREADS * VEC * (ITEMS + STASH);
+    static constexpr int kThreads = THREADS * BLOCKS;
+    static constexpr int kCapacity = kThreads * VEC * (ITEMS + STASH);
     static_assert(STASH == 0 || VEC * sizeof(T) >= 4, "copies to shared memory have 4 bytes and more");
 
     Vec<T, VEC> values[ITEMS];
@@ -34,7 +63,7 @@ struct Row {
 
     /// The first column of a vector of this thread.
     static __device__ __forceinline__ int column(int item) {
-        return (item * THREADS + static_cast<int>(threadIdx.x)) * VEC;
+        return (item * kThreads + RowPlace<THREADS, 1, BLOCKS>::thread()) * VEC;
     }
 
     /// Reads a row; elements that it does not have are left as they were.
@@ -118,20 +147,35 @@ struct Row {
 };
 
 /// Shared memory for a row_reduce, in values.
-template <int THREADS, int ROWS>
-constexpr int kRowParts = THREADS > kWarpSize ? ROWS* warps_of(THREADS) : 1;
+template <int THREADS, int ROWS, int BLOCKS = 1>
+constexpr int kRowParts = THREADS > kWarpSize ? ROWS* BLOCKS* warps_of(THREADS) : BLOCKS;
 
-/// Reduces the values of the THREADS threads of each row; all of them get their row's result. Rows of up to a
+/// Reduces the values of the threads of each row; all of them get their row's result, the same bits. Rows of up to a
 /// warp need neither shared memory nor a barrier. `parts`, of kRowParts values, must be free when the last
-/// thread of the block enters, and is so again after the next barrier: two calls one after the other need two of them.
-/// THREADS: a power of two. op: see kiln/reduce.h.
-template <int THREADS, int ROWS, class T, class Op>
+/// thread of the block (of any block of the cluster) enters, and is so again after the next barrier: two calls one after the
+/// other need two of them. THREADS: a power of two. op: see kiln/reduce.h.
+template <int THREADS, int ROWS, int BLOCKS = 1, class T, class Op>
 __device__ __forceinline__ T row_reduce(T value, Op op, T* parts) {
     static_assert((THREADS & (THREADS - 1)) == 0, "a row has a power of two of threads");
     value = warp_reduce<(THREADS < kWarpSize ? THREADS : kWarpSize)>(value, op);
-    if constexpr (THREADS > kWarpSize) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if constexpr (BLOCKS > 1) {
+        static_assert(THREADS >= kWarpSize && BLOCKS <= kWarpSize && (BLOCKS & (BLOCKS - 1)) == 0,
+                      "blocks of whole warps, a power of two of them");
+        // A lane of each warp for each block: the warp's part goes to all of them.
+        constexpr int kWarps = warps_of(THREADS), kParts = kWarps * BLOCKS;
+        const int lane = thread % kWarpSize;
+        const int rank = RowPlace<THREADS, ROWS, BLOCKS>::rank();
+        if (lane < BLOCKS)
+            store_shared_cluster(parts + rank * kWarps + thread / kWarpSize, value,
+                                 static_cast<unsigned>(lane));
+        cluster_sync();
+        value = parts[lane % kParts];
+#pragma unroll
+        for (int i = kWarpSize; i < kParts; i += kWarpSize) value = op(value, parts[i + lane]);
+        value = warp_reduce<(kParts < kWarpSize ? kParts : kWarpSize)>(value, op);
+    } else if constexpr (THREADS > kWarpSize) {
         constexpr int kWarps = warps_of(THREADS);
-        const int thread = static_cast<int>(threadIdx.x);
         T* const mine = parts + static_cast<int>(threadIdx.y) * kWarps;
         if (thread % kWarpSize == 0) mine[thread / kWarpSize] = value;
         __syncthreads();

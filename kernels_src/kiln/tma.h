@@ -9,14 +9,14 @@
 //   kiln::tma_load, tma_load_multicast, tma_prefetch      box -> shared memory, announced at a Barrier
 //   kiln::TmaStores                                       shared memory -> box, in groups of one thread
 //   kiln::fence_async_proxy                               before TMA or wgmma read what threads wrote
-//   kiln::cluster_rank, cluster_sync, cluster_sync_relaxed, barrier_arrive_cluster, load_shared_cluster
-//                                                         blocks of a cluster
+//   kiln::barrier_arrive_cluster                          at a barrier of another block of the cluster (kiln/cluster.h)
 //   kiln::swizzled                                        where the accelerator puts a byte
 // Coordinates and extents come outermost first, as in the template's `//@ tensormap` line. A box that reaches
 // past its tensor is zero there when loaded, and not written there when stored.
 // What the host does differently, and which mistakes that shows, is told in kiln/host_tma.h.
 #pragma once
 
+#include "kiln/cluster.h"
 #include "kiln/pipeline.h"
 #include "kiln/tile_layout.h"
 
@@ -42,13 +42,6 @@ __host__ __device__ __forceinline__ constexpr unsigned swizzled(unsigned row, un
 #else
 
 namespace kiln {
-
-/// Blocks run in the clusters that they are launched in. Not on the host, where each is its own cluster.
-constexpr bool kHasClusters = true;
-
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
 
 /// By one thread, before all use: each phase takes `arrivals` of them. Others may use it after
 /// barrier_init_fence and a barrier of the block (cluster_sync_relaxed where other blocks of the cluster use it).
@@ -102,34 +95,6 @@ __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) 
 /// barrier with it.
 __device__ __forceinline__ void fence_async_proxy() {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
-}
-
-/// The rank of the block in its cluster, and barriers of all threads of the cluster; a thread that has exited counts
-/// as arrived. cluster_sync_relaxed does not make what threads wrote before it visible to the others.
-__device__ __forceinline__ unsigned cluster_rank() {
-    unsigned rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" : : : "memory");
-}
-
-__device__ __forceinline__ void cluster_sync_relaxed() {
-    asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" : : : "memory");
-}
-
-/// Loads from the same address in the shared memory of block `rank` of the cluster, which must not have exited.
-__device__ __forceinline__ Vec<float, 4> load_shared_cluster(const Vec<float, 4>* shared, unsigned rank) {
-    Vec<float, 4> result;
-    asm volatile(
-        "{\n.reg .b32 remote;\n"
-        "mapa.shared::cluster.u32 remote, %4, %5;\n"
-        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote];\n}"
-        : "=f"(result[0]), "=f"(result[1]), "=f"(result[2]), "=f"(result[3])
-        : "r"(shared_address(shared)), "r"(rank)
-        : "memory");
-    return result;
 }
 
 /// Fetches the map itself, so that its first use need not.

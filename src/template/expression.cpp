@@ -21,6 +21,7 @@ constexpr LimitName kLimits[] = {
     {"registers_per_multiprocessor", &Limits::registers_per_multiprocessor},
     {"threads_per_multiprocessor", &Limits::threads_per_multiprocessor},
     {"blocks_per_multiprocessor", &Limits::blocks_per_multiprocessor},
+    {"blocks_per_cluster", &Limits::blocks_per_cluster},
     {"multiprocessors", &Limits::multiprocessors},
     {"l2_bytes", &Limits::l2_bytes},
     {"grid_x", &Limits::grid_x},

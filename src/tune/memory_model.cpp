@@ -24,6 +24,7 @@ constexpr double kBlockStartMs = 0.0022;                     // of a block, but 
 constexpr double kRoundMs = 0.00039;                         // of one access of each thread
 constexpr double kLoopAccesses = 3.8;                        // under way of a thread, in a plain loop
 constexpr double kRereads = 0.95;                            // of a row that is not kept: read once more
+constexpr double kClusterMs = 0.0015;                        // of barriers between the blocks of a cluster
 constexpr double kRegisters = 18, kRegistersPerHeld = 0.51;  // of a thread; for each four bytes under way
 constexpr double kAccessMs = 0.00000155;                     // of a multiprocessor, to issue that of a warp
 constexpr double kLineBytes = 128;
@@ -102,8 +103,9 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
 
     Estimate result;
     result.waves = blocks / (multiprocessors * at_once);
-    result.latency_ms = (kBlockStartMs + rounds * kRoundMs) *
-                        (result.waves > kManyWaves ? result.waves : std::ceil(result.waves));
+    const double start_ms = kBlockStartMs + (variant.cluster().count() > 1 ? kClusterMs : 0);
+    result.latency_ms =
+        (start_ms + rounds * kRoundMs) * (result.waves > kManyWaves ? result.waves : std::ceil(result.waves));
     const auto warp_size = static_cast<double>(machine_.target.limits.warp_size);
     double lines = 1;  // that an access of a warp takes, over those of its bytes
     if (facts.row_capacity > 0) {
