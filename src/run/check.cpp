@@ -66,10 +66,11 @@ ComparedElement judged(double found, double expected, double bound, bool exact) 
 template <class T>
 class Comparison {
   public:
-    Comparison(const GuardedTensor& output, const Reference& reference, bool exact)
+    Comparison(const GuardedTensor& output, const Reference& reference, const CheckRequest& request)
         : output_(output),
           reference_(reference),
-          exact_(exact),
+          exact_(request.exact),
+          tolerance_(request.tolerance),
           expected_(kCheckChunk),
           bound_(kCheckChunk) {}
 
@@ -84,7 +85,8 @@ class Comparison {
             static_cast<std::int64_t>(which.size()), kCheckGrain, [&](std::int64_t begin, std::int64_t end) {
                 ErrorStatistics tally;
                 for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
-                    tally.add(which[i], judged<T>(wide(found[i]), expected_[i], bound_[i], exact_));
+                    tally.add(which[i],
+                              judged<T>(wide(found[i]), expected_[i], bound_[i] + tolerance_, exact_));
                 const std::lock_guard lock(mutex);
                 tally_.merge(tally);
             });
@@ -143,6 +145,7 @@ class Comparison {
     const GuardedTensor& output_;
     const Reference& reference_;
     const bool exact_;
+    const double tolerance_;
     std::vector<double> expected_, bound_;
     ErrorStatistics tally_;
     std::uint64_t unwritten_ = 0;
@@ -151,7 +154,7 @@ class Comparison {
 template <class T>
 void compare(const GuardedTensor& output, const Reference& reference, CheckRequest& request,
              OutputCheck& result) {
-    Comparison<T> comparison(output, reference, request.exact);
+    Comparison<T> comparison(output, reference, request);
     const Tensor& tensor = output.tensor();
     const auto count = static_cast<double>(tensor.count());
     std::vector<std::int64_t> sample;

@@ -26,6 +26,7 @@ struct CheckRequest {
     bool exact = false;        ///< must equal the expected value, rounded once to the output's type
     std::uint64_t seed = 0;    ///< of the sample
     std::size_t sample = kSampleElements;  ///< elements of a sample
+    double tolerance = 0;  ///< added to the reference's bounds, for what only approximates what it computes
 };
 
 /// Host memory that a check needs in addition to the reference's inputs.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/error.h>
+#include <kiln/service.h>
 #include <kiln/tools/bench.h>
 #include <kiln/wisdom.h>
 
@@ -55,6 +56,48 @@ TEST(UnseenProblems, AreTheSameForTheSameSeedAndOthersForAnother) {
     EXPECT_EQ(bench::drawn_problems("softmax", 3, 3, false)[2].text, "bfloat16 41052 x 81 (seed 3)");
 }
 
+// FP32 output without an epilogue is that of gemm-f16.
+TEST(UnseenProblems, GemmsHaveEachEpilogueAndOutput) {
+    std::map<std::string, int> drawn;
+    int all = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed)
+        for (const bench::DrawnProblem& one : bench::drawn_problems("gemm-epilogue", seed, kMany, false)) {
+            const std::string out = one.fixed.at("OUT").text(), type = one.fixed.at("T").text();
+            EXPECT_TRUE(out == "float" || out == type) << one.text;
+            ++drawn[(out == "float" ? "float " : "16 bits ") + one.fixed.at("BIAS").text() +
+                    one.fixed.at("ACTIVATION").text()];
+            ++drawn[one.fixed.at("TRANS_B").text()];
+            ++drawn[out];
+            ++all;
+        }
+    EXPECT_EQ(drawn.size(), 7U + 2 + 3);
+    EXPECT_FALSE(drawn.contains("float 00"));
+    for (const auto& [what, count] : drawn) EXPECT_GT(count, all / 20) << what;
+    EXPECT_NEAR(drawn["float"], all / 2, all / 10);
+}
+
+TEST(UnseenProblems, OfGemmsHaveAllTemplatesWithTheEpilogue) {
+    ServiceOptions options;
+    options.backend = Backend::cuda;
+    options.arch = "sm_90a";
+    options.compile_only = true;
+    options.cache.enabled = false;
+    const Service service(options);
+    const Chooser chooser(service);
+    for (const bench::DrawnFamily& family : bench::drawn_families()) {
+        if (family.part != "gemm-epilogue") continue;
+        const Template of = service.find(family.templates.front()).for_target(service.target());
+        for (const bench::DrawnProblem& one : bench::drawn_problems(family.part, 1, kMany, false)) {
+            const std::vector<Template> able = chooser.candidates(of, one.fixed);
+            std::vector<std::string> names;
+            for (const Template& each : able) names.push_back(each.name());
+            EXPECT_THAT(names, ::testing::IsSupersetOf({"gemm_skinny", "gemm_wgmma", "gemm_wgmma_any"}))
+                << one.text;
+            EXPECT_NO_THROW(chooser.choose(able, one.fixed, one.sizes)) << one.text;
+        }
+    }
+}
+
 TEST(UnseenProblems, AreNotInTheShippedWisdom) {
     std::set<std::string> known;
     for (const WisdomEntry& entry : Wisdom::shipped().entries()) {
@@ -89,13 +132,14 @@ TEST(UnseenProblems, AThirdIsUnaligned) {
 TEST(UnseenProblems, StayWithinTheirRangesAndReachTheirEnds) {
     std::int64_t least = 1 << 30, most = 0;
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-        for (const bench::DrawnProblem& one : bench::drawn_problems("gemm-f16", seed, kMany, false))
-            for (const auto& [name, size] : one.sizes) {
-                EXPECT_GE(size, 1) << one.text;
-                EXPECT_LE(size, 16385) << one.text;
-                least = std::min(least, size);
-                most = std::max(most, size);
-            }
+        for (const char* part : {"gemm-f16", "gemm-epilogue", "gemm-f32"})
+            for (const bench::DrawnProblem& one : bench::drawn_problems(part, seed, kMany, false))
+                for (const auto& [name, size] : one.sizes) {
+                    EXPECT_GE(size, 1) << one.text;
+                    EXPECT_LE(size, 16385) << one.text;
+                    least = std::min(least, size);
+                    most = std::max(most, size);
+                }
         for (const char* part :
              {"softmax", "layer-norm", "transpose", "reduction", "column-reduction", "histogram"})
             for (const bench::DrawnProblem& one : bench::drawn_problems(part, seed, kMany, false)) {
@@ -261,6 +305,24 @@ TEST_F(UnseenRun, TellsTheChosenVariantFromTheBestKnown) {
         EXPECT_THAT(best->detail, ::testing::AnyOf("the chosen one", HasSubstr("transpose")));
     }
     EXPECT_THAT(suite.means, Contains(::testing::Field(&BenchMean::percent, 10)));
+}
+
+TEST_F(UnseenRun, GemmsWithAnEpilogueAreRight) {
+    options_.suites = {"unseen.gemm-epilogue"};
+    const BenchReport report = run_bench(options_);
+    const BenchSuite& suite = report.suites.at(0);
+    ASSERT_EQ(suite.rows.size(), 2U);
+    std::set<std::string> outputs;
+    for (const BenchRow& row : suite.rows) {
+        EXPECT_THAT(row.failures, ::testing::IsEmpty()) << row.problem;
+        EXPECT_EQ(row.verified, true) << row.problem;
+        const std::size_t at = row.variant.find(" OUT=");
+        ASSERT_NE(at, std::string::npos) << row.variant;
+        const std::string output = row.variant.substr(at + 5, row.variant.find(' ', at + 1) - at - 5);
+        EXPECT_THAT(row.problem, HasSubstr(" to " + output));
+        outputs.insert(output);
+    }
+    EXPECT_GT(outputs.size(), 1U);
 }
 
 TEST_F(UnseenRun, AnotherSeedAddsItsProblemsToTheReport) {

@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostParts = 10;
+constexpr std::size_t kMostParts = 12;
 
 struct Suite {
     std::string_view name, title;
@@ -87,8 +87,8 @@ constexpr std::array kSuites = {
           {"openblas"}},
     Suite{"unseen",
           "problems drawn from a seed, chosen for as applications have it, against the others' own choice",
-          {"gemm-f16", "gemm-f32", "attention", "decode", "softmax", "layer-norm", "transpose", "reduction",
-           "column-reduction", "histogram"},
+          {"gemm-f16", "gemm-epilogue", "gemm-f32", "attention", "decode", "softmax", "layer-norm",
+           "transpose", "reduction", "column-reduction", "histogram"},
           bench::run_unseen,
           {"cublas", "cub", "torch"},
           true},

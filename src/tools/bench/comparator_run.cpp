@@ -35,11 +35,11 @@ GuardedTensor& ComparatorRun::result_like(std::string_view output) {
 }
 
 void ComparatorRun::add(std::string with, std::string detail, Launch launch, const GuardedTensor& result,
-                        Aim aim) {
+                        Aim aim, double tolerance) {
     attempt(row_, with, [&] {
         launch();
         bench_.stream().synchronize();
-        const std::vector<std::string> wrong = kernel_.verify(result, with);
+        const std::vector<std::string> wrong = kernel_.verify(result, with, tolerance);
         row_.failures.insert(row_.failures.end(), wrong.begin(), wrong.end());
         add_verified(with, std::move(detail), std::move(launch), wrong.empty(), aim);
     });

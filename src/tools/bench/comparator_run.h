@@ -32,8 +32,9 @@ class ComparatorRun {
     GuardedTensor& result_like(std::string_view output);
 
     /// Adds another implementation, which writes its result to `result`. It is launched once and verified; a
-    /// wrong result is a failure of the row, an exception a note.
-    void add(std::string with, std::string detail, Launch launch, const GuardedTensor& result, Aim aim);
+    /// wrong result is a failure of the row, an exception a note. tolerance: CheckRequest::tolerance
+    void add(std::string with, std::string detail, Launch launch, const GuardedTensor& result, Aim aim,
+             double tolerance = 0);
     /// The same, verified by the caller.
     /// times: what its time counts, a copy's more than once where less than its bandwidth is asked for.
     void add_verified(std::string with, std::string detail, Launch launch, bool right, Aim aim,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Both libraries are column-major. A row-major C = A B is a column-major C' = B' A' of the same memory, so the
-// operands are swapped: the library's first operand is our B, its rows are our columns.
+// operands are swapped: the library's first operand is our B, its rows are our columns. So its bias, one for each row, is
+// one for each of our columns.
 #include "bench/cublas.h"
 
 #include <kiln/error.h>
@@ -20,12 +21,33 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
 constexpr int kHeuristics = 8;
 constexpr int kTrials = 5, kQuickTrials = 3;  // launches of each heuristic before the best is chosen
 constexpr float kOne = 1, kZero = 0;
+constexpr double kTanhGeluError =
+    4.8e-4;  // of GELU by tanh, which cublasLt computes; at most 4.74e-4, at 2.7
 
 cublas::DataType data_type(const std::string& name) {
     if (name == "half") return cublas::kFloat16;
     if (name == "bfloat16") return cublas::kBfloat16;
     if (name == "float") return cublas::kFloat32;
     throw UsageError("cuBLAS is not compared with for elements of " + name);
+}
+
+/// A parameter of a variant as text; `usual` where its template lacks it.
+std::string text_of(const Variant& variant, const std::string& parameter, const std::string& usual) {
+    const auto found = variant.values().find(parameter);
+    return found == variant.values().end() ? usual : found->second.text();
+}
+
+/// Of a template with the parameters of kiln/gemm_epilogue.h, or some of them.
+cublas::Epilogue epilogue_of(const Variant& variant) {
+    const std::string bias = text_of(variant, "BIAS", "0"), activation = text_of(variant, "ACTIVATION", "0");
+    if (text_of(variant, "ALPHA", "1") != "1" || text_of(variant, "RESIDUAL", "false") != "false" ||
+        (bias != "0" && bias != "1") || activation == "3")
+        throw UsageError("cublasLt is compared with for bias per column, relu and gelu alone, and not for " +
+                         variant.text());
+    const bool adds = bias == "1";
+    if (activation == "1") return adds ? cublas::kEpilogueReluBias : cublas::kEpilogueRelu;
+    if (activation == "2") return adds ? cublas::kEpilogueGeluBias : cublas::kEpilogueGelu;
+    return adds ? cublas::kEpilogueBias : cublas::kEpilogueDefault;
 }
 
 /// The descriptors of a GEMM for cublasLt. The handles live as long as any launch of it.
@@ -39,17 +61,21 @@ struct LtProblem {
     /// Delegates, so that the destructor frees the handles if a later call throws.
     LtProblem(const cublas::Api& library, const ProductPlan& plan) : LtProblem(library) {
         api.check(api.desc_create(&desc, cublas::kCompute32F, cublas::kFloat32), "cublasLtMatmulDescCreate");
-        set(cublas::kDescTransposeA, plan.b_is_transposed);
-        set(cublas::kDescTransposeB, plan.a_is_transposed);
+        set(cublas::kDescTransposeA, operation(plan.b_is_transposed));
+        set(cublas::kDescTransposeB, operation(plan.a_is_transposed));
+        if (plan.epilogue != cublas::kEpilogueDefault) set(cublas::kDescEpilogue, plan.epilogue);
+        // Its elements are of the type of C, which is the library's default.
+        if (plan.bias != nullptr) set(cublas::kDescBiasPointer, plan.bias);
         first =
             layout(plan.type, plan.b_is_transposed ? plan.k : plan.n, plan.b_is_transposed ? plan.n : plan.k);
         second =
             layout(plan.type, plan.a_is_transposed ? plan.m : plan.k, plan.a_is_transposed ? plan.k : plan.m);
         result = layout(plan.result_type, plan.n, plan.m);
         api.check(api.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
-        const std::uint64_t bytes = kWorkspaceBytes;
-        api.check(api.preference_set(preference, cublas::kPreferenceMaxWorkspaceBytes, &bytes, sizeof bytes),
-                  "cublasLtMatmulPreferenceSetAttribute");
+        prefer(cublas::kPreferenceMaxWorkspaceBytes, std::uint64_t{kWorkspaceBytes});
+        // As Kiln does, split-K adds up in FP32, and rounds once.
+        if (plan.result_type != cublas::kFloat32)
+            prefer(cublas::kPreferenceReductionSchemes, cublas::kReductionComputeType);
     }
     LtProblem(const LtProblem&) = delete;
     LtProblem& operator=(const LtProblem&) = delete;
@@ -60,10 +86,17 @@ struct LtProblem {
         if (desc != nullptr) api.desc_destroy(desc);
     }
 
-    void set(cublas::DescAttribute attribute, bool transposed) {
-        const std::int32_t operation = transposed ? cublas::kTranspose : cublas::kNoTranspose;
-        api.check(api.desc_set(desc, attribute, &operation, sizeof operation),
-                  "cublasLtMatmulDescSetAttribute");
+    static cublas::Operation operation(bool transposed) {
+        return transposed ? cublas::kTranspose : cublas::kNoTranspose;
+    }
+    template <class T>
+    void set(cublas::DescAttribute attribute, const T& value) {
+        api.check(api.desc_set(desc, attribute, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+    }
+    template <class T>
+    void prefer(cublas::PreferenceAttribute attribute, const T& value) {
+        api.check(api.preference_set(preference, attribute, &value, sizeof value),
+                  "cublasLtMatmulPreferenceSetAttribute");
     }
     /// Column-major, without gaps.
     cublas::MatrixLayout layout(cublas::DataType type, std::int64_t rows, std::int64_t columns) {
@@ -88,6 +121,9 @@ ProductPlan product_plan(const VerifiedLaunch& kernel) {
     plan.k = problem.sizes.at("k");
     plan.type = data_type(tensor("a").type);
     plan.result_type = data_type(tensor("c").type);
+    plan.epilogue = epilogue_of(kernel.variant());
+    if ((plan.epilogue & cublas::kEpilogueBias) != 0) plan.bias = kernel.tensor("bias").data();
+    if ((plan.epilogue & cublas::kEpilogueGelu) != 0) plan.tolerance = kTanhGeluError;
     // Determined from extents for distinct sizes, since those of this problem may be equal.
     const Problem probe = kernel.variant().problem({{"m", 64}, {"n", 128}, {"k", 256}});
     for (const Tensor& one : probe.tensors) {

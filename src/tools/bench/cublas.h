@@ -17,15 +17,19 @@ class ComparatorRun;
 class VerifiedLaunch;
 struct Aim;
 
-/// C[m, n] = A[m, k] B[k, n], row-major, or B[n, k] transposed.
+/// C[m, n] = A[m, k] B[k, n], row-major, or B[n, k] transposed; then the epilogue.
 struct ProductPlan {
     std::int64_t m = 0, n = 0, k = 0;
     cublas::DataType type = cublas::kFloat32;         ///< of A and B
     cublas::DataType result_type = cublas::kFloat32;  ///< of C
     bool a_is_transposed = false;                     ///< A is stored [k, m]
     bool b_is_transposed = false;                     ///< B is stored [n, k]
+    cublas::Epilogue epilogue = cublas::kEpilogueDefault;
+    const void* bias = nullptr;  ///< of n elements of C's type, with an epilogue that adds it
+    double tolerance = 0;        ///< how far what the library computes is from what Kiln does
 };
-/// The plan of a template with sizes m, n, k and tensors a, b, c. Throws UsageError for an unsupported type.
+/// The plan of a template with sizes m, n, k and tensors a, b, c, and bias where it is added. Throws UsageError for a type
+/// or an epilogue that the library lacks.
 ProductPlan product_plan(const VerifiedLaunch& kernel);
 
 /// A GEMM that is ready to be launched any number of times. The Cublas that made it must outlive it.

@@ -26,8 +26,22 @@ enum DataType : int { kFloat32 = 0, kFloat16 = 2, kBfloat16 = 14 };
 enum ComputeType : int { kCompute32F = 68, kCompute32FPedantic = 69 };
 enum Operation : int { kNoTranspose = 0, kTranspose = 1 };
 enum MathMode : int { kDefaultMath = 0 };
-enum DescAttribute : int { kDescTransposeA = 3, kDescTransposeB = 4 };
-enum PreferenceAttribute : int { kPreferenceMaxWorkspaceBytes = 1 };
+enum DescAttribute : int {
+    kDescTransposeA = 3,
+    kDescTransposeB = 4,
+    kDescEpilogue = 7,
+    kDescBiasPointer = 8
+};
+enum Epilogue : std::uint32_t {
+    kEpilogueDefault = 1,
+    kEpilogueRelu = 2,
+    kEpilogueBias = 4,
+    kEpilogueReluBias = 6,
+    kEpilogueGelu = 32,
+    kEpilogueGeluBias = 36
+};
+enum ReductionScheme : std::uint32_t { kReductionComputeType = 2 };
+enum PreferenceAttribute : int { kPreferenceMaxWorkspaceBytes = 1, kPreferenceReductionSchemes = 3 };
 
 struct Algorithm {
     std::uint64_t data[8];

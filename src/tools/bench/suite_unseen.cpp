@@ -268,9 +268,10 @@ void Family::add_library(BenchRow& row, ComparatorRun& run) {
         const GuardedTensor& result = run.result_like("c");
         const LibraryChoices choices = library->choices(plan, a, b, result.data());
         if (!is_float)
-            run.add("cublasLt first heuristic", choices.first.detail, choices.first.launch, result, {});
+            run.add("cublasLt first heuristic", choices.first.detail, choices.first.launch, result, {},
+                    plan.tolerance);
         run.add(is_float ? "cublasLt" : "cublasLt best of 8", choices.best.detail, choices.best.launch,
-                result, {});
+                result, {}, plan.tolerance);
     });
     if (is_float) add_single_precision(*library, row, run, {});
 }

@@ -89,6 +89,27 @@ DrawnProblem gemm(const Draw& draw, bool half, bool tiny) {
 DrawnProblem gemm_half(const Draw& draw, bool tiny) { return gemm(draw, true, tiny); }
 DrawnProblem gemm_float(const Draw& draw, bool tiny) { return gemm(draw, false, tiny); }
 
+/// What is done with the product, as kiln/gemm_epilogue.h has it.
+struct Epilogue {
+    std::string_view text;
+    std::int64_t bias, activation;
+};
+constexpr Epilogue kBias = {", bias", 1, 0}, kBiasRelu = {", bias, relu", 1, 1},
+                   kBiasGelu = {", bias, gelu", 1, 2};
+
+/// With 16-bit output or an epilogue, or both. FP32 output without one is that of gemm-f16.
+DrawnProblem gemm_epilogue(const Draw& draw, bool tiny) {
+    DrawnProblem problem = gemm(draw, true, tiny);
+    const bool is_float = draw.uniform("out") < 0.5;
+    const std::string out = is_float ? "float" : problem.fixed.at("T").text();
+    const Epilogue epilogue =
+        is_float ? draw.pick("epilogue", std::array{kBias, kBiasRelu, kBiasGelu})
+                 : draw.pick("epilogue", std::array{Epilogue{"", 0, 0}, kBias, kBiasRelu, kBiasGelu});
+    problem.fixed.insert({{"OUT", out}, {"BIAS", epilogue.bias}, {"ACTIVATION", epilogue.activation}});
+    problem.text += " to " + out + std::string(epilogue.text);
+    return problem;
+}
+
 DrawnProblem attention(const Draw& draw, bool tiny) {
     const std::string type = draw.pick("T", kHalves);
     const auto head = draw.pick("head", std::array<std::int64_t, 2>{64, 128});
@@ -218,6 +239,18 @@ constexpr std::string_view kTuned = "cublasLt best of 8, after tuning";
 /// Of the time of the best variant that is known, in that of the chosen one.
 constexpr DrawnAim kChoice = {"best known variant", 1 / 1.05, 1, 1 / 1.15, 1, 10};
 
+DrawnFamily gemm_half_family(std::string_view part, std::vector<std::string_view> of) {
+    return {part,
+            std::move(of),
+            Peer::cublas_half,
+            {{"cublasLt first heuristic", 0.97, 1.05, 0.75, 0.9},
+             {"cublasLt best of 8", 0.93, 1.0, 0.7, 0.85},
+             {kTuned, 1.0, 1.05, 0.9, 0.95},
+             kChoice},
+            true,
+            true};
+}
+
 DrawnFamily bandwidth_bound(std::string_view part, std::string_view of, Peer peer) {
     const DrawnAim aim = peer == Peer::torch ? DrawnAim{"PyTorch", 1.25, 1.5, 0.95, 1.1}
                                              : DrawnAim{"best of the others", 1.0, 1.1, 0.8, 0.95};
@@ -226,16 +259,8 @@ DrawnFamily bandwidth_bound(std::string_view part, std::string_view of, Peer pee
 
 const std::vector<Known>& table() {
     static const std::vector<Known> kTable = {
-        {{"gemm-f16",
-          {"gemm_mma", "gemm_tiled"},
-          Peer::cublas_half,
-          {{"cublasLt first heuristic", 0.97, 1.05, 0.75, 0.9},
-           {"cublasLt best of 8", 0.93, 1.0, 0.7, 0.85},
-           {kTuned, 1.0, 1.05, 0.9, 0.95},
-           kChoice},
-          true,
-          true},
-         gemm_half},
+        {gemm_half_family("gemm-f16", {"gemm_mma", "gemm_tiled"}), gemm_half},
+        {gemm_half_family("gemm-epilogue", {"gemm_skinny"}), gemm_epilogue},
         {{"gemm-f32", {"gemm_tiled"}, Peer::cublas_float, {{"cuBLAS", 0.95, 1.02, 0.75, 0.9}, kChoice}, true},
          gemm_float},
         {{"attention",

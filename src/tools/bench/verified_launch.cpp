@@ -63,18 +63,20 @@ VerifiedLaunch::VerifiedLaunch(Benchmark& bench, const Variant& variant, const S
                         TensorContents{Data::random, kInputSeed});
 }
 
-std::vector<std::string> VerifiedLaunch::verify(const GuardedTensor& result, const std::string& whose) {
+std::vector<std::string> VerifiedLaunch::verify(const GuardedTensor& result, const std::string& whose,
+                                                double tolerance) {
     std::vector<std::string> wrong;
     for (const Overrun& place : result.overruns()) wrong.push_back(whose + " wrote " + place.text());
-    for (std::string& sentence : check(result, whose, bench_.quick() ? kQuickSample : kSample))
+    for (std::string& sentence : check(result, whose, bench_.quick() ? kQuickSample : kSample, tolerance))
         wrong.push_back(std::move(sentence));
     return wrong;
 }
 
 std::vector<std::string> VerifiedLaunch::check(const GuardedTensor& result, const std::string& whose,
-                                               std::size_t sample) {
+                                               std::size_t sample, double tolerance) {
     if (!check_) check_.emplace(bench_.references(), variant(), problem(), false);
-    CheckRequest request{Check::sample, false, random_word(kInputSeed, 1), affordable(problem(), sample)};
+    CheckRequest request{Check::sample, false, random_word(kInputSeed, 1), affordable(problem(), sample),
+                         tolerance};
     const OutputCheck found = check_->output(*launch_, result, request);
     return found.wrong != 0 || found.unwritten != 0 ? std::vector{told(found, whose)}
                                                     : std::vector<std::string>{};

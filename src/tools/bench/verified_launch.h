@@ -46,14 +46,16 @@ class VerifiedLaunch {
     std::vector<std::string> check();
     /// Poisoned memory like that of an output, for another library's result.
     GuardedTensor like(std::string_view output) const { return launch_->like(output); }
-    /// The same check of such a result, made from the same inputs.
-    std::vector<std::string> verify(const GuardedTensor& result, const std::string& whose);
+    /// The same check of such a result, made from the same inputs. tolerance: CheckRequest::tolerance
+    std::vector<std::string> verify(const GuardedTensor& result, const std::string& whose,
+                                    double tolerance = 0);
     /// Frees the data that only verification needs.
     void done_verifying() { check_.reset(); }
 
   private:
     std::vector<std::string> check(std::size_t sample);
-    std::vector<std::string> check(const GuardedTensor& result, const std::string& whose, std::size_t sample);
+    std::vector<std::string> check(const GuardedTensor& result, const std::string& whose, std::size_t sample,
+                                   double tolerance = 0);
 
     Benchmark& bench_;
     std::optional<ProblemLaunch> launch_;
