@@ -56,6 +56,66 @@ TEST(BenchTorch, AnswersWheneverItIsAsked) {
     EXPECT_THAT(torch.prepare("no_such_problem 1", kTorchLimit).at(0).error, HasSubstr("no_such_problem"));
 }
 
+/// Arithmetic on lists of rows, for what the script computes on its own. error: of F.rms_norm
+std::string with_arithmetic(double error) {
+    return R"(
+import math
+class Tensor:
+    name = "x"
+    def __init__(self, rows): self.rows = rows
+    def with_other(self, other, of):
+        rows = other.rows if isinstance(other, Tensor) else [[other]]
+        at = lambda i, j: rows[i % len(rows)][j % len(rows[i % len(rows)])]
+        return Tensor([[of(x, at(i, j)) for j, x in enumerate(row)] for i, row in enumerate(self.rows)])
+    def each(self, of): return Tensor([[of(x) for x in row] for row in self.rows])
+    def __add__(self, other): return self.with_other(other, lambda x, y: x + y)
+    def __sub__(self, other): return self.with_other(other, lambda x, y: x - y)
+    def __mul__(self, other): return self.with_other(other, lambda x, y: x * y)
+    def __truediv__(self, other): return self.with_other(other, lambda x, y: x / y)
+    def __le__(self, other): return self.with_other(other, lambda x, y: x <= y)
+    def __getitem__(self, rows): return Tensor(self.rows[rows])
+    def to(self, dtype): return self
+    def double(self): return self
+    def abs(self): return self.each(abs)
+    def square(self): return self.each(lambda x: x * x)
+    def sqrt(self): return self.each(math.sqrt)
+    def mean(self, dim, keepdim): return Tensor([[math.fsum(row) / len(row)] for row in self.rows])
+    def all(self): return all(all(row) for row in self.rows)
+drawn = []
+def rand(*shape, **_):
+    drawn.append(shape)
+    rows, cols = shape if len(shape) == 2 else (1, shape[0])
+    return Tensor([[(37 * i + 11 * j + 5 * len(drawn)) % 19 / 19 for j in range(cols)] for i in range(rows)])
+def rms_norm(x, shape, weight, eps):
+    return x / (x.square().mean(1, True) + eps).sqrt() * weight + )" +
+           std::to_string(error) + R"(
+isfinite = lambda x: x.each(math.isfinite)
+compile = lambda function, dynamic: function
+import torch._dynamo, torch.nn.functional
+torch.nn.functional.rms_norm = rms_norm
+)";
+}
+
+TEST(BenchTorch, NormalisesTheSumWithAResidual) {
+    for (const double error : {0.0, 0.1}) {
+        const FakeTorch fake(with_arithmetic(error));
+        bench::TorchProcess torch(fake.setup(), kTorchLimit);
+        KILN_REQUIRE_OR_SKIP("python3", torch.problem().empty(), torch.problem());
+        for (const char* problem :
+             {"rms_norm 5 17 half 0", "rms_norm 5 17 bfloat16 1", "rms_norm 2 3 float 1"}) {
+            const std::vector<bench::TorchWay> ways = torch.prepare(problem, kTorchLimit);
+            ASSERT_EQ(ways.size(), 2U) << problem;
+            EXPECT_EQ(ways[0].name, "eager");
+            EXPECT_EQ(ways[1].name, "torch.compile");
+            for (const bench::TorchWay& way : ways) {
+                EXPECT_EQ(way.error, "") << problem;
+                EXPECT_EQ(way.right, error == 0) << problem;
+            }
+            EXPECT_EQ(torch.times_us(1, 2, kTorchLimit).size(), 2U);
+        }
+    }
+}
+
 TEST(BenchTorch, SaysWhyItIsNotThere) {
     const FakeTorch blind("\ncuda.is_available = lambda: False\n");
     EXPECT_THAT(bench::TorchProcess(blind.setup(), kTorchLimit).problem(), HasSubstr("sees no CUDA device"));

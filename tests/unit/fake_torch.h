@@ -80,6 +80,7 @@ class FakeTorch {
         write_text(torch / "__init__.py", kFakeTorch + more);
         write_text(torch / "nn/__init__.py", "");
         write_text(torch / "nn/functional.py", "");
+        write_text(torch / "_dynamo.py", "def reset(): pass\n");
     }
     std::pair<std::string, std::string> variable() const {
         return {"PYTHONPATH", directory_.path().string()};

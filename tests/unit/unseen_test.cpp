@@ -141,15 +141,16 @@ TEST(UnseenProblems, StayWithinTheirRangesAndReachTheirEnds) {
                     most = std::max(most, size);
                 }
         for (const char* part :
-             {"softmax", "layer-norm", "transpose", "reduction", "column-reduction", "histogram"})
+             {"softmax", "layer-norm", "rms-norm", "transpose", "reduction", "column-reduction", "histogram"})
             for (const bench::DrawnProblem& one : bench::drawn_problems(part, seed, kMany, false)) {
                 EXPECT_LE(bytes_of(one), std::int64_t{5} << 29) << part << ": " << one.text;
                 EXPECT_GE(bytes_of(one), 1 << 18) << part << ": " << one.text;
             }
-        for (const bench::DrawnProblem& one : bench::drawn_problems("softmax", seed, kMany, false)) {
-            EXPECT_GE(one.sizes.at("cols"), 16);
-            EXPECT_LE(one.sizes.at("cols"), 262145);
-        }
+        for (const char* part : {"softmax", "layer-norm", "rms-norm"})
+            for (const bench::DrawnProblem& one : bench::drawn_problems(part, seed, kMany, false)) {
+                EXPECT_GE(one.sizes.at("cols"), 16) << part << ": " << one.text;
+                EXPECT_LE(one.sizes.at("cols"), 262145) << part << ": " << one.text;
+            }
         for (const bench::DrawnProblem& one : bench::drawn_problems("attention", seed, kMany, false)) {
             const Sizes& of = one.sizes;
             EXPECT_GE(of.at("keys"), 16);
@@ -323,6 +324,27 @@ TEST_F(UnseenRun, GemmsWithAnEpilogueAreRight) {
         outputs.insert(output);
     }
     EXPECT_GT(outputs.size(), 1U);
+}
+
+TEST_F(UnseenRun, RmsNormIsDrawnWithAResidualAndWithout) {
+    options_.suites = {"unseen.rms-norm"};
+    options_.draws = 4;
+    const BenchReport report = run_bench(options_);
+    const BenchSuite& suite = report.suites.at(0);
+    ASSERT_EQ(suite.rows.size(), 4U);
+    const std::vector<bench::DrawnProblem> drawn = bench::drawn_problems("rms-norm", options_.seed, 4, true);
+    int with_residual = 0;
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+        const BenchRow& row = suite.rows[i];
+        EXPECT_THAT(row.failures, ::testing::IsEmpty()) << row.problem;
+        EXPECT_EQ(row.verified, true) << row.problem;
+        const bool residual = row.problem.find(", residual added") != std::string::npos;
+        EXPECT_THAT(row.variant, HasSubstr(residual ? "RESIDUAL=true" : "RESIDUAL=false"));
+        EXPECT_TRUE(drawn[i].torch.ends_with(residual ? " 1" : " 0")) << drawn[i].torch;
+        with_residual += residual;
+    }
+    EXPECT_GT(with_residual, 0);
+    EXPECT_LT(with_residual, 4);
 }
 
 TEST_F(UnseenRun, AnotherSeedAddsItsProblemsToTheReport) {

@@ -88,7 +88,7 @@ constexpr std::array kSuites = {
     Suite{"unseen",
           "problems drawn from a seed, chosen for as applications have it, against the others' own choice",
           {"gemm-f16", "gemm-epilogue", "gemm-f32", "attention", "decode", "softmax", "layer-norm",
-           "transpose", "reduction", "column-reduction", "histogram"},
+           "rms-norm", "transpose", "reduction", "column-reduction", "histogram"},
           bench::run_unseen,
           {"cublas", "cub", "torch"},
           true},

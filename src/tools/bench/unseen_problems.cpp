@@ -197,6 +197,15 @@ DrawnProblem layer_norm(const Draw& draw, bool tiny) {
     return on_matrix(matrix(draw, tiny, 16, 262144, 2), "layer_norm");
 }
 
+DrawnProblem rms_norm(const Draw& draw, bool tiny) {
+    const bool residual = draw.uniform("residual") < 0.5;
+    DrawnProblem problem = on_matrix(matrix(draw, tiny, 16, 262144, residual ? 4 : 2), "rms_norm");
+    problem.fixed.emplace("RESIDUAL", residual);
+    problem.text += residual ? ", residual added" : "";
+    problem.torch += residual ? " 1" : " 0";
+    return problem;
+}
+
 DrawnProblem transpose(const Draw& draw, bool tiny) {
     Matrix of = matrix(draw, tiny, 8, 1 << 24, 2);
     of.rows = Draw::fitted(of.rows, kAligned, draw.unaligned());
@@ -274,6 +283,7 @@ const std::vector<Known>& table() {
          decode},
         {bandwidth_bound("softmax", "softmax", Peer::torch), softmax},
         {bandwidth_bound("layer-norm", "layer_norm", Peer::torch), layer_norm},
+        {bandwidth_bound("rms-norm", "rms_norm", Peer::torch), rms_norm},
         {bandwidth_bound("transpose", "transpose_tiled", Peer::memory), transpose},
         {bandwidth_bound("reduction", "sum_shuffle", Peer::memory), sum},
         {bandwidth_bound("column-reduction", "column_sum", Peer::memory), column_sum},

@@ -9,8 +9,10 @@
 #   time WAY COUNT      times US...: microseconds of so many calls of the way of this number, or error REASON
 # A problem is one of
 #   copy WORDS | attention BATCH HEADS TOKENS HEAD CAUSAL [GROUP KEYS TYPE] | layer_norm ROWS COLS [TYPE]
-#   softmax ROWS COLS [TYPE] | transpose ROWS COLS TYPE | sum COUNT TYPE | column_sum ROWS COLS TYPE
-# where HEADS are those of the keys, with GROUP heads of queries each.
+#   softmax ROWS COLS [TYPE] | rms_norm ROWS COLS TYPE RESIDUAL | transpose ROWS COLS TYPE | sum COUNT TYPE
+#   column_sum ROWS COLS TYPE
+# where HEADS are those of the keys, with GROUP heads of queries each. RESIDUAL is 1 or 0: whether a residual is added first,
+# and the sum is a result, too.
 import os
 import sys
 import time
@@ -133,6 +135,32 @@ def softmax(rows, cols, element="half"):
     yield from eager_and_compiled(lambda x: torch.softmax(x, 1), x, is_right)
 
 
+def rms_norm(rows, cols, element, residual):
+    shape = (int(cols),)
+    x = random(int(rows), *shape, dtype=types[element])
+    weight = random(*shape, dtype=types[element])
+    added = random(int(rows), *shape, dtype=types[element]) if residual == "1" else None
+
+    def plain(x):
+        return F.rms_norm(x, shape, weight, 1e-5)
+
+    def of_sum(x):
+        added_up = x + added
+        return F.rms_norm(added_up, shape, weight, 1e-5), added_up
+
+    def is_right(out):
+        some = x[:3].double()
+        if added is not None:
+            out, added_up = out
+            some = some + added[:3].double()
+            if not near(added_up[:3], some, tolerance[element] * 2):
+                return False
+        expected = some / (some.square().mean(1, True) + 1e-5).sqrt() * weight.double()
+        return near(out[:3], expected, tolerance[element] * 10)
+
+    yield from eager_and_compiled(plain if added is None else of_sum, x, is_right)
+
+
 def transpose(rows, cols, element):
     x = random(int(rows), int(cols), dtype=types[element])
 
@@ -160,8 +188,8 @@ def column_sum(rows, cols, element):
     yield from eager_and_compiled(lambda x: torch.sum(x, 0, dtype=torch.float32), x, is_right)
 
 
-problems = {"copy": copy, "attention": attention, "layer_norm": layer_norm, "softmax": softmax, "transpose": transpose,
-            "sum": total, "column_sum": column_sum}
+problems = {"copy": copy, "attention": attention, "layer_norm": layer_norm, "softmax": softmax, "rms_norm": rms_norm,
+            "transpose": transpose, "sum": total, "column_sum": column_sum}
 calls = []  # of the problem that was prepared
 
 
