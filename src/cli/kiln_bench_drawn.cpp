@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tables of problems that were drawn: per family the geometric mean and a low percentile of the ratios, and the
-// problems on which Kiln is slow, with what was chosen and what the best known variant would have been.
+// problems on which Kiln is slow, with what was chosen and what the best known variant would have been. Then how many problems
+// no template computes.
 #include <algorithm>
+#include <map>
 
 #include "cli/kiln_bench_lines.h"
 #include "cli/kiln_bench_report.h"
@@ -68,6 +70,30 @@ std::string slow_rows(const BenchSuite& suite) {
            "| --- | ---: | --- | --- | ---: | --- | ---: |\n" + text;
 }
 
+/// A line for each part with problems that were not timed since no template computes them.
+std::string without_template(const BenchSuite& suite) {
+    struct Counts {
+        int all = 0, without = 0;
+        std::map<std::string, int> by_reason;
+    };
+    std::map<std::string, Counts> parts;
+    for (const BenchRow& row : suite.rows) {
+        Counts& counts = parts[row.part];
+        ++counts.all;
+        if (row.kiln || !row.failures.empty() || row.notes.empty()) continue;
+        ++counts.without;
+        ++counts.by_reason[row.notes.front()];
+    }
+    std::string text;
+    for (const auto& [part, counts] : parts) {
+        if (counts.without == 0) continue;
+        text += formatted("- {}: {} of {} problems", part, counts.without, counts.all);
+        for (const auto& [reason, count] : counts.by_reason) text += formatted("; {} ({})", reason, count);
+        text += "\n";
+    }
+    return text;
+}
+
 }  // namespace
 
 std::string drawn_tables(const BenchReport& report) {
@@ -78,6 +104,8 @@ std::string drawn_tables(const BenchReport& report) {
         text += summary(*suite);
         const std::string slow = slow_rows(*suite);
         if (!slow.empty()) text += "\nBelow " + rounded(kSlow, 1) + ":\n\n" + slow;
+        const std::string without = without_template(*suite);
+        if (!without.empty()) text += "\nNot computed by any template:\n\n" + without;
     }
     return text.empty() ? "Not measured.\n" : text;
 }

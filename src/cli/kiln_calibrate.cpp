@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kUsualSeconds = 60, kMostSeconds = 1'000'000;
 constexpr double kProblemsPerSecond = 1.5;  // that are drawn: a few more than there is time for
+constexpr int kLeastProblems = 8;           // of a part, of which no template may compute some
 constexpr std::uint64_t kFirstSeed = 1000;  // the first seeds are those that `kiln bench` judges by
 
 /// A part of the suite of drawn problems, and its part of the time.
@@ -70,7 +71,7 @@ std::vector<MeasuredTime> measured_times(const Call& call, Warnings& warnings, i
         const double share = part.share * seconds;
         options.suites = {"unseen." + std::string(part.name)};
         options.part_limit = std::chrono::seconds(std::max(1, static_cast<int>(share)));
-        options.draws = std::max(4, static_cast<int>(share * kProblemsPerSecond));
+        options.draws = std::max(kLeastProblems, static_cast<int>(share * kProblemsPerSecond));
         const std::size_t before = times.size();
         const BenchReport report = run_bench(options);
         if (options.stop.stop_requested()) break;

@@ -269,6 +269,24 @@ TEST(BenchPage, TellsTheLossOfChoosingFromThatOfKernels) {
         << "that table is of problems that do not change";
 }
 
+TEST(BenchPage, CountsTheDrawnProblemsThatNoTemplateComputes) {
+    BenchReport report = drawn_report();
+    for (const char* reason :
+         {"no template has HEAD_DIM=96", "no template has HEAD_DIM=256", "no template has HEAD_DIM=96"}) {
+        BenchRow row;
+        row.problem = "problem " + std::to_string(report.suites[0].rows.size());
+        row.part = "attention";
+        row.notes = {reason};
+        report.suites[0].rows.push_back(row);
+    }
+    const TemporaryDirectory directory;
+    std::ofstream(directory.path() / "record.json") << bench_record(report);
+    EXPECT_THAT(
+        written_anew("<!-- kiln bench: record.json drawn -->\n<!-- end -->\n", directory.path() / "page.md"),
+        HasSubstr("\nNot computed by any template:\n\n- attention: 3 of 3 problems; "
+                  "no template has HEAD_DIM=256 (1); no template has HEAD_DIM=96 (2)\n"));
+}
+
 TEST(BenchJson, ReadAgainMeansOfPartsAreTheSame) {
     const Json json = to_json(drawn_report());
     EXPECT_EQ(to_json(bench_report(json)), json);

@@ -98,6 +98,24 @@ TEST(UnseenProblems, OfGemmsHaveAllTemplatesWithTheEpilogue) {
     }
 }
 
+TEST(UnseenProblems, OfAttentionHaveAllHeads) {
+    std::map<std::string, int> heads;
+    for (std::uint64_t seed = 1; seed <= 10; ++seed)
+        for (const bench::DrawnProblem& one : bench::drawn_problems("attention", seed, kMany, false)) {
+            std::string head = one.fixed.at("HEAD_DIM").text(), values = head;
+            if (const auto found = one.fixed.find("VALUE_DIM"); found != one.fixed.end()) {
+                values = found->second.text();
+                EXPECT_NE(values, head) << one.text;
+                head += "/" + values;
+            }
+            EXPECT_THAT(one.text, HasSubstr(" head " + head + " "));
+            EXPECT_TRUE(one.torch.ends_with(" " + values)) << one.torch;
+            ++heads[head];
+        }
+    ASSERT_EQ(heads.size(), 5U);
+    for (const char* head : {"64", "96", "128", "192/128", "256"}) EXPECT_GT(heads[head], 320 / 8) << head;
+}
+
 TEST(UnseenProblems, AreNotInTheShippedWisdom) {
     std::set<std::string> known;
     for (const WisdomEntry& entry : Wisdom::shipped().entries()) {
@@ -324,6 +342,36 @@ TEST_F(UnseenRun, GemmsWithAnEpilogueAreRight) {
         outputs.insert(output);
     }
     EXPECT_GT(outputs.size(), 1U);
+}
+
+// Nobody could tell otherwise that a kernel is missing.
+TEST_F(UnseenRun, AProblemThatNoTemplateComputesHasARowThatSaysSo) {
+    const std::filesystem::path root = std::getenv("KILN_TEST_SOURCE_DIR");
+    write_text(folder_.path() / "transpose_tiled.cu",
+               std::regex_replace(read_text_if_exists(root / "kernels_src/transpose_tiled.cu").value_or(""),
+                                  std::regex("(//@ param *T *type in )[^=]*= *[a-z0-9]*"), "$1half = half"));
+    options_.service.template_directories = {folder_.path()};
+    options_.suites = {"unseen.transpose"};
+    options_.draws = 5;
+    const BenchReport report = run_bench(options_);
+    EXPECT_TRUE(report.pass());
+    const BenchSuite& suite = report.suites.at(0);
+    ASSERT_EQ(suite.rows.size(), 5U);
+    int timed = 0;
+    for (const BenchRow& row : suite.rows) {
+        EXPECT_THAT(row.failures, ::testing::IsEmpty()) << row.problem;
+        const std::string type = row.problem.substr(0, row.problem.find(' '));
+        EXPECT_EQ(row.kiln.has_value(), type == "half") << row.problem;
+        timed += row.kiln.has_value();
+        if (type == "half") continue;
+        EXPECT_THAT(row.notes, ElementsAre("no template has T=" + type));
+        EXPECT_THAT(row.comparisons, ::testing::IsEmpty());
+        EXPECT_TRUE(row.sizes.contains("rows"));
+    }
+    EXPECT_GT(timed, 0);
+    EXPECT_LT(timed, 5);
+    ASSERT_EQ(suite.means.size(), 1U);
+    EXPECT_EQ(suite.means[0].rows, timed);
 }
 
 TEST_F(UnseenRun, RmsNormIsDrawnWithAResidualAndWithout) {

@@ -3,7 +3,7 @@
 // Problems that nobody has tuned for: drawn from a seed, computed by what an application gets from the chooser, and
 // compared with the others' own choice. Next to the chosen variant others are timed: those that the chooser considers
 // for this problem, and for the other problems of the family. So the loss of choosing is told apart from the loss of
-// kernels.
+// kernels. A problem that no template computes has a row without times, which says so.
 #include <kiln/error.h>
 #include <kiln/model.h>
 #include <kiln/tune.h>
@@ -38,24 +38,60 @@ using Considered = std::vector<ConsideredVariant>;
 /// A problem and what the chooser makes of it.
 struct Prepared {
     DrawnProblem problem;
-    std::vector<Template> templates;
-    std::optional<Choice> choice;  ///< empty: no template takes it
-    Considered considered;         ///< the first few of those with different tiles or grids
+    std::vector<Template> templates;  ///< empty: none computes it
+    std::optional<Choice> choice;     ///< empty: no template takes it
+    Considered considered;            ///< the first few of those with different tiles or grids
 };
 
-/// Those that compute what the family does; none: no template is there.
-std::vector<Template> templates_of(Benchmark& bench, const DrawnFamily& family, const Values& fixed) {
+/// Of the templates that stand for the family, those that are there and run on this device.
+std::vector<Template> anchors_of(Benchmark& bench, const DrawnFamily& family) {
+    std::vector<Template> found;
     for (const std::string_view name : family.templates) {
         try {
-            const Template of = bench.service().find(name).for_target(bench.service().target());
-            if (!of.runs_on(bench.service().backend(), bench.service().target().arch)) continue;
-            std::vector<Template> found = bench.chooser().candidates(of, fixed);
-            if (found.size() > 1 || family.templates.back() == name) return found;
+            Template of = bench.service().find(name).for_target(bench.service().target());
+            if (of.runs_on(bench.service().backend(), bench.service().target().arch))
+                found.push_back(std::move(of));
         } catch (const Error&) {
             // Another template stands for the family.
         }
     }
-    return {};
+    return found;
+}
+
+/// A boolean parameter that the template lacks counts as false, as for Chooser::choose().
+bool allows(const Template& of, const std::string& name, const Value& value) {
+    const Parameter* const parameter = of.parameter(name);
+    return parameter != nullptr ? parameter->allows(value) : value.is_bool() && !value.as_bool();
+}
+
+/// Those that compute the problem, as one of the family's templates does: the most that compute the same.
+std::vector<Template> templates_of(Benchmark& bench, const DrawnFamily& family, const Values& fixed) {
+    std::vector<Template> most;
+    for (const Template& of : anchors_of(bench, family)) {
+        if (!std::ranges::all_of(fixed, [&](const auto& one) { return allows(of, one.first, one.second); }))
+            continue;
+        std::vector<Template> found = bench.chooser().candidates(of, fixed);
+        if (found.size() > most.size()) most = std::move(found);
+    }
+    return most;
+}
+
+std::string fixed_text(const Values& values) {
+    std::string text;
+    for (const auto& [name, value] : values) text += (text.empty() ? "" : " ") + name + "=" + value.text();
+    return text;
+}
+
+/// Why there are no templates_of() the problem.
+std::string why_none(Benchmark& bench, const DrawnFamily& family, const Values& fixed) {
+    const std::vector<Template> anchors = anchors_of(bench, family);
+    if (anchors.empty()) return "no template of this family runs on " + bench.service().target().arch;
+    Values missing;
+    for (const auto& one : fixed)
+        if (std::ranges::none_of(anchors,
+                                 [&](const Template& of) { return allows(of, one.first, one.second); }))
+            missing.insert(one);
+    return "no template has " + fixed_text(missing.empty() ? fixed : missing);
 }
 
 /// What distinguishes variants most: the template, its tile, and how many blocks there are.
@@ -73,6 +109,7 @@ std::string kind_of(const Variant& variant, const Sizes& sizes) {
 Prepared prepared(Benchmark& bench, const DrawnFamily& family, DrawnProblem problem) {
     Prepared one{std::move(problem), {}, {}, {}};
     one.templates = templates_of(bench, family, one.problem.fixed);
+    if (one.templates.empty()) return one;
     try {
         one.choice = bench.chooser().choose(one.templates, one.problem.fixed, one.problem.sizes);
         Considered all =
@@ -130,12 +167,6 @@ std::vector<Variant> others_of(const std::vector<Prepared>& all, const Prepared&
                 if (const auto variant = for_problem(one, other.considered[place].variant, one.problem.fixed))
                     add(*variant);
     return list;
-}
-
-std::string fixed_text(const Values& values) {
-    std::string text;
-    for (const auto& [name, value] : values) text += (text.empty() ? "" : " ") + name + "=" + value.text();
-    return text;
 }
 
 /// The rows of one family.
@@ -205,6 +236,11 @@ void Family::run() {
 }
 
 void Family::measure(BenchRow& row, const Prepared& one) {
+    if (one.templates.empty()) {
+        row.sizes = one.problem.sizes;
+        row.notes.push_back(why_none(bench_, family_, one.problem.fixed));
+        return;
+    }
     if (!one.choice)
         static_cast<void>(bench_.chooser().choose(one.templates, one.problem.fixed, one.problem.sizes));
     for (Buffer* const memory : {&counts_, &copy_from_, &copy_to_}) *memory = Buffer();

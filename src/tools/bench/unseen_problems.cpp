@@ -110,9 +110,15 @@ DrawnProblem gemm_epilogue(const Draw& draw, bool tiny) {
     return problem;
 }
 
+/// Elements of a query or key, and of a value.
+struct Head {
+    std::int64_t keys, values;
+};
+constexpr std::array kHeads = {Head{64, 64}, Head{96, 96}, Head{128, 128}, Head{192, 128}, Head{256, 256}};
+
 DrawnProblem attention(const Draw& draw, bool tiny) {
     const std::string type = draw.pick("T", kHalves);
-    const auto head = draw.pick("head", std::array<std::int64_t, 2>{64, 128});
+    const Head head = draw.pick("head", kHeads);
     const bool causal = draw.uniform("causal") < 0.5;
     const double most = tiny ? 48 : 65536;
     const std::int64_t keys = draw.row("keys", 16, most, 16);
@@ -123,25 +129,27 @@ DrawnProblem attention(const Draw& draw, bool tiny) {
     std::int64_t heads = draw.pick("heads", std::array<std::int64_t, 4>{1, 2, 4, 8});
     std::int64_t batch = draw.size("batch", 1, tiny ? 2 : 64);
     const auto flops = [&] {
-        return 4.0 * static_cast<double>(batch * heads * group * head) * static_cast<double>(queries) *
-               static_cast<double>(keys);
+        return 2.0 * static_cast<double>(batch * heads * group * (head.keys + head.values)) *
+               static_cast<double>(queries) * static_cast<double>(keys);
     };
-    while (flops() > kMostFlops || batch * heads * group * std::max(queries, keys) * head > kLongest / 4) {
+    while (flops() > kMostFlops ||
+           batch * heads * group * std::max(queries, keys) * head.keys > kLongest / 4) {
         std::int64_t& largest = batch > 1 ? batch : group > 1 ? group : heads;
         if (largest == 1) break;
         largest /= 2;
     }
     DrawnProblem problem;
-    problem.fixed = {{"T", type}, {"HEAD_DIM", head}, {"CAUSAL", causal}};
+    problem.fixed = {{"T", type}, {"HEAD_DIM", head.keys}, {"CAUSAL", causal}};
+    if (head.keys != head.values) problem.fixed.emplace("VALUE_DIM", head.values);
     problem.sizes = {
         {"batch", batch}, {"kv_heads", heads}, {"group", group}, {"queries", queries}, {"keys", keys}};
-    problem.text = type + " head " + text_of(head) + (causal ? " causal " : " full ") +
-                   (differ ? text_of(queries) + " queries " : "") + text_of(keys) +
-                   (differ ? " keys" : " tokens") + ", batch " + text_of(batch) + ", heads " +
-                   by(heads, group);
+    problem.text =
+        type + " head " + text_of(head.keys) + (head.keys != head.values ? "/" + text_of(head.values) : "") +
+        (causal ? " causal " : " full ") + (differ ? text_of(queries) + " queries " : "") + text_of(keys) +
+        (differ ? " keys" : " tokens") + ", batch " + text_of(batch) + ", heads " + by(heads, group);
     problem.torch = "attention " + text_of(batch) + " " + text_of(heads) + " " + text_of(queries) + " " +
-                    text_of(head) + (causal ? " 1 " : " 0 ") + text_of(group) + " " + text_of(keys) + " " +
-                    type;
+                    text_of(head.keys) + (causal ? " 1 " : " 0 ") + text_of(group) + " " + text_of(keys) +
+                    " " + type + " " + text_of(head.values);
     return problem;
 }
 
@@ -273,7 +281,7 @@ const std::vector<Known>& table() {
         {{"gemm-f32", {"gemm_tiled"}, Peer::cublas_float, {{"cuBLAS", 0.95, 1.02, 0.75, 0.9}, kChoice}, true},
          gemm_float},
         {{"attention",
-          {"attention"},
+          {"attention_wgmma", "attention_mma", "attention"},
           Peer::attention,
           {{"cuDNN or FlashAttention", 0.97, 1.08, 0.8, 0.95}, kChoice},
           true,

@@ -8,11 +8,11 @@
 #   prepare PROBLEM     way NAME RIGHT|WRONG DETAIL, or way NAME error REASON, of each way of doing it
 #   time WAY COUNT      times US...: microseconds of so many calls of the way of this number, or error REASON
 # A problem is one of
-#   copy WORDS | attention BATCH HEADS TOKENS HEAD CAUSAL [GROUP KEYS TYPE] | layer_norm ROWS COLS [TYPE]
+#   copy WORDS | attention BATCH HEADS TOKENS HEAD CAUSAL [GROUP KEYS TYPE VALUES] | layer_norm ROWS COLS [TYPE]
 #   softmax ROWS COLS [TYPE] | rms_norm ROWS COLS TYPE RESIDUAL | transpose ROWS COLS TYPE | sum COUNT TYPE
 #   column_sum ROWS COLS TYPE
-# where HEADS are those of the keys, with GROUP heads of queries each. RESIDUAL is 1 or 0: whether a residual is added first,
-# and the sum is a result, too.
+# where HEADS are those of the keys, with GROUP heads of queries each; queries and keys have HEAD elements and values VALUES.
+# RESIDUAL is 1 or 0: whether a residual is added first, and the sum is a result, too.
 import os
 import sys
 import time
@@ -77,12 +77,12 @@ def copy(words):
     yield "torch copy", "", lambda: lambda: y.copy_(x), lambda out: torch.equal(out, x)
 
 
-def attention(batch, heads, tokens, head, causal, group="1", keys="", element="half"):
+def attention(batch, heads, tokens, head, causal, group="1", keys="", element="half", values=""):
     from torch.nn.attention import SDPBackend, sdpa_kernel
     batch, heads, tokens, head, causal, group = int(batch), int(heads), int(tokens), int(head), causal == "1", int(group)
     keys = int(keys or tokens)
     q = random(batch, heads * group, tokens, head, dtype=types[element])
-    k, v = (random(batch, heads, keys, head, dtype=types[element]) for _ in range(2))
+    k, v = (random(batch, heads, keys, size, dtype=types[element]) for size in (head, int(values or head)))
 
     def is_right(out):
         # Some queries in double precision.
