@@ -116,6 +116,25 @@ TEST(UnseenProblems, OfAttentionHaveAllHeads) {
     for (const char* head : {"64", "96", "128", "192/128", "256"}) EXPECT_GT(heads[head], 320 / 8) << head;
 }
 
+TEST(UnseenProblems, OfDecodeHaveAllPagesAndUpTo16NewTokens) {
+    std::set<std::string> pages, added;
+    int all = 0, one_each = 0;
+    for (std::uint64_t seed = 1; seed <= 10; ++seed)
+        for (const bench::DrawnProblem& one : bench::drawn_problems("decode", seed, kMany, false)) {
+            pages.insert(one.fixed.at("PAGE_SIZE").text());
+            const auto tokens = one.fixed.find("NEW_TOKENS");
+            if (tokens != one.fixed.end()) {
+                added.insert(tokens->second.text());
+                EXPECT_THAT(one.text, HasSubstr(", " + tokens->second.text() + " new tokens "));
+            }
+            one_each += tokens == one.fixed.end();
+            ++all;
+        }
+    EXPECT_THAT(pages, ::testing::UnorderedElementsAre("16", "32", "64", "128"));
+    EXPECT_EQ(added.size(), 15U) << "2 to 16";
+    EXPECT_NEAR(one_each, all / 2, all / 10);
+}
+
 TEST(UnseenProblems, AreNotInTheShippedWisdom) {
     std::set<std::string> known;
     for (const WisdomEntry& entry : Wisdom::shipped().entries()) {

@@ -157,7 +157,9 @@ DrawnProblem decode(const Draw& draw, bool tiny) {
     const std::string type = draw.pick("T", kHalves);
     const auto head = draw.pick("head", std::array<std::int64_t, 2>{64, 128});
     const auto group = draw.pick("group", std::array<std::int64_t, 4>{1, 2, 4, 8});
-    const auto page = draw.pick("page", std::array<std::int64_t, 3>{16, 32, 64});
+    const auto page = draw.pick("page", std::array<std::int64_t, 4>{16, 32, 64, 128});
+    // Half of the steps have one new token per sequence, the others 2 to 16, as speculative decoding has.
+    const std::int64_t added = draw.uniform("many") < 0.5 ? 1 : draw.size("new", 2, 16);
     const auto heads = draw.pick("heads", std::array<std::int64_t, 3>{2, 4, 8});
     std::int64_t batch = draw.size("batch", 1, tiny ? 3 : 256);
     const double bytes = draw.log_uniform("bytes", 32 * kMegabyte, 2 * kGigabyte);
@@ -168,9 +170,11 @@ DrawnProblem decode(const Draw& draw, bool tiny) {
         tiny ? 70 : Draw::fitted(std::max<std::int64_t>(16, std::llround(tokens())), page, draw.unaligned());
     DrawnProblem problem;
     problem.fixed = {{"T", type}, {"HEAD_DIM", head}, {"GQA_GROUP", group}, {"PAGE_SIZE", page}};
+    if (added > 1) problem.fixed.emplace("NEW_TOKENS", added);
     problem.sizes = {{"batch", batch}, {"kv_heads", heads}, {"max_length", length}};
     problem.text = type + " head " + text_of(head) + ", batch " + text_of(batch) + ", " + text_of(length) +
-                   " tokens, heads " + by(heads, group) + ", pages of " + text_of(page);
+                   " tokens, heads " + by(heads, group) + ", pages of " + text_of(page) +
+                   (added > 1 ? ", " + text_of(added) + " new tokens" : "");
     return problem;
 }
 
