@@ -133,6 +133,32 @@ TEST_F(LibraryOnGpu, RowsInRegistersAndBehind) {
                  lengths);
 }
 
+// A row of 2, 4 or 8 blocks: that leaves some of them without an element, fills them all, and is longer than they hold; in
+// vectors and not; more clusters than a device has room for.
+TEST_F(LibraryOnGpu, RowsOfClusters) {
+    if (service->target().limits.blocks_per_cluster == 1) return;
+    std::vector<Sizes> problems;
+    for (const int cols : {1, 8, 504, 4096, 8184, 8192, 8200, 16384, 16391, 32768, 40000})
+        problems.push_back({{"rows", 3}, {"cols", cols}});
+    problems.push_back({{"rows", 1000}, {"cols", 8192}});
+    const Values two = {{"CLUSTER", 2}, {"THREADS", 256}},
+                 four = {{"CLUSTER", 4}, {"THREADS", 256}, {"VEC", 1}},
+                 eight = {{"CLUSTER", 8}, {"THREADS", 512}, {"T", "float"}, {"VEC", 4}, {"ITEMS", 2}};
+    const auto with = [](Values values, const Values& more) {
+        for (const auto& [name, value] : more) values.insert_or_assign(name, value);
+        return values;
+    };
+    const Values stash = {{"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"T", "bfloat16"}};
+    expect_right(
+        "softmax",
+        {two, four, eight, with(with(two, stash), {{"RECOMPUTE", true}}), with(eight, {{"PDL", true}})},
+        problems);
+    expect_right("layer_norm", {two, four, eight, with(two, stash), with(eight, {{"PDL", true}})}, problems);
+    expect_right("rms_norm",
+                 {two, four, eight, with(two, {{"RESIDUAL", true}}), with(eight, {{"RESIDUAL", true}})},
+                 problems);
+}
+
 TEST_F(LibraryOnGpu, ColumnSum) {
     std::vector<Sizes> problems;
     for (const int cols : {128, 264, 263, 8})
