@@ -3,13 +3,13 @@
 //
 // The cache, its pages and the results are those of decode_paged; weights are rounded to T before they meet V.
 //
-// All tokens of all sequences and heads make up one line of tiles of 16, and each block of a fixed grid takes
-// an equal part of it, whatever the lengths (kiln/decode_line.h). Warps work for themselves: each copies its own
-// tiles of keys and values into a ring in shared memory, STAGES - 1 of them ahead and across the ends of
-// sequences, and keeps a running softmax, which the block joins with the others' at the end of a head. The GQA_GROUP
-// query heads of a head of the cache are rows of the matrix instruction, so that keys and values are read once
-// and multiplying costs next to nothing. Where a head is spread over several blocks, the last to end merges them
-// in the order of the tokens.
+// All tokens of all sequences and heads make up one line of tiles of 16, and each warp of a fixed grid takes an
+// equal part of it, whatever the lengths (kiln/decode_line.h). Warps work for themselves: each copies the tiles of
+// its part into a ring in shared memory, STAGES - 1 of them ahead and across the ends of sequences, keeps a running
+// softmax, and writes the heads that lie in its part. Those that lie in several parts are put together once, at the
+// end: by the block, and where a head is spread over several blocks, by the last of them to end, in the order of the
+// tokens. The GQA_GROUP query heads of a head of the cache are rows of the matrix instruction, so that keys and values
+// are read once and multiplying costs next to nothing.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  decode_mma
@@ -18,10 +18,10 @@
 //@ param   GQA_GROUP     int in 1, 2, 4, 8 = 4              "query heads per head of the cache"
 //@ param   PAGE_SIZE     int in 16, 32, 64 = 16             "tokens per page"
 //@ param   WARPS         int in 2, 4, 8 = 4                 "warps per block"
-//@ param   STAGES        int in 2..4 = 2                    "tiles of a warp under way, and the one in use"
+//@ param   STAGES        int in 2..6 = 256 / HEAD_DIM       "tiles of a warp under way, and the one in use"
 //@ param   BLOCKS_PER_SM int in 1..4 = 2                    "blocks per multiprocessor"
 //@ let     THREADS = WARPS * 32
-//@ let     PITCH   = HEAD_DIM + 4                       "of a warp's results, so that 4 rows at once lie in different banks"
+//@ let     PITCH   = HEAD_DIM + 4                       "of a warp's results: behind each row its maximum and sum; 4 rows at once lie in different banks"
 //@ require WARPS * BLOCKS_PER_SM <= 8                   "a thread takes over 200 registers, so 8 warps are what a multiprocessor holds; choose fewer warps or blocks"
 //@ size    batch      = 32   test 3    "sequences"
 //@ size    kv_heads   = 8    test 2    "heads of the cache"
@@ -32,7 +32,7 @@
 //@ input   page_table [batch, ceil_div(max_length, PAGE_SIZE)] permutation "which page of the pool holds a sequence's page"
 //@ input   lengths [batch] in 1..max_length "tokens of each sequence"
 //@ output  o [batch, kv_heads * GQA_GROUP, HEAD_DIM] by decode_mma_reference
-//@ scratch partials [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), GQA_GROUP, HEAD_DIM]
+//@ scratch partials [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), GQA_GROUP, HEAD_DIM] align 16
 //@ scratch partial_stats [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), GQA_GROUP, 2]
 //@ scratch tickets [batch * kv_heads] = 0
 //@ flops   2 * batch * kv_heads * GQA_GROUP * HEAD_DIM * (max_length + 1)
@@ -64,6 +64,7 @@ constexpr int kTile = kTokens * HEAD_DIM;
 constexpr int kStage = 2 * kTile;  // keys, values
 constexpr int kStepsD = HEAD_DIM / 16;
 constexpr int kResults = GQA_GROUP * HEAD_DIM;
+static_assert(GQA_GROUP * PITCH * sizeof(float) <= kStage * sizeof(T), "results fit in a stage of the ring");
 constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
 using Accumulator = float[4];
@@ -71,48 +72,49 @@ using Accumulator = float[4];
 using Layout = kiln::TileLayout<HEAD_DIM, 0, kiln::LineSwizzle<T, HEAD_DIM, kVec>>;
 
 using Line = kiln::TokenLine<kTokens, WARPS>;
-using Part = Line::Part;
-using Items = Line::Items;
+using Place = Line::Place;
+using Results = kiln::Vec<float, 4>;
 
 // The cache, and what says where in it a sequence's tokens are.
 struct Cache {
     const T* k;
     const T* v;
     const int* page_table;
+    const int* lengths;
     int kv_heads;
     int pages;  // of a sequence, at most
 };
 
-// One warp's copies: every WARPS-th place of the block, if that is a tile, whichever heads these belong to.
-// Pages are looked up some tiles before they are copied.
+// A warp's copies of the tiles of its part, one after the other, whichever heads these belong to. A tile's page is
+// looked up before the tile ahead of it is copied.
 class Loader {
   public:
-    __device__ __forceinline__ Loader(const Cache& cache, const Items& items, int first, int count, T* ring)
-        : cache_(cache), items_(items), place_(items.from(first)), count_(count), ring_(ring) {
+    __device__ __forceinline__ Loader(const Cache& cache, const Line::Part& part, T* ring)
+        : cache_(cache), place_(part.first), left_(part.count), ring_(ring) {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+        row_ = lane / kChunks;
+        from_ = lane * kVec;
 #pragma unroll
-        for (int i = 0; i < kAhead; ++i) look_up(ahead_[i]);
+        for (int i = 0; i < kOrders; ++i) to_[i] = Layout::group_at(i * kRowsAtOnce + row_, lane % kChunks);
+        look_up();
     }
 
     template <class Copies>
     __device__ __forceinline__ void load(Copies& copies) {
-        const Found now = ahead_[0];
-#pragma unroll
-        for (int i = 1; i < kAhead; ++i) ahead_[i - 1] = ahead_[i];
-        look_up(ahead_[kAhead - 1]);
+        const Found now = next_;
+        look_up();
         if (now.tokens > 0) {
-            const int lane = static_cast<int>(threadIdx.x) % 32;
-            const int chunk = lane % kChunks;
-            const i64 corner =
-                (static_cast<i64>(now.page) * cache_.kv_heads * PAGE_SIZE + now.place) * HEAD_DIM + chunk * kVec;
+            const int page_size = cache_.kv_heads * (PAGE_SIZE * HEAD_DIM);
+            const i64 corner = static_cast<i64>(now.page) * page_size + (now.token * HEAD_DIM + from_);
             T* const keys = ring_ + stage_ * kStage;
 #pragma unroll
             for (int side = 0; side < 2; ++side) {
                 const T* const from = (side == 0 ? cache_.k : cache_.v) + corner;
 #pragma unroll
                 for (int step = 0; step < kTokens / kRowsAtOnce; ++step) {
-                    const int row = step * kRowsAtOnce + lane / kChunks;
-                    copies.template copy<kVec>(keys + side * kTile + Layout::group_at(row, chunk), from + row * HEAD_DIM,
-                                               row < now.tokens ? kVec : 0);
+                    const int row = step * kRowsAtOnce;
+                    T* const to = keys + to_[step % kOrders] + side * kTile + row / Layout::kPeriod * kPeriod;
+                    copies.template copy<kVec>(to, from + row * HEAD_DIM, row_ < now.tokens - row ? kVec : 0);
                 }
             }
         }
@@ -121,35 +123,32 @@ class Loader {
     }
 
   private:
-    static constexpr int kAhead = STAGES;
+    static constexpr int kOrders = Layout::kPeriod / kRowsAtOnce;  // later rows lie as these do
+    static constexpr int kPeriod = Layout::kPeriod * HEAD_DIM;
     struct Found {
         int page;
-        int place;   // of the first token, in the page's tokens of all heads
+        int token;   // the tile's first one, in the page's tokens of all heads
         int tokens;  // from there to the sequence's end; 0: no tile
     };
 
-    __device__ __forceinline__ void look_up(Found& found) {
-        found = {0, 0, 0};
-        while (place_ >= items_.tiles_end && place_ < count_) {
-            if (place_ < items_.end)
-                place_ += WARPS;
-            else
-                items_.advance();
-        }
-        if (place_ >= count_) return;
-        const int token = (place_ - items_.begin) * kTokens;
-        found.page = cache_.page_table[static_cast<i64>(items_.sequence) * cache_.pages + token / PAGE_SIZE];
-        found.place = items_.head * PAGE_SIZE + token % PAGE_SIZE;
-        found.tokens = items_.length - token;
-        place_ += WARPS;
+    __device__ __forceinline__ void look_up() {
+        next_ = {0, 0, 0};
+        if (left_ == 0) return;
+        const int token = place_.tile * kTokens;
+        next_.page = cache_.page_table[static_cast<i64>(place_.sequence) * cache_.pages + token / PAGE_SIZE];
+        next_.token = place_.head * PAGE_SIZE + token % PAGE_SIZE;
+        next_.tokens = place_.length - token;
+        ++place_.tile;
+        if (--left_ > 0 && next_.tokens <= kTokens) place_.next_head(cache_.lengths, cache_.kv_heads);
     }
 
     const Cache& cache_;
-    Items items_;
-    int place_, count_;
+    Place place_;  // of the tile after the next
+    int left_;
     T* ring_;
+    int row_, from_, to_[kOrders];  // of this lane's copies: the first row, where it begins, and where they end up
     int stage_ = 0;
-    Found ahead_[kAhead];
+    Found next_;
 };
 
 // The GQA_GROUP queries of a head of the cache, as a fragment without the rows 8 to 15, which are zeros.
@@ -165,6 +164,11 @@ struct Queries {
                 row < GQA_GROUP ? *reinterpret_cast<const unsigned*>(from + row * HEAD_DIM + i * 8 + column) : 0u;
     }
 };
+
+// What row `row` of a segment's results is relative to.
+__device__ __forceinline__ kiln::MaxAndSum& stats_of(float* results, int row) {
+    return *reinterpret_cast<kiln::MaxAndSum*>(results + row * PITCH + HEAD_DIM);
+}
 
 // A warp's running softmax of a head. Of scores and weights, this lane holds columns (tokens) lane % 4 * 2 and
 // the next of each 8 of row (query) lane / 4; of results, which lie transposed, columns (queries) lane % 4 * 2
@@ -216,11 +220,11 @@ struct Attention {
             kiln::mma_m16n8k16<T>(out[step], v, weights[0], weights[1]);
         }
     }
-    // Leaves GQA_GROUP rows of results, and what they are relative to.
-    __device__ __forceinline__ void store(float* results, kiln::MaxAndSum* stats) const {
+    // Leaves GQA_GROUP rows of results, and behind each what it is relative to.
+    __device__ __forceinline__ void store(float* results) const {
         const int lane = static_cast<int>(threadIdx.x) % 32;
         const float total = kiln::warp_reduce<4>(sum, kiln::Sum{});
-        if (lane % 4 == 0 && lane / 4 < GQA_GROUP) stats[lane / 4] = {softmax.max, total};
+        if (lane % 4 == 0 && lane / 4 < GQA_GROUP) stats_of(results, lane / 4) = {softmax.max, total};
 #pragma unroll
         for (int i = 0; i < kStepsD * 4; ++i) {
             const int row = lane % 4 * 2 + i % 2;
@@ -230,121 +234,211 @@ struct Attention {
     }
 };
 
-// Joins partial results of one head in their order: stats_at(i) and value_at(i) are those of part i.
+// Partial results of one head, four of a row, joined in the order in which they are added.
 struct Joined {
-    float max, sum, value;
+    float max = kiln::kMinusInfinity, sum = 0.0f;
+    Results values = {};
+
+    // stats, values: of COUNT parts, all of which are read before the first is used.
+    template <int COUNT>
+    __device__ __forceinline__ void add(const kiln::MaxAndSum (&stats)[COUNT],
+                                        const Results (&parts)[COUNT]) {
+        float largest = max;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) largest = fmaxf(largest, stats[i].max);
+        const float base = largest == kiln::kMinusInfinity ? 0.0f : largest;
+        const float before = kiln::fast_exp2(max - base);
+        max = largest;
+        sum *= before;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) values[j] *= before;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const float scale = kiln::fast_exp2(stats[i].max - base);
+            sum += scale * stats[i].sum;
+#pragma unroll
+            for (int j = 0; j < 4; ++j) values[j] += scale * parts[i][j];
+        }
+    }
+    // The attention.
+    __device__ __forceinline__ void write(T* out) const {
+        const float scale = 1.0f / sum;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) out[j] = T(values[j] * scale);
+    }
 };
-template <class StatsAt, class ValueAt>
-__device__ __forceinline__ Joined join(int count, StatsAt stats_at, ValueAt value_at) {
-    Joined all = {kiln::kMinusInfinity, 0.0f, 0.0f};
-    for (int i = 0; i < count; ++i) all.max = fmaxf(all.max, stats_at(i).max);
-    const float base = all.max == kiln::kMinusInfinity ? 0.0f : all.max;
-    for (int i = 0; i < count; ++i) {
-        const kiln::MaxAndSum stats = stats_at(i);
-        const float scale = kiln::fast_exp2(stats.max - base);
-        all.sum += scale * stats.sum;
-        all.value += scale * value_at(i);
+
+// Joins `count` parts, AT_ONCE at a time: stats_at(i) and values_at(i) are those of part i.
+template <int AT_ONCE, class StatsAt, class ValuesAt>
+__device__ __forceinline__ Joined join(int count, StatsAt stats_at, ValuesAt values_at) {
+    Joined all;
+#pragma unroll 1
+    for (int first = 0; first < count; first += AT_ONCE) {
+        kiln::MaxAndSum stats[AT_ONCE];
+        Results values[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            stats[i] = {kiln::kMinusInfinity, 0.0f};
+            values[i] = {};
+            if (first + i >= count) continue;
+            stats[i] = stats_at(first + i);
+            values[i] = values_at(first + i);
+        }
+        all.add(stats, values);
     }
     return all;
 }
+
+// A head of which this block and others have tiles.
+struct Shared {
+    int item;
+    unsigned first, blocks;  // those that have; none: there is no such head
+};
 
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     int batch, int kv_heads, int max_length, const T* __restrict__ q, const T* __restrict__ k_cache,
     const T* __restrict__ v_cache, const int* __restrict__ page_table, const int* __restrict__ lengths,
     T* __restrict__ o, float* __restrict__ partials, float* __restrict__ partial_stats,
     unsigned* __restrict__ tickets) {
-    __shared__ kiln::MaxAndSum warp_stats[WARPS][GQA_GROUP];
+    // A warp has up to two segments of heads that are not whole: 0, of a head that began before its part, and 1,
+    // of one that begins there. Segment 1 is its last, so that its results can lie in the ring.
+    __shared__ int segment_items[2 * WARPS];  // of which head; -1: none
+    __shared__ Shared shared_heads[2];        // that began in an earlier block; that begins here and ends in a later one
+    __shared__ bool is_last[2];
     const int thread = static_cast<int>(threadIdx.x);
-    const int warp = thread / 32;
+    const int warp = thread / 32, lane = thread % 32;
     auto* const stats = reinterpret_cast<kiln::MaxAndSum*>(partial_stats);
-    T* const ring = kiln::dynamic_shared<T>() + warp * STAGES * kStage;
-    float* const warp_results = reinterpret_cast<float*>(kiln::dynamic_shared<T>() + WARPS * STAGES * kStage);
+    T* const rings = kiln::dynamic_shared<T>();
+    T* const ring = rings + warp * STAGES * kStage;
+    const auto results_of = [=](int segment) {
+        if (segment % 2 == 1) return reinterpret_cast<float*>(rings + segment / 2 * STAGES * kStage);
+        return reinterpret_cast<float*>(rings + WARPS * STAGES * kStage) + segment / 2 * GQA_GROUP * PITCH;
+    };
 
     // The lengths say what to look up; meanwhile the whole table, or much of it, comes nearer.
     const int pages = kiln::ceil_div(max_length, PAGE_SIZE);
     const i64 entry = (static_cast<i64>(blockIdx.x) * THREADS + thread) * (128 / sizeof(int));
     if (entry < static_cast<i64>(batch) * pages) kiln::prefetch_to_l2(page_table + entry);
 
-    const Part part = Line::part(lengths, batch, kv_heads);
-    const auto item_of = [=](const Items& items) {
-        return static_cast<i64>(items.sequence) * kv_heads + items.head;
-    };
-    const int count = static_cast<int>(part.end - part.begin);
-    if (count > 0) {
-        const Cache cache = {k_cache, v_cache, page_table, kv_heads, pages};
-        Items items(part, lengths, kv_heads);
-        if (items.tiles_end <= 0 && items.end < count) items.advance();  // another block had its last tile
-        Loader loader(cache, items, warp, count, ring);
-        kiln::AsyncCopies<> copies;
-#pragma unroll
-        for (int i = 0; i < STAGES - 1; ++i) loader.load(copies);
-        Queries next_queries;
-        next_queries.load(q + item_of(items) * kResults);
-
-        int place = warp;
-        int stage = 0;
-        while (items.tiles_end > 0) {
-            const Queries queries = next_queries;
-            Items next_items = items;
-            const bool is_last = items.end >= count;
-            if (!is_last) {
-                next_items.advance();
-                next_queries.load(q + item_of(next_items) * kResults);
-            }
-            Attention attention;
-            const int end = items.tiles_end < count ? items.tiles_end : count;
-            for (place = items.from(place); place < end; place += WARPS) {
-                copies.template wait<STAGES - 2>();
-                __syncwarp();  // this tile is there for all lanes, and the one before has been read
-                loader.load(copies);
-                attention.add(queries, ring + stage * kStage, items.length - (place - items.begin) * kTokens);
-                stage = stage == STAGES - 1 ? 0 : stage + 1;
-            }
-            attention.store(warp_results + warp * GQA_GROUP * PITCH, warp_stats[warp]);
-            __syncthreads();
-
-            const bool whole = items.begin >= 0 && items.tiles_end <= count;
-            const i64 item = item_of(items);
-            T* const out = o + item * kResults;
-            const i64 slot = 2 * static_cast<i64>(blockIdx.x) + (items.begin >= 0 ? 1 : 0);
-            for (int i = thread; i < kResults; i += THREADS) {
-                const Joined all = join(
-                    WARPS, [&](int w) { return warp_stats[w][i / HEAD_DIM]; },
-                    [&](int w) { return warp_results[(w * GQA_GROUP + i / HEAD_DIM) * PITCH + i % HEAD_DIM]; });
-                if (whole) {
-                    out[i] = T(all.value / all.sum);
-                } else {
-                    partials[slot * kResults + i] = all.value;
-                    if (i % HEAD_DIM == 0) stats[slot * GQA_GROUP + i / HEAD_DIM] = {all.max, all.sum};
-                }
-            }
-            if (!whole) {
-                const unsigned first = part.block_of(part.begin + items.begin);
-                const unsigned blocks = part.block_of(part.begin + items.tiles_end - 1) - first + 1;
-                if (kiln::is_last_block(tickets + item, blocks)) {
-                    const auto slot_of = [=](int i) {
-                        return 2 * static_cast<i64>(first + i) + (i == 0 ? 1 : 0);
-                    };
-                    for (int i = thread; i < kResults; i += THREADS) {
-                        const Joined all = join(
-                            static_cast<int>(blocks),
-                            [&](int r) { return stats[slot_of(r) * GQA_GROUP + i / HEAD_DIM]; },
-                            [&](int r) { return partials[slot_of(r) * kResults + i]; });
-                        out[i] = T(all.value / all.sum);
-                    }
-                }
-            }
-            if (is_last) break;
-            __syncthreads();  // the warps' results have been read
-            items = next_items;
-        }
-        copies.template wait<0>();
-    }
+    if (thread < 2 * WARPS) segment_items[thread] = -1;
+    if (thread < 2) shared_heads[thread] = {0, 0, 0};
+    const Line::Part part = Line::part(lengths, batch, kv_heads);
+    const Cache cache = {k_cache, v_cache, page_table, lengths, kv_heads, pages};
+    Loader loader(cache, part, ring);
+    kiln::AsyncCopies<> copies;
+    // Not unrolled, as others below: code that runs once takes as long to fetch as to run.
+#pragma unroll 1
+    for (int i = 0; i < STAGES - 1; ++i) loader.load(copies);
+    const auto item_of = [=](const Place& place) { return place.sequence * kv_heads + place.head; };
+    Place place = part.first;
+    Queries next_queries;
+    next_queries.load(q + static_cast<i64>(item_of(place)) * kResults);
 
     // Sequences without tokens are on nobody's part.
+#pragma unroll 1
     for (int i = blockIdx.x; i < batch; i += gridDim.x) {
         if (lengths[i] > 0) continue;
+#pragma unroll 1
         for (int j = thread; j < kv_heads * kResults; j += THREADS)
             o[static_cast<i64>(i) * kv_heads * kResults + j] = T(0.0f);
+    }
+
+    int stage = 0;
+    int left = part.count;
+    while (left > 0) {
+        const int of_head = Line::tiles_of(place.length);
+        const int end = left < of_head - place.tile ? place.tile + left : of_head;
+        const bool begins = place.tile == 0, ends = end == of_head;
+        const unsigned head_begin = part.begin + (part.count - left) - place.tile;
+        left -= end - place.tile;
+        const Queries queries = next_queries;
+        Place next_place = place;
+        if (left > 0) {
+            next_place.next_head(lengths, kv_heads);
+            next_queries.load(q + static_cast<i64>(item_of(next_place)) * kResults);
+        }
+        Attention attention;
+        T* tile = ring;
+        for (int i = place.tile; i < end; ++i) {
+            copies.template wait<STAGES - 2>();
+            __syncwarp();  // this tile is there for all lanes, and the one before has been read
+            loader.load(copies);
+            tile = ring + stage * kStage;
+            attention.add(queries, tile, place.length - i * kTokens);
+            stage = stage == STAGES - 1 ? 0 : stage + 1;
+        }
+        __syncwarp();  // this one as well: its stage is free until the next tile is awaited
+        const int item = item_of(place);
+        const int segment = 2 * warp + (begins ? 1 : 0);
+        float* const results = begins && ends ? reinterpret_cast<float*>(tile) : results_of(segment);
+        attention.store(results);
+        if (begins && ends) {
+            __syncwarp();
+            T* const out = o + static_cast<i64>(item) * kResults;
+#pragma unroll 1
+            for (int row = 0; row < GQA_GROUP; ++row) {
+                const float scale = 1.0f / stats_of(results, row).sum;
+#pragma unroll
+                for (int i = 0; i < HEAD_DIM; i += 32)
+                    out[row * HEAD_DIM + i + lane] = T(results[row * PITCH + i + lane] * scale);
+            }
+        } else if (lane == 0) {
+            segment_items[segment] = item;
+            const bool from_before = warp == 0 && !begins;
+            if (from_before || (warp == WARPS - 1 && !ends)) {
+                const unsigned first = part.split.block_of(head_begin);
+                const unsigned last = part.split.block_of(head_begin + of_head - 1);
+                if (from_before || first == blockIdx.x)
+                    shared_heads[from_before ? 0 : 1] = {item, first, last - first + 1};
+            }
+        }
+        place = next_place;
+    }
+    copies.template wait<0>();
+    __syncthreads();
+
+    // What the block's warps have of one head. Segment 0 of the first, or a segment 1, is followed by the segments 0
+    // of the next warps.
+#pragma unroll 1
+    for (int i = thread; i < (WARPS + 1) * (kResults / 4); i += THREADS) {
+        const int number = i / (kResults / 4);
+        const int row = i % (kResults / 4) * 4 / HEAD_DIM, column = i * 4 % HEAD_DIM;
+        const bool begins = number > 0;
+        const int item = segment_items[begins ? 2 * number - 1 : 0];
+        if (item < 0) continue;
+        const int first = begins ? number - 1 : 0;
+        int count = 1;
+#pragma unroll
+        for (int w = 1; w < WARPS; ++w) count += w > first && segment_items[2 * w] == item ? 1 : 0;
+        const auto segment_of = [=](int i) { return 2 * (first + i) + (begins && i == 0 ? 1 : 0); };
+        const Joined all = join<4>(
+            count, [&](int i) { return stats_of(results_of(segment_of(i)), row); },
+            [&](int i) { return kiln::load<4>(results_of(segment_of(i)) + row * PITCH + column); });
+        if (begins && (shared_heads[1].blocks == 0 || item != shared_heads[1].item)) {
+            all.write(o + static_cast<i64>(item) * kResults + row * HEAD_DIM + column);
+        } else {
+            const i64 slot = 2 * static_cast<i64>(blockIdx.x) + (begins ? 1 : 0);
+            kiln::store(partials + slot * kResults + row * HEAD_DIM + column, all.values);
+            if (column == 0) stats[slot * GQA_GROUP + row] = {all.max, all.sum};
+        }
+    }
+    __syncthreads();
+    if (thread < 2) {
+        const Shared head = shared_heads[thread];
+        is_last[thread] = head.blocks > 0 && kiln::is_last_arrival(tickets + head.item, head.blocks);
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int side = 0; side < 2; ++side) {
+        if (!is_last[side]) continue;
+        const Shared head = shared_heads[side];
+        const auto slot_of = [=](int i) { return 2 * static_cast<i64>(head.first + i) + (i == 0 ? 1 : 0); };
+#pragma unroll 1
+        for (int i = thread; i < kResults / 4; i += THREADS)
+            join<8>(
+                static_cast<int>(head.blocks),
+                [&](int r) { return stats[slot_of(r) * GQA_GROUP + i * 4 / HEAD_DIM]; },
+                [&](int r) { return kiln::load<4>(partials + slot_of(r) * kResults + i * 4); })
+                .write(o + static_cast<i64>(head.item) * kResults + i * 4);
     }
 }

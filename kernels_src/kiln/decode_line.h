@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln::TokenLine: how decode attention distributes sequences of any lengths over the blocks of a grid of any size. All
-// heads of all sequences, one after the other, make up one line of places, TOKENS tokens each, and each block
-// takes an equal part of it. Offered: a block's part, and the heads along it. The warps of a block take its
-// places alternately. What is done with a place is the kernel's: decode_mma.cu.
+// kiln::TokenLine: how decode attention distributes sequences of any lengths over the warps of a grid of any size. All
+// heads of all sequences, one after the other, make up one line of tiles of TOKENS tokens each. Each block takes an
+// equal part of it, and each of its warps an equal part of that, the next warp the next. Offered: a warp's part, and
+// the heads along it. What is done with a tile, and how a head is put together of which several warps have tiles, is
+// the kernel's: decode_mma.cu. A line has less than 2^31 tiles, which a cache of less than 4 TB never reaches.
 #pragma once
 
 #include "kiln/reduce.h"
@@ -14,106 +15,116 @@ namespace kiln {
 template <int TOKENS, int WARPS>
 struct TokenLine {
     static constexpr int kThreads = WARPS * 32;
-    /// Places that a head takes up in addition to its tiles, for what its end costs a block. That many, so that
-    /// tiles go on falling to all warps alike.
-    static constexpr int kEnd = WARPS;
 
     static __device__ __forceinline__ int tiles_of(int length) {
         return length > 0 ? (length - 1) / TOKENS + 1 : 0;
     }
-    static __device__ __forceinline__ int span_of(int length) {
-        return length > 0 ? tiles_of(length) + kEnd : 0;
-    }
 
-    /// A block's part, and where it begins: in which sequence, whose first head's first place is number `base`.
-    struct Part {
-        i64 total;
-        unsigned blocks;  ///< that have a part
-        i64 begin, end;   ///< equal where the block has none
-        i64 base;
-        int sequence;
+    /// The line among blocks: each has so many tiles, and the first `longer` ones another. Where there are several, all
+    /// warps of each have tiles.
+    struct Split {
+        unsigned each, longer;
 
-        /// Which block has this place.
-        __device__ __forceinline__ unsigned block_of(i64 place) const {
-            return static_cast<unsigned>(((place + 1) * blocks - 1) / total);
+        __device__ __forceinline__ unsigned begin(unsigned block) const {
+            return block * each + (block < longer ? block : longer);
+        }
+        /// Which block has this tile.
+        __device__ __forceinline__ unsigned block_of(unsigned tile) const {
+            const unsigned in_longer = longer * (each + 1);
+            return tile < in_longer ? tile / (each + 1) : longer + (tile - in_longer) / each;
         }
     };
 
-    /// This block's. lengths: of `batch` sequences, in tokens; 0 or less for none.
+    /// A tile, by what it is of.
+    struct Place {
+        int sequence, head;
+        int length;  ///< of the sequence
+        int tile;    ///< of the head's
+
+        /// To the first tile of the next head; not past the line's end.
+        __device__ __forceinline__ void next_head(const int* lengths, int kv_heads) {
+            tile = 0;
+            if (++head < kv_heads) return;
+            head = 0;
+            do {
+                length = lengths[++sequence];
+            } while (length <= 0);
+        }
+    };
+
+    /// A warp's part.
+    struct Part {
+        Split split;
+        unsigned begin;  ///< the first tile's number on the line
+        int count;       ///< of tiles; 0: none
+        Place first;     ///< where there is one
+    };
+
+    /// This warp's. lengths: of `batch` sequences, in tokens; 0 or less for none. Each thread counts some sequences'
+    /// tiles, and each warp adds up all counts for itself, which takes one barrier.
     static __device__ __forceinline__ Part part(const int* lengths, int batch, int kv_heads) {
-        __shared__ i64 shared_total, shared_base;
-        __shared__ int shared_sequence;
+        constexpr int kAtOnce = WARPS < 4 ? WARPS : 4;
+        alignas(16) __shared__ unsigned counts[kThreads];
         const int each = (batch + kThreads - 1) / kThreads;
         const int first = static_cast<int>(threadIdx.x) * each;
         const int last = batch - first < each ? batch : first + each;
-        i64 mine = 0;
-        for (int i = first; i < last; ++i) mine += span_of(lengths[i]);
-        const i64 until = block_scan<kThreads>(mine, Sum{});
-        if (threadIdx.x == kThreads - 1) shared_total = until * kv_heads;
+        unsigned mine = 0;
+        for (int i = first; i < last; ++i) mine += static_cast<unsigned>(tiles_of(lengths[i]));
+        counts[threadIdx.x] = mine;
         __syncthreads();
 
+        const auto lane = threadIdx.x % 32;
+        unsigned of_lane[WARPS], sum = 0;
+#pragma unroll
+        for (int i = 0; i < WARPS; i += kAtOnce) {
+            const auto some = load<kAtOnce>(counts + lane * WARPS + i);
+#pragma unroll
+            for (int j = 0; j < kAtOnce; ++j) sum += of_lane[i + j] = some[j];
+        }
+        const unsigned until = warp_scan(sum, Sum{});
+        const auto heads = static_cast<unsigned>(kv_heads);
+        const unsigned total = shuffle_from(until, 31) * heads;
+
+        // As many blocks as have a tile for each warp, or one.
         Part part = {};
-        part.total = shared_total;
-        part.blocks = part.total < gridDim.x ? static_cast<unsigned>(part.total) : gridDim.x;
-        if (blockIdx.x >= part.blocks) return part;
-        part.begin = part.total * blockIdx.x / part.blocks;
-        part.end = part.total * (blockIdx.x + 1) / part.blocks;
-        i64 base = (until - mine) * kv_heads;
-        if (base <= part.begin && part.begin < until * kv_heads) {
-            int sequence = first;
-            for (;; ++sequence) {
-                const i64 next = base + static_cast<i64>(span_of(lengths[sequence])) * kv_heads;
-                if (part.begin < next) break;
-                base = next;
-            }
-            shared_base = base;
-            shared_sequence = sequence;
+        const unsigned full = total >= WARPS ? total / WARPS : 1;
+        const unsigned blocks = full < gridDim.x ? full : gridDim.x;
+        if (blockIdx.x >= blocks) return part;
+        part.split = {total / blocks, total % blocks};
+        const unsigned warp = threadIdx.x / 32,
+                       of_block = part.split.each + (blockIdx.x < part.split.longer ? 1 : 0);
+        const unsigned longer = of_block % WARPS;
+        part.begin =
+            part.split.begin(blockIdx.x) + warp * (of_block / WARPS) + (warp < longer ? warp : longer);
+        part.count = static_cast<int>(of_block / WARPS + (warp < longer ? 1 : 0));
+        if (part.count == 0) return part;
+
+        // The lane, of its counts the one, and of the sequences counted there the one that has the first tile.
+        unsigned begin = until - sum, next = begin;
+        int thread = static_cast<int>(lane * WARPS);
+#pragma unroll
+        for (int i = 0; i < WARPS; ++i) {
+            next += of_lane[i];
+            if (part.begin < next * heads) continue;
+            begin = next;
+            ++thread;
         }
-        __syncthreads();
-        part.base = shared_base;
-        part.sequence = shared_sequence;
-        return part;
+        const int found = __ffs(static_cast<int>(__ballot_sync(0xffffffffu, part.begin < until * heads))) - 1;
+        begin = shuffle_from(begin, found) * heads;
+        int sequence = shuffle_from(thread, found) * each;
+        for (;; ++sequence) {
+            const int length = lengths[sequence];
+            const auto tiles = static_cast<unsigned>(tiles_of(length));
+            const unsigned before = part.begin - begin;
+            if (before >= tiles * heads) {
+                begin += tiles * heads;
+                continue;
+            }
+            part.first = {sequence, static_cast<int>(before / tiles), length,
+                          static_cast<int>(before % tiles)};
+            return part;
+        }
     }
-
-    /// Walks the heads along the line. Places are counted from the block's first one.
-    class Items {
-      public:
-        int sequence, head;
-        int length;      ///< of the sequence
-        int begin, end;  ///< the head's places; the first head's may begin before the block's
-        int tiles_end;   ///< those from begin to here are tiles
-
-        /// Of a part that is not empty.
-        __device__ __forceinline__ Items(const Part& part, const int* lengths, int kv_heads)
-            : sequence(part.sequence), lengths_(lengths), kv_heads_(kv_heads) {
-            length = lengths[sequence];
-            const i64 before = part.begin - part.base;
-            head = static_cast<int>(before / span_of(length));
-            begin = -static_cast<int>(before % span_of(length));
-            end = begin + span_of(length);
-            tiles_end = begin + tiles_of(length);
-        }
-        /// To the next; not past the last of the line.
-        __device__ __forceinline__ void advance() {
-            begin = end;
-            if (++head == kv_heads_) {
-                head = 0;
-                do {
-                    length = lengths_[++sequence];
-                } while (length <= 0);
-            }
-            end = begin + span_of(length);
-            tiles_end = begin + tiles_of(length);
-        }
-        /// The first place of a warp, which has `place`, that is not before this head.
-        __device__ __forceinline__ int from(int place) const {
-            return place >= begin ? place : place + (begin - place + WARPS - 1) / WARPS * WARPS;
-        }
-
-      private:
-        const int* lengths_;
-        int kv_heads_;
-    };
 };
 
 }  // namespace kiln

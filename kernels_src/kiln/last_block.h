@@ -26,4 +26,23 @@ __device__ __forceinline__ bool is_last_block(unsigned* ticket, unsigned blocks)
     return is_last;
 }
 
+/// The same for a block that takes several such tickets at once, each by one thread: between two barriers of the block,
+/// of which the first follows what it wrote.
+__device__ __forceinline__ bool is_last_arrival(unsigned* ticket, unsigned blocks) {
+    unsigned arrived;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+    // One access that both releases what the block wrote and acquires what the others did costs less than fences.
+    asm volatile("atom.global.add.acq_rel.gpu.u32 %0, [%1], 1;"
+                 : "=r"(arrived)
+                 : "l"(__cvta_generic_to_global(ticket))
+                 : "memory");
+#else
+    __threadfence();
+    arrived = atomicAdd(ticket, 1u);
+    __threadfence();
+#endif
+    if (arrived == blocks - 1) *ticket = 0;
+    return arrived == blocks - 1;
+}
+
 }  // namespace kiln
