@@ -44,7 +44,9 @@
 //@ grid    BLOCKS_PER_SM * max(device.multiprocessors, 1)
 //@ shared  WARPS * (STAGES * 32 * HEAD_DIM * sizeof(T) + GQA_GROUP * PITCH * sizeof(float))
 //@ model   engine mma
-//@ model   search [STAGES, BLOCKS_PER_SM]
+//@ model   stages STAGES
+//@ model   blocks BLOCKS_PER_SM
+//@ model   search [WARPS, STAGES, BLOCKS_PER_SM]
 #include "kiln/async.h"
 #include "kiln/decode_line.h"
 #include "kiln/last_block.h"

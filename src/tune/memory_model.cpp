@@ -15,6 +15,11 @@ namespace {
 constexpr double kPlainShare = 0.6;  // of the peak
 constexpr double kLaunchMs = 0.004, kBlockMs = 0.00005, kWaveMs = 0.0003;
 constexpr double kBytesInFlight = 48 * 1024;  // per multiprocessor, to saturate an H200's memory
+// Of blocks that multiply what comes through a ring in shared memory, on an H200: what keeps them from its bandwidth is as
+// many bytes under way per multiprocessor, up to the most that still gain something, and as few warps, as these. A block
+// that shares a multiprocessor has ends of its own to join, and one that waits for its place starts and ends once more.
+constexpr double kRingBytes = 20 * 1024, kMostRingBytes = 96 * 1024, kRingWarps = 1.5;
+constexpr double kRingBlockMs = 0.0003, kRingWaveMs = 0.004;
 // For each doubling of an access beyond the alignment of the rows: it is made by narrower ones.
 constexpr double kMisalignedAccess = 1.1;
 
@@ -43,32 +48,42 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
         return streamed(variant, problem, launch);
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
     const int at_once = std::max(blocks_at_once(variant, 0), 1);
-    const double resident =
-        std::min(static_cast<double>(at_once), std::ceil(launch.blocks / multiprocessors));
+    // Persistent blocks are as many as the template says, wherever the grid was computed.
+    const double blocks =
+        launch.facts.blocks > 0 ? static_cast<double>(launch.facts.blocks) * multiprocessors : launch.blocks;
+    const double resident = std::min(static_cast<double>(at_once), std::ceil(blocks / multiprocessors));
     // Accesses that are wider than the rows' alignment are made by narrower ones.
     const double width = static_cast<double>(launch.facts.access_elements) * launch.element_bytes;
     const double aligned = std::min(width, row_alignment(problem));
-    double in_flight = launch.threads * aligned * static_cast<double>(launch.facts.accesses);
-    // What matrix instructions read comes through a pipeline in shared memory.
-    if (launch.facts.engine != Engine::fma)
-        in_flight = std::max(in_flight, static_cast<double>(variant.dynamic_shared_bytes()));
-    const double bandwidth = std::min(1.0, std::pow(resident * in_flight / kBytesInFlight, 0.7));
-    const double used = std::min(1.0, launch.blocks / multiprocessors);
+    const double in_flight = launch.threads * aligned * static_cast<double>(launch.facts.accesses);
+    double bandwidth = std::min(1.0, std::pow(resident * in_flight / kBytesInFlight, 0.7));
+    // What matrix instructions read comes through a ring in shared memory, of which one stage is in use.
+    const bool is_ring = launch.facts.engine != Engine::fma;
+    if (is_ring) {
+        const double stages = static_cast<double>(std::max<std::int64_t>(launch.facts.stages, 2));
+        const double ring = static_cast<double>(variant.dynamic_shared_bytes()) * (stages - 1) / stages;
+        const double warps =
+            resident * launch.threads / static_cast<double>(machine_.target.limits.warp_size);
+        bandwidth =
+            1 / std::hypot(1, kRingBytes / std::min(resident * ring, kMostRingBytes), kRingWarps / warps);
+    }
+    const double used = std::min(1.0, blocks / multiprocessors);
     const bool is_half_speed =
         machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
     const double tflops = launch.facts.engine == Engine::fma ? machine_.fma_tflops
                           : launch.facts.engine == Engine::mma && is_half_speed
                               ? machine_.matrix_tflops * kMmaOfWgmma
                               : machine_.matrix_tflops;
-    const double waves = std::ceil(launch.blocks / (multiprocessors * at_once));
+    const double waves = std::ceil(blocks / (multiprocessors * at_once));
     Estimate result;
     result.memory_ms =
         memory_ms(problem) / (bandwidth * used) * std::pow(kMisalignedAccess, std::log2(width / aligned));
     result.compute_ms = static_cast<double>(problem.flops) / (tflops * 1e9 * kPlainShare * used);
-    const double blocks_ms = launch.blocks / multiprocessors * kBlockMs;
-    result.fixed_ms = kLaunchMs + kWaveMs * std::min(waves, 1000.0);
+    const double blocks_ms = blocks / multiprocessors * kBlockMs;
+    result.fixed_ms = kLaunchMs + (is_ring ? kRingWaveMs : kWaveMs) * std::min(waves, 1000.0);
+    if (is_ring) result.fixed_ms += kRingBlockMs * resident;
     result.ms = std::max({result.memory_ms, result.compute_ms, blocks_ms}) + result.fixed_ms;
-    result.waves = launch.blocks / (multiprocessors * at_once);
+    result.waves = blocks / (multiprocessors * at_once);
     result.resident = at_once;
     return result;
 }
