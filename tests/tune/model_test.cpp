@@ -112,6 +112,21 @@ TEST(TuneModel, ChoosesAmongKernelsThatStream) {
     EXPECT_LT(losses.back(), 1.35);
 }
 
+TEST(TuneModel, CountsWhatARingHasUnderWay) {
+    const Machine machine(hopper().target(), "NVIDIA H200");
+    const Model model(machine);
+    const Template of = hopper().find("decode_mma");
+    const auto ms = [&](int head, int warps, int stages, int blocks) {
+        const Variant variant =
+            of.variant({{"HEAD_DIM", head}, {"WARPS", warps}, {"STAGES", stages}, {"BLOCKS_PER_SM", blocks}});
+        return model.ms(variant, variant.problem({})).value_or(0);
+    };
+    EXPECT_LT(ms(64, 8, 3, 1), ms(64, 8, 2, 1)) << "another stage under way";
+    EXPECT_LT(ms(128, 8, 2, 1), ms(128, 4, 4, 1)) << "more warps, with as much shared memory";
+    EXPECT_LT(ms(128, 8, 2, 1), ms(128, 4, 2, 2)) << "as many warps in one block";
+    EXPECT_LT(ms(128, 4, 4, 1), ms(128, 4, 4, 2)) << "the second block has to wait for its place";
+}
+
 /// gemm_tiled under other names, of its parameters and of its sizes.
 std::string renamed_product() {
     const std::filesystem::path source = std::getenv("KILN_TEST_SOURCE_DIR");
