@@ -292,7 +292,7 @@ __device__ __forceinline__ Joined join(int count, StatsAt stats_at, ValuesAt val
 }
 
 // A head of which this block and others have tiles.
-struct Shared {
+struct SharedHead {
     int item;
     unsigned first, blocks;  // those that have; none: there is no such head
 };
@@ -305,7 +305,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     // A warp has up to two segments of heads that are not whole: 0, of a head that began before its part, and 1,
     // of one that begins there. Segment 1 is its last, so that its results can lie in the ring.
     __shared__ int segment_items[2 * WARPS];  // of which head; -1: none
-    __shared__ Shared shared_heads[2];        // that began in an earlier block; that begins here and ends in a later one
+    __shared__ SharedHead shared_heads[2];    // that began in an earlier block; that begins here and ends in a later one
     __shared__ bool is_last[2];
     const int thread = static_cast<int>(threadIdx.x);
     const int warp = thread / 32, lane = thread % 32;
@@ -426,21 +426,25 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     }
     __syncthreads();
     if (thread < 2) {
-        const Shared head = shared_heads[thread];
+        const SharedHead head = shared_heads[thread];
         is_last[thread] = head.blocks > 0 && kiln::is_last_arrival(tickets + head.item, head.blocks);
     }
     __syncthreads();
 #pragma unroll 1
     for (int side = 0; side < 2; ++side) {
         if (!is_last[side]) continue;
-        const Shared head = shared_heads[side];
+        const SharedHead head = shared_heads[side];
         const auto slot_of = [=](int i) { return 2 * static_cast<i64>(head.first + i) + (i == 0 ? 1 : 0); };
 #pragma unroll 1
-        for (int i = thread; i < kResults / 4; i += THREADS)
-            join<8>(
-                static_cast<int>(head.blocks),
-                [&](int r) { return stats[slot_of(r) * GQA_GROUP + i * 4 / HEAD_DIM]; },
-                [&](int r) { return kiln::load<4>(partials + slot_of(r) * kResults + i * 4); })
-                .write(o + static_cast<i64>(head.item) * kResults + i * 4);
+        for (int i = thread; i < kResults / 4; i += THREADS) {
+            const auto stats_at = [&](int r) { return stats[slot_of(r) * GQA_GROUP + i * 4 / HEAD_DIM]; };
+            const auto values_at = [&](int r) {
+                return kiln::load<4>(partials + slot_of(r) * kResults + i * 4);
+            };
+            const int count = static_cast<int>(head.blocks);
+            const Joined all =
+                count > 8 ? join<16>(count, stats_at, values_at) : join<8>(count, stats_at, values_at);
+            all.write(o + static_cast<i64>(head.item) * kResults + i * 4);
+        }
     }
 }
