@@ -401,13 +401,15 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
 
     // What the block's warps have of one head. Segment 0 of the first, or a segment 1, is followed by the segments 0
     // of the next warps.
+    const unsigned begun = __ballot_sync(
+        0xffffffffu, lane <= WARPS && segment_items[lane > 0 && lane <= WARPS ? 2 * lane - 1 : 0] >= 0);
 #pragma unroll 1
     for (int i = thread; i < (WARPS + 1) * (kResults / 4); i += THREADS) {
         const int number = i / (kResults / 4);
+        if ((begun >> number & 1) == 0) continue;
         const int row = i % (kResults / 4) * 4 / HEAD_DIM, column = i * 4 % HEAD_DIM;
         const bool begins = number > 0;
         const int item = segment_items[begins ? 2 * number - 1 : 0];
-        if (item < 0) continue;
         const int first = begins ? number - 1 : 0;
         int count = 1;
 #pragma unroll
