@@ -63,6 +63,9 @@ struct ModelFacts {
     std::int64_t row_capacity =
         0;                 ///< elements of a row that a block keeps, so that it is read once; 0: no rows
     std::int64_t row = 0;  ///< elements of a row
+    std::int64_t side_capacity =
+        0;  ///< of a kernel that moves whole short rows of a matrix, which follow each other; 0: it does not
+    std::int64_t side = 0;  ///< the matrix's short side
 };
 
 /// Of a template.

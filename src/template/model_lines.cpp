@@ -25,7 +25,7 @@ constexpr std::pair<std::string_view, Copies> kCopies[] = {{"registers", Copies:
                                                            {"direct", Copies::direct}};
 constexpr std::string_view kKeys[] = {"engine",  "copies",  "tile",   "thread",   "warp",
                                       "stages",  "cluster", "blocks", "pingpong", "tma_store",
-                                      "padding", "access",  "row",    "search"};
+                                      "padding", "access",  "row",    "side",     "search"};
 
 std::vector<std::string> texts(std::span<const std::string_view> names) {
     return {names.begin(), names.end()};
@@ -67,7 +67,12 @@ class ModelParser {
         if (key == "warp") result_.warp = numbers(lexer, constants_, key, 2, 2);
         if (key == "cluster") result_.cluster = numbers(lexer, constants_, key, 2, 2);
         if (key == "access") result_.access = numbers(lexer, constants_, key, 1, 2);
-        if (key == "row") parse_row(lexer);
+        if (key == "row")
+            parse_capacity(lexer, result_.row_capacity, result_.row,
+                           "and the elements of a row, such as of cols");
+        if (key == "side")
+            parse_capacity(lexer, result_.side_capacity, result_.side,
+                           "and the short side of the matrix, such as of min(rows, cols)");
         if (key == "stages") result_.stages = number(lexer, constants_);
         if (key == "blocks") result_.blocks = number(lexer, constants_);
         if (key == "padding") result_.padding = number(lexer, constants_);
@@ -97,10 +102,10 @@ class ModelParser {
     }
 
     /// "THREADS * VEC * ITEMS of cols"
-    void parse_row(Lexer& lexer) {
-        result_.row_capacity = number(lexer, constants_);
-        lexer.expect("of", "and the elements of a row, such as of cols");
-        result_.row = number(lexer, sizes_);
+    void parse_capacity(Lexer& lexer, ExpressionPtr& capacity, ExpressionPtr& length, const char* expected) {
+        capacity = number(lexer, constants_);
+        lexer.expect("of", expected);
+        length = number(lexer, sizes_);
     }
 
     /// "[BM, BN], [STAGES]"
@@ -196,6 +201,8 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
     take(lines.access, {&facts.access_elements, &facts.accesses});
     take_one(lines.row_capacity, facts.row_capacity);
     take_one(lines.row, facts.row);
+    take_one(lines.side_capacity, facts.side_capacity);
+    take_one(lines.side, facts.side);
     take_one(lines.stages, facts.stages);
     take_one(lines.blocks, facts.blocks);
     take_one(lines.padding, facts.padding);

@@ -33,6 +33,8 @@ constexpr double kClusterMs = 0.0015;                        // of barriers betw
 constexpr double kRegisters = 18, kRegistersPerHeld = 0.51;  // of a thread; for each four bytes under way
 constexpr double kAccessMs = 0.00000155;                     // of a multiprocessor, to issue that of a warp
 constexpr double kLineBytes = 128;
+constexpr double kLeastOfSide =
+    4;  // bytes of an access to long rows, next to short ones that follow each other
 constexpr double kStreamShare = 0.95;  // of the data sheet's bandwidth
 constexpr double kStreamLaunchMs = 0.0042;
 constexpr double kOverlap = 1.4;        // exponent of the norm that joins times: 1 adds them
@@ -94,6 +96,11 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
     const double width = static_cast<double>(facts.access_elements) * launch.element_bytes;
     double aligned = std::min(width, row_alignment(problem));
     double accesses = static_cast<double>(facts.accesses), bytes = static_cast<double>(problem.bytes);
+    // Whole rows that follow each other are contiguous, and the long ones are read by 4 bytes at least. Strips of rows
+    // that are too long for that are moved by element.
+    if (facts.side_capacity > 0)
+        aligned = facts.side <= facts.side_capacity ? std::max(aligned, std::min(width, kLeastOfSide))
+                                                    : launch.element_bytes;
     double read = 0;
     for (const Tensor& tensor : problem.tensors) {
         const auto size = static_cast<double>(tensor.size_bytes());

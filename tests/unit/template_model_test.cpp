@@ -30,7 +30,7 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
         "//@ model thread 2, 4, 8\n//@ model stages DEEP\n//@ model cluster 1, 2\n//@ model blocks 3\n"
         "//@ model pingpong DEEP > 3\n//@ model tma_store DEEP > 3\n//@ model padding 5\n//@ model access 6, "
         "7\n//@ model copies "
-        "registers\n//@ model row WIDE * 4 of 3 * m\n",
+        "registers\n//@ model row WIDE * 4 of 3 * m\n//@ model side ROWS of min(n, m)\n",
         {{"ROWS", 128}});
     EXPECT_EQ(of.engine, Engine::wgmma);
     EXPECT_EQ(of.copies, Copies::registers);
@@ -58,6 +58,8 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
     EXPECT_EQ(of.accesses, 7);
     EXPECT_EQ(of.row_capacity, 1024);
     EXPECT_EQ(of.row, 300);
+    EXPECT_EQ(of.side_capacity, 128);
+    EXPECT_EQ(of.side, 7);
 }
 
 TEST(TemplateModel, HasUsualValuesForWhatNoLineSays) {
@@ -98,6 +100,7 @@ TEST(TemplateModel, Errors) {
                           "a second line //@ model stages; the first is on line 2");
     expect_template_error(template_text("//@ model tile 8, 8\n"), 2, 20, "of m, n, k");
     expect_template_error(template_text("//@ model tile 8 of m, n, n\n"), 2, 18, "at least 2 numbers");
+    expect_template_error(template_text("//@ model side 8\n"), 2, 17, "of min(rows, cols)");
     expect_template_error(template_text("//@ model warp 8, 8, 8\n"), 2, 22, "at most 2 numbers");
     expect_template_error(template_text("//@ model stages n\n"), 2, 18, "known only at launch");
     expect_template_error(template_text("//@ param P int in 1, 2 = 1\n//@ model search [Q]\n"), 3, 19,
