@@ -58,6 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Large{"softmax", {}, {{"rows", kLarge / 4096 + 1}, {"cols", 4096}}},
                     Large{"layer_norm", {}, {{"rows", kLarge / 4096 + 1}, {"cols", 4096}}},
                     Large{"transpose_tiled", {{"T", "half"}, {"VEC", 8}}, {{"rows", 46352}, {"cols", 46360}}},
+                    Large{"transpose_narrow", {{"T", "half"}}, {{"rows", kLarge / 11 + 1}, {"cols", 11}}},
                     Large{"gemm_tiled", {}, {{"m", 46349}, {"n", 46351}, {"k", 5}}},
                     Large{"gemm_fp32", {}, {{"m", 46349}, {"n", 46351}, {"k", 5}}},
                     Large{"gemm_wgmma", {}, {{"m", 46349}, {"n", 46352}, {"k", 8}}},

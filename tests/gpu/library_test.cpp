@@ -209,6 +209,23 @@ TEST_F(LibraryOnGpu, TransposeTiled) {
                  problems);
 }
 
+TEST_F(LibraryOnGpu, TransposeNarrow) {
+    std::vector<Sizes> problems;
+    for (const int side : {1, 8, 11, 25, 135, 208, 600})
+        for (const int other : {72000, 71999}) {
+            problems.push_back({{"rows", side}, {"cols", other}});
+            problems.push_back({{"rows", other}, {"cols", side}});
+        }
+    expect_right("transpose_narrow",
+                 {{},
+                  {{"T", "half"}},
+                  {{"T", "half"}, {"THREADS", 128}, {"BYTES", 32}},
+                  {{"T", "bfloat16"}, {"THREADS", 512}, {"BYTES", 128}},
+                  {{"THREADS", 512}},
+                  {{"T", "double"}}},
+                 problems);
+}
+
 // Rows whose lengths vectors divide, from addresses that they do not.
 TEST_F(LibraryOnGpu, AddressesThatAreNotAligned) {
     for (const int skew : {1, 2, 4, 8}) {
@@ -216,7 +233,8 @@ TEST_F(LibraryOnGpu, AddressesThatAreNotAligned) {
              {"gemm_async", "gemm_batched", "gemm_buffered", "gemm_few_columns", "gemm_few_rows", "gemm_fp32",
               "gemm_mma", "gemm_mma_batched", "gemm_skinny", "gemm_tiled", "gemm_wgmma_any"})
             expect_right(name, {{}}, {{{"m", 256}, {"n", 256}, {"k", 128}}, {}}, skew);
-        for (const char* name : {"softmax", "layer_norm", "rms_norm", "column_sum", "transpose_tiled"})
+        for (const char* name :
+             {"softmax", "layer_norm", "rms_norm", "column_sum", "transpose_narrow", "transpose_tiled"})
             expect_right(name, {{}}, {{{"rows", 256}, {"cols", 256}}, {}}, skew);
         for (const char* name : {"copy", "sum_shuffle", "histogram"})
             expect_right(name, {{}}, {{{"n", 1 << 20}}, {}}, skew);

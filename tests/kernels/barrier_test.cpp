@@ -63,8 +63,8 @@ TEST_P(RemovedBarrier, IsCaught) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, RemovedBarrier,
                          testing::Values(Removal{"gemm_square.cu"}, Removal{"gemm_tiled.cu"},
-                                         Removal{"column_sum_tile.cu"}, Removal{"transpose_tiled.cu"},
-                                         Removal{"gemm_skinny.cu"}),
+                                         Removal{"column_sum_tile.cu"}, Removal{"transpose_narrow.cu"},
+                                         Removal{"transpose_tiled.cu"}, Removal{"gemm_skinny.cu"}),
                          [](const auto& item) {
                              return item.param.file.substr(0, item.param.file.find('.'));
                          });

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Column sums and transpositions at sizes whose rows vectors divide and at sizes whose rows they do not, with all
-// accesses that a variant has in flight, and over several strips of tiles.
+// accesses that a variant has in flight, over several strips of tiles, and with a short side of any length.
+#include <algorithm>
+
 #include "library.h"
 
 namespace kiln {
 namespace {
 
-void expect_memory_right(test::HostLibrary& library, const Variant& variant, const Sizes& sizes) {
-    const RunResult result = library.runner().run(variant, test::once(sizes));
+void expect_memory_right(test::HostLibrary& library, const Variant& variant, const Sizes& sizes,
+                         int skew = 0) {
+    RunOptions options = test::once(sizes);
+    options.skew = skew;
+    const RunResult result = library.runner().run(variant, options);
     EXPECT_TRUE(result.pass()) << variant.text() << test::sizes_text(result.problem) << "\n"
                                << test::failures_text(result);
 }
@@ -58,6 +63,52 @@ TEST(TransposeTiled, IsRightInSeveralStrips) {
         for (const int rows : {11 * 32, 11 * 32 - 3, 8 * 32, 16 * 32})
             expect_memory_right(library, of.variant(values), {{"rows", rows}, {"cols", 100}});
     }
+}
+
+// Either side short, down to one element, up to what fits a strip and beyond; a last block that is not full. Rows at
+// multiples of 16 bytes, and at odd elements, where pairs leave single elements at either end.
+TEST(TransposeNarrow, IsRightWithEitherSideShort) {
+    test::HostLibrary library(8);
+    const Template of = library.service().find("transpose_narrow");
+    for (const Values& values :
+         {Values{{"T", "half"}}, Values{{"T", "half"}, {"THREADS", 128}, {"BYTES", 32}},
+          Values{{"T", "bfloat16"}, {"BYTES", 128}}, Values{{"T", "float"}, {"THREADS", 128}, {"BYTES", 32}},
+          Values{{"T", "float"}}, Values{{"T", "double"}, {"THREADS", 128}}}) {
+        const Variant variant = of.variant(values);
+        const auto bytes = std::min<std::int64_t>(variant.value("BYTES").as_int(), 64);
+        const auto strip = variant.value("THREADS").as_int() * bytes / 64 - 1;
+        for (const std::int64_t side : {std::int64_t{1}, std::int64_t{2}, std::int64_t{8}, std::int64_t{11},
+                                        std::int64_t{40}, strip, strip + 1})
+            for (const std::int64_t other : {strip + 1, std::int64_t{1024}, std::int64_t{1031}}) {
+                expect_memory_right(library, variant, {{"rows", side}, {"cols", other}});
+                expect_memory_right(library, variant, {{"rows", other}, {"cols", side}});
+            }
+    }
+}
+
+TEST(TransposeNarrow, IsRightWithManyBlocks) {
+    test::HostLibrary library;
+    const Template of = library.service().find("transpose_narrow");
+    for (const Values& values : {Values{{"THREADS", 128}, {"BYTES", 32}, {"T", "half"}},
+                                 Values{{"THREADS", 128}, {"BYTES", 32}, {"T", "double"}}})
+        for (const int side : {8, 13, 40})
+            for (const int other : {20000, 20007}) {
+                expect_memory_right(library, of.variant(values), {{"rows", side}, {"cols", other}});
+                expect_memory_right(library, of.variant(values), {{"rows", other}, {"cols", side}});
+            }
+}
+
+TEST(TransposeNarrow, IsRightFromAnyAddress) {
+    test::HostLibrary library(2);
+    const Template of = library.service().find("transpose_narrow");
+    for (const char* const type : {"half", "float", "double"})
+        for (const int skew : {1, 2, 3, 4, 8})
+            for (const int other : {1024, 1031}) {
+                expect_memory_right(library, of.variant({{"T", type}}), {{"rows", 11}, {"cols", other}},
+                                    skew);
+                expect_memory_right(library, of.variant({{"T", type}}), {{"rows", other}, {"cols", 24}},
+                                    skew);
+            }
 }
 
 }  // namespace

@@ -95,10 +95,10 @@ TEST_P(Library, IsRightAsRandomVariants) {
 
 // Those that take matrices at any address. Others want multiples of 16 bytes, for TMA or for vectors.
 constexpr const char* kAnyAddress[] = {
-    "column_sum",       "copy",          "gemm_async",     "gemm_batched",   "gemm_buffered",
-    "gemm_few_columns", "gemm_few_rows", "gemm_fp32",      "gemm_mma",       "gemm_mma_batched",
-    "gemm_skinny",      "gemm_tiled",    "gemm_wgmma_any", "histogram",      "layer_norm",
-    "rms_norm",         "softmax",       "sum_shuffle",    "transpose_tiled"};
+    "column_sum",       "copy",          "gemm_async",     "gemm_batched",     "gemm_buffered",
+    "gemm_few_columns", "gemm_few_rows", "gemm_fp32",      "gemm_mma",         "gemm_mma_batched",
+    "gemm_skinny",      "gemm_tiled",    "gemm_wgmma_any", "histogram",        "layer_norm",
+    "rms_norm",         "softmax",       "sum_shuffle",    "transpose_narrow", "transpose_tiled"};
 
 class AnyAddress : public testing::TestWithParam<const char*> {};
 

@@ -144,6 +144,30 @@ TEST_F(Choose, TemplatesOfTheSameProductAreAlternatives) {
     EXPECT_THAT(transposed, Not(Contains("gemm_tiled")));
 }
 
+// A matrix with a short side goes to the kernel whose blocks move all of that side.
+TEST_F(Choose, ShortSidesOfMatricesHaveAKernelOfTheirOwn) {
+    const Chooser chooser(hopper(), Wisdom());
+    const auto chosen = [&](const char* type, std::int64_t rows, std::int64_t cols) {
+        const Values fixed{{"T", type}};
+        const std::vector<Template> candidates = chooser.candidates(hopper().find("transpose_tiled"), fixed);
+        return chooser.choose(candidates, fixed, {{"rows", rows}, {"cols", cols}}).variant.template_name();
+    };
+    for (const auto& [type, rows, cols] : {std::tuple{"bfloat16", 5314151, 11},
+                                           {"bfloat16", 992913, 25},
+                                           {"bfloat16", 8, 7492624},
+                                           {"float", 110436, 135},
+                                           {"half", 208, 2607560},
+                                           {"bfloat16", 304, 337736},
+                                           {"bfloat16", 7985, 339},
+                                           {"half", 32, 557152}})
+        EXPECT_EQ(chosen(type, rows, cols), "transpose_narrow") << type << " " << rows << " x " << cols;
+    for (const auto& [type, rows, cols] : {std::tuple{"bfloat16", 4104, 18344},
+                                           {"float", 8192, 8192},
+                                           {"half", 2000, 100000},
+                                           {"float", 20552, 3656}})
+        EXPECT_EQ(chosen(type, rows, cols), "transpose_tiled") << type << " " << rows << " x " << cols;
+}
+
 // What is done with the result hardly changes which tile is fast.
 TEST_F(Choose, WisdomServesOtherEpilogues) {
     const Template skinny = hopper().find("gemm_skinny").for_target(hopper().target());
