@@ -173,9 +173,11 @@ __device__ __forceinline__ void write_rows(const Part& part, const T* tile, T* _
 template <bool ALIGNED>
 struct Segments {
     static constexpr int kVector = ALIGNED ? VEC : kPair;
-    static constexpr int kSteps = kTogether / (kVector * kSize) < 8 ? kTogether / (kVector * kSize) : 8;
-    static constexpr int kLine = 8;  // vectors of a row that a warp takes
+    static constexpr int kLine = 8;                          // vectors of a row that a warp takes
     static constexpr bool kHasEnds = !ALIGNED && kPair > 1;  // single elements
+    // Reads under way. Each needs a predicate, of which a thread has seven: with more the compiler puts stores between them.
+    static constexpr int kMost = 6;
+    static constexpr int kSteps = kTogether / (kVector * kSize) < kMost ? kTogether / (kVector * kSize) : kMost;
 
     const Part& part;
     const int across;  // lines, or pairs, of a segment; one with single elements at both ends has a pair less

@@ -13,6 +13,9 @@
 
 namespace kiln {
 
+/// Blocks that a cluster may have on every device that has clusters; more are not portable, as CUDA's guide says.
+constexpr int kPortableClusterBlocks = 8;
+
 struct CudaArch {
     int number;  ///< compute capability without the dot
     int threads_per_multiprocessor;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::int64_t kKilobyte = 1024;
 constexpr int kFirstWithClusters = 90;
-constexpr std::int64_t kBlocksPerCluster = 8;  // larger ones are not portable
 
 constexpr std::string_view kHostArchs[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"};
 
@@ -21,7 +20,7 @@ Limits limits_of(const CudaArch& arch) {
     Limits limits;
     limits.threads_per_multiprocessor = arch.threads_per_multiprocessor;
     limits.blocks_per_multiprocessor = arch.blocks_per_multiprocessor;
-    if (arch.number >= kFirstWithClusters) limits.blocks_per_cluster = kBlocksPerCluster;
+    if (arch.number >= kFirstWithClusters) limits.blocks_per_cluster = kPortableClusterBlocks;
     limits.shared_bytes_per_multiprocessor = arch.shared_kilobytes_per_multiprocessor * kKilobyte;
     limits.shared_bytes_per_block_optin = arch.shared_kilobytes_per_block * kKilobyte;
     return limits;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/arch_facts.h"
 #include "device/cuda_vendor.h"
 #include "device/gpu_driver.h"
 #include "format/format.h"
@@ -40,6 +41,11 @@ ModuleHandle load_ptx(const Vendor::Context& context, const Binary& binary) {
     return module;
 }
 
+bool can_launch_clusters(const Api& api, DeviceHandle device) {
+    int answer = 0;  // a driver older than CUDA 11.8 does not know the question
+    return api.device_get_attribute(&answer, kClusterLaunch, device) == kSuccess && answer != 0;
+}
+
 }  // namespace
 
 DeviceContext::DeviceContext(const Api& api, const DeviceInfo& info, void* given)
@@ -47,9 +53,7 @@ DeviceContext::DeviceContext(const Api& api, const DeviceInfo& info, void* given
       device_(Vendor::device_handle(api, info.ordinal)),
       context_(static_cast<ContextHandle>(given)),
       is_primary_(given == nullptr) {
-    int clusters = 0;  // a driver older than CUDA 11.8 does not know the question
-    has_clusters_ =
-        api_.device_get_attribute(&clusters, kClusterLaunch, device_) == kSuccess && clusters != 0;
+    has_clusters_ = can_launch_clusters(api_, device_);
     if (!is_primary_) return;
     if (const Result result = api_.primary_context_retain(&context_, device_); result != kSuccess)
         api_.fail(result, Call::primary_context_retain, "opening the context " + gpu::place(info));
@@ -113,6 +117,7 @@ void Vendor::ask_further(const Api& api, DeviceHandle device, Limits& limits) {
     ask(api, device, kMaxSharedPerBlockOptin, limits.shared_bytes_per_block_optin);
     limits.shared_bytes_per_block_optin =
         std::max(limits.shared_bytes_per_block, limits.shared_bytes_per_block_optin);
+    if (can_launch_clusters(api, device)) limits.blocks_per_cluster = kPortableClusterBlocks;
 }
 
 ModuleHandle Vendor::load(const Context& context, const Binary& binary) {

@@ -33,6 +33,7 @@ TEST(ArchTable, CudaFigures) {
         EXPECT_EQ(limits->threads_per_multiprocessor, each.threads) << each.arch;
         EXPECT_EQ(limits->blocks_per_multiprocessor, each.blocks) << each.arch;
         EXPECT_EQ(limits->shared_bytes_per_block, 49152) << each.arch;
+        EXPECT_EQ(limits->blocks_per_cluster, *cuda_arch_number(each.arch) < 90 ? 1 : 8) << each.arch;
         EXPECT_EQ(limits->warp_size, 32) << each.arch;
     }
 }

@@ -61,6 +61,7 @@ TYPED_TEST(GpuDriver, DescribesADeviceByTheTablesAnswers) {
         this->state.attributes[cuda::kComputeCapabilityMinor] = 0;
         this->state.attributes[cuda::kMaxRegistersPerMultiprocessor] = 65536;
         this->state.attributes[cuda::kMaxSharedPerBlockOptin] = 232448;
+        this->state.attributes[cuda::kClusterLaunch] = 1;
     }
     std::string reason;
     const auto devices = gpu::list_devices<TypeParam>(&this->gpu.api, &reason);
@@ -74,6 +75,7 @@ TYPED_TEST(GpuDriver, DescribesADeviceByTheTablesAnswers) {
     EXPECT_EQ(info.limits.threads_per_block, 1024);
     EXPECT_EQ(info.limits.shared_bytes_per_block, 49152);
     EXPECT_EQ(info.limits.shared_bytes_per_block_optin, TestFixture::kIsCuda ? 232448 : 49152);
+    EXPECT_EQ(info.limits.blocks_per_cluster, TestFixture::kIsCuda ? 8 : 1);
     EXPECT_EQ(info.limits.l2_bytes, 10000 + Attribute::kL2CacheSize);
     EXPECT_EQ(info.limits.multiprocessors, 10000 + Attribute::kMultiprocessorCount);
     EXPECT_EQ(info.limits.grid_z, 10000 + Attribute::kMaxGridZ);
