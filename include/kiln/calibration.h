@@ -43,7 +43,7 @@ struct CalibrationReport {
     std::size_t left_out = 0;  ///< times of variants that the templates no longer have or allow
     std::size_t held_out =
         0;  ///< problems that the following two are about: a fit to the others is judged by them
-    ChoiceLoss by_model;    ///< of the model alone
+    ChoiceLoss by_model;    ///< of the model alone, with the calibration of before if there is one
     ChoiceLoss calibrated;  ///< of the model with that fit
 };
 
@@ -52,10 +52,13 @@ class Calibration {
   public:
     Calibration();
 
-    /// Of the service's target, by the times of variants of its templates. device: its name. The result depends on the
-    /// order of the times only. Throws UsageError where there are too few times, and TemplateError.
+    /// Of the service's target, by the times of variants of its templates. device: its name. before: a calibration of the
+    /// same device that is to be corrected by these times rather than replaced; what it says of kernels like none of theirs
+    /// stays. The result depends on `before` and on the times and their order only. Throws UsageError where there are too
+    /// few times, and TemplateError.
     static Calibration fit(const Service& service, const std::string& device,
-                           std::span<const MeasuredTime> times, CalibrationReport* report = nullptr);
+                           std::span<const MeasuredTime> times, CalibrationReport* report = nullptr,
+                           const Calibration& before = Calibration());
     /// Those in the text of a file. Throws UsageError naming file and line for what is not right.
     static std::vector<Calibration> parse(std::string_view text, const std::string& file);
     /// Throws the same, but leaves out those for other versions of the model; none if there is no such file.

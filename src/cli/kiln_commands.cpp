@@ -124,6 +124,7 @@ void calibrate_options(po::options_description& options) {
         ("seconds", text("N"), "measure for about so long (60); 0: fit to the times of --times only")
         ("times", text("FILE"), "begin with the times in FILE, which need not exist yet, and add those that are measured")
         ("for-device", text("NAME"), "the device that the times are of (the one that is used)")
+        ("correct", po::bool_switch(), "correct the calibration that the device has, or that of the nearest one, instead of replacing it")
         ("output", text("FILE"), "keep the calibration in FILE (calibration.txt next to the user's wisdom)");
 }
 

@@ -38,8 +38,8 @@ struct Sample {
     std::size_t problem = 0;
     KernelKind kind = KernelKind::plain;
     Model::Features features{};
-    double us = 0, model_us = 0;
-    double slower = 0;  ///< the logarithm of its time over the problem's best
+    double us = 0, model_us = 0;  ///< measured; as estimated so far
+    double slower = 0;            ///< the logarithm of its time over the problem's best
 };
 
 /// Variants are named by text; each is read once.
@@ -78,7 +78,8 @@ class VariantReader {
 
 /// Sorted by problem; of problems with two times or more.
 std::vector<Sample> samples_of(const Service& service, const std::string& device,
-                               std::span<const MeasuredTime> times, CalibrationReport& report) {
+                               std::span<const MeasuredTime> times, const CalibrationTrees& before,
+                               CalibrationReport& report) {
     const Machine machine(service.target(), device);
     const Model model(machine);
     VariantReader reader(service);
@@ -100,7 +101,8 @@ std::vector<Sample> samples_of(const Service& service, const std::string& device
         }
         sample.kind = estimate->kind;
         sample.us = time.us;
-        sample.model_us = estimate->ms * 1000;
+        sample.model_us = estimate->ms * 1000 *
+                          std::exp(before[static_cast<std::size_t>(sample.kind)].predict(sample.features));
         problems[time.problem].push_back(sample);
     }
     std::vector<Sample> samples;
@@ -179,13 +181,14 @@ ChoiceLoss loss_of(const std::vector<Sample>& samples, const CalibrationTrees* t
 inline namespace KILN_ABI {
 
 Calibration Calibration::fit(const Service& service, const std::string& device,
-                             std::span<const MeasuredTime> times, CalibrationReport* report) {
+                             std::span<const MeasuredTime> times, CalibrationReport* report,
+                             const Calibration& before) {
     if (service.backend() == Backend::host)
         throw UsageError("the model of the host is not calibrated; it knows only how variants differ.");
     CalibrationReport own;
     CalibrationReport& told = report != nullptr ? *report : own;
     told = {};
-    const std::vector<Sample> samples = samples_of(service, device, times, told);
+    const std::vector<Sample> samples = samples_of(service, device, times, before.content_->trees, told);
     const std::string left_out =
         told.left_out == 0
             ? ""
@@ -203,12 +206,14 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
     content->device = as_field(device);
     content->arch = service.target().arch;
     content->date = utc_now();
-    content->trees = fitted(samples, told.problems, false);
-    if (std::ranges::all_of(content->trees, &RegressionTrees::empty))
+    content->trees = before.content_->trees;
+    const CalibrationTrees more = fitted(samples, told.problems, false);
+    if (std::ranges::all_of(more, &RegressionTrees::empty))
         throw UsageError(
             formatted("a calibration needs {} times of one kind of kernel or more, and of none there are "
                       "so many; measure for longer.",
                       kLeastTimes));
+    for (std::size_t kind = 0; kind < kKernelKinds; ++kind) content->trees[kind].append(more[kind]);
     return Calibration(std::move(content));
 }
 

@@ -190,6 +190,15 @@ std::string RegressionTrees::text() const {
     return text.empty() ? text : text + "\n";
 }
 
+void RegressionTrees::append(const RegressionTrees& trees) {
+    const std::size_t before = nodes_.size();
+    for (const std::size_t root : trees.roots_) roots_.push_back(before + root);
+    for (Node node : trees.nodes_) {
+        if (node.feature >= 0) node.other += static_cast<std::int32_t>(before);
+        nodes_.push_back(node);
+    }
+}
+
 void RegressionTrees::add(std::string_view line, std::size_t feature_count) {
     const std::size_t root = nodes_.size();
     std::vector<std::size_t> open;  // nodes whose second part is still to come

@@ -37,6 +37,8 @@ class RegressionTrees {
     std::string text() const;
     /// Adds the tree of a line. feature_count: that a split may name. Throws UsageError that says what is wrong.
     void add(std::string_view line, std::size_t feature_count);
+    /// predict() is the sum of both.
+    void append(const RegressionTrees& trees);
 
   private:
     struct Node {

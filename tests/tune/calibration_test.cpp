@@ -81,6 +81,33 @@ TEST(Calibration, ChoosesBetterOnProblemsThatWereHeldOut) {
     EXPECT_EQ(found.arch(), "sm_90a");
 }
 
+// What times disagree with is corrected; what none of them is like stays.
+TEST(Calibration, CorrectsOneOfBefore) {
+    const std::vector<MeasuredTime> times = measured_times("h200_drawn.txt");
+    const Calibration before = Calibration::usual("NVIDIA H200", "sm_90a");
+    CalibrationReport report, again;
+    const Calibration found = Calibration::fit(hopper(), "NVIDIA H200", times, &report, before);
+    EXPECT_LT(report.calibrated.mean, 1.1);
+    const std::string streamed = "kind streamed\n";
+    const auto trees_of = [&](const Calibration& one) {
+        const std::string text = one.text();
+        const std::size_t at = text.find(streamed);
+        return text.substr(at, text.find("\nkind ", at + 1) - at);
+    };
+    EXPECT_EQ(trees_of(found), trees_of(before)) << "none of the times is of a kernel that streams";
+    static_cast<void>(Calibration::fit(hopper(), "NVIDIA H200", times, &again, found));
+    EXPECT_LT(again.by_model.mean, report.by_model.mean) << "now it knows these times";
+    // As in a file.
+    const TemporaryDirectory directory;
+    found.store(directory.path() / "calibration.txt");
+    const std::vector<Calibration> read = Calibration::load(directory.path() / "calibration.txt");
+    ASSERT_EQ(read.size(), 1U);
+    EXPECT_EQ(read[0].text(), found.text());
+    CalibrationReport of_read;
+    static_cast<void>(Calibration::fit(hopper(), "NVIDIA H200", times, &of_read, read[0]));
+    EXPECT_NEAR(of_read.by_model.mean, again.by_model.mean, 1e-3);
+}
+
 TEST(Calibration, NeedsEnoughTimesAndADevice) {
     EXPECT_THAT(
         rejected<UsageError>([] { static_cast<void>(Calibration::fit(hopper(), "NVIDIA H200", {})); }),
