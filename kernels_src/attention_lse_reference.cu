@@ -5,7 +5,7 @@
 //
 //@ kernel  attention_lse_reference
 //@ param   T        type in half, bfloat16, float = half
-//@ param   HEAD_DIM int in 64, 128 = 64
+//@ param   HEAD_DIM int in 64, 96, 128, 192, 256 = 64
 //@ param   CAUSAL   bool = false
 //@ data    q query keys
 //@ data    k key keys

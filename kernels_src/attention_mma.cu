@@ -3,7 +3,8 @@
 // Layouts, causal alignment, grouped heads and lse: as in attention. Weights are rounded to T before they
 // meet V.
 //
-// Each warp owns WM queries, whose fragments stay in registers. Tiles of BN keys and values come by cp.async
+// Each warp owns WM queries, whose fragments stay in registers, or where they have more than 128 elements in shared
+// memory. Tiles of BN keys and values come by cp.async
 // into two buffers each: the next keys while the scores of these are computed and weighted, the next values
 // while these are multiplied. The accumulators of the scores are, rounded, the operands of the second
 // product: no shuffle lies between. Only tiles that some query sees in part are masked. The order of a row's
@@ -11,14 +12,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  attention_mma
-//@ param   T        type in half, bfloat16 = half  "element type of q, k, v and o; sums are float"
-//@ param   HEAD_DIM int in 64, 128 = 64            "elements of a query, key or value"
-//@ param   CAUSAL   bool = false                   "queries see no keys behind them"
-//@ param   BM       int in 64, 128 = 64            "queries per block"
-//@ param   BN       int in 32, 64 = 64             "keys per tile"
-//@ param   WM       int in 16, 32 = 16             "queries per warp"
+//@ param   T         type in half, bfloat16 = half                    "element type of q, k, v and o; sums are float"
+//@ param   HEAD_DIM  int in 64, 96, 128, 192, 256 = 64        "elements of a query or key"
+//@ param   VALUE_DIM int in 64, 96, 128, 192, 256 = HEAD_DIM  "elements of a value"
+//@ param   CAUSAL    bool = false                                     "queries see no keys behind them"
+//@ param   BM        int in 64, 128 = 64                              "queries per block"
+//@ param   BN        int in 32, 64 = 64                               "keys per tile"
+//@ param   WM        int in 16, 32 = 16                               "queries per warp"
 //@ let     THREADS = BM / WM * 32
-//@ require HEAD_DIM == 64 || WM == 16                 "32 queries of 128 elements per warp do not fit the registers; choose WM = 16"
+//@ let     QUERIES_SHARED = HEAD_DIM > 128 ? BM : 0  "queries in shared memory, for which there are no registers"
+//@ require VALUE_DIM == HEAD_DIM || (HEAD_DIM == 192 && VALUE_DIM == 128)  "values have as many elements as keys, or 128 where keys have 192; choose VALUE_DIM = HEAD_DIM"
+//@ require HEAD_DIM == 64 || WM == 16                 "32 queries of 96 elements or more per warp do not fit the registers; choose WM = 16"
 //@ size    batch    = 4    test 2    "sequences"
 //@ size    kv_heads = 16   test 1    "heads of k and v"
 //@ size    group    = 1    test 3    "heads of q per head of k and v"
@@ -26,16 +30,16 @@
 //@ size    keys     = 2048 test 71   "keys per sequence and head"
 //@ input   q [batch, kv_heads * group, queries, HEAD_DIM] align 16
 //@ input   k [batch, kv_heads, keys, HEAD_DIM] align 16
-//@ input   v [batch, kv_heads, keys, HEAD_DIM] align 16
-//@ output  o [batch, kv_heads * group, queries, HEAD_DIM] align 2 * sizeof(T) by attention_mma_reference
+//@ input   v [batch, kv_heads, keys, VALUE_DIM] align 16
+//@ output  o [batch, kv_heads * group, queries, VALUE_DIM] align 2 * sizeof(T) by attention_mma_reference
 //@ output  lse [batch, kv_heads * group, queries] by attention_lse_reference "ln of the sum of e^score"
-//@ flops   4 * batch * kv_heads * group * HEAD_DIM * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
+//@ flops   2 * batch * kv_heads * group * (HEAD_DIM + VALUE_DIM) * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
 //@ naive   attention_naive
 //@ backend cuda, host
 //@ arch    sm_80+
 //@ block   THREADS
 //@ grid    batch * kv_heads * group * ceil_div(queries, BM)
-//@ shared  4 * BN * HEAD_DIM * sizeof(T)
+//@ shared  (2 * BN * (HEAD_DIM + VALUE_DIM) + QUERIES_SHARED * HEAD_DIM) * sizeof(T)
 //@ model   engine mma
 //@ model   search [BM, BN], [BM, WM]
 #include "kiln/async_tile.h"
@@ -48,11 +52,56 @@ using kiln::i64;
 constexpr int kVec = 8;                 // elements per copy, and per row of an 8 x 8 matrix
 constexpr int kTilesM = WM / 16;        // of 16 queries, per warp
 constexpr int kStepsD = HEAD_DIM / 16;  // of a dot product
-constexpr int kTilesD = HEAD_DIM / 8;   // of o's columns
+constexpr int kTilesD = VALUE_DIM / 8;  // of o's columns
 constexpr int kTilesN = BN / 8;         // of scores
 constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
-using Tile = kiln::AsyncTile<T, BN, kiln::TileLayout<HEAD_DIM, 0, kiln::LineSwizzle<T, HEAD_DIM, kVec>>, kVec, THREADS>;
+// ROWS rows of COLS elements. More than 128 columns lie in slices of 64, which share the swizzled part of their
+// addresses: those of all columns would fill the registers. 8 chunks, a line of 128 bytes, change places with each
+// other, or 4 where rows are 12 chunks long; then three of four threads copy, so that each stays in its column.
+template <int ROWS, int COLS>
+struct Tile {
+    static constexpr int kSlice = COLS > 128 ? 64 : COLS;
+    static constexpr int kOrders = kSlice % 64 == 0 ? 8 : 4;
+    static constexpr int kThreads = kOrders == 8 ? THREADS : THREADS / 4 * 3;
+    using Layout = kiln::TileLayout<kSlice, 0, kiln::Swizzle<kVec, 8 / kOrders, kOrders>>;
+    using Slice = kiln::AsyncTile<T, ROWS, Layout, kVec, kThreads>;
+    static constexpr int kElements = ROWS * COLS;
+
+    // Where the chunk even + odd of row `row` lies, in elements from the tile's start. odd: 0 or 1.
+    static __device__ __forceinline__ int at(int row, int even, int odd) {
+        return even / Slice::kChunks * Slice::kElements + Slice::at(row, even % Slice::kChunks + odd);
+    }
+
+    // One thread's part in loading tiles of a matrix with rows of COLS, one after the other.
+    class Loader {
+      public:
+        __device__ __forceinline__ Loader(const T* corner, int thread)
+            : loader_(corner, COLS, thread), thread_(thread) {}
+
+        // Begins to load; rows: how many there are, 0 or less for none.
+        template <class Copies>
+        __device__ __forceinline__ void load(Copies& copies, T* tile, int rows) {
+            if (kThreads < THREADS && thread_ >= kThreads) return;
+#pragma unroll
+            for (int col = 0; col < COLS; col += kSlice) {
+                if (col > 0) loader_.advance(kSlice);
+                loader_.load(copies, tile + col * ROWS, rows, kSlice);
+            }
+        }
+        // Goes on to the next tile.
+        __device__ __forceinline__ void advance() {
+            loader_.advance(static_cast<i64>(ROWS) * COLS - COLS + kSlice);
+        }
+
+      private:
+        typename Slice::Loader loader_;
+        int thread_;
+    };
+};
+using TileQ = Tile<BM, HEAD_DIM>;
+using TileK = Tile<BN, HEAD_DIM>;
+using TileV = Tile<BN, VALUE_DIM>;
 using Accumulator = kiln::MmaAccumulator;
 
 // The two elements of a fragment's register; zeros for a row that is not there.
@@ -62,20 +111,42 @@ __device__ __forceinline__ unsigned load_pair(const T* row, int col, bool there)
 
 // scores = Q K^T: K's rows are the columns of the second operand as they lie.
 __device__ __forceinline__ void multiply_keys(Accumulator (&scores)[kTilesM][kTilesN],
-                                              const unsigned (&q)[kTilesM][kStepsD][4], const T* tile,
-                                              int lane) {
+                                              const unsigned (&q)[kStepsD][kTilesM][4], const T* tile_q,
+                                              const T* tile, int lane) {
+    const auto multiply = [&](int n, int step, const unsigned (&a)[kTilesM][4]) {
+        unsigned b[4];
+        const int key = n * 8 + lane / 16 * 8 + lane % 8;
+        kiln::ldmatrix_x4(b, tile + TileK::at(key, step * 2, lane / 8 % 2));
 #pragma unroll
-    for (int n = 0; n < kTilesN; n += 2) {
+        for (int m = 0; m < kTilesM; ++m) {
+            kiln::mma_m16n8k16<T>(scores[m][n].values, a[m], b[0], b[1]);
+            kiln::mma_m16n8k16<T>(scores[m][n + 1].values, a[m], b[2], b[3]);
+        }
+    };
+    if constexpr (QUERIES_SHARED > 0) {
+        // Slice by slice, or fragments that are loaded too early would fill the registers.
+        constexpr int kSteps = TileK::kSlice / 16;
+#pragma unroll 1
+        for (int slice = 0; slice < kStepsD / kSteps; ++slice) {
 #pragma unroll
-        for (int step = 0; step < kStepsD; ++step) {
-            unsigned b[4];
-            const int key = n * 8 + lane / 16 * 8 + lane % 8;
-            kiln::ldmatrix_x4(b, tile + Tile::at(key, step * 2 + lane / 8 % 2));
+            for (int step = 0; step < kSteps; ++step) {
+                unsigned a[kTilesM][4];
 #pragma unroll
-            for (int m = 0; m < kTilesM; ++m) {
-                kiln::mma_m16n8k16<T>(scores[m][n].values, q[m][step], b[0], b[1]);
-                kiln::mma_m16n8k16<T>(scores[m][n + 1].values, q[m][step], b[2], b[3]);
+                for (int m = 0; m < kTilesM; ++m) {
+                    const int row = threadIdx.x / 32 * WM + m * 16 + lane % 16;
+                    kiln::ldmatrix_x4(a[m], tile_q + TileQ::at(row, step * 2, lane / 16));
+                }
+#pragma unroll
+                for (int n = 0; n < kTilesN; n += 2) multiply(n, step, a);
             }
+            tile_q += TileQ::Slice::kElements;
+            tile += TileK::Slice::kElements;
+        }
+    } else {
+#pragma unroll
+        for (int n = 0; n < kTilesN; n += 2) {
+#pragma unroll
+            for (int step = 0; step < kStepsD; ++step) multiply(n, step, q[step]);
         }
     }
 }
@@ -99,7 +170,7 @@ __device__ __forceinline__ void multiply_values(Accumulator (&out)[kTilesM][kTil
         for (int d = 0; d < kTilesD; d += 2) {
             unsigned b[4];
             const int key = step * 16 + lane / 8 % 2 * 8 + lane % 8;
-            kiln::ldmatrix_x4_trans(b, tile + Tile::at(key, d + lane / 16));
+            kiln::ldmatrix_x4_trans(b, tile + TileV::at(key, d, lane / 16));
 #pragma unroll
             for (int m = 0; m < kTilesM; ++m) {
                 kiln::mma_m16n8k16<T>(out[m][d].values, p[m], b[0], b[1]);
@@ -113,7 +184,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     int batch, int kv_heads, int group, int queries, int keys, const T* __restrict__ q,
     const T* __restrict__ k, const T* __restrict__ v, T* __restrict__ o, float* __restrict__ lse) {
     T* const tiles_k = kiln::dynamic_shared<T>();
-    T* const tiles_v = tiles_k + 2 * Tile::kElements;
+    T* const tiles_v = tiles_k + 2 * TileK::kElements;
+    T* const tile_q = tiles_v + 2 * TileV::kElements;
 
     // The last queries of a head see the most keys and go first.
     const unsigned tiles = (static_cast<unsigned>(queries) + BM - 1) / BM;
@@ -125,7 +197,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     const int first_row = first + thread / 32 * WM + lane / 4;
     const int first_col = lane % 4 * 2;
     k += head / group * keys * HEAD_DIM;
-    v += head / group * keys * HEAD_DIM;
+    v += head / group * keys * VALUE_DIM;
 
     // A query sees this many keys, the first ones.
     const auto visible = [=](int row) {
@@ -137,23 +209,25 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     const int whole_end = visible(first + thread / 32 * WM);  // all of the warp's queries see the keys before
 
     kiln::AsyncCopies<> copies;
-    typename Tile::Loader loader_k(k, HEAD_DIM, thread);
-    typename Tile::Loader loader_v(v, HEAD_DIM, thread);
-    loader_k.load(copies, tiles_k, end, HEAD_DIM);
+    TileK::Loader loader_k(k, thread);
+    TileV::Loader loader_v(v, thread);
+    if constexpr (QUERIES_SHARED > 0)
+        TileQ::Loader(q + (head * queries + first) * HEAD_DIM, thread).load(copies, tile_q, queries - first);
+    loader_k.load(copies, tiles_k, end);
     copies.commit();
-    loader_v.load(copies, tiles_v, end, HEAD_DIM);
+    loader_v.load(copies, tiles_v, end);
     copies.commit();
 
-    unsigned fragments_q[kTilesM][kStepsD][4];
+    unsigned fragments_q[kStepsD][kTilesM][4];
 #pragma unroll
-    for (int m = 0; m < kTilesM; ++m) {
+    for (int m = 0; QUERIES_SHARED == 0 && m < kTilesM; ++m) {
         const int row = first_row + m * 16;
         const T* const from = q + (head * queries + row) * HEAD_DIM + first_col;
 #pragma unroll
         for (int step = 0; step < kStepsD; ++step) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                fragments_q[m][step][i] =
+                fragments_q[step][m][i] =
                     load_pair(from + i % 2 * 8 * HEAD_DIM, step * 16 + i / 2 * 8, row + i % 2 * 8 < queries);
         }
     }
@@ -168,12 +242,12 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     for (int begin = 0; begin < end; begin += BN, buffer ^= 1) {
         copies.template wait<1>();
         __syncthreads();  // these keys are there, and the other buffers have been read
-        loader_k.advance(static_cast<i64>(BN) * HEAD_DIM);
-        loader_k.load(copies, tiles_k + (buffer ^ 1) * Tile::kElements, end - begin - BN, HEAD_DIM);
+        loader_k.advance();
+        loader_k.load(copies, tiles_k + (buffer ^ 1) * TileK::kElements, end - begin - BN);
         copies.commit();
 
         Accumulator scores[kTilesM][kTilesN] = {};
-        multiply_keys(scores, fragments_q, tiles_k + buffer * Tile::kElements, lane);
+        multiply_keys(scores, fragments_q, tile_q, tiles_k + buffer * TileK::kElements, lane);
         if (begin + BN > whole_end) {
 #pragma unroll
             for (int m = 0; m < kTilesM; ++m) {
@@ -220,10 +294,10 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
 
         copies.template wait<1>();
         __syncthreads();  // these values are there
-        loader_v.advance(static_cast<i64>(BN) * HEAD_DIM);
-        loader_v.load(copies, tiles_v + (buffer ^ 1) * Tile::kElements, end - begin - BN, HEAD_DIM);
+        loader_v.advance();
+        loader_v.load(copies, tiles_v + (buffer ^ 1) * TileV::kElements, end - begin - BN);
         copies.commit();
-        multiply_values(out, scores, tiles_v + buffer * Tile::kElements, lane);
+        multiply_values(out, scores, tiles_v + buffer * TileV::kElements, lane);
     }
     copies.template wait<0>();
 
@@ -235,7 +309,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
             const float sum = kiln::warp_reduce<4>(sums[m][side], kiln::Sum{});
             if (row >= queries) continue;
             const float scale = sum > 0.0f ? 1.0f / sum : 0.0f;
-            T* const to = o + (head * queries + row) * HEAD_DIM + first_col;
+            T* const to = o + (head * queries + row) * VALUE_DIM + first_col;
             if (first_col == 0) lse[head * queries + row] = softmax[m][side].log_sum_exp(sum);
 #pragma unroll
             for (int d = 0; d < kTilesD; ++d)

@@ -4,9 +4,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  attention_mma_reference
-//@ param   T        type in half, bfloat16 = half
-//@ param   HEAD_DIM int in 64, 128 = 64
-//@ param   CAUSAL   bool = false
+//@ param   T         type in half, bfloat16 = half
+//@ param   HEAD_DIM  int in 64, 96, 128, 192, 256 = 64
+//@ param   VALUE_DIM int in 64, 96, 128, 192, 256 = HEAD_DIM
+//@ param   CAUSAL    bool = false
 //@ data    q query keys
 //@ data    k key keys
 //@ backend host
@@ -18,6 +19,6 @@ extern "C" __global__ void attention_mma_reference(long long count, const long l
                                                    double* __restrict__ expected, double* __restrict__ bound,
                                                    int group, int queries, int keys, const T* __restrict__ q,
                                                    const T* __restrict__ k, const T* __restrict__ v) {
-    kiln::attention_element<HEAD_DIM, CAUSAL>(count, which, expected, bound, group, queries, keys, q, k, v,
+    kiln::attention_element<HEAD_DIM, VALUE_DIM, CAUSAL>(count, which, expected, bound, group, queries, keys, q, k, v,
                                               kiln::unit_roundoff<T>);
 }

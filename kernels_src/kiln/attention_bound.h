@@ -137,10 +137,10 @@ inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, 
     return {(largest + log_sum) * kLn2, lse_bound, o, bound};
 }
 
-/// The body of a reference: this thread's one of `count` elements of [rows, HEAD], those of `which` or the
-/// first.
+/// The body of a reference: this thread's one of `count` elements of [rows, VALUE], those of `which` or the
+/// first, of queries [rows, HEAD].
 /// keys(row): how many keys a row sees; key_at, value_at (row, token): where the elements of one lie.
-template <int HEAD, class T, class KeyAt, class ValueAt, class Keys>
+template <int HEAD, int VALUE, class T, class KeyAt, class ValueAt, class Keys>
 inline void attention_element(long long count, const long long* which, double* expected, double* bound,
                               const T* q, double weight_roundoff, bool scaled_last, Keys keys, KeyAt key_at,
                               ValueAt value_at) {
@@ -148,9 +148,9 @@ inline void attention_element(long long count, const long long* which, double* e
     const long long i = first + threadIdx.x;
     const long long place = i < count ? i : count - 1;
     const long long element = which ? which[place] : place;
-    const long long row = element / HEAD;
-    const long long column = element % HEAD;
-    const bool together = __syncthreads_and(row == (which ? which[first] : first) / HEAD) != 0;
+    const long long row = element / VALUE;
+    const long long column = element % VALUE;
+    const bool together = __syncthreads_and(row == (which ? which[first] : first) / VALUE) != 0;
     const AttentionRow result = attention_row<HEAD>(
         q + row * HEAD, keys(row), [=](long long token) { return key_at(row, token); },
         [=](long long token) { return wide(value_at(row, token)[column]); }, weight_roundoff, scaled_last,
@@ -160,23 +160,23 @@ inline void attention_element(long long count, const long long* which, double* e
     bound[i] = result.bound;
 }
 
-/// The same for [heads, queries, HEAD] against [heads / group, keys, HEAD], where CAUSAL with the last query
-/// seeing the last key.
-template <int HEAD, bool CAUSAL, class T>
+/// The same for [heads, queries, HEAD] against keys [heads / group, keys, HEAD] and values [heads / group, keys,
+/// VALUE], where CAUSAL with the last query seeing the last key.
+template <int HEAD, int VALUE, bool CAUSAL, class T>
 inline void attention_element(long long count, const long long* which, double* expected, double* bound,
                               int group, int queries, int keys, const T* q, const T* k, const T* v,
                               double weight_roundoff) {
     const auto place_of = [=](long long row, long long token) {
-        return (row / queries / group * keys + token) * HEAD;
+        return row / queries / group * keys + token;
     };
-    attention_element<HEAD>(
+    attention_element<HEAD, VALUE>(
         count, which, expected, bound, q, weight_roundoff, true,
         [=](long long row) -> long long {
             const long long seen = CAUSAL ? row % queries + keys - queries + 1 : keys;
             return seen < 0 ? 0 : seen;
         },
-        [=](long long row, long long token) { return k + place_of(row, token); },
-        [=](long long row, long long token) { return v + place_of(row, token); });
+        [=](long long row, long long token) { return k + place_of(row, token) * HEAD; },
+        [=](long long row, long long token) { return v + place_of(row, token) * VALUE; });
 }
 
 /// The same for [sequences, kv_heads * GROUP, HEAD] against a paged cache; see decode_paged.cu. WEIGHT: what the
@@ -191,7 +191,7 @@ inline void decode_element(long long count, const long long* which, double* expe
         const long long page = static_cast<long long>(pages[token / PAGE]) * kv_heads + head % kv_heads;
         return (page * PAGE + token % PAGE) * HEAD;
     };
-    attention_element<HEAD>(
+    attention_element<HEAD, HEAD>(
         count, which, expected, bound, q, unit_roundoff<WEIGHT>, SCALED_LAST,
         [=](long long row) -> long long { return lengths[row / GROUP / kv_heads]; },
         [=](long long row, long long token) { return k_cache + place_of(row, token); },

@@ -14,9 +14,14 @@ namespace kiln {
 
 constexpr float kLog2E = 1.44269504088896341f;
 constexpr float kLn2 = 0.693147180559945309f;
-/// 1 / sqrt(HEAD), of 64 or 128, for scores in powers of two.
+/// 1 / sqrt(HEAD), of 64, 96, 128, 192 or 256, for scores in powers of two.
 template <int HEAD>
-constexpr float kScoreScale = (HEAD == 64 ? 0.125f : 0.0883883476483184406f) * kLog2E;
+constexpr float kScoreScale = (HEAD == 64    ? 0.125f
+                               : HEAD == 96  ? 0.102062072615965754f
+                               : HEAD == 192 ? 0.0721687836487032206f
+                               : HEAD == 256 ? 0.0625f
+                                             : 0.0883883476483184406f) *
+                              kLog2E;
 constexpr float kMinusInfinity = __builtin_bit_cast(float, 0xff800000u);
 
 /// The state of one row. Its owner keeps the sums of weights, and of weighted values, which `raise` says how

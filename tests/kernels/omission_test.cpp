@@ -18,11 +18,13 @@ struct Item {
 
 void PrintTo(const Item& item, std::ostream* out) {
     *out << item.name;
+    for (const auto& [name, value] : item.values) *out << " " << name << "=" << value.text();
     for (const auto& [name, size] : item.sizes) *out << " " << name << "=" << size;
 }
 
 std::string item_name(const testing::TestParamInfo<Item>& info) {
     std::string name = info.param.name;
+    for (const auto& [parameter, value] : info.param.values) name += "_" + parameter + value.text();
     for (const auto& [size, value] : info.param.sizes) name += "_" + size + std::to_string(value);
     return name;
 }
@@ -61,7 +63,9 @@ INSTANTIATE_TEST_SUITE_P(
         Item{"column_sum_tile", {}, {}, 1}, Item{"softmax", {}, {}, 16}, Item{"softmax_naive", {}, {}, 16},
         Item{"rms_norm", {}, {}, 16}, Item{"rms_norm_naive", {{"RESIDUAL", true}}, {}, 16},
         Item{"layer_norm", {}, {}, 16}, Item{"layer_norm_naive", {}, {}, 16}, Item{"attention", {}, {}, 16},
-        Item{"attention_mma", {}, {}, 16}, Item{"attention_naive", {}, {}, 16},
+        Item{"attention_mma", {}, {}, 16}, Item{"attention_mma", {{"HEAD_DIM", 96}}, {}, 16},
+        Item{"attention_mma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}, {}, 16},
+        Item{"attention_mma", {{"HEAD_DIM", 256}}, {}, 16}, Item{"attention_naive", {}, {}, 16},
         Item{"attention_wgmma", {}, {}, 16}, Item{"decode_mma", {}, {}, 4}, Item{"decode_naive", {}, {}, 4},
         Item{"decode_paged", {}, {}, 4}, Item{"decode_persistent", {}, {}, 4}),
     item_name);

@@ -116,6 +116,21 @@ TEST(UnseenProblems, OfAttentionHaveAllHeads) {
     for (const char* head : {"64", "96", "128", "192/128", "256"}) EXPECT_GT(heads[head], 320 / 8) << head;
 }
 
+TEST(UnseenProblems, OfAttentionHaveATemplateForEachHead) {
+    ServiceOptions options;
+    options.backend = Backend::cuda;
+    options.arch = "sm_90a";
+    options.compile_only = true;
+    options.cache.enabled = false;
+    const Service service(options);
+    const Chooser chooser(service);
+    const Template of = service.find("attention_mma").for_target(service.target());
+    for (const bench::DrawnProblem& one : bench::drawn_problems("attention", 1, kMany, false)) {
+        const std::vector<Template> able = chooser.candidates(of, one.fixed);
+        EXPECT_NO_THROW(chooser.choose(able, one.fixed, one.sizes)) << one.text;
+    }
+}
+
 TEST(UnseenProblems, OfDecodeHaveAllPagesAndUpTo16NewTokens) {
     std::set<std::string> pages, added;
     int all = 0, one_each = 0;
