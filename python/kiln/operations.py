@@ -237,7 +237,8 @@ def attention(
     service: Service | None = None,
 ) -> Any:
     """softmax(q k^T / sqrt(d)) v. q is [batch, heads, queries, d], k and v are [batch, kv_heads, keys, d], where kv_heads
-    divides heads. With return_lse also ln of the sum of e^score, float32 [batch, heads, queries].
+    divides heads; d is 64, 96, 128, 192 or 256, and 128 in v where it is 192 in q and k. With return_lse also ln of the sum
+    of e^score, float32 [batch, heads, queries].
     """
     for name, array in (("q", q), ("k", k), ("v", v)):
         if array.ndim != 4:
@@ -245,8 +246,11 @@ def attention(
                 f"attention: {name} has the shape {tuple(array.shape)}; it has to be [batch, heads, length, d]"
             )
     values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": causal}
-    op = _needed(service_for(q, service), "attention", values)
-    o = empty(q, tuple(q.shape)) if out is None else _checked(out, tuple(q.shape))
+    if v.shape[-1] != q.shape[-1]:
+        values["VALUE_DIM"] = v.shape[-1]
+    op = _needed(service_for(q, service), "attention_naive", values)
+    shape = (*q.shape[:-1], v.shape[-1])
+    o = empty(q, shape) if out is None else _checked(out, shape)
     lse = empty(q, tuple(q.shape[:-1]), "float32")
     launch(op, stream, q=row_major(q), k=row_major(k), v=row_major(v), o=o, lse=lse)
     return (o, lse) if return_lse else o

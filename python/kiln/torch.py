@@ -158,7 +158,10 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
 
 
 attention = _register(
-    "attention", "(Tensor q, Tensor k, Tensor v, bool causal=False) -> Tensor", _attention, lambda q, *rest: _same(q)
+    "attention",
+    "(Tensor q, Tensor k, Tensor v, bool causal=False) -> Tensor",
+    _attention,
+    lambda q, k, v, *rest: q.new_empty((*q.shape[:-1], v.shape[-1])),
 )
 """softmax(q k^T / sqrt(d)) v for [batch, heads, length, d]."""
 

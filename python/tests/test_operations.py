@@ -80,10 +80,11 @@ def test_softmax_and_layer_norm_along_the_last_axis() -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_with_grouped_heads(causal: bool) -> None:
-    q, k, v = (random(1, h, n, 64, dtype=np.float16) for h, n in ((4, 33), (2, 33), (2, 33)))
+@pytest.mark.parametrize(("head", "values"), [(64, 64), (96, 96), (192, 128)])
+def test_attention_with_grouped_heads(head: int, values: int, causal: bool) -> None:
+    q, k, v = (random(1, h, 33, d, dtype=np.float16) for h, d in ((4, head), (2, head), (2, values)))
     kk, vv = (np.repeat(x.astype(np.float64), 2, axis=1) for x in (k, v))
-    scores = q.astype(np.float64) @ kk.swapaxes(-1, -2) / 8
+    scores = q.astype(np.float64) @ kk.swapaxes(-1, -2) / np.sqrt(head)
     if causal:
         scores = np.where(np.tri(33, dtype=bool), scores, -np.inf)
     e = np.exp(scores - scores.max(-1, keepdims=True))
