@@ -15,7 +15,7 @@
 //
 //@ kernel  attention_wgmma
 //@ param   T          type in half, bfloat16 = half    "element type of q, k, v and o; sums are float"
-//@ param   HEAD_DIM   int in 64, 128 = 128             "elements of a query, key or value"
+//@ param   HEAD_DIM   int in 64, 128, 192, 256 = 128   "elements of a query, key or value"
 //@ param   CAUSAL     bool = false                     "queries see no keys behind them"
 //@ param   BM         int in 128, 192 = 128            "queries per block, 64 per warpgroup"
 //@ param   BN         int in 64, 96, 128, 144, 160, 176, 192 = 128  "keys per tile"

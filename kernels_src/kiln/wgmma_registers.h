@@ -31,6 +31,7 @@ struct WgmmaFragments {
     "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define KILN_30 KILN_10() KILN_10(1) KILN_10(2)
 #define KILN_60 KILN_30 KILN_10(3) KILN_10(4) KILN_10(5)
+#define KILN_90 KILN_60 KILN_10(6) KILN_10(7) KILN_10(8)
 #define KILN_F4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define KILN_F16(i) KILN_F4(i), KILN_F4(i + 4), KILN_F4(i + 8), KILN_F4(i + 12)
 #define KILN_F32(i) KILN_F16(i), KILN_F16(i + 16)
@@ -54,10 +55,15 @@ struct WgmmaFragments {
 
 KILN_WGMMA(64, KILN_30 "%30,%31", (KILN_F32(0)), 32, 33, 34, 35, 36, 37, 38)
 KILN_WGMMA(128, KILN_60 "%60,%61,%62,%63", (KILN_F32(0), KILN_F32(32)), 64, 65, 66, 67, 68, 69, 70)
+KILN_WGMMA(192, KILN_90 "%90,%91,%92,%93,%94,%95", (KILN_F32(0), KILN_F32(32), KILN_F32(64)), 96, 97, 98, 99,
+           100, 101, 102)
+KILN_WGMMA(256, KILN_90 KILN_10(9) KILN_10(10) KILN_10(11) "%120,%121,%122,%123,%124,%125,%126,%127",
+           (KILN_F32(0), KILN_F32(32), KILN_F32(64), KILN_F32(96)), 128, 129, 130, 131, 132, 133, 134)
 
 #undef KILN_10
 #undef KILN_30
 #undef KILN_60
+#undef KILN_90
 #undef KILN_F4
 #undef KILN_F16
 #undef KILN_F32
@@ -65,7 +71,7 @@ KILN_WGMMA(128, KILN_60 "%60,%61,%62,%63", (KILN_F32(0), KILN_F32(32)), 64, 65, 
 #undef KILN_WGMMA
 #undef KILN_LIST
 
-/// C = A * B, or C += A * B, with 16 columns of A out of `a`. N is 64 or 128. Starts it; all 128 threads
+/// C = A * B, or C += A * B, with 16 columns of A out of `a`. N is 64, 128, 192 or 256. Starts it; all 128 threads
 /// call it with the same descriptor. B_MN: that comes from wgmma_mn_major, not from wgmma_k_major.
 template <class T, bool B_MN, int N, int STEPS>
 __device__ __forceinline__ void wgmma(WgmmaAccumulator<N>& c, const WgmmaFragments<STEPS>& a, int step,

@@ -75,6 +75,9 @@ TEST(HostWgmmaAttention, IsRightInEveryKindOfVariant) {
                            sizes);
     expect_attention_right(*service, "attention_wgmma",
                            {{"BM", 192}, {"BN", 64}, {"STAGES", 3}, {"PINGPONG", false}}, sizes);
+    expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 192}, {"BN", 96}}, sizes);
+    expect_attention_right(*service, "attention_wgmma",
+                           {{"HEAD_DIM", 256}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", true}}, sizes);
 }
 
 TEST(HostWgmmaAttention, IsRightInAnyOrderOfItsThreads) {
