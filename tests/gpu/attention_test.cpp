@@ -70,6 +70,27 @@ TEST_F(AttentionOnGpu, ForwardIsRightAtEverySize) {
     }
 }
 
+TEST_F(AttentionOnGpu, OtherHeadsAreRight) {
+    const std::pair<const char*, Values> others[] = {
+        {"attention_mma", {{"HEAD_DIM", 96}}},
+        {"attention_mma", {{"HEAD_DIM", 192}}},
+        {"attention_mma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}, {"BM", 128}}},
+        {"attention_mma", {{"HEAD_DIM", 256}, {"BN", 32}}},
+        {"attention_naive", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}},
+        {"attention_wgmma", {{"HEAD_DIM", 192}, {"BN", 96}}},
+        {"attention_wgmma", {{"HEAD_DIM", 256}, {"BN", 64}}}};
+    for (const auto& [name, head] : others) {
+        const Template item = service->find(name);
+        if (!item.runs_on(service->backend(), service->target().arch)) continue;
+        for (const bool causal : {false, true}) {
+            Values values = head;
+            values.emplace("CAUSAL", causal);
+            for (const auto& [queries, keys] : {std::pair{1, 129}, {65, 63}, {129, 127}, {257, 1031}})
+                expect_right(item.variant(values), {{"queries", queries}, {"keys", keys}});
+        }
+    }
+}
+
 TEST_F(AttentionOnGpu, AnyForwardVariantIsRight) {
     for (const char* name : {"attention", "attention_mma", "attention_wgmma"}) {
         const Template item = service->find(name);
