@@ -16,7 +16,7 @@
 //@ param   T             type in half, bfloat16 = half      "element type of q, the cache and o; sums are float"
 //@ param   HEAD_DIM      int in 64, 128 = 128               "elements of a query, key or value"
 //@ param   GQA_GROUP     int in 1, 2, 4, 8 = 4              "query heads per head of the cache"
-//@ param   PAGE_SIZE     int in 16, 32, 64 = 16             "tokens per page"
+//@ param   PAGE_SIZE     int in 16, 32, 64, 128 = 16        "tokens per page"
 //@ param   WARPS         int in 2, 4, 8 = 4                 "warps per block"
 //@ param   STAGES        int in 2..6 = 256 / HEAD_DIM       "tiles of a warp under way, and the one in use"
 //@ param   BLOCKS_PER_SM int in 1..4 = 2                    "blocks per multiprocessor"

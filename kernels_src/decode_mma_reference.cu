@@ -7,7 +7,7 @@
 //@ param   T         type in half, bfloat16 = half
 //@ param   HEAD_DIM  int in 64, 128 = 128
 //@ param   GQA_GROUP int in 1, 2, 4, 8 = 4
-//@ param   PAGE_SIZE int in 16, 32, 64 = 16
+//@ param   PAGE_SIZE int in 16, 32, 64, 128 = 16
 //@ data    q query max_length
 //@ data    k_cache key max_length
 //@ backend host

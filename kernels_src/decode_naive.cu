@@ -8,7 +8,7 @@
 //@ param   T         type in half, bfloat16 = half      "element type of q, the cache and o; sums are float"
 //@ param   HEAD_DIM  int in 64, 128 = 128               "elements of a query, key or value"
 //@ param   GQA_GROUP int in 1, 2, 4, 8 = 4              "query heads per head of the cache"
-//@ param   PAGE_SIZE int in 16, 32, 64 = 16             "tokens per page"
+//@ param   PAGE_SIZE int in 16, 32, 64, 128 = 16        "tokens per page"
 //@ size    batch      = 32   test 3    "sequences"
 //@ size    kv_heads   = 8    test 2    "heads of the cache"
 //@ size    max_length = 4096 test 301  "the most tokens of a sequence"

@@ -11,7 +11,7 @@
 //@ param   T              type in half, bfloat16 = half      "element type of q, the cache and o; sums are float"
 //@ param   HEAD_DIM       int in 64, 128 = 128               "elements of a query, key or value"
 //@ param   GQA_GROUP      int in 1, 2, 4, 8 = 4              "query heads per head of the cache"
-//@ param   PAGE_SIZE      int in 16, 32, 64 = 16             "tokens per page"
+//@ param   PAGE_SIZE      int in 16, 32, 64, 128 = 16        "tokens per page"
 //@ param   PARTITION_SIZE int in 128, 256, 512, 1024 = 512   "tokens per range"
 //@ param   CHUNK          int in 256, 512 = 256              "tokens whose scores are held at a time"
 //@ param   THREADS        int in 128, 256 = 128              "threads per block"
