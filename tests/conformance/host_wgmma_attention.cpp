@@ -139,8 +139,7 @@ TEST(HostDecodeMma, IsRightHoweverTheTilesAreShared) {
 TEST(HostDecode, IsRightWithPagesOf128) {
     const auto service = attention_service();
     for (const char* name : {"decode_mma", "decode_paged", "decode_persistent", "decode_naive"})
-        expect_attention_right(*service, name, {{"HEAD_DIM", 64}, {"PAGE_SIZE", 128}},
-                               {{"max_length", 387}});
+        expect_attention_right(*service, name, {{"HEAD_DIM", 64}, {"PAGE_SIZE", 128}}, {{"max_length", 387}});
 }
 
 // A sequence whose values are all the same has them as its result, whatever the weights; one without tokens has
