@@ -449,6 +449,18 @@ TEST_F(UnseenRun, AnotherSeedAddsItsProblemsToTheReport) {
     EXPECT_THAT(both.suites[0].rows[1].problem, HasSubstr("(seed 2)"));
 }
 
+// All at once, they could take all the time that a run has.
+TEST_F(UnseenRun, VariantsOfLaterProblemsAreBuiltLater) {
+    options_.suites = {"unseen.reduction"};
+    options_.draws = 5;
+    std::vector<bool> is_build;
+    options_.on_phase = [&](std::string_view, std::string_view phase) {
+        is_build.push_back(phase == "building");
+    };
+    EXPECT_EQ(run_bench(options_).suites.at(0).rows.size(), 5U);
+    EXPECT_THAT(is_build, ElementsAre(true, false, false, false, false, true, false));
+}
+
 TEST_F(UnseenRun, TuningAddsAVariantAndWhatItWouldReach) {
     options_.suites = {"unseen.reduction"};
     options_.draws = 1;

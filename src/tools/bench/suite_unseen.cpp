@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "bench/bare_cuda.h"
 #include "bench/comparator_run.h"
@@ -29,6 +30,7 @@ constexpr std::size_t kConsidered = 400;  // by the chooser for one problem
 constexpr std::size_t kOwn = 6;           // of them that are timed, each with another tile or grid
 constexpr std::size_t kSpread = 5;        // of all that it considers, evenly spread
 constexpr std::size_t kMostOthers = 60;   // variants that are timed next to the chosen one
+constexpr std::size_t kBuiltTogether = 4;  // problems whose variants are compiled before the first of them
 constexpr double kLessWithoutWisdom = 0.03;
 constexpr const char* kBestKnown = "best known variant";
 constexpr std::uint64_t kTuneSeed = 7;
@@ -178,6 +180,7 @@ class Family {
     void run();
 
   private:
+    void build(std::span<const Prepared* const> problems);
     void measure(BenchRow& row, const Prepared& one);
     void add_peers(BenchRow& row, const Prepared& one, ComparatorRun& run);
     void add_library(BenchRow& row, ComparatorRun& run);
@@ -199,28 +202,19 @@ void Family::run() {
     const BenchOptions& options = bench_.options();
     for (DrawnProblem& problem : drawn_problems(family_.part, options.seed, options.draws, !bench_.on_gpu()))
         all_.push_back(prepared(bench_, family_, std::move(problem)));
-    std::vector<Variant> variants;
-    std::set<std::string> seen;
-    bool is_complete = true;
-    for (const Prepared& one : all_) {
-        if (!bench_.measures(suite_, family_.part, one.problem.text)) continue;
-        is_complete = false;
-        if (one.choice && seen.insert(one.choice->variant.text()).second)
-            variants.push_back(with_overlap(one.choice->variant, false));
-        for (const Variant& variant : others_of(all_, one))
-            if (seen.insert(variant.text()).second) variants.push_back(variant);
-    }
-    if (is_complete) return;
+    std::vector<const Prepared*> missing;
+    for (const Prepared& one : all_)
+        if (bench_.measures(suite_, family_.part, one.problem.text)) missing.push_back(&one);
+    if (missing.empty()) return;
     if (family_.peer == Peer::memory && bench_.wants("cub") && bench_.on_cuda()) {
         if (family_.part == "reduction") cub_.emplace(bench_, kCubSum, "kiln_cub_sum");
         if (family_.part == "histogram") cub_.emplace(bench_, kCubHistogram, "kiln_cub_histogram");
     }
-    bench_.begin(suite_, "building");
-    bench_.build(variants);
-    if (cub_) cub_->wait();
-    for (const Prepared& one : all_)
-        if (bench_.measures(suite_, family_.part, one.problem.text))
-            bench_.row(suite_, one.problem.text, [&](BenchRow& row) { measure(row, one); });
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+        if (i % kBuiltTogether == 0)
+            build(std::span(missing).subspan(i, std::min(kBuiltTogether, missing.size() - i)));
+        bench_.row(suite_, missing[i]->problem.text, [&](BenchRow& row) { measure(row, *missing[i]); });
+    }
     const double less = options.no_wisdom ? kLessWithoutWisdom : 0;
     for (const DrawnAim& aim : family_.aims) {
         BenchMean mean;
@@ -233,6 +227,24 @@ void Family::run() {
         mean.low_aim = aim.low_aim;
         add_mean(suite_, std::move(mean));
     }
+}
+
+/// All variants that these problems need at once, so that as many compile as there are processors. Those of all problems
+/// of a family may take longer than a run has: a run that ends early has measured the first problems.
+void Family::build(std::span<const Prepared* const> problems) {
+    if (bench_.time_left().count() == 0) return;
+    std::vector<Variant> variants;
+    std::set<std::string> seen;
+    const auto add = [&](const Variant& variant) {
+        if (seen.insert(variant.text()).second) variants.push_back(variant);
+    };
+    for (const Prepared* const one : problems) {
+        if (one->choice) add(with_overlap(one->choice->variant, false));
+        for (const Variant& variant : others_of(all_, *one)) add(variant);
+    }
+    bench_.begin(suite_, "building");
+    bench_.build(variants);
+    if (cub_) cub_->wait();
 }
 
 void Family::measure(BenchRow& row, const Prepared& one) {
