@@ -255,7 +255,8 @@ struct Segments {
             if (head(row) != 0) matrix[offset(row, 0)] = tile[row];
             if (tail(row) != 0) matrix[offset(row, last)] = tile[last * part.pitch + row];
         }
-#pragma unroll(ALIGNED ? 2 : 4)
+        constexpr int kTogether = ALIGNED ? 2 : 4;
+#pragma unroll kTogether
         for (int index = part.thread; index < count; index += THREADS) {
             const Place at = place(index);
             if (!at.exists) continue;
