@@ -1,15 +1,19 @@
-// decode_mma: attention of one new token per sequence against a paged cache, on the matrix cores of sm_80 and
-// later
+// decode_mma: attention of new tokens, one or several per sequence, against a paged cache, on the tensor cores of
+// sm_80 and later
 //
-// The cache, its pages and the results are those of decode_paged; weights are rounded to T before they meet V.
+// The cache, its pages and the results are those of decode_paged; weights are rounded to T before they meet V. With
+// NEW_TOKENS, as speculative decoding has them, q and o are [batch, NEW_TOKENS, heads, HEAD_DIM] in memory. A sequence's
+// length counts its new tokens, whose keys and values are in the cache already, and each of them sees the tokens up to
+// itself; those before the sequence's first token see nothing, and give zeros.
 //
 // All tokens of all sequences and heads make up one line of tiles of 16, and each warp of a fixed grid takes an
 // equal part of it, whatever the lengths (kiln/decode_line.h). Warps work for themselves: each copies the tiles of
 // its part into a ring in shared memory, STAGES - 1 of them ahead and across the ends of sequences, keeps a running
 // softmax, and writes the heads that lie in its part. Those that lie in several parts are put together once, at the
 // end: by the block, and where a head is spread over several blocks, by the last of them to end, in the order of the
-// tokens. The GQA_GROUP query heads of a head of the cache are rows of the matrix instruction, so that keys and values
-// are read once and multiplying costs next to nothing.
+// tokens. The ROWS queries of a head of the cache, GQA_GROUP heads of NEW_TOKENS tokens, are rows of the matrix
+// instruction, so that keys and values are read once and multiplying costs next to nothing. A warp holds the accumulators
+// of all of them. Up to 16 queries are held in registers, too; more of them in shared memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  decode_mma
@@ -17,32 +21,37 @@
 //@ param   HEAD_DIM      int in 64, 128 = 128               "elements of a query, key or value"
 //@ param   GQA_GROUP     int in 1, 2, 4, 8 = 4              "query heads per head of the cache"
 //@ param   PAGE_SIZE     int in 16, 32, 64, 128 = 16        "tokens per page"
-//@ param   WARPS         int in 2, 4, 8 = 4                 "warps per block"
-//@ param   STAGES        int in 2..6 = 256 / HEAD_DIM       "tiles of a warp under way, and the one in use"
+//@ param   NEW_TOKENS    int in 1..16 = 1                   "new tokens per sequence; the one before sees one token less"
+//@ param   WARPS         int in 2, 4, 8 = GQA_GROUP * NEW_TOKENS * HEAD_DIM > 2048 ? 2 : 4  "warps per block"
+//@ param   STAGES        int in 2..6 = 256 / HEAD_DIM + (GQA_GROUP * NEW_TOKENS * HEAD_DIM > 2048 ? 1 : 0)  "tiles of a warp under way, and the one in use"
 //@ param   BLOCKS_PER_SM int in 1..4 = 2                    "blocks per multiprocessor"
 //@ let     THREADS = WARPS * 32
+//@ let     ROWS    = GQA_GROUP * NEW_TOKENS           "queries that share keys and values"
+//@ let     QUERIES = ROWS > 16 ? ceil_div(ROWS, 16) * 16 : 0  "of those, how many have a place in shared memory"
 //@ let     PITCH   = HEAD_DIM + 4                       "of a warp's results: behind each row its maximum and sum; 4 rows at once lie in different banks"
 //@ require WARPS * BLOCKS_PER_SM <= 8                   "a thread takes over 200 registers, so 8 warps are what a multiprocessor holds; choose fewer warps or blocks"
+//@ require ROWS <= (HEAD_DIM == 64 ? 48 : 24)          "a warp holds the accumulators of GQA_GROUP * NEW_TOKENS queries in registers, at most 24 queries of 128 elements or 48 of 64; choose fewer new tokens"
+//@ require ROWS * PITCH * 4 <= STAGES * 32 * HEAD_DIM * sizeof(T) "a warp's stages hold its GQA_GROUP * NEW_TOKENS rows of results at the end; choose more stages"
 //@ size    batch      = 32   test 3    "sequences"
 //@ size    kv_heads   = 8    test 2    "heads of the cache"
 //@ size    max_length = 4096 test 1201 "the most tokens of a sequence"
-//@ input   q [batch, kv_heads * GQA_GROUP, HEAD_DIM] align 16
+//@ input   q [batch * NEW_TOKENS, kv_heads * GQA_GROUP, HEAD_DIM] align 16
 //@ input   k_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM] align 16  "the pool's keys"
 //@ input   v_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM] align 16  "the pool's values"
 //@ input   page_table [batch, ceil_div(max_length, PAGE_SIZE)] permutation "which page of the pool holds a sequence's page"
 //@ input   lengths [batch] in 1..max_length "tokens of each sequence"
-//@ output  o [batch, kv_heads * GQA_GROUP, HEAD_DIM] by decode_mma_reference
-//@ scratch partials [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), GQA_GROUP, HEAD_DIM] align 16
-//@ scratch partial_stats [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), GQA_GROUP, 2]
+//@ output  o [batch * NEW_TOKENS, kv_heads * GQA_GROUP, HEAD_DIM] by decode_mma_reference
+//@ scratch partials [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), ROWS, HEAD_DIM] align 16
+//@ scratch partial_stats [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), ROWS, 2]
 //@ scratch tickets [batch * kv_heads] = 0
-//@ flops   2 * batch * kv_heads * GQA_GROUP * HEAD_DIM * (max_length + 1)
-//@ bytes   sizeof(T) * batch * kv_heads * HEAD_DIM * (max_length + 1) + 2 * sizeof(T) * batch * kv_heads * GQA_GROUP * HEAD_DIM + 4 * batch * (max_length + 1) / 2 / PAGE_SIZE + 4 * batch
+//@ flops   2 * batch * kv_heads * ROWS * HEAD_DIM * max(max_length + 2 - NEW_TOKENS, 1)
+//@ bytes   sizeof(T) * batch * kv_heads * HEAD_DIM * (max_length + 1) + 2 * sizeof(T) * batch * kv_heads * ROWS * HEAD_DIM + 4 * batch * (max_length + 1) / 2 / PAGE_SIZE + 4 * batch
 //@ naive   decode_naive
 //@ backend cuda, host
 //@ arch    sm_80+
 //@ block   THREADS
 //@ grid    BLOCKS_PER_SM * max(device.multiprocessors, 1)
-//@ shared  WARPS * (STAGES * 32 * HEAD_DIM * sizeof(T) + GQA_GROUP * PITCH * sizeof(float))
+//@ shared  WARPS * (STAGES * 32 * HEAD_DIM * sizeof(T) + ROWS * PITCH * sizeof(float) + QUERIES * HEAD_DIM * sizeof(T))
 //@ model   engine mma
 //@ model   stages STAGES
 //@ model   blocks BLOCKS_PER_SM
@@ -65,8 +74,10 @@ constexpr int kRowsAtOnce = 32 / kChunks;  // that a warp's copy covers
 constexpr int kTile = kTokens * HEAD_DIM;
 constexpr int kStage = 2 * kTile;  // keys, values
 constexpr int kStepsD = HEAD_DIM / 16;
-constexpr int kResults = GQA_GROUP * HEAD_DIM;
-static_assert(GQA_GROUP * PITCH * sizeof(float) <= kStage * sizeof(T), "results fit in a stage of the ring");
+constexpr int kGroup = GQA_GROUP * HEAD_DIM;
+constexpr int kResults = ROWS * HEAD_DIM;
+constexpr int kEights = (ROWS + 7) / 8, kSixteens = (ROWS + 15) / 16;
+static_assert(8 * PITCH * sizeof(float) <= kStage * sizeof(T), "8 rows of results fit in a stage of the ring");
 constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
 using Accumulator = float[4];
@@ -153,19 +164,84 @@ class Loader {
     Found next_;
 };
 
-// The GQA_GROUP queries of a head of the cache, as a fragment without the rows 8 to 15, which are zeros.
-struct Queries {
-    unsigned pairs[kStepsD][2];
+// Which of the new tokens a row is of.
+__device__ __forceinline__ int token_of(int row) { return NEW_TOKENS == 1 ? 0 : row / GQA_GROUP; }
 
-    __device__ __forceinline__ void load(const T* from) {
-        const int row = static_cast<int>(threadIdx.x) % 32 / 4,
-                  column = static_cast<int>(threadIdx.x) % 4 * 2;
+// Where in q and o the kResults elements of a head of the cache begin, and how far behind that one of them lies, of a new
+// token's kGroup elements.
+__device__ __forceinline__ i64 begin_of(int item, int kv_heads) {
+    const int sequence = NEW_TOKENS == 1 ? 0 : item / kv_heads;
+    return (static_cast<i64>(item) + static_cast<i64>(sequence) * ((NEW_TOKENS - 1) * kv_heads)) * kGroup;
+}
+__device__ __forceinline__ int offset_of(int element, int kv_heads) {
+    return NEW_TOKENS == 1 ? element : element + element / kGroup * ((kv_heads - 1) * kGroup);
+}
+
+// Up to 16 queries of a head of the cache, as fragments in registers, which are loaded a head ahead. Without rows 8 to
+// 15, those are zeros.
+struct HeldQueries {
+    static constexpr bool kAhead = true;
+    unsigned pairs[kStepsD][2][kEights];
+
+    __device__ __forceinline__ explicit HeldQueries(T*) {}
+    __device__ __forceinline__ void load(const T* from, int kv_heads) {
+        const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
-        for (int i = 0; i < kStepsD * 2; ++i)
-            pairs[i / 2][i % 2] =
-                row < GQA_GROUP ? *reinterpret_cast<const unsigned*>(from + row * HEAD_DIM + i * 8 + column) : 0u;
+        for (int e = 0; e < kEights; ++e) {
+            const int row = e * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
+            const int at = offset_of(row * HEAD_DIM, kv_heads);
+#pragma unroll
+            for (int i = 0; i < kStepsD * 2; ++i)
+                pairs[i / 2][i % 2][e] =
+                    row < ROWS ? *reinterpret_cast<const unsigned*>(from + at + i * 8 + column) : 0u;
+        }
+    }
+    __device__ __forceinline__ void fragment(unsigned (&q)[4], int, int step) const {
+        constexpr int kLast = kEights - 1;
+        q[0] = pairs[step][0][0];
+        q[1] = kLast > 0 ? pairs[step][0][kLast] : 0u;
+        q[2] = pairs[step][1][0];
+        q[3] = kLast > 0 ? pairs[step][1][kLast] : 0u;
     }
 };
+
+// More of them, in a tile in shared memory.
+struct SharedQueries {
+    static constexpr bool kAhead = false;
+    T* tile;
+
+    __device__ __forceinline__ explicit SharedQueries(T* memory) : tile(memory) {}
+    __device__ __forceinline__ void load(const T* from, int kv_heads) {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll 4
+        for (int i = lane; i < QUERIES * kChunks; i += 32) {
+            const int row = i / kChunks, chunk = i % kChunks;
+            kiln::Vec<T, kVec> values = {};
+            if (row < ROWS)
+                values = kiln::load<kVec>(from + offset_of(row * HEAD_DIM, kv_heads) + chunk * kVec);
+            kiln::store(tile + Layout::group_at(row, chunk), values);
+        }
+    }
+    __device__ __forceinline__ void fragment(unsigned (&q)[4], int sixteen, int step) const {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+        kiln::ldmatrix_x4(q, tile + Layout::group_at(sixteen * 16 + lane % 16, step * 2 + lane / 16));
+    }
+};
+
+template <bool HELD>
+struct QueriesOf {
+    using Type = HeldQueries;
+};
+template <>
+struct QueriesOf<false> {
+    using Type = SharedQueries;
+};
+using Queries = QueriesOf<QUERIES == 0>::Type;
+
+// What a row's results are multiplied with; a new token before the sequence's first one has no weights.
+__device__ __forceinline__ float scale_of(float sum) {
+    return NEW_TOKENS > 1 && sum == 0.0f ? 0.0f : 1.0f / sum;
+}
 
 // What row `row` of a segment's results is relative to.
 __device__ __forceinline__ kiln::MaxAndSum& stats_of(float* results, int row) {
@@ -173,65 +249,81 @@ __device__ __forceinline__ kiln::MaxAndSum& stats_of(float* results, int row) {
 }
 
 // A warp's running softmax of a head. Of scores and weights, this lane holds columns (tokens) lane % 4 * 2 and
-// the next of each 8 of row (query) lane / 4; of results, which lie transposed, columns (queries) lane % 4 * 2
-// and the next of rows lane / 4 and 8 further of each 16.
+// the next of each 8 of row (query) lane / 4 of each 8; of results, which lie transposed, columns (queries) lane % 4 * 2
+// and the next of each 8, and rows lane / 4 and 8 further of each 16.
 struct Attention {
-    Accumulator out[kStepsD] = {};
-    kiln::OnlineSoftmax softmax = kiln::OnlineSoftmax::none();
-    float sum = 0.0f;
+    Accumulator out[kEights][kStepsD] = {};
+    struct {
+        kiln::OnlineSoftmax softmax = kiln::OnlineSoftmax::none();
+        float sum = 0.0f;
+    } of[kEights];
 
-    // tokens: how many of the tile's there are, if less than all.
+    // tokens: how many there are from the tile's first one on.
     __device__ __forceinline__ void add(const Queries& queries, const T* keys, int tokens) {
         const int lane = static_cast<int>(threadIdx.x) % 32;
-        Accumulator scores[2] = {};
+        Accumulator scores[kSixteens][2] = {};
 #pragma unroll
         for (int step = 0; step < kStepsD; ++step) {
-            const unsigned q[4] = {queries.pairs[step][0], 0u, queries.pairs[step][1], 0u};
             unsigned b[4];
             kiln::ldmatrix_x4(b, keys + Layout::group_at(lane / 16 * 8 + lane % 8, step * 2 + lane / 8 % 2));
-            kiln::mma_m16n8k16<T>(scores[0], q, b[0], b[1]);
-            kiln::mma_m16n8k16<T>(scores[1], q, b[2], b[3]);
-        }
-        float largest = kiln::kMinusInfinity;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            float& score = scores[i / 2][i % 2];
-            if (i / 2 * 8 + lane % 4 * 2 + i % 2 >= tokens) score = kiln::kMinusInfinity;
-            largest = fmaxf(largest, score);
+            for (int s = 0; s < kSixteens; ++s) {
+                unsigned q[4];
+                queries.fragment(q, s, step);
+                kiln::mma_m16n8k16<T>(scores[s][0], q, b[0], b[1]);
+                kiln::mma_m16n8k16<T>(scores[s][1], q, b[2], b[3]);
+            }
         }
-        const float rescale = softmax.raise(kiln::warp_reduce<4>(largest, kiln::Max{}) * kScale);
-        sum *= rescale;
+        unsigned weights[kEights][2];
+        float rescales[kEights][2];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            float& score = scores[i / 2][i % 2];
-            score = kiln::fast_exp2(fmaf(score, kScale, -softmax.base));
-            sum += score;
+        for (int e = 0; e < kEights; ++e) {
+            const int seen = tokens - (NEW_TOKENS - 1 - token_of(e * 8 + lane / 4));
+            float largest = kiln::kMinusInfinity;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                float& score = scores[e / 2][i / 2][e % 2 * 2 + i % 2];
+                if (i / 2 * 8 + lane % 4 * 2 + i % 2 >= seen) score = kiln::kMinusInfinity;
+                largest = fmaxf(largest, score);
+            }
+            const float rescale = of[e].softmax.raise(kiln::warp_reduce<4>(largest, kiln::Max{}) * kScale);
+            of[e].sum *= rescale;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                float& score = scores[e / 2][i / 2][e % 2 * 2 + i % 2];
+                score = kiln::fast_exp2(fmaf(score, kScale, -of[e].softmax.base));
+                of[e].sum += score;
+            }
+            // The scores' accumulators are, rounded, what the transposed product wants as its second operand.
+            const Accumulator(&both)[2] = scores[e / 2];
+            weights[e][0] = kiln::pack2<T>(both[0][e % 2 * 2], both[0][e % 2 * 2 + 1]);
+            weights[e][1] = kiln::pack2<T>(both[1][e % 2 * 2], both[1][e % 2 * 2 + 1]);
+            rescales[e][0] = __shfl_sync(0xffffffffu, rescale, lane % 4 * 8);
+            rescales[e][1] = __shfl_sync(0xffffffffu, rescale, lane % 4 * 8 + 4);
         }
-        // The scores' accumulators are, rounded, what the transposed product wants as its second operand.
-        const unsigned weights[2] = {kiln::pack2<T>(scores[0][0], scores[0][1]),
-                                     kiln::pack2<T>(scores[1][0], scores[1][1])};
-        const float rescales[2] = {__shfl_sync(0xffffffffu, rescale, lane % 4 * 8),
-                                   __shfl_sync(0xffffffffu, rescale, lane % 4 * 8 + 4)};
         const T* const values = keys + kTile;
 #pragma unroll
         for (int step = 0; step < kStepsD; ++step) {
             unsigned v[4];
             kiln::ldmatrix_x4_trans(v, values + Layout::group_at(lane / 16 * 8 + lane % 8, step * 2 + lane / 8 % 2));
 #pragma unroll
-            for (int i = 0; i < 4; ++i) out[step][i] *= rescales[i % 2];
-            kiln::mma_m16n8k16<T>(out[step], v, weights[0], weights[1]);
+            for (int e = 0; e < kEights; ++e) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) out[e][step][i] *= rescales[e][i % 2];
+                kiln::mma_m16n8k16<T>(out[e][step], v, weights[e][0], weights[e][1]);
+            }
         }
     }
-    // Leaves GQA_GROUP rows of results, and behind each what it is relative to.
-    __device__ __forceinline__ void store(float* results) const {
+    // Leaves rows e * 8 to e * 8 + 7 of the results, and behind each what it is relative to.
+    __device__ __forceinline__ void store(float* results, int e) const {
         const int lane = static_cast<int>(threadIdx.x) % 32;
-        const float total = kiln::warp_reduce<4>(sum, kiln::Sum{});
-        if (lane % 4 == 0 && lane / 4 < GQA_GROUP) stats_of(results, lane / 4) = {softmax.max, total};
+        const float total = kiln::warp_reduce<4>(of[e].sum, kiln::Sum{});
+        if (lane % 4 == 0 && lane / 4 < ROWS - e * 8) stats_of(results, lane / 4) = {of[e].softmax.max, total};
 #pragma unroll
         for (int i = 0; i < kStepsD * 4; ++i) {
             const int row = lane % 4 * 2 + i % 2;
-            if (row < GQA_GROUP)
-                results[row * PITCH + i / 4 * 16 + i % 4 / 2 * 8 + lane / 4] = out[i / 4][i % 4];
+            if (row < ROWS - e * 8)
+                results[row * PITCH + i / 4 * 16 + i % 4 / 2 * 8 + lane / 4] = out[e][i / 4][i % 4];
         }
     }
 };
@@ -264,7 +356,7 @@ struct Joined {
     }
     // The attention.
     __device__ __forceinline__ void write(T* out) const {
-        const float scale = 1.0f / sum;
+        const float scale = scale_of(sum);
 #pragma unroll
         for (int j = 0; j < 4; ++j) out[j] = T(values[j] * scale);
     }
@@ -314,7 +406,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     T* const ring = rings + warp * STAGES * kStage;
     const auto results_of = [=](int segment) {
         if (segment % 2 == 1) return reinterpret_cast<float*>(rings + segment / 2 * STAGES * kStage);
-        return reinterpret_cast<float*>(rings + WARPS * STAGES * kStage) + segment / 2 * GQA_GROUP * PITCH;
+        return reinterpret_cast<float*>(rings + WARPS * STAGES * kStage) + segment / 2 * ROWS * PITCH;
     };
 
     // The lengths say what to look up; meanwhile the whole table, or much of it, comes nearer.
@@ -333,8 +425,8 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     for (int i = 0; i < STAGES - 1; ++i) loader.load(copies);
     const auto item_of = [=](const Place& place) { return place.sequence * kv_heads + place.head; };
     Place place = part.first;
-    Queries next_queries;
-    next_queries.load(q + static_cast<i64>(item_of(place)) * kResults);
+    Queries next_queries(reinterpret_cast<T*>(results_of(2 * WARPS)) + warp * QUERIES * HEAD_DIM);
+    if (Queries::kAhead) next_queries.load(q + begin_of(item_of(place), kv_heads), kv_heads);
 
     // Sequences without tokens are on nobody's part.
 #pragma unroll 1
@@ -353,11 +445,12 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
         const bool begins = place.tile == 0, ends = end == of_head;
         const unsigned head_begin = part.begin + (part.count - left) - place.tile;
         left -= end - place.tile;
+        if (!Queries::kAhead) next_queries.load(q + begin_of(item_of(place), kv_heads), kv_heads);
         const Queries queries = next_queries;
         Place next_place = place;
         if (left > 0) {
             next_place.next_head(lengths, kv_heads);
-            next_queries.load(q + static_cast<i64>(item_of(next_place)) * kResults);
+            if (Queries::kAhead) next_queries.load(q + begin_of(item_of(next_place), kv_heads), kv_heads);
         }
         Attention attention;
         T* tile = ring;
@@ -373,25 +466,38 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
         const int item = item_of(place);
         const int segment = 2 * warp + (begins ? 1 : 0);
         float* const results = begins && ends ? reinterpret_cast<float*>(tile) : results_of(segment);
-        attention.store(results);
+        attention.store(results, 0);
         if (begins && ends) {
-            __syncwarp();
-            T* const out = o + static_cast<i64>(item) * kResults;
-#pragma unroll 1
-            for (int row = 0; row < GQA_GROUP; ++row) {
-                const float scale = 1.0f / stats_of(results, row).sum;
+            T* const out = o + begin_of(item, kv_heads);
 #pragma unroll
-                for (int i = 0; i < HEAD_DIM; i += 32)
-                    out[row * HEAD_DIM + i + lane] = T(results[row * PITCH + i + lane] * scale);
+            for (int e = 0; e < kEights; ++e) {
+                if (e > 0) {
+                    __syncwarp();  // the 8 rows before have been read
+                    attention.store(results, e);
+                }
+                __syncwarp();
+                const int rows = ROWS - e * 8 < 8 ? ROWS - e * 8 : 8;
+#pragma unroll 1
+                for (int row = 0; row < rows; ++row) {
+                    const int at = offset_of((e * 8 + row) * HEAD_DIM, kv_heads);
+                    const float scale = scale_of(stats_of(results, row).sum);
+#pragma unroll
+                    for (int i = 0; i < HEAD_DIM; i += 32)
+                        out[at + i + lane] = T(results[row * PITCH + i + lane] * scale);
+                }
             }
-        } else if (lane == 0) {
-            segment_items[segment] = item;
-            const bool from_before = warp == 0 && !begins;
-            if (from_before || (warp == WARPS - 1 && !ends)) {
-                const unsigned first = part.split.block_of(head_begin);
-                const unsigned last = part.split.block_of(head_begin + of_head - 1);
-                if (from_before || first == blockIdx.x)
-                    shared_heads[from_before ? 0 : 1] = {item, first, last - first + 1};
+        } else {
+#pragma unroll
+            for (int e = 1; e < kEights; ++e) attention.store(results + e * 8 * PITCH, e);
+            if (lane == 0) {
+                segment_items[segment] = item;
+                const bool from_before = warp == 0 && !begins;
+                if (from_before || (warp == WARPS - 1 && !ends)) {
+                    const unsigned first = part.split.block_of(head_begin);
+                    const unsigned last = part.split.block_of(head_begin + of_head - 1);
+                    if (from_before || first == blockIdx.x)
+                        shared_heads[from_before ? 0 : 1] = {item, first, last - first + 1};
+                }
             }
         }
         place = next_place;
@@ -419,11 +525,11 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
             count, [&](int i) { return stats_of(results_of(segment_of(i)), row); },
             [&](int i) { return kiln::load<4>(results_of(segment_of(i)) + row * PITCH + column); });
         if (begins && (shared_heads[1].blocks == 0 || item != shared_heads[1].item)) {
-            all.write(o + static_cast<i64>(item) * kResults + row * HEAD_DIM + column);
+            all.write(o + begin_of(item, kv_heads) + offset_of(row * HEAD_DIM, kv_heads) + column);
         } else {
             const i64 slot = 2 * static_cast<i64>(blockIdx.x) + (begins ? 1 : 0);
             kiln::store(partials + slot * kResults + row * HEAD_DIM + column, all.values);
-            if (column == 0) stats[slot * GQA_GROUP + row] = {all.max, all.sum};
+            if (column == 0) stats[slot * ROWS + row] = {all.max, all.sum};
         }
     }
     __syncthreads();
@@ -439,14 +545,14 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
         const auto slot_of = [=](int i) { return 2 * static_cast<i64>(head.first + i) + (i == 0 ? 1 : 0); };
 #pragma unroll 1
         for (int i = thread; i < kResults / 4; i += THREADS) {
-            const auto stats_at = [&](int r) { return stats[slot_of(r) * GQA_GROUP + i * 4 / HEAD_DIM]; };
+            const auto stats_at = [&](int r) { return stats[slot_of(r) * ROWS + i * 4 / HEAD_DIM]; };
             const auto values_at = [&](int r) {
                 return kiln::load<4>(partials + slot_of(r) * kResults + i * 4);
             };
             const int count = static_cast<int>(head.blocks);
             const Joined all =
                 count > 8 ? join<16>(count, stats_at, values_at) : join<8>(count, stats_at, values_at);
-            all.write(o + static_cast<i64>(head.item) * kResults + i * 4);
+            all.write(o + begin_of(head.item, kv_heads) + offset_of(i * 4, kv_heads));
         }
     }
 }

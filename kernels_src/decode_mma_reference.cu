@@ -4,10 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  decode_mma_reference
-//@ param   T         type in half, bfloat16 = half
-//@ param   HEAD_DIM  int in 64, 128 = 128
-//@ param   GQA_GROUP int in 1, 2, 4, 8 = 4
-//@ param   PAGE_SIZE int in 16, 32, 64, 128 = 16
+//@ param   T          type in half, bfloat16 = half
+//@ param   HEAD_DIM   int in 64, 128 = 128
+//@ param   GQA_GROUP  int in 1, 2, 4, 8 = 4
+//@ param   PAGE_SIZE  int in 16, 32, 64, 128 = 16
+//@ param   NEW_TOKENS int in 1..16 = 1
 //@ data    q query max_length
 //@ data    k_cache key max_length
 //@ backend host
@@ -21,6 +22,6 @@ extern "C" __global__ void decode_mma_reference(long long count, const long long
                                                 const T* __restrict__ k_cache, const T* __restrict__ v_cache,
                                                 const int* __restrict__ page_table,
                                                 const int* __restrict__ lengths) {
-    kiln::decode_element<HEAD_DIM, GQA_GROUP, PAGE_SIZE, T, true>(
+    kiln::decode_element<HEAD_DIM, GQA_GROUP, PAGE_SIZE, NEW_TOKENS, T, true>(
         count, which, expected, bound, kv_heads, max_length, q, k_cache, v_cache, page_table, lengths);
 }

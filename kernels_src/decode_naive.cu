@@ -1,27 +1,28 @@
-// decode_naive: attention of one new token per sequence, one thread per query head and three passes
+// decode_naive: attention of new tokens against a paged cache, one thread per query and three passes
 //
-// The cache, its pages and the results are those of decode_paged. The passes find the largest score, the sum
+// The cache, its pages and the results are those of decode_paged, and with NEW_TOKENS those of decode_mma. The passes find the largest score, the sum
 // of the weights, and the weighted values; each computes all scores again.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  decode_naive
-//@ param   T         type in half, bfloat16 = half      "element type of q, the cache and o; sums are float"
-//@ param   HEAD_DIM  int in 64, 128 = 128               "elements of a query, key or value"
-//@ param   GQA_GROUP int in 1, 2, 4, 8 = 4              "query heads per head of the cache"
-//@ param   PAGE_SIZE int in 16, 32, 64, 128 = 16        "tokens per page"
+//@ param   T          type in half, bfloat16 = half      "element type of q, the cache and o; sums are float"
+//@ param   HEAD_DIM   int in 64, 128 = 128               "elements of a query, key or value"
+//@ param   GQA_GROUP  int in 1, 2, 4, 8 = 4              "query heads per head of the cache"
+//@ param   PAGE_SIZE  int in 16, 32, 64, 128 = 16        "tokens per page"
+//@ param   NEW_TOKENS int in 1..16 = 1                   "new tokens per sequence; the one before sees one token less"
 //@ size    batch      = 32   test 3    "sequences"
 //@ size    kv_heads   = 8    test 2    "heads of the cache"
 //@ size    max_length = 4096 test 301  "the most tokens of a sequence"
-//@ input   q [batch, kv_heads * GQA_GROUP, HEAD_DIM]
+//@ input   q [batch * NEW_TOKENS, kv_heads * GQA_GROUP, HEAD_DIM]
 //@ input   k_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM]  "the pool's keys"
 //@ input   v_cache [batch * ceil_div(max_length, PAGE_SIZE), kv_heads, PAGE_SIZE, HEAD_DIM]  "the pool's values"
 //@ input   page_table [batch, ceil_div(max_length, PAGE_SIZE)] permutation "which page of the pool holds a sequence's page"
 //@ input   lengths [batch] in 1..max_length "tokens of each sequence"
-//@ output  o [batch, kv_heads * GQA_GROUP, HEAD_DIM] by decode_reference
-//@ flops   2 * batch * kv_heads * GQA_GROUP * HEAD_DIM * (max_length + 1)
-//@ bytes   sizeof(T) * batch * kv_heads * HEAD_DIM * (max_length + 1) + 2 * sizeof(T) * batch * kv_heads * GQA_GROUP * HEAD_DIM + 4 * batch * (max_length + 1) / 2 / PAGE_SIZE + 4 * batch
+//@ output  o [batch * NEW_TOKENS, kv_heads * GQA_GROUP, HEAD_DIM] by decode_reference
+//@ flops   2 * batch * kv_heads * GQA_GROUP * NEW_TOKENS * HEAD_DIM * max(max_length + 2 - NEW_TOKENS, 1)
+//@ bytes   sizeof(T) * batch * kv_heads * HEAD_DIM * (max_length + 1) + 2 * sizeof(T) * batch * kv_heads * GQA_GROUP * NEW_TOKENS * HEAD_DIM + 4 * batch * (max_length + 1) / 2 / PAGE_SIZE + 4 * batch
 //@ block   64
-//@ grid    ceil_div(batch * kv_heads * GQA_GROUP, 64)
+//@ grid    ceil_div(batch * NEW_TOKENS * kv_heads * GQA_GROUP, 64)
 #include "kiln/softmax.h"
 
 using kiln::i64;
@@ -34,9 +35,9 @@ extern "C" __global__ __launch_bounds__(kThreads) void decode_naive(
     const T* __restrict__ v_cache, const int* __restrict__ page_table, const int* __restrict__ lengths,
     T* __restrict__ o) {
     const i64 row = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
-    if (row >= static_cast<i64>(batch) * kv_heads * GQA_GROUP) return;
-    const i64 sequence = row / GQA_GROUP / kv_heads;
-    const int length = lengths[sequence];
+    if (row >= static_cast<i64>(batch) * NEW_TOKENS * kv_heads * GQA_GROUP) return;
+    const i64 token = row / GQA_GROUP / kv_heads, sequence = token / NEW_TOKENS;
+    const int length = lengths[sequence] - static_cast<int>(NEW_TOKENS - 1 - token % NEW_TOKENS);
     q += row * HEAD_DIM;
     o += row * HEAD_DIM;
     page_table += sequence * kiln::ceil_div(max_length, PAGE_SIZE);

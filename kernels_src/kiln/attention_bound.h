@@ -179,21 +179,25 @@ inline void attention_element(long long count, const long long* which, double* e
         [=](long long row, long long token) { return v + place_of(row, token) * VALUE; });
 }
 
-/// The same for [sequences, kv_heads * GROUP, HEAD] against a paged cache; see decode_paged.cu. WEIGHT: what the
-/// kernel rounds weights to before they multiply values. SCALED_LAST: it scales products, not queries.
-template <int HEAD, int GROUP, int PAGE, class WEIGHT, bool SCALED_LAST, class T>
+/// The same for [sequences, NEW, kv_heads * GROUP, HEAD] against a paged cache; see decode_paged.cu and decode_mma.cu.
+/// WEIGHT: what the kernel rounds weights to before they multiply values. SCALED_LAST: it scales products, not queries.
+template <int HEAD, int GROUP, int PAGE, int NEW, class WEIGHT, bool SCALED_LAST, class T>
 inline void decode_element(long long count, const long long* which, double* expected, double* bound,
                            int kv_heads, int max_length, const T* q, const T* k_cache, const T* v_cache,
                            const int* page_table, const int* lengths) {
     const auto place_of = [=](long long row, long long token) {
         const long long head = row / GROUP;
-        const int* const pages = page_table + head / kv_heads * ceil_div(max_length, PAGE);
+        const int* const pages = page_table + head / kv_heads / NEW * ceil_div(max_length, PAGE);
         const long long page = static_cast<long long>(pages[token / PAGE]) * kv_heads + head % kv_heads;
         return (page * PAGE + token % PAGE) * HEAD;
     };
     attention_element<HEAD, HEAD>(
         count, which, expected, bound, q, unit_roundoff<WEIGHT>, SCALED_LAST,
-        [=](long long row) -> long long { return lengths[row / GROUP / kv_heads]; },
+        [=](long long row) -> long long {
+            const long long new_token = row / GROUP / kv_heads;
+            const long long seen = lengths[new_token / NEW] - (NEW - 1 - new_token % NEW);
+            return seen < 0 ? 0 : seen;
+        },
         [=](long long row, long long token) { return k_cache + place_of(row, token); },
         [=](long long row, long long token) { return v_cache + place_of(row, token); });
 }

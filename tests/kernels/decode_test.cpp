@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // decode_mma with sequences of all lengths at once, none among them: heads that begin and end anywhere in a warp's part,
-// lie in one warp's part, in one block's, or in those of many blocks.
+// lie in one warp's part, in one block's, or in those of many blocks; with several new tokens, of which short sequences have
+// fewer.
+#include <gmock/gmock.h>
+
+#include <tuple>
+
 #include "library.h"
 #include "omitting_launch.h"
 
@@ -32,6 +37,29 @@ TEST_P(DecodeLengths, MayBeAnyAndZero) {
 
 const Values kFewWarps = {{"WARPS", 2}, {"BLOCKS_PER_SM", 4}, {"GQA_GROUP", 8}};
 const Values kManyWarps = {{"WARPS", 8}, {"BLOCKS_PER_SM", 1}, {"HEAD_DIM", 64}, {"T", "bfloat16"}};
+Values with(Values values, int new_tokens, int group) {
+    values.insert_or_assign("NEW_TOKENS", new_tokens);
+    values.insert_or_assign("GQA_GROUP", group);
+    return values;
+}
+
+TEST(DecodeNewTokens, AreAsManyAsFitInRegisters) {
+    test::HostLibrary library;
+    const Template of = library.service().find("decode_mma");
+    for (const auto& [head, group, most] : {std::tuple{128, 8, 3}, {128, 2, 12}, {64, 8, 6}, {64, 1, 16}}) {
+        Values values = {{"HEAD_DIM", head}, {"GQA_GROUP", group}, {"NEW_TOKENS", most}};
+        EXPECT_NO_THROW(static_cast<void>(of.variant(values)));
+        if (most == 16) continue;
+        values.insert_or_assign("NEW_TOKENS", most + 1);
+        try {
+            static_cast<void>(of.variant(values));
+            ADD_FAILURE() << "head " << head << ", " << most + 1 << " new tokens";
+        } catch (const VariantError& error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr("at most 24 queries of 128 elements or 48 of 64"));
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     OnHost, DecodeLengths,
     testing::Values(
@@ -41,7 +69,16 @@ INSTANTIATE_TEST_SUITE_P(
         Item{"AFewTiles", kManyWarps, {{"batch", 40}, {"kv_heads", 3}, {"max_length", 70}}},
         Item{"ManyTiles", kFewWarps, {{"batch", 5}, {"kv_heads", 2}, {"max_length", 999}}},
         Item{"OneHead", kFewWarps, {{"batch", 1}, {"kv_heads", 1}, {"max_length", 3000}}},
-        Item{"OneHeadOfManyWarps", kManyWarps, {{"batch", 1}, {"kv_heads", 1}, {"max_length", 2999}}}),
+        Item{"OneHeadOfManyWarps", kManyWarps, {{"batch", 1}, {"kv_heads", 1}, {"max_length", 2999}}},
+        Item{"TwoNewTokens", with({}, 2, 4), {{"batch", 40}, {"kv_heads", 3}, {"max_length", 70}}},
+        Item{"ThreeNewTokens", with(kFewWarps, 3, 4), {{"batch", 1}, {"kv_heads", 1}, {"max_length", 3000}}},
+        Item{"NewTokensAlone", with(kManyWarps, 16, 1), {{"batch", 50}, {"kv_heads", 2}, {"max_length", 20}}},
+        Item{"SixteenRows", with({}, 4, 4), {{"batch", 5}, {"kv_heads", 2}, {"max_length", 999}}},
+        Item{"RowsInTwoTiles", with({}, 9, 2), {{"batch", 9}, {"kv_heads", 2}, {"max_length", 333}}},
+        Item{"RowsOfTwoTiles", with({}, 3, 8), {{"batch", 3}, {"kv_heads", 2}, {"max_length", 777}}},
+        Item{"RowsOfThreeTiles",
+             with({{"HEAD_DIM", 64}, {"PAGE_SIZE", 128}, {"T", "bfloat16"}}, 6, 8),
+             {{"batch", 7}, {"kv_heads", 1}, {"max_length", 501}}}),
     [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -48,6 +48,7 @@ TEST_P(Mutants, AreFound) {
 }
 
 const Values kCausal = {{"CAUSAL", true}};
+const Values kNewTokens = {{"NEW_TOKENS", 4}};
 const Sizes kSelf = {{"batch", 1}, {"kv_heads", 1}, {"group", 1}, {"queries", 257}, {"keys", 257}};
 
 INSTANTIATE_TEST_SUITE_P(
@@ -72,9 +73,16 @@ INSTANTIATE_TEST_SUITE_P(
                "slice < kStepsD / kSteps - 1; ++slice",
                {{"HEAD_DIM", 256}}},
         Mutant{"tokens behind the last are seen", "decode_mma",
-               "% 2 >= tokens) score =", "% 2 > tokens) score ="},
-        Mutant{"a token too few", "decode_naive", "const int length = lengths[sequence];",
-               "const int length = lengths[sequence] - 1;"},
+               "% 2 >= seen) score =", "% 2 > seen) score ="},
+        Mutant{"a new token sees the next one", "decode_mma", "NEW_TOKENS - 1 - token_of(",
+               "NEW_TOKENS - 2 - token_of(", kNewTokens},
+        Mutant{"new tokens see the same", "decode_mma", "NEW_TOKENS - 1 - token_of(", "0 * token_of(",
+               kNewTokens},
+        Mutant{"a new token reads the query of another", "decode_mma",
+               "element / kGroup * ((kv_heads - 1) * kGroup)", "0", kNewTokens},
+        Mutant{"a token too few", "decode_naive", "(NEW_TOKENS - 1 -", "(NEW_TOKENS -"},
+        Mutant{"a new token sees the next one", "decode_naive", "(NEW_TOKENS - 1 -", "(NEW_TOKENS - 2 -",
+               kNewTokens},
         Mutant{
             "a row's last column is left out of its sum", "softmax_naive",
             "for (int col = 0; col < cols; ++col) sum +=", "for (int col = 0; col < cols - 1; ++col) sum +="},

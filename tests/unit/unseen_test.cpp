@@ -412,6 +412,32 @@ TEST_F(UnseenRun, AProblemThatNoTemplateComputesHasARowThatSaysSo) {
     EXPECT_EQ(suite.means[0].rows, timed);
 }
 
+// Each value is allowed, but not all of them together.
+TEST_F(UnseenRun, MoreNewTokensThanDecodeAttentionTakesHaveARowThatSaysSo) {
+    options_.suites = {"unseen.decode"};
+    options_.draws = 16;
+    const BenchReport report = run_bench(options_);
+    const BenchSuite& suite = report.suites.at(0);
+    const auto problems = bench::drawn_problems("decode", options_.seed, options_.draws, true);
+    ASSERT_EQ(suite.rows.size(), problems.size());
+    int several = 0, too_many = 0;
+    for (std::size_t i = 0; i < problems.size(); ++i) {
+        const BenchRow& row = suite.rows[i];
+        const Values& fixed = problems[i].fixed;
+        const auto tokens = fixed.find("NEW_TOKENS");
+        const std::int64_t added = tokens == fixed.end() ? 1 : tokens->second.as_int();
+        const bool fits =
+            fixed.at("GQA_GROUP").as_int() * added <= (fixed.at("HEAD_DIM").as_int() == 64 ? 48 : 24);
+        EXPECT_THAT(row.failures, ::testing::IsEmpty()) << row.problem;
+        EXPECT_EQ(row.kiln.has_value(), fits) << row.problem;
+        if (!fits) EXPECT_THAT(row.notes, ElementsAre(::testing::StartsWith("no template has GQA_GROUP=")));
+        too_many += !fits;
+        several += fits && added > 1;
+    }
+    EXPECT_GT(several, 0);
+    EXPECT_GT(too_many, 0);
+}
+
 TEST_F(UnseenRun, RmsNormIsDrawnWithAResidualAndWithout) {
     options_.suites = {"unseen.rms-norm"};
     options_.draws = 4;

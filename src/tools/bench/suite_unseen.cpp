@@ -66,12 +66,21 @@ bool allows(const Template& of, const std::string& name, const Value& value) {
     return parameter != nullptr ? parameter->allows(value) : value.is_bool() && !value.as_bool();
 }
 
+/// Whether it has variants for these values, which its rules may exclude together.
+bool computes(const Template& of, const Values& fixed) {
+    Values own;
+    for (const auto& one : fixed) {
+        if (!allows(of, one.first, one.second)) return false;
+        if (of.parameter(one.first) != nullptr) own.insert(one);
+    }
+    return of.first_variant(own).has_value();
+}
+
 /// Those that compute the problem, as one of the family's templates does: the most that compute the same.
 std::vector<Template> templates_of(Benchmark& bench, const DrawnFamily& family, const Values& fixed) {
     std::vector<Template> most;
     for (const Template& of : anchors_of(bench, family)) {
-        if (!std::ranges::all_of(fixed, [&](const auto& one) { return allows(of, one.first, one.second); }))
-            continue;
+        if (!computes(of, fixed)) continue;
         std::vector<Template> found = bench.chooser().candidates(of, fixed);
         if (found.size() > most.size()) most = std::move(found);
     }
