@@ -26,10 +26,10 @@
 namespace kiln::bench {
 namespace {
 
-constexpr std::size_t kConsidered = 400;  // by the chooser for one problem
-constexpr std::size_t kOwn = 6;           // of them that are timed, each with another tile or grid
-constexpr std::size_t kSpread = 5;        // of all that it considers, evenly spread
-constexpr std::size_t kMostOthers = 60;   // variants that are timed next to the chosen one
+constexpr std::size_t kConsidered = 400;   // by the chooser for one problem
+constexpr std::size_t kOwn = 6;            // of them that are timed, each with another tile or grid
+constexpr std::size_t kSpread = 5;         // of all that it considers, evenly spread
+constexpr std::size_t kMostOthers = 60;    // variants that are timed next to the chosen one
 constexpr std::size_t kBuiltTogether = 4;  // problems whose variants are compiled before the first of them
 constexpr double kLessWithoutWisdom = 0.03;
 constexpr const char* kBestKnown = "best known variant";
