@@ -42,7 +42,7 @@
 //@ shared  WARPS_K * BM * PITCH * sizeof(float)
 //@ size    m = 4 test BM + 3               "rows of A and C"
 //@ size    n = 4096 test WN * WARPS_N + 8    "columns of C"
-//@ size    k = 4096 test 64 * WARPS_K * UNROLL + 40  "columns of A"
+//@ size    k = 4096 test 64 * WARPS_K * UNROLL + 40 at_most 2147418112  "columns of A"
 //@ input   a [m, k]
 //@ input   b [TRANS_B ? n : k, TRANS_B ? k : n]
 //@ output  c [m, n] by gemm_mma_reference
@@ -262,7 +262,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void gemm_skinny(
     const int warp_n = static_cast<int>(threadIdx.x) / 32 % WARPS_N;
     const int warp_k = static_cast<int>(threadIdx.x) / 32 / WARPS_N;
 
-    // This block's part of k, in whole runs; the last blocks may have none.
+    // This block's part of k, in whole runs; the last blocks may have none. The limit of k leaves room for ends of parts and
+    // for steps behind it that are asked for ahead.
     const int part = ((k - 1) / kRun / SPLIT_K + 1) * kRun;
     const int begin = static_cast<int>(kiln::min(static_cast<i64>(split) * part, static_cast<i64>(k)));
     const int end = k - begin < part ? k : begin + part;

@@ -59,7 +59,7 @@
 //@ let     PAIRS = !TRANS_B || TMA_STORE             "rows of C have an even number of elements"
 //@ size    m = 4096 test TRANS_A ? 136 : 131 multiple TRANS_A ? 8 : 1  "rows of A and C"
 //@ size    n = 4096 test PAIRS ? 264 : 265 multiple TRANS_B ? (TMA_STORE ? 16 / sizeof(OUT) : 1) : 8  "columns of B and C"
-//@ size    k = 4096 test TRANS_A && !TRANS_B ? 139 : 136 multiple TRANS_A && !TRANS_B ? 1 : 8  "columns of A and rows of B"
+//@ size    k = 4096 test TRANS_A && !TRANS_B ? 139 : 136 multiple TRANS_A && !TRANS_B ? 1 : 8 at_most 2147483584  "columns of A and rows of B"
 //@ input   a [TRANS_A ? k : m, TRANS_A ? m : k]
 //@ input   b [TRANS_B ? n : k, TRANS_B ? k : n]
 //@ output  c [m, n] align PAIRS ? 2 * sizeof(OUT) : sizeof(OUT) by gemm_epilogue_reference

@@ -37,7 +37,7 @@
 //@ require SPLIT_K * SPLIT_CLUSTERS == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the accumulators of a tile have to fit the stages: use more STAGES"
 //@ size    m = 4096 test 131  "rows of A and C"
 //@ size    n = 4096 test 265  "columns of B and C"
-//@ size    k = 4096 test 139  "columns of A and rows of B"
+//@ size    k = 4096 test 139 at_most 2147483584  "columns of A and rows of B"
 //@ input   a [TRANS_A ? k : m, TRANS_A ? m : k]
 //@ input   b [TRANS_B ? n : k, TRANS_B ? k : n]
 //@ output  c [m, n] by gemm_epilogue_reference

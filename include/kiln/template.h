@@ -183,6 +183,7 @@ struct SizeArgument {
     std::string default_text;   ///< the expression, as written: "1024"
     std::string test_text;      ///< the same for tests; may be empty: the default
     std::string multiple_text;  ///< what it must be a multiple of; empty: 1
+    std::string most_text;      ///< what it must not exceed; empty: what the argument holds
     std::string text;           ///< the author's words; may be empty
     int line = 0;               ///< from 1
 };

@@ -109,7 +109,7 @@ class WgmmaSplit {
         }
         return true;
     }
-    /// This block's.
+    /// This block's. steps: less than 2^32 / kParts.
     __device__ __forceinline__ StepRange part_of(unsigned steps) const {
         if constexpr (!kShares) return {0, steps};
         constexpr unsigned kParts = kBlocks * SPLIT_CLUSTERS;

@@ -52,6 +52,7 @@ Json problem_json(const Template& of) {
                          {"default", size.default_text},
                          {"test", text_or_null(size.test_text)},
                          {"multiple", text_or_null(size.multiple_text)},
+                         {"at_most", text_or_null(size.most_text)},
                          {"text", size.text}});
     for (const TensorArgument& tensor : of.tensors())
         tensors.push_back({{"name", tensor.name},
@@ -81,7 +82,8 @@ std::string problem_text(const Template& of) {
     for (const SizeArgument& size : of.sizes())
         sizes.push_back({size.name,
                          size.default_text + (size.test_text.empty() ? "" : " (" + size.test_text + ")") +
-                             (size.multiple_text.empty() ? "" : ", multiples of " + size.multiple_text),
+                             (size.multiple_text.empty() ? "" : ", multiples of " + size.multiple_text) +
+                             (size.most_text.empty() ? "" : ", at most " + size.most_text),
                          size.text});
     for (const TensorArgument& tensor : of.tensors()) {
         const std::string how = tensor.reference.empty()   ? tensor.fill_text

@@ -166,6 +166,7 @@ class ProblemMaker {
             refuse(message + (is_given ? "" : described(*expression)));
         }
         if (line.multiple) check_multiple(line, name, value);
+        if (line.most) check_most(line, name, value);
         // Read back through the argument's own width, as from a launch.
         static_assert(std::endian::native == std::endian::little);
         std::memcpy(&slots_[line.argument], &value, sizeof value);
@@ -186,6 +187,13 @@ class ProblemMaker {
             nearest.push_back(std::to_string(below + multiple));
         refuse(formatted("{}{}{}", must, multiple,
                          nearest.empty() ? "" : "; the nearest is " + join(nearest, " or ")));
+    }
+
+    void check_most(const SizeLine& line, const std::string& name, std::int64_t value) const {
+        const std::int64_t most = number(*line.most, "the limit of " + name);
+        if (value > most)
+            refuse(
+                formatted("the size {} = {} must be at most {}{}", name, value, most, described(*line.most)));
     }
 
     /// "; it is m / 2, where m = 1"

@@ -149,8 +149,8 @@ class ProblemParser {
             lexer.fail(name, "a size is an integer argument of the kernel; " + argument.name + " is " +
                                  argument.type);
         lexer.expect("=", "and the default of " + argument.name);
-        SizeLine parsed{index, *argument.format, parse_number(lexer, scope_), nullptr, nullptr};
-        SizeArgument size{argument.name, parsed.normal->text(), {}, {}, {}, line.line};
+        SizeLine parsed{index, *argument.format, parse_number(lexer, scope_), nullptr, nullptr, nullptr};
+        SizeArgument size{argument.name, parsed.normal->text(), {}, {}, {}, {}, line.line};
         if (lexer.accept("test")) {
             parsed.test = parse_number(lexer, scope_);
             size.test_text = parsed.test->text();
@@ -158,6 +158,10 @@ class ProblemParser {
         if (lexer.accept("multiple")) {
             parsed.multiple = parse_number(lexer, scope_);
             size.multiple_text = parsed.multiple->text();
+        }
+        if (lexer.accept("at_most")) {
+            parsed.most = parse_number(lexer, scope_);
+            size.most_text = parsed.most->text();
         }
         size.text = lexer.accept_string();
         lexer.expect_end("the size");

@@ -32,6 +32,7 @@ struct SizeLine {
     ArgumentFormat format;
     ExpressionPtr normal, test;  ///< test is null when the line gives none
     ExpressionPtr multiple;      ///< null: any
+    ExpressionPtr most;          ///< null: what the argument holds
 };
 
 struct TensorLine {

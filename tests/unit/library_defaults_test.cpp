@@ -65,5 +65,22 @@ TEST(LibraryDefaults, AreLegalForEveryTypeAndSwitch) {
     }
 }
 
+// Up to this k, parts of it and steps ahead of its end are ints; beyond, these kernels would skip them silently.
+TEST(LibraryDefaults, VeryLongSumsAreRejectedWhereTheirStepsDoNotFitAnInt) {
+    ServiceOptions options;
+    options.backend = Backend::cuda;
+    options.arch = "sm_90a";
+    options.compile_only = true;
+    options.cache.enabled = false;
+    const Service service(options);
+    for (const char* const name : {"gemm_skinny", "gemm_wgmma", "gemm_wgmma_any"}) {
+        const Variant variant = service.find(name).variant();
+        EXPECT_NO_THROW(static_cast<void>(variant.problem({{"m", 1}, {"n", 8}, {"k", 2147418112}}))) << name;
+        EXPECT_THROW(static_cast<void>(variant.problem({{"m", 1}, {"n", 8}, {"k", 2147483640}})),
+                     VariantError)
+            << name;
+    }
+}
+
 }  // namespace
 }  // namespace kiln

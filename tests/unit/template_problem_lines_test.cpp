@@ -41,6 +41,8 @@ TEST(ProblemLines, Sizes) {
     expect_problem_error("//@ size m = 1 multiple T", 25, "expected a number, found the type T");
     expect_problem_error("//@ size m = 1 multiple n", 25, "the argument n has no value yet");
     expect_problem_error("//@ size m = 1 multiple 2 test 3", 27, "unexpected test after the size");
+    expect_problem_error("//@ size m = 1 at_most n", 24, "the argument n has no value yet");
+    expect_problem_error("//@ size m = 1 at_most 3 multiple 2", 26, "unexpected multiple after the size");
     expect_template_error(template_text("//@ size m = 1\n//@ size n = 1\n//@ size m = 2\n"), 4, 10,
                           "a second line for m; the first is on line 2");
     expect_template_error(template_text("//@ size m = n\n//@ size n = 1\n"), 2, 14,

@@ -246,6 +246,21 @@ TEST(Problem, MultiplesOfSizes) {
     EXPECT_EQ(error({{"m", 2147483647}, {"n", 25}}), "k: the size n = 25 must be a multiple of 17179869144");
 }
 
+TEST(Problem, LimitsOfSizes) {
+    const Template parsed = make(
+        "//@ param V int in 3, 8 = 8\n//@ size m = 5\n"
+        "//@ size n = 24 test 16 multiple V at_most V * m \"columns\"\n//@ output c [n]\n",
+        "int m, unsigned char n, float* c");
+    EXPECT_EQ(parsed.sizes()[1].most_text, "V * m");
+    EXPECT_EQ(parsed.sizes()[0].most_text, "");
+    EXPECT_EQ(parsed.sizes()[1].text, "columns");
+    const Variant variant = parsed.variant();
+    EXPECT_EQ(variant.problem({{"n", 40}}).sizes.at("n"), 40);
+    const auto error = [&](const Sizes& sizes) { return variant_error([&] { variant.problem(sizes); }); };
+    EXPECT_EQ(error({{"n", 48}}), "k: the size n = 48 must be at most 40; it is V * m, where V = 8, m = 5");
+    EXPECT_EQ(error({{"m", 2}}), "k: the size n = 24 must be at most 16; it is V * m, where V = 8, m = 2");
+}
+
 TEST(Problem, WhatCannotBeComputed) {
     const auto error = [](const std::string& lines, const Sizes& sizes = {}) {
         const Template parsed = make("//@ size m = 10\n//@ size n = 1\n" + lines, "long m, long n, float* c");

@@ -111,11 +111,15 @@ std::string CKernels::plan(const Variant& variant) {
     std::string text;
     const std::string otherwise = ") return KILN_BAD_ARGUMENT;\n";
     for (const SizeLine& line : lines.size_lines) {
-        if (!line.multiple) continue;
-        const std::string index = std::to_string(line.argument);
-        text += "    x[0] = " + expressions.text(*line.multiple) + ";\n    if (kiln_multiple(" +
-                c_string(front_matter.signature.arguments[line.argument].name) + ", a->value[" + index +
-                "], x[0], bad)" + otherwise;
+        const auto check = [&](const ExpressionPtr& limit, std::string_view function) {
+            if (limit == nullptr) return;
+            text += formatted("    x[0] = {};\n    if ({}({}, a->value[{}], x[0], bad){}",
+                              expressions.text(*limit), function,
+                              c_string(front_matter.signature.arguments[line.argument].name), line.argument,
+                              otherwise);
+        };
+        check(line.multiple, "kiln_multiple");
+        check(line.most, "kiln_most");
     }
     auto pointer = data.pointers.begin();
     for (std::size_t i = 0; i < lines.tensors.size(); ++i) {

@@ -152,6 +152,12 @@ static int kiln_multiple(const char* name, kiln_i64 value, kiln_i64 of, int bad)
     return 0;
 }
 
+static int kiln_most(const char* name, kiln_i64 value, kiln_i64 most, int bad) {
+    if (bad) return kiln_fail(KILN_BAD_ARGUMENT, "what the size %s must not exceed can't be computed", name);
+    if (value > most) return kiln_fail(KILN_BAD_ARGUMENT, "the size %s is %lld; it must be at most %lld", name, value, most);
+    return 0;
+}
+
 static int kiln_cluster(const struct kiln_launch* launch, int entry, int axis, unsigned cluster) {
     if (launch->grid[entry][axis] % cluster == 0) return 0;
     return kiln_fail(KILN_BAD_ARGUMENT, "the grid's %c, %u blocks, is no multiple of the cluster's, %u", "xyz"[axis],
