@@ -58,6 +58,7 @@
 //@ model   search [WARPS, STAGES, BLOCKS_PER_SM]
 #include "kiln/async.h"
 #include "kiln/decode_line.h"
+#include "kiln/joined_attention.h"
 #include "kiln/last_block.h"
 #include "kiln/mma.h"
 #include "kiln/prefetch.h"
@@ -87,6 +88,7 @@ using Layout = kiln::TileLayout<HEAD_DIM, 0, kiln::LineSwizzle<T, HEAD_DIM, kVec
 using Line = kiln::TokenLine<kTokens, WARPS>;
 using Place = Line::Place;
 using Results = kiln::Vec<float, 4>;
+using Joined = kiln::JoinedAttention;
 
 // The cache, and what says where in it a sequence's tokens are.
 struct Cache {
@@ -328,61 +330,6 @@ struct Attention {
     }
 };
 
-// Partial results of one head, four of a row, joined in the order in which they are added.
-struct Joined {
-    float max = kiln::kMinusInfinity, sum = 0.0f;
-    Results values = {};
-
-    // stats, values: of COUNT parts, all of which are read before the first is used.
-    template <int COUNT>
-    __device__ __forceinline__ void add(const kiln::MaxAndSum (&stats)[COUNT],
-                                        const Results (&parts)[COUNT]) {
-        float largest = max;
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) largest = fmaxf(largest, stats[i].max);
-        const float base = largest == kiln::kMinusInfinity ? 0.0f : largest;
-        const float before = kiln::fast_exp2(max - base);
-        max = largest;
-        sum *= before;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) values[j] *= before;
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            const float scale = kiln::fast_exp2(stats[i].max - base);
-            sum += scale * stats[i].sum;
-#pragma unroll
-            for (int j = 0; j < 4; ++j) values[j] += scale * parts[i][j];
-        }
-    }
-    // The attention.
-    __device__ __forceinline__ void write(T* out) const {
-        const float scale = scale_of(sum);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) out[j] = T(values[j] * scale);
-    }
-};
-
-// Joins `count` parts, AT_ONCE at a time: stats_at(i) and values_at(i) are those of part i.
-template <int AT_ONCE, class StatsAt, class ValuesAt>
-__device__ __forceinline__ Joined join(int count, StatsAt stats_at, ValuesAt values_at) {
-    Joined all;
-#pragma unroll 1
-    for (int first = 0; first < count; first += AT_ONCE) {
-        kiln::MaxAndSum stats[AT_ONCE];
-        Results values[AT_ONCE];
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; ++i) {
-            stats[i] = {kiln::kMinusInfinity, 0.0f};
-            values[i] = {};
-            if (first + i >= count) continue;
-            stats[i] = stats_at(first + i);
-            values[i] = values_at(first + i);
-        }
-        all.add(stats, values);
-    }
-    return all;
-}
-
 // A head of which this block and others have tiles.
 struct SharedHead {
     int item;
@@ -426,7 +373,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     const auto item_of = [=](const Place& place) { return place.sequence * kv_heads + place.head; };
     Place place = part.first;
     Queries next_queries(reinterpret_cast<T*>(results_of(2 * WARPS)) + warp * QUERIES * HEAD_DIM);
-    if (Queries::kAhead) next_queries.load(q + begin_of(item_of(place), kv_heads), kv_heads);
+    if (Queries::kAhead && part.count > 0) next_queries.load(q + begin_of(item_of(place), kv_heads), kv_heads);
 
     // Sequences without tokens are on nobody's part.
 #pragma unroll 1
@@ -521,11 +468,11 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
 #pragma unroll
         for (int w = 1; w < WARPS; ++w) count += w > first && segment_items[2 * w] == item ? 1 : 0;
         const auto segment_of = [=](int i) { return 2 * (first + i) + (begins && i == 0 ? 1 : 0); };
-        const Joined all = join<4>(
+        const Joined all = kiln::join_attention<4>(
             count, [&](int i) { return stats_of(results_of(segment_of(i)), row); },
             [&](int i) { return kiln::load<4>(results_of(segment_of(i)) + row * PITCH + column); });
         if (begins && (shared_heads[1].blocks == 0 || item != shared_heads[1].item)) {
-            all.write(o + begin_of(item, kv_heads) + offset_of(row * HEAD_DIM, kv_heads) + column);
+            all.write(o + begin_of(item, kv_heads) + offset_of(row * HEAD_DIM, kv_heads) + column, scale_of(all.sum));
         } else {
             const i64 slot = 2 * static_cast<i64>(blockIdx.x) + (begins ? 1 : 0);
             kiln::store(partials + slot * kResults + row * HEAD_DIM + column, all.values);
@@ -551,8 +498,8 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
             };
             const int count = static_cast<int>(head.blocks);
             const Joined all =
-                count > 8 ? join<16>(count, stats_at, values_at) : join<8>(count, stats_at, values_at);
-            all.write(o + begin_of(head.item, kv_heads) + offset_of(i * 4, kv_heads));
+                count > 8 ? kiln::join_attention<16>(count, stats_at, values_at) : kiln::join_attention<8>(count, stats_at, values_at);
+            all.write(o + begin_of(head.item, kv_heads) + offset_of(i * 4, kv_heads), scale_of(all.sum));
         }
     }
 }

@@ -39,7 +39,7 @@ constexpr int kWords = kiln::ceil_div(kBytes, 16) * 4;
 // One access that no compiler may leave out, merge with its neighbours or split: the sum of the words read.
 #if defined(__CUDA_ARCH__)
 __device__ __forceinline__ unsigned read(const unsigned char* from) {
-    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(from));
+    const unsigned address = kiln::shared_address(from);
     unsigned a = 0, b = 0, c = 0, d = 0;
     if constexpr (WIDTH == 1)
         asm volatile("ld.volatile.shared.u8 %0, [%1];" : "=r"(a) : "r"(address));

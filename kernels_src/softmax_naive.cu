@@ -17,7 +17,7 @@ using kiln::i64;
 extern "C" __global__ __launch_bounds__(64) void softmax_naive(long long rows, int cols, const T* __restrict__ x,
                                                                T* __restrict__ y) {
     const i64 row = static_cast<i64>(blockIdx.x) * 64 + threadIdx.x;
-    if (row >= rows) return;
+    if (row >= rows || cols == 0) return;
     x += row * cols;
     y += row * cols;
     float largest = static_cast<float>(x[0]);

@@ -47,7 +47,7 @@ class AsyncCopies {
   private:
     template <int BYTES>
     static __device__ __forceinline__ void begin(void* to, const void* from, int bytes) {
-        const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+        const unsigned shared = shared_address(to);
         if constexpr (BYTES == 16)
             asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
                          :

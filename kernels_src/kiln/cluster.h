@@ -19,10 +19,6 @@ namespace kiln {
 /// Blocks run in the clusters that they are launched in. Not on the host, where each is its own cluster.
 constexpr bool kHasClusters = true;
 
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
-
 /// The rank of the block in its cluster, and barriers of all threads of the cluster; a thread that has exited counts
 /// as arrived. cluster_sync_relaxed does not make what threads wrote before it visible to the others.
 __device__ __forceinline__ unsigned cluster_rank() {

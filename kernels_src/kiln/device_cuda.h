@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA part of the prelude: kiln::half, kiln::bfloat16, kiln::dynamic_shared and named barriers for
-// NVRTC. Needs no other header, since every header costs compile time in every process that compiles: the
+// The CUDA part of the prelude: kiln::half, kiln::bfloat16, kiln::dynamic_shared, kiln::shared_address and named barriers
+// for NVRTC. Needs no other header, since every header costs compile time in every process that compiles: the
 // conversions are single PTX instructions. Bit-compatible with the types of <kiln/types.h> on the host.
 #pragma once
 
@@ -46,6 +46,11 @@ extern __shared__ __align__(1024) unsigned char kiln_dynamic_shared[];
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
     return reinterpret_cast<T*>(kiln_dynamic_shared);
+}
+
+/// What instructions on shared memory take for its address.
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 /// Waits until `threads` threads of the block, a multiple of the warp size, have arrived at barrier `id`,

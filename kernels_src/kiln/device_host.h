@@ -188,20 +188,27 @@ inline unsigned __activemask() {
     return kiln_host::current->block->runtime->live_lanes(kiln_host::current);
 }
 
-// Shuffles, of any trivially copyable type up to 16 bytes. Width is a power of two up to 32. A source
-// outside the segment gives the lane's own value, as on the GPU; so does a lane that did not take part.
+// Shuffles, of any trivially copyable type up to 16 bytes. Width is a power of two up to 32; others end the launch with an
+// error. A source outside the segment gives the lane's own value, as on the GPU. What a lane gets from one that did not
+// take part is undefined there; here it has all bits set, a NaN or -1, so that results that depend on it are wrong.
 namespace kiln_host {
 
+[[noreturn]] inline void trap(const char* message);
+
 template <class T, class Pick>
-inline T shuffle(unsigned mask, T value, Pick pick) {
+inline T shuffle(unsigned mask, T value, int width, Pick pick) {
     static_assert(sizeof(T) <= sizeof(Deposit) && __is_trivially_copyable(T), "shuffles move up to 16 bytes");
+    if (width < 1 || width > int(warpSize) || (width & (width - 1)) != 0)
+        trap("the width of a shuffle is no power of two up to 32");
     return wait([&](Thread* self, const Runtime& runtime) {
         unsigned arrived;
         const Deposit* deposits = runtime.exchange(self, mask, &value, sizeof(T), &arrived);
         const int source = pick(int(self->lane));
         T result = value;
-        if (source >= 0 && (arrived >> source & 1u) != 0)
+        if ((arrived >> source & 1u) != 0)
             __builtin_memcpy(&result, &deposits[source], sizeof(T));
+        else
+            __builtin_memset(&result, 0xff, sizeof(T));
         return result;
     });
 }
@@ -210,26 +217,26 @@ inline T shuffle(unsigned mask, T value, Pick pick) {
 
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
-    return kiln_host::shuffle(mask, value,
+    return kiln_host::shuffle(mask, value, width,
                               [=](int lane) { return (lane & -width) | (source & (width - 1)); });
 }
 template <class T>
 inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
-    return kiln_host::shuffle(mask, value, [=](int lane) {
+    return kiln_host::shuffle(mask, value, width, [=](int lane) {
         const int source = lane - int(delta & 31u);
         return source >= (lane & -width) ? source : lane;
     });
 }
 template <class T>
 inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
-    return kiln_host::shuffle(mask, value, [=](int lane) {
+    return kiln_host::shuffle(mask, value, width, [=](int lane) {
         const int source = lane + int(delta & 31u);
         return source <= (lane | (width - 1)) ? source : lane;
     });
 }
 template <class T>
 inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize) {
-    return kiln_host::shuffle(mask, value, [=](int lane) {
+    return kiln_host::shuffle(mask, value, width, [=](int lane) {
         const int source = lane ^ (lane_mask & 31);
         return source <= (lane | (width - 1)) ? source : lane;
     });

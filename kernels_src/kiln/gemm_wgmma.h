@@ -185,7 +185,7 @@ __device__ __forceinline__ void store_pair(OUT* c, int n, float first, float sec
     }
 }
 
-/// Each element's place follows from wgmma_row and wgmma_column: a warp has 16 rows, and a thread two of them,
+/// Each element's place follows from WgmmaAccumulator's row_of and col_of: a warp has 16 rows, and a thread two of them,
 /// 8 apart, with two neighbouring columns out of each 8. PAIRS: n is even, and c aligned to pairs.
 template <bool PAIRS, class OUT, int N, class Epilogue>
 __device__ __forceinline__ void store_accumulators(WgmmaAccumulator<N>& accumulator, OUT* c, int m,

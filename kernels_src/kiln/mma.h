@@ -80,9 +80,7 @@ __device__ __forceinline__ void mma_m16n8k16<bfloat16>(float (&c)[4], const unsi
 
 /// An address in shared memory, in bytes: what is added to it stays in 32 bits, or in the instruction.
 using MatrixAddress = unsigned;
-__device__ __forceinline__ MatrixAddress matrix_address(const void* shared) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
+__device__ __forceinline__ MatrixAddress matrix_address(const void* shared) { return shared_address(shared); }
 
 /// Lane l gives the address of row l % 8 of matrix l / 8: 8 elements of 16 bits, aligned to 16 bytes.
 /// Register i holds elements 2 (lane % 4) and the next of row lane / 4 of matrix i.

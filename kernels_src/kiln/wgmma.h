@@ -76,7 +76,7 @@ template <int N>
 struct WgmmaAccumulator : WgmmaAccumulatorValues<N> {};
 
 __device__ __forceinline__ u64 wgmma_address(const void* shared) {
-    return (static_cast<unsigned>(__cvta_generic_to_shared(shared)) & 0x3ffffu) >> 4;
+    return (shared_address(shared) & 0x3ffffu) >> 4;
 }
 /// A tile whose rows of 128 bytes run along k: A[m][k], or B[n][k]. Starts at a multiple of 1024 bytes;
 /// wgmma_advance by 32 goes to the next 16 of k, and by 128 r to row r, a multiple of 8.

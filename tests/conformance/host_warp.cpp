@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -161,8 +162,9 @@ extern "C" __global__ void kernel(unsigned* out) {
             EXPECT_EQ(out[5 * t], odd) << t;
             EXPECT_EQ(out[5 * t + 1], warp == 2 ? 1u : 0u) << t;
             EXPECT_EQ(out[5 * t + 2], warp == 2 ? 0u : 1u) << t;
-            const bool there = (t + 1) / 32 == warp && (t + 1) % 5 != 0 && t + 1 < 70;
-            EXPECT_EQ(out[5 * t + 3], there ? t + 1 : t) << t;
+            // The last lane's own value; nothing defined from a lane that has ended, or never was.
+            const bool there = (t + 1) % 5 != 0 && t + 1 < 70;
+            EXPECT_EQ(out[5 * t + 3], (t + 1) / 32 != warp ? t : there ? t + 1 : 0xffffffffu) << t;
             EXPECT_EQ(out[5 * t + 4] >> t % 32 & 1u, 1u) << t;
         }
     }
@@ -185,6 +187,38 @@ extern "C" __global__ void kernel(int* out) {
 TEST(HostVote, ReportsALaneOutsideItsOwnMask) {
     const HostKernel kernel(R"(extern "C" __global__ void kernel() { __syncwarp(0xfffffff7u); })");
     EXPECT_THAT(test::rejected<DeviceError>([&] { kernel({}, {32, 1, 1}, 0); }), HasSubstr("lane 3 calls"));
+}
+
+// On a GPU the value is undefined: a kernel that counts on its own must not look right here.
+TEST(HostShuffle, GivesNothingUsefulFromALaneOutsideTheMask) {
+    const HostKernel kernel(R"(
+extern "C" __global__ void kernel(unsigned* out, float* f) {
+    const int lane = threadIdx.x;
+    if (lane < 16) {
+        out[lane] = __shfl_down_sync(0xffffu, unsigned(lane), 4);
+        f[lane] = __shfl_xor_sync(0xffffu, float(lane), 16);
+    }
+})");
+    std::vector<unsigned> out(16);
+    std::vector<float> f(16);
+    kernel({}, {32, 1, 1}, 0, out.data(), f.data());
+    for (unsigned lane = 0; lane < 16; ++lane) {
+        EXPECT_EQ(out[lane], lane < 12 ? lane + 4 : 0xffffffffu) << lane;
+        EXPECT_TRUE(std::isnan(f[lane])) << lane;
+    }
+}
+
+TEST(HostShuffle, AWidthThatIsNoPowerOfTwoEndsTheLaunch) {
+    for (const char* const width : {"5", "0", "-8", "64"}) {
+        const HostKernel kernel(
+            std::string("extern \"C\" __global__ void kernel() { __shfl_sync(0xffffffffu, 1, 3, ") + width +
+            "); }");
+        EXPECT_THAT(test::rejected<DeviceError>([&] {
+                        kernel({}, {32, 1, 1}, 0);
+                    }),
+                    HasSubstr("the width of a shuffle is no power of two up to 32"))
+            << width;
+    }
 }
 
 TEST(HostShuffle, ReducesWarpsOfManyBlocks) {
