@@ -9,7 +9,7 @@ enum { count = 1000 };
 static const char* const text =
     "// scale: y = FACTOR * x\n"
     "//@ kernel scale\n"
-    "//@ param  FACTOR int in 1..100 = 2  \"what to multiply with\"\n"
+    "//@ param  FACTOR int in 1..100 = 2  \"the factor\"\n"
     "//@ block  256\n"
     "//@ grid   ceil_div(n, 256)\n"
     "#include \"kiln/device.h\"\n"

@@ -13,7 +13,7 @@
 // chosen becomes a constant of that name.
 constexpr const char* kScale = R"(// scale: y = FACTOR * x
 //@ kernel scale
-//@ param  FACTOR int in 1..100 = 2  "what to multiply with"
+//@ param  FACTOR int in 1..100 = 2  "the factor"
 //@ block  256
 //@ grid   ceil_div(n, 256)
 #include "kiln/device.h"

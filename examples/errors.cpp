@@ -17,7 +17,7 @@ namespace {
 // A sound template, and what the cases below do to it.
 const std::string kHead = R"(// scale: y = FACTOR * x
 //@ kernel scale
-//@ param  FACTOR  int in 1..100 = 2         "what to multiply with"
+//@ param  FACTOR  int in 1..100 = 2         "the factor"
 //@ param  THREADS int in 64, 128, 256 = 256 "per block"
 //@ require THREADS % (32 * FACTOR) == 0     "whole warps for every factor"
 //@ block  THREADS

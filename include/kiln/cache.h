@@ -51,7 +51,7 @@ struct CacheOptions {
     /// those of KILN_SEED_PACKS. An entry of the packs named here serves whichever compiler made it, and none need be
     /// on this machine; one of KILN_SEED_PACKS serves its exact key (but see ServiceOptions::cached_only).
     std::vector<std::filesystem::path> seed_packs;
-    /// Not set: KILN_REMOTE and its kin. An empty url: none.
+    /// Not set: KILN_REMOTE and the other KILN_REMOTE_* variables. An empty url: none.
     std::optional<RemoteOptions> remote;
     /// How long to wait for another process or machine that compiles the same, before compiling here.
     std::chrono::milliseconds wait_limit{120000};

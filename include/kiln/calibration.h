@@ -52,22 +52,22 @@ class Calibration {
   public:
     Calibration();
 
-    /// Of the service's target, by the times of variants of its templates. device: its name. before: a calibration of the
-    /// same device that is to be corrected by these times rather than replaced; what it says of kernels like none of theirs
-    /// stays. The result depends on `before` and on the times and their order only. Throws UsageError where there are too
-    /// few times, and TemplateError.
+    /// Fits a calibration for the service's target to measured times of its templates' variants. device: its name. before:
+    /// a calibration of the same device that is to be corrected by these times rather than replaced; what it says of
+    /// kernels like none of theirs stays. The result depends on `before` and on the times and their order only. Throws
+    /// UsageError where there are too few times, and TemplateError.
     static Calibration fit(const Service& service, const std::string& device,
                            std::span<const MeasuredTime> times, CalibrationReport* report = nullptr,
                            const Calibration& before = Calibration());
-    /// Those in the text of a file. Throws UsageError naming file and line for what is not right.
+    /// Parses the text of a calibration file. Throws UsageError naming file and line for what is not right.
     static std::vector<Calibration> parse(std::string_view text, const std::string& file);
     /// Throws the same, but leaves out those for other versions of the model; none if there is no such file.
     static std::vector<Calibration> load(const std::filesystem::path& file);
     /// calibration.txt next to the user's wisdom; empty: there is no place for it.
     static std::filesystem::path user_file();
-    /// That of the user's file for this device, else the shipped one of it, else the shipped one of the device of this
-    /// architecture whose bandwidth is nearest; an empty one if there is none. Kinds of kernels that it lacks are those of
-    /// the nearest shipped one that has them. `problem` says why the user's file is not used.
+    /// The calibration to use for a device: from the user's file, else the shipped one of it, else the shipped one of the
+    /// device of this architecture whose bandwidth is nearest; an empty one if there is none. Kinds of kernels that
+    /// it lacks are those of the nearest shipped one that has them. `problem` says why the user's file is not used.
     static Calibration usual(const std::string& device, const std::string& arch,
                              std::string* problem = nullptr);
     /// Puts it into a file, in place of one for the same device; others stay. Throws UsageError.

@@ -318,7 +318,7 @@ class Device {
     Buffer allocate(std::size_t bytes) const { return Buffer(driver_, bytes); }
     /// A new stream, which does not wait for the legacy default stream. Throws DeviceError.
     Stream stream(int priority = 0) const { return Stream(driver_, priority); }
-    /// Of its streams and launches. Throws DeviceError.
+    /// The priorities that its streams and launches may have. Throws DeviceError.
     PriorityRange priorities() const;
     /// A new event. Throws DeviceError.
     Event event() const { return Event(driver_); }

@@ -32,10 +32,10 @@ class DeviceServices {
     /// The service of this device, which is opened at the first call; it lives as long as this object. Throws what the
     /// constructors of Service throw.
     Service& of(int device);
-    /// That of the device that is current in the calling thread (Device::current).
+    /// The service of the device that is current in the calling thread (Device::current).
     Service& current();
-    /// Of all of them: what the options ask for by name, architecture or observer, else CUDA if a device answers, else
-    /// HIP, else the host. Throws UsageError for options that ask for none.
+    /// The backend of all services: what the options ask for by name, architecture or observer, else CUDA if a
+    /// device answers, else HIP, else the host. Throws UsageError for options that ask for none.
     Backend backend();
 
   private:

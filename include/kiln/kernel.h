@@ -64,7 +64,7 @@ struct ArgumentType {
     std::size_t size = 0;          ///< bytes
 };
 
-/// Of T, which must be trivially copyable and no reference.
+/// Describes an argument of type T, which must be trivially copyable and not a reference.
 template <class T>
 constexpr ArgumentType argument_type() {
     static_assert(std::is_trivially_copyable_v<T>, "a kernel argument must be trivially copyable");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kiln bakes GPU kernels at run time. Include this one header; start reading at service.h. It has all of libkiln; what
-// analyses, reports, profiles, benchmarks and compares with baselines is in kiln/tools/, a library of its own.
+// Kiln compiles GPU kernels at run time from templates. Include this one header; start reading at service.h. It
+// has all of libkiln; what analyses, reports, profiles, benchmarks and compares with baselines is in kiln/tools/, a library
+// of its own.
 #pragma once
 
 #include <kiln/build.h>

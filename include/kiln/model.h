@@ -68,7 +68,7 @@ struct ModelFacts {
     std::int64_t side = 0;  ///< the matrix's short side
 };
 
-/// Of a template.
+/// The parameters that a template's model lines name.
 struct ModelSearch {
     /// Parameters that the chooser varies, each group together, on GPUs and on the host.
     std::vector<std::vector<std::string>> groups;       ///< on GPUs

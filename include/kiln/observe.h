@@ -26,11 +26,11 @@ enum class AccessKind : std::uint8_t {
     atomic,        ///< reads and writes
     matrix_load,   ///< ldmatrix: the 16-byte row whose address the lane gives
     matrix_store,  ///< stmatrix, the same
-    /// cp.async: the store to shared memory, told when it is begun. The load of its source is told right
-    /// before it, unless it reads nothing (all zeros).
+    /// cp.async: the store to shared memory, reported when it begins. The load of its source is
+    /// reported immediately before it, unless it reads nothing (all zeros).
     async_copy,
     /// TMA: the first and the last element of a box, or of the part of it that lies within its map. What such a copy
-    /// costs, and when it happens, is not told.
+    /// costs, and when it happens, is not reported.
     bulk_load,
     bulk_store,
 };

@@ -18,13 +18,13 @@ inline namespace KILN_ABI {
 
 /// Arithmetic units.
 enum class Unit {
-    fma_f32,  ///< FP32 multiply-add outside the matrix cores
+    fma_f32,  ///< FP32 multiply-add outside tensor and matrix cores
     fma_f16,  ///< packed FP16
     fma_f64,
-    matrix_f16,  ///< FP16 or BF16 inputs, FP32 sums; dense
+    matrix_f16,  ///< FP16 or BF16 inputs, FP32 accumulation; dense
 };
 
-/// "FP32 FMA", "matrix FP16", ...
+/// "FP32 FMA", "FP16 tensor/matrix cores", ...
 std::string_view name(Unit unit);
 
 /// A product as it is sold: what the roofline is drawn with where there is no device to ask.
@@ -84,7 +84,6 @@ struct Occupancy {
     /// warps / most_warps.
     double fraction() const { return most_warps == 0 ? 0 : static_cast<double>(warps) / most_warps; }
 
-    // What was allocated, with the hardware's granularity.
     /// What was allocated, with the hardware's granularity. 32-bit registers; 0: not known.
     std::uint64_t registers_per_block = 0;
     std::uint64_t shared_bytes_per_block = 0;  ///< with what the system reserves

@@ -179,7 +179,7 @@ std::optional<Problem> gemm_problem(const Variant& variant, const Sizes& given =
 
 /// "full", "sample", "freivalds" or "none".
 std::string_view name(Check check);
-/// "random" or "integers".
+/// "random", "integers" or "contributions".
 std::string_view name(Data data);
 
 }  // namespace KILN_ABI

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Service: the front door. It finds templates, builds variants (memory, disk, or compiling once), and
+// Service: the main class of the API. It finds templates, builds variants (memory, disk, or compiling once), and
 // hands out typed kernels. Thread-safe throughout; requests for the same key compile once.
 #pragma once
 
@@ -149,7 +149,7 @@ struct CompilePhase {
     double ms = 0;     ///< what it took
 };
 
-/// The front door: finds templates, builds variants, hands out kernels; has a device, a stream and a cache. Thread-safe.
+/// Finds templates, builds variants and returns kernels. Has a device, a stream and a cache. Thread-safe.
 class Service {
   public:
     /// Opens the device (primary context). Throws DeviceError when the backend asked for is not
@@ -235,7 +235,7 @@ class Service {
     void record(const Template& of, const Values& fixed, const Sizes& sizes) const;
 
     const ServiceOptions& options() const { return options_; }  ///< as they were given
-    /// That was asked for, or found.
+    /// The backend that was requested or found.
     Backend backend() const;
     /// What it builds for. Without a device the limits are those of a table.
     const Target& target() const;
@@ -247,7 +247,7 @@ class Service {
     std::filesystem::path cache_directory() const;
     /// Why the disk cache is not in use though it was asked for; empty when all is well.
     std::string cache_problem() const;
-    /// Of this service and those that share its builds, since the first was made.
+    /// The counters of this service and of those that share its builds, since the first was created.
     Counters counters() const;
 
   private:

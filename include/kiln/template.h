@@ -120,7 +120,7 @@ using Values = std::map<std::string, Value, std::less<>>;
 
 /// What values a parameter has: `int`, `bool`, `type`, `float` and `code` in a `param` line.
 enum class ParameterKind { integer, boolean, type, real, code };
-/// As in a `param` line: "int", "bool", "type", "float" or "code". Ends with a zero byte.
+/// As in a `param` line: "int", "bool", "type", "float" or "code". Null-terminated.
 std::string_view name(ParameterKind kind);
 
 /// A named choice of a template: `//@ param BM int in 16, 32, 64 = 64 "rows of C per block"`.
@@ -195,7 +195,7 @@ enum class TensorRole {
     inout,   ///< reads and writes
     scratch  ///< uses as it likes
 };
-/// The line that declares it: "input", "output", "inout" or "scratch". Ends with a zero byte.
+/// The line that declares it: "input", "output", "inout" or "scratch". Null-terminated.
 std::string_view name(TensorRole role);
 
 /// What an input holds.

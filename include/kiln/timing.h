@@ -13,7 +13,7 @@
 namespace kiln {
 inline namespace KILN_ABI {
 
-/// Of the times of several launches, in milliseconds.
+/// Summary of launch times, in milliseconds.
 struct TimeSummary {
     double min_ms = 0;     ///< the shortest
     double median_ms = 0;  ///< of an even number the mean of the middle two
@@ -21,7 +21,7 @@ struct TimeSummary {
     int iterations = 0;    ///< how many were timed
 };
 
-/// Of at least one time. The median of an even number is the mean of the middle two.
+/// Summarises one or more times. The median of an even number is the mean of the middle two.
 TimeSummary summarise(std::vector<double> times_ms);
 
 /// Makes what a kernel reads cold: reads a buffer of twice the device's L2 cache (on the host, overwrites it).

@@ -8,7 +8,7 @@ from typing import Any, final
 __version__: str
 
 class Service:
-    """The front door: finds templates, builds variants; has a device, a stream and a cache. Thread-safe."""
+    """Finds templates and builds variants; has a device, a stream and a cache. Thread-safe."""
 
     def __init__(
         self,

@@ -168,7 +168,7 @@ void bind_service(nb::module_& module) {
             nb::arg("shares") = nb::none(), nb::arg("compile_options") = std::vector<std::string>(),
             nb::arg("debug") = false, nb::arg("context") = 0, nb::arg("cache_limit_bytes") = 0,
             nb::arg("remote") = nb::none(), nb::arg("worker_memory_bytes") = nb::none(),
-            "The front door: finds templates, builds variants; has a device, a stream and a cache. "
+            "Finds templates and builds variants; has a device, a stream and a cache. "
             "Thread-safe.")
         .def(
             "find",

@@ -8,7 +8,7 @@ import pytest
 
 SCALE = """// scale: y = FACTOR * x
 //@ kernel scale
-//@ param  FACTOR int in 1..100 = 2  "what to multiply with"
+//@ param  FACTOR int in 1..100 = 2  "the factor"
 //@ param  T type in float, half, bfloat16 = float
 //@ block  256
 //@ grid   ceil_div(n, 256)

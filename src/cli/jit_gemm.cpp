@@ -79,9 +79,8 @@ std::string explained(const std::vector<ConsideredVariant>& list, bool json) {
                           one.reason);
     }
     if (json) return dumped({{"considered", considered}});
-    return "The first is taken. Times order the variants; they are estimates where they were not measured "
-           "for this "
-           "shape.\n" +
+    return "The first variant is chosen; the others follow by time. Times are estimates unless they were "
+           "measured for this shape.\n" +
            text;
 }
 

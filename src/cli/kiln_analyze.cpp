@@ -93,7 +93,7 @@ std::string choose_target(ServiceOptions& setup, const CommonOptions& options,
         if ((options.backend && options.backend != backend) || !of.runs_on(backend, arch)) continue;
         setup.backend = backend;
         setup.arch = arch;
-        return "no GPU is here; analysing for " + setup.arch + " (--arch names another)";
+        return "no GPU was found; analysing for " + setup.arch + " (--arch names another)";
     }
     return {};
 }

@@ -134,7 +134,7 @@ std::string roofline_text(const Analysis& analysis) {
     return "\nRoofline\n" +
            line("position", formatted("{:.4g} FLOP/byte, ridge at {:.4g}: {}", roof.intensity, roof.ridge,
                                       roof.memory_bound ? "bound by memory" : "bound by arithmetic")) +
-           line("floor",
+           line("bound",
                 formatted("{}; {} at {:.4g} TFLOP/s {}, memory at {:.4g} GB/s {}", duration(roof.floor_ms),
                           name(roof.unit), analysis.chip->tflops(roof.unit).value_or(0),
                           duration(roof.compute_ms), analysis.chip->memory_gbps, duration(roof.memory_ms)));

@@ -54,8 +54,8 @@ std::string suite_tables(const BenchSuite& suite) {
     if (!title.empty()) title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
     std::string text = "### " + suite.name + "\n\n" + title + ".\n\n";
     if (!suite.rows.empty()) {
-        text += markdown_row({"problem", "Kiln", "min to max", "rate", "against", "median", "min to max",
-                              "ratio", "must / aim", "verdict"});
+        text += markdown_row({"problem", "Kiln", "min to max", "throughput", "against", "median",
+                              "min to max", "ratio", "must / aim", "verdict"});
         text += "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- |\n";
     }
     for (const BenchRow& row : suite.rows)

@@ -10,8 +10,9 @@
 namespace kiln::cli {
 namespace {
 
-const std::vector<std::string> kHeader = {"problem",    "Kiln",  "min to max", "rate", "against", "median",
-                                          "min to max", "ratio", "must / aim", "",     "result",  ""};
+const std::vector<std::string> kHeader = {"problem",    "Kiln",   "min to max", "throughput",
+                                          "against",    "median", "min to max", "ratio",
+                                          "must / aim", "",       "result",     ""};
 const std::vector<std::size_t> kRight = {1, 2, 3, 5, 6, 7, 8};
 
 std::vector<std::string> words_of(const BenchLine& line) {

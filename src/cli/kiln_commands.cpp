@@ -22,7 +22,7 @@ void show_options(po::options_description& options) {
 void build_options(po::options_description& options) {
     options.add_options()
         ("output", text("FILE"), "write the binary to FILE")
-        ("time", po::bool_switch(), "compile it once more, past the cache, and tell how long each phase took (cuda)")
+        ("time", po::bool_switch(), "compile it again without the cache, and report how long each phase took (cuda)")
         ("best", po::bool_switch(), "the variant that is best for the sizes, of all templates that compute the same; values say what is computed")
         ("size", texts("NAME=N"), "with --best: a size of the problem, or several: m=1000,n=3; may be repeated (the template's own)");
 }
@@ -216,9 +216,9 @@ void clear_options(po::options_description& options) {
 constexpr std::string_view kVariantText =
     "A parameter that is not given has its default; 'kiln show TEMPLATE' lists them.\n";
 constexpr std::string_view kRemoteText =
-    "The remote is that of --remote or KILN_REMOTE. Entries that are there already are not sent again. "
-    "Ctrl-C stops\n"
-    "between two entries.\n";
+    "The remote is that of --remote or KILN_REMOTE. Entries that are already at the destination are "
+    "not\n"
+    "transferred again. Ctrl-C stops between two entries.\n";
 
 constexpr std::array kCommands = {
     Command{"list", "", 0, 0, kTarget | kTemplates, "list the templates that are found",
@@ -341,11 +341,12 @@ constexpr std::array kCommands = {
     Command{
         "calibrate", "", 0, 0, kTarget | kTemplates | kTiers,
         "measure a GPU for the model that chooses variants where there is no wisdom",
-        "Variants of drawn problems are timed, and the differences between their times and the model's "
-        "estimates become a\n"
-        "function of variant and problem: factors of the model for this kind of device. Says what choosing "
-        "costs with and\n"
-        "without them, on problems that were held out. Those of some devices are shipped.\n",
+        "Times variants of random problems, and fits a correction of the model's estimates for this kind of "
+        "device.\n"
+        "Reports on held-out problems how much slower than the best the chosen variants are, with and "
+        "without "
+        "the\n"
+        "correction. Calibrations of some devices are shipped.\n",
         "  kiln calibrate\n"
         "  kiln calibrate --seconds 600 --times times.tsv      # again and again: more times each\n"
         "  kiln calibrate --seconds 0 --times times.tsv --for-device 'NVIDIA H200' --backend cuda --arch "

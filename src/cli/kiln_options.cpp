@@ -306,7 +306,7 @@ std::unique_ptr<Service> open_service(const Call& call, Warnings& warnings, Serv
         throw CacheError("there is no cache to fill: " + service->cache_problem());
     warnings.release();
     if (by_default && service->backend() == Backend::host)
-        warnings.add("no GPU is here ('kiln doctor' says why); compiling for the host");
+        warnings.add("no GPU was found ('kiln doctor' says why); compiling for the host");
     return service;
 }
 

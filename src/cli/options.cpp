@@ -58,13 +58,13 @@ po::options_description product_options() {
         ("warm-up", text("N"), "untimed launches before those, in addition to the checked one (5; on the host 0)")
         ("warmup", text("N"), "the same")
         ("cold-l2", po::bool_switch(), "read twice the L2 cache's size of other data before each timed launch")
-        ("check", text("HOW"), "full, sample or none (full up to 2^31 multiply-adds, else sample)")
+        ("check", text("HOW"), "full, sample (a sample of the elements and Freivalds' test of all) or none (full up to 2^31 multiply-adds, else sample)")
         ("verify", text("HOW"), "the same")
         ("seed", text("N"), "of the random inputs and of the sample (1)")
         ("json", po::bool_switch(), "report as one JSON object on standard output");
     build.add_options()
         ("compile-only", po::bool_switch(), "compile, report, don't run; needs no device")
-        ("explain-choice", po::bool_switch(), "print the five variants that were considered most, with their times and why, and exit")
+        ("explain-choice", po::bool_switch(), "print the chosen variant and the next four by estimated time, with the reason for each estimate, and exit")
         ("analyze", po::bool_switch(), "predict why the kernel is fast or slow for this shape, and exit; needs no device")
         ("emit", text("WHAT"), "write source, ptx, binary, log or key, and exit; needs no device")
         ("output", text("FILE"), "where --emit writes; - is standard output (-)");
@@ -94,7 +94,7 @@ std::vector<std::string> choices_of(const std::string& option) {
     if (option == "layout") return {"nn", "nt", "tn", "tt"};
     if (option == "bias") return {"none", "column", "row"};
     if (option == "activation") return {"none", "relu", "gelu", "silu"};
-    if (option == "check" || option == "verify") return {"full", "sample", "none"};
+    if (option == "check" || option == "verify") return {"full", "sample", "none", "freivalds"};
     if (option == "emit") return {"source", "ptx", "binary", "log", "key"};
     return {};
 }
@@ -338,6 +338,7 @@ class Parser {
         options.cold_l2 = given["cold-l2"].as<bool>();
         for (const char* option : {"check", "verify"})
             if (has(option)) options.check = static_cast<Check>(choice(option));
+        if (options.check == Check::freivalds) options.check = Check::sample;  // the same, of a GEMM
         if (has("seed")) options.seed = whole("seed", 0, std::numeric_limits<std::uint64_t>::max());
         if (has("emit")) options.emit = static_cast<Emit>(choice("emit"));
         options.output = optional_text(given, "output", "");

@@ -170,10 +170,10 @@ std::string to_text(const RunReport& report, const Terminal& terminal) {
         text += line("graph", formatted("median {} per launch, min {} of {} replays",
                                         duration(result.graph_time->median_ms),
                                         duration(result.graph_time->min_ms), result.graph_time->iterations));
-    std::string speed;
-    if (const auto gflops = result.gflops()) speed = flops_text(*gflops) + ", ";
+    std::string flops;
+    if (const auto gflops = result.gflops()) flops = flops_text(*gflops) + ", ";
     if (const auto gbps = result.gbps())
-        text += line("speed", formatted("{}{:.4g} GB/s (from the median)", speed, *gbps));
+        text += line("throughput", formatted("{}{:.4g} GB/s (from the median)", flops, *gbps));
     if (const auto speed_up = report.speed_up())
         text += line("naive", formatted("{}: median {}, {:.4g} times as long", report.naive->text(),
                                         duration(report.naive_result->time->median_ms), *speed_up));

@@ -91,7 +91,7 @@ std::string_view name(Unit unit) {
         case Unit::fma_f64:
             return "FP64 FMA";
         case Unit::matrix_f16:
-            return "matrix FP16";
+            return "FP16 tensor/matrix cores";
     }
     return "unknown";
 }

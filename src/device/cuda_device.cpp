@@ -81,9 +81,8 @@ int device_of_context(const Api& api, void*& native) {
         static_cast<void>(api.context_set_current(before));
     }
     if (result != kSuccess)
-        throw UsageError(
-            "the driver does not take what ContextRef holds for a context: " + api.describe(result) +
-            "; it takes a CUcontext, for a green context that of cuCtxFromGreenCtx");
+        throw UsageError("the driver rejects the handle in ContextRef as a context: " + api.describe(result) +
+                         "; it takes a CUcontext, for a green context that of cuCtxFromGreenCtx");
     int count = 0;
     api.check(api.device_get_count(&count), Call::device_get_count);
     for (int ordinal = 0; ordinal < count; ++ordinal)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One flow of control that can be left and continued. On x86-64 the switch is our own, since switches are a large
-// part of what a block with barriers costs; elsewhere, and under the address and thread sanitizers, which are told
-// of each switch, it is boost::context::fiber's.
+// part of what a block with barriers costs; elsewhere, and under the address and thread sanitizers, which are
+// notified of each switch, it is boost::context::fiber's.
 #pragma once
 
 #include <cstddef>

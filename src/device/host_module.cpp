@@ -145,10 +145,11 @@ void HostModule::read_facts(const Binary& binary) {
                           "load");
     }
     if (facts->abi_version != kiln_host::kAbiVersion) {
-        throw DeviceError(formatted("The shared object of kernel {} speaks version {} of the host interface; "
-                                    "this library speaks {}. Building it again replaces it.",
-                                    name_, facts->abi_version, kiln_host::kAbiVersion),
-                          "load");
+        throw DeviceError(
+            formatted("The shared object of kernel {} uses version {} of the host ABI; this library "
+                      "uses {}. Rebuild it.",
+                      name_, facts->abi_version, kiln_host::kAbiVersion),
+            "load");
     }
     if (facts->tells_accesses != (observer_ != nullptr)) {
         throw DeviceError(

@@ -241,7 +241,7 @@ Binary BinaryBuilder::link(const Request& request) {
     const Built ltoir = find_or_compile(
         {request.target, keys, keys.key, own, request.variant, request.isolation, nullptr, request.stop});
     if (request.stop.stop_requested())
-        throw BuildError(request.source.file_name + " was not linked, since a stop was requested");
+        throw BuildError(request.source.file_name + " was not linked: a stop was requested");
     return traced(observer_, request.key.digest, request.variant, request.stop,
                   [&] { return compiler_->link(request.source, request.target, ltoir.binary); });
 }
@@ -249,8 +249,7 @@ Binary BinaryBuilder::link(const Request& request) {
 Binary BinaryBuilder::compile(const Request& request) {
     const auto& file = request.source.file_name;
     observer_.count(&Counters::misses);  // not before: another process or machine might have served it
-    if (request.stop.stop_requested())
-        throw BuildError(file + " was not compiled, since a stop was requested");
+    if (request.stop.stop_requested()) throw BuildError(file + " was not compiled: a stop was requested");
     if (!request.source.linked.empty()) return link(request);
     observer_.count(&Counters::compiles);
     try {

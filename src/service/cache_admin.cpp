@@ -86,7 +86,7 @@ std::string resolve_key(const DiskCache& disk, std::string_view key,
     const std::string named = "'" + std::string(key) + "'";
     if (!is_part_of_key(wanted) || wanted.empty())
         throw UsageError(named +
-                         " is no key: a key has 64 hexadecimal digits, of which the first few will do");
+                         " is not a key: a key has 64 hexadecimal digits; the first four or more are enough");
     if (wanted.size() < kFewestDigits)
         throw UsageError(
             formatted("{} is too short for a key; give {} of its digits or more", named, kFewestDigits));

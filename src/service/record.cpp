@@ -270,7 +270,7 @@ Record Record::load(const std::filesystem::path& file) {
     if (!text)
         throw UsageError(
             file.string() +
-            ": there is no such record; an application makes it that sets ServiceOptions::record.");
+            ": there is no such record; an application writes one if it sets ServiceOptions::record.");
     return parse(*text, file.string());
 }
 

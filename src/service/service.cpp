@@ -239,8 +239,8 @@ std::vector<CompilePhase> Service::compile_phases(const Variant& variant) const 
     const BinaryBuilder& binaries = state().builds_->binaries;
     auto* nvrtc = dynamic_cast<NvrtcCompiler*>(&binaries.compiler());
     if (nvrtc == nullptr)
-        throw UsageError("NVRTC alone tells the phases of a compile; this is " +
-                         std::string(name(backend())) + ", whose compiler tells the whole time");
+        throw UsageError("Only NVRTC reports the phases of a compile; this is " +
+                         std::string(name(backend())) + ", whose compiler reports the total time");
     if (!binaries.compiles()) throw BuildError("there is nothing to time: compiling is switched off");
     std::vector<CompilePhase> phases;
     for (auto& [phase, ms] : nvrtc->phases(binaries.includes().with_headers(source(variant)), target()))

@@ -68,8 +68,7 @@ auto single_flight(std::mutex& mutex, Map& map, const Key& key, const std::stop_
             map.erase(key);
         } else if (stop.stop_possible()) {
             while (flight.result.wait_for(kPoll) != std::future_status::ready)
-                if (stop.stop_requested())
-                    throw BuildError("a build was given up, since a stop was requested");
+                if (stop.stop_requested()) throw BuildError("the build was cancelled by a stop request");
         }
         try {
             return Result(flight.result.get());

@@ -109,8 +109,8 @@ Template TemplateSet::State::find(std::string_view name) {
                          enumerate(family) +
                          ". Name one of them, or have the best one chosen (--best, Operation).");
     throw UsageError("there is no template '" + std::string(name) + "'" +
-                     (guess ? "; did you mean " + *guess + "?" : "") +
-                     (guess ? " There are " : "; there are ") + join(names) +
+                     (guess ? "; did you mean " + *guess + "? 'kiln list' shows all templates"
+                            : "; there are " + join(names)) +
                      ". Those of your own are looked for in the directories of --template-dir "
                      "(ServiceOptions::template_directories) and KILN_TEMPLATE_PATH, " +
                      (searched.empty() ? "of which there are none." : "here " + join(searched) + "."));

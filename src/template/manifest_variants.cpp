@@ -96,7 +96,7 @@ void check_count(const std::vector<Choice>& choices) {
     }
     if (product > kMostCombinations)
         throw VariantError(formatted(
-            "this line stands for more than {} combinations ({}); give fewer values, or write several lines",
+            "this line expands to more than {} combinations ({}); give fewer values, or write several lines",
             kMostCombinations, join(factors, " times ")));
 }
 

@@ -310,7 +310,7 @@ std::uint64_t Tensor::size_bytes() const {
     std::uint64_t bytes = 0;
     if (__builtin_mul_overflow(static_cast<std::uint64_t>(count()), element_bytes, &bytes) ||
         bytes > static_cast<std::uint64_t>(kMost))
-        throw VariantError(name + " has more bytes than 64 bits count");
+        throw VariantError(name + " has a size that does not fit 64 bits");
     return bytes;
 }
 

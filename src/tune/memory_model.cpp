@@ -15,7 +15,7 @@ namespace {
 constexpr double kPlainShare = 0.6;  // of the peak
 constexpr double kLaunchMs = 0.004, kBlockMs = 0.00005, kWaveMs = 0.0003;
 constexpr double kBytesInFlight = 48 * 1024;  // per multiprocessor, to saturate an H200's memory
-// Of blocks that multiply what comes through a ring in shared memory, on an H200: what keeps them from its bandwidth is as
+// Of blocks that multiply what passes through a pipeline in shared memory, on an H200: what keeps them from its bandwidth is as
 // many bytes under way per multiprocessor, up to the most that still gain something, and as few warps, as these. A block
 // that shares a multiprocessor has ends of its own to join, and one that waits for its place starts and ends once more.
 constexpr double kRingBytes = 20 * 1024, kMostRingBytes = 96 * 1024, kRingWarps = 1.5;
@@ -59,7 +59,7 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
     const double aligned = std::min(width, row_alignment(problem));
     const double in_flight = launch.threads * aligned * static_cast<double>(launch.facts.accesses);
     double bandwidth = std::min(1.0, std::pow(resident * in_flight / kBytesInFlight, 0.7));
-    // What matrix instructions read comes through a ring in shared memory, of which one stage is in use.
+    // What tensor-core instructions read passes through a pipeline in shared memory, of which one stage is in use.
     const bool is_ring = launch.facts.engine != Engine::fma;
     if (is_ring) {
         const double stages = static_cast<double>(std::max<std::int64_t>(launch.facts.stages, 2));

@@ -165,8 +165,9 @@ std::string Estimate::text() const {
                                                     {"latency", latency_ms},
                                                     {"memory", memory_ms},
                                                     {"launch, start and stores", fixed_ms}};
-    std::string text = formatted(
-        "bound by {}:", std::ranges::max(parts, {}, [](const auto& one) { return one.second; }).first);
+    const auto& [limit, longest] = std::ranges::max(parts, {}, [](const auto& one) { return one.second; });
+    if (longest == 0) return "estimated for the host";
+    std::string text = formatted("bound by {}:", limit);
     for (const auto& [name, part] : parts)
         if (part > 0)
             text += formatted("{}{} {:.3g} us", text.ends_with(':') ? " " : ", ", name, part * 1000);

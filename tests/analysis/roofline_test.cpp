@@ -102,7 +102,7 @@ TEST(Chips, Units) {
     EXPECT_EQ(chip.tflops(Unit::fma_f64), 33.5);
     EXPECT_EQ(chip.tflops(Unit::matrix_f16), 989.4);
     EXPECT_EQ(find_chip("gfx906")->tflops(Unit::matrix_f16), std::nullopt);
-    EXPECT_EQ(name(Unit::matrix_f16), "matrix FP16");
+    EXPECT_EQ(name(Unit::matrix_f16), "FP16 tensor/matrix cores");
 }
 
 }  // namespace

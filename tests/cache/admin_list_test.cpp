@@ -128,9 +128,9 @@ TEST_F(AdminList, DigitsThatNameNoneOrSeveralAreRefusedWithHelp) {
     EXPECT_THAT(several, HasSubstr(second.substr(0, 12) + " (axpy A="));
 
     EXPECT_THAT(rejected<UsageError>([&] { cache.entry(first.substr(0, 3)); }), HasSubstr("too short"));
-    EXPECT_THAT(rejected<UsageError>([&] { cache.entry(""); }), HasSubstr("no key"));
-    EXPECT_THAT(rejected<UsageError>([&] { cache.entry("gemm"); }), HasSubstr("'gemm' is no key"));
-    EXPECT_THAT(rejected<UsageError>([&] { cache.entry(first + "0"); }), HasSubstr("no key"));
+    EXPECT_THAT(rejected<UsageError>([&] { cache.entry(""); }), HasSubstr("not a key"));
+    EXPECT_THAT(rejected<UsageError>([&] { cache.entry("gemm"); }), HasSubstr("'gemm' is not a key"));
+    EXPECT_THAT(rejected<UsageError>([&] { cache.entry(first + "0"); }), HasSubstr("not a key"));
     EXPECT_THAT(rejected<UsageError>([&] { cache.entry(std::string(64, '0')); }),
                 testing::AllOf(HasSubstr("there is no entry 000"), HasSubstr("2 entries")));
 }

@@ -18,7 +18,7 @@
 static const char* const scale_text =
     "// scale: y = FACTOR * x\n"
     "//@ kernel scale\n"
-    "//@ param  FACTOR int in 1..100 = 2  \"what to multiply with\"\n"
+    "//@ param  FACTOR int in 1..100 = 2  \"the factor\"\n"
     "//@ param  T type in float, double = float\n"
     "//@ block  32\n"
     "//@ grid   ceil_div(n, 32)\n"
@@ -583,7 +583,7 @@ int main(int argc, char** argv) {
     CHECK(!template_info.is_runnable);
     memset(&all, 0, sizeof all);
     OK(kiln_template_parameters(scale, see_parameter, &all));
-    CHECK(strcmp(all.text, "FACTOR int 2 [1..100] what to multiply with\nT type float [float, double] \n") ==
+    CHECK(strcmp(all.text, "FACTOR int 2 [1..100] the factor\nT type float [float, double] \n") ==
           0);
 
     /* Variants. */

@@ -73,7 +73,7 @@ TEST_F(BadInput, Shape) {
 
 TEST_F(BadInput, SizesThatDoNotFit) {
     expect_error(run({"--backend", "host", "--m", "2147483647", "--n", "2147483647", "--k", "2147483647"}), 2,
-                 {"m = 2147483647", "n = 2147483647", "c has more bytes than 64 bits count"});
+                 {"m = 2147483647", "n = 2147483647", "c has a size that does not fit 64 bits"});
     expect_error(run({"--backend", "host", "--m", "3000000", "--n", "3000000", "--k", "1"}), 2,
                  {"k=1 m=3000000 n=3000000 needs 360000", "a 5.7 MiB", "c 32.7 TiB", "free"});
 }
@@ -88,7 +88,7 @@ TEST_F(BadInput, OtherNumbers) {
 TEST_F(BadInput, Choices) {
     expect_error(run({"--dtype", "fp16"}), 2, {"--dtype", "fp16", "f16, bf16 or f32", "Did you mean f16?"});
     expect_error(run({"--backend", "cud"}), 2, {"--backend", "cud", "Did you mean cuda?"});
-    expect_error(run({"--verify", "all"}), 2, {"full, sample or none", "'all'"});
+    expect_error(run({"--verify", "all"}), 2, {"full, sample, none or freivalds", "'all'"});
     expect_error(run({"--emit", "cubin"}), 2, {"source, ptx, binary, log or key", "cubin"});
 }
 

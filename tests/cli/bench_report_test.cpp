@@ -93,10 +93,10 @@ TEST(BenchText, IsATableOfProblemsAndWhatTheyAreBeside) {
   ceilings   copy 4200 GB/s (the driver's copy)
 
 skinny: products of few rows
-  problem                   Kiln    min to max       rate  against     median    min to max  ratio     must / aim             result
-  half 1 x 4096 x 4096  10.00 us  9.50 to 11.0  3356 GB/s                                                                     right   gemm_skinny (wisdom)
-                                                           cublasLt  15.50 us  15.0 to 17.0   1.55    1.20 / 1.90  below aim  right   heuristic 3 of 8
-                                                           of copy                           0.800  0.850 / 0.950  MISSED
+  problem                   Kiln    min to max  throughput  against     median    min to max  ratio     must / aim             result
+  half 1 x 4096 x 4096  10.00 us  9.50 to 11.0   3356 GB/s                                                                     right   gemm_skinny (wisdom)
+                                                            cublasLt  15.50 us  15.0 to 17.0   1.55    1.20 / 1.90  below aim  right   heuristic 3 of 8
+                                                            of copy                           0.800  0.850 / 0.950  MISSED
   half 2 x 8 x 8
   FAILED  half 2 x 8 x 8: out of memory
   FAILED  the measuring process 'host' failed

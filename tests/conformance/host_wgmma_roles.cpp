@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways in which gemm_wgmma's warpgroups share the work (one, two or three for a tile, or in
-// turn), with many tiles per block and their threads in several orders; and gemm_wgmma_any, whose rows
+// The ways in which gemm_wgmma's warpgroups share the work (one, two or three for a tile, or
+// ping-pong), with many tiles per block and their threads in several orders; and gemm_wgmma_any, whose rows
 // begin anywhere.
 #include <gtest/gtest.h>
 #include <kiln/run.h>

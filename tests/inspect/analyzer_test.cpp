@@ -169,14 +169,14 @@ TEST_F(AnalyzerTest, MatrixCores) {
     AnalyzeOptions options;
     options.record = false;
     const Analysis plain = analyze("gemm_tiled", kTile, options);
-    EXPECT_NE(advice_with(plain, "the matrix cores are not used: their peak is 14.8 times as high"), nullptr)
+    EXPECT_NE(advice_with(plain, "the tensor cores are not used: their peak is 14.8 times as high"), nullptr)
         << all_advice(plain);
     const Analysis matrix = analyze("gemm_mma", {}, options);
     EXPECT_EQ(matrix.roofline->unit, Unit::matrix_f16);
-    EXPECT_EQ(advice_with(matrix, "the matrix cores"), nullptr) << all_advice(matrix);
+    EXPECT_EQ(advice_with(matrix, "the tensor cores"), nullptr) << all_advice(matrix);
     Values of_float = kTile;
     of_float.insert_or_assign("T", "float");
-    EXPECT_EQ(advice_with(analyze("gemm_tiled", of_float, options), "the matrix cores"), nullptr);
+    EXPECT_EQ(advice_with(analyze("gemm_tiled", of_float, options), "the tensor cores"), nullptr);
 }
 
 // A grid that follows the device has as many blocks as the chip at hand lets it have.

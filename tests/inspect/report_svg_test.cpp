@@ -95,9 +95,9 @@ TEST(ReportSvg, RooflineHasAPointPerVariant) {
     EXPECT_THAT(texts_of(markup, "hollow-letter"), ElementsAre("A", "B"));
     EXPECT_THAT(texts_of(markup, "roof-name strong"), ElementsAre("FP32 FMA 66.9 TFLOP/s"));
     EXPECT_THAT(texts_of(markup, "roof-name"),
-                ::testing::UnorderedElementsAre("matrix FP16 989.4 TFLOP/s", "FP16 FMA 133.8 TFLOP/s",
-                                                "FP64 FMA 33.5 TFLOP/s", "memory 4800 GB/s",
-                                                "a copy, measured 4160 GB/s"));
+                ::testing::UnorderedElementsAre("FP16 tensor/matrix cores 989.4 TFLOP/s",
+                                                "FP16 FMA 133.8 TFLOP/s", "FP64 FMA 33.5 TFLOP/s",
+                                                "memory 4800 GB/s", "a copy, measured 4160 GB/s"));
     EXPECT_THAT(markup.named("desc")[0].text,
                 HasSubstr("A, tile PAD=0: 16 flops per byte, bound by arithmetic"));
 }

@@ -190,6 +190,19 @@ TEST(TuneModel, FillsTheDeviceWithATallNarrowReduction) {
     EXPECT_GE(grid_of(chooser.choose(of, {}, tall).variant, tall).count(), 128U);
 }
 
+// Parts and waves are those of a GPU.
+TEST(TuneModel, EstimatesForTheHostHaveNoParts) {
+    ServiceOptions options;
+    options.backend = Backend::host;
+    options.compile_only = true;
+    const Service host(options);
+    const Variant variant = host.find("gemm_tiled").for_target(host.target()).variant({});
+    const auto estimate = Model(Machine(host.target(), "host")).estimate(variant, variant.problem({}));
+    ASSERT_TRUE(estimate.has_value());
+    EXPECT_GT(estimate->ms, 0);
+    EXPECT_EQ(estimate->text(), "estimated for the host");
+}
+
 /// Before it is calibrated.
 Estimate estimated(const std::string& name, const Values& values, const Sizes& sizes) {
     const Machine machine(hopper().target(), "NVIDIA H200");

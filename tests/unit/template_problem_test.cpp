@@ -276,7 +276,7 @@ TEST(Problem, WhatCannotBeComputed) {
     EXPECT_EQ(error("//@ output c [m, n]\n", large),
               "k: c has more elements than 64 bits count; here m = 4000000000, n = 4000000000");
     EXPECT_EQ(error("//@ output c [m, n]\n", {{"m", 4'000'000'000}, {"n", 2'000'000'000}}),
-              "k: c has more bytes than 64 bits count; here m = 4000000000, n = 2000000000");
+              "k: c has a size that does not fit 64 bits; here m = 4000000000, n = 2000000000");
     EXPECT_EQ(
         error("//@ output c [m]\n//@ flops m * n\n", large),
         "k: the number of operations, m * n, can't be computed, since m * n overflows 64 bits; here m = "
@@ -325,7 +325,7 @@ TEST(Problem, TensorCounts) {
     EXPECT_EQ(tensor.count(), 0);
     EXPECT_EQ(tensor.size_bytes(), 0u);
     tensor.extents = {std::int64_t{1} << 60};
-    EXPECT_EQ(variant_error([&] { tensor.size_bytes(); }), "x has more bytes than 64 bits count");
+    EXPECT_EQ(variant_error([&] { tensor.size_bytes(); }), "x has a size that does not fit 64 bits");
     tensor.extents = {std::int64_t{1} << 60, 8};
     EXPECT_EQ(variant_error([&] { tensor.count(); }), "x has more elements than 64 bits count");
     tensor.extents = {3, -1};

@@ -14,7 +14,7 @@
 // - A handle that is NULL, destroyed, or of another type is KILN_ERROR_USAGE. (Destroyed ones are recognised until 4096
 //   later ones were destroyed; a handle must not be destroyed while another thread uses it.)
 // - All functions may be called from any thread, those of one kiln_buffer from one thread at a time.
-// - Parameters are read during the call only. Text is UTF-8 and ends with a zero byte.
+// - Parameters are read during the call only. Text is null-terminated UTF-8.
 // - Results with text are given in two ways: to a function of the caller, for the time of its call; or as pointers, which
 //   are valid until the calling thread calls the same function again, or, where it says so, as long as the handle.
 // - Structures begin with their size, which the caller sets to sizeof; everything else may be zero, which is the default.
@@ -62,7 +62,7 @@ enum {
     KILN_NO = 2        ///< it is not
 };
 
-/// The front door: a device, a stream, templates, a cache. Lives until it and all of its operations are destroyed.
+/// A service: has a device, a stream, templates and a cache. Lives until it and all of its operations are destroyed.
 typedef struct kiln_service kiln_service;
 /// A parsed template, bound to the target of its service. Immutable.
 typedef struct kiln_template kiln_template;
@@ -660,7 +660,7 @@ typedef struct kiln_cache_entry {
     const char* kernel;    ///< the kernel's name
     const char* backend;   ///< that can load it
     const char* arch;      ///< that it was compiled for
-    const char* kind;      ///< "cubin", "ptx", "code_object" or "shared_object"
+    const char* kind;      ///< "cubin", "ptx", "code_object", "shared_object" or "ltoir"
     const char* compiler;  ///< that made it, for people
     double compile_ms;     ///< what compiling it took
     uint64_t bytes;        ///< of the entry

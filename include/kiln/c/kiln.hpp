@@ -238,7 +238,7 @@ class Stop : public Owner<kiln_stop, kiln_stop_destroy> {
     void request() const { check(kiln_stop_request(get())); }
 };
 
-/// The front door.
+/// A service.
 class Service : public Owner<kiln_service, kiln_service_destroy> {
   public:
     /// What is built in the background, or why it could not be.

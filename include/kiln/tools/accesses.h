@@ -30,7 +30,7 @@ struct WidthCost {
 
 /// All executions of one access to shared memory in the source. An atomic operation counts as a store;
 /// an asynchronous copy as NVIDIA's profiler counts it: the lines of global memory that it reads are in its
-/// wavefronts. What the matrix units and bulk copies (wgmma, TMA) do to shared memory by themselves is not told.
+/// wavefronts. What the matrix units and bulk copies (wgmma, TMA) do to shared memory by themselves is not reported.
 struct SharedSite {
     SourcePlace place;                   ///< of the access
     AccessKind kind = AccessKind::load;  ///< what it does

@@ -99,12 +99,10 @@ struct Analysis {
     Sizes recorded_sizes;                  ///< of the recording
     std::vector<SharedLine> shared;        ///< by line
     std::vector<CompiledAccess> compiled;  ///< by line
-    // Over all shared lines, scaled to the whole grid of the shape asked about.
     double shared_wavefronts = 0;  ///< of all shared lines, scaled to the grid of the shape asked about
     double shared_ideal = 0;       ///< the same without bank conflicts
     /// What bank conflicts add: shared_wavefronts / shared_ideal - 1.
     double excess() const { return shared_ideal == 0 ? 0 : shared_wavefronts / shared_ideal - 1; }
-    // Over all global accesses, the same.
     double global_sectors = 0;  ///< of all global accesses, of 32 bytes, scaled likewise
     double global_ideal = 0;    ///< those that the bytes asked for would fill
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Suites of measurements that compare Kiln with other libraries on the same device in the same run: launches in
-// turns, cold L2 cache (but for the suites jit, graphs and host), random data, results of both sides verified. A
-// comparator that is not installed is a note. `kiln bench` prints what this gives.
+// Suites of measurements that compare Kiln with other libraries on the same device in the same run: interleaved
+// launches with a cold L2 cache (except in the suites jit, graphs and host), random data, results of both sides verified.
+// A comparator that is not installed is a note. `kiln bench` prints what this gives.
 #pragma once
 
 #include <kiln/service.h>

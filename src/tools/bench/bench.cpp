@@ -86,7 +86,8 @@ constexpr std::array kSuites = {
           bench::run_host,
           {"openblas"}},
     Suite{"unseen",
-          "problems drawn from a seed, chosen for as applications have it, against the others' own choice",
+          "problems drawn at random from a seed; Kiln's chooser, as an application uses it, against each "
+          "library's own choice",
           {"gemm-f16", "gemm-epilogue", "gemm-f32", "attention", "decode", "softmax", "layer-norm",
            "rms-norm", "transpose", "reduction", "column-reduction", "histogram"},
           bench::run_unseen,

@@ -139,7 +139,7 @@ static int kiln_tensor(struct kiln_launch* launch, int argument, const char* nam
     }
     for (i = 0; i < rank && !is_empty; ++i)
         if (__builtin_mul_overflow(bytes, extents[i], &bytes))
-            return kiln_fail(KILN_BAD_ARGUMENT, "%s has more bytes than 64 bits count", name);
+            return kiln_fail(KILN_BAD_ARGUMENT, "%s has a size that does not fit 64 bits", name);
     launch->bytes[argument] = is_empty ? 0 : bytes;
     launch->align[argument] = align;
     return 0;

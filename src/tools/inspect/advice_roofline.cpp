@@ -3,6 +3,7 @@
 // Advice on the roofline: what bounds the time from below, and units that are idle.
 #include <algorithm>
 
+#include "base/arch_facts.h"
 #include "format/format.h"
 #include "inspect/advice.h"
 #include "inspect/text_format.h"
@@ -54,8 +55,9 @@ void advise_on_roofline(const AdviceContext& context, std::vector<Advice>& out) 
         return;
     const double floor_ms = std::max(roof.memory_ms, roof.compute_ms * *used / *matrix);
     out.push_back({Weight::hint,
-                   formatted("the matrix cores are not used: their peak is {:.3g} times as high ({:.4g} "
+                   formatted("the {} cores are not used: their peak is {:.3g} times as high ({:.4g} "
                              "TFLOP/s), and the lower bound would be {}",
+                             backend_of_arch(analysis.arch) == Backend::hip ? "matrix" : "tensor",
                              *matrix / *used, *matrix, time_of(floor_ms)),
                    {}});
 }

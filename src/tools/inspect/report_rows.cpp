@@ -102,7 +102,7 @@ const std::vector<QuantityGroup>& quantities() {
            [](const ReportItem& item) { return figure(item.measured_ms, time_of); }},
           {"reached", "Measured rate", "", Better::more,
            [](const ReportItem& item) { return figure(measured_tflops(item), rate_text); }},
-          {"floor", "Floor", "no kernel of this problem is faster", Better::less,
+          {"floor", "Lower bound", "no kernel of this problem is faster", Better::less,
            of_part(
                &Analysis::roofline, [](const Roofline& r) { return r.floor_ms; }, time_of)},
           {"attainable", "Attainable rate", "under the roofline", Better::more,

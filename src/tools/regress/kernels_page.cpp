@@ -125,7 +125,7 @@ std::string kernels_page(const Service& service, const std::filesystem::path& di
     std::string text =
         "| template | what it is | run on | compiled only | variants | worst error / bound | registers, "
         "shared "
-        "bytes (sm_90a) | best speed |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n";
+        "bytes (sm_90a) | best throughput |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n";
     const std::vector<ManifestTarget> targets = RegressOptions::default_targets();
     std::vector<Baselines> baselines;
     for (const ManifestTarget& target : targets) baselines.push_back(Baselines::load(directory, target));
