@@ -1,4 +1,4 @@
-// attention_mma: fused softmax(Q K^T / sqrt(HEAD_DIM)) V on the matrix cores of sm_80 and later
+// attention_mma: fused softmax(Q K^T / sqrt(HEAD_DIM)) V on tensor cores (mma.sync, sm_80 and later)
 //
 // Layouts, causal alignment, grouped heads and lse: as in attention. Weights are rounded to T before they
 // meet V.

@@ -1,5 +1,4 @@
-// decode_mma: attention of new tokens, one or several per sequence, against a paged cache, on the tensor cores of
-// sm_80 and later
+// decode_mma: decode attention of one or several new tokens with a paged KV cache, on tensor cores
 //
 // The cache, its pages and the results are those of decode_paged; weights are rounded to T before they meet V. With
 // NEW_TOKENS, as speculative decoding has them, q and o are [batch, NEW_TOKENS, heads, HEAD_DIM] in memory. A sequence's
@@ -8,7 +7,8 @@
 //
 // All tokens of all sequences and heads make up one line of tiles of 16, and each warp of a fixed grid takes an
 // equal part of it, whatever the lengths (kiln/decode_line.h). Warps work for themselves: each copies the tiles of
-// its part into a ring in shared memory, STAGES - 1 of them ahead and across the ends of sequences, keeps a running
+// its part into a pipeline of STAGES stages in shared memory, STAGES - 1 tiles ahead and across the ends of sequences,
+// keeps a running
 // softmax, and writes the heads that lie in its part. Those that lie in several parts are put together once, at the
 // end: by the block, and where a head is spread over several blocks, by the last of them to end, in the order of the
 // tokens. The ROWS queries of a head of the cache, GQA_GROUP heads of NEW_TOKENS tokens, are rows of the matrix

@@ -1,6 +1,6 @@
 // gemm_batched_reference: activation(ALPHA * A * B + BETA * C + bias) per batch in double, with a bound
 //
-// The bound on the sum is ProductSum's, for ordinary and for matrix cores, derived in kiln/gemm_bound.h; what
+// The bound on the sum is ProductSum's, for FMA and tensor cores, derived in kiln/gemm_bound.h; what
 // the epilogue adds to it is derived in kiln/epilogue_reference.h. c: as it was before the launch.
 // SPDX-License-Identifier: Apache-2.0
 //

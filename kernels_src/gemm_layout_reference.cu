@@ -1,4 +1,4 @@
-// gemm_layout_reference: EPILOGUE(activation(ALPHA * A * B)) in double, with a bound for ordinary and for matrix cores
+// gemm_layout_reference: EPILOGUE(activation(ALPHA * A * B)) in double, with a bound for FMA and tensor cores
 //
 // The arguments and parameters are those of gemm_mma. The bound on the sum is ProductSum's, derived in
 // kiln/gemm_bound.h; what the epilogue adds to it is derived in kiln/epilogue_reference.h; what a

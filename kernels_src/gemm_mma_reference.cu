@@ -1,4 +1,4 @@
-// gemm_mma_reference: ACTIVATION(ALPHA * A * B + BETA * residual + bias) in double, with a bound for ordinary and matrix cores
+// gemm_mma_reference: ACTIVATION(ALPHA * A * B + BETA * residual + bias) in double, with a bound for FMA and tensor cores
 //
 // The bound on the sum is ProductSum's, derived in kiln/gemm_bound.h; what the epilogue adds to it is derived in
 // kiln/epilogue_reference.h.

@@ -4,8 +4,8 @@
 // from the exact one by at most gamma(k) * sum |a b| (Higham, section 3.1). Products of floats round once
 // more, or not at all in an FMA. This covers the tensor cores of sm_90a, too: of 16 products and the sum so
 // far each is cut off two bits behind the last place of the largest, then the total is: 17 u / 2 + 2 u of the
-// sum of sizes, where gamma(16) allows 16 u. Other matrix cores need more: kiln/gemm_bound.h. Where all products are
-// integers and sum |a b| <= 2^24, no sum in float has an error, and the result must be equal.
+// sum of sizes, where gamma(16) allows 16 u. Other tensor and matrix cores need more: kiln/gemm_bound.h. Where all
+// products are integers and sum |a b| <= 2^24, no sum in float has an error, and the result must be equal.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  gemm_reference

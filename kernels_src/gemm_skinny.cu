@@ -1,4 +1,4 @@
-// gemm_skinny: C = ACTIVATION(ALPHA * A * B + BETA * residual + bias) for few rows of A, on matrix cores; B, the weights, is read once and straight into registers
+// gemm_skinny: C = ACTIVATION(ALPHA * A * B + BETA * residual + bias) for few rows of A, on tensor cores; B, the weights, is read once and straight into registers
 //
 // A is m x k; B is n x k with TRANS_B, else k x n; C is m x n, all row-major. Reading B is what takes time, so
 // none of it takes a detour: in mma.m16n8k16 its columns take the place of the 16 rows, and rows of A that of the

@@ -1,9 +1,9 @@
 // histogram: counts of byte values, by atomics in shared memory
 //
 // Each block counts in shared memory, in tables of COUNTERS_PER_BIN counters per value. Neighbouring threads take different
-// ones of them; with 32 each lane of a warp has a bank of its own, whatever the values are. The block's warps share
-// REPLICAS tables out, a table's pitch putting the same counter of two tables into different banks. At its end a
-// block adds what it counted to the counts in global memory.
+// ones of them; with 32 each lane of a warp has a bank of its own, whatever the values are. The block's warps are
+// distributed over REPLICAS tables; the pitch of a table puts the same counter of two tables in different banks. At its
+// end a block adds what it counted to the counts in global memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  histogram

@@ -1,4 +1,4 @@
-// lab_banks: reads shared memory again and again in one pattern of addresses, and tells the cycles of an access
+// lab_banks: reads shared memory repeatedly with one address pattern, and measures the cycles per access
 //
 // Lane l of each warp reads WIDTH bytes at row * PITCH + (chunk ^ (row >> SHIFT & MASK)) * WIDTH, where
 // row = l / SHARE % ROWS and chunk = l / SHARE / ROWS. That covers strides (PITCH = stride * 4), a row

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What references of GEMMs share: a sum of products in double with a bound on what any kernel may
-// make of it, on ordinary or on matrix cores, and the epilogue on top. For references, on the host only.
+// make of it, with FMA, tensor cores or matrix cores, and the epilogue on top. For references, on the host only.
 #pragma once
 
 #include "kiln/epilogue_reference.h"

@@ -17,7 +17,7 @@
 #include "kiln/device.h"
 
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
-#error "kiln/mfma.h is for AMD GPUs and the host; the matrix cores of NVIDIA are in kiln/mma.h"
+#error "kiln/mfma.h is for AMD GPUs and the host; the tensor cores of NVIDIA are in kiln/mma.h"
 #endif
 
 namespace kiln {

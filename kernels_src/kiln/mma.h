@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The matrix cores of NVIDIA GPUs from sm_80 on, one warp at a time:
+// The tensor cores of NVIDIA GPUs from sm_80 on (mma.sync, ldmatrix), one warp at a time:
 //   mma_m16n8k16<T>(c, a, b0, b1)       C += A * B: 16 x 8 floats, A 16 x 16 and B 16 x 8 of half or bfloat16
 //   ldmatrix_x4, _x4_trans, _x2, ...    4 or 2 matrices of 8 x 8 from shared memory, as fragments
 //   MatrixAddress, matrix_address       where in shared memory they begin, to add bytes to
@@ -150,7 +150,7 @@ inline void gather(const T& mine, Read read) {
         if (arrived == 0xffffffffu) read(int(self->lane), values);
         return arrived == 0xffffffffu;
     });
-    if (!all) trap("a matrix instruction needs all 32 lanes of the warp");
+    if (!all) trap("mma.sync and ldmatrix need all 32 lanes of the warp");
 }
 
 /// Element i of a register array that a lane gave.
