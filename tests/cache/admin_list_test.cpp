@@ -62,7 +62,7 @@ TEST_F(AdminList, ListingMarksNothingAsUsed) {
     EXPECT_EQ(after[1].last_used, before[1].last_used);
 }
 
-TEST_F(AdminList, DamagedAndForeignFilesAreLeftOutAndVerifyTellsAndRemovesThem) {
+TEST_F(AdminList, DamagedAndForeignFilesAreLeftOutAndVerifyReportsAndRemovesThem) {
     const auto keys = fill(1, 3);
     const auto damaged = disk().entry_path(keys[1].digest);
     admin::change_byte(damaged, 700);
@@ -99,7 +99,7 @@ TEST_F(AdminList, AnEntryIsFoundByItsFirstDigits) {
     EXPECT_EQ(cache.entry(shouted).key.digest, keys[6].digest);
 }
 
-TEST_F(AdminList, DigitsThatNameNoneOrSeveralAreRefusedWithHelp) {
+TEST_F(AdminList, DigitsThatNameNoneOrSeveralAreRejectedWithHelp) {
     // Two keys that share their first four digits turn up soon enough.
     auto cache_on_disk = disk();
     std::map<std::string, std::string> by_start;

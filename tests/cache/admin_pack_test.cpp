@@ -102,7 +102,7 @@ TEST_F(AdminPack, APlaceThatCantBeWrittenIsAnErrorThatNamesIt) {
     EXPECT_THAT(rejected<CacheError>([&] { Cache(options()).pack(nowhere); }), HasSubstr(nowhere.string()));
 }
 
-TEST_F(AdminPack, ADamagedEntryOfAPackIsRefusedAndTheOthersAreTaken) {
+TEST_F(AdminPack, ADamagedEntryOfAPackIsRejectedAndTheOthersAreTaken) {
     const auto keys = fill(1, 3);
     Cache(options()).pack(file);
     admin::change_byte(file, end_of_entry(file, admin::entry_of(keys[1], 2)) - 30);
@@ -117,7 +117,7 @@ TEST_F(AdminPack, ADamagedEntryOfAPackIsRefusedAndTheOthersAreTaken) {
     EXPECT_THAT(rejected<CacheError>([&] { list_pack(file); }), named);
 }
 
-TEST_F(AdminPack, AnEntryUnderTheDigestOfAnotherIsRefused) {
+TEST_F(AdminPack, AnEntryUnderTheDigestOfAnotherIsRejected) {
     const auto keys = fill(1, 2);
     write_pack(file, {keys[0].digest}, [&](const std::string&) { return admin::entry_of(keys[1], 2); });
     Cache other(options("other"));

@@ -131,7 +131,7 @@ TEST(DiskCache, AnEntryThatIsADirectoryIsAMiss) {
     EXPECT_EQ(cache.problem(), "") << "a problem of one entry sticks";
 }
 
-TEST(DiskCache, ReadersBesideWritersSeeWholeEntries) {
+TEST(DiskCache, ReadersConcurrentWithWritersSeeWholeEntries) {
     const TemporaryDirectory directory;
     DiskCache cache({directory.path()});
     const auto key = key_of("a");

@@ -294,7 +294,7 @@ TEST(DiskStorage, ALockThatIsNotGivenBackDelaysAStoreButDoesNotPreventIt) {
     }
 }
 
-TEST(DiskStorage, SomebodyRemovesEverythingAllTheTime) {
+TEST(DiskStorage, AnotherProcessKeepsRemovingEverything) {
     const TemporaryDirectory directory;
     DiskCache cache({directory.path() / "cache"});
     const pid_t remover = start_child([&] {

@@ -55,7 +55,7 @@ TEST_F(DiskTrust, TheDirectoryItselfMayBeReachedThroughALink) {
     expect_served();
 }
 
-TEST_F(DiskTrust, LinksBelowItAreRefused) {
+TEST_F(DiskTrust, LinksBelowItAreRejected) {
     for (const auto& place : {v1, shard, file}) {
         replace_by_link(place);
         expect_refused("symbolic link");
@@ -82,7 +82,7 @@ TEST_F(DiskTrust, AFifoDoesNotHang) {
     EXPECT_EQ(cache.usage().entries, 2u);
 }
 
-TEST_F(DiskTrust, WhatOthersMayWriteIsRefused) {
+TEST_F(DiskTrust, WhatOthersMayWriteIsRejected) {
     const auto own_mode = [&](const path& place) { return place == file ? 0600u : 0700u; };
     for (const auto& place : {root, v1, shard, file}) {
         for (const unsigned writable : {0020u, 0002u}) {
@@ -117,7 +117,7 @@ TEST_F(DiskTrust, AProblemThatIsRepairedIsForgotten) {
     EXPECT_TRUE(cache.find(key_of("a")).binary);
 }
 
-TEST_F(DiskTrust, WhatBelongsToOthersIsRefused) {
+TEST_F(DiskTrust, WhatBelongsToOthersIsRejected) {
     KILN_REQUIRE_OR_SKIP("root", is_root(), "only root can give files away");
     for (const auto& place : {root, v1, shard, file}) {
         ASSERT_EQ(::chown(place.c_str(), 1001, 0), 0);
@@ -214,7 +214,7 @@ TEST_F(DiskTrust, MembersOfTheGroupBelieveEachOther) {
 }
 
 // For any owner: a directory with set-group-ID passes its group to all files created in it.
-TEST_F(DiskTrust, AGroupThatThisUserIsNotInIsRefused) {
+TEST_F(DiskTrust, AGroupThatThisUserIsNotInIsRejected) {
     KILN_REQUIRE_OR_SKIP("root", is_root(), "only root can give a file to any group");
     for (const auto& place : {root, v1, shard, file}) {
         struct stat status;

@@ -122,7 +122,7 @@ TEST(DiskVerify, LeftBehindFilesThatMayHaveAWriterGoAfterADay) {
     EXPECT_EQ(left, young);
 }
 
-TEST(DiskVerify, AWantOfDescriptorsIsNoDamage) {
+TEST(DiskVerify, RunningOutOfDescriptorsIsNotDamage) {
 #if defined(__SANITIZE_ADDRESS__)
     GTEST_SKIP() << "UndefinedBehaviorSanitizer needs descriptors to look at memory";
 #endif
@@ -162,7 +162,7 @@ TEST(DiskVerify, AWantOfDescriptorsIsNoDamage) {
     EXPECT_EQ(cache.usage().entries, std::uint64_t{kEntries});
 }
 
-TEST(DiskVerify, OperatorsAreToldWhatIsWrongWithTheDirectory) {
+TEST(DiskVerify, OperatorsSeeWhatIsWrongWithTheDirectory) {
     const TemporaryDirectory directory;
     ASSERT_EQ(::chmod(directory.path().c_str(), 0777), 0);
     DiskCache cache({directory.path()});

@@ -163,7 +163,7 @@ TEST_F(Doctor, ADirectoryThatOthersMayWriteToIsAProblem) {
            "others may write");
 }
 
-TEST_F(Doctor, NoDirectoryAndNoCacheAreTold) {
+TEST_F(Doctor, NoDirectoryAndNoCacheAreReported) {
     const ScopedVariable cache_dir("KILN_CACHE_DIR", ""), xdg("XDG_CACHE_HOME", ""), no_home("HOME", "");
     auto none = service_options();
     none.cache.directory.reset();

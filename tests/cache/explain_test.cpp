@@ -98,7 +98,7 @@ TEST_F(Explain, TheRemoteIsLookedIntoLastAndNothingIsWrittenBack) {
     EXPECT_EQ(Cache(with_remote).usage().entries, 0u);
 }
 
-TEST_F(Explain, ARemoteThatDoesNotAnswerIsTold) {
+TEST_F(Explain, ARemoteThatDoesNotAnswerIsReported) {
     auto with_remote = options();
     with_remote.remote->url = "redis://127.0.0.1:" + std::to_string(test::free_port());
     const auto why = explain(plain, with_remote);
@@ -106,7 +106,7 @@ TEST_F(Explain, ARemoteThatDoesNotAnswerIsTold) {
     EXPECT_THAT(why.rejected, ElementsAre(HasSubstr("127.0.0.1")));
 }
 
-TEST_F(Explain, ADamagedEntryIsToldAndTheNextTierServes) {
+TEST_F(Explain, ADamagedEntryIsReportedAndTheNextTierServes) {
     store(plain);
     const auto path = disk().entry_path(admin::key_of(plain).digest);
     admin::change_byte(path, 700);
@@ -120,7 +120,7 @@ TEST_F(Explain, ADamagedEntryIsToldAndTheNextTierServes) {
     EXPECT_THAT(why.rejected, ElementsAre(testing::AllOf(HasSubstr(path.string()), HasSubstr("checksum"))));
 }
 
-TEST_F(Explain, ATierThatCantBeUsedIsTold) {
+TEST_F(Explain, ATierThatCantBeUsedIsReported) {
     write_text(home.path() / "cache", "a file");
     auto with_pack = options();
     with_pack.seed_packs = {home.path() / "missing.pack"};

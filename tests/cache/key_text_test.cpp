@@ -49,7 +49,7 @@ std::vector<std::string> differences(Change change) {
     return lines;
 }
 
-TEST(KeyText, TellsFunctionsOfTheCaller) {
+TEST(KeyText, ReportsFunctionsOfTheCaller) {
     const auto with = [](const std::string& body) {
         Ingredients one;
         one.head.insert(one.head.find("#line"),
@@ -284,7 +284,7 @@ TEST(CompareKeys, LargeSourcesCostLittle) {
     EXPECT_EQ(described(one[0]), "source line 50005: line 50000 | LINE 50000");
 }
 
-TEST(CompareKeys, ManyLinesAreNotAllTold) {
+TEST(CompareKeys, ManyLinesAreNotAllReported) {
     Ingredients a, b;
     a.body.clear(), b.body.clear();
     for (int i = 0; i < 200; ++i) {

@@ -90,7 +90,7 @@ TEST_F(LockDirectory, IsMadeAgainWhenItVanishes) {
     EXPECT_EQ(mode(own), 0700u);
 }
 
-TEST_F(LockDirectory, ASymbolicLinkIsRefused) {
+TEST_F(LockDirectory, ASymbolicLinkIsRejected) {
     fs::create_directory(directory.path() / "target");
     fs::create_directory_symlink(directory.path() / "target", own);
     expect_next_place();
@@ -98,20 +98,20 @@ TEST_F(LockDirectory, ASymbolicLinkIsRefused) {
     EXPECT_THAT(LocalLocks(cache, {}, {place}).problem(), HasSubstr("is a symbolic link"));
 }
 
-TEST_F(LockDirectory, AFileIsRefused) {
+TEST_F(LockDirectory, AFileIsRejected) {
     write_text(own, "");
     expect_next_place();
     EXPECT_THAT(LocalLocks(cache, {}, {place}).problem(), HasSubstr("is not a directory"));
 }
 
-TEST_F(LockDirectory, ADirectoryThatOthersMayWriteToIsRefused) {
+TEST_F(LockDirectory, ADirectoryThatOthersMayWriteToIsRejected) {
     fs::create_directory(own);
     ASSERT_EQ(::chmod(own.c_str(), 0777), 0);
     expect_next_place();
     EXPECT_THAT(LocalLocks(cache, {}, {place}).problem(), HasSubstr("0777"));
 }
 
-TEST_F(LockDirectory, AnotherUsersDirectoryIsRefused) {
+TEST_F(LockDirectory, AnotherUsersDirectoryIsRejected) {
     KILN_REQUIRE_OR_SKIP("root", ::geteuid() == 0, "only root can give a directory away");
     fs::create_directory(own);
     ASSERT_EQ(::chown(own.c_str(), 12345, 12345), 0);
@@ -119,14 +119,14 @@ TEST_F(LockDirectory, AnotherUsersDirectoryIsRefused) {
     EXPECT_THAT(LocalLocks(cache, {}, {place}).problem(), HasSubstr("belongs to user 12345"));
 }
 
-TEST_F(LockDirectory, APlaceWhereOthersMayRenameIsRefused) {
+TEST_F(LockDirectory, APlaceWhereOthersMayRenameIsRejected) {
     ASSERT_EQ(::chmod(place.c_str(), 0777), 0);
     EXPECT_EQ(locks().directory().parent_path(), other_place);
     ASSERT_EQ(::chmod(place.c_str(), 01777), 0);
     EXPECT_EQ(locks().directory().parent_path(), place);
 }
 
-TEST_F(LockDirectory, IsRefusedWhenItIsTakenAwayAndSquatted) {
+TEST_F(LockDirectory, IsRejectedWhenItIsTakenAwayAndSquatted) {
     LocalLocks some = locks();
     EXPECT_EQ(some.problem(), "");
     fs::remove_all(own);

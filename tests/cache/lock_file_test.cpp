@@ -131,7 +131,7 @@ TEST_F(LockFile, DoesNotUnlinkAnotherHoldersFile) {
     EXPECT_FALSE(FileLock::try_acquire(folder / "lock"));
 }
 
-TEST_F(LockFile, RefusesWhatIsNoFileOfOurs) {
+TEST_F(LockFile, RejectsWhatIsNoFileOfOurs) {
     ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
     EXPECT_EQ(error(), std::errc::invalid_argument);  // and does not hang
     std::filesystem::remove(path);

@@ -95,7 +95,7 @@ TEST_F(PackFormat, AFlippedByteOfAnEntryIsAMissOfThatEntryOnly) {
     }
 }
 
-TEST_F(PackFormat, AnIndexThatLiesIsRefused) {
+TEST_F(PackFormat, AnInconsistentIndexIsRejected) {
     const auto bytes = pack_of(3);
     using Rows = std::vector<pack::Row>;
     EXPECT_TRUE(parses(forged(bytes, [](pack::Head&, Rows&) {})));

@@ -155,7 +155,7 @@ TEST_F(SeedPackTest, ThreadsMayLookUpAtOnce) {
         });
 }
 
-TEST_F(SeedPackTest, WhatIsNoPackIsRefusedWithAReason) {
+TEST_F(SeedPackTest, WhatIsNoPackIsRejectedWithAReason) {
     expect_refused("No such file");
     std::filesystem::create_directory(file_);
     expect_refused("it is a directory");
@@ -169,7 +169,7 @@ TEST_F(SeedPackTest, WhatIsNoPackIsRefusedWithAReason) {
     expect_refused("it does not start like a Kiln pack");
 }
 
-TEST_F(SeedPackTest, WhatOthersMayWriteIsRefused) {
+TEST_F(SeedPackTest, WhatOthersMayWriteIsRejected) {
     write_entries(file_, pack_entries(1));
     for (const mode_t mode : {0646, 0666, 0664}) {
         ASSERT_EQ(::chmod(file_.c_str(), mode), 0);
@@ -180,14 +180,14 @@ TEST_F(SeedPackTest, WhatOthersMayWriteIsRefused) {
     EXPECT_EQ(SeedPack(file_, {}).problem(), "");
 }
 
-TEST_F(SeedPackTest, WhatBelongsToSomebodyElseIsRefused) {
+TEST_F(SeedPackTest, WhatBelongsToSomebodyElseIsRejected) {
     KILN_REQUIRE_OR_SKIP("root", ::geteuid() == 0, "only root can give a file away");
     write_entries(file_, pack_entries(1));
     ASSERT_EQ(::chown(file_.c_str(), 1001, 1001), 0);
     expect_refused("1001");
 }
 
-TEST_F(SeedPackTest, WhatCannotBeReadIsRefused) {
+TEST_F(SeedPackTest, WhatCannotBeReadIsRejected) {
     write_entries(file_, pack_entries(1));
     ASSERT_EQ(::chmod(file_.c_str(), 0), 0);
     ASSERT_EQ(::chmod(directory_.path().c_str(), 0755), 0);

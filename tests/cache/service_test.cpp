@@ -100,7 +100,7 @@ TEST_F(ServiceTest, ADamagedEntryIsReplacedInTheSameCall) {
     EXPECT_EQ(service.build<ScaleFn>(variant).origin(), Origin::disk);
 }
 
-TEST_F(ServiceTest, AWrongFnIsRefusedWithTheDeclaration) {
+TEST_F(ServiceTest, AWrongFnIsRejectedWithTheDeclaration) {
     Service service(options());
     const auto variant = service.parse(kScale, "scale.cu").variant();
     const auto message = [&](auto build) -> std::string {
@@ -121,7 +121,7 @@ TEST_F(ServiceTest, AWrongFnIsRefusedWithTheDeclaration) {
     EXPECT_EQ(message([&] { service.build<void(int, float*, float*)>(variant); }), "no error");
 }
 
-TEST_F(ServiceTest, AnUnusableCacheDirectoryIsToldOnceAndTheJobRuns) {
+TEST_F(ServiceTest, AnUnusableCacheDirectoryIsReportedOnceAndTheJobRuns) {
     write_text(directory.path() / "file", "");
     auto unusable = options();
     unusable.cache.directory = directory.path() / "file" / "cache";
@@ -166,7 +166,7 @@ TEST_F(ServiceTest, AnEmptyHandleIsAnErrorWhateverItIsAsked) {
     EXPECT_THROW(kernel(Stream(), 1, nullptr, nullptr), UsageError);
 }
 
-TEST_F(ServiceTest, NoPlaceForTheCacheIsAProblemThatIsTold) {
+TEST_F(ServiceTest, NoPlaceForTheCacheIsAProblemThatIsReported) {
     const ScopedVariable no_directory("KILN_CACHE_DIR", ""), no_cache_home("XDG_CACHE_HOME", ""),
         no_home("HOME", "");
     auto unplaced = options();

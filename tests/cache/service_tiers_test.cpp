@@ -178,7 +178,7 @@ TEST_F(ServiceTiersTest, APackServesWhatTheDirectoryLacks) {
     EXPECT_EQ(warnings, std::vector<std::string>());
 }
 
-TEST_F(ServiceTiersTest, AMissingPackIsToldAndHarmsNothing) {
+TEST_F(ServiceTiersTest, AMissingPackIsReportedAndHarmsNothing) {
     auto with_pack = options();
     with_pack.cache.seed_packs = {directory.path() / "absent.pack"};
     Service service(with_pack);
@@ -200,7 +200,7 @@ TEST_F(ServiceTiersTest, AnEntryAboveTheLimitIsNoProblemOfTheCache) {
 }
 
 // A whole and rightly signed entry whose binary the driver does not take.
-TEST_F(ServiceTiersTest, AnEntryThatTheDriverRefusesIsRebuiltInTheSameCall) {
+TEST_F(ServiceTiersTest, AnEntryThatTheDriverRejectsIsRebuiltInTheSameCall) {
     for (const bool in_pack : {false, true}) {
         auto cache = options();
         cache.cache.directory = directory.path() / (in_pack ? "under-a-pack" : "plain");

@@ -192,7 +192,7 @@ TEST(BenchPage, TablesComeFromTheRecordThatTheMarkerNames) {
         EXPECT_THAT(anew, HasSubstr(part));
 }
 
-TEST(BenchPage, MistakesAreToldWithTheirLine) {
+TEST(BenchPage, MistakesAreReportedWithTheirLine) {
     const TemporaryDirectory directory;
     const std::filesystem::path page = directory.path() / "page.md";
     std::ofstream(directory.path() / "record.json") << bench_record(made_report());
@@ -250,7 +250,7 @@ BenchReport drawn_report() {
     return report;
 }
 
-TEST(BenchPage, TellsTheLossOfChoosingFromThatOfKernels) {
+TEST(BenchPage, DistinguishesTheLossOfChoosingFromThatOfKernels) {
     const TemporaryDirectory directory;
     std::ofstream(directory.path() / "record.json") << bench_record(drawn_report());
     const std::string text =
@@ -352,7 +352,7 @@ TEST_F(KilnBench, GoesOnWithAFileAndMergesFilesAndWritesPages) {
     EXPECT_THAT(file_content(page), HasSubstr("| suite | against |"));
 }
 
-TEST_F(KilnBench, RefusesASuiteThatThereIsNot) {
+TEST_F(KilnBench, RejectsASuiteThatThereIsNot) {
     expect_error(bench({"memmory"}), 2, {"memmory", "did you mean memory"});
     expect_error(bench({"memory", "--compare", "cubb"}), 2, {"cubb", "did you mean cub"});
     const test::Outcome outcome = bench({"memory", "--json", "--markdown"});

@@ -124,7 +124,7 @@ TEST_F(KilnCheck, ABuiltInTemplate) {
     EXPECT_THAT(result.out, HasSubstr("at rows=40 cols=56"));
 }
 
-TEST_F(KilnCheck, Refused) {
+TEST_F(KilnCheck, Rejected) {
     expect_error(run({"check"}), 2, {"kiln check TEMPLATE"});
     expect_error(run({"check", "transpose_tile"}), 2, {"did you mean transpose_tiled?"});
     expect_error(run({"check", "copy", "--arch", "sm_80"}), 2, {"no option --arch"});

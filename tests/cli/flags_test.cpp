@@ -364,7 +364,7 @@ TEST_F(Flags, WhatIsOnlyCompiledTakesNoOptionsOfARun) {
 }
 
 // From the binary, since no driver tells them.
-TEST_F(Flags, CompileOnlyTellsRegisters) {
+TEST_F(Flags, CompileOnlyReportsRegisters) {
     for (const Arguments& target : {Arguments{"--backend", "cuda", "--arch", "sm_80"},
                                     Arguments{"--backend", "hip", "--arch", "gfx90a"}}) {
         Arguments arguments = target;

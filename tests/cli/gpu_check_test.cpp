@@ -80,7 +80,7 @@ class GpuCheck : public Kiln {
     std::string out(const std::string& name) const { return path(name).string(); }
 };
 
-TEST_F(GpuCheck, RunsPartsThatAreNamedAndRefusesOthers) {
+TEST_F(GpuCheck, RunsPartsThatAreNamedAndRejectsOthers) {
     const Outcome list = check("--list-parts");
     for (const char* part : {"tests.gpu\n", "bench.memory\n", "sanitizers.racecheck\n"})
         EXPECT_THAT(list.out, HasSubstr(part));

@@ -128,12 +128,12 @@ class HostFailures : public Kiln {
     std::string templates_;
 };
 
-TEST_F(HostFailures, RunTellsWhatEndedTheProcess) {
+TEST_F(HostFailures, RunReportsWhatEndedTheProcess) {
     EXPECT_EQ(bad("run", 100, {"--json"}).status, 0);
     for (const Deed& deed : kDeeds) expect_told(bad("run", deed.how, {"--json"}), deed);
 }
 
-TEST_F(HostFailures, CheckTellsWhatEndedTheProcess) {
+TEST_F(HostFailures, CheckReportsWhatEndedTheProcess) {
     for (const Deed& deed : kDeeds) {
         const Outcome outcome = bad("check", deed.how, {"--json"});
         // AddressSanitizer has memory of its own 400 MB away: there it is an access out of bounds and no fault.

@@ -49,7 +49,7 @@ TEST_F(KilnEditor, WhatItWritesCompiles) {
     EXPECT_THAT(checked.err, HasSubstr("tiny.cu:14:23: error"));
 }
 
-TEST_F(KilnEditor, BadInputIsTold) {
+TEST_F(KilnEditor, BadInputIsReported) {
     expect_error(run({"show", "gemm_wgmma", "--arch", "sm_80", "--editor", "/proc/nowhere"}), 2,
                  {"/proc/nowhere"});
     (void)with_template("gpu",

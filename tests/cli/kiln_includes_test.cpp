@@ -84,7 +84,7 @@ TEST_F(KilnIncludes, DirectoriesComeFromTheTemplateAndTheEnvironmentToo) {
     expect_error(bad, 2, {"--include-dir", "nowhere", "there is no such directory"});
 }
 
-TEST_F(KilnIncludes, WhatIsMissingIsToldWithWhereItWasLookedFor) {
+TEST_F(KilnIncludes, WhatIsMissingIsReportedWithWhereItWasLookedFor) {
     with_scaled();
     const Outcome outcome = build_scaled({"--include-dir", path(".").string()});
     EXPECT_EQ(outcome.status, 3);

@@ -76,7 +76,7 @@ TEST_F(KilnRegress, UpdatingAPartKeepsTheRest) {
     EXPECT_EQ(all.json()["results"].size(), 2U);
 }
 
-TEST_F(KilnRegress, MistakesAreTold) {
+TEST_F(KilnRegress, MistakesAreReported) {
     expect_error(regress({"--only", "dubling"}), 2, {"no manifest names", "did you mean doubling?"});
     expect_error(on_host({"regress", "no-such.txt"}), 2, {"no-such.txt", "no such manifest"});
     expect_error(run_in_shell("cd / && \"$0\" regress"), 2, {"cache/variants.txt", "source tree"});

@@ -151,7 +151,7 @@ TEST_F(KilnRun, ComparesWithTheNaiveTemplate) {
     expect_error(on_host({"run", "doubling_naive", "--compare"}), 2, {"doubling_naive declares no template"});
 }
 
-TEST_F(KilnRun, MistakesAreTold) {
+TEST_F(KilnRun, MistakesAreReported) {
     expect_error(run_doubling({"--size", "k=3"}), 2, {"k"});
     expect_error(run_doubling({"--size", "n"}), 2, {"--size n: 'n' is not of the form NAME=N"});
     expect_error(run_doubling({"--size", "n=3,n=4"}), 2, {"--size n is given twice"});
@@ -195,7 +195,7 @@ TEST_F(KilnRun, NoCacheAndACacheExcludeEachOther) {
     }
 }
 
-TEST_F(KilnRun, JunkInTheSeedOfTheHostIsTold) {
+TEST_F(KilnRun, JunkInTheSeedOfTheHostIsReported) {
     const Outcome outcome = run_doubling({});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     Environment environment = usual_environment();
@@ -271,7 +271,7 @@ TEST_F(DeclaredProduct, AWrongOneFails) {
     EXPECT_EQ(scaled({"--compile-only"}, "4").status, 0);
 }
 
-TEST_F(DeclaredProduct, MistakesAreTold) {
+TEST_F(DeclaredProduct, MistakesAreReported) {
     const auto refused = [&](const Arguments& more) {
         const Outcome result = scaled(more);
         EXPECT_EQ(result.status, 2);

@@ -160,7 +160,7 @@ TEST_F(KilnSymbols, CooperativeBlocksMeet) {
     EXPECT_EQ(outcome.status, 0) << outcome.err << outcome.out;
 }
 
-TEST_F(KilnSymbols, WhatKeepsBlocksFromMeetingIsTold) {
+TEST_F(KilnSymbols, WhatKeepsBlocksFromMeetingIsReported) {
     const auto failure = [&](int blocks) -> std::string {
         try {
             (void)neighbours(blocks);

@@ -167,7 +167,7 @@ TEST_F(KilnTemplates, ShowOfDefaultsThatAreNotLegal) {
     EXPECT_EQ(json["example"]["values"]["ADD"], 1);
 }
 
-TEST_F(KilnTemplates, ShowTellsHowItIsCompiledAndLaunched) {
+TEST_F(KilnTemplates, ShowReportsHowItIsCompiledAndLaunched) {
     const std::string directory = with_template(
         "early",
         "// early: for tests.\n//\n//@ kernel early\n//@ param EARLY bool = true\n//@ dependent EARLY\n"
@@ -250,7 +250,7 @@ TEST_F(KilnTemplates, BuildOfWhatDoesNotCompile) {
     expect_error(on_host({"build", "tiny", "ADD=7"}), 3, {"tiny.cu:11", "seven is broken"});
 }
 
-TEST_F(KilnTemplates, BuildForCudaTellsRegisters) {
+TEST_F(KilnTemplates, BuildForCudaReportsRegisters) {
     const Outcome result = run({"build", "gemm_naive", "--arch", "sm_90a", "--json"});
     KILN_REQUIRE_OR_SKIP("nvrtc", result.status != 3, result.err);
     const auto json = result.json();

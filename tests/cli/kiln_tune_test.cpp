@@ -155,7 +155,7 @@ TEST_F(KilnTuneHard, AVariantThatEndsTheProcessIsLeftOutByTheNextRun) {
     EXPECT_EQ(shape["resumed"], 0);
 }
 
-TEST_F(KilnTune, WrongCommandLinesAreRefused) {
+TEST_F(KilnTune, WrongCommandLinesAreRejected) {
     expect_error(on_host({"tune", "fell", "--output", file()}), 2, {"fell", "fill"});
     expect_error(tuned({"WEY=1"}), 2, {"WEY", "WAY"});
     expect_error(tuned({"--shapes", "m=3"}), 2, {"m"});

@@ -68,7 +68,7 @@ TEST_F(KilnWarm, GoesOnAfterAFailure) {
     EXPECT_THAT(text.out, HasSubstr("seven is broken"));
 }
 
-TEST_F(KilnWarm, TellsOneReasonOnceWhileItWorks) {
+TEST_F(KilnWarm, ReportsOneReasonOnceWhileItWorks) {
     const Outcome result = warm("tiny ADD=7 MUL=*\n", {"--json"});
     EXPECT_EQ(result.json()["failed"].size(), 4U);
     const std::string told = ") failed\n";  // the progress also says how many failed

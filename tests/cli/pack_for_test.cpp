@@ -137,7 +137,7 @@ TEST_F(PackFor, ANewerGpuTakesPtxAndSaysSo) {
     EXPECT_EQ(packed().size(), 1U);
 }
 
-TEST_F(PackFor, TellsWhatFails) {
+TEST_F(PackFor, ReportsWhatFails) {
     const std::string arch(host_arch());
     Record record;
     record.add({"tiny", {{"ADD", "7"}}, "host", arch});

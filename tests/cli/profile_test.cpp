@@ -62,7 +62,7 @@ TEST_F(KilnProfile, WithoutAGpuItSaysSo) {
     EXPECT_EQ(run({"profile", "copy", "--arch", "sm_90a"}).status, 4);
 }
 
-TEST_F(KilnProfile, MistakesAreTold) {
+TEST_F(KilnProfile, MistakesAreReported) {
     const std::string page = page_of(0);
     expect_error(run({"profile"}), 2, {"an argument is missing"});
     expect_error(run({"profile", "copy", "--tool", "nsys"}), 2, {"--tool", "nsys", "rocprofv3"});

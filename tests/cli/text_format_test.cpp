@@ -31,7 +31,7 @@ std::string refusal(std::string_view text, std::uint64_t min, std::uint64_t max)
     return "accepted";
 }
 
-TEST(Words, WholeNumbers) {
+TEST(Words, Integers) {
     EXPECT_EQ(parse_whole("--m", "1", 1, 10), 1U);
     EXPECT_EQ(parse_whole("--m", "18446744073709551615", 0, std::numeric_limits<std::uint64_t>::max()),
               std::numeric_limits<std::uint64_t>::max());

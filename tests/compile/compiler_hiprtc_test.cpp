@@ -86,7 +86,7 @@ TEST_F(HiprtcTest, ManyCompilesInOneWorkerGiveTheBytesOfOneEach) {
     }
 }
 
-TEST_F(HiprtcTest, CompilesAfterARefusedSource) {
+TEST_F(HiprtcTest, CompilesAfterARejectedSource) {
     const auto before = compiler_->compile(hip_source(), hip("gfx90a")).bytes;
     rejected<BuildError>([&] { compiler_->compile(hip_source("x[i] = nothing;"), hip("gfx90a")); });
     EXPECT_EQ(compiler_->compile(hip_source(), hip("gfx90a")).bytes, before);

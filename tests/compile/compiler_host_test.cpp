@@ -111,7 +111,7 @@ TEST_F(HostCompilerTest, WarningsAreInTheLog) {
     EXPECT_THAT(binary.log, AllOf(HasSubstr("answer.cu:4:"), HasSubstr("look here")));
 }
 
-TEST_F(HostCompilerTest, NamesThatLeaveTheDirectoryAreRefused) {
+TEST_F(HostCompilerTest, NamesThatLeaveTheDirectoryAreRejected) {
     for (const char* name : {"../up.h", "part/../../up.h", "/elsewhere/up.h", "", "part/", "-o", "@file"}) {
         Source source = answer_source();
         source.headers.push_back({name, "\n"});

@@ -150,7 +150,7 @@ TEST_F(NvrtcTest, ADeviceNewerThanTheLibraryGetsPtx) {
     EXPECT_THAT(binary.log, AllOf(HasSubstr("sm_199"), HasSubstr("PTX for compute_")));
 }
 
-TEST_F(NvrtcTest, WithoutADeviceAnUnknownArchitectureIsRefused) {
+TEST_F(NvrtcTest, WithoutADeviceAnUnknownArchitectureIsRejected) {
     EXPECT_THAT(rejected<BuildError>([&] { compiler_->compile(scale_source(), cuda("sm_199")); }),
                 AllOf(HasSubstr("does not know sm_199"), HasSubstr("sm_90a")));
 }
@@ -171,7 +171,7 @@ TEST_F(NvrtcTest, MakesPtx) {
     EXPECT_EQ(ptx.find('\0'), std::string::npos);
 }
 
-TEST_F(NvrtcTest, OptionsTellTheWholeArchitecture) {
+TEST_F(NvrtcTest, OptionsNameTheWholeArchitecture) {
     const Source source = scale_source();
     EXPECT_THAT(compiler_->options(cuda("sm_90a"), source), Contains("--gpu-architecture=sm_90a"));
     EXPECT_NE(compiler_->options(cuda("sm_90a"), source), compiler_->options(cuda("sm_90"), source));

@@ -151,7 +151,7 @@ TEST(PreludeWords, NamedBarriersAreTheInstructions) {
     EXPECT_THAT(binary.log, HasSubstr("used 2 barriers")) << "number 1 takes 0 and 1, and no more";
 }
 
-TEST(PreludeWords, NamedBarriersAreRefusedForHip) {
+TEST(PreludeWords, NamedBarriersAreRejectedForHip) {
     const auto compiler = make_hiprtc_compiler(std::make_shared<WorkerPool>(WorkerLimits{}));
     try {
         compiler->identity();

@@ -62,7 +62,7 @@ TEST_F(WgmmaRoles, CompileWithoutWarningsSpillsOrStack) {
 
 // A release at the scope of the cluster compiles to a fence of all memory, with which shared tiles were slower than
 // separate ones.
-TEST_F(WgmmaRoles, BlocksThatShareTilesTellEachOtherWithoutAFence) {
+TEST_F(WgmmaRoles, BlocksThatShareTilesSignalEachOtherWithoutAFence) {
     Service service = hopper();
     for (const Values& values : {Values{{"CLUSTER_M", 2}}, Values{{"CLUSTER_N", 2}}}) {
         const std::string ptx = service.ptx(service.find("gemm_wgmma").variant(values));
@@ -71,7 +71,7 @@ TEST_F(WgmmaRoles, BlocksThatShareTilesTellEachOtherWithoutAFence) {
     }
 }
 
-TEST_F(WgmmaRoles, WhatDoesNotGoTogetherIsRefused) {
+TEST_F(WgmmaRoles, WhatDoesNotGoTogetherIsRejected) {
     Service service = hopper();
     for (const Values& values :
          {Values{{"PINGPONG", true}, {"BM", 256}}, Values{{"SPLIT_K", 2}},

@@ -79,14 +79,14 @@ TEST_F(WgmmaTest, UsesTheInstructionsItIsThereFor) {
                       Not(HasSubstr("barrier.cluster"))));
 }
 
-TEST_F(WgmmaTest, OtherArchitecturesAreRefusedBeforeCompiling) {
+TEST_F(WgmmaTest, OtherArchitecturesAreRejectedBeforeCompiling) {
     for (const char* arch : {"sm_80", "sm_90", "sm_100a"}) {
         Service service = service_for(arch);
         EXPECT_THROW((void)service.find("gemm_wgmma").variant(), VariantError) << arch;
     }
 }
 
-TEST_F(WgmmaTest, TilesThatDoNotFitAreRefusedBeforeCompiling) {
+TEST_F(WgmmaTest, TilesThatDoNotFitAreRejectedBeforeCompiling) {
     Service service = service_for("sm_90a");
     EXPECT_THROW((void)service.find("gemm_wgmma").variant(values(256, 256, 2, 1, false)), VariantError)
         << "registers";

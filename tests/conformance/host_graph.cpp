@@ -148,7 +148,7 @@ TEST_F(HostGraphTest, TakesLaunchesAlone) {
     EXPECT_THAT(values(x), ElementsAre(1));
 }
 
-TEST_F(HostGraphTest, EmptyOnesAndStreamsAreRefused) {
+TEST_F(HostGraphTest, EmptyOnesAndStreamsAreRejected) {
     Service service(options());
     const Stream stream = service.device().stream();
     EXPECT_THROW(Graph().launch(stream), UsageError);

@@ -28,7 +28,7 @@ extern "C" __global__ void kernel(int n, int* out) {
 })";
 }
 
-TEST(HostModule, TellsItsArguments) {
+TEST(HostModule, ReportsItsArguments) {
     const HostKernel kernel(R"(
 struct Big { int v[5]; };
 extern "C" __global__ void kernel(int a, const double b, const kiln::half* __restrict__ c, Big d, char e, Big* out) {
@@ -50,7 +50,7 @@ extern "C" __global__ void kernel(int a, const double b, const kiln::half* __res
     none({}, {}, 0);
 }
 
-TEST(HostModule, RefusesWhatIsNoKernel) {
+TEST(HostModule, RejectsWhatIsNoKernel) {
     const Device device = test::open_host();
     const auto load = [&](std::vector<std::byte> bytes, BinaryKind kind = BinaryKind::shared_object) {
         Binary binary;
@@ -82,7 +82,7 @@ TEST(HostModule, RefusesWhatIsNoKernel) {
         HasSubstr("version 999"));
 }
 
-TEST(HostModule, RefusesShapesBeyondTheDevice) {
+TEST(HostModule, RejectsShapesBeyondTheDevice) {
     const HostKernel kernel(
         "extern \"C\" __global__ void kernel() { __shared__ volatile char s[1000]; s[0] = 1; }");
     const auto error = [&](Dim3 grid, Dim3 block, std::size_t shared) {

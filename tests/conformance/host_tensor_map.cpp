@@ -45,7 +45,7 @@ TEST_F(HostTensorMap, ASwizzleMovesPiecesOf16Bytes) {
                  32);
 }
 
-TEST_F(HostTensorMap, WhatTmaCanNotMoveIsRefusedWithTheNumbers) {
+TEST_F(HostTensorMap, WhatTmaCanNotMoveIsRejectedWithTheNumbers) {
     Service service(options());
     const auto boxes = service.parse(kBoxes, "boxes.cu");
     const auto kernel = service.build<BoxesFn>(boxes.variant());
@@ -78,7 +78,7 @@ TEST_F(HostTensorMap, LaunchesOfManyThreadsHaveTheirOwn) {
     for (auto& thread : threads) thread.join();
 }
 
-TEST_F(HostTensorMap, HipRefusesTheTemplate) {
+TEST_F(HostTensorMap, HipRejectsTheTemplate) {
     std::string text = kBoxes;
     text.erase(text.find("//@ backend"), text.find("//@ param") - text.find("//@ backend"));
     auto for_hip = options();

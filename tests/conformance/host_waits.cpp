@@ -128,7 +128,7 @@ extern "C" __global__ void kernel(int* out) {
     for (int i = 0; i < 640; ++i) ASSERT_EQ(out[i], i / 64 % 2 == 0 ? 0 : 63 - i % 64) << i;
 }
 
-TEST(HostWaits, RefusesBarriersThatAGpuDoesNotHave) {
+TEST(HostWaits, RejectsBarriersThatAGpuDoesNotHave) {
     const HostKernel kernel(R"(
 extern "C" __global__ void kernel(unsigned id, unsigned count, unsigned others) {
     kiln::named_barrier_sync(id, threadIdx.x == 40 ? others : count);

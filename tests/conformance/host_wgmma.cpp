@@ -174,7 +174,7 @@ TEST(HostTma, StoresWhatLiesInside) {
                 HasSubstr("source of a TMA store was written to"));
 }
 
-TEST(HostTma, BarriersRefuseWhatCantBe) {
+TEST(HostTma, BarriersRejectWhatCantBe) {
     const auto error = [](const std::string& body, std::size_t shared_bytes = 64) {
         const HostKernel kernel(kIncludes + (R"(extern "C" __global__ void kernel() {
             kiln::Barrier* const barrier = kiln::dynamic_shared<kiln::Barrier>();

@@ -36,7 +36,7 @@ std::shared_ptr<EventLog> observe(const std::string& body, unsigned threads = 2,
 
 bool is_clang(const EventLog& log) { return log.launch.binary.compiler.find("clang") != std::string::npos; }
 
-TEST(Observe, TellsSharedAccessesRelativeToTheirVariable) {
+TEST(Observe, ReportsSharedAccessesRelativeToTheirVariable) {
     const auto log = observe(R"(
         alignas(16) __shared__ float tile[64];
         __shared__ short other[4];
@@ -86,7 +86,7 @@ extern "C" __global__ void k(float* a) {
                               "0 store 4 inside+4", "0 store 4 in_template+4", "0 store 4 in_template+0"}));
 }
 
-TEST(Observe, TellsDynamicSharedMemory) {
+TEST(Observe, ReportsDynamicSharedMemory) {
     const auto log = observe(R"(
         float* const tile = kiln::dynamic_shared<float>();
         tile[threadIdx.x * 3] = a[5];)",
@@ -96,7 +96,7 @@ TEST(Observe, TellsDynamicSharedMemory) {
     EXPECT_EQ(log->launch.dynamic_shared_address % 1024, 0u);
 }
 
-TEST(Observe, TellsVectorsAsOneAccess) {
+TEST(Observe, ReportsVectorsAsOneAccess) {
     const auto log = observe(R"(
         alignas(16) __shared__ kiln::half tile[64];
         const auto eight = kiln::load<8>(reinterpret_cast<const kiln::half*>(a) + 8);
@@ -139,7 +139,7 @@ TEST(Observe, MarksTypesWithoutAlignment) {
     EXPECT_THAT(log->with("odd"), ElementsAre("0 store 4 odd+6 unaligned", "0 load 4 odd+11 unaligned"));
 }
 
-TEST(Observe, TellsAnAtomicOnce) {
+TEST(Observe, ReportsAnAtomicOnce) {
     const auto log = observe(R"(
         __shared__ unsigned counts[4];
         __shared__ float sums[4];
@@ -158,7 +158,7 @@ TEST(Observe, TellsAnAtomicOnce) {
                             "1 atomic 4 a+12", "1 atomic 4 counts+8", "meet block 0 1"));
 }
 
-TEST(Observe, TellsWhoMeets) {
+TEST(Observe, ReportsWhoMeets) {
     const auto log = observe(R"(
         if (threadIdx.x < 2) __syncwarp(3);
         if (threadIdx.x == 30 || threadIdx.x == 31) a[threadIdx.x] = __shfl_xor_sync(0xc0000000u, threadIdx.x, 1);
@@ -175,7 +175,7 @@ TEST(Observe, TellsWhoMeets) {
                 testing::UnorderedElementsAre("meet warp 0 1", "meet warp 30 31", all, warp, "meet warp 32"));
 }
 
-TEST(Observe, TellsWhatNamedBarriersOrder) {
+TEST(Observe, ReportsWhatNamedBarriersOrder) {
     const auto log = observe(R"(
         __shared__ float tile[64];
         if (threadIdx.x >= 32) {
@@ -200,7 +200,7 @@ TEST(Observe, TellsWhatNamedBarriersOrder) {
     EXPECT_THAT(log->starting("meet"), IsEmpty());
 }
 
-TEST(Observe, TellsWhatBarriersInMemoryOrder) {
+TEST(Observe, ReportsWhatBarriersInMemoryOrder) {
     const auto log = observe(R"(
         __shared__ kiln::Barrier barrier;
         __shared__ float tile[2];
@@ -221,7 +221,7 @@ TEST(Observe, TellsWhatBarriersInMemoryOrder) {
     EXPECT_THAT(log->with("barrier+"), IsEmpty());
 }
 
-TEST(Observe, TellsTheRowsOfMatrixLoads) {
+TEST(Observe, ReportsTheRowsOfMatrixLoads) {
     const auto log = observe(R"(
         alignas(16) __shared__ kiln::half tile[32 * 24];
         unsigned four[4], two[2];
@@ -244,7 +244,7 @@ TEST(Observe, TellsTheRowsOfMatrixLoads) {
     EXPECT_THAT(log->with("store 4 a+"), SizeIs(32));
 }
 
-TEST(Observe, TellsAnAsynchronousCopyWhenItBegins) {
+TEST(Observe, ReportsAnAsynchronousCopyWhenItBegins) {
     const auto log = observe(R"(
         alignas(16) __shared__ float tile[16];
         kiln::AsyncCopies<> copies;
@@ -262,7 +262,7 @@ TEST(Observe, TellsAnAsynchronousCopyWhenItBegins) {
                             "0 store 4 a+0", "0 load 4 tile+16", "0 store 4 a+4", "end block", "end launch"));
 }
 
-TEST(Observe, TellsIndicesBeyondTheirArray) {
+TEST(Observe, ReportsIndicesBeyondTheirArray) {
     const auto log = observe(R"(        __shared__ float tile[4][64];
         tile[threadIdx.x][a[65] == 65 ? int(a[65]) : 0] = 1;
         tile[threadIdx.x][int(a[0]) - 1] = 1;)",

@@ -118,7 +118,7 @@ TEST_F(GraphOnGpu, ACaptureThatFailsHasEnded) {
     EXPECT_THAT(values(x), ElementsAre(4));
 }
 
-TEST_F(GraphOnGpu, AnEmptyOneIsRefused) {
+TEST_F(GraphOnGpu, AnEmptyOneIsRejected) {
     const Stream stream = service_->device().stream();
     EXPECT_THROW(Graph::capture(stream, [] {}).launch(stream), UsageError);
     const Stream elsewhere = Device::open(Backend::host).stream();

@@ -112,7 +112,7 @@ TEST_F(DeviceModuleTest, TheStaticPartCountsTowardsTheFirst48Kilobytes) {
     EXPECT_EQ(out.values()[0], shared_sum(bytes));
 }
 
-TEST_F(DeviceModuleTest, SharedMemoryBeyondTheLimitIsRefusedWithTheNumbers) {
+TEST_F(DeviceModuleTest, SharedMemoryBeyondTheLimitIsRejectedWithTheNumbers) {
     const auto module = load("shared", kShared);
     for (const std::size_t bytes : {optin() - 1023, optin(), optin() + 1, ~std::size_t{0}}) {
         const auto error = device_error([&] { module->allow_dynamic_shared(bytes); });
@@ -198,7 +198,7 @@ TEST_F(DeviceModuleTest, ClustersHaveTheirSize) {
     EXPECT_EQ(run(2)[3], 201);  // the device still works
 }
 
-TEST_F(DeviceModuleTest, ABlockThatTheKernelDoesNotTakeIsRefusedWithTheNumbers) {
+TEST_F(DeviceModuleTest, ABlockThatTheKernelDoesNotTakeIsRejectedWithTheNumbers) {
     const auto module = load(
         "bounded", "extern \"C\" __global__ void __launch_bounds__(64) bounded(int* out) { *out = 1; }\n");
     EXPECT_EQ(module->info().max_threads_per_block, 64);
@@ -212,7 +212,7 @@ TEST_F(DeviceModuleTest, ABlockThatTheKernelDoesNotTakeIsRefusedWithTheNumbers) 
     EXPECT_GT(module->blocks_per_multiprocessor({Dim3{}, Dim3{64, 1, 1}, Dim3{}, 0}).value_or(0), 0);
 }
 
-TEST_F(DeviceModuleTest, DamagedBinariesAreRefusedAndTheDeviceGoesOn) {
+TEST_F(DeviceModuleTest, DamagedBinariesAreRejectedAndTheDeviceGoesOn) {
     const Binary sound = compile("shared", kShared);
     std::vector<Binary> damaged(5, sound);
     damaged[0].bytes = {};
@@ -231,7 +231,7 @@ TEST_F(DeviceModuleTest, DamagedBinariesAreRefusedAndTheDeviceGoesOn) {
     EXPECT_NE(driver_->load(sound), nullptr);
 }
 
-TEST_F(DeviceModuleTest, ABinaryForAnotherArchitectureIsRefused) {
+TEST_F(DeviceModuleTest, ABinaryForAnotherArchitectureIsRejected) {
     const char* const other = major() == 7 ? "sm_80" : "sm_75";
     const Binary binary = compile("shared", kShared, other);
     const auto error = device_error([&] { driver_->load(binary); });
@@ -250,7 +250,7 @@ TEST_F(DeviceModuleTest, AMissingKernelAndAForeignBinaryAreNamed) {
     EXPECT_THAT(device_error([&] { driver_->load(binary); }).what(), HasSubstr("another backend"));
 }
 
-TEST_F(DeviceModuleTest, PtxIsCompiledByTheDriverAndItsLogIsTold) {
+TEST_F(DeviceModuleTest, PtxIsCompiledByTheDriverAndItsLogIsReported) {
     Binary binary;
     binary.kind = BinaryKind::ptx;
     binary.entry = "cluster";

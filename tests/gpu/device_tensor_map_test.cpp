@@ -57,7 +57,7 @@ TEST_F(TensorMapOnGpu, BoxesComeFromTheLaunchsTensor) {
                  44, 32);
 }
 
-TEST_F(TensorMapOnGpu, WhatTmaCanNotMoveIsRefusedAndTheDeviceGoesOn) {
+TEST_F(TensorMapOnGpu, WhatTmaCanNotMoveIsRejectedAndTheDeviceGoesOn) {
     const auto kernel = service_->build<BoxesFn>(service_->parse(kBoxes, "boxes.cu").variant());
     EXPECT_THROW(expect_boxes(*service_, kernel, 37, 45, 32), UsageError);
     EXPECT_THROW(expect_boxes(*service_, kernel, 37, 44, 32, 1), UsageError);

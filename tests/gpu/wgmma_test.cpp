@@ -145,7 +145,7 @@ TEST_F(WgmmaOnGpu, AnyRowsAreServedByTheKernelWithoutTma) {
     }
 }
 
-TEST_F(WgmmaOnGpu, RowsThatTmaCantReadAreRefused) {
+TEST_F(WgmmaOnGpu, RowsThatTmaCantReadAreRejected) {
     const auto gemm = service->build<GemmFn<half>>(service->find("gemm_wgmma").variant());
     for (const Shape shape : {Shape{64, 68, 64}, Shape{64, 64, 68}}) {
         const Inputs<half> inputs(service->device(), shape, 1);

@@ -74,7 +74,7 @@ class CheckGlobal : public Analyzing {
     }
 };
 
-TEST_F(CheckGlobal, EveryAccessBeyondATensorIsTold) {
+TEST_F(CheckGlobal, EveryAccessBeyondATensorIsReported) {
     constexpr std::int64_t kBytes = 37 * 41 * 4;
     struct Case {
         int mistake;
@@ -113,7 +113,7 @@ TEST_F(CheckGlobal, EveryAccessBeyondATensorIsTold) {
     }
 }
 
-TEST_F(CheckGlobal, WithinTensorsNothingIsTold) {
+TEST_F(CheckGlobal, WithinTensorsNothingIsReported) {
     for (const int right : {0, 12}) EXPECT_EQ(texts(check(kMistakes, "mistakes", {{"MISTAKE", right}})), "");
 }
 

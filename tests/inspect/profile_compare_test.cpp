@@ -75,7 +75,7 @@ TEST(CompareWithMeasured, NothingRecordedIsNoPredictionOfNothing) {
     EXPECT_FALSE(compare_with_measured(analysis, a_measurement())[0].predicted);
 }
 
-TEST(CheckThresholds, TellsEachApart) {
+TEST(CheckThresholds, DistinguishesEach) {
     Analysis analysis = an_analysis();
     Measured measured = a_measurement();
     EXPECT_THAT(verdicts(analysis, measured, 2.0), ElementsAre(false, true, true));

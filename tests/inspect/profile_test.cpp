@@ -173,7 +173,7 @@ TEST(RunProfiler, RunsTheCommandItselfAndReadsThePage) {
               HasSubstr("/bin/kiln\nrun\ntranspose_tiled\nT=float\na b\n"), Not(HasSubstr("excessive"))));
 }
 
-TEST(RunProfiler, LeavesOutWhatAVersionRefuses) {
+TEST(RunProfiler, LeavesOutWhatAVersionRejects) {
     // Each run complains of one, as patterns with and without their dots escaped; the third is content.
     const FakeTool tool(ProfileTool::ncu,
                         "case \"$*\" in\n"
@@ -191,7 +191,7 @@ TEST(RunProfiler, LeavesOutWhatAVersionRefuses) {
                     "was left out."));
 }
 
-TEST(RunProfiler, GivesUpWhenEverythingIsRefused) {
+TEST(RunProfiler, GivesUpWhenEverythingIsRejected) {
     const FakeTool tool(ProfileTool::ncu,
                         "echo \"==ERROR== Failed to find metric regex:^$(echo \"$*\" | sed "
                         "'s/.*--metrics \\([^ ,]*\\).*/\\1/')\"; exit 1");
@@ -211,7 +211,7 @@ TEST(RunProfiler, SaysWhatToDoWithoutTheRight) {
     EXPECT_EQ(std::ranges::count(text, '\n'), 1) << text;
 }
 
-TEST(RunProfiler, ACrashIsTold) {
+TEST(RunProfiler, ACrashIsReported) {
     EXPECT_THAT(error_of(FakeTool(ProfileTool::ncu, "echo half a word >&2\nkill -SEGV $$")),
                 AllOf(HasSubstr("killed by signal 11"), HasSubstr("half a word")));
     EXPECT_THAT(error_of(FakeTool(ProfileTool::ncu, "echo 'kiln: no such template' >&2\nexit 2")),
@@ -233,7 +233,7 @@ TEST(RunProfiler, AStopRequestEndsIt) {
     EXPECT_THAT(error_of(FakeTool(ProfileTool::ncu, "sleep 30"), request), HasSubstr("stopped"));
 }
 
-TEST(RunProfiler, SilenceAndOtherKernelsAreTold) {
+TEST(RunProfiler, SilenceAndOtherKernelsAreReported) {
     EXPECT_THAT(error_of(FakeTool(ProfileTool::ncu, "")),
                 AllOf(HasSubstr("saw no launch of transpose_tiled"), HasSubstr("printed nothing")));
     ProfileRequest request = transposing();
@@ -334,7 +334,7 @@ TEST(FindProfiler, PrefersTheLatestVersion) {
     EXPECT_EQ(rocm[0], root.path() / "opt/rocm-10.0.0/bin");
 }
 
-TEST(FindProfiler, RefusesWhatIsNotTheBackends) {
+TEST(FindProfiler, RejectsWhatIsNotTheBackends) {
     EXPECT_THROW(find_profiler(Backend::host), UsageError);
     EXPECT_THROW(find_profiler(Backend::cuda, ProfileTool::rocprof), UsageError);
     EXPECT_THROW(find_profiler(Backend::hip, ProfileTool::ncu), UsageError);

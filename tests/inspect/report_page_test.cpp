@@ -249,7 +249,7 @@ TEST(ReportPage, AnyPartMayBeMissing) {
     EXPECT_THAT(values_of(report_html(items), "excess"), SizeIs(1)) << "what is not known is no number";
 }
 
-TEST(ReportPage, TellsWhereItComesFrom) {
+TEST(ReportPage, ReportsWhereItComesFrom) {
     const std::string html = report_html(
         samples(2), {"Tiles", "kiln report tile PAD=0,1", "a machine", "2026-11-21 22:05 UTC", "1.2.3"});
     for (const char* text :

@@ -95,7 +95,7 @@ TEST_F(JobWithRemote, OneMachineServesTheOtherAndARestartCostsOneCompile) {
     EXPECT_EQ(origin(timed(machine(server.url())).first), "remote");
 }
 
-TEST_F(JobWithRemote, GarbageIsRefusedAndReplaced) {
+TEST_F(JobWithRemote, GarbageIsRejectedAndReplaced) {
     KILN_REQUIRE_REDIS();
     const RedisServer server;
     EXPECT_EQ(origin(timed(machine(server.url())).first), "compiled");
@@ -108,7 +108,7 @@ TEST_F(JobWithRemote, GarbageIsRefusedAndReplaced) {
     EXPECT_EQ(origin(timed(machine(server.url())).first), "remote");
 }
 
-TEST_F(JobWithRemote, AnEntryOfAnotherSignatureIsRefused) {
+TEST_F(JobWithRemote, AnEntryOfAnotherSignatureIsRejected) {
     KILN_REQUIRE_REDIS();
     const RedisServer server;
     const auto ours = write("ours", "0123456789abcdef0123456789abcdef");

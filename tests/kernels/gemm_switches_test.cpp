@@ -204,7 +204,7 @@ TEST(GemmBatched, ReadsNeitherCNorBiasWhenTheyDoNotCount) {
 }
 
 // The rules that keep vectors aligned and threads in warps are told before any compiler starts.
-TEST(GemmBuffered, RefusesWhatCanNotBe) {
+TEST(GemmBuffered, RejectsWhatCanNotBe) {
     test::HostLibrary library;
     const Template of = library.service().find("gemm_buffered");
     const auto message = [&](const Values& values) -> std::string {

@@ -149,7 +149,7 @@ TEST_F(Regress, ATemplateThatDoesNotCompileIsOneFailureAmongOthers) {
     EXPECT_TRUE(report.results[1].failures.empty());
 }
 
-TEST_F(Regress, TellsOfBaselinesThatNoManifestNamesAndRemovesThem) {
+TEST_F(Regress, ReportsBaselinesThatNoManifestNamesAndRemovesThem) {
     (void)run("twice FACTOR=2,3", true);
     const RegressReport one = run("twice");
     ASSERT_THAT(one.gone, SizeIs(1));
@@ -176,7 +176,7 @@ TEST_F(Regress, KeepsWhatCouldNotBeMeasured) {
     EXPECT_EQ(speed.ceiling, "copy");
 }
 
-TEST_F(Regress, AManifestThatNamesWhatIsNotThereIsRefusedWithItsLine) {
+TEST_F(Regress, AManifestThatNamesWhatIsNotThereIsRejectedWithItsLine) {
     try {
         (void)run("\ntwixe");
         FAIL();
@@ -186,7 +186,7 @@ TEST_F(Regress, AManifestThatNamesWhatIsNotThereIsRefusedWithItsLine) {
     }
 }
 
-TEST_F(Regress, ADamagedBaselineFileIsRefusedWithItsPlace) {
+TEST_F(Regress, ADamagedBaselineFileIsRejectedWithItsPlace) {
     (void)run("twice", true);
     write_text(file(), "[twice FACTOR=2]\ningredients = ab\nregisters = many\n");
     try {
@@ -203,7 +203,7 @@ TEST_F(Regress, ADamagedBaselineFileIsRefusedWithItsPlace) {
     EXPECT_THROW((void)run("twice"), UsageError);
 }
 
-TEST_F(Regress, ATemplateThatNoManifestNamesIsRefused) {
+TEST_F(Regress, ATemplateThatNoManifestNamesIsRejected) {
     options_.templates = {"twixe"};
     try {
         (void)run("twice");
@@ -221,7 +221,7 @@ TEST_F(Regress, AnArchitectureChoosesAmongTheTargets) {
     EXPECT_FALSE(std::filesystem::exists(options_.baselines / "hip-gfx90a.ini"));
 }
 
-TEST_F(Regress, NothingToTestIsRefused) {
+TEST_F(Regress, NothingToTestIsRejected) {
     options_.backend = Backend::hip;
     EXPECT_THROW((void)run("twice"), UsageError);
 }

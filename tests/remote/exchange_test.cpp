@@ -41,7 +41,7 @@ TEST_F(RemoteExchange, AnEntryComesBackAsItWas) {
     EXPECT_EQ(tell(server, {"GET", entry_key(sample_)}).text(), view(sample_.entry));
 }
 
-TEST_F(RemoteExchange, LargeEntriesPassAndTooLargeOnesAreRefusedHere) {
+TEST_F(RemoteExchange, LargeEntriesPassAndTooLargeOnesAreRejectedHere) {
     const RedisServer server;
     RemoteCache cache(options_for(server.url(), std::chrono::milliseconds(30000)));
     const auto large = make_sample("large", std::size_t{8} << 20);

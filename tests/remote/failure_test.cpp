@@ -137,7 +137,7 @@ TEST_F(RemoteFailure, AServerThatIsStillLoading) {
     });
 }
 
-TEST_F(RemoteFailure, WhatSeveralThreadsAreRefusedAtOnceIsOneFailureOfTheServer) {
+TEST_F(RemoteFailure, RejectionsOfSeveralThreadsAtOnceAreOneFailureOfTheServer) {
     KILN_REQUIRE_REDIS();
     const RedisServer server;
     tell(server, {"ACL", "SETUSER", "nobody", "on", ">secret", "~kiln:*", "-@all", "+ping"});
@@ -152,7 +152,7 @@ TEST_F(RemoteFailure, WhatSeveralThreadsAreRefusedAtOnceIsOneFailureOfTheServer)
     EXPECT_THAT(cache.problem(), HasSubstr("left alone for 30 s"));
 }
 
-TEST_F(RemoteFailure, AServerThatTakesNoMoreClientsIsToldFromAWrongPassword) {
+TEST_F(RemoteFailure, AServerThatTakesNoMoreClientsIsDistinguishedFromAWrongPassword) {
     const FakeServer server([](const FakeServer&, int client) {
         FakeServer::say(client, "-ERR max number of clients reached\r\n");
         ::shutdown(client, SHUT_WR);

@@ -48,7 +48,7 @@ class RemoteTrust : public testing::Test {
     std::unique_ptr<RedisClient> client_;
 };
 
-TEST_F(RemoteTrust, GarbageIsRefused) {
+TEST_F(RemoteTrust, GarbageIsRejected) {
     const auto cache = with_key("");
     for (const std::string& value : {std::string(), std::string("rubbish"), std::string(100000, '\0'),
                                      std::string("KILNSIG1"), "KILNSIG1" + std::string(32, 'x')}) {
@@ -66,7 +66,7 @@ TEST_F(RemoteTrust, GarbageIsRefused) {
     EXPECT_TRUE(cache->find(sample_.key).binary);
 }
 
-TEST_F(RemoteTrust, EveryFlippedByteAndEveryTruncationIsRefused) {
+TEST_F(RemoteTrust, EveryFlippedByteAndEveryTruncationIsRejected) {
     const auto plain = with_key("");
     const auto keyed = with_key(key_);
     for (RemoteCache* cache : {plain.get(), keyed.get()}) {
@@ -86,7 +86,7 @@ TEST_F(RemoteTrust, EveryFlippedByteAndEveryTruncationIsRefused) {
     }
 }
 
-TEST_F(RemoteTrust, AnotherEntrysBytesAreRefused) {
+TEST_F(RemoteTrust, AnotherEntrysBytesAreRejected) {
     const auto second = make_sample("second");
     const auto plain = with_key("");
     put(view(second.entry));

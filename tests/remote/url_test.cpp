@@ -50,7 +50,7 @@ TEST(RedisUrl, PartsMayBeLeftOut) {
     EXPECT_EQ(six.place(), "redis://[::1]:7000/1");
 }
 
-TEST(RedisUrl, WrongOnesAreRefusedWithoutTheSecret) {
+TEST(RedisUrl, WrongOnesAreRejectedWithoutTheSecret) {
     for (const char* text : {"",
                              "hunter2",
                              "http://:hunter2@host",
@@ -106,7 +106,7 @@ class RemoteOptionsTest : public testing::Test {
     TemporaryDirectory directory_;
 };
 
-TEST_F(RemoteOptionsTest, WhatDoesNotFitIsRefused) {
+TEST_F(RemoteOptionsTest, WhatDoesNotFitIsRejected) {
     auto options = with("redis://:hunter2@host");
     options.password_file = file("hunter3\n");
     EXPECT_THAT(refused(options), testing::AllOf(HasSubstr("give one of them"), Not(HasSubstr("hunter"))));

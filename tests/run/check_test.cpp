@@ -41,7 +41,7 @@ TEST_F(RunCheck, ARightKernelPasses) {
     EXPECT_THAT(result.outputs, IsEmpty());
 }
 
-TEST_F(RunCheck, TheWorstErrorIsTold) {
+TEST_F(RunCheck, TheGreatestErrorIsReported) {
     // Off by half of the bound at one element.
     const RunResult result =
         run_doubling("if (i < n) y[i] = 2 * x[i] * (i == 7 ? 1.00000024f : 1.0f);", once());
@@ -51,7 +51,7 @@ TEST_F(RunCheck, TheWorstErrorIsTold) {
     EXPECT_GT(result.outputs_checked[0].max_abs_error, 0);
 }
 
-TEST_F(RunCheck, TheFirstWrongElementIsTold) {
+TEST_F(RunCheck, TheFirstWrongElementIsReported) {
     const RunResult result = run_doubling("if (i < n) y[i] = (i == 41 || i == 700 ? 3 : 2) * x[i];", once());
     EXPECT_FALSE(result.pass());
     const OutputCheck& y = result.outputs_checked[0];
@@ -105,14 +105,14 @@ TEST_F(RunCheck, AnIndexHasOneNumberPerExtent) {
     EXPECT_THAT(result.outputs_checked[0].first_wrong->index, ElementsAre(1, 2, 3));
 }
 
-TEST_F(RunCheck, AWriteBehindTheEndIsTold) {
+TEST_F(RunCheck, AWriteBehindTheEndIsReported) {
     const RunResult result = run_doubling("if (i < n) y[i] = 2 * x[i]; else if (i == n) y[i] = 0;", once());
     EXPECT_THAT(result.overrun, ElementsAre(Overrun{"y", false, 0}));
     EXPECT_EQ(result.outputs_checked[0].wrong, 0U);
     EXPECT_THAT(result.failures(), ElementsAre("The kernel wrote right after the end of y."));
 }
 
-TEST_F(RunCheck, AWriteBeforeTheStartIsTold) {
+TEST_F(RunCheck, AWriteBeforeTheStartIsReported) {
     // 4 bytes, 3 KiB from the tensor: within the page that lies before it.
     const RunResult result = run_doubling("if (i < n) y[i] = 2 * x[i]; if (i == 0) y[-769] = 1;", once());
     EXPECT_THAT(result.overrun, ElementsAre(Overrun{"y", true, 768 * sizeof(float)}));
@@ -122,7 +122,7 @@ TEST_F(RunCheck, AWriteBeforeTheStartIsTold) {
     EXPECT_THAT(input.overrun, ElementsAre(Overrun{"x", false, 1000 * sizeof(float)}));
 }
 
-TEST_F(RunCheck, AnUnwrittenElementIsTold) {
+TEST_F(RunCheck, AnUnwrittenElementIsReported) {
     const RunResult result = run_doubling("if (i < n && i != 12) y[i] = 2 * x[i];", once());
     EXPECT_EQ(result.outputs_checked[0].unwritten, 1U);
     ASSERT_EQ(result.outputs_checked[0].wrong, 1U);
@@ -131,7 +131,7 @@ TEST_F(RunCheck, AnUnwrittenElementIsTold) {
                 ::testing::Contains(HasSubstr("1 of 1000 elements of y were never written")));
 }
 
-TEST_F(RunCheck, AnUnwrittenElementThatNobodyComparesIsToldToo) {
+TEST_F(RunCheck, AnUnwrittenElementThatNobodyComparesIsReportedToo) {
     const RunResult result = run(line_template("//@ size n = 100\n//@ output y [n]\n", "int n, float* y",
                                                "if (i < n && i != 12) y[i] = 1;"),
                                  once());
@@ -140,7 +140,7 @@ TEST_F(RunCheck, AnUnwrittenElementThatNobodyComparesIsToldToo) {
     EXPECT_FALSE(result.pass());
 }
 
-TEST_F(RunCheck, AChangedInputIsTold) {
+TEST_F(RunCheck, AChangedInputIsReported) {
     const RunResult result = run_doubling(
         "if (i < n) y[i] = 2 * x[i];\n    if (i == n - 1) const_cast<float*>(x)[i] = 9;", once());
     EXPECT_THAT(result.changed, ElementsAre("x"));
@@ -393,7 +393,7 @@ TEST_F(RunCheck, ATensorThatTheVariantDoesNotHaveIsNullInKernelAndReference) {
     }
 }
 
-TEST_F(RunCheck, AReferenceThatDoesNotAllowTheValuesIsRefused) {
+TEST_F(RunCheck, AReferenceThatDoesNotAllowTheValuesIsRejected) {
     add_template("few_reference", reference_template("few_reference", "", "expected[i] = bound[i] = 0;",
                                                      "//@ param POWER int in 1..2 = 1\n"));
     const std::string text = line_template(

@@ -193,7 +193,7 @@ std::optional<Problem> problem_of(const std::string& lines, const std::string& a
 
 constexpr const char* kArguments = "int m, int n, int k, const kiln::half* a, const kiln::half* b, float* c";
 
-TEST(GemmProblem, IsToldByTheDeclarationOfTheKernel) {
+TEST(GemmProblem, IsDeterminedByTheDeclarationOfTheKernel) {
     const auto plain =
         problem_of("", "int rows, int columns, int depth, const float* x, const float* y, float* z",
                    {{"m", 5}, {"n", 6}, {"depth", 7}});

@@ -32,7 +32,7 @@ TEST_F(RunProblem, SizesAreTheDeclaredOnesUnlessGiven) {
     }
 }
 
-TEST_F(RunProblem, WrongSizesAreRefused) {
+TEST_F(RunProblem, WrongSizesAreRejected) {
     add_doubling_reference();
     const auto refused = [&](Sizes sizes) {
         return rejected<VariantError>([&] { run(doubling(kRight), once(std::move(sizes))); });
@@ -43,7 +43,7 @@ TEST_F(RunProblem, WrongSizesAreRefused) {
     EXPECT_THAT(refused({{"n", std::int64_t{1} << 40}}), HasSubstr("1099511627776"));
 }
 
-TEST_F(RunProblem, MoreThanTheMemoryHasIsRefusedBeforeItIsTaken) {
+TEST_F(RunProblem, MoreThanTheMemoryHasIsRejectedBeforeItIsTaken) {
     add_template("doubling_reference",
                  reference_template("doubling_reference", "const float* x", "expected[i] = bound[i] = 0;"));
     const std::string text = line_template(
@@ -56,18 +56,18 @@ TEST_F(RunProblem, MoreThanTheMemoryHasIsRefusedBeforeItIsTaken) {
                       HasSubstr("this machine has"), HasSubstr("Give smaller sizes")));
 }
 
-TEST_F(RunProblem, ATemplateWithoutAProblemIsRefused) {
+TEST_F(RunProblem, ATemplateWithoutAProblemIsRejected) {
     EXPECT_THAT(
         rejected<VariantError>([&] { run(line_template("", "int n, float* data", "data[i] = 0;"), once()); }),
         AllOf(HasSubstr("tested"), HasSubstr("data")));
 }
 
-TEST_F(RunProblem, AMissingReferenceIsRefused) {
+TEST_F(RunProblem, AMissingReferenceIsRejected) {
     EXPECT_THAT(refused_reference({}), AllOf(HasSubstr("tested.cu:8:"), HasSubstr("output y"),
                                              HasSubstr("there is no template 'doubling_reference'")));
 }
 
-TEST_F(RunProblem, AReferenceThatLacksAnArgumentIsRefused) {
+TEST_F(RunProblem, AReferenceThatLacksAnArgumentIsRejected) {
     EXPECT_THAT(
         refused_reference(
             reference_template("doubling_reference", "const float* z", "expected[i] = bound[i] = 0;")),
@@ -82,19 +82,19 @@ TEST_F(RunProblem, AReferenceMayNotReadAnOutput) {
                 HasSubstr("its argument y is neither"));
 }
 
-TEST_F(RunProblem, AReferenceThatLacksASizeIsRefused) {
+TEST_F(RunProblem, AReferenceThatLacksASizeIsRejected) {
     EXPECT_THAT(
         refused_reference(reference_template("doubling_reference", "int m", "expected[i] = bound[i] = 0;")),
         HasSubstr("its argument m is not a size of the tested template; its sizes are n"));
 }
 
-TEST_F(RunProblem, AReferenceOfAnotherTypeIsRefused) {
+TEST_F(RunProblem, AReferenceOfAnotherTypeIsRejected) {
     EXPECT_THAT(refused_reference(reference_template("doubling_reference", "const kiln::half* x",
                                                      "expected[i] = bound[i] = 0;")),
                 HasSubstr("its argument x has elements of half, and those of the tested template are float"));
 }
 
-TEST_F(RunProblem, AReferenceWithOtherFirstArgumentsIsRefused) {
+TEST_F(RunProblem, AReferenceWithOtherFirstArgumentsIsRejected) {
     EXPECT_THAT(refused_reference(
                     line_template("//@ backend host\n", "int n, const float* x", "", "doubling_reference")),
                 HasSubstr("begin with (long long count"));
@@ -138,7 +138,7 @@ TEST_F(RunProblem, ABuiltKernelCanBeRunToo) {
     EXPECT_TRUE(runner.run(kernel, once()).pass());
 }
 
-TEST_F(RunProblem, PhasesAreTold) {
+TEST_F(RunProblem, PhasesAreReported) {
     add_doubling_reference();
     std::vector<std::string> phases;
     RunOptions options;

@@ -63,7 +63,7 @@ TEST(Wire, ARecordingToo) {
     EXPECT_EQ(back.elapsed_ms, 0.1);
 }
 
-TEST(Wire, WhatIsCutShortOrTooLongIsRefused) {
+TEST(Wire, WhatIsCutShortOrTooLongIsRejected) {
     const std::string bytes = wire::written(sample());
     for (std::size_t size = 0; size < bytes.size(); ++size)
         EXPECT_THROW(wire::read<RunResult>(bytes.substr(0, size)), std::runtime_error) << size;

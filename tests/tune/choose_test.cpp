@@ -76,7 +76,7 @@ TEST_F(Choose, ValuesThatAreAskedForAreKept) {
     EXPECT_THROW(chosen(entries, 3000, {{"WHY", 1}}), VariantError);
 }
 
-TEST_F(Choose, StaleWisdomIsUsedAndToldOf) {
+TEST_F(Choose, StaleWisdomIsUsedAndReported) {
     WisdomEntry old = entry(3000, 50, 1);
     old.digest = "0000000000000000";
     const Choice choice = chosen({old}, 3000);

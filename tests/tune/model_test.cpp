@@ -112,7 +112,7 @@ TEST(TuneModel, ChoosesAmongKernelsThatStream) {
     EXPECT_LT(losses.back(), 1.35);
 }
 
-TEST(TuneModel, CountsWhatARingHasUnderWay) {
+TEST(TuneModel, CountsCopiesInFlightInThePipeline) {
     const Machine machine(hopper().target(), "NVIDIA H200");
     const Model model(machine);
     const Template of = hopper().find("decode_mma");

@@ -31,7 +31,7 @@ using ::testing::StartsWith;
 
 using TuneHost = Tune;
 
-TEST_F(TuneHost, TheFastestRightVariantWinsAndWrongOnesAreToldOf) {
+TEST_F(TuneHost, TheFastestRightVariantWinsAndWrongOnesAreReported) {
     TuneOptions options;
     options.budget_seconds = 120;
     const TuneReport report = tuned(options);

@@ -110,7 +110,7 @@ TEST(Wisdom, NamesThatWouldBreakALineAreChanged) {
     EXPECT_THAT(Wisdom::parse(as_file({entry.text()}), "w").entries(), SizeIs(1));
 }
 
-TEST(Wisdom, DamageIsRefusedWithItsLine) {
+TEST(Wisdom, DamageIsRejectedWithItsLine) {
     const std::string line = sample_entry().text();
     EXPECT_THAT(refusal(as_file({line, line.substr(0, line.size() / 2)})), StartsWith("w.txt:3: "));
     for (std::size_t cut = 1; cut < line.size(); ++cut)

@@ -160,7 +160,7 @@ TEST_F(BenchRun, NoVariantThatBeginsEarlyIsTimedAlone) {
     EXPECT_THAT(bench::with_overlap(variant, true).text(), HasSubstr("PDL=true"));
 }
 
-TEST_F(BenchRun, AWisdomFileThatCantBeUsedIsTold) {
+TEST_F(BenchRun, AWisdomFileThatCantBeUsedIsReported) {
     const std::filesystem::path file = folder_.path() / "wisdom.txt";
     write_text(file, "no wisdom at all\n");
     const test::ScopedVariable wisdom("KILN_WISDOM", file.string());
@@ -170,7 +170,7 @@ TEST_F(BenchRun, AWisdomFileThatCantBeUsedIsTold) {
     EXPECT_THAT(told, HasSubstr("wisdom.txt"));
 }
 
-TEST_F(BenchRun, ANamedComparatorThatALateSuiteLacksIsToldBeforeAnythingIsMeasured) {
+TEST_F(BenchRun, ANamedComparatorThatALateSuiteLacksIsReportedBeforeAnythingIsMeasured) {
     options_.suites = {"skinny", "memory"};
     options_.compare = {{"cub"}};
     int phases = 0;
@@ -252,7 +252,7 @@ TEST_F(BenchRun, PyTorchsLaunchesAlternateWithKilnsByRounds) {
     EXPECT_THAT(row.notes, ::testing::IsEmpty());
 }
 
-TEST_F(BenchRun, APartWhoseTimeIsUpTellsWhatItLacksAndALaterRunAddsIt) {
+TEST_F(BenchRun, APartWhoseTimeIsUpReportsWhatItLacksAndALaterRunAddsIt) {
     options_.suites = {"skinny.4096", "gemm-mma.small", "gemm-mma.large"};
     options_.part_limit = std::chrono::seconds(0);
     const BenchReport none = run_bench(options_);

@@ -52,7 +52,7 @@ TEST(BenchRow, StaysWithinAnAbsoluteLimit) {
     EXPECT_EQ(row.meets_must(), false);
 }
 
-TEST(BenchReport, TellsWhatIsMissedAndWhatIsWrong) {
+TEST(BenchReport, ReportsWhatIsMissedAndWhatIsWrong) {
     BenchReport report;
     BenchSuite suite;
     suite.name = "memory";
@@ -154,7 +154,7 @@ TEST(BenchPicture, ShowsRowsComparatorsAndMeans) {
     EXPECT_THAT(bench_picture(report, suite), HasSubstr("</svg>"));
 }
 
-TEST(BenchNames, ThatThereAreNotAreRefusedWithTheNearest) {
+TEST(BenchNames, ThatThereAreNotAreRejectedWithTheNearest) {
     const auto message = [](const std::vector<std::string>& suites,
                             const std::optional<std::vector<std::string>>& compare) -> std::string {
         BenchOptions options;
@@ -215,7 +215,7 @@ TEST(BenchMerge, TheLaterRowCountsAndMeansAreMadeAnew) {
     }
 }
 
-TEST(BenchMerge, WhatCantBeComparedIsRefused) {
+TEST(BenchMerge, WhatCantBeComparedIsRejected) {
     const BenchReport one = report_of("a", "2026-11-22T10:00:00Z", {});
     BenchReport other = one, quick = one;
     other.device = "NVIDIA H100";

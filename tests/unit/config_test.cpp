@@ -48,7 +48,7 @@ TEST(Config, ASeedIsANumber) {
                     HasSubstr("KILN_HOST_SEED is set to \"" + std::string(junk) + "\"; it is an integer"));
 }
 
-TEST(Config, AHostHasAWholeNumberOfThreads) {
+TEST(Config, AHostHasAnIntegerNumberOfThreads) {
     EXPECT_EQ(problem("KILN_HOST_THREADS", "0", config::host_threads), "none");
     EXPECT_EQ(problem("KILN_HOST_THREADS", "4096", config::host_threads), "none");
     for (const char* junk : {"two", "-1", "4097", "2 threads"})

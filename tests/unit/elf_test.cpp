@@ -167,7 +167,7 @@ TEST(Elf, ReadsTheHeadersOfAFileOnDisk) {
     }
 }
 
-TEST(Elf, WhatTheLoaderIsToldOfThisProgram) {
+TEST(Elf, ThisProgramNamesItsLoaderAndLibraries) {
     const auto needs = elf_needs("/proc/self/exe");
     ASSERT_TRUE(needs);
     EXPECT_THAT(needs->interpreter.string(), HasSubstr("ld-linux"));

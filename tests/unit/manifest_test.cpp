@@ -119,7 +119,7 @@ TEST(Manifest, PointsAtWhatIsWrong) {
     expect_error("naive @cuda:", 1, 12, "names no architecture behind its colon; write @cuda for");
 }
 
-TEST(Manifest, RefusesWhatIsNoText) {
+TEST(Manifest, RejectsWhatIsNoText) {
     using namespace std::string_literals;
     expect_error("na\0ive"s, 1, 3, "byte 0x00, a control character");
     expect_error("naive BM=\xe2\x88\x92"s + "4", 1, 10, "byte 0xe2, part of a character that is not ASCII");
@@ -202,7 +202,7 @@ TEST(ManifestLine, SaysWhyNoCombinationIsLegal) {
     EXPECT_THAT(variants_error("k", cuda_only), HasSubstr("written for cuda only"));
 }
 
-TEST(ManifestLine, RefusesAbsurdNumbersBeforeCounting) {
+TEST(ManifestLine, RejectsAbsurdNumbersBeforeCounting) {
     const auto start = std::chrono::steady_clock::now();
     EXPECT_THAT(variants_error("k R=*", sample()),
                 HasSubstr("more than 1000000 combinations (1000000000000 of R)"));

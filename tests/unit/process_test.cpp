@@ -54,7 +54,7 @@ TEST(Process, GivesOutputErrorAndStatus) {
     EXPECT_TRUE(run_process(shell("exit 0")).succeeded());
 }
 
-TEST(Process, AStatusThatSomebodyElseWasToldIsNoSuccess) {
+TEST(Process, AStatusThatWasCollectedElsewhereIsNoSuccess) {
     const auto before = ::signal(SIGCHLD, SIG_IGN);
     const auto result = run_process(shell("echo out; exit 3"));
     ::signal(SIGCHLD, before);
@@ -110,7 +110,7 @@ TEST(Process, AMissingProgramDoesNotStart) {
     }
 }
 
-TEST(Process, TellsTheSignal) {
+TEST(Process, ReportsTheSignal) {
     const auto result = run_process(shell("kill -SEGV $$"));
     EXPECT_FALSE(result.succeeded());
     EXPECT_EQ(result.signal, SIGSEGV);

@@ -116,7 +116,7 @@ TEST(TemplateLet, UsesWhatIsAboveIt) {
                           "the default of P depends on itself");
 }
 
-TEST(TemplateLet, IsANumberOrATruthValue) {
+TEST(TemplateLet, IsAnIntegerOrABoolean) {
     expect_template_error(template_text("//@ param T type in half, float = half\n//@ let U = T\n"), 3, 13,
                           "T is a type");
     expect_template_error(template_text("//@ param F float = 1\n//@ let G = F\n"), 3, 13, "F is a float");

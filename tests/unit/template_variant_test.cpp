@@ -92,7 +92,7 @@ TEST(Variants, LargeSpacesAreFast) {
     EXPECT_LT(pruned.count(), 1.0);
 }
 
-TEST(Variants, EndlessRangesAreRefused) {
+TEST(Variants, EndlessRangesAreRejected) {
     const Template parsed =
         make("//@ param A int in 1..4000000000000000000 = 1\n//@ require A < 0 || A == 1\n");
     EXPECT_EQ(parsed.variants({{"A", 1}}).size(), 1u);

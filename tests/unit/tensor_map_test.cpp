@@ -56,7 +56,7 @@ TEST(TensorMap, TakesWhatTmaTakes) {
               "accepted");
 }
 
-TEST(TensorMap, RefusesTheRestWithValueAndLimit) {
+TEST(TensorMap, RejectsTheRestWithValueAndLimit) {
     EXPECT_THAT(refused([](TensorMapLayout& map) { map.rank = 0; }), HasSubstr("0 extents"));
     EXPECT_THAT(refused([](TensorMapLayout& map) { map.rank = 6; }), HasSubstr("6 extents"));
     EXPECT_THAT(

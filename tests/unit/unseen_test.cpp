@@ -240,7 +240,7 @@ TEST(UnseenProblems, AreLogUniform) {
     EXPECT_NEAR(static_cast<double>(small) / all, 0.5, 0.06);
 }
 
-TEST(UnseenProblems, ThatThereAreNotAreRefused) {
+TEST(UnseenProblems, ThatThereAreNotAreRejected) {
     EXPECT_THROW(bench::drawn_problems("gemm", 1, 1, false), UsageError);
 }
 
@@ -330,7 +330,7 @@ class UnseenRun : public ::testing::Test {
     std::vector<BenchTimedVariant> timed_;
 };
 
-TEST_F(UnseenRun, TellsTheChosenVariantFromTheBestKnown) {
+TEST_F(UnseenRun, DistinguishesTheChosenVariantFromTheBestKnown) {
     const std::filesystem::path root = std::getenv("KILN_TEST_SOURCE_DIR");
     write_text(folder_.path() / "transpose_tiled.cu",
                std::regex_replace(read_text_if_exists(root / "kernels_src/transpose_tiled.cu").value_or(""),
