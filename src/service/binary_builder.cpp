@@ -22,17 +22,17 @@ namespace {
 
 /// What make() returns, or its exception; either is counted and traced. A compile that was cancelled did not fail.
 template <class Make>
-Binary traced(Observer& observer, const std::string& digest, const std::string& variant,
+Binary traced(ServiceEvents& events, const std::string& digest, const std::string& variant,
               const std::stop_token& stop, const Make& make) {
     const Stopwatch watch;
     try {
         Binary binary = make();
-        observer.trace({TraceKind::compile, Origin::compiled, digest, variant, watch.elapsed_ms(),
-                        binary.bytes.size(), binary.compiler});
+        events.trace({TraceKind::compile, Origin::compiled, digest, variant, watch.elapsed_ms(),
+                      binary.bytes.size(), binary.compiler});
         return binary;
     } catch (const std::exception& error) {
-        if (!stop.stop_requested()) observer.count(&Counters::build_failures);
-        observer.trace(
+        if (!stop.stop_requested()) events.count(&Counters::build_failures);
+        events.trace(
             {TraceKind::failure, Origin::compiled, digest, variant, watch.elapsed_ms(), 0, error.what()});
         throw;
     }
@@ -41,12 +41,12 @@ Binary traced(Observer& observer, const std::string& digest, const std::string& 
 }  // namespace
 
 BinaryBuilder::BinaryBuilder(std::unique_ptr<Compiler> compiler, IncludeTree includes, CacheSetup cache,
-                             BuilderOptions options, Observer& observer)
+                             BuilderOptions options, ServiceEvents& events)
     : compiler_(std::move(compiler)),
       includes_(std::move(includes)),
       options_(std::move(options)),
-      observer_(observer),
-      tiers_(std::move(cache), observer) {}
+      events_(events),
+      tiers_(std::move(cache), events) {}
 
 BinaryBuilder::Keys BinaryBuilder::keys(const Target& target, const Source& build_source) const {
     auto& compiler = *compiler_;
@@ -90,7 +90,7 @@ BinaryBuilder::Built BinaryBuilder::find_or_compile(const Request& request) {
             own.stop = either.get_token();
             return find_or_compile_now(own);
         });
-    if (!asked_tiers) observer_.count_memory_hit();
+    if (!asked_tiers) events_.count_memory_hit();
     return built;
 }
 
@@ -98,13 +98,13 @@ BinaryBuilder::Built BinaryBuilder::find_or_compile_now(const Request& request) 
     if (auto hit = find_unstored(request)) return std::move(*hit);
     if (auto hit = tiers_.find(request.wanted())) return std::move(*hit);
     if (auto hit = find_ptx(request)) return std::move(*hit);
-    observer_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
+    events_.trace({TraceKind::miss, Origin::compiled, request.key.digest, request.variant, 0, 0, {}});
     if (options_.cached_only) {
-        observer_.count(&Counters::misses);
+        events_.count(&Counters::misses);
         throw BuildError(request.variant + " is in no tier of the cache, and compiling is switched off");
     }
     if (!request.keys.has_compiler()) {
-        observer_.count(&Counters::misses);
+        events_.count(&Counters::misses);
         std::rethrow_exception(request.keys.no_compiler);
     }
     if (!options_.caching) {
@@ -121,7 +121,7 @@ std::optional<BinaryBuilder::Built> BinaryBuilder::find_unstored(const Request& 
     const std::lock_guard lock(mutex_);
     const auto found = unstored_.find(request.key.digest);
     if (found == unstored_.end() || request.refused != nullptr) return std::nullopt;
-    observer_.count_memory_hit();
+    events_.count_memory_hit();
     Built built = found->second;
     built.origin = Origin::memory;
     return built;
@@ -149,7 +149,7 @@ std::optional<BinaryBuilder::Built> BinaryBuilder::find_ptx(const Request& reque
                               request.keys.open->everywhere};
         auto hit = tiers_.find({open.key, request.variant, request.refused, true, &open, false});
         if (!hit) continue;
-        observer_.warn_once(
+        events_.warn_once(
             "there is no binary of " + std::string(request.variant) + " for " + target.arch +
             ": the PTX for " + older.arch +
             " is used, which the driver compiles when it loads it; a pack that is made with --arch " +
@@ -171,7 +171,7 @@ BinaryBuilder::Built BinaryBuilder::compile_for_all(const Request& request) {
         flight.emplace(Flight::board(*locks, request.key.digest, {options_.wait_limit}, probe, request.stop));
         if (flight->waited()) note_wait(request, flight->waited_ms(), flight->took_over());
         if (!locks->problem().empty())
-            observer_.warn_once(locks->problem() + "; processes may compile the same kernel at once");
+            events_.warn_once(locks->problem() + "; processes may compile the same kernel at once");
         if (flight->role() == Flight::Role::served) return std::move(*handed_over);
     }
     bool published = false;
@@ -223,12 +223,11 @@ std::optional<BinaryBuilder::Built> BinaryBuilder::from_other_machine(
 }
 
 void BinaryBuilder::note_wait(const Request& request, double waited_ms, bool took_over) {
-    observer_.count(&Counters::waits);
-    observer_.trace(
-        {TraceKind::wait, Origin::compiled, request.key.digest, request.variant, waited_ms, 0, {}});
+    events_.count(&Counters::waits);
+    events_.trace({TraceKind::wait, Origin::compiled, request.key.digest, request.variant, waited_ms, 0, {}});
     if (!took_over) return;
-    observer_.count(&Counters::take_overs);
-    observer_.trace(
+    events_.count(&Counters::take_overs);
+    events_.trace(
         {TraceKind::take_over, Origin::compiled, request.key.digest, request.variant, waited_ms, 0, {}});
 }
 
@@ -242,21 +241,21 @@ Binary BinaryBuilder::link(const Request& request) {
         {request.target, keys, keys.key, own, request.variant, request.isolation, nullptr, request.stop});
     if (request.stop.stop_requested())
         throw BuildError(request.source.file_name + " was not linked: a stop was requested");
-    return traced(observer_, request.key.digest, request.variant, request.stop,
+    return traced(events_, request.key.digest, request.variant, request.stop,
                   [&] { return compiler_->link(request.source, request.target, ltoir.binary); });
 }
 
 Binary BinaryBuilder::compile(const Request& request) {
     const auto& file = request.source.file_name;
-    observer_.count(&Counters::misses);  // not before: another process or machine might have served it
+    events_.count(&Counters::misses);  // not before: another process or machine might have served it
     if (request.stop.stop_requested()) throw BuildError(file + " was not compiled: a stop was requested");
     if (!request.source.linked.empty()) return link(request);
-    observer_.count(&Counters::compiles);
+    events_.count(&Counters::compiles);
     try {
-        return traced(observer_, request.key.digest, request.variant, request.stop, [&] {
+        return traced(events_, request.key.digest, request.variant, request.stop, [&] {
             Binary binary = compiler_->compile(includes_.with_headers(request.source), request.target,
                                                request.keys.compiler, {request.isolation, request.stop});
-            observer_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));
+            events_.count(&Counters::compile_ms, static_cast<std::uint64_t>(binary.compile_ms));
             return binary;
         });
     } catch (const std::exception& error) {

@@ -21,7 +21,7 @@
 #include "cache/flight.h"
 #include "compile/compiler.h"
 #include "compile/include_tree.h"
-#include "service/observer.h"
+#include "service/service_events.h"
 #include "service/single_flight.h"
 #include "service/tiers.h"
 
@@ -41,7 +41,7 @@ class BinaryBuilder {
   public:
     /// includes: of this compiler.
     BinaryBuilder(std::unique_ptr<Compiler> compiler, IncludeTree includes, CacheSetup cache,
-                  BuilderOptions options, Observer& observer);
+                  BuilderOptions options, ServiceEvents& events);
 
     /// What a binary is looked for by.
     struct Keys {
@@ -101,7 +101,7 @@ class BinaryBuilder {
     const std::unique_ptr<Compiler> compiler_;
     const IncludeTree includes_;
     const BuilderOptions options_;
-    Observer& observer_;
+    ServiceEvents& events_;
     Tiers tiers_;
     std::atomic<bool> is_shared_{false};
 

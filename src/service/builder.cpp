@@ -18,12 +18,12 @@
 namespace kiln {
 
 Builder::Builder(Selection selection, BinaryBuilder& binaries, bool validates,
-                 std::shared_ptr<const ProfilerRanges> ranges, Observer& observer)
+                 std::shared_ptr<const ProfilerRanges> ranges, ServiceEvents& events)
     : selection_(std::move(selection)),
       binaries_(binaries),
       validates_(validates),
       ranges_(std::move(ranges)),
-      observer_(observer) {}
+      events_(events) {}
 
 Variant Builder::validated(const Variant& variant) const {
     if (selection_.target.backend == Backend::hip && tensor_map_count(variant) != 0)
@@ -64,7 +64,7 @@ Explanation Builder::explain(const Variant& variant) const {
 
 Builder::Found Builder::kernel(const Variant& variant, Isolation isolation, const std::stop_token& stop) {
     if (KernelPointer loaded = kernels_.find(variant)) {
-        observer_.count_memory_hit();
+        events_.count_memory_hit();
         return {std::move(loaded), Origin::memory};
     }
     // Stays so for who finds or is given what another thread has loaded.
@@ -78,7 +78,7 @@ Builder::Found Builder::kernel(const Variant& variant, Isolation isolation, cons
                                              return kernels_.add(variant, std::move(loaded.kernel));
                                          });
     Found found{std::move(kernel), origin};
-    if (origin == Origin::memory) observer_.count_memory_hit();
+    if (origin == Origin::memory) events_.count_memory_hit();
     return found;
 }
 
@@ -109,9 +109,9 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation, co
         // replaces the entry. It is not removed: the driver may have failed for another reason.
         const std::string reason = "the entry " + build_key.digest + " (" + std::string(name(built.origin)) +
                                    ") was rebuilt: " + error.what();
-        observer_.count(&Counters::rejected_entries);
-        observer_.trace({TraceKind::reject, built.origin, build_key.digest, variant.text(), 0, 0, reason});
-        observer_.warn_once(reason);
+        events_.count(&Counters::rejected_entries);
+        events_.trace({TraceKind::reject, built.origin, build_key.digest, variant.text(), 0, 0, reason});
+        events_.warn_once(reason);
         const Bytes refused = built.binary.bytes;
         built = find(&refused);
         info.build_ms = building.elapsed_ms();

@@ -17,7 +17,7 @@
 #include "service/binary_builder.h"
 #include "service/kernel_table.h"
 #include "service/loaded_kernel.h"
-#include "service/observer.h"
+#include "service/service_events.h"
 
 namespace kiln {
 
@@ -25,9 +25,9 @@ namespace kiln {
 class Builder {
   public:
     /// validates: ServiceOptions::validate, of what it loads. ranges: of builds and launches; may be null. `binaries` and
-    /// `observer` must outlive it.
+    /// `events` must outlive it.
     Builder(Selection selection, BinaryBuilder& binaries, bool validates,
-            std::shared_ptr<const ProfilerRanges> ranges, Observer& observer);
+            std::shared_ptr<const ProfilerRanges> ranges, ServiceEvents& events);
 
     struct Found {
         std::shared_ptr<const LoadedKernel> kernel;
@@ -63,7 +63,7 @@ class Builder {
     BinaryBuilder& binaries_;
     const bool validates_;
     const std::shared_ptr<const ProfilerRanges> ranges_;
-    Observer& observer_;
+    ServiceEvents& events_;
 
     KernelTable kernels_;
 

@@ -13,8 +13,8 @@ constexpr int kPauseOfWrites = 9;  // times as long as the last write took
 
 }  // namespace
 
-Recorder::Recorder(std::filesystem::path file, Target target, Observer& observer)
-    : file_(std::move(file)), target_(std::move(target)), observer_(observer) {}
+Recorder::Recorder(std::filesystem::path file, Target target, ServiceEvents& events)
+    : file_(std::move(file)), target_(std::move(target)), events_(events) {}
 
 Recorder::~Recorder() {
     if (is_new_) write(seen_);
@@ -58,10 +58,10 @@ void Recorder::write_in_time(std::unique_lock<std::mutex>& lock) {
 
 void Recorder::write(const Record& seen) noexcept try {
     if (!seen.complete)
-        observer_.warn_once("the record " + file_.string() + " is full; what else is asked for is not in it");
+        events_.warn_once("the record " + file_.string() + " is full; what else is asked for is not in it");
     Record::store(file_, seen);
 } catch (const std::exception& error) {
-    observer_.warn_once(error.what());
+    events_.warn_once(error.what());
 }
 
 }  // namespace kiln

@@ -11,14 +11,14 @@
 #include <filesystem>
 #include <mutex>
 
-#include "service/observer.h"
+#include "service/service_events.h"
 
 namespace kiln {
 
 /// Thread-safe. Nothing throws: a file that can't be written is told once, and the service goes on.
 class Recorder {
   public:
-    Recorder(std::filesystem::path file, Target target, Observer& observer);
+    Recorder(std::filesystem::path file, Target target, ServiceEvents& events);
     /// Writes what is left.
     ~Recorder();
     Recorder(const Recorder&) = delete;
@@ -37,7 +37,7 @@ class Recorder {
 
     const std::filesystem::path file_;
     const Target target_;
-    Observer& observer_;
+    ServiceEvents& events_;
     std::mutex mutex_;
     Record seen_;          ///< by this service
     bool is_new_ = false;  ///< some of it is not in the file

@@ -40,10 +40,10 @@ bool validates(const ServiceOptions& options) {
     return options.validate.value_or(config::validate().value_or(kIsDebugBuild));
 }
 
-std::shared_ptr<const ProfilerRanges> open_ranges(Observer& observer) {
+std::shared_ptr<const ProfilerRanges> open_ranges(ServiceEvents& events) {
     std::string problem;
     auto ranges = ProfilerRanges::open(problem);
-    if (!problem.empty()) observer.warn_once(problem);
+    if (!problem.empty()) events.warn_once(problem);
     return ranges;
 }
 
@@ -53,13 +53,13 @@ std::shared_ptr<const ProfilerRanges> open_ranges(Observer& observer) {
 struct SharedBuilds {
     SharedBuilds(const ServiceOptions& options, std::unique_ptr<Compiler> compiler, IncludeTree includes,
                  CacheSetup cache)
-        : observer(options.on_warning ? options.on_warning : print_warning, options.on_trace),
+        : events(options.on_warning ? options.on_warning : print_warning, options.on_trace),
           binaries(std::move(compiler), std::move(includes), std::move(cache),
                    {options.cache.enabled, options.cached_only, options.cache.wait_limit, options.stop,
                     options.compile_options, options.debug},
-                   observer) {}
+                   events) {}
 
-    Observer observer;
+    ServiceEvents events;
     BinaryBuilder binaries;
 };
 
@@ -106,17 +106,17 @@ class ServiceState {
         const std::string warning = check_arch_exists(options, selection, *compiler);
         auto builds = std::make_shared<SharedBuilds>(options, std::move(compiler), std::move(includes),
                                                      std::move(cache));
-        if (!warning.empty()) builds->observer.warn_once(warning);
+        if (!warning.empty()) builds->events.warn_once(warning);
         return {std::move(selection), std::move(builds)};
     }
     ServiceState(const ServiceOptions& options, Parts parts)
         : builds_(std::move(parts.builds)),
           builder_(std::move(parts.selection), builds_->binaries, validates(options),
-                   open_ranges(builds_->observer), builds_->observer),
+                   open_ranges(builds_->events), builds_->events),
           templates_(templates(options), builder_.selection().target),
           background_(worker_limits(options).workers) {
         if (!options.record.empty())
-            recorder_.emplace(options.record, builder_.selection().target, builds_->observer);
+            recorder_.emplace(options.record, builder_.selection().target, builds_->events);
     }
 
     const unsigned generation_ = fork_generation();

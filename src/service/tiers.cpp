@@ -11,8 +11,8 @@
 
 namespace kiln {
 
-Tiers::Tiers(CacheSetup setup, Observer& observer) : setup_(std::move(setup)), observer_(observer) {
-    if (!setup_.no_directory.empty()) observer_.warn_once(setup_.no_directory);
+Tiers::Tiers(CacheSetup setup, ServiceEvents& events) : setup_(std::move(setup)), events_(events) {
+    if (!setup_.no_directory.empty()) events_.warn_once(setup_.no_directory);
     if (setup_.disk) tell_of(Origin::disk, setup_.disk->problem(), "; new kernels are kept in memory only");
     for (const auto& pack : setup_.seeds) tell_of(Origin::seed, pack.problem(), "");
 }
@@ -20,28 +20,28 @@ Tiers::Tiers(CacheSetup setup, Observer& observer) : setup_(std::move(setup)), o
 void Tiers::tell_of(Origin tier, const std::string& problem, const std::string& consequence) {
     if (problem.empty()) return;
     const std::string text = problem + consequence;
-    observer_.trace({TraceKind::unavailable, tier, {}, {}, 0, 0, text});
+    events_.trace({TraceKind::unavailable, tier, {}, {}, 0, 0, text});
     // A problem may be worded by the step that met it; one line a tier is enough. Packs are several.
-    observer_.warn_once(tier == Origin::seed ? text : std::string(name(tier)), text);
+    events_.warn_once(tier == Origin::seed ? text : std::string(name(tier)), text);
 }
 
 std::optional<Tiers::Hit> Tiers::accept(const Wanted& wanted, Lookup lookup, Origin origin,
                                         double elapsed_ms) {
     if (!lookup.rejected.empty() && !wanted.again) {
-        observer_.count(&Counters::rejected_entries);
-        observer_.trace(
+        events_.count(&Counters::rejected_entries);
+        events_.trace(
             {TraceKind::reject, origin, wanted.key.digest, wanted.variant, elapsed_ms, 0, lookup.rejected});
-        observer_.warn_once(lookup.rejected);
+        events_.warn_once(lookup.rejected);
     }
     if (!lookup.binary) return std::nullopt;
     if (wanted.refused != nullptr && lookup.binary->bytes == *wanted.refused) return std::nullopt;
-    observer_.count(origin == Origin::disk   ? &Counters::disk_hits
-                    : origin == Origin::seed ? &Counters::seed_hits
-                                             : &Counters::remote_hits);
-    observer_.count(&Counters::bytes_read, lookup.entry.size());
-    observer_.count(&Counters::saved_ms, static_cast<std::uint64_t>(lookup.binary->compile_ms));
-    observer_.trace({TraceKind::hit, origin, wanted.key.digest, wanted.variant, elapsed_ms,
-                     lookup.entry.size(), lookup.place});
+    events_.count(origin == Origin::disk   ? &Counters::disk_hits
+                  : origin == Origin::seed ? &Counters::seed_hits
+                                           : &Counters::remote_hits);
+    events_.count(&Counters::bytes_read, lookup.entry.size());
+    events_.count(&Counters::saved_ms, static_cast<std::uint64_t>(lookup.binary->compile_ms));
+    events_.trace({TraceKind::hit, origin, wanted.key.digest, wanted.variant, elapsed_ms, lookup.entry.size(),
+                   lookup.place});
     return Hit{std::move(*lookup.binary), origin, std::move(lookup.key)};
 }
 
@@ -86,20 +86,20 @@ bool Tiers::store_on_disk(const Wanted& wanted, const Bytes& entry) {
     if (!setup_.disk || !setup_.disk->readable()) return false;
     const auto result = setup_.disk->store(wanted.key.digest, entry);
     if (result.pruned_entries > 0) {
-        observer_.count(&Counters::pruned_entries, result.pruned_entries);
+        events_.count(&Counters::pruned_entries, result.pruned_entries);
         const std::string detail = formatted("{} entries", result.pruned_entries);
-        observer_.trace({TraceKind::prune, Origin::disk, {}, {}, 0, result.pruned_bytes, detail});
+        events_.trace({TraceKind::prune, Origin::disk, {}, {}, 0, result.pruned_bytes, detail});
     }
     if (!result.stored) {
         if (result.reason.empty())
             tell_of(Origin::disk, setup_.disk->problem(), "; new kernels are kept in memory only");
         else
-            observer_.warn_once(result.reason);  // about this entry alone
+            events_.warn_once(result.reason);  // about this entry alone
         return false;
     }
-    observer_.count(&Counters::stored_entries);
-    observer_.count(&Counters::bytes_written, entry.size());
-    observer_.trace({TraceKind::store, Origin::disk, wanted.key.digest, wanted.variant, 0, entry.size(), {}});
+    events_.count(&Counters::stored_entries);
+    events_.count(&Counters::bytes_written, entry.size());
+    events_.trace({TraceKind::store, Origin::disk, wanted.key.digest, wanted.variant, 0, entry.size(), {}});
     return true;
 }
 
@@ -109,9 +109,9 @@ bool Tiers::store(const Wanted& wanted, const Binary& binary) {
     const bool stored = store_on_disk(wanted, entry);
     if (setup_.remote && !setup_.remote->read_only()) {
         if (setup_.remote->store(wanted.key.digest, entry)) {
-            observer_.count(&Counters::remote_stores);
-            observer_.count(&Counters::bytes_written, entry.size());
-            observer_.trace(
+            events_.count(&Counters::remote_stores);
+            events_.count(&Counters::bytes_written, entry.size());
+            events_.trace(
                 {TraceKind::store, Origin::remote, wanted.key.digest, wanted.variant, 0, entry.size(), {}});
         }
         tell_of(Origin::remote, setup_.remote->problem(), "");
@@ -129,14 +129,14 @@ RemoteCache* Tiers::leases() const {
 }
 
 Counters Tiers::counters() const {
-    Counters counters = observer_.counters();
+    Counters counters = events_.counters();
     if (setup_.remote) counters.remote_failures = setup_.remote->failures();
     return counters;
 }
 
 void Tiers::flush() {
     if (!setup_.disk || !setup_.disk->problem().empty()) return;
-    setup_.disk->add(observer_.take_new(counters()));
+    setup_.disk->add(events_.take_new(counters()));
 }
 
 }  // namespace kiln

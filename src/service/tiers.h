@@ -12,14 +12,14 @@
 #include <string_view>
 
 #include "service/cache_setup.h"
-#include "service/observer.h"
+#include "service/service_events.h"
 
 namespace kiln {
 
 /// Thread-safe. Nothing throws: what is wrong with a tier is told once, and the others go on.
 class Tiers {
   public:
-    Tiers(CacheSetup setup, Observer& observer);
+    Tiers(CacheSetup setup, ServiceEvents& events);
 
     struct Wanted {
         const BuildKey& key;       ///< exact, unless there is no compiler to complete it; then that of `open`
@@ -47,7 +47,7 @@ class Tiers {
     /// nullptr when it has no leases to give.
     RemoteCache* leases() const;
 
-    /// What the observer counted, and the remote for itself.
+    /// What events_ counted, and the remote for itself.
     Counters counters() const;
     /// Adds what was counted since the last time to the counters of the directory.
     void flush();
@@ -60,7 +60,7 @@ class Tiers {
     void tell_of(Origin tier, const std::string& problem, const std::string& consequence);
 
     CacheSetup setup_;
-    Observer& observer_;
+    ServiceEvents& events_;
 };
 
 }  // namespace kiln

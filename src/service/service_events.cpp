@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Counters by atomic_ref, so that there is one list of them, the public struct.
-#include "service/observer.h"
+#include "service/service_events.h"
 
 #include <atomic>
 
 namespace kiln {
 
-void Observer::count(std::uint64_t Counters::*counter, std::uint64_t amount) {
+void ServiceEvents::count(std::uint64_t Counters::*counter, std::uint64_t amount) {
     std::atomic_ref(counters_.*counter).fetch_add(amount, std::memory_order_relaxed);
 }
 
-Counters Observer::counters() const {
+Counters ServiceEvents::counters() const {
     Counters snapshot;
     for (const auto& field : counter_fields())
         snapshot.*field.value = std::atomic_ref(counters_.*field.value).load(std::memory_order_relaxed);
@@ -19,7 +19,7 @@ Counters Observer::counters() const {
     return snapshot;
 }
 
-Counters Observer::take_new(const Counters& now) {
+Counters ServiceEvents::take_new(const Counters& now) {
     const std::lock_guard lock(mutex_);
     Counters news;
     for (const auto& field : counter_fields()) {
@@ -30,7 +30,7 @@ Counters Observer::take_new(const Counters& now) {
     return news;
 }
 
-void Observer::warn_once(const std::string& topic, const std::string& text) {
+void ServiceEvents::warn_once(const std::string& topic, const std::string& text) {
     {
         const std::lock_guard lock(mutex_);
         if (!warned_.insert(topic).second) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Observer: what a service tells about itself: counters, trace events, warnings (each once).
+// ServiceEvents: what a service reports about itself: counters, trace events, warnings (each once).
 #pragma once
 
 #include <kiln/trace.h>
@@ -19,9 +19,9 @@
 namespace kiln {
 
 /// Thread-safe.
-class Observer {
+class ServiceEvents {
   public:
-    Observer(std::function<void(std::string_view)> warn, TraceFunction trace)
+    ServiceEvents(std::function<void(std::string_view)> warn, TraceFunction trace)
         : warn_(std::move(warn)), trace_(std::move(trace)) {}
 
     void count(std::uint64_t Counters::*counter, std::uint64_t amount = 1);
