@@ -10,6 +10,8 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "base/config.h"
 #include "base/fork.h"
@@ -31,6 +33,24 @@ Template parse_embedded(const EmbeddedFile& file) {
     return Template::parse(std::string(file.text), std::string(file.name));
 }
 
+[[noreturn]] void throw_unreadable(const std::filesystem::path& directory, const std::error_code& error) {
+    throw TemplateError(directory.string(), 0, 0,
+                        "the template directory can't be read: " + error.message() +
+                            "; name one that holds *.cu files and that you may read");
+}
+
+/// The *.cu files of a directory in the order of their names. Throws TemplateError.
+std::vector<std::filesystem::path> template_files(const std::filesystem::path& directory) {
+    std::vector<std::filesystem::path> files;
+    std::error_code error;
+    for (std::filesystem::directory_iterator item(directory, error), end; !error && item != end;
+         item.increment(error))
+        if (item->path().extension() == ".cu") files.push_back(item->path());
+    if (error) throw_unreadable(directory, error);
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
 }  // namespace
 
 class __attribute__((visibility("hidden"))) TemplateSet::State {
@@ -43,7 +63,7 @@ class __attribute__((visibility("hidden"))) TemplateSet::State {
     const std::vector<std::filesystem::path>& directories() const { return directories_; }
 
   private:
-    /// Keeps the first error of a file and goes on with the others.
+    /// Keeps the first error of a directory or file and goes on with the others.
     void load_all();
     void add(const Template& found) { templates_.try_emplace(found.name(), found); }
 
@@ -59,12 +79,14 @@ TemplateSet::State::State(std::vector<std::filesystem::path> directories)
     : directories_(std::move(directories)) {
     for (const auto& directory : directories_) {
         std::error_code error;
-        if (std::filesystem::is_directory(directory, error)) continue;
-        const bool exists = std::filesystem::exists(directory, error);
+        const std::filesystem::file_status status = std::filesystem::status(directory, error);
+        if (std::filesystem::is_directory(status)) continue;
+        if (!std::filesystem::status_known(status)) throw_unreadable(directory, error);
         throw TemplateError(
             directory.string(), 0, 0,
-            exists ? "the template directory is not a directory; name the one that holds the *.cu files"
-                   : "the template directory does not exist; name one that holds *.cu files");
+            std::filesystem::exists(status)
+                ? "the template directory is not a directory; name the one that holds the *.cu files"
+                : "the template directory does not exist; name one that holds *.cu files");
     }
 }
 
@@ -128,18 +150,16 @@ std::vector<Template> TemplateSet::State::all() {
 void TemplateSet::State::load_all() {
     if (all_loaded_) return;
     for (const auto& directory : directories_) {
-        std::vector<std::filesystem::path> files;
-        for (const auto& item : std::filesystem::directory_iterator(directory)) {
-            if (item.path().extension() == ".cu") files.push_back(item.path());
-        }
-        std::sort(files.begin(), files.end());
-        for (const auto& file : files) {
+        const auto attempt = [&](const auto& work) {
             try {
-                add(Template::load(file));
+                work();
             } catch (const TemplateError&) {
                 if (!first_error_) first_error_ = std::current_exception();
             }
-        }
+        };
+        attempt([&] {
+            for (const auto& file : template_files(directory)) attempt([&] { add(Template::load(file)); });
+        });
     }
     for (const auto& file : embedded_files()) {
         if (file.name.ends_with(".cu")) add(parse_embedded(file));

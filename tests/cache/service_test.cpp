@@ -5,7 +5,10 @@
 #include <kiln/kiln.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -212,6 +215,33 @@ TEST_F(ServiceTest, ADirectoryOfTemplatesGoesBeforeTheBuiltInOnes) {
 
     with_directory.template_directories = {directory.path() / "missing"};
     EXPECT_THROW(Service{with_directory}, TemplateError);
+}
+
+TEST_F(ServiceTest, ADirectoryOfTemplatesThatCannotBeReadIsATemplateError) {
+    const auto place = directory.path() / "templates";
+    std::filesystem::create_directory(place);
+    const TemplateSet set({place});
+    std::filesystem::remove(place);
+    EXPECT_EQ(set.find("gemm_naive").name(), "gemm_naive");
+    for (const std::function<void()>& read :
+         {std::function<void()>([&] { set.all(); }), std::function<void()>([&] { set.find("nosuch"); })})
+        try {
+            read();
+            ADD_FAILURE();
+        } catch (const TemplateError& error) {
+            EXPECT_EQ(error.file(), place.string());
+            EXPECT_NE(std::string(error.what()).find("can't be read: No such file"), std::string::npos)
+                << error.what();
+        }
+    // A directory that can't be looked at, be it there or not.
+    std::filesystem::create_symlink(place, place);
+    try {
+        TemplateSet({place});
+        ADD_FAILURE();
+    } catch (const TemplateError& error) {
+        EXPECT_NE(std::string(error.what()).find("can't be read: Too many levels"), std::string::npos)
+            << error.what();
+    }
 }
 
 TEST_F(ServiceTest, BuiltInTemplatesAreNamedAsTheirFiles) {
