@@ -4,6 +4,7 @@
 // value, and the nearest right choice. Catch kiln::Error for all of them.
 #pragma once
 
+#include <kiln/types.h>
 #include <kiln/version.h>
 
 #include <stdexcept>
@@ -99,6 +100,20 @@ class DeviceError : public Error {
   private:
     std::string call_;
     int code_;
+};
+
+/// A call could not be served without compiling, loading or allocating, and was not allowed to: in a stream capture,
+/// with WhenMissing::fail, or where ServiceOptions::cached_only forbids compiling and no tier has a variant for the
+/// shape. what() names the shape to prepare.
+class NotReadyError : public Error {
+  public:
+    /// sizes: of the call.
+    NotReadyError(const std::string& message, Sizes sizes) : Error(message), sizes_(std::move(sizes)) {}
+    /// The shape to prepare.
+    const Sizes& sizes() const { return sizes_; }
+
+  private:
+    Sizes sizes_;
 };
 
 }  // namespace KILN_ABI

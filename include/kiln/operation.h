@@ -40,20 +40,6 @@ enum class WhenMissing {
     fail         ///< throws NotReadyError
 };
 
-/// A call could not be served without compiling, loading or allocating, and was not allowed to: in a stream capture,
-/// with WhenMissing::fail, or where ServiceOptions::cached_only forbids compiling and no tier has a variant for the
-/// shape. what() names the shape to prepare.
-class NotReadyError : public Error {
-  public:
-    /// sizes: of the call.
-    NotReadyError(const std::string& message, Sizes sizes) : Error(message), sizes_(std::move(sizes)) {}
-    /// The shape to prepare.
-    const Sizes& sizes() const { return sizes_; }
-
-  private:
-    Sizes sizes_;
-};
-
 /// Where workspace comes from: a framework's pool, say. Both or neither.
 struct WorkspaceAllocator {
     /// Memory aligned to 256 bytes, for work that is queued on `stream` from now on; nullptr or an exception: there is

@@ -241,9 +241,6 @@ struct TensorArgument {
     int line = 0;                ///< from 1
 };
 
-/// Problem sizes by the name of their argument.
-using Sizes = std::map<std::string, std::int64_t, std::less<>>;
-
 /// A TensorArgument for given values and sizes.
 struct Tensor {
     std::string name;                     ///< of the argument

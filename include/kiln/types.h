@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -83,6 +85,9 @@ struct Target {
     std::string arch;                 ///< with its suffix: "sm_90a", "gfx90a", "x86-64-v3"
     Limits limits;                    ///< that rules of templates are held to
 };
+
+/// Problem sizes by the name of their argument.
+using Sizes = std::map<std::string, std::int64_t, std::less<>>;
 
 }  // namespace KILN_ABI
 }  // namespace kiln

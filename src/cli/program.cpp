@@ -21,6 +21,7 @@ Failure classify(const std::exception& error) {
     if (is(std::in_place_type<TemplateError>)) return {kUsage, "template"};
     if (is(std::in_place_type<CacheError>)) return {kUsage, "cache"};
     if (is(std::in_place_type<BuildError>)) return {kCompileError, "build"};
+    if (is(std::in_place_type<NotReadyError>)) return {kCompileError, "not_ready"};
     if (is(std::in_place_type<std::bad_alloc>)) return {kUsage, "memory"};
     if (is(std::in_place_type<DeviceError>)) return {kDeviceError, "device"};
     return {kDeviceError, "internal"};

@@ -44,12 +44,13 @@ bool in_child_now = false;  // this process is a child of in_child()
 
 /// An exception of the library, to be thrown again in another process.
 struct ErrorText {
-    enum class Class : char { any, usage, in_template, variant, build, cache, device, memory };
+    enum class Class : char { any, usage, in_template, variant, build, not_ready, cache, device, memory };
     Class of = Class::any;
     std::string message;
     std::string detail = {};  ///< the file, the rule, the log or the call
     int number = 0;           ///< the line or the code
     int column = 0;
+    Sizes sizes = {};
 };
 
 ErrorText text_of(const std::exception& error) {
@@ -63,6 +64,8 @@ ErrorText text_of(const std::exception& error) {
         return {Class::build, what, build->log()};
     if (const auto* const device = dynamic_cast<const DeviceError*>(&error))
         return {Class::device, what, device->call(), device->code()};
+    if (const auto* const not_ready = dynamic_cast<const NotReadyError*>(&error))
+        return {.of = Class::not_ready, .message = what, .sizes = not_ready->sizes()};
     if (dynamic_cast<const UsageError*>(&error) != nullptr) return {Class::usage, what};
     if (dynamic_cast<const CacheError*>(&error) != nullptr) return {Class::cache, what};
     if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return {Class::memory, what};
@@ -89,6 +92,8 @@ ErrorText text_of(const std::exception& error) {
             if (!error.detail.empty() && text.ends_with("\n" + error.detail))
                 text.remove_suffix(error.detail.size() + 1);
             throw BuildError(std::string(text), error.detail);
+        case Class::not_ready:
+            throw NotReadyError(error.message, error.sizes);
         case Class::cache:
             throw CacheError(error.message);
         case Class::device:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time limit of host kernels in a child process counts from the start of the first one.
+// Work in a child process: its time limit counts from the start of the first kernel, and errors come back as they are.
 #include "run/isolated.h"
 
 #include <gmock/gmock.h>
@@ -52,6 +52,22 @@ TEST_F(Isolated, TheLimitCountsFromTheFirstKernel) {
     } catch (const DeviceError& error) {
         EXPECT_THAT(error.what(), testing::HasSubstr("longer on the host than the time limit of 0.2 s"));
     }
+}
+
+TEST_F(Isolated, ErrorsKeepTheirClass) {
+    Service service(limited());
+    try {
+        in_child(service, "scale", {}, [](const ReportPhase&) -> std::string {
+            throw NotReadyError("it is not built", {{"m", 3}, {"n", 70}});
+        });
+        FAIL();
+    } catch (const NotReadyError& error) {
+        EXPECT_STREQ(error.what(), "it is not built");
+        EXPECT_EQ(error.sizes(), (Sizes{{"m", 3}, {"n", 70}}));
+    }
+    EXPECT_THROW(in_child(service, "scale", {},
+                          [](const ReportPhase&) -> std::string { throw VariantError("it is not legal"); }),
+                 VariantError);
 }
 
 }  // namespace
