@@ -11,8 +11,6 @@
 #include "cache/flight.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +24,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/blocked_signals.h"
 #include "base/stopwatch.h"
 #include "format/format.h"
 
@@ -62,13 +61,9 @@ bool write_word(int file, std::size_t offset, std::uint64_t word) {
 
 /// Writes the heartbeat during its lifetime.
 std::jthread start_beating(int file, std::uint64_t beat, milliseconds interval) {
-    // Signal handlers of the application must not run on this thread.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::jthread thread;
+    const BlockedSignals blocked;
     try {
-        thread = std::jthread([=](std::stop_token stop) mutable {
+        return std::jthread([=](std::stop_token stop) mutable {
             std::mutex mutex;
             std::condition_variable_any ended;
             std::unique_lock lock(mutex);
@@ -77,9 +72,8 @@ std::jthread start_beating(int file, std::uint64_t beat, milliseconds interval) 
         });
     } catch (const std::system_error&) {
         // No thread could be started: others will consider this holder stalled, and not wait for it.
+        return {};
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
 }
 
 /// The holder that is waited for, as seen in its file.

@@ -14,8 +14,9 @@
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
+#include <thread>
 
-#include "cache/redis_thread.h"
+#include "base/blocked_signals.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -52,7 +53,8 @@ Addresses resolve(const std::string& host, std::uint16_t port, const Deadline& d
     };
     const auto shared = std::make_shared<Shared>();
     try {
-        start_thread([shared, host, port] {
+        const BlockedSignals blocked;
+        std::thread([shared, host, port] {
             int result = 0;
             auto found = look_up(host, port, 0, result);
             const std::lock_guard lock(shared->mutex);

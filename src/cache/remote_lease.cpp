@@ -7,10 +7,11 @@
 #include <array>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
+#include "base/blocked_signals.h"
 #include "base/fork.h"
-#include "cache/redis_thread.h"
 #include "cache/remote_state.h"
 
 namespace kiln {
@@ -109,7 +110,8 @@ RemoteCache::Answer RemoteCache::try_lease(const std::string& digest) {
         // Without a thread it is not renewed, and expires during a long compile.
         std::unique_ptr<Lease> lease(new Lease(std::move(held)));
         try {
-            lease->held_->renewal = start_thread([all = lease->held_.get()] { all->renew(); });
+            const BlockedSignals blocked;
+            lease->held_->renewal = std::thread([all = lease->held_.get()] { all->renew(); });
         } catch (const std::system_error&) {
         }
         return {Right::mine, std::move(lease)};

@@ -5,13 +5,12 @@
 #include "device/host_executor.h"
 
 #include <kiln/error.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
 
+#include "base/blocked_signals.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -98,13 +97,7 @@ void HostExecutor::work_together(Launch& launch) {
 
 void HostExecutor::start_helpers(std::uint64_t wanted) {
     if (blocks_.empty()) blocks_.emplace_back();
-    // The program's signals belong to the program's threads; a fault is that of the thread that makes it, and ends
-    // the process without a word where it is blocked.
-    sigset_t all, before;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
-        sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const BlockedSignals blocked;
     try {
         while (helpers_.size() < wanted) {
             if (blocks_.size() == helpers_.size() + 1) blocks_.emplace_back();
@@ -114,7 +107,6 @@ void HostExecutor::start_helpers(std::uint64_t wanted) {
     } catch (const std::exception&) {
         // Fewer threads do the same work.
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void HostExecutor::help(FiberBlock& block) {

@@ -4,8 +4,6 @@
 // as many as can be had (asio::thread_pool waits for ever where one of several can't be started).
 #include "service/background.h"
 
-#include <signal.h>
-
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -15,35 +13,19 @@
 #include <utility>
 #include <vector>
 
+#include "base/blocked_signals.h"
+
 namespace kiln {
-namespace {
-
-// Signals belong to the program's own threads.
-class AllSignalsBlocked {
-  public:
-    AllSignalsBlocked() {
-        sigset_t all;
-        sigfillset(&all);
-        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-    AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
-  private:
-    sigset_t before_;
-};
-
-}  // namespace
 
 struct Background::Pool {
     std::mutex mutex;
     boost::asio::io_context tasks;
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> open{tasks.get_executor()};
     std::vector<std::thread> threads;
+    bool is_finished = false;  ///< no more threads are started
 
     void start(int count) {
-        const AllSignalsBlocked blocked;
+        const BlockedSignals blocked;
         threads.reserve(static_cast<std::size_t>(count));
         try {
             while (threads.size() < static_cast<std::size_t>(count))
@@ -59,17 +41,23 @@ Background::Background(int threads) : threads_(threads), pool_(std::make_unique<
 Background::~Background() { finish(); }
 
 void Background::finish() {
-    const std::lock_guard lock(pool_->mutex);
-    pool_->open.reset();
-    for (auto& thread : pool_->threads) thread.join();
-    pool_->threads.clear();
+    std::vector<std::thread> threads;
+    {
+        const std::lock_guard lock(pool_->mutex);
+        pool_->is_finished = true;
+        pool_->open.reset();
+        threads.swap(pool_->threads);
+    }
+    for (auto& thread : threads) thread.join();  // without the lock: a task may post another one
 }
 
 void Background::post(std::function<void()> task) {
     {
         const std::lock_guard lock(pool_->mutex);
-        if (pool_->threads.empty()) pool_->start(threads_);
-        if (!pool_->threads.empty()) return boost::asio::post(pool_->tasks, std::move(task));
+        if (pool_->threads.empty() && !pool_->is_finished) pool_->start(threads_);
+        // The thread of a task that posts one goes on until nothing is left.
+        if (!pool_->threads.empty() || pool_->tasks.get_executor().running_in_this_thread())
+            return boost::asio::post(pool_->tasks, std::move(task));
     }
     task();
 }

@@ -14,7 +14,7 @@ class Background {
     explicit Background(int threads);
     ~Background();
 
-    /// Waits until every task has ended; none may come after that.
+    /// Waits until every task has ended, and those that tasks post meanwhile; others may not come after that.
     void finish();
 
     /// The task must not throw. Where no thread can be started, it is done here and now.

@@ -10,6 +10,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -325,6 +330,29 @@ TEST_F(ServiceTiersTest, AServiceOfStaticDurationEndsWell) {
         testing::ExitedWithCode(0), "");
     Service after(options());
     EXPECT_EQ(after.compile(scale_variant(after, 2)).origin, Origin::disk) << "exit waits for what was begun";
+}
+
+TEST_F(ServiceTiersTest, ACallbackMayStartABuildWhileTheServiceEnds) {
+    EXPECT_EXIT(
+        {
+            ::alarm(60);  // a deadlock ends the process by a signal
+            std::atomic<int> finished = 0;
+            std::promise<void> is_ending;
+            {
+                Service service(options());
+                service.build_async(scale_variant(service, 1), [&](AnyKernel, std::exception_ptr first) {
+                    is_ending.get_future().wait();
+                    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the destructor waits
+                    if (!first) ++finished;
+                    service.build_async(scale_variant(service, 2), [&](AnyKernel, std::exception_ptr second) {
+                        if (!second) ++finished;
+                    });
+                });
+                is_ending.set_value();
+            }
+            std::_Exit(finished);
+        },
+        testing::ExitedWithCode(2), "");
 }
 
 TEST_F(ServiceTiersTest, ExplainsHitsAndMisses) {
