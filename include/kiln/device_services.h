@@ -11,14 +11,12 @@
 #include <kiln/service.h>
 #include <kiln/version.h>
 
-#include <map>
-#include <memory>
-#include <mutex>
+#include <atomic>
 
 namespace kiln {
 inline namespace KILN_ABI {
 
-/// Thread-safe.
+/// Thread-safe. In a child of fork() it starts over, as a Service does: of() opens the device again.
 class DeviceServices {
   public:
     /// options: of all of them, but for `device`. A context that is not the primary one is a UsageError: it belongs to
@@ -39,10 +37,11 @@ class DeviceServices {
     Backend backend();
 
   private:
+    struct State;
+    State& state();
+
     const ServiceOptions options_;
-    std::mutex mutex_;
-    std::map<int, std::unique_ptr<Service>> services_;
-    std::optional<Backend> backend_;
+    std::atomic<State*> state_;
 };
 
 }  // namespace KILN_ABI

@@ -16,6 +16,7 @@
 #include <kiln/version.h>
 #include <kiln/wisdom.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -100,6 +101,7 @@ using TensorPointers = std::map<std::string, const void*, std::less<>>;
 
 /// Thread-safe, but for being moved and destroyed. Of a service that compiles nothing (ServiceOptions::cached_only) it
 /// launches, for shapes whose best variant is in no tier, the one of those there that is fastest; not with `reproducible`.
+/// In a child of fork() it starts over, as its Service does: with no shapes, and the wisdom of its options.
 class Operation {
   public:
     /// Of all templates that compute what `name` computes with these values: a template's name, or the first part of
@@ -156,7 +158,9 @@ class Operation {
 
   private:
     struct State;
-    std::unique_ptr<State> state_;
+    State& state() const;
+
+    mutable std::atomic<State*> state_;
 };
 
 template <class Fn>

@@ -11,7 +11,8 @@
 namespace kiln {
 namespace {
 
-std::atomic<unsigned> generation{0};  // of the process, as its identity is
+std::atomic<unsigned> generation{0};    // of the process, as its identity is
+std::atomic<bool> launch_child{false};  // likewise
 
 thread_local bool launches_only = false;  // of the fork() that this thread is about to make
 
@@ -27,7 +28,10 @@ pid_t fork_to_launch() {
     launches_only = true;
     const pid_t child = ::fork();
     launches_only = false;
+    if (child == 0) launch_child = true;
     return child;
 }
+
+bool is_launch_child() { return launch_child; }
 
 }  // namespace kiln

@@ -6,14 +6,40 @@
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <memory>
+
 namespace kiln {
 
 /// How many forks lie between the first process that asked and this one: a number that is another in a child
 /// than in its parent. As cheap as reading a variable.
 unsigned fork_generation();
 
+/// The state of an object that starts over in a child of fork(): there it is what `make` returns, a unique_ptr, for the
+/// parent's state. That one is left alone, and of it `make` may only read what never changes.
+/// State::is_of_this_process(): it was made in this fork_generation().
+template <class State, class Make>
+State& state_of_this_process(std::atomic<State*>& state, const Make& make) {
+    State* current = state.load(std::memory_order_acquire);
+    while (!current->is_of_this_process()) {
+        std::unique_ptr<State> fresh = make(static_cast<const State&>(*current));
+        if (state.compare_exchange_strong(current, fresh.get())) return *fresh.release();
+    }
+    return *current;
+}
+
+/// For the destructor of such an object: a child leaves its parent's state alone, whose threads are not there and whose
+/// locks may be held.
+template <class State>
+void end_state_of_this_process(const std::atomic<State*>& state) {
+    const State* const current = state.load();  // which stays there: what it waits for may use it
+    if (current != nullptr && current->is_of_this_process()) delete current;
+}
+
 /// fork() for a child that only launches what its parent has built, and ends by _exit(): it counts as the same
 /// process, so that it goes on with the parent's services and kernels. It may not build anything.
 pid_t fork_to_launch();
+/// Whether this process is such a child.
+bool is_launch_child();
 
 }  // namespace kiln

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/words.h"
 #include "device/driver.h"
 #include "format/format.h"
@@ -30,14 +32,18 @@ struct Scratch {
 }  // namespace
 
 struct Operation::State {
-    State(Service& service, const Template& of, Values fixed, OperationOptions options)
-        : device(service.device()),
-          when_missing(options.when_missing),
-          workspaces(device, std::move(options.allocator), options.max_streams),
-          shapes(service, of, std::move(fixed),
-                 {options.when_missing == WhenMissing::substitute, options.reproducible, options.max_shapes,
-                  options.wisdom ? std::move(*options.wisdom) : Wisdom::usual()}) {}
+    State(Service& service_, Template of_, Values fixed_, OperationOptions options_)
+        : service(service_),
+          of(std::move(of_)),
+          fixed(std::move(fixed_)),
+          options(std::move(options_)),
+          device(service.device()),
+          workspaces(device, options.allocator, options.max_streams),
+          shapes(
+              service, of, fixed, options.wisdom ? *options.wisdom : Wisdom::usual(),
+              {options.when_missing == WhenMissing::substitute, options.reproducible, options.max_shapes}) {}
 
+    bool is_of_this_process() const { return generation == fork_generation(); }
     const Signature& signature() const { return shapes.signature(); }
 
     void launch(const LaunchPlan& plan, StreamRef stream, void* const* arguments, const ShapeKey& key) {
@@ -78,30 +84,29 @@ struct Operation::State {
 
     /// LaunchOptions::workspace. Whatever is in it, kernels find zero what has to be. Throws UsageError.
     Scratch of_the_caller(const LaunchPlan& plan, StreamRef stream, const ShapeKey& key) {
-        const LaunchOptions& options = *stream.options();
+        const LaunchOptions& given = *stream.options();
         const std::size_t zero_bytes = plan.arguments.zero_bytes,
                           bytes = zero_bytes + plan.arguments.plain_bytes;
         const std::string what = shapes.name() + ": the workspace of LaunchOptions ";
-        if (options.workspace_bytes < bytes)
+        if (given.workspace_bytes < bytes)
             throw UsageError(formatted(
                 "{}has {} bytes, and {} needs {} for {}; Operation::workspace_bytes() says how many", what,
-                options.workspace_bytes, plan.kernel->variant().template_name(), bytes,
-                signature().text(key)));
-        if (const auto address = reinterpret_cast<std::uintptr_t>(options.workspace);
+                given.workspace_bytes, plan.kernel->variant().template_name(), bytes, signature().text(key)));
+        if (const auto address = reinterpret_cast<std::uintptr_t>(given.workspace);
             address % kWorkspaceAlignment != 0) {
             std::ostringstream place;
-            place << options.workspace;
+            place << given.workspace;
             throw UsageError(formatted("{}is at {}, and has to be at a multiple of {} bytes", what,
                                        place.str(), kWorkspaceAlignment));
         }
-        auto* const memory = static_cast<std::byte*>(options.workspace);
+        auto* const memory = static_cast<std::byte*>(given.workspace);
         if (zero_bytes != 0) device.driver()->queue_fill(memory, 0, zero_bytes, stream.handle());
         return {memory, memory + zero_bytes};
     }
 
     void launch_unknown(StreamRef stream, void* const* arguments, const ShapeKey& key) {
         const bool is_captured = device.is_capturing(stream);
-        if (is_captured || when_missing == WhenMissing::fail) {
+        if (is_captured || options.when_missing == WhenMissing::fail) {
             shapes.note(key);
             throw NotReadyError(
                 shapes.name() + ": the variant for " + signature().text(key) + " is not built, and " +
@@ -111,13 +116,17 @@ struct Operation::State {
                          : "WhenMissing::fail forbids to build it in a call: call prepare() with this shape"),
                 signature().sizes(key));
         }
-        if (when_missing == WhenMissing::substitute)
+        if (options.when_missing == WhenMissing::substitute)
             if (const auto plan = shapes.substitute(key)) return launch(*plan, stream, arguments, key);
         launch(*shapes.build(key), stream, arguments, key);
     }
 
+    const unsigned generation = fork_generation();
+    Service& service;
+    const Template of;
+    const Values fixed;
+    const OperationOptions options;
     const Device device;
-    const WhenMissing when_missing;
     Workspaces workspaces;
     ShapeBuilder shapes;  // the last: its thread ends first
 };
@@ -125,26 +134,37 @@ struct Operation::State {
 Operation::Operation(Service& service, std::string_view name, Values fixed, OperationOptions options)
     : Operation(service, find_family(service, name), std::move(fixed), std::move(options)) {}
 
-Operation::Operation(Service& service, const Template& of, Values fixed, OperationOptions options) {
+Operation::Operation(Service& service, const Template& of, Values fixed, OperationOptions options)
+    : state_(nullptr) {
     if (options.reproducible && options.when_missing == WhenMissing::substitute)
         throw UsageError(
             of.name() +
             ": an operation that is reproducible can't substitute variants, since what is built when "
             "differs from run to run; use WhenMissing::build or WhenMissing::fail");
-    state_ = std::make_unique<State>(service, of, std::move(fixed), std::move(options));
+    state_ = std::make_unique<State>(service, of, std::move(fixed), std::move(options)).release();
 }
 
-Operation::~Operation() = default;
-Operation::Operation(Operation&&) noexcept = default;
-Operation& Operation::operator=(Operation&&) noexcept = default;
+Operation::~Operation() { end_state_of_this_process(state_); }
+Operation::Operation(Operation&& other) noexcept : state_(other.state_.exchange(nullptr)) {}
+Operation& Operation::operator=(Operation&& other) noexcept {
+    Operation old(std::move(other));
+    old.state_ = state_.exchange(old.state_);
+    return *this;
+}
 
-const std::vector<OperationArgument>& Operation::arguments() const { return state_->signature().arguments(); }
+Operation::State& Operation::state() const {
+    return state_of_this_process(state_, [](const State& parent) {
+        return std::make_unique<State>(parent.service, parent.of, parent.fixed, parent.options);
+    });
+}
+
+const std::vector<OperationArgument>& Operation::arguments() const { return state().signature().arguments(); }
 
 void Operation::check_arguments(std::span<const ArgumentType> types) const {
     const auto& declared = arguments();
     std::vector<std::string> words;
     for (const OperationArgument& argument : declared) words.push_back(argument.type + " " + argument.name);
-    const std::string declaration = state_->shapes.name() + "(" + join(words) + ")";
+    const std::string declaration = state().shapes.name() + "(" + join(words) + ")";
     if (types.size() != declared.size())
         throw UsageError(formatted("TypedOperation<Fn>: Fn has {} arguments and the operation has {}: {}",
                                    types.size(), declared.size(), declaration));
@@ -156,7 +176,7 @@ void Operation::check_arguments(std::span<const ArgumentType> types) const {
 }
 
 void Operation::launch(StreamRef stream, void* const* arguments) const {
-    State& state = *state_;
+    State& state = this->state();
     const ShapeKey key = state.signature().key(arguments);
     {
         const ShapeTable::Reader reader(state.shapes.table());
@@ -168,7 +188,7 @@ void Operation::launch(StreamRef stream, void* const* arguments) const {
 }
 
 void Operation::operator()(StreamRef stream, const Sizes& sizes, const TensorPointers& tensors) const {
-    const Signature& signature = state_->signature();
+    const Signature& signature = state().signature();
     ShapeKey key = signature.key(sizes);
     std::array<const void*, kMostArguments> addresses{};
     std::array<void*, kMostArguments> pointers{};
@@ -184,7 +204,7 @@ void Operation::operator()(StreamRef stream, const Sizes& sizes, const TensorPoi
             // One whose name is misspelt is missing, too.
             const auto unknown = std::ranges::find_if(
                 tensors, [&](const auto& one) { return !signature.argument_index(one.first); });
-            throw UsageError(state_->shapes.name() + ": the tensor " + argument.name + " is missing" +
+            throw UsageError(state().shapes.name() + ": the tensor " + argument.name + " is missing" +
                              (unknown == tensors.end() ? "" : ", and there is no tensor " + unknown->first));
         }
         ++count;
@@ -195,45 +215,45 @@ void Operation::operator()(StreamRef stream, const Sizes& sizes, const TensorPoi
             if (!argument.is_size) names.push_back(argument.name);
         for (const auto& [name, address] : tensors)
             if (std::ranges::find(names, name) == names.end())
-                throw UsageError(state_->shapes.name() + " has no tensor " + name +
+                throw UsageError(state().shapes.name() + " has no tensor " + name +
                                  did_you_mean(name, names) + " (its tensors: " + join(names) + ")");
     }
     launch(stream, pointers.data());
 }
 
 void Operation::prepare(std::span<const Sizes> shapes) const {
-    static_cast<void>(state_->shapes.prepare(shapes));
+    static_cast<void>(state().shapes.prepare(shapes));
 }
 
 void Operation::prepare(std::span<const Sizes> shapes, StreamRef stream) const {
-    const auto plans = state_->shapes.prepare(shapes);
+    const auto plans = state().shapes.prepare(shapes);
     std::size_t zero_bytes = 0, plain_bytes = 0;
     for (const auto& plan : plans) {
         zero_bytes = std::max(zero_bytes, plan->arguments.zero_bytes);
         plain_bytes = std::max(plain_bytes, plan->arguments.plain_bytes);
     }
     if (zero_bytes + plain_bytes == 0) return;
-    const ShapeKey key = state_->signature().key(shapes.front());
-    static_cast<void>(state_->workspaces.lease(stream, zero_bytes, plain_bytes, state_->signature(), key));
+    const ShapeKey key = state().signature().key(shapes.front());
+    static_cast<void>(state().workspaces.lease(stream, zero_bytes, plain_bytes, state().signature(), key));
 }
 
 std::size_t Operation::workspace_bytes(const Sizes& sizes) const { return explain(sizes).workspace_bytes; }
-OperationPlan Operation::explain(const Sizes& sizes) const { return state_->shapes.explain(sizes); }
-void Operation::wait() const { state_->shapes.wait(); }
+OperationPlan Operation::explain(const Sizes& sizes) const { return state().shapes.explain(sizes); }
+void Operation::wait() const { state().shapes.wait(); }
 Wisdom Operation::tune_pending(std::chrono::duration<double> budget) const {
-    return state_->shapes.tune_pending(budget.count());
+    return state().shapes.tune_pending(budget.count());
 }
 
 OperationUsage Operation::usage() const {
-    OperationUsage usage = state_->shapes.usage();
-    usage.streams = state_->workspaces.streams();
-    usage.workspace_bytes = state_->workspaces.bytes();
+    OperationUsage usage = state().shapes.usage();
+    usage.streams = state().workspaces.streams();
+    usage.workspace_bytes = state().workspaces.bytes();
     return usage;
 }
 
 void Operation::release() const {
-    state_->shapes.release();
-    state_->workspaces.release();
+    state().shapes.release();
+    state().workspaces.release();
 }
 
 std::string OperationPlan::text() const {

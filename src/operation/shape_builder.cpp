@@ -12,8 +12,10 @@
 #include <cmath>
 #include <exception>
 #include <future>
+#include <system_error>
 #include <utility>
 
+#include "base/blocked_signals.h"
 #include "tune/problem_space.h"
 
 namespace kiln {
@@ -33,16 +35,16 @@ double distance(const ShapeKey& a, const ShapeKey& b) {
 
 }  // namespace
 
-ShapeBuilder::ShapeBuilder(Service& service, const Template& of, Values fixed, Options options)
+ShapeBuilder::ShapeBuilder(Service& service, const Template& of, Values fixed, Wisdom wisdom, Options options)
     : service_(service),
       of_(of),
       name_(of.name()),
       fixed_(std::move(fixed)),
-      options_(std::move(options)),
+      options_(options),
       is_recorded_(!service.options().record.empty()),
       signature_(some_variant(of.for_target(service.target()), fixed_)),
       table_(signature_.size_count()),
-      chooser_(std::make_shared<const Chooser>(service, options_.wisdom)) {
+      chooser_(std::make_shared<const Chooser>(service, std::move(wisdom))) {
     templates_ = chooser_->candidates(of.for_target(service.target()), fixed_);
     if (templates_.empty())
         throw VariantError(name_ + ": no template computes this on " + service.target().arch);
@@ -199,6 +201,7 @@ ShapeBuilder::Plan ShapeBuilder::substitute(const ShapeKey& key) {
     std::vector<Built> built;
     {
         const std::lock_guard lock(mutex_);
+        if (built_.empty() || !has_worker()) return nullptr;
         built.assign(built_.begin(), built_.end());
     }
     std::ranges::stable_sort(built, {}, [&](const Built& one) { return distance(one.key, key); });
@@ -213,15 +216,26 @@ ShapeBuilder::Plan ShapeBuilder::substitute(const ShapeKey& key) {
         if (!plan->is_substitute) return plan;
         {
             const std::lock_guard lock(mutex_);
-            if (std::exchange(known(key).is_awaited, true)) return plan;
+            Known& of = known(key);
+            if (of.is_awaited) return plan;
             pending_.push_back(key);
-            if (!worker_.joinable())
-                worker_ = std::jthread([this](std::stop_token stop) { work(std::move(stop)); });
+            of.is_awaited = true;
         }
         changed_.notify_all();
         return plan;
     }
     return nullptr;
+}
+
+bool ShapeBuilder::has_worker() {
+    if (worker_.joinable()) return true;
+    const BlockedSignals blocked;
+    try {
+        worker_ = std::jthread([this](std::stop_token stop) { work(std::move(stop)); });
+        return true;
+    } catch (const std::system_error&) {
+        return false;  // the limit of threads or processes
+    }
 }
 
 void ShapeBuilder::work(std::stop_token stop) {

@@ -29,11 +29,10 @@ class ShapeBuilder {
         bool substitutes = false;
         bool reproducible = false;
         std::size_t max_shapes = 0;
-        Wisdom wisdom;
     };
     using Plan = std::shared_ptr<const LaunchPlan>;
 
-    ShapeBuilder(Service& service, const Template& of, Values fixed, Options options);
+    ShapeBuilder(Service& service, const Template& of, Values fixed, Wisdom wisdom, Options options);
     /// Waits for what is being built.
     ~ShapeBuilder();
     ShapeBuilder(const ShapeBuilder&) = delete;
@@ -48,7 +47,7 @@ class ShapeBuilder {
     /// The best variant's plan, built now.
     Plan build(const ShapeKey& key);
     /// A plan of a variant that is built; the best one is built in the background. nullptr: none is built that the
-    /// shape allows.
+    /// shape allows, or no thread can be started.
     Plan substitute(const ShapeKey& key);
     std::vector<Plan> prepare(std::span<const Sizes> shapes);
     OperationPlan explain(const Sizes& sizes) const;
@@ -90,6 +89,8 @@ class ShapeBuilder {
     /// Of shapes that are new since the last time; without mutex_, since the record may wait for its file.
     void record_new();
     void forget_evicted();
+    /// Under mutex_: false where no thread can be started.
+    bool has_worker();
     void work(std::stop_token stop);
 
     Service& service_;

@@ -40,8 +40,6 @@ constexpr std::chrono::minutes kToStart{10};        // the least time before the
 constexpr std::chrono::milliseconds kAnswer{1000};  // to wait for the call stacks of threads
 constexpr char kPhase = 'p', kResult = 'r', kError = 'e';
 
-bool in_child_now = false;  // this process is a child of in_child()
-
 /// An exception of the library, to be thrown again in another process.
 struct ErrorText {
     enum class Class : char { any, usage, in_template, variant, build, not_ready, cache, device, memory };
@@ -204,7 +202,6 @@ void settle_in_child(pid_t parent) {
 
 [[noreturn]] void be_child(int pipe, pid_t parent, KernelWatch& watch,
                            const std::function<std::string(const ReportPhase&)>& work) {
-    in_child_now = true;
     settle_in_child(parent);
     // If a kernel forks, both processes would continue from here.
     ::pthread_atfork(nullptr, nullptr, [] { ::_exit(EXIT_FAILURE); });
@@ -279,7 +276,7 @@ void ask_threads(Child& child, KernelWatch& watch) {
 }  // namespace
 
 bool isolates(const Service& service) {
-    return service.options().isolate_host && service.backend() == Backend::host && !in_child_now &&
+    return service.options().isolate_host && service.backend() == Backend::host && !is_launch_child() &&
            !config::host_in_process();
 }
 

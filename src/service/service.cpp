@@ -150,18 +150,11 @@ Service::Service(const Service& shares, int device, ContextRef context)
     builds->binaries.share();
 }
 
-Service::~Service() {
-    // A child of fork() leaves its parent's state alone: its threads are not there, its locks may be held.
-    if (ServiceState* state = state_.load(); state->is_of_this_process()) delete state;
-}
+Service::~Service() { end_state_of_this_process(state_); }
 
 ServiceState& Service::state() const {
-    ServiceState* current = state_.load(std::memory_order_acquire);
-    while (!current->is_of_this_process()) {
-        auto fresh = std::make_unique<ServiceState>(options_);
-        if (state_.compare_exchange_strong(current, fresh.get())) return *fresh.release();
-    }
-    return *current;
+    return state_of_this_process(
+        state_, [this](const ServiceState&) { return std::make_unique<ServiceState>(options_); });
 }
 
 Template Service::find(std::string_view name) const { return state().templates_.find(name); }

@@ -3,12 +3,17 @@
 // Services of several devices: the host is opened twice, as two devices.
 #include <gmock/gmock.h>
 #include <kiln/kiln.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <future>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "scale_kernel.h"
+#include "scoped_variable.h"
 
 namespace kiln {
 namespace {
@@ -75,6 +80,37 @@ TEST_F(SharedBuildsOnHost, DeviceServicesAreOnePerDevice) {
     } catch (const UsageError& error) {
         EXPECT_THAT(error.what(), HasSubstr("Service(shares, device, context)"));
     }
+}
+
+TEST_F(SharedBuildsOnHost, DeviceServicesStartOverInAForkedChild) {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the thread sanitizer allows no threads after fork";
+#endif
+    const test::ScopedVariable no_directory("KILN_CACHE_DIR", ""), no_cache_home("XDG_CACHE_HOME", ""),
+        no_home("HOME", "");
+    auto options = this->options();
+    options.cache.directory.reset();
+    std::promise<void> opens, forked;
+    options.on_warning = [&, parent = ::getpid()](std::string_view) {  // there is no directory for the cache
+        if (::getpid() != parent) return;
+        opens.set_value();
+        forked.get_future().wait();
+    };
+    DeviceServices services(options);
+    std::jthread other([&] { services.of(0); });
+    opens.get_future().wait();
+    const pid_t child = ::fork();  // while the other thread opens the device
+    if (child == 0) {
+        ::alarm(60);
+        const auto variant = scale_variant(services.of(0), 3);
+        expect_scales(services.of(0), services.of(0).build<ScaleFn>(variant), 3);
+        services.~DeviceServices();
+        ::_exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    forked.set_value();
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -4,11 +4,17 @@
 // captures, bad input, and many threads.
 #include <gmock/gmock.h>
 #include <kiln/kiln.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <future>
 #include <optional>
@@ -18,8 +24,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/file.h"
 #include "base/file_lock.h"
+#include "base/fork.h"
 #include "rejected.h"
+#include "require.h"
 #include "scale_kernel.h"
 #include "scoped_variable.h"
 #include "tune/wisdom_line.h"
@@ -465,6 +474,85 @@ TEST_F(OperationOnHost, EightThreadsWithMoreShapesThanAreRemembered) {
     operation.wait();
     EXPECT_LE(operation.usage().shapes, 8u);
     EXPECT_LE(operation.usage().streams, 3u);
+}
+
+TEST_F(OperationOnHost, StartsOverInAForkedChild) {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the thread sanitizer allows no threads after fork";
+#endif
+    std::optional<Operation> operation(std::in_place, service, shift(), Values{},
+                                       options_with(WhenMissing::substitute));
+    operation->prepare({{"n", 100}});
+    by_position(*operation, 300);  // has the operation start its thread
+    operation->wait();
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        ::alarm(60);
+        bool good = by_position(*operation, 100) == 2 && operation->usage().shapes == 1;
+        by_position(*operation, 10000);
+        operation->wait();
+        good = good && by_position(*operation, 10000) == 8;
+        operation.reset();
+        ::_exit(good && !HasFailure() ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(operation->usage().shapes, 2u);
+}
+
+// In a process of its own, for a limit can't be raised again. A user of its own has no other processes.
+TEST_F(OperationOnHost, WhereNoThreadCanBeStartedTheCallBuilds) {
+    KILN_REQUIRE_OR_SKIP("root", ::geteuid() == 0, "a limit of processes does not hold for this user alone");
+    std::filesystem::permissions(directory.path(), std::filesystem::perms::all);
+    const Operation operation(service, shift(), {}, options_with(WhenMissing::substitute));
+    operation.prepare({{"n", 100}});
+    // It is in memory, since the compiler is a process too.
+    const AnyKernel best = service.build(operation.explain({{"n", 300}}).choice.variant);
+    const pid_t child = fork_to_launch();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        ::alarm(60);
+        constexpr uid_t kNobodyElse = 64323;
+        const rlimit limits{1, 1};
+        if (::setrlimit(RLIMIT_NPROC, &limits) != 0 || ::setuid(kNobodyElse) != 0) ::_exit(2);
+        try {
+            const bool good = by_position(operation, 300) == 4 && operation.usage().pending == 0;
+            operation.wait();
+            ::_exit(good && !HasFailure() ? 0 : 1);
+        } catch (const Error& error) {
+            std::fprintf(stderr, "%s\n", error.what());
+            ::_exit(3);
+        } catch (const std::exception& error) {
+            std::fprintf(stderr, "%s\n", error.what());
+            ::_exit(4);
+        }
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
+/// How many threads of this process do not block the signal.
+int threads_that_take(int signal) {
+    int count = 0;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+        const std::string status = read_text_if_exists(thread.path() / "status").value_or("");
+        const std::size_t mask = status.find("SigBlk:");
+        if (mask != std::string::npos)
+            count += (std::stoull(status.substr(mask + 7), nullptr, 16) >> (signal - 1) & 1) == 0;
+    }
+    return count;
+}
+
+TEST_F(OperationOnHost, SignalsAreNotHandledByItsThread) {
+    const Operation operation(service, shift(), {}, options_with(WhenMissing::substitute));
+    operation.prepare({{"n", 100}});
+    const int before = threads_that_take(SIGUSR1);
+    by_position(operation, 300);
+    operation.wait();
+    EXPECT_EQ(threads_that_take(SIGUSR1), before);
 }
 
 TEST_F(OperationOnHost, TuningChangesTheChoice) {

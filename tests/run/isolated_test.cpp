@@ -70,5 +70,14 @@ TEST_F(Isolated, ErrorsKeepTheirClass) {
                  VariantError);
 }
 
+TEST_F(Isolated, AChildStartsNoOther) {
+    Service service(limited());
+    EXPECT_TRUE(isolates(service));
+    EXPECT_EQ(in_child(service, "scale", {},
+                       [&](const ReportPhase&) { return std::string(isolates(service) ? "yes" : "no"); }),
+              "no");
+    EXPECT_TRUE(isolates(service));
+}
+
 }  // namespace
 }  // namespace kiln::test
