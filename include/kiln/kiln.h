@@ -7,6 +7,7 @@
 
 #include <kiln/build.h>
 #include <kiln/cache.h>
+#include <kiln/calibration.h>
 #include <kiln/device.h>
 #include <kiln/device_services.h>
 #include <kiln/doctor.h>
