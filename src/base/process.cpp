@@ -18,6 +18,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/config.h"
 #include "base/fork.h"
 #include "format/format.h"
 
@@ -51,15 +52,13 @@ struct Attributes {
 
 std::vector<std::string> child_environment(const ProcessSetup& setup) {
     std::vector<std::string> result;
-    const auto replaced = [&](std::string_view entry) {
-        const auto name = entry.substr(0, entry.find('='));
+    const auto replaced = [&](std::string_view name) {
         return std::any_of(setup.environment.begin(), setup.environment.end(),
                            [&](const auto& item) { return item.first == name; }) ||
                (setup.drops && setup.drops(name));
     };
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-        if (!replaced(*entry)) result.emplace_back(*entry);
-    }
+    for (const auto& [name, value] : config::environment())
+        if (!replaced(name)) result.push_back(name + "=" + value);
     for (const auto& [name, value] : setup.environment) result.push_back(name + "=" + value);
     return result;
 }

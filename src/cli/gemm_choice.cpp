@@ -38,11 +38,6 @@ std::vector<Template> contenders(const Service& service, const Chooser& chooser,
     return templates;
 }
 
-/// The sizes that the template has; choose_variant() reports others.
-Sizes wanted_sizes(const Service& service, const Options& options) {
-    return gemm_sizes(options, service.backend());
-}
-
 /// What can't be used of the user's is noted.
 Wisdom wisdom_of(const Options& options, const Terminal& terminal) {
     if (!options.wisdom.empty()) return Wisdom::load(options.wisdom);
@@ -65,7 +60,7 @@ GemmChoice choose_gemm(const Service& service, const Options& options, const Ter
     const std::vector<Template> templates = contenders(service, chooser, options);
     try {
         Choice choice =
-            chooser.choose(templates, fixed_values(anchor, options), wanted_sizes(service, options));
+            chooser.choose(templates, fixed_values(anchor, options), gemm_sizes(options, service.backend()));
         for (const std::string& reason : choice.unusable) terminal.note(reason);
         terminal.note(chooser.calibration_problem());
         Variant variant = choice.variant;
@@ -82,7 +77,7 @@ std::vector<ConsideredVariant> considered_gemms(const Service& service, const Op
     const Chooser chooser(service, wisdom_of(options, terminal));
     std::vector<ConsideredVariant> considered =
         chooser.considered(contenders(service, chooser, options), fixed_values(anchor, options),
-                           wanted_sizes(service, options), most);
+                           gemm_sizes(options, service.backend()), most);
     terminal.note(chooser.calibration_problem());
     return considered;
 }
@@ -102,7 +97,7 @@ void tune_gemm(Service& service, const Options& options, const Terminal& termina
     const Chooser chooser(service, Wisdom());
     TuneOptions tuning;
     tuning.fixed = fixed_values(anchor, options);
-    tuning.shapes = {wanted_sizes(service, options)};
+    tuning.shapes = {gemm_sizes(options, service.backend())};
     if (options.budget_seconds) tuning.budget_seconds = *options.budget_seconds;
     tuning.stop = interrupts.token();
     tuning.seed = options.seed;
