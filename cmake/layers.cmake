@@ -2,7 +2,7 @@
 #
 # kiln_layer(FOLDER DEPENDENCY...): an object library kiln_NAME from src/FOLDER/*.cpp; NAME is the last part of
 # FOLDER. Each layer has an include root of its own that holds nothing but a link to its folder, so
-# "cache/disk.h" resolves only in targets that name cache as a dependency.
+# "cache/disk_cache.h" resolves only in targets that name cache as a dependency.
 
 function(kiln_layer folder)
   get_filename_component(name ${folder} NAME)
