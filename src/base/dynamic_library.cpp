@@ -23,6 +23,7 @@
 #include "base/digest.h"
 #include "base/elf.h"
 #include "base/file.h"
+#include "base/fork.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -64,11 +65,14 @@ DynamicLibrary& DynamicLibrary::operator=(DynamicLibrary&& other) noexcept {
 }
 
 DynamicLibrary::~DynamicLibrary() {
-    if (handle_ != nullptr && !keep_) ::dlclose(handle_);
+    if (handle_ == nullptr || keep_) return;
+    const ForkDelay while_it_ends;
+    ::dlclose(handle_);
 }
 
 DynamicLibrary DynamicLibrary::open(const std::vector<std::string>& names, std::string* error) {
     DynamicLibrary library;
+    const ForkDelay while_it_begins;
     for (const auto& name : names) {
         library.handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (library.handle_ != nullptr) break;

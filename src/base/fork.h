@@ -37,9 +37,21 @@ void end_state_of_this_process(const std::atomic<State*>& state) {
 }
 
 /// fork() for a child that only launches what its parent has built, and ends by _exit(): it counts as the same
-/// process, so that it goes on with the parent's services and kernels. It may not build anything.
+/// process, so that it goes on with the parent's services and kernels. It may not build anything. Waits for every
+/// ForkDelay.
 pid_t fork_to_launch();
 /// Whether this process is such a child.
 bool is_launch_child();
+
+/// While one lives, fork_to_launch() waits. For code of others that may hold a lock of the C library which the child
+/// needs and fork() leaves as it is: if another thread holds it at the fork, the child waits for it for ever. Such is
+/// the lock of atexit(): the constructors of a library take it, those of NVRTC thousands of times.
+class ForkDelay {
+  public:
+    ForkDelay();
+    ~ForkDelay();
+    ForkDelay(const ForkDelay&) = delete;
+    ForkDelay& operator=(const ForkDelay&) = delete;
+};
 
 }  // namespace kiln
