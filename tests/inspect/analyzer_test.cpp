@@ -4,9 +4,12 @@
 // what the advice says.
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "analyzer_support.h"
+#include "compile/worker_pool.h"
+#include "scoped_variable.h"
 
 namespace kiln::test {
 namespace {
@@ -241,6 +244,21 @@ TEST_F(AnalyzerTest, Amd) {
     std::uint64_t of_32 = 0;
     for (const SharedLine& line : cuda.shared) of_32 += line.site.as_written.requests;
     EXPECT_EQ(requests * 2 * cuda.recording->blocks_recorded, of_32 * analysis->recording->blocks_recorded);
+}
+
+// A recording forks this process, so no runtime compiler may run in it then.
+TEST_F(AnalyzerTest, CompilesForTheTargetInAnotherProcess) {
+    KILN_ANALYZE_OR_SKIP();
+    const TemporaryDirectory folder;
+    const auto worker = folder.path() / "worker", seen = folder.path() / "seen";
+    write_text(worker, "#!/bin/sh\n: > '" + seen.string() + "'\nexec '" + worker_program() + "' \"$@\"\n");
+    std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
+    const ScopedVariable program("KILN_COMPILE_WORKER", worker.string());
+    const TemporaryDirectory cache;
+    Service service(target_options("sm_90a", cache.path()));
+    const Analysis analysis = Analyzer(service).analyze(service.find("gemm_naive").variant());
+    EXPECT_TRUE(analysis.resources.registers);
+    EXPECT_TRUE(std::filesystem::exists(seen));
 }
 
 // The promise is for a machine with nothing else to do: the best of a few tries counts.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Analyzer: compiles for the target, records on the host, and joins the results. The builds for the target, for
-// the host and of the naive variant run in parallel; recordings run one after another.
+// the host and of the naive variant run in parallel; recordings run one after another. They fork, so compilers run
+// in processes of their own: one in this process could hold a lock that the child needs.
 #include <kiln/error.h>
 #include <kiln/tools/analyze.h>
 
@@ -133,7 +134,7 @@ struct Analyzer::State {
     }
 
     CompiledVariant compile(const Variant& variant) {
-        const Binary binary = target.compile(variant).binary;
+        const Binary binary = target.compile_async(variant).get().binary;
         return {resources_of(binary), compiled_accesses(binary)};
     }
 
