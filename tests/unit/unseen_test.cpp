@@ -435,8 +435,9 @@ TEST_F(UnseenRun, MoreNewTokensThanDecodeAttentionTakesHaveARowThatSaysSo) {
         const BenchRow& row = suite.rows[i];
         EXPECT_THAT(row.failures, ::testing::IsEmpty()) << row.problem;
         EXPECT_EQ(row.kiln.has_value(), fits(problems[i])) << row.problem;
-        if (!fits(problems[i]))
+        if (!fits(problems[i])) {
             EXPECT_THAT(row.notes, ElementsAre(::testing::StartsWith("no template has GQA_GROUP=")));
+        }
         several += fits(problems[i]) && tokens_of(problems[i].fixed) > 1;
     }
     EXPECT_GT(several, 0);
