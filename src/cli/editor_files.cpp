@@ -6,15 +6,20 @@
 #include <kiln/service.h>
 
 #include <sstream>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "cli/json.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t kMostBytes = 64 << 20;  // of compile_commands.json
+constexpr std::uint64_t kMostBytes = 64 << 20;  // of a file that is there already
+constexpr int kMostDepth = 20;                  // of compile_commands.json, which needs three
+constexpr std::string_view kMadeBy = "made by kiln show --editor";
 
 /// The template for the host: its specialised text is what an editor shows.
 Source source_of(const Template& of, const CommonOptions& options) {
@@ -34,18 +39,72 @@ Source source_of(const Template& of, const CommonOptions& options) {
     }
 }
 
+/// Flat enough that no recursion over it runs out of stack.
+Json parsed_commands(const fs::path& database) {
+    const auto reject = [&](const std::string& why) {
+        throw UsageError(database.string() + " is no list of compile commands: " + why +
+                         "; name another directory, or remove it");
+    };
+    bool is_deep = false;
+    const auto keep = [&](int depth, Json::parse_event_t, const Json&) {
+        if (depth > kMostDepth) is_deep = true;
+        return !is_deep;
+    };
+    Json all = Json::parse(read_input(database, kMostBytes), keep, false);
+    if (is_deep) reject(formatted("it is nested more than {} deep", kMostDepth));
+    if (!all.is_array()) reject("it is no array in JSON");
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (!all[i].is_object() || !all[i].contains("file") || !all[i]["file"].is_string())
+            reject(formatted("entry {} is no object with the name of a \"file\"", i + 1));
+    return all;
+}
+
 Json without_file(const fs::path& database, const std::string& file) {
-    std::error_code error;
-    if (!fs::exists(database, error)) return Json::array();
-    const Json all = Json::parse(read_input(database, kMostBytes), nullptr, false);
-    if (!all.is_array())
-        throw UsageError(database.string() +
-                         " is no list of compile commands; name another directory, or remove it");
     Json others = Json::array();
-    for (const Json& entry : all)
-        if (!entry.is_object() || entry.value("file", "") != file) others.push_back(entry);
+    if (!fs::exists(database)) return others;
+    for (const Json& entry : parsed_commands(database))
+        if (entry["file"] != file) others.push_back(entry);
     return others;
 }
+
+/// The files to write. None is written before all have been checked.
+class NewFiles {
+  public:
+    /// A text, which gets a first line that says where it is from. Throws UsageError where another text stands that has
+    /// no such line.
+    void add_text(const fs::path& file, const std::string& what, const std::string& text) {
+        std::string content = "// " + what + "; " + std::string(kMadeBy) + ".\n" + text;
+        if (fs::exists(file)) {
+            const std::string old = read_input(file, kMostBytes);
+            const std::string_view first = std::string_view(old).substr(0, old.find('\n'));
+            if (old != content && (!first.starts_with("//") || first.find(kMadeBy) == first.npos))
+                throw UsageError(formatted("{} is a file of another origin: its first line does not say '{}'; name "
+                                           "a directory for these files alone, such as {}",
+                                           file.string(), kMadeBy,
+                                           (file.parent_path() / "build").string()));
+        }
+        add(file, std::move(content));
+    }
+    void add(fs::path file, std::string content) {
+        files_.emplace_back(std::move(file), std::move(content));
+    }
+    std::vector<fs::path> write() const {
+        std::vector<fs::path> written;
+        for (const auto& [file, content] : files_) {
+            std::error_code error;
+            fs::create_directories(file.parent_path(), error);
+            if (error)
+                throw UsageError("can't make the directory " + file.parent_path().string() + ": " +
+                                 error.message());
+            write_output(file, content);
+            written.push_back(file);
+        }
+        return written;
+    }
+
+  private:
+    std::vector<std::pair<fs::path, std::string>> files_;
+};
 
 }  // namespace
 
@@ -53,26 +112,19 @@ std::vector<fs::path> write_editor_files(const Template& of, const CommonOptions
                                          const fs::path& directory) {
     const Source source = source_of(of, options);
     const fs::path root = fs::absolute(directory).lexically_normal();
-    std::error_code error;
-    fs::create_directories(root / "include" / "kiln", error);
-    if (error) throw UsageError("can't make the directory " + root.string() + ": " + error.message());
-    std::vector<fs::path> written;
-    const auto write = [&](const fs::path& file, const std::string& content) {
-        write_output(file, content);
-        written.push_back(file);
-    };
-
+    NewFiles files;
     for (const Header& header : source.headers)
-        if (header.name.starts_with("kiln/")) write(root / "include" / header.name, header.text);
+        if (header.name.starts_with("kiln/"))
+            files.add_text(root / "include" / header.name, "A header of Kiln's prelude", header.text);
     const std::size_t line = own_text_begin(source.text);
-    write(root / (of.name() + ".h"),
-          "// The parameters of " + of.name() +
-              " with their defaults, for an editor; made by kiln show --editor.\n" +
-              source.text.substr(0, line));
+    files.add_text(root / (of.name() + ".h"),
+                   "The parameters of " + of.name() + " with their defaults, for an editor",
+                   source.text.substr(0, line));
     fs::path file = fs::absolute(of.file()).lexically_normal();
-    if (!fs::is_regular_file(file, error)) {  // a built-in one
+    if (!fs::is_regular_file(file)) {  // a built-in one
         file = root / (of.name() + ".cu");
-        write(file, source.text.substr(source.text.find('\n', line) + 1));
+        files.add_text(file, "A copy of the built-in template " + of.name(),
+                       source.text.substr(source.text.find('\n', line) + 1));
     }
 
     Json arguments = {"clang++",
@@ -97,8 +149,8 @@ std::vector<fs::path> write_editor_files(const Template& of, const CommonOptions
     const fs::path database = root / "compile_commands.json";
     Json commands = without_file(database, file.string());
     commands.push_back({{"directory", root.string()}, {"file", file.string()}, {"arguments", arguments}});
-    write(database, commands.dump(2) + "\n");
-    return written;
+    files.add(database, dumped(commands));
+    return files.write();
 }
 
 }  // namespace kiln::cli

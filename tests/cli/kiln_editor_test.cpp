@@ -10,6 +10,7 @@ namespace kiln::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 class KilnEditor : public Kiln {
@@ -59,10 +60,50 @@ TEST_F(KilnEditor, BadInputIsReported) {
                  {"gpu can't be shown to an editor", "cuda only"});
     expect_error(run({"show", "tiny", "--template-dir", templates(), "--include-dir", templates()}), 2,
                  {"--include-dir", "--editor is not given"});
-    std::filesystem::create_directories(directory());
-    (void)write("editor/compile_commands.json", "{}");
-    expect_error(run({"show", "tiny", "--template-dir", templates(), "--editor", directory()}), 2,
-                 {"is no list of compile commands"});
+}
+
+TEST_F(KilnEditor, CompileCommandsThatAreNoneStayAndNothingIsWritten) {
+    const std::string deep(200'000, '[');
+    for (const std::string& content :
+         {std::string("{}"), std::string("no JSON"), std::string("[1]"), std::string("[{}]"),
+          std::string(R"([{"file": 5}])"), deep, deep + std::string(deep.size(), ']'),
+          R"([{"file": "a.cpp", "arguments": )" + deep + std::string(deep.size(), ']') + "}]"}) {
+        SCOPED_TRACE(content.substr(0, 40));
+        std::filesystem::create_directories(directory());
+        (void)write("editor/compile_commands.json", content);
+        expect_error(run({"show", "tiny", "--template-dir", templates(), "--editor", directory()}), 2,
+                     {"compile_commands.json is no list of compile commands: ", "name another directory"});
+        EXPECT_EQ(read_text_if_exists(path("editor/compile_commands.json")), content);
+        EXPECT_FALSE(std::filesystem::exists(path("editor/tiny.h")));
+        EXPECT_FALSE(std::filesystem::exists(path("editor/include")));
+    }
+    (void)write("editor/compile_commands.json", R"([{"file": "a.cpp", "command": "cc a.cpp"}])");
+    const Outcome outcome = run({"show", "tiny", "--template-dir", templates(), "--editor", directory()});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(commands().size(), 2u);
+    EXPECT_EQ(commands()[0]["command"], "cc a.cpp") << "an entry of another file stays";
+}
+
+TEST_F(KilnEditor, FilesOfOtherOriginStay) {
+    const Arguments show = {"show", "softmax", "--editor", directory()};
+    for (const char* name : {"editor/softmax.h", "editor/softmax.cu", "editor/include/kiln/device.h"}) {
+        SCOPED_TRACE(name);
+        std::filesystem::create_directories(path("editor/include/kiln"));
+        (void)write(name, "int mine;\n");
+        expect_error(run(show), 2, {path(name).string(), "of another origin", "name a directory"});
+        EXPECT_EQ(read_text_if_exists(path(name)), "int mine;\n");
+        EXPECT_FALSE(std::filesystem::exists(path("editor/compile_commands.json")));
+        std::filesystem::remove_all(directory());
+    }
+    // Its own it writes again, also those of an older version.
+    ASSERT_EQ(run(show).status, 0);
+    for (const char* name : {"editor/softmax.h", "editor/softmax.cu", "editor/include/kiln/device.h"}) {
+        const std::string content = read_text_if_exists(path(name)).value_or("");
+        EXPECT_THAT(content.substr(0, content.find('\n')), HasSubstr("made by kiln show --editor"));
+        (void)write(name, content.substr(0, content.find('\n') + 1) + "old\n");
+    }
+    ASSERT_EQ(run(show).status, 0);
+    EXPECT_THAT(read_text_if_exists(path("editor/softmax.h")).value_or(""), Not(HasSubstr("old\n")));
 }
 
 }  // namespace
