@@ -16,6 +16,7 @@
 
 #include "base/arch_facts.h"
 #include "base/characters.h"
+#include "base/past_key.h"
 #include "base/words.h"
 
 namespace kiln {
@@ -217,10 +218,26 @@ class OptionReader {
             if (is_constant(identifier))
                 fail(std::string(identifier) + " is a parameter or constant of the template, and is set as " +
                      std::string(identifier) + "=VALUE");
+            check_key(macro);
             result_.others.push_back((defines ? "-D" : "-U") + macro);
             return true;
         }
         return false;
+    }
+
+    void check_key(const std::string& macro) const {
+        const std::string_view value =
+            std::string_view(macro).substr(std::min(macro.find('='), macro.size()));
+        for (const std::string_view clock : kClockMacros)
+            if (value.find(clock) != value.npos)
+                fail(std::string(clock) +
+                     " changes from one compile to the next and is not part of the build's key; use a "
+                     "parameter");
+        for (const std::string_view directive : kAssemblerFiles)
+            if (names_directive(value, directive))
+                fail("the assembler's " + std::string(directive) +
+                     " reads a file that is not part of the build's key; write its bytes into an array of a "
+                     "header");
     }
 
     /// Among the declarations that the specialised source begins with.

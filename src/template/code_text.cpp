@@ -3,12 +3,15 @@
 // One pass over the bytes with C++'s rules for comments, strings and characters, and a stack of open brackets.
 #include "template/code_text.h"
 
+#include <kiln/error.h>
+
 #include <algorithm>
 #include <vector>
 
 #include "base/characters.h"
 #include "format/format.h"
 #include "template/cpp_lexer.h"
+#include "template/include_check.h"
 
 namespace kiln {
 namespace {
@@ -49,6 +52,7 @@ class CodeCheck {
         if (wrong_.empty() && !open_.empty())
             fail(open_.back(),
                  std::string("this ") + text_[open_.back()] + " has no " + closing(text_[open_.back()]));
+        if (wrong_.empty()) check_key();
         return wrong_;
     }
 
@@ -58,6 +62,16 @@ class CodeCheck {
         const std::size_t line = before.rfind('\n');  // text_.npos + 1 is 0
         return formatted("line {}, column {}: {}", 1 + std::ranges::count(before, '\n'),
                          offset - (line + 1) + 1, what);
+    }
+
+    /// What is not part of the build's key is as wrong here as in the template's own text.
+    void check_key() {
+        try {
+            static_cast<void>(checked_includes(text_, ""));
+        } catch (const TemplateError& error) {
+            const std::size_t place = formatted(":{}:{}: ", error.line(), error.column()).size();
+            wrong_ = formatted("line {}, column {}: {}", error.line(), error.column(), error.what() + place);
+        }
     }
 
     void fail(std::size_t offset, const std::string& what) { wrong_ = at(offset, what); }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/past_key.h"
 #include "template/lexer.h"
 
 namespace kiln {
@@ -22,8 +23,6 @@ constexpr auto kFileDirectives =
 constexpr auto kFileQuestions =
     std::to_array<std::string_view>({"__has_include", "__has_include_next", "__has_embed"});
 constexpr auto kRawPrefixes = std::to_array<std::string_view>({"R", "LR", "uR", "UR", "u8R"});
-constexpr auto kClocks = std::to_array<std::string_view>({"__DATE__", "__TIME__", "__TIMESTAMP__"});
-constexpr auto kAssemblerFiles = std::to_array<std::string_view>({".incbin", ".include"});
 
 template <std::size_t size>
 bool is_one_of(std::string_view word, const std::array<std::string_view, size>& words) {
@@ -183,7 +182,7 @@ class IncludeCheck {
                 raw_string(start);
             else if (is_one_of(name, kFileQuestions))
                 question(start, name);
-            else if (is_one_of(name, kClocks))
+            else if (is_one_of(name, kClockMacros))
                 fail(start,
                      name +
                          ": it changes from one compile to the next and is not part of the build's key; "
@@ -222,7 +221,7 @@ class IncludeCheck {
         is_string_ = true;
         strings_ += inside;
         for (const std::string_view word : kAssemblerFiles) {
-            if (strings_.find(word) != std::string::npos)
+            if (names_directive(strings_, word))
                 fail(start, "the assembler's " + std::string(word) +
                                 " reads a file that is not part of the build's key; write its bytes into an "
                                 "array of a header next to the template");

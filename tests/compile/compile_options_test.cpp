@@ -97,6 +97,11 @@ TEST(Options, ErrorsSayWhatIsWrong) {
     EXPECT_THAT(error_on(kCuda, "--ftz"), HasSubstr("needs a value"));
     EXPECT_THAT(error_on(kCuda, "--restrict=1"), HasSubstr("takes no value"));
     EXPECT_THAT(error_on(kCuda, "A=1"), HasSubstr("a macro is -DA=1"));
+    EXPECT_THAT(error_on(kCuda, "-DF=(__TIME__[7]%2?2:3)"),
+                HasSubstr("__TIME__ changes from one compile to the next"));
+    EXPECT_THAT(error_on(kHost, "-D'F=__DATE__'"), HasSubstr("not part of the build's key"));
+    EXPECT_THAT(error_on(kHost, R"(-D'F=".inc\142in f"')"),
+                HasSubstr("the assembler's .incbin reads a file"));
     EXPECT_THAT(error_on(kCuda, "-D1=2"), HasSubstr("not NAME or NAME=VALUE"));
     EXPECT_THAT(error_on(kCuda, "-DBM=2"), HasSubstr("BM is a parameter"));
     EXPECT_THAT(error_on(kCuda, "-UT"), HasSubstr("T is a parameter"));

@@ -130,6 +130,15 @@ TEST(CodeParameter, WhatCannotBeABody) {
     EXPECT_THAT(wrong("x; // \\"), HasSubstr("line 1, column 7: a backslash continues the line"));
     EXPECT_THAT(wrong("/\\ \n/ }"), HasSubstr("a backslash continues the line"));
     EXPECT_THAT(wrong("//@ kernel"), HasSubstr("front matter"));
+    // What is not part of the build's key.
+    EXPECT_EQ(
+        wrong("return 1;\n  x = __TIME__[7];"),
+        "line 2, column 7: __TIME__: it changes from one compile to the next and is not part of the build's "
+        "key; use a parameter");
+    for (const char* body : {"x = __DATE__;", "x = __TIMESTAMP__;", "asm(\".incbin \\\"f\\\"\");",
+                             "asm(\".inc\" \"bin f\");", "asm(R\"(.include f)\");"})
+        EXPECT_THAT(wrong(body), HasSubstr("not part of the build's key")) << body;
+    EXPECT_THAT(wrong("x = \"__TIME__\"; // __TIME__, .incbin"), IsEmpty());
     EXPECT_THAT(wrong(std::string("a\0b", 3)), HasSubstr("column 2: there is a NUL"));
     EXPECT_THAT(wrong(std::string(70'000, ' ')), HasSubstr("70000 bytes, and the most is 65536"));
 }

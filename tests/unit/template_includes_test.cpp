@@ -138,6 +138,10 @@ TEST(Includes, ANameFromAMacroIsRejected) {
 }
 
 TEST(Includes, FilesOfTheAssemblerAreRejected) {
+    for (const char* word :
+         {".inc\\142in", ".inc\\x62in", ".inc\\u0062in", "\\56incbin", ".INCBIN", "\\x{2e}include"})
+        EXPECT_THAT(error_of("asm(\"" + std::string(word) + " f\");\n"), testing::HasSubstr("reads a file"))
+            << word;
     EXPECT_THAT(error_of("asm(\".incbin \\\"/etc/passwd\\\"\");\n"), testing::StartsWith("dir/k.cu:1:5: "));
     EXPECT_THAT(error_of("\nasm(R\\\n\"(.include \\\"x.s\\\")\");\n"), testing::StartsWith("dir/k.cu:2:5: "));
     EXPECT_THAT(error_of("\nasm(R\"(.include \"x.s\")\");\n"), testing::StartsWith("dir/k.cu:2:5: "));
