@@ -5,17 +5,15 @@
 #include <kiln/wisdom.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <system_error>
-#include <thread>
 
 #include "base/config.h"
 #include "base/file.h"
-#include "base/file_lock.h"
 #include "base/file_name.h"
 #include "base/output_file.h"
 #include "format/format.h"
+#include "tune/settings_lock.h"
 #include "tune/shipped_texts.h"
 #include "tune/wisdom_line.h"
 
@@ -23,8 +21,6 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMostBytes = 256 << 20;
-constexpr std::chrono::milliseconds kLockNap{20};
-constexpr std::chrono::seconds kLockPatience{10};
 
 bool is_better(const WisdomEntry& a, const WisdomEntry& b) {
     return a.median_ms != b.median_ms ? a.median_ms < b.median_ms : a.text() < b.text();
@@ -57,20 +53,6 @@ std::string read_file(const std::filesystem::path& file) {
     }
     if (!text) throw UsageError(file.string() + ": there is no such wisdom file; `kiln tune` makes one.");
     return *text;
-}
-
-/// Waits for the lock next to the file.
-FileLock locked(const std::filesystem::path& file) {
-    const std::filesystem::path place = file.string() + ".lock";
-    const auto until = std::chrono::steady_clock::now() + kLockPatience;
-    while (true) {
-        if (auto lock = FileLock::try_acquire(place)) return std::move(*lock);
-        if (std::chrono::steady_clock::now() > until)
-            throw UsageError(place.string() +
-                             " has been held for ten seconds by another process that writes wisdom; end that "
-                             "process, or write to another file with --output.");
-        std::this_thread::sleep_for(kLockNap);
-    }
 }
 
 }  // namespace
@@ -138,7 +120,7 @@ void Wisdom::store(const std::filesystem::path& file, const Wisdom& found) {
             if (!found.empty()) write_output_file(file, found.text());
             return;
         }
-        const FileLock lock = locked(place.path());
+        const FileLock lock = locked_settings(place.path(), "wisdom");
         Wisdom all;
         if (const auto text = read_text_if_exists(place.path(), kMostBytes))
             all = parse(*text, file.string());

@@ -95,11 +95,22 @@ void parse_values(std::size_t field, std::span<const std::string_view> words, st
     }
 }
 
+/// Of the calendar, and a time of day.
 bool is_date(std::string_view text) {
-    return text.size() == kDateShape.size() &&
-           std::ranges::equal(text, kDateShape, [](char found, char wanted) {
-               return wanted == '0' ? is_digit(found) : found == wanted;
-           });
+    const bool has_shape =
+        text.size() == kDateShape.size() && std::ranges::equal(text, kDateShape, [](char found, char wanted) {
+            return wanted == '0' ? is_digit(found) : found == wanted;
+        });
+    if (!has_shape) return false;
+    const auto number = [&](std::size_t at, std::size_t digits) {
+        unsigned value = 0;
+        for (const char c : text.substr(at, digits)) value = value * 10 + static_cast<unsigned>(c - '0');
+        return value;
+    };
+    const std::chrono::year_month_day day{std::chrono::year(static_cast<int>(number(0, 4))),
+                                          std::chrono::month(number(5, 2)), std::chrono::day(number(8, 2))};
+    constexpr unsigned kMostSeconds = 60;  // a leap second
+    return day.ok() && number(11, 2) < 24 && number(14, 2) < 60 && number(17, 2) <= kMostSeconds;
 }
 
 std::string values_text(const Values& values, const std::vector<std::string>& problem, bool of_problem) {
