@@ -45,6 +45,8 @@ struct CalibrationReport {
         0;  ///< problems that the following two are about: a fit to the others is judged by them
     ChoiceLoss by_model;    ///< of the model alone, with the calibration of before if there is one
     ChoiceLoss calibrated;  ///< of the model with that fit
+    std::size_t fitted_before =
+        0;  ///< problems that were left out since the calibration of before was fitted to them
 };
 
 /// Factors of the model's estimates for one kind of device. Immutable; copies share their content.
@@ -54,8 +56,9 @@ class Calibration {
 
     /// Fits a calibration for the service's target to measured times of its templates' variants. device: its name. before:
     /// a calibration of the same device that is to be corrected by these times rather than replaced; what it says of
-    /// kernels like none of theirs stays. The result depends on `before` and on the times and their order only. Throws
-    /// UsageError where there are too few times, and TemplateError.
+    /// kernels like none of theirs stays. Problems that `before` was fitted to are left out, as they could not judge the
+    /// result. It depends on `before` and on the times and their order only. Throws UsageError where there are too few times,
+    /// and TemplateError.
     static Calibration fit(const Service& service, const std::string& device,
                            std::span<const MeasuredTime> times, CalibrationReport* report = nullptr,
                            const Calibration& before = Calibration());

@@ -87,6 +87,16 @@ std::string loss_text(const ChoiceLoss& loss) {
     return formatted("{:.3f} times the best, 90th percentile {:.3f}", loss.mean, loss.percentile90);
 }
 
+std::string measured_text(const CalibrationReport& report) {
+    std::string text = formatted("{} times of {} problems", report.times, report.problems);
+    if (report.left_out > 0)
+        text += formatted(", and {} of variants that are no longer there", report.left_out);
+    if (report.fitted_before > 0)
+        text += formatted(", and {} problems left out that the calibration of before was fitted to",
+                          report.fitted_before);
+    return text;
+}
+
 Json loss_json(const ChoiceLoss& loss) { return {{"mean", loss.mean}, {"percentile90", loss.percentile90}}; }
 
 }  // namespace
@@ -134,8 +144,14 @@ int calibrate(const Call& call) {
         call.flag("correct") ? Calibration::usual(device, service.target().arch, &problem) : Calibration();
     if (!problem.empty()) throw UsageError("there is nothing to correct: " + problem);
     const Calibration found = Calibration::fit(service, device, times, &report, before);
-    found.store(output.path());
-    if (output.is_standard_output()) return kPassed;
+    // Judged by problems that neither the trial fit nor the calibration of before has seen.
+    const bool is_kept = !call.flag("correct") || report.calibrated.mean < report.by_model.mean;
+    if (is_kept) found.store(output.path());
+    if (output.is_standard_output()) {
+        if (!is_kept) call.terminal.note("the correction chose no better than before, and is not written");
+        return kPassed;
+    }
+    const bool corrects = !before.empty();
     call.print({{"calibration", output.path().string()},
                 {"device", found.device()},
                 {"arch", found.arch()},
@@ -143,19 +159,20 @@ int calibrate(const Call& call) {
                 {"times", report.times},
                 {"left_out", report.left_out},
                 {"problems", report.problems},
+                {"fitted_before", report.fitted_before},
                 {"held_out", report.held_out},
                 {"by_model", loss_json(report.by_model)},
-                {"calibrated", loss_json(report.calibrated)}},
+                {"calibrated", loss_json(report.calibrated)},
+                {"kept", is_kept}},
                line("device", found.device() + ", " + found.arch()) +
-                   line("measured", formatted("{} times of {} problems{}", report.times, report.problems,
-                                              report.left_out > 0
-                                                  ? formatted(", and {} of variants that are no longer there",
-                                                              report.left_out)
-                                                  : "")) +
-                   line("model", "chose " + loss_text(report.by_model)) +
-                   line("calibrated", formatted("chose {}, on {} problems held out",
-                                                loss_text(report.calibrated), report.held_out)) +
-                   line("kept in", output.path().string()));
+                   line("measured", measured_text(report)) +
+                   line(corrects ? "before" : "model", "chose " + loss_text(report.by_model)) +
+                   line(corrects ? "corrected" : "calibrated",
+                        formatted("chose {}, on {} problems held out", loss_text(report.calibrated),
+                                  report.held_out)) +
+                   (is_kept ? line("kept in", output.path().string())
+                            : line("not kept", "the correction chose no better than before, so that " +
+                                                   output.path().string() + " stays as it is")));
     return kPassed;
 }
 

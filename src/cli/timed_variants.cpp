@@ -96,8 +96,9 @@ TimedVariantFile::TimedVariantFile(std::string option, const std::filesystem::pa
         const std::string content = read_input(file, kMostBytes);
         const std::size_t kept = finished(content).size();
         earlier_ = parsed(finished(content), file);  // throws: another kind of file stays as it is
-        if (kept == 0 && content.find('\t') == std::string::npos && !content.empty())
-            throw UsageError(name_ + " holds no lines of timed variants.");
+        // What was cut off can be recognised as a part of a line only behind other lines.
+        if (kept == 0 && !content.empty())
+            throw UsageError(name_ + " holds no lines of timed variants; name another file, or remove it.");
         if (kept < content.size()) std::filesystem::resize_file(file, kept, error);
     }
     if (!error) lines_.open(file, std::ios::app);

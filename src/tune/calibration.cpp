@@ -10,6 +10,7 @@
 #include <cmath>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "format/format.h"
 #include "tune/calibration_content.h"
 #include "tune/model_launch.h"
+#include "tune/settings_lock.h"
 #include "tune/shipped_texts.h"
 #include "tune/wisdom_line.h"
 
@@ -31,6 +33,8 @@ namespace {
 constexpr std::string_view kCalibrationHead = "# kiln calibration 2";
 constexpr std::string_view kHeadWithoutEnd = "# kiln calibration 1";  // of files that have no last line
 constexpr std::string_view kCalibrationEnd = "end";
+// A comment for older versions: the problems whose times it was fitted to, which can't judge a correction of it.
+constexpr std::string_view kFittedTo = "# fitted to";
 constexpr std::uint64_t kMostCalibrationBytes = 64 << 20;
 constexpr std::string_view kKindNames[kKernelKinds] = {"plain",     "streamed",        "fma-registers",
                                                        "fma-async", "mma-staged",      "mma-direct",
@@ -113,6 +117,11 @@ const std::string& Calibration::date() const { return content_->date; }
 std::string Calibration::text() const {
     std::string text =
         formatted("device {}\narch {}\nmodel {}\ndate {}\n", device(), arch(), kModelVersion, date());
+    if (!content_->fitted.empty()) {
+        text += kFittedTo;
+        for (const std::string& problem : content_->fitted) text += " " + problem;
+        text += "\n";
+    }
     for (std::size_t kind = 0; kind < kKernelKinds; ++kind)
         if (!content_->trees[kind].empty())
             text += "kind " + std::string(kKindNames[kind]) + "\n" + content_->trees[kind].text();
@@ -123,12 +132,21 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
     std::vector<Content> found;
     std::size_t kind = kKernelKinds;  // none yet
     int number = 0;
-    bool headed = false, has_end = false, ended = true;
+    bool headed = false, has_end = false, ended = true, has_model = false, is_behind_end = false;
+    const auto check_complete = [&] {
+        if (found.empty()) return;
+        const char* const lacks = found.back().arch.empty() ? "arch" : has_model ? nullptr : "model";
+        if (lacks != nullptr)
+            throw UsageError(
+                formatted("the calibration of device {} has no line '{}'", found.back().device, lacks));
+    };
     const auto read = [&](std::string_view line) {
         const std::size_t space = std::min(line.find(' '), line.size());
         const std::string_view word = line.substr(0, space);
         const std::string rest(line.substr(std::min(space + 1, line.size())));
         if (word == "device") {
+            check_complete();
+            has_model = false;
             found.emplace_back().device = rest;
             kind = kKernelKinds;
             ended = !has_end;
@@ -145,6 +163,7 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
                     formatted("it was made for version {} of the model, and this is version {}; run 'kiln "
                               "calibrate' again",
                               rest, kModelVersion));
+            has_model = true;
         } else if (word == "kind") {
             const auto at = std::ranges::find(kKindNames, rest);
             if (at == std::end(kKindNames))
@@ -174,12 +193,21 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
             ended = !has_end;
             headed = true;
         }
-        if (line.front() == '#') continue;
-        if (line == kCalibrationEnd) {
-            ended = true;
-            continue;
+        if (line.starts_with(kFittedTo) && !found.empty()) {
+            std::istringstream problems{std::string(line.substr(kFittedTo.size()))};
+            for (std::string problem; problems >> problem;) found.back().fitted.insert(problem);
         }
+        if (line == kCalibrationHead || line == kHeadWithoutEnd)
+            is_behind_end = false;  // of a file behind another
+        if (line.front() == '#') continue;
         try {
+            if (is_behind_end)
+                throw UsageError(formatted("a line stands behind the last one, '{}'", kCalibrationEnd));
+            if (line == kCalibrationEnd) {
+                check_complete();
+                ended = is_behind_end = true;
+                continue;
+            }
             read(line);
         } catch (const UsageError& error) {
             throw UsageError(where + error.what() + ".");
@@ -250,8 +278,13 @@ Calibration Calibration::Shipped::completed(const Calibration& one, std::span<Sh
 void Calibration::store(const std::filesystem::path& file) const {
     try {
         if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+        const OutputPlace place(file);
+        std::optional<FileLock> lock;
         std::vector<Calibration> all;
-        if (!OutputPlace(file).is_stream()) all = load(file);
+        if (!place.is_stream()) {
+            lock = locked_settings(place.path(), "calibrations");
+            all = load(file);
+        }
         std::erase_if(
             all, [&](const Calibration& one) { return one.device() == device() && one.arch() == arch(); });
         all.push_back(*this);

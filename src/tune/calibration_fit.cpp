@@ -11,6 +11,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/words.h"
@@ -79,6 +80,7 @@ class VariantReader {
 /// Sorted by problem; of problems with two times or more.
 std::vector<Sample> samples_of(const Service& service, const std::string& device,
                                std::span<const MeasuredTime> times, const CalibrationTrees& before,
+                               const std::set<std::string>& fitted_before, std::set<std::string>& new_ones,
                                CalibrationReport& report) {
     const Machine machine(service.target(), device);
     const Model model(machine);
@@ -108,6 +110,11 @@ std::vector<Sample> samples_of(const Service& service, const std::string& device
     std::vector<Sample> samples;
     for (auto& [name, of_problem] : problems) {
         if (of_problem.size() < 2) continue;
+        if (fitted_before.contains(problem_digest(name))) {
+            ++report.fitted_before;
+            continue;
+        }
+        new_ones.insert(problem_digest(name));
         const double best = std::ranges::min(of_problem, {}, &Sample::us).us;
         for (Sample& sample : of_problem) {
             sample.problem = report.problems;
@@ -188,11 +195,15 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
     CalibrationReport own;
     CalibrationReport& told = report != nullptr ? *report : own;
     told = {};
-    const std::vector<Sample> samples = samples_of(service, device, times, before.content_->trees, told);
-    const std::string left_out =
-        told.left_out == 0
-            ? ""
-            : formatted(", and {} of variants or sizes that the templates don't have", told.left_out);
+    std::set<std::string> problems;
+    const std::vector<Sample> samples =
+        samples_of(service, device, times, before.content_->trees, before.content_->fitted, problems, told);
+    std::string left_out;
+    if (told.left_out > 0)
+        left_out += formatted(", and {} of variants or sizes that the templates don't have", told.left_out);
+    if (told.fitted_before > 0)
+        left_out += formatted(", and {} problems that the calibration to correct was fitted to already",
+                              told.fitted_before);
     if (told.problems < kLeastProblems || told.times < kLeastTimes)
         throw UsageError(formatted(
             "a calibration needs {} times of {} problems or more, and there are {} of {}{}; measure "
@@ -207,6 +218,8 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
     content->arch = service.target().arch;
     content->date = utc_now();
     content->trees = before.content_->trees;
+    content->fitted = std::move(problems);
+    content->fitted.insert(before.content_->fitted.begin(), before.content_->fitted.end());
     const CalibrationTrees more = fitted(samples, told.problems, false);
     if (std::ranges::all_of(more, &RegressionTrees::empty))
         throw UsageError(

@@ -133,5 +133,38 @@ TEST_F(KilnCalibrate, AddsToAFileBehindItsLastWholeLine) {
                 HasSubstr("can't be written to"));
 }
 
+TEST_F(KilnCalibrate, LeavesFilesOfAnotherKindAsTheyAre) {
+    for (const char* content :
+         {"my notes\twith a tab and no newline", "my notes", "a\tb\tm=1\tv\tot", "x\ty\n"}) {
+        const std::string file = write("notes.txt", content);
+        EXPECT_THAT(rejected<UsageError>([&] { cli::TimedVariantFile("--timed-variants", file); }),
+                    HasSubstr("notes.txt"));
+        EXPECT_EQ(read_text_if_exists(file), content);
+    }
+}
+
+TEST_F(KilnCalibrate, CorrectsWithTimesOfOtherProblemsOnly) {
+    const std::string times = write("times.tsv", timed_lines()), output = path("calibration.txt").string();
+    const Environment user = {{"KILN_WISDOM", path("wisdom.txt").string()}};
+    const auto correct = [&] {
+        return run({"calibrate", "--backend", "cuda", "--arch", "sm_90a", "--seconds", "0", "--times", times,
+                    "--for-device", "NVIDIA H200", "--correct", "--output", output, "--json"},
+                   user);
+    };
+    ASSERT_EQ(fit(times, {"--output", output}).status, 0);
+    const std::string before = read_text_if_exists(output).value_or("");
+    const Outcome again = correct();
+    EXPECT_EQ(again.status, 2);
+    EXPECT_THAT(again.err, HasSubstr("problems that the calibration to correct was fitted to already"));
+    EXPECT_EQ(read_text_if_exists(output), before);
+    // Of the shipped one they are held out; it is corrected, or stays where that is no better.
+    std::filesystem::remove(output);
+    const Outcome first = correct();
+    ASSERT_EQ(first.status, 0) << first.err;
+    const auto json = first.json();
+    EXPECT_EQ(json["kept"], json["calibrated"]["mean"] < json["by_model"]["mean"]);
+    EXPECT_EQ(std::filesystem::exists(output), json["kept"] == true);
+}
+
 }  // namespace
 }  // namespace kiln::test
