@@ -199,7 +199,9 @@ std::string view_text(const std::string& marker, const std::filesystem::path& di
             throw UsageError("there is no suite '" + word + "'; there are " + joined(known, ", "));
     if (view != "asked" && view != "drawn" && view != "tables" && view != "runs")
         throw UsageError("'" + view + "' is not one of the views asked, drawn, tables and runs");
-    if (!std::filesystem::exists(directory / file)) return "Not measured: there is no " + file + ".\n";
+    if (!std::filesystem::exists(directory / file))
+        throw UsageError("there is no record " + (directory / file).string() +
+                         ", which the marker names; records are made by 'kiln bench --json'");
     const BenchReport report = load_bench_report(directory / file);
     if (view == "asked") return asked_table(report);
     if (view == "drawn") return drawn_tables(report);
@@ -226,12 +228,20 @@ std::string written_anew(const std::string& document, const std::filesystem::pat
     std::istringstream lines(document);
     std::string text, marker;
     int number = 0, opened = 0;
+    bool any = false;
+    if (const std::size_t crlf = document.find("\r\n"); crlf != document.npos)
+        throw UsageError(formatted(
+            "{}:{}: the line ends with a carriage return and a line feed; a page has line "
+            "feeds alone",
+            path.string(),
+            std::count(document.begin(), document.begin() + static_cast<std::ptrdiff_t>(crlf), '\n') + 1));
     for (std::string line; std::getline(lines, line);) {
         ++number;
         try {
             if (line.starts_with(kBegin) && line.ends_with(kBeginEnd)) {
                 if (opened != 0) throw UsageError(formatted("the tables of line {} have no end", opened));
                 opened = number;
+                any = true;
                 marker = line.substr(kBegin.size(), line.size() - kBegin.size() - kBeginEnd.size());
                 text += line + "\n\n" + view_text(marker, path.parent_path()) + "\n";
                 continue;
@@ -244,6 +254,10 @@ std::string written_anew(const std::string& document, const std::filesystem::pat
     }
     if (opened != 0)
         throw UsageError(formatted("{}:{}: the tables have no end, '{}'", path.string(), opened, kEnd));
+    if (!any)
+        throw UsageError(
+            formatted("{}: no line is a marker such as '{}FILE asked{}', behind which tables stand",
+                      path.string(), kBegin, kBeginEnd));
     return text;
 }
 

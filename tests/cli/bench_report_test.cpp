@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "cli/kiln_bench_report.h"
 #include "kiln_program.h"
+#include "rejected.h"
 
 namespace kiln::cli {
 namespace {
@@ -205,8 +206,11 @@ TEST(BenchPage, MistakesAreReportedWithTheirLine) {
         }
         return std::string("no error");
     };
-    EXPECT_THAT(written_anew("<!-- kiln bench: none.json asked -->\n<!-- end -->\n", page),
-                HasSubstr("Not measured: there is no none.json."));
+    EXPECT_THAT(message("none.json asked"), HasSubstr("page.md:2: there is no record"));
+    EXPECT_THAT(message("record.json asked", "\r\n<!-- end -->\r\n"),
+                HasSubstr("page.md:3: the line ends with a"));
+    EXPECT_THAT(test::rejected<UsageError>([&] { written_anew("prose\n<!-- end -->\n", page); }),
+                HasSubstr("no line is a marker such as '<!-- kiln bench: FILE asked -->'"));
     EXPECT_THAT(message("broken.json asked"), HasSubstr("page.md:2: "));
     EXPECT_THAT(message("record.json askd"), HasSubstr("'askd' is not one of the views"));
     EXPECT_THAT(message("record.json tables memmory"), HasSubstr("there is no suite 'memmory'"));
