@@ -78,16 +78,14 @@ class NewFiles {
             const std::string old = read_input(file, kMostBytes);
             const std::string_view first = std::string_view(old).substr(0, old.find('\n'));
             if (old != content && (!first.starts_with("//") || first.find(kMadeBy) == first.npos))
-                throw UsageError(formatted("{} is a file of another origin: its first line does not say '{}'; name "
-                                           "a directory for these files alone, such as {}",
-                                           file.string(), kMadeBy,
-                                           (file.parent_path() / "build").string()));
+                throw UsageError(
+                    formatted("{} is a file of another origin: its first line does not say '{}'; name "
+                              "a directory for these files alone, such as {}",
+                              file.string(), kMadeBy, (file.parent_path() / "build").string()));
         }
         add(file, std::move(content));
     }
-    void add(fs::path file, std::string content) {
-        files_.emplace_back(std::move(file), std::move(content));
-    }
+    void add(fs::path file, std::string content) { files_.emplace_back(std::move(file), std::move(content)); }
     std::vector<fs::path> write() const {
         std::vector<fs::path> written;
         for (const auto& [file, content] : files_) {
