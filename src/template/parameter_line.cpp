@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 
 #include "base/words.h"
 #include "template/code_text.h"
@@ -87,12 +88,14 @@ void parse_range_end(Lexer& lexer, Parameter& parameter, std::int64_t min) {
 
 /// The list or the range behind `in`.
 void parse_allowed(Lexer& lexer, Parameter& parameter) {
+    std::unordered_set<std::int64_t> listed;  // codes
     do {
         const Token token = lexer.peek();
         const Value value = parse_value(lexer, parameter.kind);
         if (value.is_int() && parameter.allowed.empty() && lexer.accept(".."))
             return parse_range_end(lexer, parameter, value.as_int());
-        if (!parameter.allowed.empty() && parameter.allows(value))
+        const auto code = encode(parameter, value);
+        if (code && !listed.insert(*code).second)
             lexer.fail(token, "the value " + value.text() + " is listed twice");
         parameter.allowed.push_back(value);
     } while (lexer.accept(","));
