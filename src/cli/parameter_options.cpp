@@ -40,7 +40,12 @@ Value value_of(const Parameter& parameter, std::string_view written) {
     if (parameter.kind != ParameterKind::code || !written.starts_with('@')) return parameter.parse(written);
     const std::string_view name = written.substr(1);
     const std::size_t colon = name.find(':');
-    if (colon == name.npos) return parameter.parse(read_input(name, kMostBytesOfCode));
+    if (colon == name.npos) {
+        constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as some editors write it
+        const std::string text = read_input(name, kMostBytesOfCode);
+        return parameter.parse(
+            std::string_view(text).substr(text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0));
+    }
     const std::string_view symbol = name.substr(colon + 1, name.find('=', colon) - colon - 1);
     const std::size_t body = colon + 1 + symbol.size() + 1;
     if (symbol.empty())

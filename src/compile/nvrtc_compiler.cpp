@@ -406,6 +406,7 @@ std::vector<std::pair<std::string, double>> Nvrtc::phases(const Source& source, 
 }  // namespace
 
 std::unique_ptr<NvrtcCompiler> make_nvrtc_compiler(std::shared_ptr<WorkerPool> workers, SharedMemory memory) {
+    static_cast<void>(config::precompiles());  // throws before anything is compiled or found in the cache
     return std::make_unique<Nvrtc>(std::move(workers), std::move(memory));
 }
 

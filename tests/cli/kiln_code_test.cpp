@@ -55,6 +55,9 @@ TEST_F(KilnCode, MayComeFromAFile) {
     const Outcome result = run_mapped("@" + file);
     EXPECT_EQ(result.status, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr(R"(mapped F="// twice\nreturn 2 * x;\n")"));
+    // As an editor may write it.
+    EXPECT_EQ(
+        run_mapped("@" + write("mark.h", "\xef\xbb\xbf" + read_text_if_exists(file).value_or(""))).status, 0);
     expect_error(run_mapped("@/nowhere/functor.h"), 2, {"/nowhere/functor.h"});
 }
 
