@@ -66,7 +66,7 @@ void pass_entries(const std::vector<CacheEntry>& entries, kiln_cache_entry_funct
 template <class Transfer>
 kiln_status transferred(const char* function, kiln_cache_transfer* place, const Transfer& transfer) {
     return guarded(function, [&] {
-        static thread_local Kept keep;
+        static thread_local LastResult keep;
         static thread_local std::vector<const char*> reasons;
         if (place != nullptr) check_result(place, "kiln_cache_transfer");
         const CacheTransfer done = transfer();

@@ -101,7 +101,7 @@ void fill(T* place, T value, const char* type) {
 }
 
 /// Texts of a result, which live until the same function is called again: a thread_local of it.
-class Kept {
+class LastResult {
   public:
     void clear() { texts_.clear(); }
     const char* operator()(std::string_view text) { return texts_.emplace_back(text).c_str(); }

@@ -143,7 +143,7 @@ kiln_status kiln_operation_launch_named(const kiln_operation* operation, void* s
 kiln_status kiln_operation_explain(const kiln_operation* operation, const kiln_size* sizes, size_t count,
                                    kiln_plan* plan) {
     return guarded(__func__, [&] {
-        static thread_local Kept keep;
+        static thread_local LastResult keep;
         const kiln::Operation& of = object(operation).value;
         check_result(plan, "kiln_plan");
         const kiln::OperationPlan made = of.explain(sizes_of(sizes, count));

@@ -124,7 +124,7 @@ kiln_status kiln_service_stop(kiln_service* service) {
 
 kiln_status kiln_service_describe(const kiln_service* service, kiln_service_info* info) {
     return guarded(__func__, [&] {
-        static thread_local Kept keep;
+        static thread_local LastResult keep;
         const kiln::Service& of = *object(service).service;
         check_result(info, "kiln_service_info");
         keep.clear();
@@ -158,7 +158,7 @@ kiln_status kiln_service_counters(const kiln_service* service, kiln_counters* co
 
 kiln_status kiln_service_prometheus(const kiln_service* service, const char* labels, const char** text) {
     return guarded(__func__, [&] {
-        static thread_local Kept keep;
+        static thread_local LastResult keep;
         const char*& place = out(text, "text");
         const kiln::Service& of = *object(service).service;
         keep.clear();
@@ -218,7 +218,7 @@ kiln_status kiln_service_compile(kiln_service* service, const kiln_variant* vari
 kiln_status kiln_service_explain(const kiln_service* service, const kiln_variant* variant,
                                  kiln_explanation* explanation) {
     return guarded(__func__, [&] {
-        static thread_local Kept keep;
+        static thread_local LastResult keep;
         static thread_local std::vector<kiln_difference> differences;
         static thread_local std::vector<const char*> rejected;
         const kiln::Service& of = *object(service).service;

@@ -25,26 +25,26 @@ namespace kiln {
 namespace {
 
 // OpenSSL's locks know nothing of fork(): one that another thread holds is held for ever in the child. So
-// each call of OpenSSL holds an Inside, and fork() waits until there is none. That is short, since no such
+// each call of OpenSSL holds a TlsForkGuard, and fork() waits until there is none. That is short, since no such
 // call waits for the network.
 std::mutex entrance;  // held by fork(), so that no more calls begin
 std::mutex inside;
 thread_local int depth = 0;
 thread_local bool fork_has_both = false;
 
-class Inside {
+class TlsForkGuard {
   public:
-    Inside() {
+    TlsForkGuard() {
         if (depth++ > 0) return;
         entrance.lock();
         entrance.unlock();
         inside.lock();
     }
-    ~Inside() {
+    ~TlsForkGuard() {
         if (--depth == 0) inside.unlock();
     }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
+    TlsForkGuard(const TlsForkGuard&) = delete;
+    TlsForkGuard& operator=(const TlsForkGuard&) = delete;
 };
 
 /// With a limit: a signal handler may fork while its own thread is inside.
@@ -78,7 +78,7 @@ template <auto function>
 struct Call {
     template <class T>
     void operator()(T* object) const {
-        const Inside here;
+        const TlsForkGuard here;
         function(object);
     }
 };
@@ -162,13 +162,13 @@ class TlsStream : public RedisStream {
     }
 
     Result handshake() override {
-        const Inside here;
+        const TlsForkGuard here;
         ERR_clear_error();
         return result(SSL_do_handshake(ssl_.get()), 0);
     }
 
     Result send(std::span<const std::byte> bytes) override {
-        const Inside here;
+        const TlsForkGuard here;
         ERR_clear_error();
         std::size_t count = 0;
         const int done = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
@@ -176,7 +176,7 @@ class TlsStream : public RedisStream {
     }
 
     Result receive(std::span<std::byte> buffer) override {
-        const Inside here;
+        const TlsForkGuard here;
         ERR_clear_error();
         std::size_t count = 0;
         const int done = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
@@ -219,7 +219,7 @@ class TlsStream : public RedisStream {
 bool tls_available() { return true; }
 
 TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_shared<State>()) {
-    const Inside here;
+    const TlsForkGuard here;
     // By default OpenSSL destroys its state at exit, while other threads and static objects still use it.
     (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
     ERR_clear_error();
@@ -242,7 +242,7 @@ TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_
 TlsContext::~TlsContext() = default;
 
 std::unique_ptr<RedisStream> TlsContext::make_stream(FileDescriptor socket, const std::string& host) const {
-    const Inside here;
+    const TlsForkGuard here;
     ERR_clear_error();
     return std::make_unique<TlsStream>(std::move(socket), state_, state_->context.get(), state_->method.get(),
                                        host);

@@ -140,7 +140,7 @@ RunReport run_gemm(Service& service, const Variant& variant, const Options& opti
         return report;
     }
     report.device = service.device().info().name;
-    const PrintsAside aside;
+    const StdoutToStderr aside;
     std::optional<Progress> progress;
     RunOptions run = report.options;
     run.on_phase = [&](std::string_view phase) { progress.emplace(terminal, std::string(phase)); };

@@ -77,14 +77,14 @@ std::string suite_tables(const BenchSuite& suite) {
 }
 
 /// The requirements on a suite's rows against one comparator, and the results.
-struct Asked {
+struct SuiteRequirement {
     std::set<std::string> limits;  ///< of rows
     int rows = 0, missed = 0, below_aim = 0;
     std::string least_problem;
     double least = 0;
 };
 
-std::string counted_verdict(const Asked& asked, const std::string& of_mean) {
+std::string counted_verdict(const SuiteRequirement& asked, const std::string& of_mean) {
     std::string text;
     const auto add = [&](const std::string& words) { text += (text.empty() ? "" : "; ") + words; };
     if (!of_mean.empty()) add("mean " + of_mean);
@@ -109,11 +109,11 @@ std::string asked_table(const BenchReport& report) {
     for (const BenchSuite& suite : report.suites) {
         if (is_drawn(suite)) continue;
         std::vector<std::string> names;
-        std::map<std::string, Asked> by_name;
+        std::map<std::string, SuiteRequirement> by_name;
         for (const BenchRow& row : suite.rows) {
             for (const BenchComparison& one : row.comparisons) {
                 if (std::ranges::find(names, one.with) == names.end()) names.push_back(one.with);
-                Asked& asked = by_name[one.with];
+                SuiteRequirement& asked = by_name[one.with];
                 if (asked.least_problem.empty() || one.ratio < asked.least) {
                     asked.least = one.ratio;
                     asked.least_problem = row.problem;
@@ -127,7 +127,7 @@ std::string asked_table(const BenchReport& report) {
             }
         }
         for (const std::string& name : names) {
-            const Asked& asked = by_name[name];
+            const SuiteRequirement& asked = by_name[name];
             const auto mean = std::ranges::find(suite.means, name, &BenchMean::with);
             const bool has_mean = mean != suite.means.end();
             const std::string mean_limits = has_mean ? limits_text(mean->must, mean->aim) : "";

@@ -27,7 +27,7 @@ struct LeftOut {
     std::string what, arch, reason;
 };
 
-struct Gathered {
+struct PackContents {
     std::vector<std::string> keys;
     std::vector<LeftOut> left_out;  ///< the target can't have it
     std::vector<LeftOut> failed;    ///< it should exist, but does not
@@ -76,7 +76,7 @@ std::vector<std::string> archs_of(const Call& call, const Record& record) {
 /// The variants of a record for one target.
 class TargetVariants {
   public:
-    TargetVariants(const Service& service, const Record& record, bool for_all, Gathered& gathered)
+    TargetVariants(const Service& service, const Record& record, bool for_all, PackContents& gathered)
         : service_(service), arch_(service.target().arch), gathered_(gathered) {
         const auto is_meant = [&](const RecordedValues& one) {
             return for_all || one.arch == arch_ || (is_ptx(arch_) && one.backend == "cuda");
@@ -158,13 +158,13 @@ class TargetVariants {
 
     const Service& service_;
     const std::string arch_;
-    Gathered& gathered_;
+    PackContents& gathered_;
     std::vector<Variant> variants_;
     std::unordered_set<Variant, Hash> known_;
 };
 
 void compile_all(const Call& call, Service& service, const std::vector<Variant>& variants,
-                 Gathered& gathered) {
+                 PackContents& gathered) {
     struct Pending {
         const Variant* variant;
         std::future<Compiled> future;
@@ -188,7 +188,7 @@ void compile_all(const Call& call, Service& service, const std::vector<Variant>&
     }
 }
 
-Gathered gather(const Call& call) {
+PackContents gather(const Call& call) {
     const Record record = Record::load(call.value("for"));
     if (!record.complete)
         call.terminal.complain("the record " + call.value("for") +
@@ -196,7 +196,7 @@ Gathered gather(const Call& call) {
     const std::vector<std::string> archs = archs_of(call, record);
     if (archs.empty())
         throw UsageError("the record " + call.value("for") + " is empty: the application asked for nothing.");
-    Gathered gathered;
+    PackContents gathered;
     Warnings warnings(call.terminal);
     for (const std::string& arch : archs) {
         ServiceOptions options = compile_options(call, warnings);
@@ -232,7 +232,7 @@ UsageError without_record(const std::string& option) {
 }
 
 int pack_for_record(const Call& call, const Output& output) {
-    const Gathered gathered = gather(call);
+    const PackContents gathered = gather(call);
     if (call.interrupts.signal() != 0) {
         call.terminal.note("interrupted; no pack was written, what is built is kept.");
         return 128 + call.interrupts.signal();

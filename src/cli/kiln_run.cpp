@@ -80,7 +80,7 @@ int run_template(const Call& call) {
             variant.template_name() +
             " declares no template to compare with; its front matter would have a line such as '//@ "
             "naive gemm_naive'. Leave --compare out.");
-    std::optional<PrintsAside> aside(std::in_place);
+    std::optional<StdoutToStderr> aside(std::in_place);
     std::optional<Progress> progress;
     options.on_phase = [&](std::string_view phase) { progress.emplace(call.terminal, std::string(phase)); };
     report.result = runner.run(variant, options);

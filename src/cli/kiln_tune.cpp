@@ -79,9 +79,9 @@ std::vector<int> devices(const Call& call, Backend backend) {
 }
 
 /// One progress line for all devices.
-class Board {
+class DevicesProgress {
   public:
-    Board(const Terminal& terminal, std::size_t devices) : terminal_(terminal), states_(devices) {}
+    DevicesProgress(const Terminal& terminal, std::size_t devices) : terminal_(terminal), states_(devices) {}
 
     void update(std::size_t device, const TuneProgress& progress) {
         const std::lock_guard lock(mutex_);
@@ -183,7 +183,7 @@ int tune_templates(const Call& call) {
     const Interrupts::Patience patience(call.interrupts, kTuningEnds);
     std::vector<TuneReport> reports(services.size());
     std::vector<std::exception_ptr> errors(services.size());
-    Board board(call.terminal, services.size());
+    DevicesProgress board(call.terminal, services.size());
     std::vector<std::thread> threads;
     std::mutex found_mutex;
     Wisdom all_found;

@@ -94,13 +94,13 @@ void Terminal::print(std::string_view text) const {
         throw UsageError("can't write to standard output: it is closed, or its disk is full.");
 }
 
-PrintsAside::PrintsAside() {
+StdoutToStderr::StdoutToStderr() {
     std::fflush(stdout);
     output_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (output_ >= 0) dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
-PrintsAside::~PrintsAside() {
+StdoutToStderr::~StdoutToStderr() {
     std::fflush(stdout);
     if (output_ < 0) return;
     dup2(output_, STDOUT_FILENO);

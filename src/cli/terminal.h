@@ -60,12 +60,12 @@ class Terminal {
 
 /// During its lifetime, output of others to standard output (a kernel's printf) is redirected to standard error,
 /// since standard output is the program's report.
-class PrintsAside {
+class StdoutToStderr {
   public:
-    PrintsAside();
-    ~PrintsAside();
-    PrintsAside(const PrintsAside&) = delete;
-    PrintsAside& operator=(const PrintsAside&) = delete;
+    StdoutToStderr();
+    ~StdoutToStderr();
+    StdoutToStderr(const StdoutToStderr&) = delete;
+    StdoutToStderr& operator=(const StdoutToStderr&) = delete;
 
   private:
     int output_ = -1;

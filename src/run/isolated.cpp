@@ -113,7 +113,7 @@ bool send(int pipe, char kind, std::string_view bytes) {
 }
 
 /// Assembles messages from the pipe.
-class Inbox {
+class PipeReader {
   public:
     /// Reads available data. False: the other end is closed.
     bool receive(int pipe) {
@@ -313,7 +313,7 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
     to_parent.reset();
     const std::chrono::duration<double> limit = service.options().host_time_limit;
     const Deadline deadline(*watch, limit);
-    Inbox inbox;
+    PipeReader inbox;
     for (bool is_open = true; is_open;) {
         if (service.options().stop.stop_requested())
             throw DeviceError("The launch of kernel " + kernel + " was stopped on request.", "launch");

@@ -20,7 +20,7 @@
 
 namespace kiln::wire {
 
-struct Anything {
+struct ConvertibleToAny {
     template <class T>
     operator T() const;
 };
@@ -29,8 +29,8 @@ struct Anything {
 template <class T, class... Values>
 constexpr std::size_t member_count() {
     static_assert(sizeof...(Values) <= 32, "structs with so many members are not supported; split it");
-    if constexpr (requires { T{Values{}..., Anything{}}; })
-        return member_count<T, Values..., Anything>();
+    if constexpr (requires { T{Values{}..., ConvertibleToAny{}}; })
+        return member_count<T, Values..., ConvertibleToAny>();
     else
         return sizeof...(Values);
 }

@@ -25,9 +25,9 @@ std::string count_text(std::uint64_t entries) {
 
 // Takes entries into a directory until it is full. Pruning would make room for more of them by throwing out
 // what was in use or has just come.
-class Intake {
+class EntryImporter {
   public:
-    Intake(DiskCache& disk, std::string source, CacheTransfer& transfer)
+    EntryImporter(DiskCache& disk, std::string source, CacheTransfer& transfer)
         : disk_(disk), source_(std::move(source)), transfer_(transfer) {
         std::uint64_t used = 0;
         for (const auto& item : disk_.items()) used += item.bytes;
@@ -138,7 +138,7 @@ CacheTransfer Cache::pack(const std::filesystem::path& file, const std::vector<s
 CacheTransfer Cache::unpack(const std::filesystem::path& file) {
     const SeedPack pack = open_pack(file, trust_of(state_->options));
     CacheTransfer transfer;
-    Intake intake(*state_->disk, file.string(), transfer);
+    EntryImporter intake(*state_->disk, file.string(), transfer);
     for (std::size_t i = 0; i < pack.size(); ++i) {
         const std::string digest = pack.digest(i);
         if (intake.has(digest)) {
@@ -191,7 +191,7 @@ CacheTransfer Cache::pull(const CacheProgress& progress, std::stop_token stop) {
     };
     remote.for_each(note, stop);
     CacheTransfer transfer;
-    Intake intake(*state_->disk, remote.place(), transfer);
+    EntryImporter intake(*state_->disk, remote.place(), transfer);
     std::uint64_t done = 0;
     for (const auto& digest : digests) {
         if (stop.stop_requested()) break;

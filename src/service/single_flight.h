@@ -17,7 +17,7 @@
 namespace kiln {
 
 /// Counts who wants a piece of work. When all of them have asked for a stop, it is to stop. Thread-safe.
-class Interest {
+class WaiterCount {
   public:
     void join() { ++wanting_; }
     void leave() {
@@ -36,7 +36,7 @@ class Interest {
 template <class Result>
 struct SharedWork {
     std::shared_future<Result> result;
-    std::shared_ptr<Interest> interest;
+    std::shared_ptr<WaiterCount> interest;
 };
 
 /// Runs `work`, with a token that stops it when all callers of the key have asked for that, for the first caller; the others
@@ -48,7 +48,7 @@ auto single_flight(std::mutex& mutex, Map& map, const Key& key, const std::stop_
     constexpr std::chrono::milliseconds kPoll{20};
     for (;;) {
         std::promise<Result> promise;
-        typename Map::mapped_type flight{promise.get_future().share(), std::make_shared<Interest>()};
+        typename Map::mapped_type flight{promise.get_future().share(), std::make_shared<WaiterCount>()};
         bool is_first = false;
         {
             const std::lock_guard lock(mutex);

@@ -15,10 +15,10 @@ namespace {
 /// Half a second of work; only ranges that should not be enumerated lead to more.
 constexpr std::uint64_t kMostSteps = 20'000'000;
 
-class Walk {
+class LegalValueSearch {
   public:
-    Walk(const FrontMatter& front_matter, const RuleSet& rules, const FixedCodes& fixed,
-         const std::function<bool(const Codes&)>& visit)
+    LegalValueSearch(const FrontMatter& front_matter, const RuleSet& rules, const FixedCodes& fixed,
+                     const std::function<bool(const Codes&)>& visit)
         : rules_(rules), visit_(visit), codes_(front_matter.parameters.size()) {
         for (std::size_t i = 0; i < codes_.size(); ++i) {
             const Parameter& parameter = front_matter.parameters[i];
@@ -192,7 +192,7 @@ std::string RuleSet::explain(const Rule& rule, const Codes& codes, const std::st
 
 WalkEnd walk_legal(const FrontMatter& front_matter, const RuleSet& rules, const FixedCodes& fixed,
                    const std::function<bool(const Codes&)>& visit) {
-    return Walk(front_matter, rules, fixed, visit).run();
+    return LegalValueSearch(front_matter, rules, fixed, visit).run();
 }
 
 std::optional<std::uint64_t> count_legal(const FrontMatter& front_matter, const RuleSet& rules,

@@ -37,7 +37,7 @@ constexpr double kKnownToBeGood = 0.95;
 constexpr double kSameFill = 0.1;
 
 /// A variant that is considered.
-struct Weighed {
+struct RankedVariant {
     Variant variant;
     double ms = 0;
     Estimate estimate;
@@ -178,8 +178,8 @@ struct Chooser::State {
     }
 
     /// The variants of near entries, with their corrected estimates. anchors: receives the corrections.
-    std::vector<Weighed> anchored(const std::vector<Match>& near, const Sizes& sizes,
-                                  Anchors& anchors) const {
+    std::vector<RankedVariant> anchored(const std::vector<Match>& near, const Sizes& sizes,
+                                        Anchors& anchors) const {
         const Model model(machine);
         struct Known {
             const Match* match;
@@ -193,7 +193,7 @@ struct Chooser::State {
             known.push_back({&match, *there, match.entry->median_ms / there->ms});
             anchors.add(match.entry->template_name, known.back().ratio, match.distance);
         }
-        std::vector<Weighed> list;
+        std::vector<RankedVariant> list;
         for (const Known& one : known) {
             const Match& match = *one.match;
             const auto here = model.estimate(match.variant, match.variant.problem(sizes));
@@ -208,19 +208,19 @@ struct Chooser::State {
     }
 
     /// The best variant that the model finds from the defaults. seen: receives all that it looks at.
-    Weighed climbed(const CandidateTemplate& one, const Sizes& sizes, double factor,
-                    std::vector<Weighed>* seen) const {
+    RankedVariant climbed(const CandidateTemplate& one, const Sizes& sizes, double factor,
+                          std::vector<RankedVariant>* seen) const {
         const Model model(machine);
         const auto weighed = [&](const Variant& variant, const std::optional<Estimate>& estimate) {
-            return estimate ? Weighed{variant, estimate->ms * factor, *estimate, nullptr}
-                            : Weighed{variant, kUnfit, {}, nullptr};
+            return estimate ? RankedVariant{variant, estimate->ms * factor, *estimate, nullptr}
+                            : RankedVariant{variant, kUnfit, {}, nullptr};
         };
-        Weighed best = weighed(one.start, model.estimate(one.start, one.problem));
+        RankedVariant best = weighed(one.start, model.estimate(one.start, one.problem));
         if (seen != nullptr) seen->push_back(best);
         const ModelSearch& search = one.of.model_search();
         const auto& groups = service.backend() == Backend::host ? search.host_groups : search.groups;
         for (int step = 0; step < kMostSteps; ++step) {
-            std::optional<Weighed> better;
+            std::optional<RankedVariant> better;
             double better_ms = best.ms * kWorthwhile;
             for (const std::vector<std::string>& group : groups) {
                 Values fixed = best.variant.values();
@@ -236,7 +236,7 @@ struct Chooser::State {
                     } catch (const VariantError&) {
                         continue;
                     }
-                    Weighed found = weighed(variant, estimate);
+                    RankedVariant found = weighed(variant, estimate);
                     if (seen != nullptr) seen->push_back(found);
                     if (found.ms >= better_ms) continue;
                     better_ms = found.ms;
@@ -251,8 +251,8 @@ struct Chooser::State {
 
     /// The best of all templates by the model. The most promising template first; those whose defaults are far slower
     /// than the best found are skipped. seen: as for climbed().
-    Weighed best_by_model(const std::vector<CandidateTemplate>& contenders, const Sizes& sizes,
-                          const Anchors& anchors, std::vector<Weighed>* seen) const {
+    RankedVariant best_by_model(const std::vector<CandidateTemplate>& contenders, const Sizes& sizes,
+                                const Anchors& anchors, std::vector<RankedVariant>* seen) const {
         struct Place {
             double ms, factor;
             const CandidateTemplate* contender;
@@ -264,10 +264,10 @@ struct Chooser::State {
             order.push_back({ms * factor, factor, &one});
         }
         std::ranges::stable_sort(order, {}, &Place::ms);
-        std::optional<Weighed> best;
+        std::optional<RankedVariant> best;
         for (const auto& [ms, factor, contender] : order) {
             if (best && ms > kHopeless * best->ms) break;
-            Weighed found = climbed(*contender, sizes, factor, seen);
+            RankedVariant found = climbed(*contender, sizes, factor, seen);
             if (!best || found.ms < best->ms) best = std::move(found);
         }
         return *best;
@@ -295,7 +295,7 @@ struct Chooser::State {
 
     /// Of what was weighed, the variant that is taken, and where it comes from. seen: receives all others.
     Choice chosen(const std::vector<CandidateTemplate>& contenders, const Matches& matches,
-                  const Sizes& sizes, std::vector<Weighed>* seen) const {
+                  const Sizes& sizes, std::vector<RankedVariant>* seen) const {
         const auto by_entry = [&](const Match& match, ChoiceOrigin origin) {
             return Choice{match.variant, origin, *match.entry, match.stale, matches.unusable};
         };
@@ -313,9 +313,10 @@ struct Chooser::State {
             choice = by_entry(nearest(near, sizes), ChoiceOrigin::nearest);
         if (choice && seen == nullptr) return *choice;
         Anchors anchors;
-        std::vector<Weighed> known = on_host ? std::vector<Weighed>() : anchored(near, sizes, anchors);
-        Weighed best = best_by_model(contenders, sizes, anchors, seen);
-        for (const Weighed& one : known)
+        std::vector<RankedVariant> known =
+            on_host ? std::vector<RankedVariant>() : anchored(near, sizes, anchors);
+        RankedVariant best = best_by_model(contenders, sizes, anchors, seen);
+        for (const RankedVariant& one : known)
             if (best.near != nullptr ? is_better(one.ms, *one.near, best.ms, *best.near) : one.ms <= best.ms)
                 best = one;
         if (seen != nullptr) seen->insert(seen->end(), known.begin(), known.end());
@@ -363,13 +364,13 @@ std::vector<ConsideredVariant> Chooser::considered(std::span<const Template> tem
     const Sizes sizes = sizes_to_compute(given);
     const std::vector<CandidateTemplate> contenders = state_->contenders_of(templates, fixed, sizes);
     const Matches matches = state_->matches_of(contenders);
-    std::vector<Weighed> seen;
+    std::vector<RankedVariant> seen;
     const Choice choice = state_->chosen(contenders, matches, sizes, &seen);
     std::vector<ConsideredVariant> list;
     for (const Match& match : matches.exact)
         list.push_back({match.variant, ChoiceOrigin::wisdom, match.entry->median_ms,
                         "measured on " + match.entry->date.substr(0, match.entry->date.find('T'))});
-    for (const Weighed& one : seen)
+    for (const RankedVariant& one : seen)
         if (one.ms < kUnfit)
             list.push_back({one.variant, one.near != nullptr ? ChoiceOrigin::nearest : ChoiceOrigin::model,
                             one.ms,

@@ -44,7 +44,7 @@ TEST(BenchTorch, AnswersWheneverItIsAsked) {
     KILN_REQUIRE_OR_SKIP("python3", torch.problem().empty(), torch.problem());
     EXPECT_EQ(torch.versions().at("PyTorch"), "0");
     for (int round = 0; round < 2; ++round) {
-        const std::vector<bench::TorchWay> ways = torch.prepare("copy 16", kTorchLimit);
+        const std::vector<bench::TorchImplementation> ways = torch.prepare("copy 16", kTorchLimit);
         ASSERT_EQ(ways.size(), 1U);
         EXPECT_EQ(ways[0].name, "torch copy");
         EXPECT_TRUE(ways[0].right);
@@ -103,11 +103,11 @@ TEST(BenchTorch, NormalisesTheSumWithAResidual) {
         KILN_REQUIRE_OR_SKIP("python3", torch.problem().empty(), torch.problem());
         for (const char* problem :
              {"rms_norm 5 17 half 0", "rms_norm 5 17 bfloat16 1", "rms_norm 2 3 float 1"}) {
-            const std::vector<bench::TorchWay> ways = torch.prepare(problem, kTorchLimit);
+            const std::vector<bench::TorchImplementation> ways = torch.prepare(problem, kTorchLimit);
             ASSERT_EQ(ways.size(), 2U) << problem;
             EXPECT_EQ(ways[0].name, "eager");
             EXPECT_EQ(ways[1].name, "torch.compile");
-            for (const bench::TorchWay& way : ways) {
+            for (const bench::TorchImplementation& way : ways) {
                 EXPECT_EQ(way.error, "") << problem;
                 EXPECT_EQ(way.right, error == 0) << problem;
             }

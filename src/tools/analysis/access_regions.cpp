@@ -14,7 +14,7 @@ constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kFarAway = std::uint64_t{1} << 27;
 
 // A variable or a tensor. The rest of the address space is divided among them.
-struct Solid {
+struct MemoryObject {
     std::uint64_t first, last;
     RegionKind kind;
     int variable;
@@ -30,7 +30,7 @@ Regions::Regions(const ObservedLaunch& launch)
         variables_.push_back(
             {"dynamic shared memory", launch.dynamic_shared_address, launch.dynamic_shared_bytes, true, 0});
 
-    std::vector<Solid> solids;
+    std::vector<MemoryObject> solids;
     for (std::size_t i = 0; i < variables_.size(); ++i) {
         SharedRange& range = variables_[i];
         constexpr std::uint64_t kRow = 16;
@@ -48,7 +48,7 @@ Regions::Regions(const ObservedLaunch& launch)
     };
     add_ranges(launch.global, RegionKind::global);
     add_ranges(launch.own, RegionKind::own);
-    std::ranges::sort(solids, {}, &Solid::first);
+    std::ranges::sort(solids, {}, &MemoryObject::first);
 
     const RegionKind rest = launch.global.empty() ? RegionKind::global : RegionKind::outside;
     const std::uint64_t gap = launch.shared_gap_bytes;
@@ -56,8 +56,8 @@ Regions::Regions(const ObservedLaunch& launch)
         regions_.push_back({first, last, kind, variable});
     };
     // Between two of them: the gap after the first, the rest, the gap before the second.
-    const auto add_between = [&](std::uint64_t first, std::uint64_t last, const Solid* before,
-                                 const Solid* behind) {
+    const auto add_between = [&](std::uint64_t first, std::uint64_t last, const MemoryObject* before,
+                                 const MemoryObject* behind) {
         const std::uint64_t room = last - first + 1;  // 0: all of the address space
         std::uint64_t left = before != nullptr && before->kind == RegionKind::shared ? gap : 0;
         std::uint64_t right = behind != nullptr && behind->kind == RegionKind::shared ? gap : 0;
@@ -77,8 +77,8 @@ Regions::Regions(const ObservedLaunch& launch)
 
     std::uint64_t next = 0;
     bool full = false;  // up to the top
-    const Solid* previous = nullptr;
-    for (const Solid& solid : solids) {
+    const MemoryObject* previous = nullptr;
+    for (const MemoryObject& solid : solids) {
         if (full || solid.last < next) continue;  // within the previous one
         const std::uint64_t first = std::max(solid.first, next);
         if (first > next) add_between(next, first - 1, previous, &solid);

@@ -20,11 +20,11 @@ namespace {
 
 constexpr std::chrono::seconds kGrace{20}, kTorchStart{120};
 
-struct Effort {
+struct LaunchBudget {
     double warm_up_us, budget_us;
     int least, most;
 };
-constexpr Effort kFull = {60e3, 400e3, 11, 51}, kQuick = {10e3, 60e3, 5, 11}, kHost = {0, 0, 3, 3};
+constexpr LaunchBudget kFull = {60e3, 400e3, 11, 51}, kQuick = {10e3, 60e3, 5, 11}, kHost = {0, 0, 3, 3};
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Benchmark::~Benchmark() = default;
 std::vector<std::vector<double>> Benchmark::interleaved_us(const std::vector<Launch>& contenders,
                                                            int rounds) {
     if (!timer_) timer_.emplace(service_, true);
-    const Effort effort = !on_gpu() ? kHost : quick() ? kQuick : kFull;
+    const LaunchBudget effort = !on_gpu() ? kHost : quick() ? kQuick : kFull;
     for (const Stopwatch watch; on_gpu() && watch.elapsed_us() < effort.warm_up_us; stream().synchronize())
         for (const Launch& launch : contenders) launch();
 

@@ -53,10 +53,10 @@ void ComparatorRun::add_verified(std::string with, std::string detail, Launch la
 void ComparatorRun::add_torch(TorchProcess& torch, const std::string& problem,
                               const std::vector<std::pair<std::string, Aim>>& aims) {
     attempt(row_, "PyTorch", [&] {
-        const std::vector<TorchWay> ways = torch.prepare(problem, bench_.at_most(kPrepareLimit));
+        const std::vector<TorchImplementation> ways = torch.prepare(problem, bench_.at_most(kPrepareLimit));
         torch_ = &torch;
         for (std::size_t i = 0; i < ways.size(); ++i) {
-            const TorchWay& way = ways[i];
+            const TorchImplementation& way = ways[i];
             if (!way.error.empty()) {
                 row_.notes.push_back(way.name + " failed: " + way.error);
                 continue;

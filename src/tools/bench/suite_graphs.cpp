@@ -16,15 +16,15 @@ namespace {
 constexpr int kGraphRounds = 40, kQuickGraphRounds = 15, kRoundsOnHost = 2, kWarmUp = 5;
 constexpr Aim kOneByOne = {1.5, 3.0}, kLibrary = {1.0, 1.3};
 
-struct WayTimes {
+struct ImplementationTimes {
     std::vector<double> calls_us;  ///< until the last call returned
     std::vector<double> whole_us;  ///< until the work has ended
 };
 
 /// Runs each way `repeats` times in a row, interleaved with the other ways; times are those of one repeat.
-std::vector<WayTimes> wall_times(Benchmark& bench, const std::vector<Launch>& ways, int repeats) {
+std::vector<ImplementationTimes> wall_times(Benchmark& bench, const std::vector<Launch>& ways, int repeats) {
     const int rounds = !bench.on_gpu() ? kRoundsOnHost : bench.quick() ? kQuickGraphRounds : kGraphRounds;
-    std::vector<WayTimes> times(ways.size());
+    std::vector<ImplementationTimes> times(ways.size());
     for (int round = bench.on_gpu() ? -kWarmUp : 0; round < rounds; ++round) {
         for (std::size_t turn = 0; turn < ways.size(); ++turn) {
             const std::size_t which = (turn + static_cast<std::size_t>(round & 3)) % ways.size();
@@ -127,7 +127,7 @@ void time_chain(Benchmark& bench, BenchRow& row, Chain& chain, int repeats, Aim 
         ways.push_back(chain.library);
     }
     for (VerifiedLaunch& kernel : chain.kernels) kernel.done_verifying();
-    const std::vector<WayTimes> times = wall_times(bench, ways, repeats);
+    const std::vector<ImplementationTimes> times = wall_times(bench, ways, repeats);
     row.kiln = spread_of(times[0].whole_us);
     const auto add = [&](const char* with, const char* detail, std::size_t which, Aim aim) {
         if (!bench.on_gpu()) aim = {};

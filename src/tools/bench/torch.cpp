@@ -91,13 +91,13 @@ TorchProcess::Lines TorchProcess::ask(const std::string& question, Limit limit) 
     return lines;
 }
 
-std::vector<TorchWay> TorchProcess::prepare(const std::string& problem, Limit limit) {
+std::vector<TorchImplementation> TorchProcess::prepare(const std::string& problem, Limit limit) {
     if (!child_ || !child_->running()) start(limit);
-    std::vector<TorchWay> ways;
+    std::vector<TorchImplementation> ways;
     for (const std::vector<std::string>& words : ask("prepare " + problem + "\n", limit)) {
         if (words.size() == 2 && words[0] == "error") throw Error(words[1]);
         if (words.size() != 4 || words[0] != "way") continue;
-        TorchWay& way = ways.emplace_back();
+        TorchImplementation& way = ways.emplace_back();
         way.name = words[1];
         (words[2] == "error" ? way.error : way.detail) = words[3];
         way.right = words[2] == "RIGHT";

@@ -18,7 +18,7 @@
 namespace kiln::bench {
 
 /// One of PyTorch's implementations of a problem.
-struct TorchWay {
+struct TorchImplementation {
     std::string name;    ///< "cuDNN", "FlashAttention", "eager", "torch.compile"
     std::string detail;  ///< "cuDNN 91002"; may be empty
     bool right = false;  ///< its result
@@ -48,7 +48,7 @@ class TorchProcess {
 
     /// Creates the inputs of a problem in place of the previous one, runs each implementation once and checks its
     /// result. Throws Error when the process ends or exceeds the limit; the next problem then gets a new process.
-    std::vector<TorchWay> prepare(const std::string& problem, Limit limit);
+    std::vector<TorchImplementation> prepare(const std::string& problem, Limit limit);
     /// The microseconds of `count` calls of an implementation, given by its number. Throws like prepare(),
     /// and Error with PyTorch's message.
     std::vector<double> times_us(std::size_t way, int count, Limit limit);

@@ -117,7 +117,7 @@ std::vector<Point> points_of(std::span<const ReportItem> items) {
 }
 
 /// The places that are taken by letters and names.
-class Taken {
+class OccupiedAreas {
   public:
     /// The first free position at or below y.
     double free_row(double x, double y, double width) {
@@ -143,7 +143,7 @@ class Taken {
     std::vector<Box> boxes_;
 };
 
-void draw_roofs(Svg& svg, const Roofs& all, const Axis& x, const Axis& y, Taken& taken) {
+void draw_roofs(Svg& svg, const Roofs& all, const Axis& x, const Axis& y, OccupiedAreas& taken) {
     const double highest =
         std::max_element(all.roofs.begin(), all.roofs.end(), [](const Roof& a, const Roof& b) {
             return a.tflops < b.tflops;
@@ -211,7 +211,7 @@ void draw_letter(Svg& svg, double x, double y, const Point& point, const std::ve
 /// A single point has its letter inside. Points at the same position share a dot, with their letters at its
 /// lower right, where there is no roof.
 void draw_points(Svg& svg, const std::vector<Point>& points, const std::vector<Label>& labels, const Axis& x,
-                 const Axis& y, Taken& taken) {
+                 const Axis& y, OccupiedAreas& taken) {
     constexpr std::size_t kMostLetters = 8;
     constexpr double kStep = 2 * kMarker, kDot = 4.5, kAway = 18;
     const auto place = [&](const Point& point) {
@@ -328,7 +328,7 @@ std::optional<Picture> roofline_picture(std::span<const ReportItem> items) {
                     description_of(items, labels_of(items))};
     draw_axes(picture.svg, x, y, "flops per byte of device memory", "TFLOP/s", x.ticks(), y.ticks());
     // Points are placed first; labels avoid them.
-    Taken taken;
+    OccupiedAreas taken;
     for (const Point& point : points)
         taken.keep(x.at(point.intensity) - kMarker, y.at(point.tflops), 2 * kMarker);
     draw_roofs(picture.svg, roofs, x, y, taken);

@@ -15,12 +15,12 @@ namespace kiln::inspect {
 namespace {
 
 /// Wavefronts of one line, of the whole grid.
-struct Heat {
+struct LineWavefronts {
     double wavefronts = 0;
     double ideal = 0;
 };
 
-using HeatOfLine = std::map<int, Heat>;
+using HeatOfLine = std::map<int, LineWavefronts>;
 
 HeatOfLine heat_of(const ReportItem& item) {
     HeatOfLine heat;
@@ -51,7 +51,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
     return lines;
 }
 
-std::string heat_cell(const Heat& heat, double total, double longest) {
+std::string heat_cell(const LineWavefronts& heat, double total, double longest) {
     if (heat.wavefronts <= 0) return html("no-heat", {});
     // With merged accesses, there may be fewer wavefronts than the ideal.
     const double base = std::min(heat.ideal, heat.wavefronts), excess = heat.wavefronts - base;
@@ -130,7 +130,7 @@ std::string source_section(const Page& page, const SourceGroup& group) {
         bool hot = false;
         for (std::size_t i = 0; i < heat.size(); ++i) {
             const auto found = heat[i].find(number);
-            const Heat one = found == heat[i].end() ? Heat{} : found->second;
+            const LineWavefronts one = found == heat[i].end() ? LineWavefronts{} : found->second;
             hot = hot || one.wavefronts > one.ideal;
             bars += heat_cell(one, totals[i], longest);
         }
