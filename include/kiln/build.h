@@ -59,6 +59,8 @@ struct Source {
     std::vector<std::filesystem::path> include_directories = {};  ///< of the template's include_dir lines
     /// The BLAKE2b-256 of the headers that include directories give; empty for none.
     std::string include_digest = {};
+    /// These headers, once a compiler is to see them: all variants of a template share them. nullptr for none.
+    std::shared_ptr<const std::vector<Header>> found_headers = {};
     std::vector<CompileOption> options = {};  ///< of the template, then of the service
     std::vector<LinkedCode> linked = {};      ///< CUDA only
     bool to_ltoir = false;                    ///< CUDA only: no binary for a device but LTO-IR, to be linked

@@ -112,10 +112,10 @@ Arrival arrival(std::string_view bytes) {
 
 std::string encode(const CompileRequest& request) {
     std::vector<std::string> headers;
-    for (const auto& header : request.source.headers) {
+    for_each_header(request.source, [&](const Header& header) {
         headers.push_back(header.name);
         headers.push_back(header.text);
-    }
+    });
     const auto& source = request.source;
     return message({letter(request.product), request.library, request.build, letter(request.wanted),
                     request.arch, pack(request.options), source.file_name, source.entry, source.text,

@@ -78,6 +78,14 @@ struct CompileResponse {
     bool precompiles = false;                  ///< the worker will, when it is idle
 };
 
+/// Calls take(const Header&) for the headers that the source brings, then for those that include directories gave.
+template <class Take>
+void for_each_header(const Source& source, const Take& take) {
+    for (const Header& header : source.headers) take(header);
+    if (source.found_headers == nullptr) return;
+    for (const Header& header : *source.found_headers) take(header);
+}
+
 /// The kernels of a source, in order.
 std::vector<std::string> all_entries(const Source& source);
 /// "reduce<T, BLOCK>", which the compiler gives a name of its own.

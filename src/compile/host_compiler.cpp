@@ -18,6 +18,7 @@
 #include "base/stopwatch.h"
 #include "base/words.h"
 #include "compile/compile_options.h"
+#include "compile/compile_protocol.h"
 #include "compile/compiler.h"
 #include "compile/host_entry.h"
 #include "compile/loaded_objects.h"
@@ -350,9 +351,10 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
     const Stopwatch watch;
     const Located compiler = located();
     const TemporaryDirectory directory;
-    for (const auto& header : source.headers)
+    for_each_header(source, [&](const Header& header) {
         write_virtual(directory.path(), header.name,
                       header.name.starts_with("kiln/") ? header.text : with_dynamic_shared(header.text));
+    });
     // Under a name of its own: GCC shows the line that a message is about from the file that #line names,
     // and would show another one if it found the specialised text there.
     constexpr const char* kInput = "specialised.cpp";

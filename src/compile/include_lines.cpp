@@ -4,6 +4,8 @@
 // line goes.
 #include "compile/include_lines.h"
 
+#include <string.h>
+
 #include <algorithm>
 
 #include "base/characters.h"
@@ -109,8 +111,15 @@ IncludeScan scan_includes(std::string_view text) {
         }
         at = end;
     }
+    // By memmem: string_view::find stops at each underscore, of which headers are full.
     constexpr std::string_view kQuestion = "__has_include";
-    for (std::size_t at = text.find(kQuestion); at != std::string_view::npos; at = text.find(kQuestion, at)) {
+    const auto next_question = [&](std::size_t from) {
+        const void* const found =
+            ::memmem(text.data() + from, text.size() - from, kQuestion.data(), kQuestion.size());
+        return found == nullptr ? std::string_view::npos
+                                : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+    };
+    for (std::size_t at = next_question(0); at != std::string_view::npos; at = next_question(at)) {
         std::string_view line = text.substr(at, std::min(text.find('\n', at), text.size()) - at);
         const std::string_view directive = take_word(line);
         at += kQuestion.size();

@@ -71,8 +71,13 @@ class Search {
             for (; next_ < files_.size(); ++next_) follow(next_);
             if (!follow_macros()) break;
         }
+        std::vector<std::optional<std::string>> changed;
+        for (std::size_t i = 0; i < files_.size(); ++i) changed.push_back(rewritten(i));
+        // Macros are views of the texts, which may move only now.
         FoundIncludes found;
-        for (std::size_t i = 0; i < files_.size(); ++i) found.headers.push_back({name_of(i), rewritten(i)});
+        for (std::size_t i = 0; i < files_.size(); ++i)
+            found.headers.push_back(
+                {name_of(i), changed[i] ? std::move(*changed[i]) : std::move(files_[i].text)});
         for (const auto& [spelled, file] : roots_)
             if (spelled != name_of(file))
                 found.headers.push_back({spelled, "#include <" + name_of(file) + ">\n"});
@@ -111,6 +116,13 @@ class Search {
     }
 
     std::optional<Place> find(std::size_t first, std::string_view name) {
+        if (first != 0) return search(first, name);
+        const auto [known, is_new] = found_.try_emplace(std::string(name));
+        if (is_new) known->second = search(0, name);
+        return known->second;
+    }
+
+    std::optional<Place> search(std::size_t first, std::string_view name) {
         const fs::path relative = fs::path(name).lexically_normal();
         for (std::size_t i = first; i < directories_.size(); ++i)
             if (auto place = at(i, relative)) return place;
@@ -283,15 +295,20 @@ class Search {
 
     const std::string& name_of(std::size_t file) const { return files_[file].name; }
 
-    std::string rewritten(std::size_t index) {
+    bool is_unknown(const IncludeLine& line) {
+        return (line.form == IncludeForm::call && values_of_call(line).empty()) ||
+               (line.form != IncludeForm::macro && leads_elsewhere(line.name));
+    }
+
+    /// nullopt: the text stays as it is.
+    std::optional<std::string> rewritten(std::size_t index) {
         const File& file = files_[index];
         std::string text;
         const char* copied = file.text.data();
         for (std::size_t i = 0; i < file.scan.lines.size(); ++i) {
             const IncludeLine& line = file.scan.lines[i];
-            const bool is_unknown = (line.form == IncludeForm::call && values_of_call(line).empty()) ||
-                                    (line.form != IncludeForm::macro && leads_elsewhere(line.name));
-            if (!file.targets[i] && is_unknown) {
+            if (!file.targets[i]) {
+                if (!is_unknown(line)) continue;
                 // A compiler would look for it on the disk, past the key: so it gets a name that nothing has.
                 text.append(copied, line.operand.data())
                     .append("<no-include-directory-has/")
@@ -300,12 +317,13 @@ class Search {
                 copied = line.operand.data() + line.operand.size();
                 continue;
             }
-            if (!file.targets[i] || line.is_question()) continue;
+            if (line.is_question()) continue;
             const std::string& name = name_of(*file.targets[i]);
             if (name == line.name && !line.is_next()) continue;
             text.append(copied, line.directive.data()).append("include <").append(name).append(">");
             copied = line.operand.data() + line.operand.size();
         }
+        if (copied == file.text.data()) return std::nullopt;
         return text.append(copied, file.text.data() + file.text.size());
     }
 
@@ -318,6 +336,7 @@ class Search {
     std::vector<IncludeLine> by_call_;
     std::map<std::string_view, std::set<std::string_view>> macros_;
     std::map<std::string_view, std::set<std::pair<std::string_view, std::string_view>>> functions_;
+    std::unordered_map<std::string, std::optional<Place>> found_;  // by name, in all directories
     std::unordered_map<std::string, bool> is_file_;
     std::unordered_map<std::string, fs::path> nearest_;
     std::set<fs::path> watched_;
@@ -407,7 +426,7 @@ Source IncludeTree::with_headers(const Source& source) const {
                              " was changed while it was built; build it again");
         headers = keep(source.include_digest, std::move(found.headers));
     }
-    complete.headers.insert(complete.headers.end(), headers->begin(), headers->end());
+    complete.found_headers = std::move(headers);
     return complete;
 }
 

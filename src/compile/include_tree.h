@@ -55,8 +55,8 @@ class IncludeTree {
 
     /// Sets source.include_digest, from memory while no file and directory has changed that it depends on.
     void identify(Source& source) const;
-    /// The source with the headers in it that identify() saw. Throws BuildError when they have changed and no longer are
-    /// in memory.
+    /// The source with the headers that identify() saw as its found_headers, which all callers share. Throws BuildError
+    /// when they have changed and no longer are in memory.
     Source with_headers(const Source& source) const;
     /// For a message: where the names of this source were looked for, in their order.
     std::vector<std::filesystem::path> directories(const Source& source) const;

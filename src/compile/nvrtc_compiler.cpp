@@ -38,7 +38,7 @@ bool is_debug(const std::vector<std::string>& options) {
     return std::ranges::find(options, "--device-debug") != options.end();
 }
 
-std::string key_of_headers(const std::string& hoisted, const std::vector<Header>& headers) {
+std::string key_of_headers(const std::string& hoisted, const Source& source) {
     ChecksumStream all;
     const auto add = [&](const std::string& text) {
         const std::string size = formatted("{}\n", text.size());
@@ -46,7 +46,8 @@ std::string key_of_headers(const std::string& hoisted, const std::vector<Header>
         all.add(std::as_bytes(std::span(text)));
     };
     add(hoisted);
-    for (const Header& header : headers) {
+    add(source.include_digest);  // which stands for source.found_headers
+    for (const Header& header : source.headers) {
         add(header.name);
         add(header.text);
     }
@@ -252,7 +253,7 @@ CompileResponse Nvrtc::run(const Source& source, const Target& target, const Nvr
     } else if (config::precompiles() && !is_debug(request.options)) {
         request.hoisted = hoisted_includes(source);
         if (!request.hoisted.empty()) {
-            request.hoisted_key = key_of_headers(request.hoisted, source.headers);
+            request.hoisted_key = key_of_headers(request.hoisted, source);
             request.precompiling = precompiling(request);
         }
     }

@@ -4,6 +4,7 @@
 #include "compile/nvrtc_program.h"
 
 #include <algorithm>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,8 +25,9 @@ std::string rooted(const std::string& name, const std::string& text) {
     constexpr std::string_view kLine = "#line ";
     const std::size_t guard = include_guard_end(text);
     const auto number = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(guard), '\n');
-    std::string result = text.substr(0, guard);
-    result.append(kLine).append(std::to_string(number)).append(" \"");
+    std::string result;
+    result.reserve(text.size() + kLine.size() + kVirtualRoot.size() + name.size() + 16);
+    result.append(text, 0, guard).append(kLine).append(std::to_string(number)).append(" \"");
     result.append(kVirtualRoot).append(name).append("\"\n");
     std::size_t copied = guard;
     for (std::size_t at = guard; (at = text.find(kLine, at)) != text.npos; at += kLine.size()) {
@@ -44,35 +46,34 @@ std::string rooted(const std::string& name, const std::string& text) {
 class ProgramText {
   public:
     ProgramText(const Source& source, const std::string& hoisted) {
-        for (const Header& header : source.headers) {
+        for_each_header(source, [&](const Header& header) {
             if (hoisted.empty()) {
-                add(header.name, rooted(header.name, header.text));
-                continue;
+                add(header.name, kept(rooted(header.name, header.text)));
+                return;
             }
-            const std::string name = std::string(kVirtualRoot) + header.name;
-            add(header.name, "#include \"" + name + "\"\n");
+            const std::string& name = kept(std::string(kVirtualRoot) + header.name);
+            add(header.name, kept("#include \"" + name + "\"\n"));
             add(name, header.text);
-        }
+        });
         main_ = hoisted.empty() ? std::string() : hoisted + "#pragma nv_hdrstop\n";
         main_ += rooted(source.file_name, source.text);
-        for (const std::string& name : names_) name_pointers_.push_back(name.c_str());
-        for (const std::string& text : texts_) text_pointers_.push_back(text.c_str());
     }
 
     const char* main() const { return main_.c_str(); }
     int header_count() const { return static_cast<int>(names_.size()); }
-    const char* const* names() const { return name_pointers_.data(); }
-    const char* const* texts() const { return text_pointers_.data(); }
+    const char* const* names() const { return names_.data(); }
+    const char* const* texts() const { return texts_.data(); }
 
   private:
-    void add(std::string name, std::string text) {
-        names_.push_back(std::move(name));
-        texts_.push_back(std::move(text));
+    const std::string& kept(std::string text) { return kept_.emplace_back(std::move(text)); }
+    void add(const std::string& name, const std::string& text) {
+        names_.push_back(name.c_str());
+        texts_.push_back(text.c_str());
     }
 
     std::string main_;
-    std::vector<std::string> names_, texts_;
-    std::vector<const char*> name_pointers_, text_pointers_;
+    std::deque<std::string> kept_;            // what the source does not have as it is
+    std::vector<const char*> names_, texts_;  // of kept_ and of the source, which must outlive this
 };
 
 std::string without_root(std::string log) {

@@ -167,6 +167,7 @@ Source Variant::source(Backend backend, bool real_path) const {
             content.includes.open(backend),
             content.include_directories,
             {},
+            nullptr,
             options(*this, content, data_->codes),
             linked_code(*data_, backend),
             false,

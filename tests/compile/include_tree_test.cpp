@@ -15,6 +15,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "compile/compile_protocol.h"
 #include "compile/compiler.h"
 #include "compile/include_lines.h"
 #include "compile/missing_header.h"
@@ -76,6 +77,18 @@ TEST(IncludeLines, AreFoundWithoutAPreprocessor) {
     EXPECT_THAT(lines, ElementsAre("include <a.h>", "include \"b.h\"", "include_next <c.h>", "include D",
                                    "__has_include <q.h>"));
     EXPECT_THAT(macros, ElementsAre("D=\"d.h\"", "E=<e/F.h>", "H=dir/part"));
+}
+
+TEST(IncludeLines, EveryQuestionIsFound) {
+    std::vector<std::string> lines;
+    for (const IncludeLine& line :
+         scan_includes(
+             "___has_include__has_includes(<no.h>)\n#if _ && __has_include(<a.h>) || __has_include(\"b.h\")\n"
+             "#elif __has_include_next(<c.h>)\n__has_inclu")
+             .lines)
+        lines.push_back(std::string(line.directive) + " " + std::string(line.operand));
+    EXPECT_THAT(lines,
+                ElementsAre("__has_include <a.h>", "__has_include \"b.h\"", "__has_include_next <c.h>"));
 }
 
 // NVRTC compares names as they are written: each file gets one, and lines that name it otherwise get that.
@@ -236,16 +249,46 @@ TEST_F(Tree, AHeaderThatChangesBetweenKeyAndCompileIsAsTheKeySaysOrNoBuild) {
     const IncludeTree tree(directories({"one"}), {}, process_memory());
     Source source = source_with({"<a.h>"});
     tree.identify(source);
-    ASSERT_EQ(tree.with_headers(source).headers.size(), 1u);
+    ASSERT_EQ(tree.with_headers(source).found_headers->size(), 1u);
     put("one/a.h", "int A;\n");
-    EXPECT_EQ(tree.with_headers(source).headers[0].text, "int a;\n") << "it is kept";
+    EXPECT_EQ(tree.with_headers(source).found_headers->at(0).text, "int a;\n") << "it is kept";
     const IncludeTree other(directories({"one"}), {}, process_memory());
     EXPECT_THROW(other.with_headers(source), BuildError);
     Source changed = source_with({"<a.h>"});
     tree.identify(changed);
     EXPECT_NE(changed.include_digest, source.include_digest);
-    EXPECT_EQ(tree.with_headers(changed).headers[0].text, "int A;\n");
+    EXPECT_EQ(tree.with_headers(changed).found_headers->at(0).text, "int A;\n");
     EXPECT_THROW(tree.with_headers(source), BuildError);
+}
+
+// They are megabytes, which a copy for each variant would take from the time of its compile.
+TEST_F(Tree, VariantsOfATemplateShareTheirHeaders) {
+    put("one/a.h", "int a;\n");
+    const IncludeTree tree(directories({"one"}), {}, process_memory());
+    Source first = source_with({"<a.h>"}), second = first;
+    first.text = "constexpr int N = 1;\n";
+    second.text = "constexpr int N = 2;\n";
+    tree.identify(first);
+    tree.identify(second);
+    const Source complete = tree.with_headers(first);
+    ASSERT_NE(complete.found_headers, nullptr);
+    EXPECT_THAT(complete.headers, IsEmpty());
+    EXPECT_EQ(tree.with_headers(second).found_headers, complete.found_headers);
+    std::vector<std::string> seen;
+    first.headers = {{"own.h", ""}};
+    for_each_header(tree.with_headers(first), [&](const Header& header) { seen.push_back(header.name); });
+    EXPECT_THAT(seen, ElementsAre("own.h", "a.h"));
+}
+
+// The macro is shorter than what a string keeps in itself.
+TEST_F(Tree, AMacroOfAFileThatStaysAsItIsIsFollowedInALaterOne) {
+    put("one/a.h", "#define F(x)<x>");
+    put("one/b.h", "int b;\n");
+    put("one/c.h", "#include F(b.h)\n");
+    const auto texts = found(source_with({"<a.h>", "<c.h>"}), {"one"});
+    ASSERT_TRUE(texts.contains("b.h"));
+    EXPECT_EQ(texts.at("a.h"), "#define F(x)<x>");
+    EXPECT_EQ(texts.at("c.h"), "#include F(b.h)\n");
 }
 
 TEST(MissingHeader, IsNamedByEachCompiler) {
@@ -283,7 +326,7 @@ TEST(VendorHeaders, CompileWithNvrtc) {
     if (source.include_digest.empty())
         GTEST_SKIP() << "neither a CUDA toolkit nor its wheels have headers here";
     const Source complete = tree.with_headers(source);
-    EXPECT_GT(complete.headers.size(), 300u);
+    EXPECT_GT(complete.found_headers->size(), 300u);
     for (const char* arch : {"sm_80", "sm_90a"})
         EXPECT_FALSE(compiler->compile(complete, {Backend::cuda, arch, {}}).bytes.empty()) << arch;
 }
@@ -295,7 +338,8 @@ TEST(VendorHeaders, AreIdentifiedFromMemoryInLittleTime) {
         {}, [&] { return compiler->include_directories(); }, process_memory());
     Source source = source_with({"<cub/cub.cuh>", "<thrust/device_ptr.h>", "<cuda/std/ranges>", "<mma.h>"});
     tree.identify(source);
-    const std::size_t headers = tree.with_headers(source).headers.size();
+    const Source complete = tree.with_headers(source);
+    const std::size_t headers = complete.found_headers ? complete.found_headers->size() : 0;
     if (headers < 500) GTEST_SKIP() << "neither a CUDA toolkit nor its wheels have headers here";
     const auto milliseconds = [] {
         timespec time{};

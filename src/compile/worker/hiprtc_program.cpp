@@ -38,10 +38,10 @@ class Program {
   public:
     Program(const HiprtcApi& api, const Source& source) : api_(api) {
         std::vector<const char*> texts, names;
-        for (const auto& header : source.headers) {
+        for_each_header(source, [&](const Header& header) {
             texts.push_back(header.text.c_str());
             names.push_back(header.name.c_str());
-        }
+        });
         result_ = api_.create_program(&program_, source.text.c_str(), source.file_name.c_str(),
                                       static_cast<int>(texts.size()), texts.data(), names.data());
         add_name_expressions(api_, program_, source, result_);
