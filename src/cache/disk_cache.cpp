@@ -222,8 +222,8 @@ DiskCache::Stored DiskCache::try_store(const std::string& digest, const Bytes& e
         // A holder of the lock that counted in between has missed this entry.
         if (!lock) note_entry_bytes(version.fd(), std::nullopt, trust);
     }
-    // The entry is already visible and complete; syncing protects against power failures.
-    (void)::fsync(shard.fd());
+    // The content was synced before it got its name, so that no power failure leaves a part of it. The name is not
+    // synced, which takes milliseconds while somebody waits: a power failure may cost an entry, and that one compile.
     stored.stored = true;
     return stored;
 }
