@@ -223,7 +223,7 @@ DiskCache::Stored DiskCache::try_store(const std::string& digest, const Bytes& e
         if (!lock) note_entry_bytes(version.fd(), std::nullopt, trust);
     }
     // The content was synced before it got its name, so that no power failure leaves a part of it. The name is not
-    // synced, which takes milliseconds while somebody waits: a power failure may cost an entry, and that one compile.
+    // synced, which takes milliseconds while the caller waits: a power failure may cost an entry, and that one compile.
     stored.stored = true;
     return stored;
 }
