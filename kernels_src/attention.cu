@@ -32,6 +32,7 @@
 //@ block   16, 16
 //@ grid    batch * kv_heads * group * ceil_div(queries, BM)
 //@ shared  (BM + 2 * BN) * (HEAD_DIM + 4) * sizeof(T) + BM * (BN + 4) * sizeof(float)
+//@ model   edge BM of queries
 //@ model   search [BM, BN]
 #include "kiln/reduce.h"
 #include "kiln/softmax.h"

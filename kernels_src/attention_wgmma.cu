@@ -52,6 +52,7 @@
 //@ grid    PERSISTENT ? min(batch * kv_heads * group * ceil_div(queries, BM), max(device.multiprocessors, 1)) : batch * kv_heads * group * ceil_div(queries, BM)
 //@ shared  QUERY_BYTES + 2 * STAGES * TILE_BYTES + (BARRIERS + 1) * 8
 //@ model   engine wgmma
+//@ model   edge BM of queries
 //@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG]
 #include "kiln/reduce.h"
 #include "kiln/softmax.h"

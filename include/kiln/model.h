@@ -54,18 +54,21 @@ struct ModelFacts {
     std::int64_t stages = 0;            ///< of the pipeline
     std::int64_t cluster_rows = 1;      ///< blocks that share tiles of B
     std::int64_t cluster_columns = 1;   ///< blocks that share tiles of A
-    std::int64_t blocks = 1;            ///< persistent blocks per multiprocessor
-    bool pingpong = false;              ///< warpgroups multiply for a tile each, alternately
-    bool tma_store = false;             ///< results are stored by TMA, from shared memory
-    std::int64_t padding = 0;           ///< elements behind each row of the tile of B
-    std::int64_t access_elements = 1;   ///< of a memory-bound kernel: elements per access,
-    std::int64_t accesses = 1;          ///< and accesses of a thread in flight
+    std::int64_t blocks = 0;   ///< persistent blocks per multiprocessor; 0: a block for each piece of work
+    bool pingpong = false;     ///< warpgroups multiply for a tile each, alternately
+    bool tma_store = false;    ///< results are stored by TMA, from shared memory
+    std::int64_t padding = 0;  ///< elements behind each row of the tile of B
+    std::int64_t access_elements = 1;  ///< of a memory-bound kernel: elements per access,
+    std::int64_t accesses = 1;         ///< and accesses of a thread in flight
     std::int64_t row_capacity =
         0;                 ///< elements of a row that a block keeps, so that it is read once; 0: no rows
     std::int64_t row = 0;  ///< elements of a row
     std::int64_t side_capacity =
         0;  ///< of a kernel that moves whole short rows of a matrix, which follow each other; 0: it does not
     std::int64_t side = 0;  ///< the matrix's short side
+    std::int64_t edge_tile =
+        0;                  ///< rows that a block computes, whether all of them exist or not; 0: not known
+    std::int64_t edge = 0;  ///< rows that exist
 };
 
 /// The parameters that a template's model lines name.

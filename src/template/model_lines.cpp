@@ -23,9 +23,9 @@ constexpr std::pair<std::string_view, Copies> kCopies[] = {{"registers", Copies:
                                                            {"async", Copies::async},
                                                            {"tma", Copies::tma},
                                                            {"direct", Copies::direct}};
-constexpr std::string_view kKeys[] = {"engine",  "copies",  "tile",   "thread",   "warp",
-                                      "stages",  "cluster", "blocks", "pingpong", "tma_store",
-                                      "padding", "access",  "row",    "side",     "search"};
+constexpr std::string_view kKeys[] = {"engine",  "copies", "tile",     "thread",    "warp",    "stages",
+                                      "cluster", "blocks", "pingpong", "tma_store", "padding", "access",
+                                      "row",     "side",   "edge",     "search"};
 
 std::vector<std::string> texts(std::span<const std::string_view> names) {
     return {names.begin(), names.end()};
@@ -73,6 +73,9 @@ class ModelParser {
         if (key == "side")
             parse_capacity(lexer, result_.side_capacity, result_.side,
                            "and the short side of the matrix, such as of min(rows, cols)");
+        if (key == "edge")
+            parse_capacity(lexer, result_.edge_tile, result_.edge,
+                           "and the rows that exist, such as of queries");
         if (key == "stages") result_.stages = number(lexer, constants_);
         if (key == "blocks") result_.blocks = number(lexer, constants_);
         if (key == "padding") result_.padding = number(lexer, constants_);
@@ -203,6 +206,8 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
     take_one(lines.row, facts.row);
     take_one(lines.side_capacity, facts.side_capacity);
     take_one(lines.side, facts.side);
+    take_one(lines.edge_tile, facts.edge_tile);
+    take_one(lines.edge, facts.edge);
     take_one(lines.stages, facts.stages);
     take_one(lines.blocks, facts.blocks);
     take_one(lines.padding, facts.padding);

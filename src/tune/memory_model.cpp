@@ -80,10 +80,17 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
     Estimate result;
     result.memory_ms =
         memory_ms(problem) / (bandwidth * used) * std::pow(kMisalignedAccess, std::log2(width / aligned));
-    result.compute_ms = static_cast<double>(problem.flops) / (tflops * 1e9 * kPlainShare * used);
+    double flops = static_cast<double>(problem.flops);
+    if (launch.facts.edge_tile > 0 && launch.facts.edge > 0) {
+        const auto tile = static_cast<double>(launch.facts.edge_tile),
+                   rows = static_cast<double>(launch.facts.edge);
+        flops *= std::ceil(rows / tile) * tile / rows;
+    }
+    result.compute_ms = flops / (tflops * 1e9 * kPlainShare * used);
     const double blocks_ms = blocks / multiprocessors * kBlockMs;
-    result.fixed_ms = kLaunchMs + (is_ring ? kRingWaveMs : kWaveMs) * std::min(waves, 1000.0);
-    if (is_ring) result.fixed_ms += kRingBlockMs * resident;
+    const bool is_persistent_ring = is_ring && launch.facts.blocks > 0;
+    result.fixed_ms = kLaunchMs + (is_persistent_ring ? kRingWaveMs : kWaveMs) * std::min(waves, 1000.0);
+    if (is_persistent_ring) result.fixed_ms += kRingBlockMs * resident;
     result.ms = std::max({result.memory_ms, result.compute_ms, blocks_ms}) + result.fixed_ms;
     result.waves = blocks / (multiprocessors * at_once);
     result.resident = at_once;

@@ -30,7 +30,8 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
         "//@ model thread 2, 4, 8\n//@ model stages DEEP\n//@ model cluster 1, 2\n//@ model blocks 3\n"
         "//@ model pingpong DEEP > 3\n//@ model tma_store DEEP > 3\n//@ model padding 5\n//@ model access 6, "
         "7\n//@ model copies "
-        "registers\n//@ model row WIDE * 4 of 3 * m\n//@ model side ROWS of min(n, m)\n",
+        "registers\n//@ model row WIDE * 4 of 3 * m\n//@ model side ROWS of min(n, m)\n//@ model edge DEEP "
+        "of n\n",
         {{"ROWS", 128}});
     EXPECT_EQ(of.engine, Engine::wgmma);
     EXPECT_EQ(of.copies, Copies::registers);
@@ -60,6 +61,8 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
     EXPECT_EQ(of.row, 300);
     EXPECT_EQ(of.side_capacity, 128);
     EXPECT_EQ(of.side, 7);
+    EXPECT_EQ(of.edge_tile, 4);
+    EXPECT_EQ(of.edge, 7);
 }
 
 TEST(TemplateModel, HasUsualValuesForWhatNoLineSays) {
