@@ -9,6 +9,11 @@
 // while these are multiplied. The accumulators of the scores are, rounded, the operands of the second
 // product: no shuffle lies between. Only tiles that some query sees in part are masked. The order of a row's
 // sum is fixed. Dao, FlashAttention-2, 2023.
+//
+// Few queries and many keys make too few blocks. With SPLIT_KEYS, each block takes a part of the tiles of keys, leaves what
+// it has computed in global memory, and the last one to end joins the parts in their order. Without a causal mask all
+// queries of a group of heads, which follow each other in q, then are rows of the same tiles: keys and values are read once
+// for the group. Dao et al., Flash-Decoding, 2023.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  attention_mma
@@ -19,7 +24,9 @@
 //@ param   BM        int in 64, 128 = 64                              "queries per block"
 //@ param   BN        int in 32, 64 = 64                               "keys per tile"
 //@ param   WM        int in 16, 32 = 16                               "queries per warp"
+//@ param   SPLIT_KEYS int in 1, 2, 4, 8, 16, 32 = 1                   "blocks that share the keys of a tile of queries"
 //@ let     THREADS = BM / WM * 32
+//@ let     FOLDED = SPLIT_KEYS > 1 && !CAUSAL  "the queries of a group of heads are rows of one matrix"
 //@ let     QUERIES_SHARED = HEAD_DIM > 128 ? BM : 0  "queries in shared memory, for which there are no registers"
 //@ require VALUE_DIM == HEAD_DIM || (HEAD_DIM == 192 && VALUE_DIM == 128)  "values have as many elements as keys, or 128 where keys have 192; choose VALUE_DIM = HEAD_DIM"
 //@ require HEAD_DIM == 64 || WM == 16                 "32 queries of 96 elements or more per warp do not fit the registers; choose WM = 16"
@@ -33,16 +40,22 @@
 //@ input   v [batch, kv_heads, keys, VALUE_DIM] align 16
 //@ output  o [batch, kv_heads * group, queries, VALUE_DIM] align 2 * sizeof(T) by attention_mma_reference
 //@ output  lse [batch, kv_heads * group, queries] by attention_lse_reference "ln of the sum of e^score"
+//@ scratch partials [batch * kv_heads * (FOLDED ? ceil_div(group * queries, BM) : group * ceil_div(queries, BM)), SPLIT_KEYS, BM, VALUE_DIM] align 16 if SPLIT_KEYS > 1
+//@ scratch partial_stats [batch * kv_heads * (FOLDED ? ceil_div(group * queries, BM) : group * ceil_div(queries, BM)), SPLIT_KEYS, BM, 2] align 8 if SPLIT_KEYS > 1
+//@ scratch tickets [batch * kv_heads * (FOLDED ? ceil_div(group * queries, BM) : group * ceil_div(queries, BM))] = 0 if SPLIT_KEYS > 1
 //@ flops   2 * batch * kv_heads * group * (HEAD_DIM + VALUE_DIM) * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
 //@ naive   attention_naive
 //@ backend cuda, host
 //@ arch    sm_80+
 //@ block   THREADS
-//@ grid    batch * kv_heads * group * ceil_div(queries, BM)
+//@ grid    batch * kv_heads * (FOLDED ? ceil_div(group * queries, BM) : group * ceil_div(queries, BM)) * SPLIT_KEYS
 //@ shared  (2 * BN * (HEAD_DIM + VALUE_DIM) + QUERIES_SHARED * HEAD_DIM) * sizeof(T)
 //@ model   engine mma
-//@ model   search [BM, BN], [BM, WM]
+//@ model   edge BM of FOLDED ? group * queries : queries
+//@ model   search [BM, BN], [BM, WM], [BM, SPLIT_KEYS]
 #include "kiln/async_tile.h"
+#include "kiln/joined_attention.h"
+#include "kiln/last_block.h"
 #include "kiln/mma.h"
 #include "kiln/reduce.h"
 #include "kiln/softmax.h"
@@ -180,55 +193,101 @@ __device__ __forceinline__ void multiply_values(Accumulator (&out)[kTilesM][kTil
     }
 }
 
+// What the blocks that share a tile of queries leave for each other.
+class Parts {
+  public:
+    __device__ __forceinline__ Parts(float* partials, float* partial_stats, unsigned tile)
+        : values_(partials + static_cast<i64>(tile) * (SPLIT_KEYS * BM * VALUE_DIM)),
+          stats_(reinterpret_cast<kiln::MaxAndSum*>(partial_stats) + static_cast<i64>(tile) * (SPLIT_KEYS * BM)) {}
+
+    __device__ __forceinline__ float* values_of(int part, int row) const {
+        return values_ + (part * BM + row) * VALUE_DIM;
+    }
+    __device__ __forceinline__ kiln::MaxAndSum& stats_of(int part, int row) const {
+        return stats_[part * BM + row];
+    }
+    // By all threads: o and lse of the first `rows` rows of the tile, or of all.
+    __device__ __forceinline__ void join(int rows, T* __restrict__ o, float* __restrict__ lse, int thread) const {
+        constexpr int kFours = VALUE_DIM / 4;
+#pragma unroll 1
+        for (int i = thread; i < BM * kFours && i / kFours < rows; i += THREADS) {
+            const int row = i / kFours, col = i % kFours * 4;
+            const kiln::JoinedAttention all = kiln::join_attention<(SPLIT_KEYS < 8 ? SPLIT_KEYS : 8)>(
+                SPLIT_KEYS, [&](int part) { return stats_of(part, row); },
+                [&](int part) { return kiln::load<4>(values_of(part, row) + col); });
+            const float scale = all.sum > 0.0f ? 1.0f / all.sum : 0.0f;
+            auto* const to = reinterpret_cast<unsigned*>(o + row * VALUE_DIM + col);
+            to[0] = kiln::pack2<T>(all.values[0] * scale, all.values[1] * scale);
+            to[1] = kiln::pack2<T>(all.values[2] * scale, all.values[3] * scale);
+            if (col == 0) lse[row] = kiln::OnlineSoftmax{all.max, 0.0f}.log_sum_exp(all.sum);
+        }
+    }
+
+  private:
+    float* values_;
+    kiln::MaxAndSum* stats_;
+};
+
 extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     int batch, int kv_heads, int group, int queries, int keys, const T* __restrict__ q,
-    const T* __restrict__ k, const T* __restrict__ v, T* __restrict__ o, float* __restrict__ lse) {
+    const T* __restrict__ k, const T* __restrict__ v, T* __restrict__ o, float* __restrict__ lse,
+    float* __restrict__ partials, float* __restrict__ partial_stats, unsigned* __restrict__ tickets) {
     T* const tiles_k = kiln::dynamic_shared<T>();
     T* const tiles_v = tiles_k + 2 * TileK::kElements;
     T* const tile_q = tiles_v + 2 * TileV::kElements;
 
-    // The last queries of a head see the most keys and go first.
-    const unsigned tiles = (static_cast<unsigned>(queries) + BM - 1) / BM;
-    const i64 head = blockIdx.x / tiles;
-    const int first = static_cast<int>(tiles - 1 - blockIdx.x % tiles) * BM;
+    // Rows that see the same keys: a head's queries, or those of its group. The last ones see the most keys and go first.
+    const int rows = FOLDED ? group * queries : queries;
+    const unsigned tiles = (static_cast<unsigned>(rows) + BM - 1) / BM;
+    const unsigned tile = blockIdx.x / SPLIT_KEYS;
+    const i64 head = tile / tiles;
+    const int first = static_cast<int>(tiles - 1 - tile % tiles) * BM;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     // This lane's rows are first_row + 16 m and 8 further; its columns come in pairs, from first_col on.
     const int first_row = first + thread / 32 * WM + lane / 4;
     const int first_col = lane % 4 * 2;
-    k += head / group * keys * HEAD_DIM;
-    v += head / group * keys * VALUE_DIM;
+    const i64 kv_head = FOLDED ? head : head / group;
+    k += kv_head * keys * HEAD_DIM;
+    v += kv_head * keys * VALUE_DIM;
 
     // A query sees this many keys, the first ones.
     const auto visible = [=](int row) {
         if (!CAUSAL) return keys;
-        const int count = row + 1 + (keys - queries);
+        const int count = row + 1 + (keys - rows);
         return count < 0 ? 0 : count < keys ? count : keys;
     };
-    const int end = visible((queries - first < BM ? queries : first + BM) - 1);
+    int first_key = 0, end = visible((rows - first < BM ? rows : first + BM) - 1);
+    if constexpr (SPLIT_KEYS > 1) {
+        const unsigned tiles_of_keys = kiln::ceil_div(end, BN), part = blockIdx.x % SPLIT_KEYS;
+        first_key = static_cast<int>(tiles_of_keys * part / SPLIT_KEYS) * BN;
+        if (part < SPLIT_KEYS - 1) end = static_cast<int>(tiles_of_keys * (part + 1) / SPLIT_KEYS) * BN;
+        k += static_cast<i64>(first_key) * HEAD_DIM;
+        v += static_cast<i64>(first_key) * VALUE_DIM;
+    }
     const int whole_end = visible(first + thread / 32 * WM);  // all of the warp's queries see the keys before
 
     kiln::AsyncCopies<> copies;
     TileK::Loader loader_k(k, thread);
     TileV::Loader loader_v(v, thread);
     if constexpr (QUERIES_SHARED > 0)
-        TileQ::Loader(q + (head * queries + first) * HEAD_DIM, thread).load(copies, tile_q, queries - first);
-    loader_k.load(copies, tiles_k, end);
+        TileQ::Loader(q + (head * rows + first) * HEAD_DIM, thread).load(copies, tile_q, rows - first);
+    loader_k.load(copies, tiles_k, end - first_key);
     copies.commit();
-    loader_v.load(copies, tiles_v, end);
+    loader_v.load(copies, tiles_v, end - first_key);
     copies.commit();
 
     unsigned fragments_q[kStepsD][kTilesM][4];
 #pragma unroll
     for (int m = 0; QUERIES_SHARED == 0 && m < kTilesM; ++m) {
         const int row = first_row + m * 16;
-        const T* const from = q + (head * queries + row) * HEAD_DIM + first_col;
+        const T* const from = q + (head * rows + row) * HEAD_DIM + first_col;
 #pragma unroll
         for (int step = 0; step < kStepsD; ++step) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 fragments_q[step][m][i] =
-                    load_pair(from + i % 2 * 8 * HEAD_DIM, step * 16 + i / 2 * 8, row + i % 2 * 8 < queries);
+                    load_pair(from + i % 2 * 8 * HEAD_DIM, step * 16 + i / 2 * 8, row + i % 2 * 8 < rows);
         }
     }
 
@@ -239,7 +298,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     for (int m = 0; m < kTilesM; ++m) softmax[m][0] = softmax[m][1] = kiln::OnlineSoftmax::none();
 
     int buffer = 0;
-    for (int begin = 0; begin < end; begin += BN, buffer ^= 1) {
+    for (int begin = first_key; begin < end; begin += BN, buffer ^= 1) {
         copies.template wait<1>();
         __syncthreads();  // these keys are there, and the other buffers have been read
         loader_k.advance();
@@ -301,16 +360,39 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     }
     copies.template wait<0>();
 
+    if constexpr (SPLIT_KEYS > 1) {
+        const Parts parts(partials, partial_stats, tile);
+        const auto part = static_cast<int>(blockIdx.x % SPLIT_KEYS);
+#pragma unroll
+        for (int m = 0; m < kTilesM; ++m) {
+#pragma unroll
+            for (int side = 0; side < 2; ++side) {
+                const int row = first_row - first + m * 16 + side * 8;
+                const float sum = kiln::warp_reduce<4>(sums[m][side], kiln::Sum{});
+                if (first + row >= rows) continue;
+                if (first_col == 0) parts.stats_of(part, row) = {softmax[m][side].max, sum};
+#pragma unroll
+                for (int d = 0; d < kTilesD; ++d)
+                    kiln::store(parts.values_of(part, row) + first_col + d * 8,
+                                kiln::Vec<float, 2>{out[m][d](side, 0), out[m][d](side, 1)});
+            }
+        }
+        if (!kiln::is_last_block(tickets + tile, SPLIT_KEYS)) return;
+        const i64 first_of_all = head * rows + first;
+        parts.join(rows - first, o + first_of_all * VALUE_DIM, lse + first_of_all, thread);
+        return;
+    }
+
 #pragma unroll
     for (int m = 0; m < kTilesM; ++m) {
 #pragma unroll
         for (int side = 0; side < 2; ++side) {
             const int row = first_row + m * 16 + side * 8;
             const float sum = kiln::warp_reduce<4>(sums[m][side], kiln::Sum{});
-            if (row >= queries) continue;
+            if (row >= rows) continue;
             const float scale = sum > 0.0f ? 1.0f / sum : 0.0f;
-            T* const to = o + (head * queries + row) * VALUE_DIM + first_col;
-            if (first_col == 0) lse[head * queries + row] = softmax[m][side].log_sum_exp(sum);
+            T* const to = o + (head * rows + row) * VALUE_DIM + first_col;
+            if (first_col == 0) lse[head * rows + row] = softmax[m][side].log_sum_exp(sum);
 #pragma unroll
             for (int d = 0; d < kTilesD; ++d)
                 *reinterpret_cast<unsigned*>(to + d * 8) =

@@ -5,6 +5,7 @@
 // parts, so that equal inputs give equal bits. Parts without a key that counts have the largest score of minus infinity.
 #pragma once
 
+#include "kiln/reduce.h"
 #include "kiln/softmax.h"
 
 namespace kiln {

@@ -118,7 +118,9 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
     note("kiln bench",
          run({"bench", "graphs", "--backend", "host", "--quick", "--resume", record, "--json"}));
     note("kiln bench", run({"bench", "merge", record, "--json"}));
-    note("kiln bench page", run({"bench", "page", write("page.md", "prose\n"), "--json"}));
+    note("kiln bench page",
+         run({"bench", "page", write("page.md", "<!-- kiln bench: record.json runs -->\n<!-- end -->\n"),
+              "--json"}));
     const std::string wisdom = path("wisdom.txt").string();
     note("kiln tune", on_host({"tune", "doubling", "--budget", "5", "--output", wisdom, "--json"}));
     std::string times;

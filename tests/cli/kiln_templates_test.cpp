@@ -100,10 +100,12 @@ TEST_F(KilnTemplates, ShowOfAProblem) {
     EXPECT_EQ(json["example"]["values"]["ALPHA"], 0.1);
     const auto& problem = json["problem"];
     EXPECT_EQ(problem["runnable"], true);
-    EXPECT_EQ(
-        problem["sizes"][0],
-        (nlohmann::json{
-            {"name", "n"}, {"default", "1000"}, {"test", "33"}, {"multiple", "1"}, {"text", "elements"}}));
+    EXPECT_EQ(problem["sizes"][0], (nlohmann::json{{"name", "n"},
+                                                   {"default", "1000"},
+                                                   {"test", "33"},
+                                                   {"multiple", "1"},
+                                                   {"at_most", nullptr},
+                                                   {"text", "elements"}}));
     EXPECT_EQ(problem["tensors"][0]["fill"], "in 0..9");
     EXPECT_EQ(problem["tensors"][1]["role"], "output");
     EXPECT_EQ(problem["tensors"][1]["reference"], "scaled_reference");

@@ -167,7 +167,7 @@ extern "C" __global__ void kernel(float* out) {
     EXPECT_THAT(test::rejected<DeviceError>([&] {
                     partial({}, {24, 1, 1}, 0, out.data());
                 }),
-                HasSubstr("needs all 32 lanes"));
+                HasSubstr("need all 32 lanes"));
     const HostKernel misaligned(R"(
 #include "kiln/mma.h"
 extern "C" __global__ void kernel(unsigned* out) {

@@ -76,6 +76,8 @@ TEST_F(AttentionOnGpu, OtherHeadsAreRight) {
         {"attention_mma", {{"HEAD_DIM", 192}}},
         {"attention_mma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}, {"BM", 128}}},
         {"attention_mma", {{"HEAD_DIM", 256}, {"BN", 32}}},
+        {"attention_mma", {{"SPLIT_KEYS", 8}}},
+        {"attention_mma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}, {"SPLIT_KEYS", 32}}},
         {"attention_naive", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}},
         {"attention_wgmma", {{"HEAD_DIM", 192}, {"BN", 96}}},
         {"attention_wgmma", {{"HEAD_DIM", 256}, {"BN", 64}}}};

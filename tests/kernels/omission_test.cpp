@@ -65,6 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
         Item{"layer_norm", {}, {}, 16}, Item{"layer_norm_naive", {}, {}, 16}, Item{"attention", {}, {}, 16},
         Item{"attention_mma", {}, {}, 16}, Item{"attention_mma", {{"HEAD_DIM", 96}}, {}, 16},
         Item{"attention_mma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}, {}, 16},
+        Item{"attention_mma", {{"SPLIT_KEYS", 4}}, {{"keys", 331}}, 16},
         Item{"attention_mma", {{"HEAD_DIM", 256}}, {}, 16}, Item{"attention_naive", {}, {}, 16},
         Item{"attention_wgmma", {}, {}, 16}, Item{"decode_mma", {}, {}, 4}, Item{"decode_naive", {}, {}, 4},
         Item{"decode_paged", {}, {}, 4}, Item{"decode_persistent", {}, {}, 4}),

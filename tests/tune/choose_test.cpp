@@ -241,6 +241,27 @@ TEST_F(Choose, ClustersShareRowsThatNoBlockHolds) {
     }
 }
 
+// So few tiles of queries that most multiprocessors would have none; and so many that a join would only cost time.
+TEST_F(Choose, BlocksShareTheKeysOfFewQueries) {
+    const Chooser chooser(hopper(), Wisdom());
+    const Values fixed = {{"T", "half"}, {"HEAD_DIM", 64}, {"CAUSAL", false}};
+    const auto chosen_for = [&](const Sizes& sizes) {
+        return chooser.choose(chooser.alternatives(hopper().find("attention_mma"), fixed), fixed, sizes)
+            .variant;
+    };
+    for (const Sizes& few :
+         {Sizes{{"batch", 8}, {"kv_heads", 2}, {"group", 4}, {"queries", 32}, {"keys", 29296}},
+          Sizes{{"batch", 1}, {"kv_heads", 8}, {"group", 1}, {"queries", 1}, {"keys", 65536}}}) {
+        const Variant variant = chosen_for(few);
+        ASSERT_EQ(variant.template_name(), "attention_mma") << variant.text();
+        EXPECT_GT(variant.value("SPLIT_KEYS").as_int(), 1) << variant.text();
+    }
+    const Sizes many = {{"batch", 4}, {"kv_heads", 16}, {"group", 1}, {"queries", 4096}, {"keys", 4096}};
+    EXPECT_EQ(chosen_for(many).template_name(), "attention_wgmma");
+    const Variant of_mma = chooser.choose(hopper().find("attention_mma"), fixed, many).variant;
+    EXPECT_EQ(of_mma.value("SPLIT_KEYS"), Value(1));
+}
+
 TEST_F(Choose, WithoutWisdomTheModelChoosesQuicklyAndAlwaysTheSame) {
     const Chooser chooser(hopper(), Wisdom());
     const auto templates = chooser.alternatives(hopper().find("gemm_tiled"), {{"T", "half"}});
