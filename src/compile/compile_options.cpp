@@ -16,7 +16,7 @@
 
 #include "base/arch_facts.h"
 #include "base/characters.h"
-#include "base/past_key.h"
+#include "base/include_check.h"
 #include "base/words.h"
 
 namespace kiln {
@@ -225,19 +225,11 @@ class OptionReader {
         return false;
     }
 
+    /// As the line of a template that would define it.
     void check_key(const std::string& macro) const {
-        const std::string_view value =
-            std::string_view(macro).substr(std::min(macro.find('='), macro.size()));
-        for (const std::string_view clock : kClockMacros)
-            if (value.find(clock) != value.npos)
-                fail(std::string(clock) +
-                     " changes from one compile to the next and is not part of the build's key; use a "
-                     "parameter");
-        for (const std::string_view directive : kAssemblerFiles)
-            if (names_directive(value, directive))
-                fail("the assembler's " + std::string(directive) +
-                     " reads a file that is not part of the build's key; write its bytes into an array of a "
-                     "header");
+        std::string line = "#define " + macro;
+        if (const std::size_t value = line.find('='); value != line.npos) line[value] = ' ';
+        if (const auto rejected = rejected_text(line)) fail(rejected->message);
     }
 
     /// Among the declarations that the specialised source begins with.

@@ -3,15 +3,13 @@
 // One pass over the bytes with C++'s rules for comments, strings and characters, and a stack of open brackets.
 #include "template/code_text.h"
 
-#include <kiln/error.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "base/characters.h"
+#include "base/include_check.h"
 #include "format/format.h"
 #include "template/cpp_lexer.h"
-#include "template/include_check.h"
 
 namespace kiln {
 namespace {
@@ -66,12 +64,8 @@ class CodeCheck {
 
     /// What is not part of the build's key is as wrong here as in the template's own text.
     void check_key() {
-        try {
-            static_cast<void>(checked_includes(text_, ""));
-        } catch (const TemplateError& error) {
-            const std::size_t place = formatted(":{}:{}: ", error.line(), error.column()).size();
-            wrong_ = formatted("line {}, column {}: {}", error.line(), error.column(), error.what() + place);
-        }
+        if (const auto rejected = rejected_text(text_))
+            wrong_ = formatted("line {}, column {}: {}", rejected->line, rejected->column, rejected->message);
     }
 
     void fail(std::size_t offset, const std::string& what) { wrong_ = at(offset, what); }

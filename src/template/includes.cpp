@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/include_check.h"
 #include "template/embedded.h"
-#include "template/include_check.h"
 
 namespace kiln {
 namespace {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "template/include_check.h"
+#include "base/include_check.h"
 
 namespace kiln {
 
@@ -28,7 +28,7 @@ class Includes {
     Includes() = default;
     /// Everything that `text` includes, transitively, and the prelude's kiln/device.h. A name is looked for
     /// by `find` first, then in the prelude; what neither has is open(). `file` is the text's name
-    /// in messages. Throws TemplateError for names that lead past all of that (template/include_check.h).
+    /// in messages. Throws TemplateError for names that lead past all of that (base/include_check.h).
     Includes(std::string_view text, const std::string& file, const HeaderFinder& find);
 
     /// The headers for one backend, ordered by name.

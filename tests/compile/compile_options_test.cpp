@@ -80,6 +80,16 @@ TEST(Options, AScopeLimitsThem) {
     EXPECT_THAT(error_on(kCuda, "cuad: -DA"), HasSubstr("did you mean cuda?"));
 }
 
+TEST(Options, AMacroOnlyHasToBeInTheKey) {
+    for (const std::string macro :
+         {"F=my__TIME__x", "G=s.include", "H=<my.include/x.h>", R"(S="built before __DATE__")",
+          R"(S="see System.Include")", "F=a=b==.include", "__TIME__x=1"})
+        EXPECT_THAT(on(kHost, "'-D" + macro + "'"), ElementsAre("-D" + macro));
+    for (const std::string value : {"a/**/__DATE__", R"("a" __TIME__)", R"(asm("nop\n.incbin f"))",
+                                    R"(".inc" "bin")", "__has_include(\"/etc/x\")"})
+        EXPECT_THAT(error_on(kHost, "'-DF=" + value + "'"), HasSubstr("part of the build's key")) << value;
+}
+
 TEST(Options, RecordedKernelsKeepTheirTranslation) {
     const Source source = with({"-DA --use_fast_math -funroll-loops -O3 -G -std=c++23"});
     const CompileOptions options = compile_options(kHost, source, OptionUse::language);
@@ -98,7 +108,7 @@ TEST(Options, ErrorsSayWhatIsWrong) {
     EXPECT_THAT(error_on(kCuda, "--restrict=1"), HasSubstr("takes no value"));
     EXPECT_THAT(error_on(kCuda, "A=1"), HasSubstr("a macro is -DA=1"));
     EXPECT_THAT(error_on(kCuda, "-DF=(__TIME__[7]%2?2:3)"),
-                HasSubstr("__TIME__ changes from one compile to the next"));
+                HasSubstr("__TIME__: it changes from one compile to the next"));
     EXPECT_THAT(error_on(kHost, "-D'F=__DATE__'"), HasSubstr("not part of the build's key"));
     EXPECT_THAT(error_on(kHost, R"(-D'F=".inc\142in f"')"),
                 HasSubstr("the assembler's .incbin reads a file"));

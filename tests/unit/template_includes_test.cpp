@@ -2,6 +2,7 @@
 //
 // The headers that reach the compilers: closure, order, and what stays out.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "base/file.h"
@@ -139,16 +140,41 @@ TEST(Includes, ANameFromAMacroIsRejected) {
 
 TEST(Includes, FilesOfTheAssemblerAreRejected) {
     for (const char* word :
-         {".inc\\142in", ".inc\\x62in", ".inc\\u0062in", "\\56incbin", ".INCBIN", "\\x{2e}include"})
+         {".inc\\142in", ".inc\\x62in", ".inc\\u0062in", "\\56incbin", ".INCBIN", "\\x{2e}include",
+          "\\o{56}include", "\\u{2e}include", ".\\u{00069}nclude", "\\.\\incbin", "\\x12eincbin"})
         EXPECT_THAT(error_of("asm(\"" + std::string(word) + " f\");\n"), testing::HasSubstr("reads a file"))
             << word;
     EXPECT_THAT(error_of("asm(\".incbin \\\"/etc/passwd\\\"\");\n"), testing::StartsWith("dir/k.cu:1:5: "));
     EXPECT_THAT(error_of("\nasm(R\\\n\"(.include \\\"x.s\\\")\");\n"), testing::StartsWith("dir/k.cu:2:5: "));
     EXPECT_THAT(error_of("\nasm(R\"(.include \"x.s\")\");\n"), testing::StartsWith("dir/k.cu:2:5: "));
     // In pieces, which the compiler joins; a word between them keeps them apart.
-    EXPECT_THAT(error_of("asm(\".inc\" /* x */\n\"\" R\"(bin)\" \"\\\"x\\\"\");\n"),
-                testing::StartsWith("dir/k.cu:2:4: "));
+    EXPECT_THAT(error_of("asm(\"nop;\"\n\".inc\" /* x */\n\"\" R\"(bin)\" \"\\\"x\\\"\");\n"),
+                testing::StartsWith("dir/k.cu:2:1: the assembler's .incbin"));
     EXPECT_EQ(error_of("const char* a[] = {\".inc\", \"bin\"};\n"), "");
+    // By a macro, or behind a label or another line.
+    EXPECT_THAT(error_of("#define FILE \".incbin\"\n"), testing::StartsWith("dir/k.cu:1:14: "));
+    for (const char* before : {"nop\\n", "x:", "nop;", "\\t", "\\\\", "\\\"", "\\xff", "\\e", "\\E"})
+        EXPECT_THAT(error_of("RUN(\"" + std::string(before) + ".include f\")\n"),
+                    testing::HasSubstr("reads a file"))
+            << before;
+    EXPECT_THAT(error_of("const char* a = \".include\";\n"), testing::StartsWith("dir/k.cu:1:17: "));
+}
+
+TEST(Includes, StringsWithoutADirectiveAreAccepted) {
+    for (const char* inside :
+         {"usage: System.Include the file", "C:\\\\x2einclude", "x.incbin", "_.include", "x\\56include",
+          ".includes", ".include_all", ".incbin2", "\\n.inc", "\\", "\\x", "\\u{2e", "include"})
+        EXPECT_EQ(error_of("const char* s = \"" + std::string(inside) + " \";\n"), "") << inside;
+    // Of a raw string the escapes stand for themselves.
+    EXPECT_EQ(error_of("const char* s = R\"(\\56include)\";\n"), "");
+}
+
+TEST(Includes, ManyAdjacentStringsTakeLinearTime) {
+    std::string text = "const char* s =";
+    for (int i = 0; i < 300'000; ++i) text += " \"ab\"";
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(error_of(text + ";\n"), "");
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));  // was minutes
 }
 
 TEST(Includes, TheTimeOfACompileIsRejected) {

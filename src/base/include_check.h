@@ -5,6 +5,7 @@
 // template's directory, and be written literally, so that it can be followed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,16 @@ struct IncludedName {
 /// What the #include and __has_include of a text name, in their order. Throws TemplateError, with the line, for a file
 /// that the text names past the key: an absolute name or one with ".." (#include, #include_next, #import, #embed,
 /// __has_include, __has_embed), a name that only a macro gives, a file that the assembler would read (.incbin,
-/// .include in a string), and the date and time of the compile (__DATE__, __TIME__, __TIMESTAMP__). Reads the text as a preprocessor does: lines joined by a backslash, comments, strings,
-/// digraphs. A dead branch counts too.
+/// .include in a string), and the date and time of the compile (__DATE__, __TIME__, __TIMESTAMP__). Reads the text as a
+/// preprocessor does: lines joined by a backslash, comments, strings, digraphs. A dead branch counts too.
 std::vector<IncludedName> checked_includes(std::string_view text, const std::string& file);
+
+/// What checked_includes() throws for, in a text that is no file: the first, with its place, from 1.
+struct RejectedText {
+    int line = 0;
+    int column = 0;
+    std::string message;
+};
+std::optional<RejectedText> rejected_text(std::string_view text);
 
 }  // namespace kiln

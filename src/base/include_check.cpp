@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One pass over the text: a reader that joins lines, and above it the few kinds of tokens that matter here.
-#include "template/include_check.h"
+#include "base/include_check.h"
 
 #include <kiln/error.h>
 
@@ -9,11 +9,12 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <utility>
 
+#include "base/characters.h"
 #include "base/past_key.h"
-#include "template/lexer.h"
 
 namespace kiln {
 namespace {
@@ -43,8 +44,9 @@ bool is_word(char c) { return kIsWord[static_cast<unsigned char>(c)]; }
 
 class IncludeCheck {
   public:
-    IncludeCheck(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+    explicit IncludeCheck(std::string_view text) : text_(text) {}
 
+    /// Throws RejectedText.
     std::vector<IncludedName> run() {
         bool line_starts = true;
         while (at_ < text_.size()) {
@@ -58,19 +60,20 @@ class IncludeCheck {
                 skip_blanks();
             } else if (skip_plain_word()) {
                 line_starts = false;
-                strings_.clear();
+                end_strings();
             } else if (take_comment()) {
             } else if (line_starts && take_hash()) {
                 line_starts = false;
-                strings_.clear();
+                end_strings();
                 directive(start);
             } else {
                 line_starts = false;
                 is_string_ = false;
                 token(start, c);
-                if (!is_string_) strings_.clear();
+                if (!is_string_) end_strings();
             }
         }
+        end_strings();
         return std::move(names_);
     }
 
@@ -170,7 +173,7 @@ class IncludeCheck {
     void token(std::size_t start, char c) {
         if (c == '"') {
             take();
-            check_string(start, literal('"'));
+            add_string(start, decoded_literal(literal('"')));
         } else if (c == '\'') {
             take();
             (void)literal('\'');
@@ -212,20 +215,27 @@ class IncludeCheck {
         const std::size_t open = std::min(text_.find('(', at_), text_.size());
         const std::string end = ")" + std::string(text_.substr(at_, open - at_)) + "\"";
         const std::size_t close = std::min(text_.find(end, open), text_.size());
-        check_string(start,
-                     std::string(text_.substr(std::min(open + 1, close), close - std::min(open + 1, close))));
+        const std::size_t begin = std::min(open + 1, close);
+        add_string(start, text_.substr(begin, close - begin));
         at_ = std::min(close + end.size(), text_.size());
     }
     /// Strings next to each other are one.
-    void check_string(std::size_t start, const std::string& inside) {
+    void add_string(std::size_t start, std::string_view meant) {
         is_string_ = true;
-        strings_ += inside;
-        for (const std::string_view word : kAssemblerFiles) {
-            if (names_directive(strings_, word))
-                fail(start, "the assembler's " + std::string(word) +
-                                " reads a file that is not part of the build's key; write its bytes into an "
-                                "array of a header next to the template");
+        literals_.push_back({strings_.size(), start});
+        strings_ += meant;
+    }
+    void end_strings() {
+        if (literals_.empty()) return;
+        if (const auto found = find_file_directive(strings_)) {
+            const auto behind = std::ranges::upper_bound(literals_, found->at, {}, &Literal::begin);
+            fail(std::prev(behind)->start,
+                 "the assembler's " + std::string(found->name) +
+                     " reads a file that is not part of the build's key; write its bytes into an array of a "
+                     "header next to the template");
         }
+        literals_.clear();
+        strings_.clear();
     }
 
     void directive(std::size_t start) {
@@ -279,21 +289,39 @@ class IncludeCheck {
         const std::string_view before = text_.substr(0, offset);
         const auto line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1;
         const std::size_t line_start = before.rfind('\n') + 1;  // 0 without one
-        throw TemplateError(file_, line, static_cast<int>(offset - line_start) + 1, message);
+        throw RejectedText{line, static_cast<int>(offset - line_start) + 1, message};
     }
 
+    struct Literal {
+        std::size_t begin;  ///< in strings_
+        std::size_t start;  ///< in the text
+    };
+
     const std::string_view text_;
-    const std::string& file_;
     std::size_t at_ = 0;
-    std::string strings_;     ///< the last string, with those right before it
-    bool is_string_ = false;  ///< the last token
+    std::vector<Literal> literals_;  ///< the last one, with those right before it
+    std::string strings_;            ///< what they mean together
+    bool is_string_ = false;         ///< the last token
     std::vector<IncludedName> names_;
 };
 
 }  // namespace
 
 std::vector<IncludedName> checked_includes(std::string_view text, const std::string& file) {
-    return IncludeCheck(text, file).run();
+    try {
+        return IncludeCheck(text).run();
+    } catch (const RejectedText& rejected) {
+        throw TemplateError(file, rejected.line, rejected.column, rejected.message);
+    }
+}
+
+std::optional<RejectedText> rejected_text(std::string_view text) {
+    try {
+        static_cast<void>(IncludeCheck(text).run());
+    } catch (const RejectedText& rejected) {
+        return rejected;
+    }
+    return std::nullopt;
 }
 
 }  // namespace kiln
