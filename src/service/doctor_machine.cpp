@@ -170,12 +170,21 @@ void examine_compilers(const ServiceOptions& options, Findings& findings) {
     limits.timeout = options.compile_timeout;
     limits.memory_bytes = options.worker_memory_bytes;
     limits.stop = options.stop;
+    bool has_nvrtc_options = true;
+    try {
+        static_cast<void>(config::precompiles());
+    } catch (const UsageError& error) {
+        has_nvrtc_options = false;
+        findings.problem("compilers", "KILN_PCH", error.what(), "Set KILN_PCH to 0 or 1.");
+    }
     for (const auto& facts : backends()) {
         std::string reason;
         const auto devices = Device::list(facts.backend, &reason);
         const bool is_gpu = facts.backend != Backend::host;
         const bool is_wanted = options.backend == facts.backend || (is_gpu && !devices.empty());
-        const auto compiler = examine_compiler(facts, limits, is_wanted, findings);
+        std::optional<CompilerFacts> compiler;
+        if (facts.backend != Backend::cuda || has_nvrtc_options)
+            compiler = examine_compiler(facts, limits, is_wanted, findings);
         for (const auto& device : devices) examine_device(device, compiler, findings);
         if (!devices.empty()) continue;
         const bool is_problem = options.backend == facts.backend && !options.compile_only;

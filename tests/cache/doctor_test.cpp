@@ -122,6 +122,20 @@ TEST_F(Doctor, BadNumbersInTheEnvironmentAreProblemsWhichNameThem) {
     expect(find(examine(service_options()), "cache", "cache"), FindingStatus::problem, "plenty");
 }
 
+// NVRTC is not used with it, and there is nothing to be said of NVRTC itself.
+TEST_F(Doctor, AChoiceThatIsNoneIsAProblemOfItsVariable) {
+    const ScopedVariable pch("KILN_PCH", "2");
+    Findings findings;
+    examine_compilers(service_options(), findings);
+    const Finding found = find(findings.list, "compilers", "KILN_PCH");
+    expect(found, FindingStatus::problem, "KILN_PCH is set to \"2\"; it is either 0 or 1.");
+    EXPECT_EQ(found.remedy, "Set KILN_PCH to 0 or 1.");
+    for (const Finding& one : findings.list) {
+        EXPECT_NE(one.subject, "NVRTC") << one.text;
+        EXPECT_THAT(one.remedy, Not(HasSubstr("KILN_NVRTC")));
+    }
+}
+
 TEST_F(Doctor, MistypedVariablesAreFound) {
     const ScopedVariable typo("KILN_CAHCE_DIR", "/x"), other("KILN_ZZZZZZZZZZZZZZZZ", "1");
     const auto mistyped = find(examine_environment, service_options(), "environment", "KILN_CAHCE_DIR");
