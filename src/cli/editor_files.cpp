@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/json.h"
+#include "cli/output_file.h"
 #include "format/format.h"
 
 namespace kiln::cli {
@@ -61,7 +62,7 @@ Json parsed_commands(const fs::path& database) {
 
 Json without_file(const fs::path& database, const std::string& file) {
     Json others = Json::array();
-    if (!fs::exists(database)) return others;
+    if (!fs::exists(status_of(database))) return others;
     for (const Json& entry : parsed_commands(database))
         if (entry["file"] != file) others.push_back(entry);
     return others;
@@ -74,7 +75,7 @@ class NewFiles {
     /// no such line.
     void add_text(const fs::path& file, const std::string& what, const std::string& text) {
         std::string content = "// " + what + "; " + std::string(kMadeBy) + ".\n" + text;
-        if (fs::exists(file)) {
+        if (fs::exists(status_of(file))) {
             const std::string old = read_input(file, kMostBytes);
             const std::string_view first = std::string_view(old).substr(0, old.find('\n'));
             if (old != content && (!first.starts_with("//") || first.find(kMadeBy) == first.npos))
@@ -119,7 +120,7 @@ std::vector<fs::path> write_editor_files(const Template& of, const CommonOptions
                    "The parameters of " + of.name() + " with their defaults, for an editor",
                    source.text.substr(0, line));
     fs::path file = fs::absolute(of.file()).lexically_normal();
-    if (!fs::is_regular_file(file)) {  // a built-in one
+    if (!fs::is_regular_file(status_of(file))) {  // a built-in one
         file = root / (of.name() + ".cu");
         files.add_text(file, "A copy of the built-in template " + of.name(),
                        source.text.substr(source.text.find('\n', line) + 1));

@@ -12,6 +12,7 @@
 #include "cli/kiln_bench_lines.h"
 #include "cli/kiln_bench_report.h"
 #include "cli/option_values.h"
+#include "cli/output_file.h"
 #include "cli/text_format.h"
 #include "format/format.h"
 
@@ -199,7 +200,7 @@ std::string view_text(const std::string& marker, const std::filesystem::path& di
             throw UsageError("there is no suite '" + word + "'; there are " + joined(known, ", "));
     if (view != "asked" && view != "drawn" && view != "tables" && view != "runs")
         throw UsageError("'" + view + "' is not one of the views asked, drawn, tables and runs");
-    if (!std::filesystem::exists(directory / file))
+    if (!std::filesystem::exists(status_of(directory / file)))
         throw UsageError("there is no record " + (directory / file).string() +
                          ", which the marker names; records are made by 'kiln bench --json'");
     const BenchReport report = load_bench_report(directory / file);

@@ -200,7 +200,7 @@ int regress(const Call& call) {
         options.backend = Backend::host;
         const Service service(options);
         const std::string baselines = call.has("baselines") ? call.value("baselines") : kBaselines;
-        if (!std::filesystem::is_directory(baselines))
+        if (!std::filesystem::is_directory(status_of(baselines)))
             throw UsageError("there is no directory of baselines " + baselines +
                              "; run this in the root of Kiln's source tree, or name one by --baselines.");
         const std::string table = kernels_page(service, baselines);

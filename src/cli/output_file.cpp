@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// "-", and the errors of kiln/files.h in terms of options.
+// "-", and errors in terms of options and files.
 #include "cli/output_file.h"
 
 #include <kiln/error.h>
 #include <kiln/files.h>
 
+#include <system_error>
 #include <utility>
 
 namespace kiln::cli {
@@ -42,6 +43,15 @@ void Output::write(std::string_view content) const {
     } catch (const UsageError& error) {
         throw UsageError(what_ + ": " + error.what());
     }
+}
+
+std::filesystem::file_status status_of(const std::filesystem::path& file) {
+    std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(file, error);
+    // status() reports a file that is not there as an error too.
+    if (!std::filesystem::status_known(status))
+        throw UsageError("can't find out whether " + file.string() + " exists: " + error.message() + ".");
+    return status;
 }
 
 }  // namespace kiln::cli

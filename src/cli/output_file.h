@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The target of an option such as --output: a file, a device or FIFO, or with "-" standard output.
+// The target of an option such as --output: a file, a device or FIFO, or with "-" standard output. Whether a file is there.
 #pragma once
 
 #include <filesystem>
@@ -36,5 +36,8 @@ class Output {
     std::filesystem::path path_;
     bool is_standard_output_ = false, is_stream_ = false;
 };
+
+/// Of a file that need not exist. Throws UsageError with the reason where that can't be found out.
+std::filesystem::file_status status_of(const std::filesystem::path& file);
 
 }  // namespace kiln::cli

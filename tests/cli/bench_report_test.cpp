@@ -207,6 +207,9 @@ TEST(BenchPage, MistakesAreReportedWithTheirLine) {
         return std::string("no error");
     };
     EXPECT_THAT(message("none.json asked"), HasSubstr("page.md:2: there is no record"));
+    const std::string long_name(300, 'x');
+    EXPECT_THAT(message(long_name + " asked"), HasSubstr("page.md:2: can't find out whether "));
+    EXPECT_THAT(message(long_name + " asked"), HasSubstr(long_name + " exists: File name too long"));
     EXPECT_THAT(message("record.json asked", "\r\n<!-- end -->\r\n"),
                 HasSubstr("page.md:3: the line ends with a"));
     EXPECT_THAT(test::rejected<UsageError>([&] { written_anew("prose\n<!-- end -->\n", page); }),

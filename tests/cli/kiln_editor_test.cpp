@@ -95,6 +95,19 @@ TEST_F(KilnEditor, FilesOfOtherOriginStay) {
         EXPECT_FALSE(std::filesystem::exists(path("editor/compile_commands.json")));
         std::filesystem::remove_all(directory());
     }
+    // Nor is anything written where that can't be found out.
+    for (const char* name : {"editor/softmax.h", "editor/compile_commands.json"}) {
+        SCOPED_TRACE(name);
+        std::filesystem::create_directories(directory());
+        std::filesystem::create_symlink(path(name), path(name));
+        expect_error(run(show), 2,
+                     {"can't find out whether " + path(name).string(), "Too many levels of symbolic links"});
+        EXPECT_FALSE(std::filesystem::exists(path("editor/include")));
+        std::filesystem::remove_all(directory());
+    }
+    const std::string long_name(300, 'x');
+    expect_error(run({"show", "softmax", "--editor", path(long_name).string()}), 2,
+                 {"can't find out whether", long_name, "File name too long"});
     // Its own it writes again, also those of an older version.
     ASSERT_EQ(run(show).status, 0);
     for (const char* name : {"editor/softmax.h", "editor/softmax.cu", "editor/include/kiln/device.h"}) {
