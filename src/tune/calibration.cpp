@@ -218,6 +218,11 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
             formatted("{}: its last line is not '{}', so that a part of the file is missing; remove "
                       "it, and run 'kiln calibrate' again.",
                       file, kCalibrationEnd));
+    try {
+        check_complete();
+    } catch (const UsageError& error) {
+        throw UsageError(formatted("{}:{}: {}.", file, number, error.what()));
+    }
     std::vector<Calibration> result;
     for (Content& one : found) result.push_back(Calibration(std::make_shared<const Content>(std::move(one))));
     return result;

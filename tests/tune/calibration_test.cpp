@@ -233,6 +233,22 @@ TEST(Calibration, SaysWhatIsWrongWithAFile) {
                 HasSubstr("mine.txt:4: the calibration of device A has no line 'arch'"));
     EXPECT_THAT(message(head + "device A\narch sm_90a\n" + model + "end\nkind plain\n"),
                 HasSubstr("mine.txt:6: a line stands behind the last one, 'end'"));
+    const std::string old_head = "# kiln calibration 1\n";  // of files without a last line
+    EXPECT_THAT(message(old_head + "device A\n"),
+                HasSubstr("mine.txt:2: the calibration of device A has no line 'arch'"));
+    EXPECT_THAT(message(old_head + "device A\narch sm_90a\n# a comment\n"),
+                HasSubstr("mine.txt:4: the calibration of device A has no line 'model'"));
+}
+
+// What is stored is read again, with what the file had.
+TEST(Calibration, AFileThatIsNotWholeStaysAsItIs) {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "calibration.txt";
+    const std::string old = "# kiln calibration 1\ndevice A\n";
+    write_text(file, old);
+    const Calibration one = Calibration::usual("NVIDIA H200", "sm_90a");
+    EXPECT_THAT(rejected<UsageError>([&] { one.store(file); }), HasSubstr("calibration.txt:2: "));
+    EXPECT_EQ(read_text_if_exists(file).value_or(""), old);
 }
 
 }  // namespace
