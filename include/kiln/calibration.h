@@ -80,6 +80,8 @@ class Calibration {
     const std::string& device() const;  ///< "NVIDIA H200"
     const std::string& arch() const;    ///< "sm_90a"
     const std::string& date() const;    ///< UTC, when it was fitted
+    /// How many problems it was fitted to, as far as that is known: of the shipped ones it is not.
+    std::size_t fitted_problems() const;
     /// As in a file, but for the file's first and last lines.
     std::string text() const;
 

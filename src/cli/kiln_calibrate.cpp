@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 #include "cli/command_line.h"
 #include "cli/kiln_command.h"
@@ -24,7 +25,6 @@ namespace {
 constexpr int kUsualSeconds = 60, kMostSeconds = 1'000'000;
 constexpr double kProblemsPerSecond = 1.5;  // that are drawn: a few more than there is time for
 constexpr int kLeastProblems = 8;           // of a part, of which no template may compute some
-constexpr std::uint64_t kFirstSeed = 1000;  // the first seeds are those that `kiln bench` judges by
 
 /// A part of the suite of drawn problems, and its part of the time.
 struct Part {
@@ -46,9 +46,9 @@ std::string first_failure(const BenchReport& report) {
     return "";
 }
 
-/// With those that the file had, which gets the new ones too.
+/// With those that the file had, which gets the new ones too. before: the calibration to correct, or an empty one.
 std::vector<MeasuredTime> measured_times(const Call& call, Warnings& warnings, int seconds,
-                                         const std::optional<std::string>& file) {
+                                         const std::optional<std::string>& file, const Calibration& before) {
     std::optional<TimedVariantFile> lines;
     if (file) lines.emplace("--times", *file);
     std::vector<MeasuredTime> times = lines ? lines->earlier() : std::vector<MeasuredTime>();
@@ -58,7 +58,7 @@ std::vector<MeasuredTime> measured_times(const Call& call, Warnings& warnings, i
     options.compare.emplace();
     options.stop = call.interrupts.token();
     options.child = {"/proc/self/exe", "bench", "measure-here"};
-    options.seed = kFirstSeed + times.size();
+    options.seed = next_seed(times.size(), before);
     std::optional<Progress> progress;
     options.on_phase = [&](std::string_view suite, std::string_view what) {
         progress.emplace(call.terminal, std::string(suite) + ": " + std::string(what));
@@ -73,14 +73,25 @@ std::vector<MeasuredTime> measured_times(const Call& call, Warnings& warnings, i
         options.suites = {"unseen." + std::string(part.name)};
         options.part_limit = std::chrono::seconds(std::max(1, static_cast<int>(share)));
         options.draws = std::max(kLeastProblems, static_cast<int>(share * kProblemsPerSecond));
-        const std::size_t before = times.size();
+        const std::size_t earlier = times.size();
         const BenchReport report = run_bench(options);
         if (options.stop.stop_requested()) break;
-        if (times.size() == before)
+        if (times.size() == earlier)
             call.terminal.note(options.suites[0] + ": nothing was timed" + first_failure(report));
     }
     if (lines) lines->close();
     return times;
+}
+
+Calibration fitted(const Service& service, const std::string& device, std::span<const MeasuredTime> times,
+                   CalibrationReport& report, const Calibration& before, bool measures) {
+    try {
+        return Calibration::fit(service, device, times, &report, before);
+    } catch (const UsageError& error) {
+        throw UsageError(std::string(error.what()) +
+                         (measures ? " Measure for longer (--seconds)."
+                                   : " Name a file that has times of other problems too (--times)."));
+    }
 }
 
 std::string loss_text(const ChoiceLoss& loss) {
@@ -135,17 +146,18 @@ int calibrate(const Call& call) {
     const Output output = settings_output(call, "the calibration", Calibration::user_file());
     // Another kind of file is better found before a minute of measuring.
     if (!output.is_stream()) static_cast<void>(Calibration::load(output.path()));
-    if (seconds > 0) times = measured_times(call, warnings, seconds, file);
+    const bool is_correction = call.flag("correct");
+    std::string problem;
+    const Calibration before =
+        is_correction ? Calibration::usual(device, service.target().arch, &problem) : Calibration();
+    if (!problem.empty()) throw UsageError("there is nothing to correct: " + problem);
+    if (seconds > 0) times = measured_times(call, warnings, seconds, file, before);
     warnings.release();
     if (call.interrupts.signal() != 0) return 128 + call.interrupts.signal();
     CalibrationReport report;
-    std::string problem;
-    const Calibration before =
-        call.flag("correct") ? Calibration::usual(device, service.target().arch, &problem) : Calibration();
-    if (!problem.empty()) throw UsageError("there is nothing to correct: " + problem);
-    const Calibration found = Calibration::fit(service, device, times, &report, before);
+    const Calibration found = fitted(service, device, times, report, before, seconds > 0);
     // Judged by problems that neither the trial fit nor the calibration of before has seen.
-    const bool is_kept = !call.flag("correct") || report.calibrated.mean < report.by_model.mean;
+    const bool is_kept = !is_correction || report.calibrated.mean < report.by_model.mean;
     if (is_kept) found.store(output.path());
     if (output.is_standard_output()) {
         if (!is_kept) call.terminal.note("the correction chose no better than before, and is not written");

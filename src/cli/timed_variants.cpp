@@ -17,6 +17,7 @@
 namespace kiln::cli {
 namespace {
 
+constexpr std::uint64_t kFirstSeed = 1000;  // the first seeds are those that `kiln bench` judges by
 constexpr std::size_t kFields = 7;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 
@@ -83,6 +84,10 @@ std::vector<MeasuredTime> parsed(std::string_view content, const std::filesystem
 MeasuredTime measured(const BenchTimedVariant& timed) {
     return {timed.family + " " + timed.fixed + " " + wisdom_sizes_text(timed.sizes), timed.variant,
             timed.sizes, timed.us};
+}
+
+std::uint64_t next_seed(std::size_t times, const Calibration& before) {
+    return kFirstSeed + times + before.fitted_problems();
 }
 
 std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file) {

@@ -8,6 +8,7 @@
 #include <kiln/calibration.h>
 #include <kiln/tools/bench.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -18,6 +19,8 @@ namespace kiln::cli {
 /// Without an unfinished last line, which a run leaves that is killed. Throws UsageError naming file and line.
 std::vector<MeasuredTime> load_timed_variants(const std::filesystem::path& file);
 MeasuredTime measured(const BenchTimedVariant& timed);
+/// Of the problems to draw next: others than those of so many times, and than those that `before` was fitted to.
+std::uint64_t next_seed(std::size_t times, const Calibration& before);
 
 /// Adds lines to a file, which may be a device or a FIFO.
 class TimedVariantFile {

@@ -113,6 +113,7 @@ bool Calibration::empty() const { return std::ranges::all_of(content_->trees, &R
 const std::string& Calibration::device() const { return content_->device; }
 const std::string& Calibration::arch() const { return content_->arch; }
 const std::string& Calibration::date() const { return content_->date; }
+std::size_t Calibration::fitted_problems() const { return content_->fitted.size(); }
 
 std::string Calibration::text() const {
     std::string text =

@@ -205,10 +205,9 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
         left_out += formatted(", and {} problems that the calibration to correct was fitted to already",
                               told.fitted_before);
     if (told.problems < kLeastProblems || told.times < kLeastTimes)
-        throw UsageError(formatted(
-            "a calibration needs {} times of {} problems or more, and there are {} of {}{}; measure "
-            "for longer.",
-            kLeastTimes, kLeastProblems, told.times, told.problems, left_out));
+        throw UsageError(
+            formatted("a calibration needs {} times of {} problems or more, and there are {} of {}{}.",
+                      kLeastTimes, kLeastProblems, told.times, told.problems, left_out));
     const CalibrationTrees trial = fitted(samples, told.problems, true);
     told.held_out = (told.problems + kHeldOut - 1) / kHeldOut;
     told.by_model = loss_of(samples, nullptr);
@@ -224,7 +223,7 @@ Calibration Calibration::fit(const Service& service, const std::string& device,
     if (std::ranges::all_of(more, &RegressionTrees::empty))
         throw UsageError(
             formatted("a calibration needs {} times of one kind of kernel or more, and of none there are "
-                      "so many; measure for longer.",
+                      "so many.",
                       kLeastTimes));
     for (std::size_t kind = 0; kind < kKernelKinds; ++kind) content->trees[kind].append(more[kind]);
     return Calibration(std::move(content));

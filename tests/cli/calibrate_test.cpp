@@ -156,6 +156,14 @@ TEST_F(KilnCalibrate, CorrectsWithTimesOfOtherProblemsOnly) {
     const Outcome again = correct();
     EXPECT_EQ(again.status, 2);
     EXPECT_THAT(again.err, HasSubstr("problems that the calibration to correct was fitted to already"));
+    EXPECT_THAT(again.err, HasSubstr("Name a file that has times of other problems too (--times)."));
+    EXPECT_THAT(again.err, ::testing::Not(HasSubstr("longer")));
+    // A run that measures draws others.
+    const std::vector<Calibration> fitted = Calibration::load(output);
+    ASSERT_EQ(fitted.size(), 1U);
+    EXPECT_GT(fitted[0].fitted_problems(), 0U);
+    EXPECT_NE(cli::next_seed(0, fitted[0]), cli::next_seed(0, Calibration()));
+    EXPECT_NE(cli::next_seed(7, fitted[0]), cli::next_seed(0, fitted[0]));
     EXPECT_EQ(read_text_if_exists(output), before);
     // Of the shipped one they are held out; it is corrected, or stays where that is no better.
     std::filesystem::remove(output);
