@@ -75,6 +75,9 @@ class Calibration {
                              std::string* problem = nullptr);
     /// Puts it into a file, in place of one for the same device; others stay. Throws UsageError.
     void store(const std::filesystem::path& file) const;
+    /// The same for one that depends on what the file had. earlier: what load() gave of the file before. Throws UsageError
+    /// where its calibration for this device is another one by now; it stays.
+    void store(const std::filesystem::path& file, std::span<const Calibration> earlier) const;
 
     bool empty() const;                 ///< changes no estimate
     const std::string& device() const;  ///< "NVIDIA H200"

@@ -145,7 +145,8 @@ int calibrate(const Call& call) {
     if (seconds == 0) times = load_timed_variants(*file);
     const Output output = settings_output(call, "the calibration", Calibration::user_file());
     // Another kind of file is better found before a minute of measuring.
-    if (!output.is_stream()) static_cast<void>(Calibration::load(output.path()));
+    const std::vector<Calibration> stored =
+        output.is_stream() ? std::vector<Calibration>() : Calibration::load(output.path());
     const bool is_correction = call.flag("correct");
     std::string problem;
     const Calibration before =
@@ -158,7 +159,10 @@ int calibrate(const Call& call) {
     const Calibration found = fitted(service, device, times, report, before, seconds > 0);
     // Judged by problems that neither the trial fit nor the calibration of before has seen.
     const bool is_kept = !is_correction || report.calibrated.mean < report.by_model.mean;
-    if (is_kept) found.store(output.path());
+    if (is_kept && is_correction)
+        found.store(output.path(), stored);
+    else if (is_kept)
+        found.store(output.path());
     if (output.is_standard_output()) {
         if (!is_kept) call.terminal.note("the correction chose no better than before, and is not written");
         return kPassed;

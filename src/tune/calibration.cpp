@@ -68,6 +68,49 @@ double distance(const std::string& device, const std::string& other, const std::
     return std::abs(std::log(a->memory_gbps / b->memory_gbps));
 }
 
+bool is_same_device(const Calibration& a, const Calibration& b) {
+    return a.device() == b.device() && a.arch() == b.arch();
+}
+
+/// Those for the device of `one`.
+std::string texts_for(const Calibration& one, std::span<const Calibration> all) {
+    std::string texts;
+    for (const Calibration& other : all)
+        if (is_same_device(other, one)) texts += other.text();
+    return texts;
+}
+
+/// earlier: nullopt where it does not matter what the file has for this device.
+void store_calibration(const Calibration& one, const std::filesystem::path& file,
+                       const std::optional<std::span<const Calibration>>& earlier) {
+    try {
+        if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+        const OutputPlace place(file);
+        std::optional<FileLock> lock;
+        std::vector<Calibration> all;
+        if (!place.is_stream()) {
+            lock = locked_settings(place.path(), "calibrations");
+            all = Calibration::load(file);
+            if (earlier && texts_for(one, all) != texts_for(one, *earlier))
+                throw UsageError(
+                    formatted("another run has changed the calibration of {} in {} since this one began; run "
+                              "'kiln calibrate' again, with --times FILE so that the times are kept.",
+                              one.device(), file.string()));
+        }
+        std::erase_if(all, [&](const Calibration& other) { return is_same_device(other, one); });
+        all.push_back(one);
+        std::string text = std::string(kCalibrationHead) + "\n";
+        for (const Calibration& each : all) text += each.text();
+        text += std::string(kCalibrationEnd) + "\n";
+        write_output_file(file, text);
+    } catch (const FileError& error) {
+        throw UsageError("the calibration can't be written to " + file.string() + ": " + error.reason() +
+                         ".");
+    } catch (const std::system_error& error) {
+        throw UsageError("the calibration can't be written to " + file.string() + ": " + error.what());
+    }
+}
+
 }  // namespace
 
 inline namespace KILN_ABI {
@@ -282,28 +325,10 @@ Calibration Calibration::Shipped::completed(const Calibration& one, std::span<Sh
 }
 
 void Calibration::store(const std::filesystem::path& file) const {
-    try {
-        if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
-        const OutputPlace place(file);
-        std::optional<FileLock> lock;
-        std::vector<Calibration> all;
-        if (!place.is_stream()) {
-            lock = locked_settings(place.path(), "calibrations");
-            all = load(file);
-        }
-        std::erase_if(
-            all, [&](const Calibration& one) { return one.device() == device() && one.arch() == arch(); });
-        all.push_back(*this);
-        std::string text = std::string(kCalibrationHead) + "\n";
-        for (const Calibration& one : all) text += one.text();
-        text += std::string(kCalibrationEnd) + "\n";
-        write_output_file(file, text);
-    } catch (const FileError& error) {
-        throw UsageError("the calibration can't be written to " + file.string() + ": " + error.reason() +
-                         ".");
-    } catch (const std::system_error& error) {
-        throw UsageError("the calibration can't be written to " + file.string() + ": " + error.what());
-    }
+    store_calibration(*this, file, std::nullopt);
+}
+void Calibration::store(const std::filesystem::path& file, std::span<const Calibration> earlier) const {
+    store_calibration(*this, file, earlier);
 }
 
 }  // namespace KILN_ABI

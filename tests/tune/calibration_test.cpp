@@ -188,6 +188,33 @@ TEST(Calibration, FilesKeepThoseOfSimultaneousWriters) {
     EXPECT_EQ(Calibration::load(file).size(), calibrations.size());
 }
 
+// A correction of what the file had must not undo one that another run has stored since.
+TEST(Calibration, OneThatDependsOnWhatAFileHadReplacesNothingNewer) {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "calibration.txt";
+    const auto made = [](const std::string& device, const std::string& tree) {
+        return Calibration::parse("# kiln calibration 1\ndevice " + device + "\narch sm_90a\nmodel " +
+                                      std::to_string(kModelVersion) + "\nkind streamed\n" + tree + "\n",
+                                  "")
+            .at(0);
+    };
+    const std::vector<Calibration> nothing = Calibration::load(file);
+    made("A", "0<1 2 3").store(file, nothing);
+    const std::vector<Calibration> first = Calibration::load(file);
+    ASSERT_EQ(first.size(), 1U);
+    made("B", "0<1 2 3").store(file, first);
+    made("A", "1<1 2 3").store(file, first);  // one of another device does not matter
+    const std::string text = read_text_if_exists(file).value_or("");
+    for (const std::vector<Calibration>& earlier : {nothing, first})
+        EXPECT_THAT(
+            rejected<UsageError>([&] { made("A", "2<1 2 3").store(file, earlier); }),
+            testing::AllOf(HasSubstr("another run has changed the calibration of A in " + file.string()),
+                           HasSubstr("--times FILE")));
+    EXPECT_EQ(read_text_if_exists(file).value_or(""), text);
+    made("A", "2<1 2 3").store(file, Calibration::load(file));
+    EXPECT_NE(read_text_if_exists(file).value_or(""), text);
+}
+
 TEST(Calibration, FilesKeepOnePerDevice) {
     const TemporaryDirectory directory;
     const std::filesystem::path file = directory.path() / "deeper" / "calibration.txt";
