@@ -168,7 +168,9 @@ int calibrate(const Call& call) {
         return kPassed;
     }
     const bool corrects = !before.empty();
-    call.print({{"calibration", output.path().string()},
+    const std::string file_text = output.path().string();
+    const bool is_there = is_kept || std::filesystem::exists(status_of(output.path()));
+    call.print({{"calibration", is_there ? Json(file_text) : Json()},
                 {"device", found.device()},
                 {"arch", found.arch()},
                 {"date", found.date()},
@@ -186,9 +188,10 @@ int calibrate(const Call& call) {
                    line(corrects ? "corrected" : "calibrated",
                         formatted("chose {}, on {} problems held out", loss_text(report.calibrated),
                                   report.held_out)) +
-                   (is_kept ? line("kept in", output.path().string())
+                   (is_kept ? line("kept in", file_text)
                             : line("not kept", "the correction chose no better than before, so that " +
-                                                   output.path().string() + " stays as it is")));
+                                                   (is_there ? file_text + " stays as it is"
+                                                             : std::string("no file was written")))));
     return kPassed;
 }
 

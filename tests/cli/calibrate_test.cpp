@@ -174,5 +174,25 @@ TEST_F(KilnCalibrate, CorrectsWithTimesOfOtherProblemsOnly) {
     EXPECT_EQ(std::filesystem::exists(output), json["kept"] == true);
 }
 
+// Where all variants take the same time no choice is better than another.
+TEST_F(KilnCalibrate, SaysWhereACorrectionIsNotKept) {
+    std::string lines;
+    for (const auto& [values, sizes, variant, us] : recorded_times("h200_drawn.txt"))
+        lines += "drawn\t" + values + "\t" + sizes + "\t" + variant + "\tother\t0\t5\n";
+    const std::string times = write("same.tsv", lines), output = path("calibration.txt").string();
+    const Outcome outcome = fit(times, {"--correct", "--output", output});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("chose no better than before, so that no file was written"));
+    const auto json = fit(times, {"--correct", "--output", output, "--json"}).json();
+    EXPECT_EQ(json["kept"], false);
+    EXPECT_EQ(json["calibration"], nullptr);
+    EXPECT_FALSE(std::filesystem::exists(output));
+    const std::string old = "# kiln calibration 2\nend\n";
+    (void)write("calibration.txt", old);
+    EXPECT_THAT(fit(times, {"--correct", "--output", output}).out, HasSubstr(output + " stays as it is"));
+    EXPECT_EQ(fit(times, {"--correct", "--output", output, "--json"}).json()["calibration"], output);
+    EXPECT_EQ(read_text_if_exists(output).value_or(""), old);
+}
+
 }  // namespace
 }  // namespace kiln::test
