@@ -328,7 +328,15 @@ Choice best_choice(const Service& service, const Call& call, bool test_sizes) {
     if (candidates.empty())
         throw VariantError(of.name() + ": no template computes this on " + service.target().arch);
     Sizes sizes = given_sizes(call);
-    if (of.is_runnable()) sizes = of.variant(fixed).problem(sizes, test_sizes).sizes;
+    if (of.is_runnable()) {
+        const Variant usual = of.variant(fixed);
+        try {
+            sizes = usual.problem(sizes, test_sizes).sizes;
+        } catch (const VariantError&) {
+            // Other variants may take them.
+            sizes.merge(usual.problem({}, test_sizes).sizes);
+        }
+    }
     fixed.merge(values_of_some(candidates, others));
     Choice choice = chooser.choose(candidates, fixed, sizes);
     call.terminal.note(chooser.calibration_problem());

@@ -127,13 +127,22 @@ struct Chooser::State {
         }
         try {
             const Values values = problem_values(service, of, fixed);
-            Variant start = some_variant(of, values);
+            Variant start = start_for(of, values, sizes);
             Problem problem = start.problem(sizes);
             return CandidateTemplate{of, values, std::move(start), std::move(problem)};
         } catch (const VariantError& error) {
             why = error.what();
             return std::nullopt;
         }
+    }
+
+    /// The usual variant where it takes the sizes, which is quick to see; else what wisdom knows for them, or any that
+    /// takes them. Throws VariantError when there is none.
+    Variant start_for(const Template& of, const Values& values, const Sizes& sizes) const {
+        Variant usual = some_variant(of, values);
+        if (takes(usual, sizes)) return usual;
+        if (auto known = known_variant(wisdom, of, values, sizes, device)) return *known;
+        return other_variant_for(usual, values, sizes);
     }
 
     /// Measured for these very sizes, else by the model.

@@ -18,6 +18,7 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kDigestDigits = 16;
+constexpr std::size_t kMostTried = 4096;  // combinations of values; making them takes some ten milliseconds
 
 bool is_off(const Value& value) { return value.is_bool() && !value.as_bool(); }
 
@@ -41,6 +42,39 @@ bool depends(const Template& of, std::string_view expressions, const std::string
            });
 }
 
+/// Those that are not fixed and that decide which sizes a variant takes.
+std::vector<const Parameter*> size_parameters(const Template& of, const Values& fixed) {
+    std::string limits;
+    for (const SizeArgument& size : of.sizes()) limits += size.multiple_text + ' ' + size.most_text + ' ';
+    std::vector<const Parameter*> found;
+    for (const Parameter& parameter : of.parameters())
+        if (!fixed.contains(parameter.name) && depends(of, limits, parameter.name))
+            found.push_back(&parameter);
+    return found;
+}
+
+/// Its values, at most kMostTried, those nearest to the given one first.
+std::vector<Value> values_around(const Parameter& parameter, const Value& given) {
+    std::vector<Value> values = parameter.allowed;
+    if (!values.empty()) {
+        const auto place = std::ranges::find(values, given) - values.begin();
+        std::vector<Value> sorted;
+        for (std::ptrdiff_t far = 0; sorted.size() < values.size(); ++far) {
+            if (place - far >= 0) sorted.push_back(values[static_cast<std::size_t>(place - far)]);
+            if (far > 0 && place + far < std::ssize(values))
+                sorted.push_back(values[static_cast<std::size_t>(place + far)]);
+        }
+        return sorted;
+    }
+    values.push_back(given);
+    std::int64_t below = given.as_int(), above = below;
+    while (values.size() < kMostTried && (below > parameter.min || above < parameter.max)) {
+        if (below > parameter.min) values.emplace_back(static_cast<long long>(--below));
+        if (above < parameter.max) values.emplace_back(static_cast<long long>(++above));
+    }
+    return values;
+}
+
 }  // namespace
 
 Variant some_variant(const Template& of, const Values& fixed) {
@@ -51,6 +85,52 @@ Variant some_variant(const Template& of, const Values& fixed) {
         if (!legal) throw;
         return *legal;
     }
+}
+
+bool takes(const Variant& variant, const Sizes& sizes) {
+    try {
+        static_cast<void>(variant.problem(sizes));
+        return true;
+    } catch (const VariantError&) {
+        return false;
+    }
+}
+
+Variant other_variant_for(const Variant& usual, const Values& fixed, const Sizes& sizes) {
+    const Template of = usual.origin();
+    const std::vector<const Parameter*> free = size_parameters(of, fixed);
+    std::vector<std::vector<Value>> choices;
+    std::size_t farthest = 0;
+    for (const Parameter* parameter : free) {
+        choices.push_back(values_around(*parameter, usual.value(parameter->name)));
+        farthest += choices.back().size() - 1;
+    }
+    std::size_t tried = 0;
+    // All combinations whose places from the i-th parameter's on add up to `far`.
+    const auto found_at = [&](const auto& self, std::size_t i, std::size_t far,
+                              const Values& values) -> std::optional<Variant> {
+        if (i == free.size()) {
+            if (far > 0 || tried++ == kMostTried) return std::nullopt;
+            try {
+                Variant other = some_variant(of, values);
+                if (takes(other, sizes)) return other;
+            } catch (const VariantError&) {
+                // no legal variant has these values
+            }
+            return std::nullopt;
+        }
+        const bool is_last = i + 1 == free.size();
+        for (std::size_t at = is_last ? far : 0; at <= std::min(far, choices[i].size() - 1); ++at) {
+            Values more = values;
+            more.emplace(free[i]->name, choices[i][at]);
+            if (auto other = self(self, i + 1, far - at, more)) return other;
+        }
+        return std::nullopt;
+    };
+    for (std::size_t far = 1; far <= farthest && tried < kMostTried; ++far)
+        if (auto other = found_at(found_at, 0, far, fixed)) return *other;
+    static_cast<void>(usual.problem(sizes));
+    return usual;
 }
 
 inline namespace KILN_ABI {

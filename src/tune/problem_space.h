@@ -27,6 +27,14 @@ bool has_parameters(const Template& of, const Values& values);
 /// Throws VariantError when there is none.
 Variant some_variant(const Template& of, const Values& fixed = {});
 
+/// Whether the variant has a problem of these sizes.
+bool takes(const Variant& variant, const Sizes& sizes);
+
+/// For sizes that `usual`, which has the fixed values, does not take: a variant that differs from it in parameters that
+/// the `multiple` and `at_most` of sizes depend on, by values near its own first. Throws VariantError when there is none:
+/// what `usual` says of the sizes.
+Variant other_variant_for(const Variant& usual, const Values& fixed, const Sizes& sizes);
+
 /// The grid of a launch with these sizes.
 Dim3 grid_of(const Variant& variant, const Sizes& sizes);
 

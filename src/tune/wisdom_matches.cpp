@@ -52,6 +52,12 @@ bool has_value(const Template& of, const WisdomEntry& entry, const std::string& 
     return parameter != nullptr && parameter->default_value.text() == value.text();
 }
 
+/// Whether the entry is of this template and its target, and of the device unless that is empty.
+bool is_of(const WisdomEntry& entry, const Template& of, const std::string& device) {
+    return entry.template_name == of.name() && entry.arch == of.target()->arch &&
+           (device.empty() || entry.device == device);
+}
+
 /// Whether what both read has the same types, but for tensors that only one of them has.
 bool read_alike(const Variant& a, const Variant& b, const Sizes& sizes) {
     const Problem one = a.problem(sizes), other = b.problem(sizes);
@@ -92,6 +98,20 @@ bool agrees(const Template& of, const WisdomEntry& entry, const Values& values) 
     });
 }
 
+std::optional<Variant> known_variant(const Wisdom& wisdom, const Template& of, const Values& values,
+                                     const Sizes& sizes, const std::string& device) {
+    for (const WisdomEntry& entry : wisdom.entries()) {
+        if (!is_of(entry, of, device) || !agrees(of, entry, values)) continue;
+        try {
+            Variant variant = variant_of(of, entry, values);
+            if (variant.problem(sizes).sizes == entry.sizes) return variant;
+        } catch (const VariantError&) {
+            // it is no longer legal, or not for these sizes
+        }
+    }
+    return std::nullopt;
+}
+
 void find_matches(const Service& service, const Wisdom& wisdom, const CandidateTemplate& one,
                   const std::string& device, Matches& found) {
     std::string digest;
@@ -109,9 +129,7 @@ void find_matches(const Service& service, const Wisdom& wisdom, const CandidateT
         return names;
     };
     for (const WisdomEntry& entry : wisdom.entries()) {
-        if (entry.template_name != one.of.name() || entry.arch != service.target().arch ||
-            (!device.empty() && entry.device != device))
-            continue;
+        if (!is_of(entry, one.of, device)) continue;
         const std::optional<double> far = distance(entry.sizes, one.problem.sizes);
         if (!far) continue;
         const auto others = differing(entry);

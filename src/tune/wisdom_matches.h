@@ -41,6 +41,11 @@ bool are_aligned_alike(const Sizes& a, const Sizes& b);
 /// The entry has all of these values, but for code: what is fast with one functor is with another.
 bool agrees(const Template& of, const WisdomEntry& entry, const Values& values);
 
+/// What an entry for exactly these sizes and with these values names; nullopt: there is none that can be used.
+/// device: its name; empty: any.
+std::optional<Variant> known_variant(const Wisdom& wisdom, const Template& of, const Values& values,
+                                     const Sizes& sizes, const std::string& device);
+
 /// Adds the entries for a template's problem to `found`. An entry that does something else with the result, of another type
 /// or with a bias, is a near one even if its sizes are equal. device: its name; empty: any.
 void find_matches(const Service& service, const Wisdom& wisdom, const CandidateTemplate& one,

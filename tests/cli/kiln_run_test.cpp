@@ -62,6 +62,25 @@ TEST_F(KilnRun, BestIsOfAllTemplatesOfTheFamily) {
                 testing::HasSubstr("--best"));
 }
 
+TEST_F(KilnRun, BestTakesSizesThatTheDefaultsRefuse) {
+    std::string text = doubling_template();
+    const auto put = [&](const std::string& what, const std::string& with) {
+        for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+            text.replace(at, what.size(), with);
+    };
+    put("doubling", "paired");
+    put("paired_reference", "doubling_reference");
+    put("//@ naive paired_naive\n", "//@ param VEC int in 1, 2, 4 = 4\n");
+    put("n = 1000 test 97", "n = 1000 test 96 multiple VEC");
+    with_template("paired", text);
+    const Outcome odd = on_host({"run", "paired", "--best", "--size", "n=98", "--no-time", "--json"});
+    ASSERT_EQ(odd.status, 0) << odd.err;
+    EXPECT_EQ(odd.json()["values"]["VEC"], 2);
+    EXPECT_EQ(odd.json()["sizes"], nlohmann::json({{"n", 98}, {"m", 2}}));
+    EXPECT_THAT(on_host({"run", "paired", "VEC=4", "--best", "--size", "n=98"}).err,
+                HasSubstr("the size n = 98 must be a multiple of 4; the nearest is 96 or 100"));
+}
+
 // gemm_naive, which stands for the family, has neither BM nor STAGES.
 TEST_F(KilnRun, BestWithParametersThatOnlySomeTemplatesHave) {
     const auto best = [&](std::vector<std::string> words) {

@@ -99,6 +99,40 @@ TEST_F(Choose, StaleWisdomIsUsedAndReported) {
     EXPECT_THAT(chosen({illegal}, 3000).unusable, SizeIs(1));
 }
 
+// Which sizes a variant takes depends on VEC, and VEC = 1 is legal with another WAY than the default only.
+TEST_F(Choose, SizesThatTheDefaultsRefuseGetAVariantThatTakesThem) {
+    write_text(folder() / "pairs.cu",
+               line_template("//@ param WAY int in 1, 2, 3 = 1\n//@ param VEC int in 1, 2, 4, 8 = 4\n"
+                             "//@ param MOST int in 100..1000000 = 1000\n"
+                             "//@ let STEP = VEC * 2\n//@ require VEC > 1 || WAY > 1\n"
+                             "//@ size n = 800 multiple STEP at_most MOST\n"
+                             "//@ input x [n]\n//@ output y [n] by ways_reference\n",
+                             "int n, const float* x, float* y", "if (i < n) y[i] = x[i];", "pairs"));
+    const Template of = service().find("pairs");
+    const auto choice_for = [&](std::int64_t n, const Values& fixed = {},
+                                const std::vector<WisdomEntry>& known = {}) {
+        return Chooser(service(), wisdom(known)).choose(of, fixed, {{"n", n}});
+    };
+    EXPECT_EQ(choice_for(808).variant, of.for_target(service().target()).variant());
+    EXPECT_EQ(choice_for(804).variant.value("VEC"), Value(2)) << "the nearest to the default";
+    EXPECT_EQ(choice_for(802).variant.value("VEC"), Value(1));
+    EXPECT_EQ(choice_for(802).variant.value("WAY"), Value(2));
+    EXPECT_EQ(choice_for(1008).variant.value("MOST"), Value(1008));
+    EXPECT_THROW(choice_for(801), VariantError) << "no variant takes an odd size";
+    EXPECT_THROW(choice_for(802, {{"VEC", 8}}), VariantError);
+
+    WisdomEntry measured = entry(802, 1, 1);
+    measured.template_name = "pairs";
+    measured.values = {{"WAY", 3}, {"VEC", 1}, {"MOST", 5000}};
+    measured.problem_values = {};
+    measured.digest = template_digest(of);
+    const Choice choice = choice_for(802, {}, {measured});
+    EXPECT_EQ(choice.origin, ChoiceOrigin::wisdom);
+    EXPECT_EQ(choice.variant.value("WAY"), Value(3));
+    EXPECT_EQ(choice_for(802, {{"MOST", 4000}}, {measured}).variant.value("WAY"), Value(2));
+    EXPECT_FALSE(Chooser(service(), {}).considered(std::span(&of, 1), {}, {{"n", 802}}, 5).empty());
+}
+
 TEST_F(Choose, ADigestIsOfTheSourceAndItsHeaders) {
     const std::string text = ways_template();
     const Template of = service().parse(text, "ways.cu");
