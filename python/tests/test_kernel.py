@@ -203,6 +203,13 @@ def test_variants_are_values(host: kiln.Service) -> None:
     assert problem["tensors"][0] == {"name": "x", "type": "half", "dtype": "float16", "shape": (5,), "role": "input"}
 
 
+def test_a_size_that_the_variant_does_not_take_is_a_value_error(host: kiln.Service) -> None:
+    text = SCALE.replace("n = 1000", "n = 1000 multiple 4")
+    kernel = kiln.Template(text).variant().build()
+    with pytest.raises(ValueError, match="the size n = 5 must be a multiple of 4; the nearest is 4 or 8"):
+        kernel(np.ones(5, np.float32), np.zeros(5, np.float32))
+
+
 def test_errors_mirror_those_of_cpp(host: kiln.Service) -> None:
     with pytest.raises(kiln.VariantError, match="FACTOR = 300 is not in 1..100") as variant:
         kiln.Template(SCALE).variant(FACTOR=300)

@@ -9,9 +9,11 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "format/format.h"
 #include "template/pointer_arguments.h"
+#include "template/size_limits.h"
 
 namespace kiln {
 namespace {
@@ -45,8 +47,14 @@ std::string argument_text(const Variant& variant, const std::string& name) {
 }  // namespace
 
 LaunchChecks::LaunchChecks(const Variant& variant) {
+    if (SizeLimits limits(variant); !limits.empty())
+        sizes_ = std::make_shared<const SizeLimits>(std::move(limits));
     for (const PointerArgument& pointer : pointer_arguments(variant))
         pointers_.push_back({pointer.argument, pointer.align_bytes - 1});
+}
+
+void LaunchChecks::check_sizes(const Variant& variant, void* const* arguments) const {
+    sizes_->check(variant, arguments);
 }
 
 void LaunchChecks::refuse_unless_empty(const Variant& variant, void* const* arguments,

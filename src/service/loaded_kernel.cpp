@@ -108,7 +108,7 @@ void LoadedKernel::launch(StreamRef stream, void* const* arguments, const Dim3* 
         shape.grid = grid != nullptr ? *grid : variant_.grid(arguments);
     if (shape.grid.count() == 0) [[unlikely]]
         if (others_.empty()) return;  // which drivers reject
-    checks_.check_pointers(variant_, arguments);
+    checks_.check(variant_, arguments);
     if (shape.cooperative) [[unlikely]]
         check_cooperative(0, shape.grid, info_.blocks_per_multiprocessor);
     if (validates_) [[unlikely]]

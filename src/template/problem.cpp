@@ -15,6 +15,7 @@
 #include "format/format.h"
 #include "template/element_type.h"
 #include "template/signature.h"
+#include "template/size_limits.h"
 #include "template/template_data.h"
 
 namespace kiln {
@@ -92,7 +93,7 @@ class ProblemMaker {
 
     Problem make() {
         check_given();
-        for (const SizeLine& line : lines_.size_lines) set_size(line);
+        check_sizes();
         for (std::size_t i = 0; i < lines_.tensors.size(); ++i)
             if (data_.places[lines_.tensor_lines[i].argument])
                 problem_.tensors.push_back(tensor(lines_.tensors[i], lines_.tensor_lines[i]));
@@ -100,6 +101,11 @@ class ProblemMaker {
         problem_.bytes =
             lines_.bytes ? not_negative(*lines_.bytes, "the number of bytes") : bytes_of_tensors();
         return std::move(problem_);
+    }
+
+    /// Throws VariantError for a size that is not as its line says.
+    void check_sizes() {
+        for (const SizeLine& line : lines_.size_lines) set_size(line);
     }
 
     /// For a reference, whose arguments have no lines: sizes of the tested template with the same names are
@@ -312,6 +318,10 @@ std::uint64_t Tensor::size_bytes() const {
         bytes > static_cast<std::uint64_t>(kMost))
         throw VariantError(name + " has a size that does not fit 64 bits");
     return bytes;
+}
+
+void check_sizes(const Variant& variant, const Sizes& sizes) {
+    ProblemMaker(VariantAccess::data(variant), sizes, false).check_sizes();
 }
 
 Problem Variant::problem(const Sizes& given, bool test) const {

@@ -25,8 +25,8 @@ constexpr const char* kTemplate = R"(//@ kernel scale
 //@ block 32
 //@ grid min(1000, max(device.multiprocessors, 1) * 2)
 //@ dependent EARLY
-//@ size  n = 100
-//@ size  extras = 0
+//@ size  n = 100 multiple VEC at_most 500 * VEC
+//@ size  extras = 0 at_most n
 //@ input x [n] align VEC * sizeof(float)
 //@ input extra [extras] align 16
 //@ output y [n]
@@ -64,7 +64,7 @@ class Launch : public ::testing::Test {
         void* const arguments[] = {&n, &extras, &x, &extra, &y};
         try {
             kernel.launch(stream, arguments);
-        } catch (const UsageError& error) {
+        } catch (const Error& error) {
             EXPECT_EQ(launches(), "") << "after " << error.what();
             return error.what();
         }
@@ -88,6 +88,25 @@ class Launch : public ::testing::Test {
 };
 
 TYPED_TEST_SUITE(Launch, Vendors, VendorName);
+
+TYPED_TEST(Launch, SizesThatTheVariantDoesNotTakeAreNamed) {
+    const auto launched = [&](int size, int vec = 4) {
+        this->n = size;
+        return this->launch(StreamRef::legacy_default(), {{"VEC", vec}});
+    };
+    EXPECT_EQ(launched(96), "");
+    EXPECT_EQ(launched(97), "scale: the size n = 97 must be a multiple of 4; the nearest is 96 or 100");
+    EXPECT_EQ(launched(97, 1), "");
+    EXPECT_EQ(launched(0), "");
+    EXPECT_EQ(launched(2000), "");
+    EXPECT_THAT(launched(2004), HasSubstr("scale: the size n = 2004 must be at most 2000"));
+    EXPECT_THAT(launched(501, 1), HasSubstr("the size n = 501 must be at most 500"));
+    EXPECT_THAT(launched(-4), HasSubstr("the size n = -4 can't be negative"));
+    this->extras = 12;
+    this->extra = this->x;
+    EXPECT_EQ(launched(12), "");
+    EXPECT_THAT(launched(8), HasSubstr("the size extras = 12 must be at most 8")) << "of another argument";
+}
 
 TYPED_TEST(Launch, NullPointersAreNamed) {
     EXPECT_EQ(this->launch(), "") << "nothing is behind `extra`, which may lie nowhere";
