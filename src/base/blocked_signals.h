@@ -7,16 +7,17 @@
 
 namespace kiln {
 
-/// Threads that are started while it lives run none of the application's signal handlers. Faults are left: a fault is
-/// that of the thread that makes it, and where its signal is blocked it ends the process before a handler can report it.
+/// Threads that are started while it lives run none of the application's signal handlers. Faults are left as they are: a
+/// fault is that of the thread that makes it, and where its signal is blocked it ends the process before a handler can
+/// report it. What the application has blocked stays blocked: it may take a signal by signalfd().
 class BlockedSignals {
   public:
     BlockedSignals() {
-        sigset_t all;
-        ::sigfillset(&all);
+        sigset_t blocked;
+        ::sigfillset(&blocked);
         for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
-            ::sigdelset(&all, fault);
-        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+            ::sigdelset(&blocked, fault);
+        ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
     }
     ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
     BlockedSignals(const BlockedSignals&) = delete;
