@@ -43,7 +43,12 @@ pid_t fork_to_launch() {
 
 bool is_launch_child() { return launch_child; }
 
-ForkDelay::ForkDelay() { forking.lock_shared(); }
-ForkDelay::~ForkDelay() { forking.unlock_shared(); }
+ForkDelay::ForkDelay() : generation_(fork_generation()) { forking.lock_shared(); }
+
+// Not in a child of a plain fork() by this thread: the lock is a new one there, which nobody holds. A child that only
+// launches has no delay of its parent's, for fork_to_launch() waits for all of them.
+ForkDelay::~ForkDelay() {
+    if (generation_ == fork_generation()) forking.unlock_shared();
+}
 
 }  // namespace kiln

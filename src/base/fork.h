@@ -45,13 +45,17 @@ bool is_launch_child();
 
 /// While one lives, fork_to_launch() waits. For code of others that may hold a lock of the C library which the child
 /// needs and fork() leaves as it is: if another thread holds it at the fork, the child waits for it for ever. Such is
-/// the lock of atexit(): the constructors of a library take it, those of NVRTC thousands of times.
+/// the lock of atexit(): the constructors of a library take it, those of NVRTC thousands of times. A thread that has one
+/// may call fork(), but not fork_to_launch().
 class ForkDelay {
   public:
     ForkDelay();
     ~ForkDelay();
     ForkDelay(const ForkDelay&) = delete;
     ForkDelay& operator=(const ForkDelay&) = delete;
+
+  private:
+    const unsigned generation_;
 };
 
 }  // namespace kiln
