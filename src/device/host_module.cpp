@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/elf.h"
+#include "base/fork.h"
 #include "base/kernel_watch.h"
 #include "device/host_graph.h"
 #include "device/host_object.h"
@@ -64,6 +65,7 @@ KernelObject::KernelObject(Bytes bytes) : bytes_(std::move(bytes)), variables_(d
 }
 
 void KernelObject::load_now() {
+    const ForkDelay while_it_begins;
     std::string problems;
     if (file_) {
         handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -102,6 +104,7 @@ ModuleVariable KernelObject::variable(const std::string& kernel, const std::stri
 
 KernelObject::~KernelObject() {
     if (handle_ == nullptr) return;
+    const ForkDelay while_it_ends;
     ::dlclose(handle_);
     // An object with process-wide unique symbols stays loaded, and so keeps its name.
     if (void* still_there = ::dlopen(name_.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {

@@ -6,17 +6,21 @@
 
 #include <gmock/gmock.h>
 #include <kiln/error.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
 
 #include "base/dynamic_library.h"
 #include "base/file.h"
+#include "falls_asleep.h"
 #include "host_kernel.h"
 #include "scale_kernel.h"
 
@@ -28,9 +32,10 @@ constexpr std::chrono::milliseconds kLimit{200};
 /// Work that a loaded machine needs much time for.
 void rest() { std::this_thread::sleep_for(3 * kLimit); }
 
-/// A library whose constructor holds the lock of atexit() for half a second, but for moments. It makes the file
-/// `begun` when it starts with that.
-std::string slow_to_open(const std::string& begun) {
+/// A kernel's library whose constructor, or destructor, makes the file `begun` and then holds the lock of atexit(), but
+/// for moments, until there is the file `enough`.
+std::string slow_library(const std::string& which, const std::filesystem::path& begun,
+                         const std::filesystem::path& enough) {
     return R"(
 #include <fcntl.h>
 #include <unistd.h>
@@ -40,19 +45,31 @@ extern "C" int __cxa_atexit(void (*)(void*), void*, void*) noexcept;
 extern "C" void __cxa_finalize(void*);
 namespace {
 struct Slow {
-    Slow() {
+    )" + which +
+           R"(() {
         static char all, none;
         for (int i = 0; i < 20000; ++i) __cxa_atexit([](void*) {}, nullptr, &all);
         close(open(")" +
-           begun + R"(", O_CREAT | O_WRONLY, 0600));
-        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
-        while (std::chrono::steady_clock::now() < end) __cxa_finalize(&none);  // looks through the list
+           begun.string() + R"(", O_CREAT | O_WRONLY, 0600));
+        const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+        while (access(")" +
+           enough.string() + R"(", F_OK) != 0 && std::chrono::steady_clock::now() < end)
+            for (int i = 0; i < 100; ++i) __cxa_finalize(&none);  // looks through the list
         __cxa_finalize(&all);
     }
 } slow;
 }
 extern "C" __global__ void kernel() {}
 )";
+}
+
+bool appears(const std::filesystem::path& file) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!std::filesystem::exists(file)) {
+        if (std::chrono::steady_clock::now() > until) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
 }
 
 struct Isolated : ServiceFixture {
@@ -114,26 +131,55 @@ TEST_F(Isolated, AChildStartsNoOther) {
     EXPECT_TRUE(isolates(service));
 }
 
-TEST_F(Isolated, TheChildNeedsNoLockThatAThreadHoldsWhichOpensALibrary) {
-    const std::filesystem::path begun = directory.path() / "begun", library = directory.path() / "slow.so";
-    const Binary binary = compile_for_host(slow_to_open(begun.string()));
-    write_text(library, {reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size()});
-    ServiceOptions given = limited();
-    std::stop_source stop;
-    given.stop = stop.get_token();
-    Service service(given);
+struct IsolatedBesideAThread : Isolated {
+    const std::filesystem::path begun = directory.path() / "begun", enough = directory.path() / "enough";
 
-    const std::jthread opener([&] { DynamicLibrary::open({library.string()}).keep_forever(); });
-    while (!std::filesystem::exists(begun)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    // A child that hangs would do so for ten minutes.
-    const std::jthread patience([&](const std::stop_token& over) {
-        std::mutex mutex;
-        std::unique_lock lock(mutex);
-        if (!std::condition_variable_any().wait_for(lock, over, std::chrono::seconds(20),
-                                                    [&] { return over.stop_requested(); }))
-            stop.request_stop();
+    /// Launches while a thread is in the constructor or destructor of a slow_library(): `work` gets there.
+    void expect_a_child_starts_beside(const std::function<void()>& work) {
+        ServiceOptions given = limited();
+        std::stop_source stop;
+        given.stop = stop.get_token();
+        Service service(given);
+        const std::jthread thread(work);
+        ASSERT_TRUE(appears(begun));
+        const std::jthread lets_it_end([&, launches = ::gettid()] {
+            EXPECT_TRUE(falls_asleep(launches));  // it waits for the library, or for the child
+            write_text(enough, "");
+        });
+        // A child that hangs would do so for ten minutes.
+        const std::jthread patience([&](const std::stop_token& over) {
+            std::mutex mutex;
+            std::unique_lock lock(mutex);
+            if (!std::condition_variable_any().wait_for(lock, over, std::chrono::minutes(1),
+                                                        [&] { return over.stop_requested(); }))
+                stop.request_stop();
+        });
+        EXPECT_EQ(in_child(service, "scale", {}, [](const ReportPhase&) { return std::string("done"); }),
+                  "done");
+    }
+};
+
+TEST_F(IsolatedBesideAThread, ThatOpensALibrary) {
+    const std::filesystem::path library = directory.path() / "slow.so";
+    const Binary binary = compile_for_host(slow_library("Slow", begun, enough));
+    write_text(library, {reinterpret_cast<const char*>(binary.bytes.data()), binary.bytes.size()});
+    expect_a_child_starts_beside([&] {
+        std::string problem;
+        DynamicLibrary opened = DynamicLibrary::open({library.string()}, &problem);
+        EXPECT_TRUE(opened) << problem;
+        opened.keep_forever();
     });
-    EXPECT_EQ(in_child(service, "scale", {}, [](const ReportPhase&) { return std::string("done"); }), "done");
+}
+
+TEST_F(IsolatedBesideAThread, ThatLoadsAKernel) {
+    const Binary binary = compile_for_host(slow_library("Slow", begun, enough));
+    expect_a_child_starts_beside([&] { EXPECT_NE(HostKernel(binary).module().function_handle(), nullptr); });
+}
+
+TEST_F(IsolatedBesideAThread, ThatUnloadsAKernel) {
+    std::optional<HostKernel> kernel(std::in_place, slow_library("~Slow", begun, enough));
+    EXPECT_NE(kernel->module().function_handle(), nullptr);
+    expect_a_child_starts_beside([&] { kernel.reset(); });
 }
 
 }  // namespace
