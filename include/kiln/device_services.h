@@ -22,7 +22,7 @@ class DeviceServices {
     /// options: of all of them, but for `device`. A context that is not the primary one is a UsageError: it belongs to
     /// one device; Service's constructors take one. Nothing is opened yet.
     explicit DeviceServices(ServiceOptions options = {});
-    /// Ends all of them, as ~Service.
+    /// Ends all of them, as ~Service; until their last build has ended, callbacks of builds may call of().
     ~DeviceServices();
     DeviceServices(const DeviceServices&) = delete;
     DeviceServices& operator=(const DeviceServices&) = delete;

@@ -254,6 +254,8 @@ class Service {
     AnyKernel build_any(const Variant& variant, std::optional<std::span<const ArgumentType>> types);
     void build_in_background(const Variant& variant, std::optional<std::span<const ArgumentType>> types,
                              Finished finished, std::stop_token stop);
+    friend class DeviceServices;
+    void finish_builds();  ///< those in the background; later ones are built by the calls themselves
     ServiceState& state() const;
 
     const ServiceOptions options_;

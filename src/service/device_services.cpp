@@ -4,11 +4,12 @@
 #include <kiln/device_services.h>
 #include <kiln/error.h>
 
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/fork.h"
 #include "service/backends.h"
@@ -16,12 +17,36 @@
 namespace kiln {
 
 struct DeviceServices::State {
+    State() = default;
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State() { finish_builds(); }
+
     bool is_of_this_process() const { return generation == fork_generation(); }
 
     const unsigned generation = fork_generation();
     std::mutex mutex;
-    std::map<int, std::unique_ptr<Service>> services;
+    struct Opened {
+        int device;
+        std::unique_ptr<Service> service;
+    };
+    std::vector<Opened> services;  // few; in the order in which they were opened
     std::optional<Backend> backend;
+
+  private:
+    /// A callback of one service's build may ask for any service, and may open another one. So all builds end before
+    /// the first service goes.
+    void finish_builds() {
+        for (std::size_t i = 0;; ++i) {
+            Service* service = nullptr;
+            {
+                const std::lock_guard lock(mutex);
+                if (i == services.size()) return;
+                service = services[i].service.get();
+            }
+            service->finish_builds();  // without the lock, which the callback needs
+        }
+    }
 };
 
 DeviceServices::DeviceServices(ServiceOptions options) : options_(std::move(options)), state_(nullptr) {
@@ -49,17 +74,17 @@ Backend DeviceServices::backend() {
 Service& DeviceServices::of(int device) {
     State& state = this->state();
     const std::lock_guard lock(state.mutex);
-    std::unique_ptr<Service>& service = state.services[device];
-    if (service) return *service;
-    for (const auto& [other, made] : state.services) {
-        if (!made) continue;
-        service = std::make_unique<Service>(*made, device);
-        return *service;
+    const auto known = std::ranges::find(state.services, device, &State::Opened::device);
+    if (known != state.services.end()) return *known->service;
+    std::unique_ptr<Service> service;
+    if (state.services.empty()) {
+        ServiceOptions options = options_;
+        options.device = device;
+        service = std::make_unique<Service>(std::move(options));
+    } else {
+        service = std::make_unique<Service>(*state.services.front().service, device);
     }
-    ServiceOptions options = options_;
-    options.device = device;
-    service = std::make_unique<Service>(std::move(options));
-    return *service;
+    return *state.services.emplace_back(State::Opened{device, std::move(service)}).service;
 }
 
 Service& DeviceServices::current() { return of(Device::current(backend())); }

@@ -68,7 +68,9 @@ class ServiceState {
     /// shared: another service's; nullptr: its own.
     explicit ServiceState(const ServiceOptions& options, std::shared_ptr<SharedBuilds> shared = nullptr)
         : ServiceState(options, parts(options, std::move(shared))) {}
-    ~ServiceState() {
+    ~ServiceState() { finish_builds(); }
+
+    void finish_builds() {
         background_.finish();
         builds_->binaries.tiers().flush();
     }
@@ -151,6 +153,8 @@ Service::Service(const Service& shares, int device, ContextRef context)
 }
 
 Service::~Service() { end_state_of_this_process(state_); }
+
+void Service::finish_builds() { state().finish_builds(); }
 
 ServiceState& Service::state() const {
     return state_of_this_process(

@@ -6,12 +6,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <exception>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <thread>
 
+#include "falls_asleep.h"
 #include "scale_kernel.h"
 #include "scoped_variable.h"
 
@@ -111,6 +115,38 @@ TEST_F(SharedBuildsOnHost, DeviceServicesStartOverInAForkedChild) {
     int status = -1;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
+}
+
+TEST_F(SharedBuildsOnHost, ACallbackMayAskForAServiceWhileTheyEnd) {
+    auto options = this->options();
+    options.compile_only = true;  // for as many devices as there are numbers; builds of kernels fail
+    options.arch = "x86-64";
+    const auto end_while_asked = [&] {
+        ::alarm(60);  // a deadlock ends the process by a signal
+        std::atomic<int> finished = 0, right = 0;
+        std::promise<void> are_ending;
+        const pid_t ends_them = ::gettid();
+        {
+            DeviceServices services(options);
+            Service &one = services.of(1), &two = services.of(2);
+            const Variant variant = scale_variant(one, 3);
+            one.build_async(variant, [&](AnyKernel, std::exception_ptr) {
+                are_ending.get_future().wait();
+                right += test::falls_asleep(ends_them);  // the destructor waits
+                right += &services.of(1) == &one;
+                right += &services.of(2) == &two;
+                for (const int device : {0, 1, 2})
+                    services.of(device).build_async(variant, [&, device](AnyKernel, std::exception_ptr) {
+                        right += &services.of(2) == &two;
+                        right += services.of(device).target().arch == "x86-64";
+                        ++finished;
+                    });
+            });
+            are_ending.set_value();
+        }
+        return 10 * finished + right;
+    };
+    EXPECT_EXIT(std::_Exit(end_while_asked()), testing::ExitedWithCode(39), "");
 }
 
 }  // namespace
