@@ -13,7 +13,7 @@ SizeLimits::SizeLimits(const Variant& variant) {
     const Environment environment = data.origin->rules.environment(data.codes);
     for (const SizeLine& line : data.origin->content->front_matter.problem.size_lines) {
         Computed computed{{line.argument, line.format}, std::nullopt, std::nullopt};
-        // A number that is no limit, such as a multiple of 0, is refused by each launch.
+        // A number that is no limit, such as a multiple of 0, is rejected by each launch.
         const auto set = [&](const ExpressionPtr& expression, std::int64_t least, std::int64_t& number,
                              std::optional<LaunchProgram>& program) {
             if (!expression) return;
