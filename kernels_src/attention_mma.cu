@@ -261,7 +261,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
     if constexpr (SPLIT_KEYS > 1) {
         const unsigned tiles_of_keys = kiln::ceil_div(end, BN), part = blockIdx.x % SPLIT_KEYS;
         first_key = static_cast<int>(tiles_of_keys * part / SPLIT_KEYS) * BN;
-        if (part < SPLIT_KEYS - 1) end = static_cast<int>(tiles_of_keys * (part + 1) / SPLIT_KEYS) * BN;
+        if (part + 1 < SPLIT_KEYS) end = static_cast<int>(tiles_of_keys * (part + 1) / SPLIT_KEYS) * BN;
         k += static_cast<i64>(first_key) * HEAD_DIM;
         v += static_cast<i64>(first_key) * VALUE_DIM;
     }
@@ -380,23 +380,22 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_mma(
         if (!kiln::is_last_block(tickets + tile, SPLIT_KEYS)) return;
         const i64 first_of_all = head * rows + first;
         parts.join(rows - first, o + first_of_all * VALUE_DIM, lse + first_of_all, thread);
-        return;
-    }
-
+    } else {
 #pragma unroll
-    for (int m = 0; m < kTilesM; ++m) {
+        for (int m = 0; m < kTilesM; ++m) {
 #pragma unroll
-        for (int side = 0; side < 2; ++side) {
-            const int row = first_row + m * 16 + side * 8;
-            const float sum = kiln::warp_reduce<4>(sums[m][side], kiln::Sum{});
-            if (row >= rows) continue;
-            const float scale = sum > 0.0f ? 1.0f / sum : 0.0f;
-            T* const to = o + (head * rows + row) * VALUE_DIM + first_col;
-            if (first_col == 0) lse[head * rows + row] = softmax[m][side].log_sum_exp(sum);
+            for (int side = 0; side < 2; ++side) {
+                const int row = first_row + m * 16 + side * 8;
+                const float sum = kiln::warp_reduce<4>(sums[m][side], kiln::Sum{});
+                if (row >= rows) continue;
+                const float scale = sum > 0.0f ? 1.0f / sum : 0.0f;
+                T* const to = o + (head * rows + row) * VALUE_DIM + first_col;
+                if (first_col == 0) lse[head * rows + row] = softmax[m][side].log_sum_exp(sum);
 #pragma unroll
-            for (int d = 0; d < kTilesD; ++d)
-                *reinterpret_cast<unsigned*>(to + d * 8) =
-                    kiln::pack2<T>(out[m][d](side, 0) * scale, out[m][d](side, 1) * scale);
+                for (int d = 0; d < kTilesD; ++d)
+                    *reinterpret_cast<unsigned*>(to + d * 8) =
+                        kiln::pack2<T>(out[m][d](side, 0) * scale, out[m][d](side, 1) * scale);
+            }
         }
     }
 }
