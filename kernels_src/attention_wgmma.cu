@@ -15,21 +15,26 @@
 //
 //@ kernel  attention_wgmma
 //@ param   T          type in half, bfloat16 = half    "element type of q, k, v and o; sums are float"
-//@ param   HEAD_DIM   int in 64, 128, 192, 256 = 128   "elements of a query, key or value"
+//@ param   HEAD_DIM   int in 64, 96, 128, 192, 256 = 128       "elements of a query or key"
+//@ param   VALUE_DIM  int in 64, 96, 128, 192, 256 = HEAD_DIM  "elements of a value"
 //@ param   CAUSAL     bool = false                     "queries see no keys behind them"
 //@ param   BM         int in 128, 192 = 128            "queries per block, 64 per warpgroup"
-//@ param   BN         int in 64, 96, 128, 144, 160, 176, 192 = 128  "keys per tile"
+//@ param   BN         int in 64, 96, 128, 144, 160, 176, 192 = VALUE_DIM == 256 ? 64 : VALUE_DIM == 192 ? 96 : 128  "keys per tile"
 //@ param   STAGES     int in 2..4 = 2                  "stages of the pipeline of keys, and of that of values"
 //@ param   PINGPONG   bool = true                      "warpgroups issue wgmma alternately"
 //@ param   PERSISTENT bool = false                     "persistent blocks, one per multiprocessor"
 //@ let     CONSUMERS   = BM / 64                       "warpgroups that multiply"
 //@ let     THREADS     = 128 * (CONSUMERS + 1)
-//@ let     QUERY_BYTES = BM * HEAD_DIM * sizeof(T)         "the block's queries"
-//@ let     TILE_BYTES  = BN * HEAD_DIM * sizeof(T)         "a tile of keys or of values"
+//@ let     SLICES_K    = ceil_div(HEAD_DIM, 64)    "of 64 columns of queries and keys; TMA fills what is not there with zeros"
+//@ let     SLICES_V    = ceil_div(VALUE_DIM, 64)   "of values"
+//@ let     QUERY_BYTES = BM * SLICES_K * 128       "the block's queries"
+//@ let     KEY_BYTES   = BN * SLICES_K * 128       "a tile of keys"
+//@ let     VALUE_BYTES = BN * SLICES_V * 128       "a tile of values"
 //@ let     BARRIERS    = 2 + 4 * STAGES                "full and empty: of the queries, and of each stage of keys and of values"
 //@ let     PRODUCER_REGISTERS = CONSUMERS == 2 ? 24 : 32    "a thread begins with 168, or with three warpgroups that multiply 128"
 //@ let     CONSUMER_REGISTERS = CONSUMERS == 2 ? 240 : 160
-//@ require BN * 3 / 4 + HEAD_DIM / 2 <= (BM == 128 ? 208 : 128)  "a thread has registers for 64 queries' scores, weights and results only with fewer keys per tile"
+//@ require VALUE_DIM == HEAD_DIM || (HEAD_DIM == 192 && VALUE_DIM == 128)  "values have as many elements as keys, or 128 where keys have 192; choose VALUE_DIM = HEAD_DIM"
+//@ require BN * 3 / 4 + VALUE_DIM / 2 <= (BM == 128 ? 208 : 128)  "a thread has registers for 64 queries' scores, weights and results only with fewer keys per tile"
 //@ size    batch    = 4    test 2    "sequences"
 //@ size    kv_heads = 16   test 1    "heads of k and v"
 //@ size    group    = 1    test 2    "heads of q per head of k and v"
@@ -37,20 +42,20 @@
 //@ size    keys     = 4096 test 150  "keys per sequence and head"
 //@ input   q [batch, kv_heads * group, queries, HEAD_DIM]
 //@ input   k [batch, kv_heads, keys, HEAD_DIM]
-//@ input   v [batch, kv_heads, keys, HEAD_DIM]
-//@ output  o [batch, kv_heads * group, queries, HEAD_DIM] align 16 by attention_mma_reference
+//@ input   v [batch, kv_heads, keys, VALUE_DIM]
+//@ output  o [batch, kv_heads * group, queries, VALUE_DIM] align 16 by attention_mma_reference
 //@ output  lse [batch, kv_heads * group, queries] by attention_lse_reference "ln of the sum of e^score"
 //@ scratch counters [2] = 0
 //@ tensormap q_map = q [batch * kv_heads * group, queries, HEAD_DIM] box [1, BM, 64] swizzle 128
 //@ tensormap k_map = k [batch * kv_heads, keys, HEAD_DIM] box [1, BN, 64] swizzle 128
-//@ tensormap v_map = v [batch * kv_heads, keys, HEAD_DIM] box [1, BN, 64] swizzle 128
-//@ flops   4 * batch * kv_heads * group * HEAD_DIM * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
+//@ tensormap v_map = v [batch * kv_heads, keys, VALUE_DIM] box [1, BN, 64] swizzle 128
+//@ flops   2 * batch * kv_heads * group * (HEAD_DIM + VALUE_DIM) * (CAUSAL ? min(queries, keys) * (min(queries, keys) + 1) / 2 + min(queries, keys) * (keys - min(queries, keys)) : queries * keys)
 //@ naive   attention_naive
 //@ backend cuda, host
 //@ arch    sm_90a
 //@ block   THREADS
 //@ grid    PERSISTENT ? min(batch * kv_heads * group * ceil_div(queries, BM), max(device.multiprocessors, 1)) : batch * kv_heads * group * ceil_div(queries, BM)
-//@ shared  QUERY_BYTES + 2 * STAGES * TILE_BYTES + (BARRIERS + 1) * 8
+//@ shared  QUERY_BYTES + STAGES * (KEY_BYTES + VALUE_BYTES) + (BARRIERS + 1) * 8
 //@ model   engine wgmma
 //@ model   edge BM of queries
 //@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG]
@@ -62,11 +67,10 @@
 
 using kiln::i64;
 
-constexpr int kSlices = HEAD_DIM / 64;  // of 64 columns, which rows of 128 bytes hold
-constexpr int kRowBytes = 128;
+constexpr int kRowBytes = 128;  // of 64 columns, a slice
 constexpr int kSliceBytesQ = BM * kRowBytes;
 constexpr int kSliceBytes = BN * kRowBytes;  // of keys or values
-static_assert(kSlices * kSliceBytesQ == QUERY_BYTES && kSlices * kSliceBytes == TILE_BYTES);
+static_assert(SLICES_K * kSliceBytesQ == QUERY_BYTES && SLICES_K * kSliceBytes == KEY_BYTES);
 constexpr int kSteps = BN / 16;  // of the product with V
 constexpr int kGroupThreads = 128;
 constexpr int kFirstBarrier = 1;  // of the named ones, one per consumer
@@ -74,16 +78,28 @@ constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
 
 using Scores = kiln::WgmmaAccumulator<BN>;
 using Weights = kiln::WgmmaFragments<kSteps>;
-using Out = kiln::WgmmaAccumulator<HEAD_DIM>;
+using Out = kiln::WgmmaAccumulator<VALUE_DIM>;
 using Pipeline = kiln::MbarrierPipeline<STAGES>;
 
-// Stages of tiles of keys or values.
+// Stages of tiles of keys or values, of so many slices.
+template <int SLICES>
 struct Tiles {
+    static constexpr int kTileBytes = SLICES * kSliceBytes;
+
     unsigned char* memory;
     Pipeline pipeline;
 
     __device__ __forceinline__ unsigned char* stage(const Pipeline::State& state) const {
-        return memory + state.index * TILE_BYTES;
+        return memory + state.index * kTileBytes;
+    }
+    __device__ __forceinline__ void load(Pipeline::State& state, const kiln::TensorMap& map, int head, int key) const {
+        kiln::Barrier* const full = &pipeline.full[state.index];
+        pipeline.producer_acquire(state);
+        kiln::barrier_arrive_and_expect_tx(full, kTileBytes);
+#pragma unroll
+        for (int slice = 0; slice < SLICES; ++slice)
+            kiln::tma_load(stage(state) + slice * kSliceBytes, map, full, head, key, slice * 64);
+        state.advance();
     }
 };
 struct Shared {
@@ -91,7 +107,8 @@ struct Shared {
     unsigned* number;  // of the tile of queries in q
     kiln::Barrier* q_full;
     kiln::Barrier* q_empty;
-    Tiles k, v;
+    Tiles<SLICES_K> k;
+    Tiles<SLICES_V> v;
 };
 
 // A tile of queries. The last queries of a head see the most keys and go first.
@@ -117,17 +134,6 @@ struct Work {
     }
 };
 
-__device__ __forceinline__ void load_tile(const Tiles& tiles, Pipeline::State& state,
-                                          const kiln::TensorMap& map, int head, int key) {
-    kiln::Barrier* const full = &tiles.pipeline.full[state.index];
-    tiles.pipeline.producer_acquire(state);
-    kiln::barrier_arrive_and_expect_tx(full, TILE_BYTES);
-#pragma unroll
-    for (int slice = 0; slice < kSlices; ++slice)
-        kiln::tma_load(tiles.stage(state) + slice * kSliceBytes, map, full, head, key, slice * 64);
-    state.advance();
-}
-
 // By one thread. The consumers need keys one tile ahead of values.
 __device__ __forceinline__ void produce(const Shared& shared, Work work, unsigned count, unsigned* counters,
                                         int group, const kiln::TensorMap& q_map, const kiln::TensorMap& k_map,
@@ -150,15 +156,15 @@ __device__ __forceinline__ void produce(const Shared& shared, Work work, unsigne
         const int kv_head = work.head / group;
         kiln::barrier_arrive_and_expect_tx(shared.q_full, QUERY_BYTES);
 #pragma unroll
-        for (int slice = 0; slice < kSlices; ++slice)
+        for (int slice = 0; slice < SLICES_K; ++slice)
             kiln::tma_load(shared.q + slice * kSliceBytesQ, q_map, shared.q_full, work.head, work.first,
                            slice * 64);
-        load_tile(shared.k, state_k, k_map, kv_head, 0);
+        shared.k.load(state_k, k_map, kv_head, 0);
         for (int tile = 1; tile < work.tiles_seen; ++tile) {
-            load_tile(shared.k, state_k, k_map, kv_head, tile * BN);
-            load_tile(shared.v, state_v, v_map, kv_head, (tile - 1) * BN);
+            shared.k.load(state_k, k_map, kv_head, tile * BN);
+            shared.v.load(state_v, v_map, kv_head, (tile - 1) * BN);
         }
-        load_tile(shared.v, state_v, v_map, kv_head, (work.tiles_seen - 1) * BN);
+        shared.v.load(state_v, v_map, kv_head, (work.tiles_seen - 1) * BN);
     }
     if (!PERSISTENT) return;
     kiln::barrier_wait(shared.q_empty, phase_q);
@@ -339,7 +345,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
             const float scale = 1.0f / sum;
             if (lane % 4 == 0 && query < work.queries) lse[place] = rows.softmax[row].log_sum_exp(sum);
 #pragma unroll
-            for (int part = 0; part < HEAD_DIM; part += 32) {
+            for (int part = 0; part < VALUE_DIM; part += 32) {
                 unsigned words[4];
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
@@ -351,7 +357,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
                 transpose_words(words, lane);
                 const kiln::Vec<unsigned, 4> piece = {{words[0], words[1], words[2], words[3]}};
                 if (query < work.queries)
-                    kiln::store(reinterpret_cast<unsigned*>(o + place * HEAD_DIM + part + lane % 4 * 8),
+                    kiln::store(reinterpret_cast<unsigned*>(o + place * VALUE_DIM + part + lane % 4 * 8),
                                 piece);
             }
         }
@@ -367,8 +373,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_wgmma(
     const __grid_constant__ kiln::TensorMap k_map, const __grid_constant__ kiln::TensorMap v_map) {
     unsigned char* const memory = kiln::dynamic_shared<unsigned char>();
     unsigned char* const tiles_k = memory + QUERY_BYTES;
-    unsigned char* const tiles_v = tiles_k + STAGES * TILE_BYTES;
-    kiln::Barrier* const barriers = reinterpret_cast<kiln::Barrier*>(tiles_v + STAGES * TILE_BYTES);
+    unsigned char* const tiles_v = tiles_k + STAGES * KEY_BYTES;
+    kiln::Barrier* const barriers = reinterpret_cast<kiln::Barrier*>(tiles_v + STAGES * VALUE_BYTES);
     const Shared shared = {memory,
                            reinterpret_cast<unsigned*>(barriers + BARRIERS),
                            barriers,

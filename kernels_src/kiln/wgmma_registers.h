@@ -54,6 +54,8 @@ struct WgmmaFragments {
 #define KILN_LIST(...) __VA_ARGS__
 
 KILN_WGMMA(64, KILN_30 "%30,%31", (KILN_F32(0)), 32, 33, 34, 35, 36, 37, 38)
+KILN_WGMMA(96, KILN_30 KILN_10(3) "%40,%41,%42,%43,%44,%45,%46,%47", (KILN_F32(0), KILN_F16(32)), 48, 49, 50,
+           51, 52, 53, 54)
 KILN_WGMMA(128, KILN_60 "%60,%61,%62,%63", (KILN_F32(0), KILN_F32(32)), 64, 65, 66, 67, 68, 69, 70)
 KILN_WGMMA(192, KILN_90 "%90,%91,%92,%93,%94,%95", (KILN_F32(0), KILN_F32(32), KILN_F32(64)), 96, 97, 98, 99,
            100, 101, 102)
@@ -71,7 +73,7 @@ KILN_WGMMA(256, KILN_90 KILN_10(9) KILN_10(10) KILN_10(11) "%120,%121,%122,%123,
 #undef KILN_WGMMA
 #undef KILN_LIST
 
-/// C = A * B, or C += A * B, with 16 columns of A out of `a`. N is 64, 128, 192 or 256. Starts it; all 128 threads
+/// C = A * B, or C += A * B, with 16 columns of A out of `a`. N is 64, 96, 128, 192 or 256. Starts it; all 128 threads
 /// call it with the same descriptor. B_MN: that comes from wgmma_mn_major, not from wgmma_k_major.
 template <class T, bool B_MN, int N, int STEPS>
 __device__ __forceinline__ void wgmma(WgmmaAccumulator<N>& c, const WgmmaFragments<STEPS>& a, int step,

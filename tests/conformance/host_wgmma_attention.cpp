@@ -75,9 +75,25 @@ TEST(HostWgmmaAttention, IsRightInEveryKindOfVariant) {
                            sizes);
     expect_attention_right(*service, "attention_wgmma",
                            {{"BM", 192}, {"BN", 64}, {"STAGES", 3}, {"PINGPONG", false}}, sizes);
-    expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 192}, {"BN", 96}}, sizes);
+    expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 192}}, sizes);
     expect_attention_right(*service, "attention_wgmma",
-                           {{"HEAD_DIM", 256}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", true}}, sizes);
+                           {{"HEAD_DIM", 256}, {"CAUSAL", true}, {"PERSISTENT", true}}, sizes);
+}
+
+// Rows of 96 elements end inside their second slice of 64, whose other half is zeros.
+TEST(HostWgmmaAttention, HeadsOf96AndValuesShorterThanKeys) {
+    const auto service = attention_service();
+    for (const auto& [queries, keys] : {std::pair{65, 63}, {200, 270}}) {
+        const Sizes sizes = {{"queries", queries}, {"keys", keys}};
+        expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 96}}, sizes);
+        expect_attention_right(
+            *service, "attention_wgmma",
+            {{"HEAD_DIM", 96}, {"BM", 192}, {"BN", 96}, {"CAUSAL", true}, {"PERSISTENT", true}, {"STAGES", 3}}, sizes);
+        expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}, sizes);
+        expect_attention_right(
+            *service, "attention_wgmma",
+            {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}, {"BN", 96}, {"CAUSAL", true}, {"PERSISTENT", true}}, sizes);
+    }
 }
 
 TEST(HostWgmmaAttention, IsRightInAnyOrderOfItsThreads) {

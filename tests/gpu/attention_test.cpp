@@ -79,8 +79,10 @@ TEST_F(AttentionOnGpu, OtherHeadsAreRight) {
         {"attention_mma", {{"SPLIT_KEYS", 8}}},
         {"attention_mma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}, {"SPLIT_KEYS", 32}}},
         {"attention_naive", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}},
-        {"attention_wgmma", {{"HEAD_DIM", 192}, {"BN", 96}}},
-        {"attention_wgmma", {{"HEAD_DIM", 256}, {"BN", 64}}}};
+        {"attention_wgmma", {{"HEAD_DIM", 96}}},
+        {"attention_wgmma", {{"HEAD_DIM", 192}}},
+        {"attention_wgmma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}},
+        {"attention_wgmma", {{"HEAD_DIM", 256}}}};
     for (const auto& [name, head] : others) {
         const Template item = service->find(name);
         if (!item.runs_on(service->backend(), service->target().arch)) continue;
@@ -106,7 +108,7 @@ TEST_F(AttentionOnGpu, AnyForwardVariantIsRight) {
 TEST_F(AttentionOnGpu, WgmmaIsRightWithEveryTile) {
     const Template item = service->find("attention_wgmma");
     if (!item.runs_on(service->backend(), service->target().arch)) GTEST_SKIP() << "not on this device";
-    for (const int head : {64, 128}) {
+    for (const int head : {64, 96, 128}) {
         for (const int bm : {128, 192}) {
             for (const int bn : {64, 96, 128, 144, 160, 176, 192}) {
                 const auto legal = item.variants({{"T", "half"},
