@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -18,6 +19,7 @@
 #include "cli/output_file.h"
 #include "cli/text_format.h"
 #include "cli/timed_variants.h"
+#include "format/format.h"
 
 namespace kiln::cli {
 namespace {
@@ -25,7 +27,7 @@ namespace {
 /// The arguments with which bench() starts this program as a child process.
 constexpr const char* kChild = "measure-here";
 
-constexpr int kMostRounds = 100'000, kMostSeconds = 1'000'000, kMostDraws = 100'000;
+constexpr int kMostRounds = 100'000, kMostSeconds = 1'000'000, kMostDraws = 100'000, kMostOthers = 10'000;
 
 std::vector<std::string> split(const std::string& list) {
     std::vector<std::string> words;
@@ -126,8 +128,27 @@ void read_drawing(const Call& call, BenchOptions& options) {
             parse_whole("--seed", call.value("seed"), 0, std::numeric_limits<std::uint64_t>::max());
     if (call.has("draws"))
         options.draws = static_cast<int>(parse_whole("--draws", call.value("draws"), 1, kMostDraws));
+    if (call.has("others"))
+        options.others = static_cast<int>(parse_whole("--others", call.value("others"), 0, kMostOthers));
     if (call.has("tune")) options.tune_seconds = parse_seconds("--tune", call.value("tune"));
     options.no_wisdom = call.flag("no-wisdom");
+}
+
+/// As a manifest for kiln warm; needs no device.
+int list_variants(const Call& call, Warnings& warnings, const BenchOptions& options) {
+    ServiceOptions setup = options.service;
+    setup.compile_only = !call.options.arch.empty();
+    const std::unique_ptr<Service> service = open_service(call, warnings, std::move(setup), false);
+    const std::string target = formatted(" @{}:{}", name(service->backend()), service->target().arch);
+    std::string text;
+    Json list = Json::array();
+    for (const Variant& variant : bench_variants(*service, options)) {
+        text += variant.text() + target + "\n";
+        list.push_back(variant.text());
+    }
+    call.print({{"backend", name(service->backend())}, {"arch", service->target().arch}, {"variants", list}},
+               text);
+    return kPassed;
 }
 
 /// Before anything is measured, so that a folder that can't be created wastes no time.
@@ -165,6 +186,7 @@ int bench(const Call& call) {
     read_drawing(call, options);
     options.quick = call.flag("quick");
     options.stop = call.interrupts.token();
+    if (call.flag("list-variants")) return list_variants(call, warnings, options);
     options.child = {"/proc/self/exe", "bench", kChild};
     std::optional<Progress> progress;
     options.on_phase = [&](std::string_view suite, std::string_view what) {

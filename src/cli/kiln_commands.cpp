@@ -153,11 +153,13 @@ void bench_options(po::options_description& options) {
         ("rounds", text("N"), "timed launches of each implementation (11 to 51, as many as take 0.4 seconds)")
         ("check", po::bool_switch(), "exit status 1 also when a requirement is missed")
         ("list-suites", po::bool_switch(), "list the suites and their parts, and run none")
+        ("list-variants", po::bool_switch(), "print the variants that unseen would build, as a manifest for kiln warm, and run nothing; with --arch, no device is needed")
         ("part-limit", text("SECONDS"), "begin no further row of a part after this time (480)")
         ("limit", text("SECONDS"), "begin no further row of any part after this time")
         ("resume", text("FILE"), "measure only what FILE does not have, and add it to FILE, row by row; FILE need not exist yet")
         ("seed", text("N"), "draw the problems of unseen from this seed (1; 1, 2 and 3 are those of docs/performance.md)")
         ("draws", text("N"), "how many problems of each family of unseen (32)")
+        ("others", text("N"), "how many other variants are timed next to the chosen one of each problem of unseen (60)")
         ("tune", text("SECONDS"), "tune each problem of unseen for so long, and compare what that finds, too")
         ("no-wisdom", po::bool_switch(), "choose by the model alone")
         ("timed-variants", text("FILE"), "add to FILE a line for each variant that is timed for a problem of unseen")
@@ -380,7 +382,8 @@ constexpr std::array kCommands = {
         "failed.\n",
         "  kiln bench\n  kiln bench gemm-f16 skinny --svg plots\n"
         "  kiln bench memory --compare cub --json\n"
-        "  kiln bench all --resume results.json --limit 540   # again and again, until nothing is left out\n",
+        "  kiln bench all --resume results.json --limit 540   # again and again, until nothing is left out\n"
+        "  kiln bench unseen.decode --list-variants --arch sm_90a | kiln warm -   # where there is no GPU\n",
         bench_options, bench},
     Command{"bench merge", "FILE...", 1, kAnyNumber, 0, "merge reports of the same device into one",
             "Of several rows of one problem, the latest is kept. Says which parts are missing.\n",

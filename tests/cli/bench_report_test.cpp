@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "base/file.h"
 #include "cli/kiln_bench_report.h"
@@ -327,6 +328,31 @@ TEST_F(KilnBench, ListsThePartsOfItsSuites) {
     EXPECT_THAT(outcome.out, HasSubstr(".small .large .odd"));
     const Json suites = Json::parse(run({"bench", "memory", "--list-suites", "--json"}).out)["suites"];
     EXPECT_EQ(suites[1]["parts"], Json({"gemm-f16.small", "gemm-f16.large", "gemm-f16.odd"}));
+}
+
+TEST_F(KilnBench, ListsVariantsForAMachineWithoutAGpu) {
+    const std::vector<std::string> words = {
+        "bench",  "unseen.histogram", "unseen.reduction", "--list-variants",
+        "--arch", "sm_90a",           "--backend",        "cuda"};
+    const auto with = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), words.begin(), words.end());
+        return run(std::move(more));
+    };
+    const test::Outcome outcome = with({});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    std::istringstream lines(outcome.out);
+    std::size_t count = 0;
+    for (std::string line; std::getline(lines, line); ++count)
+        EXPECT_TRUE((line.starts_with("histogram ") || line.starts_with("sum_")) &&
+                    line.ends_with(" @cuda:sm_90a"))
+            << line;
+    EXPECT_GT(count, 60U);
+    const Json json = Json::parse(with({"--json"}).out);
+    EXPECT_EQ(json["arch"], "sm_90a");
+    EXPECT_EQ(json["variants"].size(), count);
+    EXPECT_LT(Json::parse(with({"--others", "1", "--json"}).out)["variants"].size(), count);
+    expect_error(with({"--others", "-1"}), 2, {"--others"});
+    expect_error(run({"bench", "skinny", "--list-variants"}), 2, {"skinny.4096", "unseen"});
 }
 
 TEST_F(KilnBench, GoesOnWithAFileAndMergesFilesAndWritesPages) {

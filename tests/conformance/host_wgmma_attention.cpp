@@ -86,13 +86,19 @@ TEST(HostWgmmaAttention, HeadsOf96AndValuesShorterThanKeys) {
     for (const auto& [queries, keys] : {std::pair{65, 63}, {200, 270}}) {
         const Sizes sizes = {{"queries", queries}, {"keys", keys}};
         expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 96}}, sizes);
-        expect_attention_right(
-            *service, "attention_wgmma",
-            {{"HEAD_DIM", 96}, {"BM", 192}, {"BN", 96}, {"CAUSAL", true}, {"PERSISTENT", true}, {"STAGES", 3}}, sizes);
+        expect_attention_right(*service, "attention_wgmma",
+                               {{"HEAD_DIM", 96},
+                                {"BM", 192},
+                                {"BN", 96},
+                                {"CAUSAL", true},
+                                {"PERSISTENT", true},
+                                {"STAGES", 3}},
+                               sizes);
         expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}, sizes);
         expect_attention_right(
             *service, "attention_wgmma",
-            {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}, {"BN", 96}, {"CAUSAL", true}, {"PERSISTENT", true}}, sizes);
+            {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}, {"BN", 96}, {"CAUSAL", true}, {"PERSISTENT", true}},
+            sizes);
     }
 }
 

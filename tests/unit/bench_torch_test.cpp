@@ -6,7 +6,12 @@
 #include <kiln/error.h>
 
 #include <chrono>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
 
+#include "base/file.h"
 #include "base/process.h"
 #include "bench/helper/sources.h"
 #include "bench/torch.h"
@@ -114,6 +119,43 @@ TEST(BenchTorch, NormalisesTheSumWithAResidual) {
             EXPECT_EQ(torch.times_us(1, 2, kTorchLimit).size(), 2U);
         }
     }
+}
+
+TEST(BenchTorch, CompilesSeveralProblemsInProcessesOfTheirOwn) {
+    const TemporaryDirectory folder;
+    const std::filesystem::path log = folder.path() / "log";
+    // Each process says which tensors it drew, so which problems it prepared, and how much it flushes.
+    const FakeTorch fake(R"(
+import os
+def note(what):
+    with open(")" + log.string() +
+                         R"(", "a") as file: file.write("%s %d\n" % (what, os.getpid()))
+def randint(low, high, shape, **_):
+    note("drew %d" % shape[0])
+    return Tensor("x")
+def zeros(*shape, **_):
+    if shape[0] != (): note("flushes %d" % shape[0])
+    return Tensor("zeros")
+)");
+    bench::TorchSetup setup = fake.setup();
+    setup.flush_bytes = 4096;
+    bench::TorchProcess torch(std::move(setup), kTorchLimit);
+    KILN_REQUIRE_OR_SKIP("python3", torch.problem().empty(), torch.problem());
+    torch.compile_ahead({"copy 16", "no_such_problem 1", "copy 17"}, kTorchLimit);
+    torch.compile_ahead({}, kTorchLimit);
+    EXPECT_EQ(torch.prepare("copy 16", kTorchLimit).size(), 1U) << "it goes on";
+
+    std::map<std::string, std::set<std::string>> drawn;
+    std::multiset<std::string> flushed;
+    std::istringstream lines(read_text_if_exists(log).value_or(""));
+    for (std::string what, size, process; lines >> what >> size >> process;) {
+        if (what == "drew") drawn[size].insert(process);
+        if (what == "flushes") flushed.insert(size);
+    }
+    EXPECT_EQ(drawn["16"].size(), 2U) << "by the process that compiles, then by the one that is timed";
+    ASSERT_EQ(drawn["17"].size(), 1U);
+    EXPECT_FALSE(drawn["16"].contains(*drawn["17"].begin())) << "each in a process of its own";
+    EXPECT_EQ(flushed, (std::multiset<std::string>{"1", "1", "1", "1024"}));
 }
 
 TEST(BenchTorch, SaysWhyItIsNotThere) {

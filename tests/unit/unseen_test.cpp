@@ -490,6 +490,39 @@ TEST_F(UnseenRun, VariantsOfLaterProblemsAreBuiltLater) {
     EXPECT_THAT(is_build, ElementsAre(true, false, false, false, false, true, false));
 }
 
+TEST_F(UnseenRun, VariantsAreKnownBeforeItRuns) {
+    options_.suites = {"unseen.rms-norm"};
+    options_.service.compile_only = true;
+    const Service service(options_.service);
+    std::set<std::string> listed;
+    for (const Variant& variant : bench_variants(service, options_))
+        EXPECT_TRUE(listed.insert(variant.text()).second) << variant.text();
+    options_.service.compile_only = false;
+    static_cast<void>(run_bench(options_));
+    std::set<std::string> launched;
+    for (const BenchTimedVariant& one : timed_) launched.insert(one.variant);
+    EXPECT_EQ(listed, launched);
+    options_.suites = {"unseen.rms-norm", "skinny.4096"};
+    EXPECT_THROW(bench_variants(service, options_), UsageError);
+}
+
+TEST_F(UnseenRun, AsManyOthersAreTimedAsAreAskedFor) {
+    options_.suites = {"unseen.rms-norm"};
+    for (const int others : {0, 1}) {
+        timed_.clear();
+        options_.others = others;
+        for (const BenchRow& row : run_bench(options_).suites.at(0).rows) {
+            EXPECT_THAT(row.failures, ::testing::IsEmpty());
+            EXPECT_EQ(row.verified, true);
+        }
+        std::map<std::string, int> of_problem;
+        for (const BenchTimedVariant& one : timed_)
+            ++of_problem[one.fixed + " " + std::to_string(one.sizes.at("rows"))];
+        EXPECT_EQ(of_problem.size(), 2U);
+        for (const auto& [problem, count] : of_problem) EXPECT_LE(count, 1 + others) << problem;
+    }
+}
+
 TEST_F(UnseenRun, TuningAddsAVariantAndWhatItWouldReach) {
     options_.suites = {"unseen.reduction"};
     options_.draws = 1;

@@ -187,6 +187,7 @@ struct BenchOptions {
     std::optional<std::vector<std::string>> compare;
     std::uint64_t seed = 1;   ///< of problems that are drawn
     int draws = 32;           ///< how many of each family are drawn
+    int others = 60;          ///< the most variants that are timed next to the chosen one of a drawn problem
     double tune_seconds = 0;  ///< that each drawn problem is tuned for as well; 0: none is
     bool no_wisdom = false;   ///< variants are chosen by the model alone
     /// Called with every variant of a drawn problem that was timed: family, values that are fixed, sizes, variant,
@@ -218,6 +219,11 @@ std::span<const BenchSuiteName> bench_suites();
 /// was asked for by name and that one of the suites lacks, before anything is measured; what Service's constructor
 /// throws. What goes wrong with a row or a suite is in it, and the others go on.
 BenchReport run_bench(const BenchOptions& options);
+
+/// The variants that run_bench() with these options would build for the drawn problems of parts of "unseen", each once; not
+/// those that tuning finds. The service, instead of options.service, needs no device: what is compiled ahead elsewhere, the run
+/// need not build. Throws UsageError for other suites.
+std::vector<Variant> bench_variants(const Service& service, const BenchOptions& options);
 
 /// What the processes do that run_bench() starts. Prints its figures; returns the exit status. Throws UsageError.
 int run_bench_child(std::span<const std::string> arguments);

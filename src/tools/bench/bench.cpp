@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/stopwatch.h"
 #include "base/words.h"
@@ -254,6 +255,22 @@ BenchReport run_bench(const BenchOptions& options) {
     }
     bench::drop_unused_runs(report);
     return report;
+}
+
+std::vector<Variant> bench_variants(const Service& service, const BenchOptions& options) {
+    const std::vector<Chosen> chosen = chosen_parts(options.suites);
+    for (const Chosen& part : chosen)
+        if (!part.suite->is_drawn)
+            throw UsageError("the variants of " + part.name +
+                             " are chosen as it runs; those of parts of unseen are known before");
+    const Chooser chooser(service, bench::wisdom_of(options));
+    std::vector<Variant> variants;
+    std::set<std::string> seen;
+    for (const Chosen& part : chosen)
+        for (Variant& variant :
+             bench::unseen_variants(service, chooser, part.name.substr(part.name.find('.') + 1), options))
+            if (seen.insert(variant.text()).second) variants.push_back(std::move(variant));
+    return variants;
 }
 
 }  // namespace KILN_ABI

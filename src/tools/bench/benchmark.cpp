@@ -28,6 +28,14 @@ constexpr LaunchBudget kFull = {60e3, 400e3, 11, 51}, kQuick = {10e3, 60e3, 5, 1
 
 }  // namespace
 
+Wisdom wisdom_of(const BenchOptions& options) {
+    std::string problem;
+    Wisdom wisdom = options.no_wisdom ? Wisdom() : Wisdom::usual(&problem);
+    // Otherwise other variants than usual would be measured silently.
+    if (!problem.empty() && options.service.on_warning) options.service.on_warning(problem);
+    return wisdom;
+}
+
 Benchmark::Benchmark(const BenchOptions& options)
     : options_(options),
       service_(options.service),
@@ -139,13 +147,7 @@ std::string Benchmark::problem_of(std::string_view comparator) {
 }
 
 const Chooser& Benchmark::chooser() {
-    if (!chooser_) {
-        std::string problem;
-        Wisdom wisdom = options_.no_wisdom ? Wisdom() : Wisdom::usual(&problem);
-        // Otherwise other variants than usual would be measured silently.
-        if (!problem.empty() && options_.service.on_warning) options_.service.on_warning(problem);
-        chooser_.emplace(service_, std::move(wisdom));
-    }
+    if (!chooser_) chooser_.emplace(service_, wisdom_of(options_));
     return *chooser_;
 }
 

@@ -50,6 +50,9 @@ class Stopped : public Error {
     Stopped() : Error("stopped") {}
 };
 
+/// The usual wisdom, unless options say without.
+Wisdom wisdom_of(const BenchOptions& options);
+
 /// One thread at a time.
 class Benchmark {
   public:

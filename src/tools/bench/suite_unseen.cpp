@@ -1,184 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Problems that nobody has tuned for: drawn from a seed, computed by what an application gets from the chooser, and
-// compared with the others' own choice. Next to the chosen variant others are timed: those that the chooser considers
-// for this problem, and for the other problems of the family. So the loss of choosing is told apart from the loss of
-// kernels. A problem that no template computes has a row without times, which says so.
+// compared with the others' own choice. Next to the chosen variant others are timed (drawn_choices.h), so that the loss
+// of choosing is told apart from the loss of kernels. A problem that no template computes has a row without times, which says so.
 #include <kiln/error.h>
-#include <kiln/model.h>
 #include <kiln/tune.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <chrono>
 #include <span>
 
 #include "bench/bare_cuda.h"
 #include "bench/comparator_run.h"
 #include "bench/cub_comparators.h"
 #include "bench/cublas.h"
+#include "bench/drawn_choices.h"
 #include "bench/helper/sources.h"
 #include "bench/suites.h"
-#include "bench/unseen_problems.h"
+#include "bench/torch.h"
 #include "bench/variant_times.h"
 #include "format/format.h"
 
 namespace kiln::bench {
 namespace {
 
-constexpr std::size_t kConsidered = 400;   // by the chooser for one problem
-constexpr std::size_t kOwn = 6;            // of them that are timed, each with another tile or grid
-constexpr std::size_t kSpread = 5;         // of all that it considers, evenly spread
-constexpr std::size_t kMostOthers = 60;    // variants that are timed next to the chosen one
-constexpr std::size_t kBuiltTogether = 4;  // problems whose variants are compiled before the first of them
+constexpr std::size_t kBuiltTogether = 4;   // problems whose variants are compiled before the first of them
+constexpr std::size_t kTorchTogether = 16;  // the same of torch.compile, which takes seconds for each
+constexpr std::chrono::seconds kTorchLimit{120};
 constexpr double kLessWithoutWisdom = 0.03;
 constexpr const char* kBestKnown = "best known variant";
 constexpr std::uint64_t kTuneSeed = 7;
-
-using Considered = std::vector<ConsideredVariant>;
-
-/// A problem and what the chooser makes of it.
-struct Prepared {
-    DrawnProblem problem;
-    std::vector<Template> templates;  ///< empty: none computes it
-    std::optional<Choice> choice;     ///< empty: no template takes it
-    Considered considered;            ///< the first few of those with different tiles or grids
-};
-
-/// Of the templates that stand for the family, those that are there and run on this device.
-std::vector<Template> anchors_of(Benchmark& bench, const DrawnFamily& family) {
-    std::vector<Template> found;
-    for (const std::string_view name : family.templates) {
-        try {
-            Template of = bench.service().find(name).for_target(bench.service().target());
-            if (of.runs_on(bench.service().backend(), bench.service().target().arch))
-                found.push_back(std::move(of));
-        } catch (const Error&) {
-            // Another template stands for the family.
-        }
-    }
-    return found;
-}
-
-/// A boolean parameter that the template lacks counts as false, as for Chooser::choose().
-bool allows(const Template& of, const std::string& name, const Value& value) {
-    const Parameter* const parameter = of.parameter(name);
-    return parameter != nullptr ? parameter->allows(value) : value.is_bool() && !value.as_bool();
-}
-
-/// Whether it has variants for these values, which its rules may exclude together.
-bool computes(const Template& of, const Values& fixed) {
-    Values own;
-    for (const auto& one : fixed) {
-        if (!allows(of, one.first, one.second)) return false;
-        if (of.parameter(one.first) != nullptr) own.insert(one);
-    }
-    return of.first_variant(own).has_value();
-}
-
-/// Those that compute the problem, as one of the family's templates does: the most that compute the same.
-std::vector<Template> templates_of(Benchmark& bench, const DrawnFamily& family, const Values& fixed) {
-    std::vector<Template> most;
-    for (const Template& of : anchors_of(bench, family)) {
-        if (!computes(of, fixed)) continue;
-        std::vector<Template> found = bench.chooser().candidates(of, fixed);
-        if (found.size() > most.size()) most = std::move(found);
-    }
-    return most;
-}
-
-std::string fixed_text(const Values& values) {
-    std::string text;
-    for (const auto& [name, value] : values) text += (text.empty() ? "" : " ") + name + "=" + value.text();
-    return text;
-}
-
-/// Why there are no templates_of() the problem.
-std::string why_none(Benchmark& bench, const DrawnFamily& family, const Values& fixed) {
-    const std::vector<Template> anchors = anchors_of(bench, family);
-    if (anchors.empty()) return "no template of this family runs on " + bench.service().target().arch;
-    Values missing;
-    for (const auto& one : fixed)
-        if (std::ranges::none_of(anchors,
-                                 [&](const Template& of) { return allows(of, one.first, one.second); }))
-            missing.insert(one);
-    return "no template has " + fixed_text(missing.empty() ? fixed : missing);
-}
-
-/// What distinguishes variants most: the template, its tile, and how many blocks there are.
-std::string kind_of(const Variant& variant, const Sizes& sizes) {
-    const Problem problem = variant.problem(sizes);
-    const ModelFacts facts = variant.model(problem.sizes);
-    std::string text = formatted("{} {} {}", variant.template_name(), variant.block().count(),
-                                 variant.dynamic_shared_bytes());
-    if (facts.tiles)
-        text = formatted("{} {} {} {:d}", variant.template_name(), facts.tiles->rows, facts.tiles->columns,
-                         facts.pingpong);
-    return text;
-}
-
-Prepared prepared(Benchmark& bench, const DrawnFamily& family, DrawnProblem problem) {
-    Prepared one{std::move(problem), {}, {}, {}};
-    one.templates = templates_of(bench, family, one.problem.fixed);
-    if (one.templates.empty()) return one;
-    try {
-        one.choice = bench.chooser().choose(one.templates, one.problem.fixed, one.problem.sizes);
-        Considered all =
-            bench.chooser().considered(one.templates, one.problem.fixed, one.problem.sizes, kConsidered);
-        for (ConsideredVariant& considered : all)
-            considered.variant = with_overlap(considered.variant, false);
-        std::set<std::string> kinds;
-        for (const ConsideredVariant& considered : all)
-            if (one.considered.size() < kOwn &&
-                kinds.insert(kind_of(considered.variant, one.problem.sizes)).second)
-                one.considered.push_back(considered);
-        // And some that the model does not think much of.
-        for (std::size_t i = 0; i < kSpread; ++i) one.considered.push_back(all[all.size() * i / kSpread]);
-    } catch (const Error&) {
-        // Reported by its row.
-    }
-    return one;
-}
-
-/// The same way to compute another problem; nullopt: that is not allowed there.
-std::optional<Variant> for_problem(const Prepared& one, const Variant& variant,
-                                   const Values& problem_values) {
-    const auto of = std::ranges::find_if(
-        one.templates, [&](const Template& own) { return own.name() == variant.template_name(); });
-    if (of == one.templates.end()) return std::nullopt;
-    Values values = variant.values();
-    for (const auto& [name, value] : problem_values)
-        if (values.contains(name)) values.insert_or_assign(name, value);
-    try {
-        Variant other = of->variant(values);
-        static_cast<void>(other.problem(one.problem.sizes));
-        return other;
-    } catch (const VariantError&) {
-        return std::nullopt;
-    }
-}
-
-/// The variants to be timed for a problem: its own, then those of the other problems.
-std::vector<Variant> others_of(const std::vector<Prepared>& all, const Prepared& one) {
-    std::vector<Variant> list;
-    std::set<std::string> seen;
-    const auto add = [&](const Variant& variant) {
-        if (list.size() < kMostOthers && seen.insert(variant.text()).second) list.push_back(variant);
-    };
-    for (const ConsideredVariant& considered : one.considered) add(considered.variant);
-    for (const Prepared& other : all) {
-        if (other.choice)
-            if (const auto variant =
-                    for_problem(one, with_overlap(other.choice->variant, false), one.problem.fixed))
-                add(*variant);
-    }
-    for (std::size_t place = 0; place < kOwn + kSpread; ++place)
-        for (const Prepared& other : all)
-            if (place < other.considered.size())
-                if (const auto variant = for_problem(one, other.considered[place].variant, one.problem.fixed))
-                    add(*variant);
-    return list;
-}
 
 /// The rows of one family.
 class Family {
@@ -189,14 +40,16 @@ class Family {
     void run();
 
   private:
-    void build(std::span<const Prepared* const> problems);
-    void measure(BenchRow& row, const Prepared& one);
-    void add_peers(BenchRow& row, const Prepared& one, ComparatorRun& run);
+    std::size_t most_others() const { return static_cast<std::size_t>(bench_.options().others); }
+    void build(std::span<const DrawnChoice* const> problems);
+    void compile_torch(std::span<const DrawnChoice* const> problems);
+    void measure(BenchRow& row, const DrawnChoice& one);
+    void add_peers(BenchRow& row, const DrawnChoice& one, ComparatorRun& run);
     void add_library(BenchRow& row, ComparatorRun& run);
-    void add_memory(const Prepared& one, ComparatorRun& run);
+    void add_memory(const DrawnChoice& one, ComparatorRun& run);
     void add_copy(ComparatorRun& run);
-    std::optional<Variant> tuned(BenchRow& row, const Prepared& one);
-    void add_choice(BenchRow& row, const Prepared& one, const VariantTimes& times,
+    std::optional<Variant> tuned(BenchRow& row, const DrawnChoice& one);
+    void add_choice(BenchRow& row, const DrawnChoice& one, const VariantTimes& times,
                     const std::optional<Variant>& tuned);
 
     Benchmark& bench_;
@@ -204,15 +57,14 @@ class Family {
     const DrawnFamily& family_;
     std::optional<CubFunction> cub_;
     Buffer counts_, copy_from_, copy_to_;
-    std::vector<Prepared> all_;
+    std::vector<DrawnChoice> all_;
 };
 
 void Family::run() {
     const BenchOptions& options = bench_.options();
-    for (DrawnProblem& problem : drawn_problems(family_.part, options.seed, options.draws, !bench_.on_gpu()))
-        all_.push_back(prepared(bench_, family_, std::move(problem)));
-    std::vector<const Prepared*> missing;
-    for (const Prepared& one : all_)
+    all_ = choices_of(bench_.service(), bench_.chooser(), family_, options.seed, options.draws);
+    std::vector<const DrawnChoice*> missing;
+    for (const DrawnChoice& one : all_)
         if (bench_.measures(suite_, family_.part, one.problem.text)) missing.push_back(&one);
     if (missing.empty()) return;
     if (family_.peer == Peer::memory && bench_.wants("cub") && bench_.on_cuda()) {
@@ -222,6 +74,8 @@ void Family::run() {
     for (std::size_t i = 0; i < missing.size(); ++i) {
         if (i % kBuiltTogether == 0)
             build(std::span(missing).subspan(i, std::min(kBuiltTogether, missing.size() - i)));
+        if (i % kTorchTogether == 0)
+            compile_torch(std::span(missing).subspan(i, std::min(kTorchTogether, missing.size() - i)));
         bench_.row(suite_, missing[i]->problem.text, [&](BenchRow& row) { measure(row, *missing[i]); });
     }
     const double less = options.no_wisdom ? kLessWithoutWisdom : 0;
@@ -240,26 +94,36 @@ void Family::run() {
 
 /// All variants that these problems need at once, so that as many compile as there are processors. Those of all problems
 /// of a family may take longer than a run has: a run that ends early has measured the first problems.
-void Family::build(std::span<const Prepared* const> problems) {
+void Family::build(std::span<const DrawnChoice* const> problems) {
     if (bench_.time_left().count() == 0) return;
-    std::vector<Variant> variants;
-    std::set<std::string> seen;
-    const auto add = [&](const Variant& variant) {
-        if (seen.insert(variant.text()).second) variants.push_back(variant);
-    };
-    for (const Prepared* const one : problems) {
-        if (one->choice) add(with_overlap(one->choice->variant, false));
-        for (const Variant& variant : others_of(all_, *one)) add(variant);
-    }
     bench_.begin(suite_, "building");
-    bench_.build(variants);
+    bench_.build(variants_of(all_, problems, most_others()));
     if (cub_) cub_->wait();
 }
 
-void Family::measure(BenchRow& row, const Prepared& one) {
+/// For as many problems as there is time for; a failure is reported by the row that it concerns.
+void Family::compile_torch(std::span<const DrawnChoice* const> problems) {
+    if (family_.peer != Peer::torch && family_.peer != Peer::memory) return;
+    if (bench_.time_left().count() == 0) return;
+    std::vector<std::string> wanted;
+    for (const DrawnChoice* const one : problems)
+        if (!one->problem.torch.empty()) wanted.push_back(one->problem.torch);
+    TorchProcess* const torch = wanted.empty() ? nullptr : bench_.torch(suite_);
+    if (torch == nullptr) return;
+    bench_.begin(suite_, "compiling by torch.compile");
+    try {
+        torch->compile_ahead(wanted, bench_.at_most(kTorchLimit));
+    } catch (const Stopped&) {
+        throw;
+    } catch (const Error&) {
+        // Reported by the rows.
+    }
+}
+
+void Family::measure(BenchRow& row, const DrawnChoice& one) {
     if (one.templates.empty()) {
         row.sizes = one.problem.sizes;
-        row.notes.push_back(why_none(bench_, family_, one.problem.fixed));
+        row.notes.push_back(why_none(bench_.service(), family_, one.problem.fixed));
         return;
     }
     if (!one.choice)
@@ -271,7 +135,7 @@ void Family::measure(BenchRow& row, const Prepared& one) {
                       {with_overlap(one.choice->variant, false), std::string(name(one.choice->origin))},
                       one.problem.sizes, fill_lengths, &shared);
     add_peers(row, one, run);
-    std::vector<Variant> others = others_of(all_, one);
+    std::vector<Variant> others = others_of(all_, one, most_others());
     if (by_tuner) others.insert(others.begin(), *by_tuner);
     VariantTimes times = time_variants(bench_, run.kernel(), shared, others, fill_lengths);
     run.time();
@@ -287,7 +151,7 @@ void Family::measure(BenchRow& row, const Prepared& one) {
     add_choice(row, one, times, by_tuner);
 }
 
-void Family::add_peers(BenchRow& row, const Prepared& one, ComparatorRun& run) {
+void Family::add_peers(BenchRow& row, const DrawnChoice& one, ComparatorRun& run) {
     switch (family_.peer) {
         case Peer::cublas_half:
         case Peer::cublas_float:
@@ -333,7 +197,7 @@ void Family::add_library(BenchRow& row, ComparatorRun& run) {
     if (is_float) add_single_precision(*library, row, run, {});
 }
 
-void Family::add_memory(const Prepared& one, ComparatorRun& run) {
+void Family::add_memory(const DrawnChoice& one, ComparatorRun& run) {
     if (!cub_) return;
     if (family_.part == "histogram")
         add_cub_histogram(bench_, suite_, *cub_, run, counts_, {});
@@ -357,7 +221,7 @@ void Family::add_copy(ComparatorRun& run) {
 }
 
 /// What the tuner finds in the time that is given; nullopt: it is not asked, or finds nothing.
-std::optional<Variant> Family::tuned(BenchRow& row, const Prepared& one) {
+std::optional<Variant> Family::tuned(BenchRow& row, const DrawnChoice& one) {
     if (bench_.options().tune_seconds <= 0) return std::nullopt;
     std::optional<Variant> found;
     attempt(row, "tuning", [&] {
@@ -390,7 +254,7 @@ std::optional<Variant> Family::tuned(BenchRow& row, const Prepared& one) {
 }
 
 /// Compares the chosen variant with the fastest that is known, and after tuning with the others.
-void Family::add_choice(BenchRow& row, const Prepared& one, const VariantTimes& times,
+void Family::add_choice(BenchRow& row, const DrawnChoice& one, const VariantTimes& times,
                         const std::optional<Variant>& tuned) {
     const VariantTime* best = &times.chosen;
     if (!times.others.empty() && times.others.front().us < best->us) best = &times.others.front();
@@ -438,6 +302,16 @@ void Family::add_choice(BenchRow& row, const Prepared& one, const VariantTimes& 
 void run_unseen(Benchmark& bench, BenchSuite& suite) {
     for (const DrawnFamily& family : drawn_families())
         if (bench.is_part(family.part)) Family(bench, suite, family).run();
+}
+
+std::vector<Variant> unseen_variants(const Service& service, const Chooser& chooser, std::string_view part,
+                                     const BenchOptions& options) {
+    std::vector<DrawnChoice> all;
+    for (const DrawnFamily& family : drawn_families())
+        if (family.part == part) all = choices_of(service, chooser, family, options.seed, options.draws);
+    std::vector<const DrawnChoice*> problems;
+    for (const DrawnChoice& one : all) problems.push_back(&one);
+    return variants_of(all, problems, static_cast<std::size_t>(options.others));
 }
 
 }  // namespace kiln::bench

@@ -21,6 +21,9 @@ void run_decode(Benchmark& bench, BenchSuite& suite);
 void run_memory(Benchmark& bench, BenchSuite& suite);
 void run_graphs(Benchmark& bench, BenchSuite& suite);
 void run_unseen(Benchmark& bench, BenchSuite& suite);
+/// What run_unseen() would launch of this part.
+std::vector<Variant> unseen_variants(const Service& service, const Chooser& chooser, std::string_view part,
+                                     const BenchOptions& options);
 void run_jit(Benchmark& bench, BenchSuite& suite);
 void run_host(Benchmark& bench, BenchSuite& suite);
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "base/words.h"
 #include "bench/benchmark.h"
 #include "bench/helper/sources.h"
 #include "format/format.h"
@@ -103,6 +104,13 @@ std::vector<TorchImplementation> TorchProcess::prepare(const std::string& proble
         way.right = words[2] == "RIGHT";
     }
     return ways;
+}
+
+void TorchProcess::compile_ahead(const std::vector<std::string>& problems, Limit limit) {
+    if (problems.empty()) return;
+    if (!child_ || !child_->running()) start(limit);
+    for (const std::vector<std::string>& words : ask("compile " + join(problems, "|") + "\n", limit))
+        if (words.size() == 2 && words[0] == "error") throw Error(words[1]);
 }
 
 std::vector<double> TorchProcess::times_us(std::size_t way, int count, Limit limit) {

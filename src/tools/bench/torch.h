@@ -49,6 +49,9 @@ class TorchProcess {
     /// Creates the inputs of a problem in place of the previous one, runs each implementation once and checks its
     /// result. Throws Error when the process ends or exceeds the limit; the next problem then gets a new process.
     std::vector<TorchImplementation> prepare(const std::string& problem, Limit limit);
+    /// Lets torch.compile compile for all of these at the same time, so that prepare() of each takes less. What fails there
+    /// fails again, with its reason, in prepare(). Throws like prepare().
+    void compile_ahead(const std::vector<std::string>& problems, Limit limit);
     /// The microseconds of `count` calls of an implementation, given by its number. Throws like prepare(),
     /// and Error with PyTorch's message.
     std::vector<double> times_us(std::size_t way, int count, Limit limit);

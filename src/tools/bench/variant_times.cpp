@@ -24,7 +24,7 @@ struct Round {
     int launches;
 };
 constexpr Round kRounds[] = {{std::numeric_limits<std::size_t>::max(), 1e9, 1}, {12, 1.6, 4}, {4, 1.15, 15}};
-constexpr std::size_t kSample = 1024;  // elements of an output that are checked
+constexpr std::size_t kVariantSample = 1024;  // elements of an output that are checked
 
 struct Entry {
     std::unique_ptr<ProblemLaunch> own;  ///< empty: the chosen one
@@ -43,7 +43,7 @@ std::string wrong_of(Benchmark& bench, ProblemLaunch& launch) {
         if (tensor.role == TensorRole::input) continue;
         for (const Overrun& place : memory->overruns()) return "it wrote " + place.text();
         if (!is_result(tensor)) continue;
-        CheckRequest request{Check::sample, false, random_word(kInputSeed, 2), kSample};
+        CheckRequest request{Check::sample, false, random_word(kInputSeed, 2), kVariantSample};
         const OutputCheck found = check.output(launch, *memory, request);
         if (found.wrong + found.unwritten > 0)
             return formatted("{} of {} elements of {} are wrong", found.wrong, found.checked, tensor.name);

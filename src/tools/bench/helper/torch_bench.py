@@ -7,6 +7,8 @@
 #   version NAME TEXT | unavailable REASON
 #   prepare PROBLEM     way NAME RIGHT|WRONG DETAIL, or way NAME error REASON, of each way of doing it
 #   time WAY COUNT      times US...: microseconds of so many calls of the way of this number, or error REASON
+#   compile PROBLEM[|PROBLEM]...  compiles for all of these at the same time, in a process each, so that preparing them finds
+#                       the kernels in the compilers' caches
 # A problem is one of
 #   copy WORDS | attention BATCH HEADS TOKENS HEAD CAUSAL [GROUP KEYS TYPE VALUES] | layer_norm ROWS COLS [TYPE]
 #   softmax ROWS COLS [TYPE] | rms_norm ROWS COLS TYPE RESIDUAL | transpose ROWS COLS TYPE | sum COUNT TYPE
@@ -14,8 +16,8 @@
 # where HEADS are those of the keys, with GROUP heads of queries each; queries and keys have HEAD elements and values VALUES.
 # RESIDUAL is 1 or 0: whether a residual is added first, and the sum is a result, too.
 import os
+import subprocess
 import sys
-import time
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # one kernel at a time; a pool takes longer to start
 
@@ -213,6 +215,22 @@ def prepare(words):
     return lines
 
 
+def compile_ahead(problems):
+    # This script, as it was started, but for the flushing; it ends with its input.
+    command = sys.orig_argv[:-1] + ["4"]
+    running = []
+    for problem in problems:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process.stdin.write(("prepare " + problem + "\n").encode())
+        process.stdin.close()
+        running.append(process)
+        if len(running) >= (os.cpu_count() or 1):
+            running.pop(0).wait()
+    for process in running:
+        process.wait()
+    return []
+
+
 def times(way, count):
     call = calls[int(way)]
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(int(count))]
@@ -241,6 +259,8 @@ with torch.no_grad():
         try:
             if words[0] == "prepare":
                 answer(*prepare(words[1:]))
+            elif words[0] == "compile":
+                answer(*compile_ahead(line.strip().removeprefix("compile ").split("|")))
             else:
                 answer(times(*words[1:]))
         except Exception as error:
