@@ -52,6 +52,8 @@
 //@ shared  (2 * BN * (HEAD_DIM + VALUE_DIM) + QUERIES_SHARED * HEAD_DIM) * sizeof(T)
 //@ model   engine mma
 //@ model   edge BM of FOLDED ? group * queries : queries
+//@ model   step BN of keys
+//@ model   parts SPLIT_KEYS
 //@ model   search [BM, BN], [BM, WM], [BM, SPLIT_KEYS]
 #include "kiln/async_tile.h"
 #include "kiln/joined_attention.h"

@@ -58,6 +58,7 @@
 //@ shared  QUERY_BYTES + STAGES * (KEY_BYTES + VALUE_BYTES) + (BARRIERS + 1) * 8
 //@ model   engine wgmma
 //@ model   edge BM of queries
+//@ model   step BN of keys
 //@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG]
 #include "kiln/reduce.h"
 #include "kiln/softmax.h"

@@ -69,6 +69,10 @@ struct ModelFacts {
     std::int64_t edge_tile =
         0;                  ///< rows that a block computes, whether all of them exist or not; 0: not known
     std::int64_t edge = 0;  ///< rows that exist
+    std::int64_t step_tile =
+        0;  ///< rows of the operand that a block goes through, a tile at a time: of a tile; 0: not known
+    std::int64_t step = 0;   ///< rows of it that exist
+    std::int64_t parts = 1;  ///< blocks that share those rows, and join their results
 };
 
 /// The parameters that a template's model lines name.

@@ -25,7 +25,7 @@ constexpr std::pair<std::string_view, Copies> kCopies[] = {{"registers", Copies:
                                                            {"direct", Copies::direct}};
 constexpr std::string_view kKeys[] = {"engine",  "copies", "tile",     "thread",    "warp",    "stages",
                                       "cluster", "blocks", "pingpong", "tma_store", "padding", "access",
-                                      "row",     "side",   "edge",     "search"};
+                                      "row",     "side",   "edge",     "step",      "parts",   "search"};
 
 std::vector<std::string> texts(std::span<const std::string_view> names) {
     return {names.begin(), names.end()};
@@ -76,6 +76,10 @@ class ModelParser {
         if (key == "edge")
             parse_capacity(lexer, result_.edge_tile, result_.edge,
                            "and the rows that exist, such as of queries");
+        if (key == "step")
+            parse_capacity(lexer, result_.step_tile, result_.step,
+                           "and the rows that exist, such as of keys");
+        if (key == "parts") result_.parts = number(lexer, constants_);
         if (key == "stages") result_.stages = number(lexer, constants_);
         if (key == "blocks") result_.blocks = number(lexer, constants_);
         if (key == "padding") result_.padding = number(lexer, constants_);
@@ -208,6 +212,9 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
     take_one(lines.side, facts.side);
     take_one(lines.edge_tile, facts.edge_tile);
     take_one(lines.edge, facts.edge);
+    take_one(lines.step_tile, facts.step_tile);
+    take_one(lines.step, facts.step);
+    take_one(lines.parts, facts.parts);
     take_one(lines.stages, facts.stages);
     take_one(lines.blocks, facts.blocks);
     take_one(lines.padding, facts.padding);

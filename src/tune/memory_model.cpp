@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model of kernels that declare no tiles. Most of them stream: their blocks read, reduce and write. A multiprocessor
+// The model of kernels that declare no tiles, but for those of fused_model.cpp. Most of them stream: their blocks read, reduce and write. A multiprocessor
 // holds some blocks at a time, and each lasts a while, however little it does: the latency of its first read, its reductions
 // and its stores. So many small blocks, or rows much shorter than a block's threads can read at once, do not reach the
 // bandwidth of memory, whose time is only one of those that the estimate joins.
@@ -13,7 +13,7 @@ namespace kiln {
 namespace {
 
 constexpr double kPlainShare = 0.6;  // of the peak
-constexpr double kLaunchMs = 0.004, kBlockMs = 0.00005, kWaveMs = 0.0003;
+constexpr double kPlainLaunchMs = 0.004, kPlainBlockMs = 0.00005, kWaveMs = 0.0003;
 constexpr double kBytesInFlight = 48 * 1024;  // per multiprocessor, to saturate an H200's memory
 // Of blocks that multiply what passes through a pipeline in shared memory, on an H200: what keeps them from its bandwidth is as
 // many bytes under way per multiprocessor, up to the most that still gain something, and as few warps, as these. A block
@@ -29,10 +29,10 @@ constexpr double kBlockStartMs = 0.0022;                     // of a block, but 
 constexpr double kRoundMs = 0.00039;                         // of one access of each thread
 constexpr double kLoopAccesses = 3.8;                        // under way of a thread, in a plain loop
 constexpr double kRereads = 0.95;                            // of a row that is not kept: read once more
-constexpr double kClusterMs = 0.0015;                        // of barriers between the blocks of a cluster
+constexpr double kStreamClusterMs = 0.0015;                  // of barriers between the blocks of a cluster
 constexpr double kRegisters = 18, kRegistersPerHeld = 0.51;  // of a thread; for each four bytes under way
 constexpr double kAccessMs = 0.00000155;                     // of a multiprocessor, to issue that of a warp
-constexpr double kLineBytes = 128;
+constexpr double kStreamLineBytes = 128;
 constexpr double kLeastOfSide =
     4;  // bytes of an access to long rows, next to short ones that follow each other
 constexpr double kStreamShare = 0.95;  // of the data sheet's bandwidth
@@ -48,6 +48,8 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
     if (launch.facts.engine == Engine::fma &&
         static_cast<double>(problem.flops) < kFewFlops * static_cast<double>(problem.bytes))
         return streamed(variant, problem, launch);
+    if (launch.facts.engine != Engine::fma && launch.facts.blocks == 0)
+        return fused(variant, problem, launch);
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
     const int at_once = std::max(blocks_at_once(variant, 0), 1);
     // Persistent blocks are as many as the template says, wherever the grid was computed.
@@ -87,9 +89,9 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
         flops *= std::ceil(rows / tile) * tile / rows;
     }
     result.compute_ms = flops / (tflops * 1e9 * kPlainShare * used);
-    const double blocks_ms = blocks / multiprocessors * kBlockMs;
+    const double blocks_ms = blocks / multiprocessors * kPlainBlockMs;
     const bool is_persistent_ring = is_ring && launch.facts.blocks > 0;
-    result.fixed_ms = kLaunchMs + (is_persistent_ring ? kRingWaveMs : kWaveMs) * std::min(waves, 1000.0);
+    result.fixed_ms = kPlainLaunchMs + (is_persistent_ring ? kRingWaveMs : kWaveMs) * std::min(waves, 1000.0);
     if (is_persistent_ring) result.fixed_ms += kRingBlockMs * resident;
     result.ms = std::max({result.memory_ms, result.compute_ms, blocks_ms}) + result.fixed_ms;
     result.waves = blocks / (multiprocessors * at_once);
@@ -132,7 +134,7 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
 
     Estimate result;
     result.waves = blocks / (multiprocessors * at_once);
-    const double start_ms = kBlockStartMs + (variant.cluster().count() > 1 ? kClusterMs : 0);
+    const double start_ms = kBlockStartMs + (variant.cluster().count() > 1 ? kStreamClusterMs : 0);
     result.latency_ms =
         (start_ms + rounds * kRoundMs) * (result.waves > kManyWaves ? result.waves : std::ceil(result.waves));
     const auto warp_size = static_cast<double>(machine_.target.limits.warp_size);
@@ -142,8 +144,8 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
             facts.row_capacity / std::max<std::int64_t>(facts.access_elements * facts.accesses, 1);
         const auto row_threads = static_cast<double>(threads_of_a_row);
         const double rows = std::max(1.0, warp_size / std::max(row_threads, 1.0));
-        const double apart = rows * static_cast<double>(facts.row) * launch.element_bytes / kLineBytes;
-        lines = std::max(1.0, std::min(rows, apart) / std::max(1.0, warp_size * aligned / kLineBytes));
+        const double apart = rows * static_cast<double>(facts.row) * launch.element_bytes / kStreamLineBytes;
+        lines = std::max(1.0, std::min(rows, apart) / std::max(1.0, warp_size * aligned / kStreamLineBytes));
     }
     result.traffic_ms = bytes / (warp_size * aligned) / multiprocessors * kAccessMs * lines;
     result.memory_ms = bytes / (machine_.memory_gbps * 1e6 * kStreamShare);

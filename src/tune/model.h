@@ -28,9 +28,10 @@ enum class KernelKind {
     mma_direct,
     wgmma_tma,
     wgmma_registers,
-    fma_direct
+    fma_direct,
+    fused
 };
-constexpr std::size_t kKernelKinds = 9;
+constexpr std::size_t kKernelKinds = 10;
 
 /// A device, or the known facts about an architecture.
 struct Machine {
@@ -103,6 +104,7 @@ class Model {
                    const Tiling& tiling) const;
     double host_ms(const Variant& variant, const Launch& launch, const Tiling& tiling) const;
     Estimate plain(const Variant& variant, const Problem& problem, const Launch& launch) const;
+    Estimate fused(const Variant& variant, const Problem& problem, const Launch& launch) const;
     Estimate streamed(const Variant& variant, const Problem& problem, const Launch& launch) const;
     double memory_ms(const Problem& problem) const;
     int blocks_at_once(const Variant& variant, int registers) const;
