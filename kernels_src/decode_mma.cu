@@ -365,15 +365,16 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     if (thread < 2) shared_heads[thread] = {0, 0, 0};
     const Line::Part part = Line::part(lengths, batch, kv_heads);
     const Cache cache = {k_cache, v_cache, page_table, lengths, kv_heads, pages};
+    const auto item_of = [=](const Place& place) { return place.sequence * kv_heads + place.head; };
+    Place place = part.first;
+    // Before the tiles: behind all that the stages hold they would be the last to arrive.
+    Queries next_queries(reinterpret_cast<T*>(results_of(2 * WARPS)) + warp * QUERIES * HEAD_DIM);
+    if (Queries::kAhead && part.count > 0) next_queries.load(q + begin_of(item_of(place), kv_heads), kv_heads);
     Loader loader(cache, part, ring);
     kiln::AsyncCopies<> copies;
     // Not unrolled, as others below: code that runs once takes as long to fetch as to run.
 #pragma unroll 1
     for (int i = 0; i < STAGES - 1; ++i) loader.load(copies);
-    const auto item_of = [=](const Place& place) { return place.sequence * kv_heads + place.head; };
-    Place place = part.first;
-    Queries next_queries(reinterpret_cast<T*>(results_of(2 * WARPS)) + warp * QUERIES * HEAD_DIM);
-    if (Queries::kAhead && part.count > 0) next_queries.load(q + begin_of(item_of(place), kv_heads), kv_heads);
 
     // Sequences without tokens are on nobody's part.
 #pragma unroll 1
