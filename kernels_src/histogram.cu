@@ -2,8 +2,9 @@
 //
 // Each block counts in shared memory, in tables of COUNTERS_PER_BIN counters per value. Neighbouring threads take different
 // ones of them; with 32 each lane of a warp has a bank of its own, whatever the values are. The block's warps are
-// distributed over REPLICAS tables; the pitch of a table puts the same counter of two tables in different banks. At its
-// end a block adds what it counted to the counts in global memory.
+// distributed over REPLICAS tables; the pitch of a table puts the same counter of two tables in different banks. All threads
+// of the grid take the same number of accesses, give or take one, so that no block ends late. At its end a block adds what
+// it counted to the counts in global memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  histogram
@@ -19,7 +20,7 @@
 //@ inout   counts [256] = 0 by histogram_reference exact "the counts are added to it"
 //@ naive   histogram_naive
 //@ block   THREADS
-//@ grid    min(BLOCKS, ceil_div(n, THREADS * VEC * UNROLL))
+//@ grid    min(BLOCKS, ceil_div(n, THREADS * VEC))
 //@ shared  static REPLICAS * (256 * COUNTERS_PER_BIN + 1) * sizeof(uint32_t)
 //@ model   access VEC, UNROLL
 //@ model   search [VEC], [UNROLL], [THREADS], [BLOCKS]
@@ -30,7 +31,6 @@ using kiln::i64;
 constexpr int kValues = 256;
 constexpr int kPitch = kValues * COUNTERS_PER_BIN + 1;
 constexpr int kThreadsPerTable = THREADS / REPLICAS;
-constexpr i64 kStep = static_cast<i64>(THREADS) * VEC * UNROLL;  // bytes that a block takes at once
 #if defined(__CUDA_ARCH__)
 constexpr int kLanesAtOnce = COUNTERS_PER_BIN;
 #else
@@ -61,7 +61,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
     __shared__ unsigned tables[REPLICAS * kPitch];
     const int thread = threadIdx.x;
     unsigned* const table = tables + thread / kThreadsPerTable * kPitch + thread % COUNTERS_PER_BIN;
-    const bool aligned = reinterpret_cast<kiln::u64>(x) % VEC == 0;
+    const i64 stride = static_cast<i64>(gridDim.x) * THREADS;
 
     for (i64 begin = 0; begin < n; begin += kLargestRound) {
         const unsigned char* const from = x + begin;
@@ -69,20 +69,25 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
         for (int i = thread; i < REPLICAS * kPitch; i += THREADS) tables[i] = 0;
         __syncthreads();
 
+        // Accesses begin at the first multiple of their width; the first block also counts what is before and behind them.
+        const i64 lead = kiln::min(count, static_cast<i64>((VEC - reinterpret_cast<kiln::u64>(from) % VEC) % VEC));
+        const i64 accesses = (count - lead) / VEC;
+        const unsigned char* const vectors = from + lead;
+        i64 i = static_cast<i64>(blockIdx.x) * THREADS + thread;
 #pragma unroll 1
-        for (i64 first = blockIdx.x * kStep; first < count; first += gridDim.x * kStep) {
-            if (aligned && first + kStep <= count) {
-                kiln::Vec<unsigned char, VEC> values[UNROLL];
+        for (; i + (UNROLL - 1) * stride < accesses; i += UNROLL * stride) {
+            kiln::Vec<unsigned char, VEC> values[UNROLL];
 #pragma unroll
-                for (int u = 0; u < UNROLL; ++u)
-                    values[u] = kiln::stream_load<VEC, L1_NO_ALLOCATE>(from + first + (u * THREADS + thread) * VEC);
+            for (int u = 0; u < UNROLL; ++u)
+                values[u] = kiln::stream_load<VEC, L1_NO_ALLOCATE>(vectors + (i + u * stride) * VEC);
 #pragma unroll
-                for (int u = 0; u < UNROLL; ++u) count_vector(table, values[u]);
-            } else {
-                const i64 end = kiln::min(count, first + kStep);
-                for (i64 i = first + thread; i < end; i += THREADS) atomicAdd(&table[from[i] * COUNTERS_PER_BIN], 1u);
-            }
+            for (int u = 0; u < UNROLL; ++u) count_vector(table, values[u]);
         }
+#pragma unroll 1
+        for (; i < accesses; i += stride)
+            count_vector(table, kiln::stream_load<VEC, L1_NO_ALLOCATE>(vectors + i * VEC));
+        if (blockIdx.x == 0 && thread < count - accesses * VEC)
+            atomicAdd(&table[from[thread < lead ? thread : thread + accesses * VEC] * COUNTERS_PER_BIN], 1u);
         __syncthreads();
 
         for (int value = thread; value < kValues; value += THREADS) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Column sums and transpositions at sizes whose rows vectors divide and at sizes whose rows they do not, with all
+// Column sums, transpositions and histograms at sizes whose rows vectors divide and at sizes whose rows they do not, with all
 // accesses that a variant has in flight, over several strips of tiles, and with a short side of any length.
 #include <algorithm>
 
@@ -29,6 +29,22 @@ TEST(ColumnSum, IsRightWithVectorsAndWithout) {
         for (const int cols : {128, 264, 263, 8})
             for (const int rows : {1, 67, 600})
                 expect_memory_right(library, variant, {{"rows", rows}, {"cols", cols}});
+    }
+}
+
+// Bytes before and behind the accesses that are whole, fewer bytes than an access has, some threads with one access more
+// than others, and several rounds of all that a thread has under way.
+TEST(Histogram, CountsEachByteFromAnyAddress) {
+    test::HostLibrary library(4);
+    const Template of = library.service().find("histogram");
+    for (const Values& values :
+         {Values{{"THREADS", 256}},
+          Values{{"VEC", 4}, {"UNROLL", 2}, {"REPLICAS", 4}, {"COUNTERS_PER_BIN", 8}, {"THREADS", 512}},
+          Values{{"VEC", 1}, {"UNROLL", 4}, {"COUNTERS_PER_BIN", 1}, {"THREADS", 256}, {"BLOCKS", 132}}}) {
+        const Variant variant = of.variant(values);
+        for (const int skew : {0, 1, 7, 15})
+            for (const int n : {1, 14, 15, 16, 17, 33, 4095, 4096, 4097, 300007})
+                expect_memory_right(library, variant, {{"n", n}}, skew);
     }
 }
 
