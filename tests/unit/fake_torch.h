@@ -64,7 +64,7 @@ randint = lambda *_, **__: Tensor("x")
 empty_like = lambda _: Tensor("y")
 equal = lambda *_: True
 cuda = types.SimpleNamespace(is_available=lambda: True, set_device=lambda _: None, synchronize=lambda: None,
-                             empty_cache=lambda: None, Event=Event,
+                             empty_cache=lambda: None, Event=Event, _sleep=lambda cycles: tell("hold"),
                              get_device_properties=lambda _: types.SimpleNamespace(L2_cache_size=1 << 20))
 )";
 

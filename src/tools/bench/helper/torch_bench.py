@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # PyTorch's side of `kiln bench`, which asks for a few launches at a time, between its own: random data, cold L2 cache,
-# events around each call, all queued before they are waited for; every result checked. Arguments: the device, quick or
+# events around each call, all queued before they are waited for, and each before the device comes to it, so that what is
+# timed is the device's work and not PyTorch's on the host; every result checked. Arguments: the device, quick or
 # full, and how many bytes push everything else out of the L2 cache. Answers questions on standard input, a line each,
 # by lines with tabs between their words and "end" behind them; the first answer comes unasked, and tells the versions:
 #   version NAME TEXT | unavailable REASON
@@ -55,6 +56,11 @@ def flush():
     # Reads, as Kiln's own flusher does: what is written would stay in the cache until the call that is timed pushes it
     # out, and pays for it.
     torch.sum(flusher, dim=0, out=sink)
+
+
+# Some 300 microseconds of the device: what PyTorch, torch.compile's guards and Python take to queue a call.
+HOLD_CYCLES = 600000
+hold = getattr(torch.cuda, "_sleep", lambda cycles: None)
 
 
 def near(found, expected, tolerance):
@@ -237,6 +243,7 @@ def times(way, count):
     call()
     torch.cuda.synchronize()
     for start, end in events:
+        hold(HOLD_CYCLES)
         flush()
         start.record()
         call()
