@@ -112,6 +112,34 @@ TEST(TuneModel, ChoosesAmongKernelsThatStream) {
     EXPECT_LT(losses.back(), 1.35);
 }
 
+// Attention: wgmma or mma.sync, one wave or two, and whether blocks share the keys.
+TEST(TuneModel, ChoosesAmongKernelsOfAttention) {
+    const std::vector<double> losses = losses_of_choosing("h100_attention.txt", "NVIDIA H100 80GB HBM3");
+    ASSERT_EQ(losses.size(), 9U);
+    EXPECT_LT(geometric_mean(losses), 1.02);
+    EXPECT_LT(losses.back(), 1.1);
+}
+
+// Few queries of many keys: their blocks don't fill the device unless they share the keys. Of many queries, or few keys, the
+// parts' results are more than they gain.
+TEST(TuneModel, SharesTheKeysOfFewQueriesOnly) {
+    const Machine machine(hopper().target(), "NVIDIA H200");
+    const Model model(machine);
+    const auto us = [&](const char* name, Values values, std::int64_t queries, std::int64_t keys) {
+        const Variant variant = hopper().find(name).variant(std::move(values));
+        const Sizes sizes = {
+            {"batch", 8}, {"kv_heads", 2}, {"group", 4}, {"queries", queries}, {"keys", keys}};
+        return model.ms(variant, variant.problem(sizes)).value_or(0) * 1000;
+    };
+    EXPECT_LT(us("attention_mma", {{"SPLIT_KEYS", 32}}, 32, 29296),
+              us("attention_wgmma", {{"HEAD_DIM", 64}}, 32, 29296));
+    EXPECT_GT(us("attention_mma", {{"SPLIT_KEYS", 8}}, 32, 64), us("attention_mma", {}, 32, 64));
+    EXPECT_GT(us("attention_mma", {{"SPLIT_KEYS", 8}}, 4096, 4096),
+              us("attention_wgmma", {{"HEAD_DIM", 64}}, 4096, 4096));
+    EXPECT_GT(us("attention_wgmma", {{"BN", 176}}, 256, 32), us("attention_wgmma", {{"BN", 64}}, 256, 32))
+        << "keys that are not there";
+}
+
 TEST(TuneModel, CountsCopiesInFlightInThePipeline) {
     const Machine machine(hopper().target(), "NVIDIA H200");
     const Model model(machine);
