@@ -353,26 +353,28 @@ KILN_HOOK void __ubsan_handle_out_of_bounds(void* data, unsigned long index) {
 }
 
 #if defined(__clang__)
-// Clang hands the copies of structs to these. Of their alignment nothing is known, so what they really have is
-// believed.
-KILN_HOOK void* memcpy(void* to, const void* from, unsigned long bytes) {
-    kiln_host::note_copy(from, bytes, kiln_host::AccessKind::load, __builtin_return_address(0));
-    kiln_host::note_copy(to, bytes, kiln_host::AccessKind::store, __builtin_return_address(0));
-    kiln_host::move_bytes(to, from, bytes);
-    return to;
-}
-KILN_HOOK void* memmove(void* to, const void* from, unsigned long bytes) {
-    kiln_host::note_copy(from, bytes, kiln_host::AccessKind::load, __builtin_return_address(0));
-    kiln_host::note_copy(to, bytes, kiln_host::AccessKind::store, __builtin_return_address(0));
-    kiln_host::move_bytes(to, from, bytes);
-    return to;
-}
-KILN_HOOK void* memset(void* to, int byte, unsigned long bytes) {
-    kiln_host::note_copy(to, bytes, kiln_host::AccessKind::store, __builtin_return_address(0));
-    for (unsigned long i = 0; i < bytes; ++i)
-        static_cast<volatile unsigned char*>(to)[i] = (unsigned char)byte;
-    return to;
-}
+// Clang hands the copies of structs to these, by their own names up to version 14. Of their alignment nothing is known, so
+// what they really have is believed.
+#define KILN_HOOK_COPY(name)                                                                         \
+    KILN_HOOK void* name(void* to, const void* from, unsigned long bytes) noexcept {                 \
+        kiln_host::note_copy(from, bytes, kiln_host::AccessKind::load, __builtin_return_address(0)); \
+        kiln_host::note_copy(to, bytes, kiln_host::AccessKind::store, __builtin_return_address(0));  \
+        kiln_host::move_bytes(to, from, bytes);                                                      \
+        return to;                                                                                   \
+    }
+#define KILN_HOOK_FILL(name)                                                                        \
+    KILN_HOOK void* name(void* to, int byte, unsigned long bytes) noexcept {                        \
+        kiln_host::note_copy(to, bytes, kiln_host::AccessKind::store, __builtin_return_address(0)); \
+        for (unsigned long i = 0; i < bytes; ++i)                                                   \
+            static_cast<volatile unsigned char*>(to)[i] = (unsigned char)byte;                      \
+        return to;                                                                                  \
+    }
+KILN_HOOK_COPY(memcpy)
+KILN_HOOK_COPY(memmove)
+KILN_HOOK_FILL(memset)
+KILN_HOOK_COPY(__tsan_memcpy)
+KILN_HOOK_COPY(__tsan_memmove)
+KILN_HOOK_FILL(__tsan_memset)
 #else
 // GCC copies structs by calls of the C library's, too, of which it has told already; so calls in the source become
 // others, before it sees them.
