@@ -133,6 +133,9 @@ class Chooser {
   public:
     /// The service must outlive it; it needs no device (entries then match by architecture alone).
     explicit Chooser(const Service& service, Wisdom wisdom = Wisdom::usual());
+    /// The same for a device that is elsewhere, by its name, "NVIDIA H200"; empty: the service's. Its architecture is the
+    /// service's target.
+    Chooser(const Service& service, Wisdom wisdom, const std::string& device);
     ~Chooser();
     Chooser(const Chooser&) = delete;
     Chooser& operator=(const Chooser&) = delete;

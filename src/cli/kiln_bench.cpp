@@ -142,7 +142,8 @@ int list_variants(const Call& call, Warnings& warnings, const BenchOptions& opti
     const std::string target = formatted(" @{}:{}", name(service->backend()), service->target().arch);
     std::string text;
     Json list = Json::array();
-    for (const Variant& variant : bench_variants(*service, options)) {
+    const std::string device = call.has("for-device") ? call.value("for-device") : std::string();
+    for (const Variant& variant : bench_variants(*service, options, device)) {
         text += variant.text() + target + "\n";
         list.push_back(variant.text());
     }
@@ -186,6 +187,9 @@ int bench(const Call& call) {
     read_drawing(call, options);
     options.quick = call.flag("quick");
     options.stop = call.interrupts.token();
+    if (call.has("for-device") && !call.flag("list-variants"))
+        throw UsageError(
+            "--for-device is about --list-variants; what is measured is the device that is here.");
     if (call.flag("list-variants")) return list_variants(call, warnings, options);
     options.child = {"/proc/self/exe", "bench", kChild};
     std::optional<Progress> progress;

@@ -154,6 +154,7 @@ void bench_options(po::options_description& options) {
         ("check", po::bool_switch(), "exit status 1 also when a requirement is missed")
         ("list-suites", po::bool_switch(), "list the suites and their parts, and run none")
         ("list-variants", po::bool_switch(), "print the variants that unseen would build, as a manifest for kiln warm, and run nothing; with --arch, no device is needed")
+        ("for-device", text("NAME"), "of --list-variants: the device that they will run on, such as 'NVIDIA H200' (the one that is used)")
         ("part-limit", text("SECONDS"), "begin no further row of a part after this time (480)")
         ("limit", text("SECONDS"), "begin no further row of any part after this time")
         ("resume", text("FILE"), "measure only what FILE does not have, and add it to FILE, row by row; FILE need not exist yet")

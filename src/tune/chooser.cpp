@@ -112,10 +112,12 @@ struct Chooser::State {
     const std::string device;
     const Machine machine;
 
-    State(const Service& of, Wisdom given)
+    State(const Service& of, Wisdom given, const std::string& name)
         : service(of),
           wisdom(std::move(given)),
-          device(of.has_device() ? as_field(of.device().info().name) : std::string()),
+          device(as_field(!name.empty()     ? name
+                          : of.has_device() ? of.device().info().name
+                                            : std::string())),
           machine(of.target(), device) {}
 
     std::optional<CandidateTemplate> contender(const Template& given, const Values& fixed, const Sizes& sizes,
@@ -345,8 +347,9 @@ Sizes sizes_to_compute(Sizes sizes) {
 
 }  // namespace
 
-Chooser::Chooser(const Service& service, Wisdom wisdom)
-    : state_(std::make_unique<State>(service, std::move(wisdom))) {}
+Chooser::Chooser(const Service& service, Wisdom wisdom) : Chooser(service, std::move(wisdom), {}) {}
+Chooser::Chooser(const Service& service, Wisdom wisdom, const std::string& device)
+    : state_(std::make_unique<State>(service, std::move(wisdom), device)) {}
 Chooser::~Chooser() = default;
 
 const Wisdom& Chooser::wisdom() const { return state_->wisdom; }

@@ -351,6 +351,9 @@ TEST_F(KilnBench, ListsVariantsForAMachineWithoutAGpu) {
     EXPECT_EQ(json["arch"], "sm_90a");
     EXPECT_EQ(json["variants"].size(), count);
     EXPECT_LT(Json::parse(with({"--others", "1", "--json"}).out)["variants"].size(), count);
+    EXPECT_NE(with({"--for-device", "NVIDIA H100 PCIe"}).out, outcome.out)
+        << "another device, another choice";
+    expect_error(run({"bench", "skinny", "--for-device", "NVIDIA H200"}), 2, {"--list-variants"});
     expect_error(with({"--others", "-1"}), 2, {"--others"});
     expect_error(run({"bench", "skinny", "--list-variants"}), 2, {"skinny.4096", "unseen"});
 }

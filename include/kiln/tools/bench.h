@@ -222,8 +222,9 @@ BenchReport run_bench(const BenchOptions& options);
 
 /// The variants that run_bench() with these options would build for the drawn problems of parts of "unseen", each once; not
 /// those that tuning finds. The service, instead of options.service, needs no device: what is compiled ahead elsewhere, the run
-/// need not build. Throws UsageError for other suites.
-std::vector<Variant> bench_variants(const Service& service, const BenchOptions& options);
+/// need not build. device: the name of the one that it will run on; empty: the service's. Throws UsageError for other suites.
+std::vector<Variant> bench_variants(const Service& service, const BenchOptions& options,
+                                    const std::string& device = {});
 
 /// What the processes do that run_bench() starts. Prints its figures; returns the exit status. Throws UsageError.
 int run_bench_child(std::span<const std::string> arguments);

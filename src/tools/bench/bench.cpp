@@ -257,13 +257,14 @@ BenchReport run_bench(const BenchOptions& options) {
     return report;
 }
 
-std::vector<Variant> bench_variants(const Service& service, const BenchOptions& options) {
+std::vector<Variant> bench_variants(const Service& service, const BenchOptions& options,
+                                    const std::string& device) {
     const std::vector<Chosen> chosen = chosen_parts(options.suites);
     for (const Chosen& part : chosen)
         if (!part.suite->is_drawn)
             throw UsageError("the variants of " + part.name +
                              " are chosen as it runs; those of parts of unseen are known before");
-    const Chooser chooser(service, bench::wisdom_of(options));
+    const Chooser chooser(service, bench::wisdom_of(options), device);
     std::vector<Variant> variants;
     std::set<std::string> seen;
     for (const Chosen& part : chosen)
