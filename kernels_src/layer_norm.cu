@@ -3,7 +3,8 @@
 // THREADS threads hold a row, and a block has ROWS of them. The variance is the mean of squared differences from the
 // mean, which takes a second pass over the registers and does not cancel. Of long rows shared memory holds a part,
 // SMEM_ITEMS accesses per thread, so that a multiprocessor has room for two of them. The blocks of a CLUSTER share a row.
-// Rows longer than CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS), or not aligned to VEC elements, are read three times. On
+// Rows longer than CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS), or not aligned to VEC elements without
+// ANY_ROWS, are read three times. On
 // an H200 4 to 16 ITEMS and few threads do best; blocks that walk over rows, keep weight and bias, or read a row ahead did
 // worse.
 // SPDX-License-Identifier: Apache-2.0
@@ -16,6 +17,7 @@
 //@ param   ITEMS      int in 1, 2, 4, 8, 16 = 4                 "accesses per thread that fit its registers"
 //@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that shared memory holds, in addition"
 //@ param   CLUSTER    int in 1, 2, 4, 8 = 1                  "blocks of a cluster that share a row"
+//@ param   ANY_ROWS   bool = false                           "rows begin at any element: vectors are those of the memory, cut at a row's ends"
 //@ param   PDL        bool = false                             "may begin while the kernel before it still runs"
 //@ let     MIN_BLOCKS     = SMEM_ITEMS > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
 //@ let     ROW_REGISTERS  = VEC * ITEMS * sizeof(T) / 4  "registers of a thread that hold its part of the row"
@@ -41,13 +43,14 @@
 //@ cluster CLUSTER
 //@ model   access VEC, ITEMS
 //@ model   row CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS) of cols
-//@ model   search [VEC, ITEMS], [ITEMS, SMEM_ITEMS], [THREADS, ROWS], [THREADS, ITEMS], [CLUSTER, ITEMS], [CLUSTER, THREADS]
+//@ model   any_rows ANY_ROWS
+//@ model   search [ANY_ROWS, VEC, ITEMS], [ITEMS, SMEM_ITEMS], [THREADS, ROWS], [ANY_ROWS, THREADS, ITEMS], [ANY_ROWS, CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
 
 using kiln::i64;
 using Place = kiln::RowPlace<THREADS, ROWS, CLUSTER>;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS, Place::kBlocks>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS, Place::kBlocks, ANY_ROWS>;
 
 constexpr float kEpsilon = 1e-5f;
 
@@ -84,8 +87,8 @@ __device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols,
     row.write(
         y, cols,
         [&](int, int col) {
-            weights = kiln::load<VEC>(weight + col);
-            biases = kiln::load<VEC>(bias + col);
+            weights = Row::load_shared(weight, col, cols);
+            biases = Row::load_shared(bias, col, cols);
         },
         [&](float value, int, int v) {
             return (value - mean) * scale * static_cast<float>(weights[v]) + static_cast<float>(biases[v]);
@@ -109,7 +112,7 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void layer_n
     const i64 place = Place::row();
     const bool is_there = place < rows;
     const bool in_registers =
-        Row::fits(x, cols) && Row::fits(y, cols) && Row::fits(weight, cols) && Row::fits(bias, cols);
+        Row::fits(x, cols) && Row::fits(y, cols) && Row::fits(weight, cols) && Row::fits(bias, cols) && Row::alike(x, y);
     x += kiln::min(place, rows - 1) * cols;
     y += place * cols;
     if (in_registers) {

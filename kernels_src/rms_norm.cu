@@ -3,7 +3,7 @@
 // With RESIDUAL a row is the sum of x and residual, rounded to T, which is also written to `sum`, as the residual of what
 // follows: what a transformer does between its layers, without a pass of its own. THREADS threads hold a row in registers,
 // and a block has ROWS of them, or the blocks of a CLUSTER share one. Rows longer than CLUSTER * THREADS * VEC * ITEMS, or
-// not aligned to VEC elements, are read twice.
+// not aligned to VEC elements without ANY_ROWS, are read twice.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  rms_norm
@@ -14,6 +14,7 @@
 //@ param   ITEMS     int in 1, 2, 4, 8, 16 = 4                 "accesses per thread, held in registers"
 //@ param   CLUSTER   int in 1, 2, 4, 8 = 1                  "blocks of a cluster that share a row"
 //@ param   RESIDUAL  bool = false                              "residual is added to x first, and the sum is stored"
+//@ param   ANY_ROWS  bool = false                              "rows begin at any element: vectors are those of the memory, cut at a row's ends"
 //@ param   PDL       bool = false                              "may begin while the kernel before it still runs"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require threads * (VEC * ITEMS * sizeof(T) / 4 * (RESIDUAL ? 2 : 1) + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers: use fewer ITEMS, or fewer threads"
@@ -35,13 +36,14 @@
 //@ cluster CLUSTER
 //@ model   access VEC, ITEMS
 //@ model   row CLUSTER * THREADS * VEC * ITEMS of cols
-//@ model   search [VEC, ITEMS], [THREADS, ROWS], [THREADS, ITEMS], [CLUSTER, ITEMS], [CLUSTER, THREADS]
+//@ model   any_rows ANY_ROWS
+//@ model   search [ANY_ROWS, VEC, ITEMS], [THREADS, ROWS], [ANY_ROWS, THREADS, ITEMS], [ANY_ROWS, CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
 
 using kiln::i64;
 using Place = kiln::RowPlace<THREADS, ROWS, CLUSTER>;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS, 0, Place::kBlocks>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, 0, Place::kBlocks, ANY_ROWS>;
 
 constexpr float kEpsilon = 1e-5f;
 
@@ -75,8 +77,8 @@ extern "C" __global__ __launch_bounds__(THREADS* ROWS) void rms_norm(
     const i64 row = Place::row();
     const i64 from =
         kiln::min(row, rows - 1) * cols;  // threads behind the last row take part, and write nothing
-    bool is_held = Row::fits(x, cols) && Row::fits(y, cols) && Row::fits(weight, cols);
-    if constexpr (RESIDUAL) is_held = is_held && Row::fits(residual, cols) && Row::fits(sum, cols);
+    bool is_held = Row::fits(x, cols) && Row::fits(y, cols) && Row::fits(weight, cols) && Row::alike(x, y);
+    if constexpr (RESIDUAL) is_held = is_held && Row::fits(residual, cols) && Row::fits(sum, cols) && Row::alike(x, residual) && Row::alike(x, sum);
     float squares = 0.0f;
     if (is_held) {
         Row held;
@@ -86,11 +88,12 @@ extern "C" __global__ __launch_bounds__(THREADS* ROWS) void rms_norm(
             added.load(residual + from, cols);
 #pragma unroll
             for (int item = 0; item < ITEMS; ++item) {
-                if (Row::column(item) >= cols) continue;
+                const int col = held.column(item);
+                if (col >= cols) continue;
 #pragma unroll
                 for (int v = 0; v < VEC; ++v)
                     held.values[item][v] = plus(held.values[item][v], added.values[item][v]);
-                if (row < rows) kiln::store(sum + from + Row::column(item), held.values[item]);
+                if (row < rows) Row::store_at(sum + from, col, cols, held.values[item]);
             }
         }
         Place::wait_for_blocks();
@@ -99,7 +102,7 @@ extern "C" __global__ __launch_bounds__(THREADS* ROWS) void rms_norm(
         if (row >= rows) return;
         kiln::Vec<T, VEC> weights;
         held.write(
-            y + from, cols, [&](int, int col) { weights = kiln::load<VEC>(weight + col); },
+            y + from, cols, [&](int, int col) { weights = Row::load_shared(weight, col, cols); },
             [&](float value, int, int v) { return value * scale * static_cast<float>(weights[v]); });
         return;
     }

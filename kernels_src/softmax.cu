@@ -3,8 +3,8 @@
 // THREADS threads hold a row, and a block has ROWS of them. Exponentials are kept as floats, or computed a second time
 // from the row as it was read (RECOMPUTE), which takes half the registers of 16-bit types; then shared memory can hold a
 // part of it, SMEM_ITEMS accesses per thread, so that a multiprocessor has room for two long rows. The blocks of a CLUSTER
-// share a row. Rows longer than CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS), or not aligned to VEC elements, are read
-// twice: the first time for the maximum and the sum together (Milakov and Gimelshein, Online normalizer calculation for
+// share a row. Rows longer than CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS), or not aligned to VEC elements without ANY_ROWS,
+// are read twice: the first time for the maximum and the sum together (Milakov and Gimelshein, Online normalizer calculation for
 // softmax, 2018).
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -17,6 +17,7 @@
 //@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0          "accesses per thread that shared memory holds, in addition"
 //@ param   CLUSTER    int in 1, 2, 4, 8 = 1                  "blocks of a cluster that share a row"
 //@ param   RECOMPUTE  bool = false                           "compute exponentials twice instead of keeping them"
+//@ param   ANY_ROWS   bool = false                           "rows begin at any element: vectors are those of the memory, cut at a row's ends"
 //@ param   PDL        bool = false                          "may begin while the kernel before it still runs"
 //@ param   SCORE      code = "return x;" (float x, long long row, int column) -> float  "what the softmax is of, for each element x; computed twice or three times"
 //@ let     MIN_BLOCKS     = SMEM_ITEMS > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
@@ -41,14 +42,15 @@
 //@ cluster CLUSTER
 //@ model   access VEC, ITEMS
 //@ model   row CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS) of cols
-//@ model   search [VEC, ITEMS], [ITEMS, SMEM_ITEMS, RECOMPUTE], [THREADS, ROWS], [THREADS, ITEMS], [CLUSTER, ITEMS], [CLUSTER, THREADS]
+//@ model   any_rows ANY_ROWS
+//@ model   search [ANY_ROWS, VEC, ITEMS], [ITEMS, SMEM_ITEMS, RECOMPUTE], [THREADS, ROWS], [ANY_ROWS, THREADS, ITEMS], [ANY_ROWS, CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
 #include "kiln/softmax.h"
 
 using kiln::i64;
 using Place = kiln::RowPlace<THREADS, ROWS, CLUSTER>;
-using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS, Place::kBlocks>;
+using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS, Place::kBlocks, ANY_ROWS>;
 
 constexpr int kParts = kiln::kRowParts<THREADS, ROWS, Place::kBlocks>;
 
@@ -70,7 +72,7 @@ __device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, i64 pl
         row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(SMEM_ROW_BYTES));
     row.load(x, cols);
     Place::wait_for_blocks();
-    const auto score = [&](float value, int item, int v) { return SCORE(value, place, Row::column(item) + v); };
+    const auto score = [&](float value, int item, int v) { return SCORE(value, place, row.column(item) + v); };
     float largest = kiln::kMinusInfinity;
     row.visit(cols, [&](float value, int item, int v) { largest = fmaxf(largest, score(value, item, v)); });
     largest = kiln::row_reduce<THREADS, ROWS, Place::kBlocks>(largest, kiln::Max{}, parts.turns.max);
@@ -104,7 +106,7 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void softmax
     }
     const i64 place = Place::row();
     const bool is_there = place < rows;
-    const bool in_registers = Row::fits(x, cols) && Row::fits(y, cols);
+    const bool in_registers = Row::fits(x, cols) && Row::fits(y, cols) && Row::alike(x, y);
     x += kiln::min(place, rows - 1) * cols;
     y += place * cols;
     if (in_registers) {

@@ -4,7 +4,8 @@
 //   kiln::RowPlace     which row a thread works on, and which of the row's threads it is
 //   kiln::Row          one row, held by its threads as it was read: ITEMS + STASH accesses of VEC elements each, rows of
 //                      up to kCapacity elements. Neighbouring threads hold neighbouring vectors: ITEMS each in registers,
-//                      STASH each in shared memory, where no other thread sees them
+//                      STASH each in shared memory, where no other thread sees them. With ANY rows may begin at any
+//                      element: their vectors are those of the memory, and the first and the last one are cut
 //   kiln::row_reduce   a value of each of a row's threads, reduced
 // A block of THREADS x ROWS threads has ROWS rows; a thread's place in its row is threadIdx.x, and the row's in its block
 // threadIdx.y. Or a row has the THREADS threads of each of BLOCKS blocks, which are a cluster; ROWS is then 1.
@@ -41,14 +42,15 @@ struct RowPlace {
 };
 
 /// BLOCKS: RowPlace's kBlocks.
-template <class T, int THREADS, int VEC, int ITEMS, int STASH = 0, int BLOCKS = 1>
+template <class T, int THREADS, int VEC, int ITEMS, int STASH = 0, int BLOCKS = 1, bool ANY = false>
 struct Row {
     static constexpr int kThreads = THREADS * BLOCKS;
-    static constexpr int kCapacity = kThreads * VEC * (ITEMS + STASH);
+    static constexpr int kCapacity = kThreads * VEC * (ITEMS + STASH) - (ANY ? VEC - 1 : 0);
     static_assert(STASH == 0 || VEC * sizeof(T) >= 4, "copies to shared memory have 4 bytes and more");
 
     Vec<T, VEC> values[ITEMS];
     Vec<T, VEC>* stash = nullptr;  ///< of this thread: its vectors are THREADS apart
+    int shift = 0;                 ///< elements of the first vector that lie before the row
 
     /// memory: for this row, THREADS * STASH vectors of shared memory.
     __device__ __forceinline__ void set_stash(void* memory) {
@@ -58,22 +60,65 @@ struct Row {
     /// Whether a row of `cols` elements fits, and all rows of a matrix that begins there can be read in
     /// vectors.
     static __device__ __forceinline__ bool fits(const void* matrix, i64 cols) {
-        return cols <= kCapacity && cols % VEC == 0 && reinterpret_cast<u64>(matrix) % (VEC * sizeof(T)) == 0;
+        return cols <= kCapacity &&
+               (ANY || (cols % VEC == 0 && reinterpret_cast<u64>(matrix) % (VEC * sizeof(T)) == 0));
+    }
+    /// Whether rows of both, of the same number, are cut into vectors at the same columns.
+    static __device__ __forceinline__ bool alike(const void* matrix, const void* other) {
+        return !ANY ||
+               (reinterpret_cast<u64>(matrix) - reinterpret_cast<u64>(other)) % (VEC * sizeof(T)) == 0;
     }
 
-    /// The first column of a vector of this thread.
-    static __device__ __forceinline__ int column(int item) {
-        return (item * kThreads + RowPlace<THREADS, 1, BLOCKS>::thread()) * VEC;
+    /// The first column of a vector of this thread; with ANY it may be before the row.
+    __device__ __forceinline__ int column(int item) const {
+        const int first = (item * kThreads + RowPlace<THREADS, 1, BLOCKS>::thread()) * VEC;
+        return ANY ? first - shift : first;
+    }
+
+    /// Calls each(v) for each element v of a vector that begins at this column, as far as the row has it.
+    template <class Each>
+    static __device__ __forceinline__ void each_of(int column, int cols, Each each) {
+        if (!ANY || (column >= 0 && column + VEC <= cols)) {
+#pragma unroll
+            for (int v = 0; v < VEC; ++v) each(v);
+        } else {
+#pragma unroll
+            for (int v = 0; v < VEC; ++v)
+                if (static_cast<unsigned>(column + v) < static_cast<unsigned>(cols)) each(v);
+        }
+    }
+    /// Such a vector of a row that begins there, zeros where the row has nothing.
+    static __device__ __forceinline__ Vec<T, VEC> load_at(const T* __restrict__ row, int column, int cols) {
+        if (!ANY || (column >= 0 && column + VEC <= cols)) return kiln::load<VEC>(row + column);
+        return load_elements(row, column, cols);
+    }
+    /// The same of what all rows share, which is cut elsewhere.
+    static __device__ __forceinline__ Vec<T, VEC> load_shared(const T* __restrict__ row, int column,
+                                                              int cols) {
+        if constexpr (!ANY) return kiln::load<VEC>(row + column);
+        return load_elements(row, column, cols);
+    }
+    static __device__ __forceinline__ void store_at(T* __restrict__ row, int column, int cols,
+                                                    const Vec<T, VEC>& vector) {
+        if (!ANY || (column >= 0 && column + VEC <= cols))
+            store(row + column, vector);
+        else
+            each_of(column, cols, [&](int v) { row[column + v] = vector[v]; });
     }
 
     /// Reads a row; elements that it does not have are left as they were.
     __device__ __forceinline__ void load(const T* __restrict__ row, int cols) {
+        if constexpr (ANY) shift = static_cast<int>(reinterpret_cast<u64>(row) / sizeof(T) % VEC);
         if constexpr (STASH > 0) {
             AsyncCopies<STASH> copies;
 #pragma unroll
             for (int item = 0; item < STASH; ++item) {
-                if (column(ITEMS + item) < cols)
-                    copies.template copy<VEC>(stash[item * THREADS].v, row + column(ITEMS + item));
+                const int col = column(ITEMS + item);  // not before the row: registers have its beginning
+                if (col >= cols) continue;
+                if constexpr (ANY)
+                    copies.template copy<VEC>(stash[item * THREADS].v, row + col, kiln::min(cols - col, VEC));
+                else
+                    copies.template copy<VEC>(stash[item * THREADS].v, row + col);
             }
             copies.commit();
             load_registers(row, cols);
@@ -89,15 +134,13 @@ struct Row {
 #pragma unroll
         for (int item = 0; item < ITEMS; ++item) {
             if (column(item) >= cols) continue;
-#pragma unroll
-            for (int v = 0; v < VEC; ++v) visit(static_cast<float>(values[item][v]), item, v);
+            each_of(column(item), cols, [&](int v) { visit(static_cast<float>(values[item][v]), item, v); });
         }
 #pragma unroll
         for (int item = ITEMS; item < ITEMS + STASH; ++item) {
             if (column(item) >= cols) continue;
             const auto some = stash[(item - ITEMS) * THREADS];
-#pragma unroll
-            for (int v = 0; v < VEC; ++v) visit(static_cast<float>(some[v]), item, v);
+            each_of(column(item), cols, [&](int v) { visit(static_cast<float>(some[v]), item, v); });
         }
     }
 
@@ -133,7 +176,7 @@ struct Row {
             Vec<T, VEC> written;
 #pragma unroll
             for (int v = 0; v < VEC; ++v) written[v] = T(result(static_cast<float>(some[v]), item, v));
-            store(row + column(item), written);
+            store_at(row, column(item), cols, written);
         }
     }
 
@@ -141,8 +184,14 @@ struct Row {
     __device__ __forceinline__ void load_registers(const T* __restrict__ row, int cols) {
 #pragma unroll
         for (int item = 0; item < ITEMS; ++item) {
-            if (column(item) < cols) values[item] = kiln::load<VEC>(row + column(item));
+            if (column(item) < cols) values[item] = load_at(row, column(item), cols);
         }
+    }
+    static __device__ __forceinline__ Vec<T, VEC> load_elements(const T* __restrict__ row, int column,
+                                                                int cols) {
+        Vec<T, VEC> vector = {};
+        each_of(column, cols, [&](int v) { vector[v] = row[column + v]; });
+        return vector;
     }
 };
 

@@ -115,9 +115,8 @@ struct Chooser::State {
     State(const Service& of, Wisdom given, const std::string& name)
         : service(of),
           wisdom(std::move(given)),
-          device(as_field(!name.empty()     ? name
-                          : of.has_device() ? of.device().info().name
-                                            : std::string())),
+          device(name.empty() && !of.has_device() ? std::string()
+                                                  : as_field(name.empty() ? of.device().info().name : name)),
           machine(of.target(), device) {}
 
     std::optional<CandidateTemplate> contender(const Template& given, const Values& fixed, const Sizes& sizes,

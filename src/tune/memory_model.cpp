@@ -39,7 +39,10 @@ constexpr double kStreamShare = 0.95;  // of the data sheet's bandwidth
 constexpr double kStreamLaunchMs = 0.0042;
 constexpr double kOverlap = 1.4;        // exponent of the norm that joins times: 1 adds them
 constexpr double kNarrowAccess = 1.05;  // for each doubling, as above
-constexpr double kManyWaves = 4;        // with fewer the last one counts as a whole one
+// Of rows that begin anywhere: times as many instructions, in a warp that has one of a row's two ends, whose vectors are
+// taken apart; and of all.
+constexpr double kCutVectors = 3, kCutRows = 1.05;
+constexpr double kManyWaves = 4;  // with fewer the last one counts as a whole one
 constexpr double kMostRegisters = 255;
 
 }  // namespace
@@ -117,6 +120,8 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
         if (tensor.role == TensorRole::scratch) bytes += 2 * size;  // written, and read
     }
     const double narrower = facts.row_capacity > 0 ? 1 : std::pow(kNarrowAccess, std::log2(width / aligned));
+    const bool is_cut = facts.any_rows && facts.row < facts.row_capacity;  // vectors at a row's ends
+    if (is_cut) aligned = width;
     if (facts.row_capacity > 0 && (facts.row > facts.row_capacity || aligned < width)) {
         aligned = launch.element_bytes;
         accesses = kLoopAccesses;
@@ -148,12 +153,16 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
         lines = std::max(1.0, std::min(rows, apart) / std::max(1.0, warp_size * aligned / kStreamLineBytes));
     }
     result.traffic_ms = bytes / (warp_size * aligned) / multiprocessors * kAccessMs * lines;
+    if (is_cut) {
+        const double ends = 2 * warp_size * static_cast<double>(facts.access_elements);
+        result.traffic_ms *= 1 + (kCutVectors - 1) * std::min(1.0, ends / static_cast<double>(facts.row));
+    }
     result.memory_ms = bytes / (machine_.memory_gbps * 1e6 * kStreamShare);
     result.fixed_ms = kStreamLaunchMs;
     double sum = 0;
     for (const double part : {result.latency_ms, result.traffic_ms, result.memory_ms})
         sum += std::pow(part, kOverlap);
-    result.ms = std::pow(sum, 1 / kOverlap) * narrower + result.fixed_ms;
+    result.ms = std::pow(sum, 1 / kOverlap) * narrower * (is_cut ? kCutRows : 1) + result.fixed_ms;
     result.resident = at_once;
     result.kind = KernelKind::streamed;
     return result;

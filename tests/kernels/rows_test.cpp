@@ -3,6 +3,7 @@
 // Kernels that hold rows in registers and shared memory (kiln/row.h): rows that end in either, that are full, too long
 // or not aligned; and softmax of elements so large that products of them lose what sets them apart.
 #include <cmath>
+#include <span>
 
 #include "library.h"
 
@@ -12,16 +13,25 @@ namespace {
 // THREADS = 32 with 8 elements x (2 + 2) accesses hold rows of 1024, those of 4 x (2 + 2) 512.
 constexpr int kCols[] = {8, 256, 504, 512, 520, 1000, 1001, 1024, 1032};
 
-void expect_right_at_each_length(const char* name, const std::vector<Values>& variants) {
+void expect_right_at_each_length(const char* name, const std::vector<Values>& variants,
+                                 std::span<const int> lengths = kCols, int skew = 0) {
     test::HostLibrary library(5);
     for (const Values& values : variants) {
         const Variant variant = library.service().find(name).variant(values);
-        for (const int cols : kCols) {
-            const RunResult result = library.runner().run(variant, test::once({{"rows", 5}, {"cols", cols}}));
-            EXPECT_TRUE(result.pass()) << variant.text() << " cols=" << cols << "\n"
+        for (const int cols : lengths) {
+            RunOptions options = test::once({{"rows", 5}, {"cols", cols}});
+            options.skew = skew;
+            const RunResult result = library.runner().run(variant, options);
+            EXPECT_TRUE(result.pass()) << variant.text() << " cols=" << cols << " skew=" << skew << "\n"
                                        << test::failures_text(result);
         }
     }
+}
+
+// Rows that begin at any element, within a vector and over several, up to what fits with both ends cut: 1017 and 509.
+void expect_right_from_any_element(const char* name, const std::vector<Values>& variants) {
+    constexpr int kLengths[] = {1, 2, 7, 8, 9, 255, 509, 510, 761, 1001, 1017, 1018};
+    for (const int skew : {0, 1, 6}) expect_right_at_each_length(name, variants, kLengths, skew);
 }
 
 TEST(RowsInRegisters, SoftmaxIsRightWhereverTheyEnd) {
@@ -37,6 +47,33 @@ TEST(RowsInRegisters, LayerNormIsRightWhereverTheyEnd) {
         "layer_norm", {{{"THREADS", 32}, {"VEC", 8}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"ROWS", 2}},
                        {{"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}},
                        {{"T", "bfloat16"}, {"THREADS", 32}, {"VEC", 8}, {"ITEMS", 4}, {"ROWS", 4}}});
+}
+
+TEST(RowsOfAnyAlignment, SoftmaxIsRight) {
+    expect_right_from_any_element(
+        "softmax",
+        {{{"ANY_ROWS", true},
+          {"THREADS", 32},
+          {"VEC", 8},
+          {"ITEMS", 2},
+          {"SMEM_ITEMS", 2},
+          {"ROWS", 2},
+          {"RECOMPUTE", true}},
+         {{"ANY_ROWS", true}, {"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 4}, {"ROWS", 4}}});
+}
+
+TEST(RowsOfAnyAlignment, LayerNormIsRight) {
+    expect_right_from_any_element(
+        "layer_norm",
+        {{{"ANY_ROWS", true}, {"THREADS", 32}, {"VEC", 8}, {"ITEMS", 2}, {"SMEM_ITEMS", 2}, {"ROWS", 2}},
+         {{"ANY_ROWS", true}, {"T", "bfloat16"}, {"THREADS", 16}, {"VEC", 4}, {"ITEMS", 8}, {"ROWS", 8}}});
+}
+
+TEST(RowsOfAnyAlignment, RmsNormIsRight) {
+    expect_right_from_any_element(
+        "rms_norm",
+        {{{"ANY_ROWS", true}, {"THREADS", 32}, {"VEC", 8}, {"ITEMS", 4}, {"RESIDUAL", true}, {"ROWS", 2}},
+         {{"ANY_ROWS", true}, {"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 4}}});
 }
 
 // In registers and read twice, the differences of neighbouring floats count.

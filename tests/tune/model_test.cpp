@@ -112,6 +112,20 @@ TEST(TuneModel, ChoosesAmongKernelsThatStream) {
     EXPECT_LT(losses.back(), 1.35);
 }
 
+// Vectors of the memory, for rows that would else be read element by element; and where all rows begin at vectors, these.
+TEST(TuneModel, CutsTheVectorsOfRowsThatBeginAnywhereOnly) {
+    const Chooser chooser(hopper(), Wisdom());
+    for (const char* name : {"softmax", "layer_norm", "rms_norm"}) {
+        const Template of = hopper().find(name).for_target(hopper().target());
+        for (const auto& [cols, any] :
+             {std::pair{119145, true}, {3001, true}, {119144, false}, {3008, false}}) {
+            const Variant chosen =
+                chooser.choose(of, {{"T", "bfloat16"}}, {{"rows", 222}, {"cols", cols}}).variant;
+            EXPECT_EQ(chosen.value("ANY_ROWS").as_bool(), any) << chosen.text() << " cols=" << cols;
+        }
+    }
+}
+
 // Attention: wgmma or mma.sync, one wave or two, and whether blocks share the keys.
 TEST(TuneModel, ChoosesAmongKernelsOfAttention) {
     const std::vector<double> losses = losses_of_choosing("h100_attention.txt", "NVIDIA H100 80GB HBM3");
