@@ -42,7 +42,7 @@
 //@ grid    ceil_div(rows, ROWS) * CLUSTER
 //@ cluster CLUSTER
 //@ model   access VEC, ITEMS
-//@ model   row CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS) of cols
+//@ model   row CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS) - (ANY_ROWS ? VEC - 1 : 0) of cols
 //@ model   any_rows ANY_ROWS
 //@ model   search [ANY_ROWS, VEC, ITEMS], [ITEMS, SMEM_ITEMS], [THREADS, ROWS], [ANY_ROWS, THREADS, ITEMS], [ANY_ROWS, CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"

@@ -35,7 +35,7 @@
 //@ grid    ceil_div(rows, ROWS) * CLUSTER
 //@ cluster CLUSTER
 //@ model   access VEC, ITEMS
-//@ model   row CLUSTER * THREADS * VEC * ITEMS of cols
+//@ model   row CLUSTER * THREADS * VEC * ITEMS - (ANY_ROWS ? VEC - 1 : 0) of cols
 //@ model   any_rows ANY_ROWS
 //@ model   search [ANY_ROWS, VEC, ITEMS], [THREADS, ROWS], [ANY_ROWS, THREADS, ITEMS], [ANY_ROWS, CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"

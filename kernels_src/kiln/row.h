@@ -100,8 +100,10 @@ struct Row {
     }
     static __device__ __forceinline__ void store_at(T* __restrict__ row, int column, int cols,
                                                     const Vec<T, VEC>& vector) {
-        if (!ANY || (column >= 0 && column + VEC <= cols))
+        if constexpr (!ANY)
             store(row + column, vector);
+        else if (column >= 0 && column + VEC <= cols)
+            store_whole(row + column, vector);
         else
             each_of(column, cols, [&](int v) { row[column + v] = vector[v]; });
     }
@@ -186,6 +188,28 @@ struct Row {
         for (int item = 0; item < ITEMS; ++item) {
             if (column(item) < cols) values[item] = load_at(row, column(item), cols);
         }
+    }
+    /// One access. The compiler would else join it with the stores of its elements in the other branch, and store elements in
+    /// both.
+    static __device__ __forceinline__ void store_whole(T* to, const Vec<T, VEC>& vector) {
+#if defined(__CUDA_ARCH__)
+        constexpr int kWords = static_cast<int>(VEC * sizeof(T)) / 4;
+        if constexpr (kWords > 0) {
+            Vec<unsigned, kWords> words;
+            memcpy(&words, &vector, sizeof(words));
+            if constexpr (kWords == 4)
+                asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words[0]),
+                             "r"(words[1]), "r"(words[2]), "r"(words[3])
+                             : "memory");
+            else if constexpr (kWords == 2)
+                asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(words[0]), "r"(words[1])
+                             : "memory");
+            else
+                asm volatile("st.global.b32 [%0], %1;" ::"l"(to), "r"(words[0]) : "memory");
+            return;
+        }
+#endif
+        store(to, vector);
     }
     static __device__ __forceinline__ Vec<T, VEC> load_elements(const T* __restrict__ row, int column,
                                                                 int cols) {

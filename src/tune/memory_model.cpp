@@ -120,7 +120,7 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
         if (tensor.role == TensorRole::scratch) bytes += 2 * size;  // written, and read
     }
     const double narrower = facts.row_capacity > 0 ? 1 : std::pow(kNarrowAccess, std::log2(width / aligned));
-    const bool is_cut = facts.any_rows && facts.row < facts.row_capacity;  // vectors at a row's ends
+    const bool is_cut = facts.any_rows && facts.row <= facts.row_capacity;  // vectors at a row's ends
     if (is_cut) aligned = width;
     if (facts.row_capacity > 0 && (facts.row > facts.row_capacity || aligned < width)) {
         aligned = launch.element_bytes;

@@ -2,6 +2,7 @@
 //
 // Kernels that hold rows in registers and shared memory (kiln/row.h): rows that end in either, that are full, too long
 // or not aligned; and softmax of elements so large that products of them lose what sets them apart.
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -74,6 +75,34 @@ TEST(RowsOfAnyAlignment, RmsNormIsRight) {
         "rms_norm",
         {{{"ANY_ROWS", true}, {"THREADS", 32}, {"VEC", 8}, {"ITEMS", 4}, {"RESIDUAL", true}, {"ROWS", 2}},
          {{"ANY_ROWS", true}, {"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 4}}});
+}
+
+// Rows of x and y that are cut at different columns, which whole accesses can't take.
+TEST(RowsOfAnyAlignment, OfAddressesThatDifferAreRight) {
+    using SoftmaxFn = void(long long rows, int cols, const float* x, float* y);
+    test::HostLibrary library;
+    const auto softmax = library.service().build<SoftmaxFn>(library.service().find("softmax").variant(
+        {{"T", "float"}, {"VEC", 4}, {"THREADS", 32}, {"ANY_ROWS", true}}));
+    constexpr std::size_t kRows = 3, kLength = 37;
+    for (const std::size_t of_x : {0, 1, 3}) {
+        for (const std::size_t of_y : {0, 1, 2}) {
+            alignas(16) std::array<float, kRows * kLength + 8> x{}, y{};
+            for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 11) * 0.5F;
+            y.fill(-1);
+            softmax(library.service().stream(), kRows, kLength, x.data() + of_x, y.data() + of_y);
+            library.service().stream().synchronize();
+            for (std::size_t row = 0; row < kRows; ++row) {
+                double sum = 0;
+                for (std::size_t i = 0; i < kLength; ++i) sum += std::exp(x[of_x + row * kLength + i]);
+                for (std::size_t i = 0; i < kLength; ++i)
+                    EXPECT_NEAR(y[of_y + row * kLength + i], std::exp(x[of_x + row * kLength + i]) / sum,
+                                1e-6)
+                        << of_x << " " << of_y << ": " << row << ", " << i;
+            }
+            for (std::size_t i = 0; i < of_y; ++i) EXPECT_EQ(y[i], -1);
+            for (std::size_t i = of_y + kRows * kLength; i < y.size(); ++i) EXPECT_EQ(y[i], -1);
+        }
+    }
 }
 
 // In registers and read twice, the differences of neighbouring floats count.

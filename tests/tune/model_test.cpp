@@ -126,6 +126,20 @@ TEST(TuneModel, CutsTheVectorsOfRowsThatBeginAnywhereOnly) {
     }
 }
 
+// With both ends cut a row that is held is up to VEC - 1 elements shorter than what the threads hold.
+TEST(TuneModel, KnowsWhereRowsThatBeginAnywhereStopBeingHeld) {
+    const Machine machine(hopper().target(), "NVIDIA H200");
+    const Model model(machine);
+    const auto ms = [&](bool any, std::int64_t cols) {
+        const Variant variant = hopper().find("softmax").variant(
+            {{"T", "half"}, {"VEC", 8}, {"THREADS", 128}, {"ITEMS", 4}, {"ANY_ROWS", any}});
+        return model.ms(variant, variant.problem({{"rows", 10000}, {"cols", cols}})).value_or(0);
+    };
+    EXPECT_GT(ms(true, 4090), 1.3 * ms(true, 4089));
+    EXPECT_GT(ms(true, 4096), 1.3 * ms(false, 4096));
+    EXPECT_LT(ms(false, 4096), 1.1 * ms(false, 4088));
+}
+
 // Attention: wgmma or mma.sync, one wave or two, and whether blocks share the keys.
 TEST(TuneModel, ChoosesAmongKernelsOfAttention) {
     const std::vector<double> losses = losses_of_choosing("h100_attention.txt", "NVIDIA H100 80GB HBM3");
