@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The model of kernels that multiply on tensor cores and are no GEMM, such as attention: each block has a tile of rows, for
-// which it goes through the rows of another matrix, a tile at a time. A multiprocessor's blocks take turns on its tensor
+// which it goes through the rows of another matrix, a tile at a time. A multiprocessor's blocks share its tensor
 // cores; a block with few warps leaves them idle between its instructions. The blocks that share a tile's work leave
 // partial results, which the last of them reads one part after the other.
 #include <algorithm>

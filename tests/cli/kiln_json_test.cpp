@@ -118,6 +118,8 @@ TEST_F(KilnJson, FieldsAreThoseOfTheDocument) {
     note("kiln bench",
          run({"bench", "graphs", "--backend", "host", "--quick", "--resume", record, "--json"}));
     note("kiln bench", run({"bench", "merge", record, "--json"}));
+    note("kiln bench", run({"bench", "unseen.histogram", "--list-variants", "--arch", "sm_90a", "--backend",
+                            "cuda", "--json"}));
     note("kiln bench page",
          run({"bench", "page", write("page.md", "<!-- kiln bench: record.json runs -->\n<!-- end -->\n"),
               "--json"}));
