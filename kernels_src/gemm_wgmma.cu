@@ -3,7 +3,8 @@
 // C is m x n; A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B; all row-major, so that a transposed
 // operand is a column-major one. Sums and epilogue are FP32, rounded once to OUT. TMA takes rows that start at multiples
 // of 16 bytes: rows of A and B have to be multiples of 8 elements, rows of C of 16 bytes unless B is n x k and
-// TMA_STORE=false, and addresses multiples of 16; gemm_wgmma_any has no such rule.
+// TMA_STORE=false: then C leaves row by row, through shared memory, or with split-K from registers. Addresses have to be
+// multiples of 16, then of A and B only; gemm_wgmma_any has no such rules.
 // Blocks are persistent: each computes one tile of C after the other, in a rasterisation that keeps the tiles
 // which are computed at the same time close together, so that their rows of A and columns of B are in the L2 cache.
 // The first warpgroup is the producer: one of its threads starts the TMA loads of A and B. The others are consumers:
@@ -29,7 +30,7 @@
 //@ param   PINGPONG      bool = false                       "two consumer warpgroups compute a tile each, alternately; else one tile together"
 //@ param   BLOCKS_PER_SM int in 1, 2 = 1                    "blocks per multiprocessor"
 //@ param   RASTER_GROUP  int in 1, 2, 4, 8, 16, 32 = 8      "rasterisation: rows of tiles of C, counted in clusters, that are computed column by column"
-//@ param   TMA_STORE     bool = true                        "C is stored by TMA, through shared memory; else from registers"
+//@ param   TMA_STORE     bool = true                        "C is stored by TMA, through shared memory; else row by row, or from registers"
 //@ param   OUT           type in float, half, bfloat16 = float  "element type of C, bias and residual"
 //@ param   TRANS_A       bool = false                       "A is stored k x m"
 //@ param   TRANS_B       bool = false                       "B is stored n x k"
@@ -42,7 +43,9 @@
 //@ let     READERS     = PINGPONG ? 1 : CONSUMERS     "of them, that read the same stage"
 //@ let     THREADS     = 128 * (1 + CONSUMERS)
 //@ let     STAGE_BYTES = (BM + BN) * 128              "a tile of A and one of B"
-//@ let     STORE_BYTES = TMA_STORE ? CONSUMERS * 16384 : 0  "what TMA stores C from: two boxes of 2 KiB per warp"
+//@ let     PAIRS = !TRANS_B || TMA_STORE              "rows of C have an even number of elements"
+//@ let     ROW_STORE = !PAIRS && SPLIT_K * SPLIT_CLUSTERS == 1  "C is stored row by row, through shared memory"
+//@ let     STORE_BYTES = CONSUMERS * (TMA_STORE ? 16384 : ROW_STORE ? 8192 : 0)  "what C leaves through: two boxes of 2 KiB per warp by TMA, one by rows"
 //@ let     START_REGISTERS    = 65536 / THREADS / 8 * 8   "per thread, before the producer gives most of its own away"
 //@ let     PRODUCER_REGISTERS = CONSUMERS == 3 || BM * BN > 128 * 128 * READERS ? 24 : 40
 //@ let     CONSUMER_REGISTERS = min(((CONSUMERS + 1) * START_REGISTERS - PRODUCER_REGISTERS) / CONSUMERS / 8 * 8, 240)
@@ -52,11 +55,12 @@
 //@ require !PINGPONG || BM <= 128 && SPLIT_K * SPLIT_CLUSTERS == 1   "a warpgroup on its own takes 64 or 128 rows, and all of k"
 //@ require BLOCKS_PER_SM == 1 || !PINGPONG && (BM == 64 && BN <= 192 || BM == 128 && BN == 64)   "two blocks have registers for 64 x 192 or 128 x 64 results each"
 //@ require BLOCKS_PER_SM == 1 || !TMA_STORE || sizeof(OUT) == 4 && (BN <= 128 || !RESIDUAL) || sizeof(OUT) == 2 && BN <= 128 && (BM == 64 || BIAS == 0 || !RESIDUAL)   "two blocks have no registers for this epilogue and a store by TMA: use TMA_STORE=false or a smaller tile"
+//@ require BLOCKS_PER_SM == 1 || !ROW_STORE || BN <= (sizeof(OUT) == 4 ? 128 : 64)   "two blocks have no registers for so many columns and a store by rows: use a smaller BN"
+//@ require !ROW_STORE || sizeof(OUT) == 4 || ACTIVATION <= 1 || BIAS == 0 && !RESIDUAL || BM == 64 * READERS && BM != 192   "a thread has no registers for this 16-bit epilogue and a store by rows: use BM=64, or 128 with PINGPONG=false"
 //@ require CLUSTER_M * CLUSTER_N <= 4   "a cluster of more than 4 blocks leaves multiprocessors idle"
 //@ require SPLIT_K * SPLIT_CLUSTERS == 1 || CLUSTER_M * CLUSTER_N == 1   "a cluster shares operands or the steps of k"
 //@ require SPLIT_K * SPLIT_CLUSTERS == 1 || !TMA_STORE   "split-K stores C from registers: TMA_STORE=false"
 //@ require SPLIT_K * SPLIT_CLUSTERS == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the accumulators of a tile have to fit the stages: use more STAGES"
-//@ let     PAIRS = !TRANS_B || TMA_STORE             "rows of C have an even number of elements"
 //@ size    m = 4096 test TRANS_A ? 136 : 131 multiple TRANS_A ? 8 : 1  "rows of A and C"
 //@ size    n = 4096 test PAIRS ? 264 : 265 multiple TRANS_B ? (TMA_STORE ? 16 / sizeof(OUT) : 1) : 8  "columns of B and C"
 //@ size    k = 4096 test TRANS_A && !TRANS_B ? 139 : 136 multiple TRANS_A && !TRANS_B ? 1 : 8 at_most 2147483584  "columns of A and rows of B"
@@ -84,7 +88,7 @@
 //@ model   cluster CLUSTER_M, CLUSTER_N
 //@ model   blocks BLOCKS_PER_SM
 //@ model   pingpong PINGPONG
-//@ model   tma_store TMA_STORE
+//@ model   staged_store TMA_STORE || ROW_STORE
 //@ model   search [BM, BN, STAGES], [BN, STAGES, PINGPONG], [STAGES, BLOCKS_PER_SM], [BN, STAGES, CLUSTER_M], [CLUSTER_N], [SPLIT_K, SPLIT_CLUSTERS, TMA_STORE]
 //@ model   search host [BM, BN]
 #include "kiln/wgmma_split.h"
@@ -187,7 +191,8 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, kiln:
     const unsigned lane = threadIdx.x % 32;
     const unsigned part = PINGPONG ? 0 : consumer;  // of the tile's rows
     const auto release = [&](unsigned stage) { shared.pipeline.consumer_release<kSharers>(stage, lane); };
-    unsigned char* const staging = shared.stores + (consumer * 4 + warp) * 2 * kiln::kStoreBoxBytes;
+    unsigned char* const staging =
+        shared.stores + (consumer * 4 + warp) * (TMA_STORE ? 2 : 1) * kiln::kStoreBoxBytes;
     kiln::TmaStores stores;
     unsigned box = 0;
     Pipeline::State state;
@@ -231,6 +236,9 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, kiln:
             if constexpr (TMA_STORE)
                 kiln::store_accumulators_by_tma<kHasFewRegisters, OUT>(
                     accumulators[i], c_map, stores, staging, box, m, epilogue, row, tiles.column, lane);
+            else if constexpr (ROW_STORE)
+                kiln::store_accumulators_by_rows(accumulators[i], staging, c, m, epilogue, row,
+                                                 tiles.column, lane);
             else
                 kiln::store_accumulators<PAIRS>(accumulators[i], c, m, epilogue, row, tiles.column, lane);
         }

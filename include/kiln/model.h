@@ -54,10 +54,10 @@ struct ModelFacts {
     std::int64_t stages = 0;            ///< of the pipeline
     std::int64_t cluster_rows = 1;      ///< blocks that share tiles of B
     std::int64_t cluster_columns = 1;   ///< blocks that share tiles of A
-    std::int64_t blocks = 0;   ///< persistent blocks per multiprocessor; 0: a block for each piece of work
-    bool pingpong = false;     ///< warpgroups multiply for a tile each, alternately
-    bool tma_store = false;    ///< results are stored by TMA, from shared memory
-    std::int64_t padding = 0;  ///< elements behind each row of the tile of B
+    std::int64_t blocks = 0;    ///< persistent blocks per multiprocessor; 0: a block for each piece of work
+    bool pingpong = false;      ///< warpgroups multiply for a tile each, alternately
+    bool staged_store = false;  ///< results leave through shared memory, by TMA or row by row
+    std::int64_t padding = 0;   ///< elements behind each row of the tile of B
     std::int64_t access_elements = 1;  ///< of a memory-bound kernel: elements per access,
     std::int64_t accesses = 1;         ///< and accesses of a thread in flight
     std::int64_t row_capacity =

@@ -398,7 +398,7 @@ Estimate Model::wgmma(const Variant& variant, const Problem& problem, const Mode
     double product = overlapped({compute, traffic, copies});
     if (facts.copies != Copies::tma) product = overlapped({product * kAnyRows, kAnyRowsMs});
     product *= tiling.depth / step;
-    const bool from_registers = facts.copies == Copies::tma && !facts.tma_store;
+    const bool from_registers = facts.copies == Copies::tma && !facts.staged_store;
     const double store = tiling.bm * tiling.bn * 4 / l2_bytes_per_ms * kStores *
                              (tiling.parts > 1 ? 3
                               : from_registers ? kRegisterStores

@@ -28,7 +28,8 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
         "//@ model engine wgmma\n//@ model tile ROWS, WIDE, 32 of m, n, m * 2, 3\n//@ model warp 16, ROWS / "
         "4\n"
         "//@ model thread 2, 4, 8\n//@ model stages DEEP\n//@ model cluster 1, 2\n//@ model blocks 3\n"
-        "//@ model pingpong DEEP > 3\n//@ model tma_store DEEP > 3\n//@ model padding 5\n//@ model access 6, "
+        "//@ model pingpong DEEP > 3\n//@ model staged_store DEEP > 3\n//@ model padding 5\n//@ model access "
+        "6, "
         "7\n//@ model copies "
         "registers\n//@ model row WIDE * 4 of 3 * m\n//@ model side ROWS of min(n, m)\n//@ model edge DEEP "
         "of n\n//@ model step ROWS of m\n//@ model parts DEEP / 2\n//@ model any_rows DEEP > "
@@ -54,7 +55,7 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
     EXPECT_EQ(of.cluster_columns, 2);
     EXPECT_EQ(of.blocks, 3);
     EXPECT_TRUE(of.pingpong);
-    EXPECT_TRUE(of.tma_store);
+    EXPECT_TRUE(of.staged_store);
     EXPECT_EQ(of.padding, 5);
     EXPECT_EQ(of.access_elements, 6);
     EXPECT_EQ(of.accesses, 7);
