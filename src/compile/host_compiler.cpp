@@ -70,6 +70,7 @@ constexpr auto kDebugOptions = std::to_array<const char*>({"-O0", "-g"});
 // Linked before and behind the kernel: nothing is next to its outermost shared variables either.
 constexpr const char* kMarginInput = "kiln-margin.s";
 constexpr const char* kMargin =
+    "\t.file \"kiln-margin.s\"\n"  // else it has the name of a temporary file on aarch64
     "\t.section .tbss,\"awT\",%nobits\n\t.zero 16384\n\t.section .note.GNU-stack,\"\",%progbits\n";
 
 #ifdef __x86_64__

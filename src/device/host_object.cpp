@@ -60,9 +60,12 @@ std::uint64_t pointer_at(const ElfView& elf, std::span<const std::byte> bytes, s
 std::vector<ElfSymbol> thread_locals(const std::optional<ElfView>& elf) {
     std::vector<ElfSymbol> found;
     if (!elf) return found;
-    for (const ElfSymbol& symbol : elf->symbols())
-        if (symbol.type == STT_TLS && symbol.section != SHN_UNDEF && !symbol.name.starts_with("_ZGV"))
+    for (const ElfSymbol& symbol : elf->symbols()) {
+        // Those of size 0 mark what a section holds, as $d does for aarch64.
+        if (symbol.type == STT_TLS && symbol.size != 0 && symbol.section != SHN_UNDEF &&
+            !symbol.name.starts_with("_ZGV"))
             found.push_back(symbol);
+    }
     return found;
 }
 
