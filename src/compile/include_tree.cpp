@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A work list of files; each is read and scanned once.
+// A work list of files; each is read and scanned once, and those that are found together by several threads.
 #include "compile/include_tree.h"
 
 #include <kiln/error.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <future>
@@ -19,6 +20,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/file_name.h"
+#include "base/parallel.h"
 #include "base/words.h"
 #include "compile/include_lines.h"
 #include "format/format.h"
@@ -32,6 +34,14 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{128} << 20;
 constexpr int kMostNesting = 8;          // of macros in macros
 constexpr std::size_t kMostValues = 64;  // of one macro
 constexpr std::size_t kMostExpansions = 100'000;
+constexpr std::int64_t kFilesAtOnce = 16;  // of a thread
+
+template <class Work>
+void for_each_in_parallel(std::size_t count, const Work& work) {
+    parallel_for(static_cast<std::int64_t>(count), kFilesAtOnce, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) work(static_cast<std::size_t>(i));
+    });
+}
 
 /// Absolute, or with "..": where it leads depends on more than names and include directories.
 bool leads_elsewhere(std::string_view name) {
@@ -67,10 +77,13 @@ class Search {
     }
 
     FoundIncludes run() {
-        for (;;) {
-            for (; next_ < files_.size(); ++next_) follow(next_);
-            if (!follow_macros()) break;
-        }
+        do {
+            while (next_ < files_.size()) {
+                const std::size_t end = files_.size();
+                read_from(next_);
+                for (; next_ < end; ++next_) follow(next_);
+            }
+        } while (follow_macros());
         std::vector<std::optional<std::string>> changed;
         for (std::size_t i = 0; i < files_.size(); ++i) changed.push_back(rewritten(i));
         // Macros are views of the texts, which may move only now.
@@ -157,26 +170,39 @@ class Search {
     std::size_t file_at(const Place& place) {
         const auto [known, is_new] = by_place_.try_emplace(place, files_.size());
         if (!is_new) return known->second;
-        const fs::path path = directories_[place.directory] / place.relative;
         File& file = files_.emplace_back();
         file.place = place;
         file.name = place.relative;
         if (taken_.contains(file.name) || find(0, place.relative) != place)
             file.name = formatted("directory-{}/{}", place.directory, place.relative);
-        try {
-            file.text = read_text_if_exists(path, kMostBytes).value_or(std::string());
-        } catch (const FileError& failure) {
-            throw BuildError("the header " + path.string() + " can't be read: " + failure.reason());
-        }
-        bytes_ += file.text.size();
-        if (files_.size() > kMostHeaders || bytes_ > kMostBytes)
-            throw BuildError(
-                formatted("the include directories give more than {} headers or {} for one template; the "
-                          "last is {}. Include a smaller header, or name a smaller directory.",
-                          kMostHeaders, bytes_text(kMostBytes), path.string()));
-        file.scan = scan_includes(file.text);
-        add_macros(file.scan);
+        if (files_.size() > kMostHeaders) throw too_much(file);
         return files_.size() - 1;
+    }
+
+    fs::path path_of(const File& file) const {
+        return directories_[file.place.directory] / file.place.relative;
+    }
+    BuildError too_much(const File& last) const {
+        return BuildError(
+            formatted("the include directories give more than {} headers or {} for one template; the "
+                      "last is {}. Include a smaller header, or name a smaller directory.",
+                      kMostHeaders, bytes_text(kMostBytes), path_of(last).string()));
+    }
+
+    /// The files from this one on, by several threads.
+    void read_from(std::size_t first) {
+        for_each_in_parallel(files_.size() - first, [&](std::size_t i) {
+            File& file = files_[first + i];
+            try {
+                file.text = read_text_if_exists(path_of(file), kMostBytes).value_or(std::string());
+            } catch (const FileError& failure) {
+                throw BuildError("the header " + path_of(file).string() +
+                                 " can't be read: " + failure.reason());
+            }
+            if (bytes_.fetch_add(file.text.size()) + file.text.size() > kMostBytes) throw too_much(file);
+            file.scan = scan_includes(file.text);
+        });
+        for (std::size_t i = first; i < files_.size(); ++i) add_macros(files_[i].scan);
     }
 
     void add_macros(const IncludeScan& scan) {
@@ -341,7 +367,7 @@ class Search {
     std::unordered_map<std::string, fs::path> nearest_;
     std::set<fs::path> watched_;
     std::size_t next_ = 0;
-    std::uint64_t bytes_ = 0;
+    std::atomic<std::uint64_t> bytes_ = 0;
     std::size_t expansions_ = 0;
 };
 
@@ -372,9 +398,11 @@ FoundIncludes find_includes(const Source& source, const std::vector<fs::path>& d
 
 std::string includes_digest(const std::vector<Header>& headers) {
     if (headers.empty()) return {};
+    std::vector<std::string> digests(headers.size());
+    for_each_in_parallel(headers.size(), [&](std::size_t i) { digests[i] = digest_hex(headers[i].text); });
     std::string text;
-    for (const Header& header : headers)
-        text += formatted("{} {} {}\n", header.name.size(), header.name, digest_hex(header.text));
+    for (std::size_t i = 0; i < headers.size(); ++i)
+        text += formatted("{} {} {}\n", headers[i].name.size(), headers[i].name, digests[i]);
     return digest_hex(text);
 }
 

@@ -10,10 +10,10 @@
 #include <numeric>
 #include <vector>
 
+#include "base/parallel.h"
 #include "base/stopwatch.h"
 #include "run/element.h"
 #include "run/error_statistics.h"
-#include "run/parallel.h"
 #include "run/sample.h"
 
 namespace kiln {

@@ -14,10 +14,10 @@
 #include <mutex>
 #include <vector>
 
+#include "base/parallel.h"
 #include "run/element.h"
 #include "run/error_statistics.h"
 #include "run/inputs.h"
-#include "run/parallel.h"
 #include "run/sample.h"
 
 namespace kiln {

@@ -12,10 +12,10 @@
 #include <cstring>
 #include <new>
 
+#include "base/parallel.h"
 #include "format/format.h"
 #include "run/element.h"
 #include "run/inputs.h"
-#include "run/parallel.h"
 
 namespace kiln {
 namespace {

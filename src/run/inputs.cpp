@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/parallel.h"
 #include "format/format.h"
 #include "run/element.h"
-#include "run/parallel.h"
 #include "run/patterns.h"
 
 namespace kiln {

@@ -14,10 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/parallel.h"
 #include "cli/gemm_report.h"
 #include "cli/option_values.h"
 #include "cli/program.h"
-#include "run/parallel.h"
 
 namespace kiln::cli {
 namespace {

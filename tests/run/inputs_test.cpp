@@ -7,8 +7,8 @@
 #include <numeric>
 #include <set>
 
+#include "base/parallel.h"
 #include "rejected.h"
-#include "run/parallel.h"
 #include "run/sample.h"
 #include "run_support.h"
 

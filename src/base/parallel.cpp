@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Threads take the next piece until there is none.
-#include "run/parallel.h"
+#include "base/parallel.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +10,8 @@
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "base/blocked_signals.h"
 
 namespace kiln {
 
@@ -33,6 +35,7 @@ void parallel_for(std::int64_t count, std::int64_t grain,
     {
         std::vector<std::jthread> helpers;
         try {
+            const BlockedSignals block;
             for (std::int64_t i = 1; i < std::min(pieces, cores); ++i) helpers.emplace_back(work);
         } catch (const std::system_error&) {
             // Fewer threads do the same work.
