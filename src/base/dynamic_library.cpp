@@ -24,6 +24,7 @@
 #include "base/elf.h"
 #include "base/file.h"
 #include "base/fork.h"
+#include "base/parallel.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -51,6 +52,24 @@ std::string build_id(int fd, const ElfHeaders& headers) {
             if (note.type == NT_GNU_BUILD_ID && note.name == "GNU") return hex_text(note.description);
     }
     return {};
+}
+
+constexpr std::int64_t kPiece = std::int64_t{8} << 20;  // of a file that several threads read
+
+/// nullopt: it can't be read. A file that has become shorter ends where it ends.
+std::optional<std::string> checksum_of_part(int file, std::int64_t begin, std::int64_t end) {
+    ChecksumStream stream;
+    std::vector<std::byte> buffer(std::size_t{1} << 20);
+    while (begin < end) {
+        const auto wanted = std::min<std::size_t>(buffer.size(), static_cast<std::size_t>(end - begin));
+        const ssize_t count = ::pread(file, buffer.data(), wanted, begin);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return std::nullopt;
+        if (count == 0) break;
+        stream.add(std::span(buffer).first(static_cast<std::size_t>(count)));
+        begin += count;
+    }
+    return stream.hex();
 }
 
 }  // namespace
@@ -106,18 +125,22 @@ std::optional<std::string> content_identity(const std::filesystem::path& path) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status;
     if (!file || ::fstat(file.value(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-    ChecksumStream stream;
-    std::vector<std::byte> buffer(std::size_t{1} << 20);
-    for (;;) {
-        const ssize_t count = ::read(file.value(), buffer.data(), buffer.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return std::nullopt;
-        if (count == 0) break;
-        stream.add(std::span(buffer).first(static_cast<std::size_t>(count)));
+    const std::int64_t size = status.st_size,
+                       pieces = std::max<std::int64_t>((size + kPiece - 1) / kPiece, 1);
+    std::vector<std::string> checksums(static_cast<std::size_t>(pieces));
+    parallel_for(pieces, 1, [&](std::int64_t piece, std::int64_t) {
+        checksums[static_cast<std::size_t>(piece)] =
+            checksum_of_part(file.value(), piece * kPiece, std::min((piece + 1) * kPiece, size)).value_or("");
+    });
+    std::string all;
+    for (const std::string& one : checksums) {
+        if (one.empty()) return std::nullopt;
+        all += one;
     }
     const auto headers = elf_headers(file.value());
     const std::string build = headers ? build_id(file.value(), *headers) : std::string();
-    return (build.empty() ? "" : "build " + build + " ") + "content " + stream.hex();
+    return (build.empty() ? "" : "build " + build + " ") + "content " +
+           (pieces == 1 ? all : checksum_hex(all));
 }
 
 std::optional<ElfNeeds> elf_needs(const std::filesystem::path& path) {

@@ -17,7 +17,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kFirstLine = "kiln-identities 1\n";
+constexpr std::string_view kFirstLine = "kiln-identities 2\n";
 constexpr std::string_view kChecksum = "checksum ";
 constexpr std::size_t kMostRecords = 24;
 constexpr std::size_t kMostLines = 10000;  // of a record

@@ -9,9 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -165,6 +167,32 @@ TEST(Elf, ReadsTheHeadersOfAFileOnDisk) {
         EXPECT_FALSE(elf_needs(directory.path() / "short")) << length;
         EXPECT_EQ(content_identity(directory.path() / "short")->find("build"), std::string::npos) << length;
     }
+}
+
+TEST(ContentIdentity, CoversEachByteOfAFileThatSeveralThreadsRead) {
+    const TemporaryDirectory directory;
+    const auto file = directory.path() / "large";
+    std::string bytes((std::size_t{20} << 20) + 3, 'a');
+    const auto identity = [&] {
+        write_text(file, bytes);
+        return content_identity(file).value();
+    };
+    std::set<std::string> seen = {identity()};
+    EXPECT_EQ(identity(), *seen.begin());
+    for (const std::size_t at : {std::size_t{0}, (std::size_t{8} << 20) - 1, std::size_t{8} << 20,
+                                 std::size_t{17} << 20, bytes.size() - 1}) {
+        bytes[at] = 'b';
+        EXPECT_TRUE(seen.insert(identity()).second) << at;
+        bytes[at] = 'a';
+    }
+    bytes.pop_back();
+    EXPECT_TRUE(seen.insert(identity()).second) << "shorter";
+    // Two parts that change places.
+    std::fill_n(bytes.begin(), std::size_t{8} << 20, 'b');
+    EXPECT_TRUE(seen.insert(identity()).second);
+    std::rotate(bytes.begin(), bytes.begin() + (std::ptrdiff_t{8} << 20),
+                bytes.begin() + (std::ptrdiff_t{16} << 20));
+    EXPECT_TRUE(seen.insert(identity()).second);
 }
 
 TEST(Elf, ThisProgramNamesItsLoaderAndLibraries) {
