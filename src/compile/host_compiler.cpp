@@ -59,7 +59,8 @@ constexpr auto kRecordedGccOptions =
                                 "-fno-crossjumping", "-fno-tree-loop-distribute-patterns", "-nodefaultlibs"});
 constexpr auto kRecordedClangOptions = std::to_array<const char*>(
     {"-fsanitize=array-bounds", "-fdebug-compilation-dir=.", "-mllvm", "-unroll-threshold=0", "-mllvm",
-     "-pragma-unroll-threshold=0", "-mllvm", "-disable-loop-idiom-all", "-Wno-pass-failed"});
+     "-pragma-unroll-threshold=0", "-mllvm", "-disable-loop-idiom-all", "-mllvm", "-enable-tail-merge=false",
+     "-Wno-pass-failed"});
 // The libraries that are linked by default, except those of sanitizers.
 constexpr auto kRecordedGccLibraries =
     std::to_array<const char*>({"-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});

@@ -56,7 +56,8 @@ class CheckGlobal : public Analyzing {
     void SetUp() override {
         (void)target("host");
         try {
-            (void)target().compile(target().find("copy").variant());
+            const Compiled made = target().compile(target().find("copy").variant());
+            is_clang_ = made.binary.compiler.find("clang") != std::string::npos;
         } catch (const BuildError& error) {
             KILN_REQUIRE_OR_SKIP("host", false, error.what());
         }
@@ -72,6 +73,7 @@ class CheckGlobal : public Analyzing {
         for (const AccessProblem& problem : recording.problems) all += problem.text() + "\n";
         return all;
     }
+    bool is_clang_ = false;
 };
 
 TEST_F(CheckGlobal, EveryAccessBeyondATensorIsReported) {
@@ -90,7 +92,9 @@ TEST_F(CheckGlobal, EveryAccessBeyondATensorIsReported) {
              Case{3, AccessKind::load, "x", -4, 4, "4 bytes before the start of x"},
              Case{4, AccessKind::store, "y", -4, 4, "4 bytes before the start of y"},
              Case{5, AccessKind::load, "x", -4 * 41, 4, "164 bytes before the start of x"},
-             Case{6, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them after the end of x"},
+             // Of 16 bytes of which 4 are used clang loads 8.
+             Case{6, AccessKind::load, "x", kBytes - 4, is_clang_ ? 8 : 16,
+                  is_clang_ ? "4 bytes of them after the end of x" : "12 bytes of them after the end of x"},
              Case{7, AccessKind::load, "x", kBytes - 4, 16, "12 bytes of them after the end of x"},
              Case{8, AccessKind::store, "x", kBytes + 12, 4, "12 bytes after the end of x"},
              Case{9, AccessKind::atomic, "y", kBytes, 4,
