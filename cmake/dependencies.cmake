@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the library links. No CUDA or ROCm header or library is needed: those are opened at run time.
+# What the library links. No CUDA or ROCm header or library is needed: those are opened at run time, as OpenSSL's are
+# unless all is linked statically.
 find_package(Threads REQUIRED)
 set(Boost_USE_STATIC_LIBS ${KILN_STATIC_DEPS})
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
@@ -45,7 +46,12 @@ else()
 endif()
 if(KILN_WITH_REDIS AND KILN_TLS)
   target_compile_definitions(kiln_openssl INTERFACE KILN_TLS)
-  target_link_libraries(kiln_openssl INTERFACE OpenSSL::SSL OpenSSL::Crypto)
+  if(KILN_STATIC_DEPS)
+    target_compile_definitions(kiln_openssl INTERFACE KILN_OPENSSL_LINKED)
+    target_link_libraries(kiln_openssl INTERFACE OpenSSL::SSL OpenSSL::Crypto)
+  else()  # its headers; the libraries are opened by the first connection that needs them
+    target_include_directories(kiln_openssl SYSTEM INTERFACE ${OPENSSL_INCLUDE_DIR})
+  endif()
 endif()
 
 add_library(kiln_flags INTERFACE)

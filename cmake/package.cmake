@@ -59,7 +59,7 @@ endfunction()
 set(same "(= ${PROJECT_VERSION}-1)")
 kiln_package(runtime libs "GPU kernels, specialised and compiled at run time - library"
   "Kiln takes GPU kernels as CUDA C++ templates, specialises and compiles them\nfor the device that is there, and keeps them in a cache.\nThis package has the shared library."
-  RECOMMENDS "kiln ${same}" SUGGESTS "g++")
+  RECOMMENDS "kiln ${same}" SUGGESTS "g++, libssl3 | libssl3t64")
 kiln_package(tools libs "GPU kernels, specialised and compiled at run time - library of tools"
   "Analysis, reports, profiling, regression and benchmarks of Kiln's kernels,\nwhich the programs use.\nThis package has the shared library.")
 kiln_package(development libdevel "GPU kernels, specialised and compiled at run time - development files"

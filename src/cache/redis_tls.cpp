@@ -5,10 +5,6 @@
 
 #ifdef KILN_TLS
 
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
@@ -19,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "cache/openssl_api.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -74,23 +71,32 @@ void after_fork_in_child() {
 
 [[maybe_unused]] const int registered = ::pthread_atfork(before_fork, after_fork, after_fork_in_child);
 
-template <auto function>
-struct Call {
-    template <class T>
-    void operator()(T* object) const {
+/// Of a process that has made a TlsContext.
+const OpenSslApi& api() { return *openssl_api(); }
+
+struct Free {
+    void operator()(SSL_CTX* context) const {
         const TlsForkGuard here;
-        function(object);
+        api().SSL_CTX_free(context);
+    }
+    void operator()(SSL* ssl) const {
+        const TlsForkGuard here;
+        api().SSL_free(ssl);
+    }
+    void operator()(BIO_METHOD* method) const {
+        const TlsForkGuard here;
+        api().BIO_meth_free(method);
     }
 };
-using SslContext = std::unique_ptr<SSL_CTX, Call<SSL_CTX_free>>;
-using Ssl = std::unique_ptr<SSL, Call<SSL_free>>;
-using BioMethod = std::unique_ptr<BIO_METHOD, Call<BIO_meth_free>>;
+using SslContext = std::unique_ptr<SSL_CTX, Free>;
+using Ssl = std::unique_ptr<SSL, Free>;
+using BioMethod = std::unique_ptr<BIO_METHOD, Free>;
 
 /// The first entry of OpenSSL's queue of errors, which is emptied.
 std::string openssl_error() {
-    const auto code = ERR_get_error();
-    ERR_clear_error();
-    const char* reason = ERR_reason_error_string(code);
+    const auto code = api().ERR_get_error();
+    api().ERR_clear_error();
+    const char* reason = api().ERR_reason_error_string(code);
     return reason != nullptr ? reason : formatted("error {}", code);
 }
 
@@ -100,33 +106,33 @@ struct Socket {
 };
 
 int bio_result(BIO* bio, ssize_t count, int retry, std::size_t* done) {
-    BIO_clear_retry_flags(bio);
+    api().BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
     *done = count > 0 ? static_cast<std::size_t>(count) : 0;
     if (count > 0) return 1;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
+        api().BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
     else
-        static_cast<Socket*>(BIO_get_data(bio))->closed = true;
+        static_cast<Socket*>(api().BIO_get_data(bio))->closed = true;
     return 0;
 }
 
 int bio_write(BIO* bio, const char* bytes, std::size_t size, std::size_t* done) {
-    const auto* socket = static_cast<const Socket*>(BIO_get_data(bio));
+    const auto* socket = static_cast<const Socket*>(api().BIO_get_data(bio));
     return bio_result(bio, ::send(socket->descriptor, bytes, size, MSG_NOSIGNAL), BIO_FLAGS_WRITE, done);
 }
 
 int bio_read(BIO* bio, char* buffer, std::size_t size, std::size_t* done) {
-    const auto* socket = static_cast<const Socket*>(BIO_get_data(bio));
+    const auto* socket = static_cast<const Socket*>(api().BIO_get_data(bio));
     return bio_result(bio, ::recv(socket->descriptor, buffer, size, 0), BIO_FLAGS_READ, done);
 }
 
 long bio_control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
 BioMethod make_bio_method() {
-    BioMethod method(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "kiln socket"));
-    if (!method || BIO_meth_set_write_ex(method.get(), bio_write) != 1 ||
-        BIO_meth_set_read_ex(method.get(), bio_read) != 1 ||
-        BIO_meth_set_ctrl(method.get(), bio_control) != 1)
+    BioMethod method(api().BIO_meth_new(BIO_TYPE_SOURCE_SINK, "kiln socket"));
+    if (!method || api().BIO_meth_set_write_ex(method.get(), bio_write) != 1 ||
+        api().BIO_meth_set_read_ex(method.get(), bio_read) != 1 ||
+        api().BIO_meth_set_ctrl(method.get(), bio_control) != 1)
         throw RedisFailure("could not be given a TLS connection (" + openssl_error() + ")");
     return method;
 }
@@ -144,49 +150,51 @@ class TlsStream : public RedisStream {
   public:
     TlsStream(FileDescriptor socket, std::shared_ptr<const void> context, SSL_CTX* ssl_context,
               const BIO_METHOD* method, const std::string& host)
-        : RedisStream(std::move(socket)), context_(std::move(context)), ssl_(SSL_new(ssl_context)) {
+        : RedisStream(std::move(socket)), context_(std::move(context)), ssl_(api().SSL_new(ssl_context)) {
         socket_.descriptor = descriptor();
-        BIO* bio = ssl_ ? BIO_new(method) : nullptr;
+        BIO* bio = ssl_ ? api().BIO_new(method) : nullptr;
         if (bio == nullptr)
             throw RedisFailure("could not be given a TLS connection (" + openssl_error() + ")");
-        BIO_set_data(bio, &socket_);
-        BIO_set_init(bio, 1);
-        SSL_set_bio(ssl_.get(), bio, bio);
-        SSL_set_connect_state(ssl_.get());
+        api().BIO_set_data(bio, &socket_);
+        api().BIO_set_init(bio, 1);
+        api().SSL_set_bio(ssl_.get(), bio, bio);
+        api().SSL_set_connect_state(ssl_.get());
         // An address is named by the certificate as an address, and is no name for the server to choose by.
-        const bool is_address = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), host.c_str()) == 1;
-        ERR_clear_error();
-        if (!is_address && (SSL_set1_host(ssl_.get(), host.c_str()) != 1 ||
-                            SSL_set_tlsext_host_name(ssl_.get(), host.c_str()) != 1))
+        const bool is_address =
+            api().X509_VERIFY_PARAM_set1_ip_asc(api().SSL_get0_param(ssl_.get()), host.c_str()) == 1;
+        api().ERR_clear_error();
+        if (!is_address && (api().SSL_set1_host(ssl_.get(), host.c_str()) != 1 ||
+                            api().SSL_ctrl(ssl_.get(), SSL_CTRL_SET_TLSEXT_HOSTNAME,
+                                           TLSEXT_NAMETYPE_host_name, const_cast<char*>(host.c_str())) != 1))
             throw RedisFailure("has a host name that TLS can't check (" + openssl_error() + ")");
     }
 
     Result handshake() override {
         const TlsForkGuard here;
-        ERR_clear_error();
-        return result(SSL_do_handshake(ssl_.get()), 0);
+        api().ERR_clear_error();
+        return result(api().SSL_do_handshake(ssl_.get()), 0);
     }
 
     Result send(std::span<const std::byte> bytes) override {
         const TlsForkGuard here;
-        ERR_clear_error();
+        api().ERR_clear_error();
         std::size_t count = 0;
-        const int done = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
+        const int done = api().SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
         return result(done, count);
     }
 
     Result receive(std::span<std::byte> buffer) override {
         const TlsForkGuard here;
-        ERR_clear_error();
+        api().ERR_clear_error();
         std::size_t count = 0;
-        const int done = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
+        const int done = api().SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
         return result(done, count);
     }
 
   private:
     Result result(int done, std::size_t count) {
         if (done == 1) return {Result::Status::done, count};
-        switch (SSL_get_error(ssl_.get(), done)) {
+        switch (api().SSL_get_error(ssl_.get(), done)) {
             case SSL_ERROR_WANT_READ:
                 return {Result::Status::wait_to_read, 0};
             case SSL_ERROR_WANT_WRITE:
@@ -197,14 +205,14 @@ class TlsStream : public RedisStream {
                 break;
         }
         if (socket_.closed) {
-            ERR_clear_error();
+            api().ERR_clear_error();
             return {Result::Status::closed, 0};
         }
-        const long verdict = SSL_get_verify_result(ssl_.get());
+        const long verdict = api().SSL_get_verify_result(ssl_.get());
         if (verdict != X509_V_OK) {
-            ERR_clear_error();
+            api().ERR_clear_error();
             throw RedisFailure(std::string("has a certificate that is not trusted (") +
-                               X509_verify_cert_error_string(verdict) + ")");
+                               api().X509_verify_cert_error_string(verdict) + ")");
         }
         throw RedisFailure("failed at TLS (" + openssl_error() + ")");
     }
@@ -219,31 +227,35 @@ class TlsStream : public RedisStream {
 bool tls_available() { return true; }
 
 TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_shared<State>()) {
+    std::string reason;
+    if (openssl_api(&reason) == nullptr) throw RedisFailure("needs TLS: " + reason);
     const TlsForkGuard here;
     // By default OpenSSL destroys its state at exit, while other threads and static objects still use it.
-    (void)OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
-    ERR_clear_error();
+    (void)api().OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
+    api().ERR_clear_error();
     state_->method = make_bio_method();
-    state_->context.reset(SSL_CTX_new(TLS_client_method()));
+    state_->context.reset(api().SSL_CTX_new(api().TLS_client_method()));
     SSL_CTX* context = state_->context.get();
     const auto fail = [](const std::string& what) {
         throw RedisFailure(what + " (" + openssl_error() + ")");
     };
-    if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1)
+    if (context == nullptr ||
+        api().SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, nullptr) != 1)
         fail("could not be given a TLS connection");
-    if (ca_file.empty() ? SSL_CTX_set_default_verify_paths(context) != 1
-                        : SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) != 1)
+    if (ca_file.empty() ? api().SSL_CTX_set_default_verify_paths(context) != 1
+                        : api().SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) != 1)
         fail(ca_file.empty() ? std::string("can't be trusted: the system's certificates can't be read")
                              : "can't be trusted: there are no sound certificates in " + ca_file.string());
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    api().SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    (void)api().SSL_CTX_ctrl(context, SSL_CTRL_MODE,
+                             SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, nullptr);
 }
 
 TlsContext::~TlsContext() = default;
 
 std::unique_ptr<RedisStream> TlsContext::make_stream(FileDescriptor socket, const std::string& host) const {
     const TlsForkGuard here;
-    ERR_clear_error();
+    api().ERR_clear_error();
     return std::make_unique<TlsStream>(std::move(socket), state_, state_->context.get(), state_->method.get(),
                                        host);
 }
