@@ -175,9 +175,9 @@ struct Row {
             before(item, column(item));
             const Vec<T, VEC> some =
                 item < ITEMS ? values[item < ITEMS ? item : 0] : stash[(item - ITEMS) * THREADS];
-            Vec<T, VEC> written;
-#pragma unroll
-            for (int v = 0; v < VEC; ++v) written[v] = T(result(static_cast<float>(some[v]), item, v));
+            Vec<T, VEC> written = {};
+            each_of(column(item), cols,
+                    [&](int v) { written[v] = T(result(static_cast<float>(some[v]), item, v)); });
             store_at(row, column(item), cols, written);
         }
     }
