@@ -46,7 +46,7 @@ struct Sample {
 /// Variants are named by text; each is read once.
 class VariantReader {
   public:
-    explicit VariantReader(const Service& service) : service_(service) {}
+    VariantReader(const Service& service, Target target) : service_(service), target_(std::move(target)) {}
     /// nullopt: the templates do not have or allow it.
     const std::optional<Variant>& read(const std::string& text) {
         const auto [at, is_new] = variants_.try_emplace(text);
@@ -62,7 +62,7 @@ class VariantReader {
             const std::string& name = manifest.lines[0].template_name;
             auto of = templates_.find(name);
             if (of == templates_.end())
-                of = templates_.emplace(name, service_.find(name).for_target(service_.target())).first;
+                of = templates_.emplace(name, service_.find(name).for_target(target_)).first;
             const std::vector<Variant> variants = manifest.lines[0].variants(of->second, "");
             return variants.size() == 1 ? std::optional(variants[0]) : std::nullopt;
         } catch (const UsageError&) {
@@ -73,6 +73,7 @@ class VariantReader {
     }
 
     const Service& service_;
+    const Target target_;
     std::map<std::string, Template> templates_;
     std::map<std::string, std::optional<Variant>> variants_;
 };
@@ -82,9 +83,10 @@ std::vector<Sample> samples_of(const Service& service, const std::string& device
                                std::span<const MeasuredTime> times, const CalibrationTrees& before,
                                const std::set<std::string>& fitted_before, std::set<std::string>& new_ones,
                                CalibrationReport& report) {
-    const Machine machine(service.target(), device);
+    const Target target = target_on(service.target(), device);
+    const Machine machine(target, device);
     const Model model(machine);
-    VariantReader reader(service);
+    VariantReader reader(service, target);
     std::map<std::string, std::vector<Sample>> problems;
     for (const MeasuredTime& time : times) {
         const std::optional<Variant>& variant = reader.read(time.variant);

@@ -46,10 +46,10 @@ Estimate Model::fused(const Variant& variant, const Problem& problem, const Laun
     const double parts = static_cast<double>(std::max<std::int64_t>(facts.parts, 1));
     const double tile = static_cast<double>(std::max<std::int64_t>(facts.step_tile, 1));
 
-    // Tensor cores that have no wgmma give mma.sync all that they have.
-    const bool has_wgmma =
-        machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
-    double share = is_wgmma ? kFusedWgmmaShare : has_wgmma ? kFusedMmaShare : kFusedMmaShare / kMmaOfWgmma;
+    // Tensor cores without wider instructions give mma.sync all that they have.
+    double share = is_wgmma                                  ? kFusedWgmmaShare
+                   : is_half_speed_mma(machine_.target.arch) ? kFusedMmaShare
+                                                             : kFusedMmaShare / kMmaOfWgmma;
     if (facts.step_tile > 0) share *= tile / (tile + (is_wgmma ? kWgmmaStep : kMmaStep));
     const double flops_per_ms = machine_.matrix_tflops * 1e9 / multiprocessors * share;
     const double flops = static_cast<double>(problem.flops) / blocks *

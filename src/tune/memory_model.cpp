@@ -51,7 +51,7 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
     if (launch.facts.engine == Engine::fma &&
         static_cast<double>(problem.flops) < kFewFlops * static_cast<double>(problem.bytes))
         return streamed(variant, problem, launch);
-    if (launch.facts.engine != Engine::fma && launch.facts.blocks == 0)
+    if (launch.facts.engine != Engine::fma && launch.facts.step_tile > 0)
         return fused(variant, problem, launch);
     const double multiprocessors = static_cast<double>(machine_.multiprocessors);
     const int at_once = std::max(blocks_at_once(variant, 0), 1);
@@ -75,10 +75,8 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
             1 / std::hypot(1, kRingBytes / std::min(resident * ring, kMostRingBytes), kRingWarps / warps);
     }
     const double used = std::min(1.0, blocks / multiprocessors);
-    const bool is_half_speed =
-        machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
     const double tflops = launch.facts.engine == Engine::fma ? machine_.fma_tflops
-                          : launch.facts.engine == Engine::mma && is_half_speed
+                          : launch.facts.engine == Engine::mma && is_half_speed_mma(machine_.target.arch)
                               ? machine_.matrix_tflops * kMmaOfWgmma
                               : machine_.matrix_tflops;
     const double waves = std::ceil(blocks / (multiprocessors * at_once));
@@ -145,8 +143,11 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
     const auto warp_size = static_cast<double>(machine_.target.limits.warp_size);
     double lines = 1;  // that an access of a warp takes, over those of its bytes
     if (facts.row_capacity > 0) {
+        // Rows that begin anywhere leave room for a vector's other elements.
+        const std::int64_t held_by_a_thread =
+            std::max<std::int64_t>(facts.access_elements * facts.accesses, 1);
         const std::int64_t threads_of_a_row =
-            facts.row_capacity / std::max<std::int64_t>(facts.access_elements * facts.accesses, 1);
+            (facts.row_capacity + (facts.any_rows ? facts.access_elements - 1 : 0)) / held_by_a_thread;
         const auto row_threads = static_cast<double>(threads_of_a_row);
         const double rows = std::max(1.0, warp_size / std::max(row_threads, 1.0));
         const double apart = rows * static_cast<double>(facts.row) * launch.element_bytes / kStreamLineBytes;

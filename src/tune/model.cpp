@@ -121,6 +121,10 @@ double stored(double extent, double tile) { return std::clamp(extent / tile, kLe
 
 }  // namespace
 
+bool is_half_speed_mma(const std::string& arch) {
+    return arch.starts_with("sm_9") || arch.starts_with("sm_10");
+}
+
 double row_alignment(const Problem& problem) {
     std::int64_t bytes = 16;
     for (const Tensor& tensor : problem.tensors)
@@ -136,6 +140,13 @@ struct Machine::Lazy {
     std::string problem;
     std::atomic<bool> is_read = false;
 };
+
+Target target_on(Target target, const std::string& device) {
+    const Chip* const chip = find_chip(target.arch, device);
+    if (chip != nullptr && chip->name == device && target.limits.multiprocessors == 0)
+        target.limits.multiprocessors = chip->multiprocessors;
+    return target;
+}
 
 Machine::Machine(const Target& of, const std::string& device_name)
     : target(of), lazy_(std::make_shared<Lazy>()) {
@@ -295,9 +306,7 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
     } else {
         tflops = machine_.matrix_tflops;
         const double wm = number(facts.warp_rows), wn = number(facts.warp_columns);
-        const bool is_half_speed =
-            machine_.target.arch.starts_with("sm_9") || machine_.target.arch.starts_with("sm_10");
-        share = is_half_speed ? kMmaOfWgmma : kMmaShare;
+        share = is_half_speed_mma(machine_.target.arch) ? kMmaOfWgmma : kMmaShare;
         costs = kMmaStaged;
         sharers =
             std::max(1.0, std::floor(launch.threads / warp_size / (ceil_div(bm, wm) * ceil_div(bn, wn))));

@@ -52,6 +52,10 @@ struct Machine {
     std::shared_ptr<Lazy> lazy_;
 };
 
+/// For choosing for a device that is elsewhere: a target of an architecture alone has no multiprocessors, from which many a
+/// template computes its grid, and gets those of the device. Unknown devices change nothing.
+Target target_on(Target target, const std::string& device);
+
 /// A variant's estimated time, and what it is made of. Parts that overlap do not add up.
 struct Estimate {
     double ms = 0;

@@ -11,7 +11,7 @@ namespace kiln {
 constexpr double kMmaOfWgmma = 0.68;
 
 /// To be increased with every change of the estimates or the features: calibrations of before do not fit them.
-constexpr int kModelVersion = 2;
+constexpr int kModelVersion = 3;
 
 struct Model::Launch {
     double blocks = 0;
@@ -22,6 +22,9 @@ struct Model::Launch {
     double parts = 1;          ///< split-K: parts of k of a tile, one block each
     ModelFacts facts;
 };
+
+/// Whether mma.sync of this architecture reaches kMmaOfWgmma of the peak only, since others have wider instructions.
+bool is_half_speed_mma(const std::string& arch);
 
 /// The greatest power of two that the rows of all input matrices are multiples of, in bytes, at most 16.
 double row_alignment(const Problem& problem);

@@ -245,7 +245,9 @@ TEST_F(Choose, ShortRowsShareBlocks) {
             const auto held = number(variant, "THREADS") * number(variant, "VEC") * number(variant, "ITEMS");
             EXPECT_GE(held, cols) << "the row is read once";
             EXPECT_LE(held, 8 * cols);
-            if (!variant.value("ANY_ROWS").as_bool()) EXPECT_EQ(cols % number(variant, "VEC"), 0);
+            if (!variant.value("ANY_ROWS").as_bool()) {
+                EXPECT_EQ(cols % number(variant, "VEC"), 0);
+            }
         }
         const Variant wide = chosen_for(name, {{"T", "float"}}, {{"rows", 200}, {"cols", 63936}});
         EXPECT_GE(number(wide, "THREADS") * number(wide, "CLUSTER"), 1024) << wide.text();

@@ -282,11 +282,24 @@ TEST(TuneModel, CountsTheTilesThatFillUpClusters) {
 
 // With a short k, storing is what takes time. On an H200 28.5 and 15.9 us.
 TEST(TuneModel, KnowsWhatStoresFromRegistersTake) {
-    Values values = {{"BM", 128}, {"BN", 64}, {"STAGES", 3}, {"PINGPONG", true}, {"TRANS_B", true}};
+    Values values = {{"BM", 128}, {"BN", 64}, {"STAGES", 3}, {"PINGPONG", true}};
     const Sizes sizes = {{"m", 12904}, {"n", 424}, {"k", 8}};
     const double by_tma = estimated("gemm_wgmma", values, sizes).ms;
     values.emplace("TMA_STORE", false);
     EXPECT_GT(estimated("gemm_wgmma", values, sizes).ms, 1.1 * by_tma);
+    // Where B is n x k, C then leaves row by row, through shared memory.
+    values.emplace("TRANS_B", true);
+    EXPECT_LT(estimated("gemm_wgmma", values, sizes).ms, 1.1 * by_tma);
+}
+
+// Blocks that stay are as many as the device has places for, also where a chooser has only its name.
+TEST(TuneModel, GivesADeviceThatIsElsewhereItsMultiprocessors) {
+    const Chooser chooser(hopper(), Wisdom{}, "NVIDIA H200");
+    const Sizes sizes = {{"m", 8192}, {"n", 8192}, {"k", 4096}};
+    const Variant chosen = chooser.choose(hopper().find("gemm_wgmma"), {}, sizes).variant;
+    EXPECT_GE(grid_of(chosen, sizes).count(), 120U) << chosen.text();
+    EXPECT_EQ(target_on(hopper().target(), "NVIDIA H100 PCIe").limits.multiprocessors, 114);
+    EXPECT_EQ(target_on(hopper().target(), "a device of tomorrow").limits.multiprocessors, 0);
 }
 
 std::string with_any_raster(const Variant& variant) {
