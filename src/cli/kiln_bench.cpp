@@ -147,6 +147,9 @@ int list_variants(const Call& call, Warnings& warnings, const BenchOptions& opti
         text += variant.text() + target + "\n";
         list.push_back(variant.text());
     }
+    if (list.empty())
+        throw UsageError(formatted("no template computes any of the problems that are drawn, on {}.",
+                                   service->target().arch));
     call.print({{"backend", name(service->backend())}, {"arch", service->target().arch}, {"variants", list}},
                text);
     return kPassed;
@@ -164,7 +167,11 @@ void make_directory(const std::filesystem::path& directory) {
 int bench(const Call& call) {
     if (!call.words.empty() && call.words[0] == kChild)
         return run_bench_child(std::span(call.words).subspan(1));
-    if (call.words.empty() || call.flag("list-suites")) return list_suites(call);
+    if (call.flag("list-suites")) return list_suites(call);
+    if (call.words.empty() && (call.flag("list-variants") || call.has("for-device")))
+        throw UsageError(
+            "--list-variants is of parts of the suite unseen; name one, such as unseen.attention.");
+    if (call.words.empty()) return list_suites(call);
     if (call.options.json && call.flag("markdown"))
         throw UsageError("--json and --markdown are two ways of printing; leave one out.");
     Warnings warnings(call.terminal);

@@ -2,6 +2,7 @@
 //
 // The table of suites and their parts, and how they are run.
 #include <kiln/error.h>
+#include <kiln/occupancy.h>
 #include <kiln/tools/bench.h>
 
 #include <algorithm>
@@ -191,6 +192,28 @@ BenchReport begun(const BenchOptions& options, bench::Benchmark& benchmark) {
     return report;
 }
 
+void check_drawing(const BenchOptions& options) {
+    if (options.draws < 1)
+        throw UsageError(formatted("{} problems can't be drawn; draw 1 or more", options.draws));
+    if (options.others < 0)
+        throw UsageError(formatted("{} variants can't be timed next to the chosen one; ask for 0 or more",
+                                   options.others));
+}
+
+/// device: empty, or a chip of the service's architecture.
+void check_device(const Service& service, const std::string& device) {
+    if (device.empty()) return;
+    std::vector<std::string> known;
+    for (const Chip& chip : chips())
+        if (find_chip(service.target().arch, chip.name) == &chip) known.push_back(chip.name);
+    if (std::ranges::find(known, device) == known.end())
+        throw UsageError(formatted("no device of {} is called \"{}\"{}; known are {}", service.target().arch,
+                                   device, did_you_mean(device, known), enumerate(known)));
+    if (service.has_device() && service.device().info().name != device)
+        throw UsageError("variants for a " + device + " are chosen without the device that is here, a " +
+                         service.device().info().name + ": name the architecture");
+}
+
 }  // namespace
 
 inline namespace KILN_ABI {
@@ -202,6 +225,7 @@ BenchReport run_bench(const BenchOptions& options) {
     if (options.compare)
         for (const std::string& name : *options.compare) check_name(name, kComparators, "comparator");
 
+    check_drawing(options);
     bench::Benchmark benchmark(options);
     BenchReport report = begun(options, benchmark);
     Stopwatch watch;
@@ -264,6 +288,8 @@ std::vector<Variant> bench_variants(const Service& service, const BenchOptions& 
         if (!part.suite->is_drawn)
             throw UsageError("the variants of " + part.name +
                              " are chosen as it runs; those of parts of unseen are known before");
+    check_drawing(options);
+    check_device(service, device);
     const Chooser chooser(service, bench::wisdom_of(options), device);
     std::vector<Variant> variants;
     std::set<std::string> seen;

@@ -150,16 +150,19 @@ std::vector<Variant> others_of(const std::vector<DrawnChoice>& all, const DrawnC
     };
     for (const ConsideredVariant& considered : one.considered) add(considered.variant);
     for (const DrawnChoice& other : all) {
+        if (list.size() >= most) return list;
         if (other.choice)
             if (const auto variant =
                     for_problem(one, with_overlap(other.choice->variant, false), one.problem.fixed))
                 add(*variant);
     }
     for (std::size_t place = 0; place < kOwn + kSpread; ++place)
-        for (const DrawnChoice& other : all)
+        for (const DrawnChoice& other : all) {
+            if (list.size() >= most) return list;
             if (place < other.considered.size())
                 if (const auto variant = for_problem(one, other.considered[place].variant, one.problem.fixed))
                     add(*variant);
+        }
     return list;
 }
 

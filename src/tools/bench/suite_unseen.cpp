@@ -101,18 +101,18 @@ void Family::build(std::span<const DrawnChoice* const> problems) {
     if (cub_) cub_->wait();
 }
 
-/// For as many problems as there is time for; a failure is reported by the row that it concerns.
+/// In half of the time that is left at most; a failure is reported by the row that it concerns.
 void Family::compile_torch(std::span<const DrawnChoice* const> problems) {
     if (family_.peer != Peer::torch && family_.peer != Peer::memory) return;
     if (bench_.time_left().count() == 0) return;
     std::vector<std::string> wanted;
     for (const DrawnChoice* const one : problems)
-        if (!one->problem.torch.empty()) wanted.push_back(one->problem.torch);
+        if (one->choice && !one->problem.torch.empty()) wanted.push_back(one->problem.torch);
     TorchProcess* const torch = wanted.empty() ? nullptr : bench_.torch(suite_);
     if (torch == nullptr) return;
     bench_.begin(suite_, "compiling by torch.compile");
     try {
-        torch->compile_ahead(wanted, bench_.at_most(kTorchLimit));
+        torch->compile_ahead(wanted, std::min(bench_.at_most(kTorchLimit), bench_.time_left() / 2));
     } catch (const Stopped&) {
         throw;
     } catch (const Error&) {

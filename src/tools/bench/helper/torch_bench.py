@@ -225,15 +225,20 @@ def compile_ahead(problems):
     # This script, as it was started, but for the flushing; it ends with its input.
     command = sys.orig_argv[:-1] + ["4"]
     running = []
-    for problem in problems:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        process.stdin.write(("prepare " + problem + "\n").encode())
-        process.stdin.close()
-        running.append(process)
-        if len(running) >= (os.cpu_count() or 1):
-            running.pop(0).wait()
-    for process in running:
-        process.wait()
+    try:
+        for problem in problems:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            running.append(process)
+            process.stdin.write(("prepare " + problem + "\n").encode())
+            process.stdin.close()
+            if len(running) >= (os.cpu_count() or 1):
+                running.pop(0).wait()
+        for process in running:
+            process.wait()
+    finally:  # else what is left of them would run while kernels are timed
+        for process in running:
+            process.kill()
+            process.wait()
     return []
 
 
