@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -55,6 +56,7 @@ std::string build_id(int fd, const ElfHeaders& headers) {
 }
 
 constexpr std::int64_t kPiece = std::int64_t{8} << 20;  // of a file that several threads read
+constexpr std::int64_t kToItsEnd = std::numeric_limits<std::int64_t>::max();
 
 /// nullopt: it can't be read. A file that has become shorter ends where it ends.
 std::optional<std::string> checksum_of_part(int file, std::int64_t begin, std::int64_t end) {
@@ -125,12 +127,14 @@ std::optional<std::string> content_identity(const std::filesystem::path& path) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status;
     if (!file || ::fstat(file.value(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-    const std::int64_t size = status.st_size,
-                       pieces = std::max<std::int64_t>((size + kPiece - 1) / kPiece, 1);
+    // As many as it has now; the last one goes on to the file's end.
+    const std::int64_t pieces = std::max<std::int64_t>((status.st_size + kPiece - 1) / kPiece, 1);
     std::vector<std::string> checksums(static_cast<std::size_t>(pieces));
     parallel_for(pieces, 1, [&](std::int64_t piece, std::int64_t) {
         checksums[static_cast<std::size_t>(piece)] =
-            checksum_of_part(file.value(), piece * kPiece, std::min((piece + 1) * kPiece, size)).value_or("");
+            checksum_of_part(file.value(), piece * kPiece,
+                             piece + 1 < pieces ? (piece + 1) * kPiece : kToItsEnd)
+                .value_or("");
     });
     std::string all;
     for (const std::string& one : checksums) {
