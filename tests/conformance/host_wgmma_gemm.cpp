@@ -56,6 +56,21 @@ TEST(HostWgmmaGemm, IsRightInEveryKindOfVariant) {
                  Data::integers);
 }
 
+// Which leave through shared memory, a box of each warp's, behind the stages and before the mbarriers.
+TEST(HostWgmmaGemm, StoresRowsOfCOfAnyLength) {
+    const auto service = gemm_service();
+    const Values rows = {{"TRANS_B", true}, {"TMA_STORE", false}};
+    for (Values values :
+         {Values{{"BM", 192}, {"BN", 128}, {"STAGES", 3}}, Values{{"BM", 256}, {"BN", 64}, {"STAGES", 3}},
+          Values{{"BN", 64}, {"STAGES", 3}, {"PINGPONG", true}, {"OUT", "half"}, {"BIAS", 1}},
+          Values{{"BM", 64}, {"BN", 64}, {"STAGES", 3}, {"BLOCKS_PER_SM", 2}, {"RESIDUAL", true}},
+          Values{{"BN", 64}, {"STAGES", 3}, {"CLUSTER_M", 2}, {"CLUSTER_N", 2}}}) {
+        values.insert(rows.begin(), rows.end());
+        for (const int n : {265, 1, 66})
+            expect_right(*service, values, {{"m", 520}, {"n", n}, {"k", 72}}, Data::integers);
+    }
+}
+
 TEST(HostWgmmaGemm, IsRightInAnyOrderOfItsThreads) {
     for (int seed = 0; seed < 6; ++seed) {
         const test::ScopedVariable variable("KILN_HOST_SEED", std::to_string(seed));

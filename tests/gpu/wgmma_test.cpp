@@ -124,6 +124,18 @@ TEST_F(WgmmaOnGpu, EpiloguesAreRight) {
         for (const Shape& shape : {Shape{8, 8, 0}, {136, 264, 72}, {1000, 1016, 1000}, {520, 136, 4104}})
             for (const Data data : {Data::random, Data::integers}) expect_right(chosen, shape, data);
 
+    // Rows of C of any length leave through shared memory.
+    const Values rows = {{"TRANS_B", true}, {"TMA_STORE", false}};
+    for (const Values& chosen :
+         {with(rows, {}), with(rows, {{"BM", 192}, {"BN", 192}, {"STAGES", 3}}),
+          with(rows, with(brain, {{"BM", 256}, {"BN", 128}, {"BIAS", 1}})),
+          with(rows, with(both, {{"ACTIVATION", 2}})),
+          with(rows, {{"PINGPONG", true}, {"BN", 128}, {"STAGES", 6}, {"BIAS", 1}, {"ACTIVATION", 1}}),
+          with(rows, {{"BM", 64}, {"BN", 64}, {"STAGES", 3}, {"BLOCKS_PER_SM", 2}, {"OUT", "half"}}),
+          with(rows, {{"CLUSTER_M", 2}, {"CLUSTER_N", 2}})})
+        for (const Shape& shape : {Shape{1, 1, 8}, {131, 265, 136}, {1001, 1003, 1000}, {3000, 4097, 24}})
+            for (const Data data : {Data::random, Data::integers}) expect_right(chosen, shape, data);
+
     for (const Values& chosen : {with(both, {{"ACTIVATION", 2}}), with(both, {{"TRANS_B", true}}),
                                  with(both, {{"OUT", "float"}, {"BM", 64}, {"BN", 256}, {"STAGES", 2}}),
                                  with(brain, {{"TRANS_A", true}, {"BIAS", 2}, {"ACTIVATION", 3}}),

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
             "gemm_wgmma",
             with(kSmall,
                  {{"OUT", "bfloat16"}, {"TRANS_A", true}, {"ALPHA", 0.5}, {"RESIDUAL", true}, {"BM", 128}})},
-        // From registers, to rows of C of any length.
+        // Row by row, to rows of C of any length.
         EpilogueCase{"gemm_wgmma", with(kSmall, {{"OUT", "half"},
                                                  {"TRANS_B", true},
                                                  {"TMA_STORE", false},

@@ -39,7 +39,12 @@ TEST(Histogram, CountsEachByteFromAnyAddress) {
     const Template of = library.service().find("histogram");
     for (const Values& values :
          {Values{{"THREADS", 256}},
-          Values{{"VEC", 4}, {"UNROLL", 2}, {"REPLICAS", 4}, {"COUNTERS_PER_BIN", 8}, {"THREADS", 512}},
+          Values{{"VEC", 4},
+                 {"UNROLL", 2},
+                 {"REPLICAS", 4},
+                 {"COUNTERS_PER_BIN", 8},
+                 {"THREADS", 256},
+                 {"BLOCKS", 132}},
           Values{{"VEC", 1}, {"UNROLL", 4}, {"COUNTERS_PER_BIN", 1}, {"THREADS", 256}, {"BLOCKS", 132}}}) {
         const Variant variant = of.variant(values);
         for (const int skew : {0, 1, 7, 15})
