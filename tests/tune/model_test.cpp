@@ -292,7 +292,7 @@ TEST(TuneModel, KnowsWhatStoresFromRegistersTake) {
     EXPECT_LT(estimated("gemm_wgmma", values, sizes).ms, 1.1 * by_tma);
 }
 
-// Blocks that stay are as many as the device has places for, also where a chooser has only its name.
+// Persistent blocks are as many as the device has places for, also where a chooser has only its name.
 TEST(TuneModel, GivesADeviceThatIsElsewhereItsMultiprocessors) {
     const Chooser chooser(hopper(), Wisdom{}, "NVIDIA H200");
     const Sizes sizes = {{"m", 8192}, {"n", 8192}, {"k", 4096}};
