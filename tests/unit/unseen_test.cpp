@@ -511,7 +511,8 @@ TEST_F(UnseenRun, AsManyOthersAreTimedAsAreAskedFor) {
     for (const int others : {0, 1}) {
         timed_.clear();
         options_.others = others;
-        for (const BenchRow& row : run_bench(options_).suites.at(0).rows) {
+        const BenchReport report = run_bench(options_);
+        for (const BenchRow& row : report.suites.at(0).rows) {
             EXPECT_THAT(row.failures, ::testing::IsEmpty());
             EXPECT_EQ(row.verified, true);
         }
