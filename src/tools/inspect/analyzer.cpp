@@ -28,7 +28,13 @@ namespace {
 constexpr const char* kBanksOfHost = "sm_90a";
 // Only the total of its sectors is used.
 constexpr RecordBudget kNaiveBudget{2e5, 6e6};
+#ifdef __SANITIZE_ADDRESS__
+// GCC 12's AddressSanitizer knows nothing of fork(): the child of a recording would wait for ever for a lock of the
+// allocator that another thread held.
+constexpr auto kInBackground = std::launch::deferred;
+#else
 constexpr auto kInBackground = std::launch::async | std::launch::deferred;
+#endif
 
 struct CompiledVariant {
     Resources resources;
