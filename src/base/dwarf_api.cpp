@@ -13,15 +13,9 @@ struct Opened {
 
 void open(Opened& opened) {
     Api& api = opened.api;
-    std::string error;
-    api.library = DynamicLibrary::open({"libdw.so.1"}, &error);
-    if (!api.library) {
-        opened.problem = "libdw.so.1, which reads debug information, was not found";
-        if (error.find("No such file") == std::string::npos) opened.problem += " (" + error + ")";
-        opened.problem += "; on Debian and Ubuntu: apt-get install libdw1";
-        return;
-    }
-    api.library.keep_forever();
+    api.library =
+        DynamicLibrary::open_forever("libdw.so.1", "which reads debug information", "libdw1", opened.problem);
+    if (!api.library) return;
     std::string missing;
 #define KILN_RESOLVE(member, symbol, result, arguments) \
     if (!api.library.resolve(api.member, #symbol)) missing += missing.empty() ? #symbol : ", " #symbol;

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -58,17 +59,18 @@ std::string build_id(int fd, const ElfHeaders& headers) {
 constexpr std::int64_t kPiece = std::int64_t{8} << 20;  // of a file that several threads read
 constexpr std::int64_t kToItsEnd = std::numeric_limits<std::int64_t>::max();
 
-/// nullopt: it can't be read. A file that has become shorter ends where it ends.
-std::optional<std::string> checksum_of_part(int file, std::int64_t begin, std::int64_t end) {
+/// Empty where it can't be read. A file that has become shorter ends where it ends.
+std::string checksum_of_part(int file, std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t kAtOnce = std::int64_t{1} << 20;
+    const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kAtOnce);
     ChecksumStream stream;
-    std::vector<std::byte> buffer(std::size_t{1} << 20);
     while (begin < end) {
-        const auto wanted = std::min<std::size_t>(buffer.size(), static_cast<std::size_t>(end - begin));
-        const ssize_t count = ::pread(file, buffer.data(), wanted, begin);
+        const ssize_t count =
+            ::pread(file, buffer.get(), static_cast<std::size_t>(std::min(kAtOnce, end - begin)), begin);
         if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return std::nullopt;
+        if (count < 0) return {};
         if (count == 0) break;
-        stream.add(std::span(buffer).first(static_cast<std::size_t>(count)));
+        stream.add({buffer.get(), static_cast<std::size_t>(count)});
         begin += count;
     }
     return stream.hex();
@@ -103,6 +105,19 @@ DynamicLibrary DynamicLibrary::open(const std::vector<std::string>& names, std::
     return library;
 }
 
+DynamicLibrary DynamicLibrary::open_forever(const std::string& name, const std::string& purpose,
+                                            const std::string& package, std::string& problem) {
+    std::string error;
+    DynamicLibrary library = open({name}, &error);
+    library.keep_forever();
+    if (!library) {
+        const bool is_missing = error.find("No such file") != std::string::npos;
+        problem = formatted("{}, {}, was not found{}; on Debian and Ubuntu: apt-get install {}", name,
+                            purpose, is_missing ? "" : " (" + error + ")", package);
+    }
+    return library;
+}
+
 void* DynamicLibrary::symbol(const char* name) const {
     return handle_ == nullptr ? nullptr : ::dlsym(handle_, name);
 }
@@ -131,10 +146,8 @@ std::optional<std::string> content_identity(const std::filesystem::path& path) {
     const std::int64_t pieces = std::max<std::int64_t>((status.st_size + kPiece - 1) / kPiece, 1);
     std::vector<std::string> checksums(static_cast<std::size_t>(pieces));
     parallel_for(pieces, 1, [&](std::int64_t piece, std::int64_t) {
-        checksums[static_cast<std::size_t>(piece)] =
-            checksum_of_part(file.value(), piece * kPiece,
-                             piece + 1 < pieces ? (piece + 1) * kPiece : kToItsEnd)
-                .value_or("");
+        const std::int64_t end = piece + 1 < pieces ? (piece + 1) * kPiece : kToItsEnd;
+        checksums[static_cast<std::size_t>(piece)] = checksum_of_part(file.value(), piece * kPiece, end);
     });
     std::string all;
     for (const std::string& one : checksums) {
@@ -143,8 +156,7 @@ std::optional<std::string> content_identity(const std::filesystem::path& path) {
     }
     const auto headers = elf_headers(file.value());
     const std::string build = headers ? build_id(file.value(), *headers) : std::string();
-    return (build.empty() ? "" : "build " + build + " ") + "content " +
-           (pieces == 1 ? all : checksum_hex(all));
+    return (build.empty() ? "" : "build " + build + " ") + "content " + checksum_hex(all);
 }
 
 std::optional<ElfNeeds> elf_needs(const std::filesystem::path& path) {

@@ -22,6 +22,12 @@ class DynamicLibrary {
     /// when none does; `error` then receives the loader's words for each.
     static DynamicLibrary open(const std::vector<std::string>& names, std::string* error = nullptr);
 
+    /// Opens the library of this name for the rest of the process. An empty one where that fails; `problem` then receives
+    /// why, as the end of a sentence: "libdw.so.1, which reads debug information, was not found; on Debian and Ubuntu:
+    /// apt-get install libdw1".
+    static DynamicLibrary open_forever(const std::string& name, const std::string& purpose,
+                                       const std::string& package, std::string& problem);
+
     explicit operator bool() const { return handle_ != nullptr; }
     /// nullptr when there is no such symbol.
     void* symbol(const char* name) const;

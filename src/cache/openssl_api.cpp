@@ -7,6 +7,9 @@
 
 #include <openssl/opensslv.h>
 
+#include <atomic>
+#include <memory>
+
 #include "format/format.h"
 
 namespace kiln {
@@ -27,16 +30,9 @@ void open(Opened& opened) {
 void open(Opened& opened) {
     // The version whose headers this was built with: another one may have other types.
     const std::string name = formatted("libssl.so.{}", OPENSSL_SHLIB_VERSION);
-    std::string error;
     OpenSslApi& api = opened.api;
-    api.library = DynamicLibrary::open({name}, &error);
-    if (!api.library) {
-        opened.problem = "OpenSSL's " + name + " was not found";
-        if (error.find("No such file") == std::string::npos) opened.problem += " (" + error + ")";
-        opened.problem += "; on Debian and Ubuntu: apt-get install openssl";
-        return;
-    }
-    api.library.keep_forever();
+    api.library = DynamicLibrary::open_forever(name, "which has TLS", "openssl", opened.problem);
+    if (!api.library) return;
     const char* missing = nullptr;
 #define KILN_RESOLVE(function) \
     if (!api.library.resolve(api.function, #function) && missing == nullptr) missing = #function;
@@ -49,14 +45,17 @@ void open(Opened& opened) {
 
 }  // namespace
 
+// Without a lock, which a child of fork() could find held: two threads may open it, and one of the results is kept.
 const OpenSslApi* openssl_api(std::string* reason) {
-    static const Opened opened = [] {
-        Opened made;
-        open(made);
-        return made;
-    }();
-    if (opened.problem.empty()) return &opened.api;
-    if (reason != nullptr) *reason = opened.problem;
+    static std::atomic<const Opened*> known{nullptr};
+    const Opened* opened = known.load(std::memory_order_acquire);
+    if (opened == nullptr) {
+        auto made = std::make_unique<Opened>();
+        open(*made);
+        if (known.compare_exchange_strong(opened, made.get())) opened = made.release();
+    }
+    if (opened->problem.empty()) return &opened->api;
+    if (reason != nullptr) *reason = opened->problem;
     return nullptr;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of OpenSSL that Kiln uses. Its libraries are opened by the first connection that needs TLS, since linking
-// them is most of what a program takes to start; linked only where all libraries are (KILN_STATIC_DEPS).
+// The functions of OpenSSL that Kiln uses. Its libraries are opened by the first connection that needs TLS, since programs
+// that link them take longer to start; linked only where all libraries are (KILN_STATIC_DEPS).
 #pragma once
 
 #include <openssl/bio.h>

@@ -167,11 +167,13 @@ void make_directory(const std::filesystem::path& directory) {
 int bench(const Call& call) {
     if (!call.words.empty() && call.words[0] == kChild)
         return run_bench_child(std::span(call.words).subspan(1));
-    if (call.flag("list-suites")) return list_suites(call);
-    if (call.words.empty() && (call.flag("list-variants") || call.has("for-device")))
+    if (call.has("for-device") && !call.flag("list-variants"))
+        throw UsageError(
+            "--for-device is about --list-variants; what is measured is the device that is here.");
+    if (call.words.empty() && call.flag("list-variants"))
         throw UsageError(
             "--list-variants is of parts of the suite unseen; name one, such as unseen.attention.");
-    if (call.words.empty()) return list_suites(call);
+    if (call.words.empty() || call.flag("list-suites")) return list_suites(call);
     if (call.options.json && call.flag("markdown"))
         throw UsageError("--json and --markdown are two ways of printing; leave one out.");
     Warnings warnings(call.terminal);
@@ -194,9 +196,6 @@ int bench(const Call& call) {
     read_drawing(call, options);
     options.quick = call.flag("quick");
     options.stop = call.interrupts.token();
-    if (call.has("for-device") && !call.flag("list-variants"))
-        throw UsageError(
-            "--for-device is about --list-variants; what is measured is the device that is here.");
     if (call.flag("list-variants")) return list_variants(call, warnings, options);
     options.child = {"/proc/self/exe", "bench", kChild};
     std::optional<Progress> progress;

@@ -194,9 +194,7 @@ class Search {
         for_each_in_parallel(files_.size() - first, [&](std::size_t i) {
             File& file = files_[first + i];
             try {
-                file.text =
-                    read_text_if_exists(path_of(file), kMostBytes - std::min(kMostBytes, bytes_.load()))
-                        .value_or(std::string());
+                file.text = read_text_if_exists(path_of(file), kMostBytes).value_or(std::string());
             } catch (const FileError& failure) {
                 throw BuildError("the header " + path_of(file).string() +
                                  " can't be read: " + failure.reason());

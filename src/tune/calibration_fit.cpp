@@ -83,10 +83,9 @@ std::vector<Sample> samples_of(const Service& service, const std::string& device
                                std::span<const MeasuredTime> times, const CalibrationTrees& before,
                                const std::set<std::string>& fitted_before, std::set<std::string>& new_ones,
                                CalibrationReport& report) {
-    const Target target = target_on(service.target(), device);
-    const Machine machine(target, device);
+    const Machine machine(service.target(), device);
     const Model model(machine);
-    VariantReader reader(service, target);
+    VariantReader reader(service, machine.target);
     std::map<std::string, std::vector<Sample>> problems;
     for (const MeasuredTime& time : times) {
         const std::optional<Variant>& variant = reader.read(time.variant);

@@ -110,7 +110,6 @@ struct Chooser::State {
     const Service& service;
     const Wisdom wisdom;
     const std::string device;
-    const Target target;  ///< of the service, on that device
     const Machine machine;
 
     State(const Service& of, Wisdom given, const std::string& name)
@@ -118,12 +117,11 @@ struct Chooser::State {
           wisdom(std::move(given)),
           device(name.empty() && !of.has_device() ? std::string()
                                                   : as_field(name.empty() ? of.device().info().name : name)),
-          target(target_on(of.target(), name)),
-          machine(target, device) {}
+          machine(of.target(), device) {}
 
     std::optional<CandidateTemplate> contender(const Template& given, const Values& fixed, const Sizes& sizes,
                                                std::string& why) const {
-        const Template of = given.for_target(target);
+        const Template of = given.for_target(machine.target);
         if (!has_parameters(of, fixed)) {
             why = of.name() + " lacks a parameter or a value that is requested";
             return std::nullopt;

@@ -37,7 +37,7 @@ double whole_tiles(std::int64_t tile, std::int64_t rows) {
 Estimate Model::fused(const Variant& variant, const Problem& problem, const Launch& launch) const {
     const ModelFacts& facts = launch.facts;
     const bool is_wgmma = facts.engine == Engine::wgmma;
-    const auto multiprocessors = static_cast<double>(machine_.multiprocessors);
+    const auto multiprocessors = static_cast<double>(machine_.target.limits.multiprocessors);
     const double of_registers =
         static_cast<double>(machine_.target.limits.registers_per_block) / launch.threads;
     const double registers = is_wgmma ? of_registers : std::min(kMmaRegisters, of_registers);

@@ -53,7 +53,7 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
         return streamed(variant, problem, launch);
     if (launch.facts.engine != Engine::fma && launch.facts.step_tile > 0)
         return fused(variant, problem, launch);
-    const double multiprocessors = static_cast<double>(machine_.multiprocessors);
+    const double multiprocessors = static_cast<double>(machine_.target.limits.multiprocessors);
     const int at_once = std::max(blocks_at_once(variant, 0), 1);
     // Persistent blocks are as many as the template says, wherever the grid was computed.
     const double blocks =
@@ -102,7 +102,7 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
 
 Estimate Model::streamed(const Variant& variant, const Problem& problem, const Launch& launch) const {
     const ModelFacts& facts = launch.facts;
-    const double multiprocessors = static_cast<double>(machine_.multiprocessors);
+    const double multiprocessors = static_cast<double>(machine_.target.limits.multiprocessors);
     const double width = static_cast<double>(facts.access_elements) * launch.element_bytes;
     double aligned = std::min(width, row_alignment(problem));
     double accesses = static_cast<double>(facts.accesses), bytes = static_cast<double>(problem.bytes);

@@ -23,6 +23,7 @@ namespace {
 // For an architecture that the table of chips lacks. Absolute times are then wrong, but the order of variants
 // hardly changes.
 constexpr double kUnknownGbps = 1000;
+constexpr std::int64_t kUnknownMultiprocessors = 64;
 constexpr double kUnknownTflops = 15;
 // For a template that does not declare them.
 constexpr std::int64_t kDepth = 64, kHostDepth = 16;  // steps of k per tile
@@ -141,13 +142,6 @@ struct Machine::Lazy {
     std::atomic<bool> is_read = false;
 };
 
-Target target_on(Target target, const std::string& device) {
-    const Chip* const chip = find_chip(target.arch, device);
-    if (chip != nullptr && chip->name == device && target.limits.multiprocessors == 0)
-        target.limits.multiprocessors = chip->multiprocessors;
-    return target;
-}
-
 Machine::Machine(const Target& of, const std::string& device_name)
     : target(of), lazy_(std::make_shared<Lazy>()) {
     lazy_->device = device_name;
@@ -155,9 +149,10 @@ Machine::Machine(const Target& of, const std::string& device_name)
     memory_gbps = chip != nullptr && chip->memory_gbps > 0 ? chip->memory_gbps : kUnknownGbps;
     fma_tflops = chip != nullptr ? chip->fma_f32_tflops.value_or(kUnknownTflops) : kUnknownTflops;
     matrix_tflops = chip != nullptr ? chip->matrix_f16_tflops.value_or(4 * fma_tflops) : 4 * fma_tflops;
-    multiprocessors = target.limits.multiprocessors > 0              ? target.limits.multiprocessors
-                      : chip != nullptr && chip->multiprocessors > 0 ? chip->multiprocessors
-                                                                     : 64;
+    std::int64_t& multiprocessors = target.limits.multiprocessors;
+    if (multiprocessors <= 0)
+        multiprocessors =
+            chip != nullptr && chip->multiprocessors > 0 ? chip->multiprocessors : kUnknownMultiprocessors;
 }
 
 const Calibration& Machine::calibration() const {
@@ -268,7 +263,7 @@ Estimate Model::tile(const Variant& variant, const Problem& problem, const Launc
     const ModelFacts& facts = launch.facts;
     const ModelFacts::Tiles& of = *facts.tiles;
     const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-    const double multiprocessors = static_cast<double>(machine_.multiprocessors);
+    const double multiprocessors = static_cast<double>(machine_.target.limits.multiprocessors);
     const double bm = number(of.rows), bn = number(of.columns), bk = number(of.depth > 0 ? of.depth : kDepth);
     const double tiles = launch.tiles, parts = launch.parts;
     const double depth = ceil_div(ceil_div(number(of.k), bk), parts) * bk;
@@ -379,7 +374,7 @@ double Model::memory_ms(const Problem& problem) const {
 // A pipeline of stages that TMA fills and warpgroups consume; blocks are persistent.
 Estimate Model::wgmma(const Variant& variant, const Problem& problem, const ModelFacts& facts,
                       const Tiling& tiling) const {
-    const double multiprocessors = static_cast<double>(machine_.multiprocessors);
+    const double multiprocessors = static_cast<double>(machine_.target.limits.multiprocessors);
     const double down = static_cast<double>(std::max<std::int64_t>(facts.cluster_rows, 1));
     const double right = static_cast<double>(std::max<std::int64_t>(facts.cluster_columns, 1));
     const double sharers = down * right;
@@ -455,7 +450,7 @@ double Model::host_ms(const Variant& variant, const Launch& launch, const Tiling
     if (facts.engine != Engine::fma) cycles *= kHostMatrix;
     const double thread = ceil_div(tiling.depth, bk) * cycles + 2 * sums + kHostBarriers;
     const double pieces =
-        ceil_div(tiling.tiles * tiling.parts, static_cast<double>(machine_.multiprocessors));
+        ceil_div(tiling.tiles * tiling.parts, static_cast<double>(machine_.target.limits.multiprocessors));
     return pieces * launch.threads * thread / kHostCyclesPerMs;
 }
 

@@ -35,10 +35,11 @@ constexpr std::size_t kKernelKinds = 10;
 
 /// A device, or the known facts about an architecture.
 struct Machine {
+    /// With the multiprocessors of the device, from which many a template computes its grid: where one is chosen for by its
+    /// name or architecture alone, the target that is given has none.
     Target target;
     double memory_gbps = 0;
     double fma_tflops = 0, matrix_tflops = 0;
-    std::int64_t multiprocessors = 1;
 
     /// device_name: empty where there is none; Calibration::usual says what it is calibrated by.
     Machine(const Target& target, const std::string& device_name);
@@ -51,10 +52,6 @@ struct Machine {
     struct Lazy;
     std::shared_ptr<Lazy> lazy_;
 };
-
-/// For choosing for a device that is elsewhere: a target of an architecture alone has no multiprocessors, from which many a
-/// template computes its grid, and gets those of the device. Unknown devices change nothing.
-Target target_on(Target target, const std::string& device);
 
 /// A variant's estimated time, and what it is made of. Parts that overlap do not add up.
 struct Estimate {

@@ -38,8 +38,7 @@ inline Sizes sizes_of(const std::string& text) {
 inline std::vector<double> losses_of_choosing(const std::string& file,
                                               const std::string& device = "NVIDIA H200",
                                               const Calibration& calibration = Calibration()) {
-    const Target target = target_on(hopper().target(), device);
-    const Machine machine(target, device);
+    const Machine machine(hopper().target(), device);
     const Model model(machine);
     struct Best {
         double estimate = INFINITY, chosen = 0, us = INFINITY;
@@ -49,7 +48,7 @@ inline std::vector<double> losses_of_choosing(const std::string& file,
     for (const auto& [fixed, sizes, text, time] : recorded_times(file)) {
         const std::string name = text.substr(0, text.find(' '));
         const Template& of =
-            templates.try_emplace(name, hopper().find(name).for_target(target)).first->second;
+            templates.try_emplace(name, hopper().find(name).for_target(machine.target)).first->second;
         Values values;
         for (const auto& [parameter, value] : assignments(text))
             if (const Parameter* const found = of.parameter(parameter))

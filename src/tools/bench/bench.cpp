@@ -206,9 +206,7 @@ void check_device(const Service& service, const std::string& device) {
     std::vector<std::string> known;
     for (const Chip& chip : chips())
         if (find_chip(service.target().arch, chip.name) == &chip) known.push_back(chip.name);
-    if (std::ranges::find(known, device) == known.end())
-        throw UsageError(formatted("no device of {} is called \"{}\"{}; known are {}", service.target().arch,
-                                   device, did_you_mean(device, known), enumerate(known)));
+    check_name(device, known, "device of " + service.target().arch);
     if (service.has_device() && service.device().info().name != device)
         throw UsageError("variants for a " + device + " are chosen without the device that is here, a " +
                          service.device().info().name + ": name the architecture");

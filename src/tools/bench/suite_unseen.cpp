@@ -112,7 +112,8 @@ void Family::compile_torch(std::span<const DrawnChoice* const> problems) {
     if (torch == nullptr) return;
     bench_.begin(suite_, "compiling by torch.compile");
     try {
-        torch->compile_ahead(wanted, std::min(bench_.at_most(kTorchLimit), bench_.time_left() / 2));
+        torch->compile_ahead(wanted,
+                             std::min<std::chrono::milliseconds>(kTorchLimit, bench_.time_left() / 2));
     } catch (const Stopped&) {
         throw;
     } catch (const Error&) {
