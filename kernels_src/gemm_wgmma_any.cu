@@ -33,7 +33,6 @@
 //@ let     STAGE_BYTES = (BM + BN) * 128    "a tile of A and one of B"
 //@ let     STORE_BYTES = CONSUMERS * 8192   "a box of 2 KiB per warp, through which C leaves"
 //@ require BM * BN <= 128 * 128   "with the warps that load, 512 threads have registers for 128 x 128 results"
-//@ require BN <= 128 || sizeof(OUT) == 4 || !RESIDUAL && (BN == 192 || BIAS == 0 && ACTIVATION <= 1)   "a thread has no registers for so many columns and this 16-bit epilogue: use a smaller BN"
 //@ require SPLIT_K * SPLIT_CLUSTERS == 1 || BM * BN * 4 <= STAGES * STAGE_BYTES   "the accumulators of a tile have to fit the stages: use more STAGES"
 //@ size    m = 4096 test 131  "rows of A and C"
 //@ size    n = 4096 test 265  "columns of B and C"

@@ -3,13 +3,14 @@
 // Each block counts in shared memory, in tables of COUNTERS_PER_BIN counters per value. Neighbouring threads take different
 // ones of them; with 32 each lane of a warp has a bank of its own, whatever the values are. The block's warps are
 // distributed over REPLICAS tables; the pitch of a table puts the same counter of two tables in different banks. All threads
-// of the grid take the same number of accesses, give or take one, so that no block ends late. At its end a block adds what
-// it counted to the counts in global memory.
+// of the grid take the same number of accesses, give or take one, so that no block ends late. The first ones are under way
+// while the tables are cleared, and each is replaced by the next as soon as it is counted, so that loads and atomics overlap
+// in every warp. At its end a block adds what it counted to the counts in global memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  histogram
 //@ param   VEC              int in 1, 4, 8, 16 = 16                 "bytes per access"
-//@ param   UNROLL           int in 1, 2, 4 = 4                      "accesses under way per thread"
+//@ param   UNROLL           int in 1, 2 = 2                         "accesses under way per thread"
 //@ param   COUNTERS_PER_BIN int in 1, 8, 16, 32 = 32                "counters per value in a table"
 //@ param   REPLICAS         int in 1, 2, 4, 8, 16 = 1               "tables per block"
 //@ param   THREADS          int in 256, 512, 1024 = 1024            "threads per block"
@@ -23,7 +24,8 @@
 //@ grid    min(BLOCKS, ceil_div(n, THREADS * VEC))
 //@ shared  static REPLICAS * (256 * COUNTERS_PER_BIN + 1) * sizeof(uint32_t)
 //@ model   access VEC, UNROLL
-//@ model   search [VEC], [UNROLL], [THREADS], [BLOCKS]
+//@ model   search [UNROLL], [THREADS], [BLOCKS]
+#include "kiln/reduce.h"
 #include "kiln/stream.h"
 
 using kiln::i64;
@@ -39,20 +41,47 @@ constexpr int kLanesAtOnce = kiln::min(COUNTERS_PER_BIN, 8);  // 1024 threads le
 // A block's counts have 32 bits; before they could overflow it adds them to the global ones.
 constexpr i64 kLargestRound = 1ll << 31;
 
-// Whole accesses are taken apart as words: a byte's place in the table is a shift and a mask of its word.
+// What an access brings, as words: a byte's place in the table is a shift and a mask of its word, and bytes that are held
+// one by one take a register each.
+constexpr int kWords = kiln::max(VEC / 4, 1), kBytesPerWord = kiln::min(VEC, 4);
+using Held = kiln::Vec<unsigned, kWords>;
+
 template <int WIDTH>
-__device__ __forceinline__ void count_vector(unsigned* table, const kiln::Vec<unsigned char, WIDTH>& bytes) {
-    if constexpr (WIDTH % 4 == 0) {
-        using Words = kiln::Vec<unsigned, WIDTH / 4>;
-        const auto words = __builtin_bit_cast(Words, bytes);
+__device__ __forceinline__ Held load_bytes(const unsigned char* from) {
+    const auto bytes = kiln::stream_load<WIDTH, L1_NO_ALLOCATE>(from);
+    if constexpr (WIDTH == 1)
+        return {bytes[0]};
+    else
+        return __builtin_bit_cast(Held, bytes);
+}
+
+__device__ __forceinline__ void count_bytes(unsigned* table, const Held& held) {
 #pragma unroll
-        for (int w = 0; w < WIDTH / 4; ++w) {
+    for (int w = 0; w < kWords; ++w) {
 #pragma unroll
-            for (int byte = 0; byte < 4; ++byte) atomicAdd(&table[(words[w] >> 8 * byte & 255u) * COUNTERS_PER_BIN], 1u);
+        for (int byte = 0; byte < kBytesPerWord; ++byte)
+            atomicAdd(&table[(held[w] >> 8 * byte & 255u) * COUNTERS_PER_BIN], 1u);
+    }
+}
+
+// Adds a block's tables to the counts. Several threads of a warp add up each value's counters.
+__device__ __forceinline__ void add_to(unsigned long long* counts, const unsigned* tables) {
+    constexpr int kThreads = kiln::min(THREADS / kValues, COUNTERS_PER_BIN);  // per value
+    constexpr int kEach = COUNTERS_PER_BIN / kThreads;
+    const int thread = threadIdx.x, part = thread % kThreads;
+#pragma unroll 1
+    for (int value = thread / kThreads; value < kValues; value += THREADS / kThreads) {
+        unsigned sum = 0;
+#pragma unroll
+        for (int replica = 0; replica < REPLICAS; ++replica) {
+            // Neighbouring values begin with another counter each, since COUNTERS_PER_BIN may be all banks.
+#pragma unroll kLanesAtOnce
+            for (int i = 0; i < kEach; ++i)
+                sum += tables[replica * kPitch + value * COUNTERS_PER_BIN +
+                              (part * kEach + i + value) % COUNTERS_PER_BIN];
         }
-    } else {
-#pragma unroll
-        for (int v = 0; v < WIDTH; ++v) atomicAdd(&table[bytes[v] * COUNTERS_PER_BIN], 1u);
+        sum = kiln::warp_reduce<kThreads>(sum, kiln::Sum{});
+        if (part == 0 && sum != 0) atomicAdd(&counts[value], static_cast<unsigned long long>(sum));
     }
 }
 
@@ -61,46 +90,40 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
     __shared__ unsigned tables[REPLICAS * kPitch];
     const int thread = threadIdx.x;
     unsigned* const table = tables + thread / kThreadsPerTable * kPitch + thread % COUNTERS_PER_BIN;
-    const i64 stride = static_cast<i64>(gridDim.x) * THREADS;
+    const unsigned stride = gridDim.x * THREADS;
 
     for (i64 begin = 0; begin < n; begin += kLargestRound) {
         const unsigned char* const from = x + begin;
         const i64 count = kiln::min(n - begin, kLargestRound);
+        // Accesses begin at the first multiple of their width; the first block also counts what is before and behind them.
+        const i64 lead = kiln::min(count, static_cast<i64>((VEC - reinterpret_cast<kiln::u64>(from) % VEC) % VEC));
+        const auto accesses = static_cast<unsigned>((count - lead) / VEC);
+        const unsigned char* const vectors = from + lead;
+        Held values[UNROLL];
+        unsigned next = blockIdx.x * THREADS + thread;
+        const auto load_next = [&](int u) {
+            if (next < accesses) values[u] = load_bytes<VEC>(vectors + static_cast<i64>(next) * VEC);
+            next += stride;
+        };
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) load_next(u);
         for (int i = thread; i < REPLICAS * kPitch; i += THREADS) tables[i] = 0;
         __syncthreads();
 
-        // Accesses begin at the first multiple of their width; the first block also counts what is before and behind them.
-        const i64 lead = kiln::min(count, static_cast<i64>((VEC - reinterpret_cast<kiln::u64>(from) % VEC) % VEC));
-        const i64 accesses = (count - lead) / VEC;
-        const unsigned char* const vectors = from + lead;
-        i64 i = static_cast<i64>(blockIdx.x) * THREADS + thread;
-#pragma unroll 1
-        for (; i + (UNROLL - 1) * stride < accesses; i += UNROLL * stride) {
-            kiln::Vec<unsigned char, VEC> values[UNROLL];
+        const unsigned first = blockIdx.x * THREADS + thread;
+        unsigned left = first < accesses ? (accesses - first - 1) / stride + 1 : 0;
+        while (left > 0) {
 #pragma unroll
-            for (int u = 0; u < UNROLL; ++u)
-                values[u] = kiln::stream_load<VEC, L1_NO_ALLOCATE>(vectors + (i + u * stride) * VEC);
-#pragma unroll
-            for (int u = 0; u < UNROLL; ++u) count_vector(table, values[u]);
+            for (int u = 0; u < UNROLL && left > 0; ++u, --left) {
+                count_bytes(table, values[u]);
+                load_next(u);
+            }
         }
-#pragma unroll 1
-        for (; i < accesses; i += stride)
-            count_vector(table, kiln::stream_load<VEC, L1_NO_ALLOCATE>(vectors + i * VEC));
-        if (blockIdx.x == 0 && thread < count - accesses * VEC)
-            atomicAdd(&table[from[thread < lead ? thread : thread + accesses * VEC] * COUNTERS_PER_BIN], 1u);
+        if (blockIdx.x == 0 && thread < count - static_cast<i64>(accesses) * VEC)
+            atomicAdd(&table[from[thread < lead ? thread : thread + static_cast<i64>(accesses) * VEC] * COUNTERS_PER_BIN], 1u);
         __syncthreads();
 
-        for (int value = thread; value < kValues; value += THREADS) {
-            unsigned sum = 0;
-#pragma unroll
-            for (int replica = 0; replica < REPLICAS; ++replica) {
-                // Neighbouring values begin with another counter each, since COUNTERS_PER_BIN may be all banks.
-#pragma unroll kLanesAtOnce
-                for (int lane = 0; lane < COUNTERS_PER_BIN; ++lane)
-                    sum += tables[replica * kPitch + value * COUNTERS_PER_BIN + (lane + value) % COUNTERS_PER_BIN];
-            }
-            if (sum != 0) atomicAdd(&counts[value], static_cast<unsigned long long>(sum));
-        }
+        add_to(counts, tables);
         __syncthreads();
     }
 }

@@ -59,6 +59,14 @@ struct GemmEpilogue {
         second = finish(second, static_cast<float>(old[1]), static_cast<float>(added[1]));
     }
 
+    /// Of an element. old, added: 0 where there is none, which then is not added either.
+    __device__ __forceinline__ float finish(float sum, float old, float added) const {
+        float value = IS_SCALED ? alpha * sum : sum;
+        if constexpr (RESIDUAL) value += beta * old;
+        if constexpr (BIAS != kNoBias) value += added;
+        return activate<ACTIVATION>(value);
+    }
+
     /// Two neighbours, of which `left` are there, and zeros for others.
     template <bool PAIRS>
     static __device__ __forceinline__ Vec<OUT, 2> pair_of(const OUT* from, int left) {
@@ -70,15 +78,6 @@ struct GemmEpilogue {
             if (left > 1) pair[1] = from[1];
         }
         return pair;
-    }
-
-  private:
-    /// old, added: 0 where there is none, which then is not added either.
-    __device__ __forceinline__ float finish(float sum, float old, float added) const {
-        float value = IS_SCALED ? alpha * sum : sum;
-        if constexpr (RESIDUAL) value += beta * old;
-        if constexpr (BIAS != kNoBias) value += added;
-        return activate<ACTIVATION>(value);
     }
 };
 

@@ -79,9 +79,9 @@ __device__ __forceinline__ void multiply_stage(WgmmaAccumulator<N> (&c)[COUNT], 
     wgmma_commit();
 }
 
-/// What the epilogue of a warp's 16 rows reads, COUNT pairs of each of a thread's two rows at a time. With PARTS_HELD = 2
+/// What the epilogue of a warp's 16 rows reads where rows are aligned to pairs, COUNT pairs of each of a thread's two rows at a time. With PARTS_HELD = 2
 /// loads of one part are under way while the part before it is stored. What C does not have counts as zero, since branches cost more.
-template <class Epilogue, bool PAIRS, int COUNT, int PARTS_HELD>
+template <class Epilogue, int COUNT, int PARTS_HELD>
 class EpilogueOperands {
     using OUT = typename Epilogue::Out;
     static constexpr int BIAS = Epilogue::kBias;
@@ -109,11 +109,11 @@ class EpilogueOperands {
         for (int i = 0; i < COUNT; ++i) {
             const int at = (part * COUNT + i) * 8;
             if constexpr (BIAS == kColumnBias)
-                added_[part % PARTS_HELD][i] = Epilogue::template pair_of<PAIRS>(bias_ + at, left_ - at);
+                added_[part % PARTS_HELD][i] = Epilogue::template pair_of<true>(bias_ + at, left_ - at);
             if constexpr (RESIDUAL) {
 #pragma unroll
                 for (int half = 0; half < 2; ++half)
-                    old_[part % PARTS_HELD][i][half] = Epilogue::template pair_of<PAIRS>(
+                    old_[part % PARTS_HELD][i][half] = Epilogue::template pair_of<true>(
                         residual_[half] + at, has_row_[half] ? left_ - at : 0);
             }
         }
@@ -258,8 +258,8 @@ __device__ __forceinline__ void store_accumulators_by_tma(WgmmaAccumulator<N>& a
     constexpr bool kHasBoth = Epilogue::kBias != kNoBias && Epilogue::kResidual;
     constexpr int kPairs = FEW_REGISTERS ? 1 : kHasBoth ? 4 : kStoreBoxColumns<OUT> / 8;
     constexpr int kPieces = kStoreBoxColumns<OUT> / 8 / kPairs;  // of a box
-    EpilogueOperands<Epilogue, true, kPairs, FEW_REGISTERS ? 1 : 2> operands(epilogue, m, first_row,
-                                                                             first_column, lane);
+    EpilogueOperands<Epilogue, kPairs, FEW_REGISTERS ? 1 : 2> operands(epilogue, m, first_row, first_column,
+                                                                       lane);
     if constexpr (!Epilogue::kIsNone && !FEW_REGISTERS) operands.load(0);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
@@ -286,40 +286,61 @@ __device__ __forceinline__ void store_accumulators_by_tma(WgmmaAccumulator<N>& a
     }
 }
 
-/// Through a box in shared memory, row by row, to rows that begin at any element: whole sectors, but for a row's ends.
+/// Through a box in shared memory, row by row, to rows that begin at any element. A lane stores one column of each part, so
+/// that what the epilogue reads is read by whole warps, and a column's bias once for 16 rows.
 template <class OUT, int N, class Epilogue>
-__device__ __forceinline__ void store_accumulators_by_rows(WgmmaAccumulator<N>& accumulator,
+__device__ __forceinline__ void store_accumulators_by_rows(const WgmmaAccumulator<N>& accumulator,
                                                            unsigned char* box, OUT* c, int m,
                                                            const Epilogue& epilogue, unsigned first_row,
                                                            unsigned first_column, unsigned lane) {
-    constexpr int kColumns = kStoreBoxColumns<OUT>;
+    constexpr int kColumns = kStoreBoxColumns<float>, kParts = N / kColumns;
+    // As many rows at once as there are registers for.
+    constexpr bool kHasBoth = Epilogue::kBias == kColumnBias && Epilogue::kResidual;
+    constexpr int kRowsAtOnce = N <= 192 ? 8 : kHasBoth ? 2 : 4;
     const int n = epilogue.n;
-    const i64 left = m - static_cast<i64>(first_row);
-    OUT* to = c + static_cast<i64>(first_row) * n + first_column + lane;
-    constexpr int kParts = N / kColumns;
-    // Few operands at a time: those who call this have few registers left.
-    constexpr int kPairs = sizeof(OUT) == 2 ? 4 : 2, kPieces = kColumns / 8 / kPairs;
-    EpilogueOperands<Epilogue, false, kPairs, 1> operands(epilogue, m, first_row, first_column, lane);
+    const auto rows =
+        static_cast<int>(kiln::min(m - static_cast<i64>(first_row), static_cast<i64>(kStoreBoxRows)));
+    const auto columns = static_cast<int>(  // of C, from the lane's first on
+        kiln::min(n - static_cast<i64>(first_column) - lane, static_cast<i64>(N)));
+    const i64 corner = static_cast<i64>(first_row) * n + first_column + lane;
+    float row_bias = 0.0f, column_bias = 0.0f;
+    if constexpr (Epilogue::kBias == kRowBias)
+        if (static_cast<int>(lane) < rows) row_bias = static_cast<float>(epilogue.bias[first_row + lane]);
+    const auto bias_of = [&](int part) {
+        if (part * kColumns < columns)
+            column_bias = static_cast<float>(epilogue.bias[first_column + lane + part * kColumns]);
+    };
+    if constexpr (Epilogue::kBias == kColumnBias) bias_of(0);
 #pragma unroll
-    for (int part = 0; part < kParts; ++part, to += kColumns) {
-        if constexpr (!Epilogue::kIsNone) {
-#pragma unroll
-            for (int piece = part * kPieces; piece < (part + 1) * kPieces; ++piece) {
-                operands.load(piece);
-                operands.apply(accumulator, epilogue, piece);
-            }
-        }
-        fill_store_box<OUT>(accumulator, box, part, lane);
+    for (int part = 0; part < kParts; ++part) {
+        fill_store_box<float>(accumulator, box, part, lane);
         __syncwarp();
+        const bool is_inside = part * kColumns < columns;
+        float added = column_bias;
+        if constexpr (Epilogue::kBias == kColumnBias)
+            if (part + 1 < kParts) bias_of(part + 1);
+        i64 at = corner + part * kColumns;
+#pragma unroll 1
+        for (int first = 0; first < kStoreBoxRows;
+             first += kRowsAtOnce, at += static_cast<i64>(kRowsAtOnce) * n) {
+            OUT old[kRowsAtOnce] = {};
+            if constexpr (Epilogue::kResidual) {
 #pragma unroll
-        for (int column = 0; column < kColumns; column += 32) {
-            const bool is_inside = static_cast<i64>(first_column) + part * kColumns + column + lane < n;
-            OUT* at = to + column;
-#pragma unroll 4
-            for (int row = 0; row < kStoreBoxRows; ++row, at += n) {
-                const OUT value = *reinterpret_cast<const OUT*>(
-                    box + swizzled(row, (column + lane) * static_cast<unsigned>(sizeof(OUT))));
-                if (is_inside && row < left) *at = value;
+                for (int i = 0; i < kRowsAtOnce; ++i)
+                    if (is_inside && first + i < rows)
+                        old[i] = epilogue.residual[at + static_cast<i64>(i) * n];
+            }
+            float sums[kRowsAtOnce];
+#pragma unroll
+            for (int i = 0; i < kRowsAtOnce; ++i)
+                sums[i] = *reinterpret_cast<const float*>(box + swizzled(first + i, lane * 4));
+            OUT* to = c + at;
+#pragma unroll
+            for (int i = 0; i < kRowsAtOnce; ++i, to += n) {
+                if constexpr (Epilogue::kBias == kRowBias)
+                    added = __shfl_sync(0xffffffffu, row_bias, first + i);
+                const OUT value = OUT(epilogue.finish(sums[i], static_cast<float>(old[i]), added));
+                if (is_inside && first + i < rows) *to = value;
             }
         }
         __syncwarp();
