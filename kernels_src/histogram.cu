@@ -33,11 +33,6 @@ using kiln::i64;
 constexpr int kValues = 256;
 constexpr int kPitch = kValues * COUNTERS_PER_BIN + 1;
 constexpr int kThreadsPerTable = THREADS / REPLICAS;
-#if defined(__CUDA_ARCH__)
-constexpr int kLanesAtOnce = COUNTERS_PER_BIN;
-#else
-constexpr int kLanesAtOnce = kiln::min(COUNTERS_PER_BIN, 8);  // 1024 threads leave each 64 registers on RDNA
-#endif
 // A block's counts have 32 bits; before they could overflow it adds them to the global ones.
 constexpr i64 kLargestRound = 1ll << 31;
 
@@ -75,7 +70,7 @@ __device__ __forceinline__ void add_to(unsigned long long* counts, const unsigne
 #pragma unroll
         for (int replica = 0; replica < REPLICAS; ++replica) {
             // Neighbouring values begin with another counter each, since COUNTERS_PER_BIN may be all banks.
-#pragma unroll kLanesAtOnce
+#pragma unroll
             for (int i = 0; i < kEach; ++i)
                 sum += tables[replica * kPitch + value * COUNTERS_PER_BIN +
                               (part * kEach + i + value) % COUNTERS_PER_BIN];

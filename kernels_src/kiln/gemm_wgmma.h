@@ -79,8 +79,9 @@ __device__ __forceinline__ void multiply_stage(WgmmaAccumulator<N> (&c)[COUNT], 
     wgmma_commit();
 }
 
-/// What the epilogue of a warp's 16 rows reads where rows are aligned to pairs, COUNT pairs of each of a thread's two rows at a time. With PARTS_HELD = 2
-/// loads of one part are under way while the part before it is stored. What C does not have counts as zero, since branches cost more.
+/// What the epilogue of a warp's 16 rows reads where rows are aligned to pairs, COUNT pairs of each of a thread's two rows
+/// at a time. With PARTS_HELD = 2 loads of one part are under way while the part before it is stored. What C does not have
+/// counts as zero, since branches cost more.
 template <class Epilogue, int COUNT, int PARTS_HELD>
 class EpilogueOperands {
     using OUT = typename Epilogue::Out;

@@ -227,9 +227,10 @@ class TlsStream : public RedisStream {
 bool tls_available() { return true; }
 
 TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_shared<State>()) {
-    const TlsForkGuard here;
+    // Before the guard: opening a library waits for a fork(), which waits for guards.
     std::string reason;
     if (openssl_api(&reason) == nullptr) throw RedisFailure("needs TLS: " + reason);
+    const TlsForkGuard here;
     // By default OpenSSL destroys its state at exit, while other threads and static objects still use it.
     (void)api().OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
     api().ERR_clear_error();

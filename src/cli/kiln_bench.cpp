@@ -170,10 +170,11 @@ int bench(const Call& call) {
     if (call.has("for-device") && !call.flag("list-variants"))
         throw UsageError(
             "--for-device is about --list-variants; what is measured is the device that is here.");
+    if (call.flag("list-suites")) return list_suites(call);
     if (call.words.empty() && call.flag("list-variants"))
         throw UsageError(
             "--list-variants is of parts of the suite unseen; name one, such as unseen.attention.");
-    if (call.words.empty() || call.flag("list-suites")) return list_suites(call);
+    if (call.words.empty()) return list_suites(call);
     if (call.options.json && call.flag("markdown"))
         throw UsageError("--json and --markdown are two ways of printing; leave one out.");
     Warnings warnings(call.terminal);

@@ -35,8 +35,8 @@ constexpr std::size_t kKernelKinds = 10;
 
 /// A device, or the known facts about an architecture.
 struct Machine {
-    /// With the multiprocessors of the device, from which many a template computes its grid: where one is chosen for by its
-    /// name or architecture alone, the target that is given has none.
+    /// Its multiprocessors are known, since many a template computes its grid from them: those of the given target, else of
+    /// the chip of that name, else of the first chip of the architecture, else 64.
     Target target;
     double memory_gbps = 0;
     double fma_tflops = 0, matrix_tflops = 0;

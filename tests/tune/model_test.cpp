@@ -298,7 +298,11 @@ TEST(TuneModel, GivesADeviceThatIsElsewhereItsMultiprocessors) {
     const Sizes sizes = {{"m", 8192}, {"n", 8192}, {"k", 4096}};
     const Variant chosen = chooser.choose(hopper().find("gemm_wgmma"), {}, sizes).variant;
     EXPECT_GE(grid_of(chosen, sizes).count(), 120U) << chosen.text();
-    EXPECT_EQ(Machine(hopper().target(), "NVIDIA H100 PCIe").target.limits.multiprocessors, 114);
+    const auto multiprocessors_of = [](const std::string& device) {
+        return Machine(hopper().target(), device).target.limits.multiprocessors;
+    };
+    EXPECT_EQ(multiprocessors_of("NVIDIA H100 PCIe"), 114);
+    EXPECT_EQ(multiprocessors_of("a device of tomorrow"), multiprocessors_of("NVIDIA H200"));
 }
 
 std::string with_any_raster(const Variant& variant) {
