@@ -33,6 +33,11 @@ using kiln::i64;
 constexpr int kValues = 256;
 constexpr int kPitch = kValues * COUNTERS_PER_BIN + 1;
 constexpr int kThreadsPerTable = THREADS / REPLICAS;
+#if defined(__CUDA_ARCH__)
+constexpr int kCountersAtOnce = COUNTERS_PER_BIN;
+#else
+constexpr int kCountersAtOnce = kiln::min(COUNTERS_PER_BIN, 8);  // AMD's compiler would load more of them than it has registers for
+#endif
 // A block's counts have 32 bits; before they could overflow it adds them to the global ones.
 constexpr i64 kLargestRound = 1ll << 31;
 
@@ -70,7 +75,7 @@ __device__ __forceinline__ void add_to(unsigned long long* counts, const unsigne
 #pragma unroll
         for (int replica = 0; replica < REPLICAS; ++replica) {
             // Neighbouring values begin with another counter each, since COUNTERS_PER_BIN may be all banks.
-#pragma unroll
+#pragma unroll kCountersAtOnce
             for (int i = 0; i < kEach; ++i)
                 sum += tables[replica * kPitch + value * COUNTERS_PER_BIN +
                               (part * kEach + i + value) % COUNTERS_PER_BIN];
@@ -109,9 +114,15 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
         unsigned left = first < accesses ? (accesses - first - 1) / stride + 1 : 0;
         while (left > 0) {
 #pragma unroll
-            for (int u = 0; u < UNROLL && left > 0; ++u, --left) {
+            for (int u = 0; u < UNROLL; ++u) {
+#if defined(__CUDA_ARCH__)
+                if (left == 0) break;
+#else
+                if (left == 0) continue;  // AMD's compiler unrolls no loop that has two ends
+#endif
                 count_bytes(table, values[u]);
                 load_next(u);
+                --left;
             }
         }
         if (blockIdx.x == 0 && thread < count - static_cast<i64>(accesses) * VEC)
