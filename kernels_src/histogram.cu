@@ -100,7 +100,8 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
         const auto accesses = static_cast<unsigned>((count - lead) / VEC);
         const unsigned char* const vectors = from + lead;
         Held values[UNROLL];
-        unsigned next = blockIdx.x * THREADS + thread;
+        const unsigned first = blockIdx.x * THREADS + thread;
+        unsigned next = first;
         const auto load_next = [&](int u) {
             if (next < accesses) values[u] = load_bytes<VEC>(vectors + static_cast<i64>(next) * VEC);
             next += stride;
@@ -110,7 +111,6 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
         for (int i = thread; i < REPLICAS * kPitch; i += THREADS) tables[i] = 0;
         __syncthreads();
 
-        const unsigned first = blockIdx.x * THREADS + thread;
         unsigned left = first < accesses ? (accesses - first - 1) / stride + 1 : 0;
         while (left > 0) {
 #pragma unroll
