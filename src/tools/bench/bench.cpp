@@ -14,6 +14,7 @@
 #include "bench/chip_state.h"
 #include "bench/results.h"
 #include "bench/suites.h"
+#include "format/format.h"
 
 namespace kiln {
 namespace {
