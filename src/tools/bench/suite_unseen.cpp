@@ -29,6 +29,7 @@ constexpr std::size_t kTorchTogether = 16;  // the same of torch.compile, which 
 constexpr std::chrono::seconds kTorchLimit{120};
 constexpr double kLessWithoutWisdom = 0.03;
 constexpr const char* kBestKnown = "best known variant";
+constexpr const char* k95OfACopy = "0.95 of a copy";
 constexpr std::uint64_t kTuneSeed = 7;
 
 /// The rows of one family.
@@ -47,7 +48,7 @@ class Family {
     void add_peers(BenchRow& row, const DrawnChoice& one, ComparatorRun& run);
     void add_library(BenchRow& row, ComparatorRun& run);
     void add_memory(const DrawnChoice& one, ComparatorRun& run);
-    void add_copy(ComparatorRun& run);
+    void add_copy(ComparatorRun& run, std::string_view with, double times = 1);
     std::optional<Variant> tuned(BenchRow& row, const DrawnChoice& one);
     void add_choice(BenchRow& row, const DrawnChoice& one, const VariantTimes& times,
                     const std::optional<Variant>& tuned);
@@ -84,9 +85,9 @@ void Family::run() {
         mean.with = aim.with;
         mean.part = family_.part;
         mean.percent = aim.percent;
-        mean.must = aim.must - less;
+        if (aim.must) mean.must = *aim.must - less;
         mean.aim = aim.aim;
-        mean.low_must = aim.low_must - less;
+        if (aim.low_must) mean.low_must = *aim.low_must - less;
         mean.low_aim = aim.low_aim;
         add_mean(suite_, std::move(mean));
     }
@@ -159,13 +160,16 @@ void Family::add_peers(BenchRow& row, const DrawnChoice& one, ComparatorRun& run
             add_library(row, run);
             return;
         case Peer::copy:
+            add_copy(run, kCopyOfAsManyBytes.with);
             return;
         case Peer::memory:
             attempt(row, "CUB", [&] { add_memory(one, run); });
-            add_copy(run);
+            add_copy(run, k95OfACopy, 1 / 0.95);
+            break;
+        case Peer::torch:
+            add_copy(run, kCopyOfAsManyBytes.with);
             break;
         case Peer::attention:
-        case Peer::torch:
             break;
     }
     if (TorchProcess* const torch = one.problem.torch.empty() ? nullptr : bench_.torch(suite_))
@@ -175,7 +179,7 @@ void Family::add_peers(BenchRow& row, const DrawnChoice& one, ComparatorRun& run
     else if (family_.peer == Peer::torch)
         run.join("PyTorch", {"eager", "torch.compile"}, {});
     else
-        run.join("best of the others", {"eager", "torch.compile", "CUB", "0.95 of a copy"}, {});
+        run.join("best of the others", {"eager", "torch.compile", "CUB", k95OfACopy}, {});
 }
 
 void Family::add_library(BenchRow& row, ComparatorRun& run) {
@@ -207,18 +211,18 @@ void Family::add_memory(const DrawnChoice& one, ComparatorRun& run) {
 }
 
 /// The driver's copy that moves as many bytes as the problem. It reads half of them and writes half.
-void Family::add_copy(ComparatorRun& run) {
+void Family::add_copy(ComparatorRun& run, std::string_view with, double times) {
     if (!bench_.on_cuda()) return;
     const auto bytes = static_cast<std::size_t>(run.kernel().problem().bytes / 2 / 16 * 16);
     copy_from_ = bench_.service().device().allocate(std::max<std::size_t>(bytes, 256));
     copy_to_ = bench_.service().device().allocate(std::max<std::size_t>(bytes, 256));
     copy_from_.fill(0x5a5a5a5a);
     run.add_verified(
-        "0.95 of a copy", "the driver's, of as many bytes",
+        std::string(with), "the driver's, of as many bytes",
         [this, bytes, driver = BareCuda(bench_.service().device().info().ordinal)] {
             driver.copy(copy_to_.data(), copy_from_.data(), bytes, bench_.stream().handle());
         },
-        true, {}, 1 / 0.95);
+        true, {}, times);
 }
 
 /// What the tuner finds in the time that is given; nullopt: it is not asked, or finds nothing.

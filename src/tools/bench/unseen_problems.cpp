@@ -275,6 +275,7 @@ DrawnFamily gemm_half_family(std::string_view part, std::vector<std::string_view
 DrawnFamily bandwidth_bound(std::string_view part, std::string_view of, Peer peer) {
     const DrawnAim aim = peer == Peer::torch ? DrawnAim{"PyTorch", 1.25, 1.5, 0.95, 1.1}
                                              : DrawnAim{"best of the others", 1.0, 1.1, 0.8, 0.95};
+    if (peer == Peer::torch) return {part, {of}, peer, {aim, kCopyOfAsManyBytes, kChoice}};
     return {part, {of}, peer, {aim, kChoice}};
 }
 
@@ -291,7 +292,10 @@ const std::vector<Known>& table() {
           true,
           true},
          attention},
-        {{"decode", {"decode_mma", "decode_paged"}, Peer::copy, {{"copy", 0.85, 0.95, 0.6, 0.75}, kChoice}},
+        {{"decode",
+          {"decode_mma", "decode_paged"},
+          Peer::copy,
+          {{"copy", 0.85, 0.95, 0.6, 0.75}, kCopyOfAsManyBytes, kChoice}},
          decode},
         {bandwidth_bound("softmax", "softmax", Peer::torch), softmax},
         {bandwidth_bound("layer-norm", "layer_norm", Peer::torch), layer_norm},

@@ -25,13 +25,16 @@ enum class Peer {
     memory         ///< the best of PyTorch, CUB and 0.95 of a copy of the same size
 };
 
-/// What the geometric mean and a low percentile of a family's ratios must reach, and aim at.
+/// What the geometric mean and a low percentile of a family's ratios must reach, and aim at. Without limits: to be known.
 struct DrawnAim {
     std::string_view with;  ///< BenchComparison::with
-    double must = 0, aim = 0;
-    double low_must = 0, low_aim = 0;
+    std::optional<double> must = {}, aim = {};
+    std::optional<double> low_must = {}, low_aim = {};
     int percent = 5;
 };
+
+/// How fast memory is at a problem's size: what the ratios to other libraries can't exceed by much.
+inline constexpr DrawnAim kCopyOfAsManyBytes = {"copy of as many bytes"};
 
 struct DrawnProblem {
     std::string text;  ///< of its row
