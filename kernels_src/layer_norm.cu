@@ -7,6 +7,8 @@
 // ANY_ROWS, are read three times. On
 // an H200 4 to 16 ITEMS and few threads do best; blocks that walk over rows, keep weight and bias, or read a row ahead did
 // worse.
+// With STAGED a block's rows pass through shared memory as one piece of memory, moved by 16 bytes wherever rows begin: for
+// rows of up to some hundred elements, which leave most of wide accesses unused.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  layer_norm
@@ -18,18 +20,21 @@
 //@ param   SMEM_ITEMS int in 0, 2, 4, 8, 12, 16 = 0             "accesses per thread that shared memory holds, in addition"
 //@ param   CLUSTER    int in 1, 2, 4, 8 = 1                  "blocks of a cluster that share a row"
 //@ param   ANY_ROWS   bool = false                           "rows begin at any element: vectors are those of the memory, cut at a row's ends"
+//@ param   STAGED     bool = false                           "a block's rows pass through shared memory as one piece of memory: for short rows"
 //@ param   PDL        bool = false                             "may begin while the kernel before it still runs"
 //@ let     MIN_BLOCKS     = SMEM_ITEMS > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
 //@ let     ROW_REGISTERS  = VEC * ITEMS * sizeof(T) / 4  "registers of a thread that hold its part of the row"
 //@ let     SMEM_ROW_BYTES = THREADS * SMEM_ITEMS * VEC * sizeof(T)  "of a row, in shared memory"
+//@ let     STAGE_BYTES    = STAGED ? (ceil_div(ROWS * THREADS * VEC * ITEMS * sizeof(T), 16) + 1) * 16 : 0  "of shared memory, for a piece of rows"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require max(MIN_BLOCKS, 1) * threads * (ROW_REGISTERS + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with SMEM_ITEMS those of two blocks: use fewer ITEMS, or fewer threads"
 //@ require threads >= 32  "the threads of a warp exchange values: use more ROWS"
 //@ require SMEM_ITEMS == 0 || VEC * sizeof(T) >= 4  "a part of the row in shared memory takes accesses of 4 bytes or more"
 //@ require CLUSTER <= device.blocks_per_cluster  "blocks share a row through the shared memory of a cluster, which the target's devices don't have; choose CLUSTER = 1"
 //@ require CLUSTER == 1 || (ROWS == 1 && THREADS >= 256)  "a cluster has one row and at least 256 threads of each block for it; choose CLUSTER = 1, or ROWS = 1 and more THREADS"
+//@ require !STAGED || (CLUSTER == 1 && SMEM_ITEMS == 0 && !ANY_ROWS)  "rows in a piece begin anywhere, and a block has all of it: with STAGED use SMEM_ITEMS = 0, CLUSTER = 1 and ANY_ROWS = false"
 //@ size    rows = 16384 test 19
-//@ size    cols = 4096 test ANY_ROWS ? 1001 : 1000
+//@ size    cols = 4096 test ANY_ROWS ? 1001 : STAGED ? min(1000, (THREADS * ITEMS - 1) * VEC) : 1000
 //@ input   x [rows, cols]
 //@ input   weight [cols]
 //@ input   bias [cols]
@@ -38,19 +43,22 @@
 //@ naive   layer_norm_naive
 //@ dependent PDL
 //@ block   THREADS, ROWS
-//@ shared  ROWS * SMEM_ROW_BYTES
+//@ shared  ROWS * SMEM_ROW_BYTES + STAGE_BYTES
 //@ grid    ceil_div(rows, ROWS) * CLUSTER
 //@ cluster CLUSTER
 //@ model   access VEC, ITEMS
+//@ model   staged_rows STAGED
 //@ model   row CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS) - (ANY_ROWS ? VEC - 1 : 0) of cols
 //@ model   any_rows ANY_ROWS
-//@ model   search [ANY_ROWS, VEC, ITEMS], [ITEMS, SMEM_ITEMS], [THREADS, ROWS], [ANY_ROWS, THREADS, ITEMS], [ANY_ROWS, CLUSTER, ITEMS], [CLUSTER, THREADS]
+//@ model   search [STAGED, ANY_ROWS, VEC, ITEMS], [ITEMS, SMEM_ITEMS], [STAGED, THREADS, ROWS], [STAGED, ANY_ROWS, THREADS, ITEMS], [ANY_ROWS, CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
+#include "kiln/row_stage.h"
 
 using kiln::i64;
 using Place = kiln::RowPlace<THREADS, ROWS, CLUSTER>;
 using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS, Place::kBlocks, ANY_ROWS>;
+using Stage = kiln::RowStage<T, THREADS * ROWS, ROWS * THREADS * VEC * ITEMS>;
 
 constexpr float kEpsilon = 1e-5f;
 
@@ -64,10 +72,10 @@ __device__ __forceinline__ float reduce(float value, float* parts) {
     return kiln::row_reduce<THREADS, ROWS, Place::kBlocks>(value, kiln::Sum{}, parts);
 }
 
-// x and y: this thread's row. All threads of the block take part; those behind the last row write nothing.
-__device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols, const T* __restrict__ x,
-                                          const T* __restrict__ weight, const T* __restrict__ bias,
-                                          T* __restrict__ y) {
+// x and y: this thread's row; they may be the same. All threads of the block take part; those behind the last row write
+// nothing.
+__device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols, const T* x,
+                                          const Row::Shared& weight, const Row::Shared& bias, T* y) {
     const float per_element = 1.0f / static_cast<float>(cols);
     Row row;
     if constexpr (SMEM_ITEMS > 0)
@@ -86,9 +94,9 @@ __device__ __forceinline__ void norm_held(Parts& parts, bool is_there, int cols,
     kiln::Vec<T, VEC> weights, biases;
     row.write(
         y, cols,
-        [&](int, int col) {
-            weights = Row::load_shared(weight, col, cols);
-            biases = Row::load_shared(bias, col, cols);
+        [&](int item, int col) {
+            weights = weight.at(item, col);
+            biases = bias.at(item, col);
         },
         [&](float value, int, int v) {
             return (value - mean) * scale * static_cast<float>(weights[v]) + static_cast<float>(biases[v]);
@@ -113,10 +121,25 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void layer_n
     const bool is_there = place < rows;
     const bool in_registers =
         Row::fits(x, cols) && Row::fits(y, cols) && Row::fits(weight, cols) && Row::fits(bias, cols) && Row::alike(x, y);
+    if constexpr (STAGED) {
+        const i64 first = place - threadIdx.y;
+        if (in_registers && Stage::alike(x, y)) {
+            const auto count = static_cast<int>(kiln::min<i64>(rows - first, ROWS)) * cols;
+            const Stage stage(kiln::dynamic_shared<T>(), x + first * cols, count);
+            const Row::Shared weights(weight, cols), biases(bias, cols);
+            Stage::Copies copies;
+            stage.begin(copies, x + first * cols);
+            Stage::wait(copies);
+            T* const row = stage.at(static_cast<int>(threadIdx.y) * cols);
+            norm_held(parts, is_there, is_there ? cols : 0, row, weights, biases, row);
+            stage.write(y + first * cols);
+            return;
+        }
+    }
     x += kiln::min(place, rows - 1) * cols;
     y += place * cols;
     if (in_registers) {
-        norm_held(parts, is_there, cols, x, weight, bias, y);
+        norm_held(parts, is_there, cols, x, Row::Shared(weight, cols), Row::Shared(bias, cols), y);
         return;
     }
     Place::wait_for_blocks();

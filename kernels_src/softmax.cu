@@ -6,6 +6,8 @@
 // share a row. Rows longer than CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS), or not aligned to VEC elements without ANY_ROWS,
 // are read twice: the first time for the maximum and the sum together (Milakov and Gimelshein, Online normalizer calculation for
 // softmax, 2018).
+// With STAGED a block's rows pass through shared memory as one piece of memory, moved by 16 bytes wherever rows begin: for
+// rows of up to some hundred elements, which leave most of wide accesses unused.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  softmax
@@ -18,39 +20,45 @@
 //@ param   CLUSTER    int in 1, 2, 4, 8 = 1                  "blocks of a cluster that share a row"
 //@ param   RECOMPUTE  bool = false                           "compute exponentials twice instead of keeping them"
 //@ param   ANY_ROWS   bool = false                           "rows begin at any element: vectors are those of the memory, cut at a row's ends"
+//@ param   STAGED     bool = false                           "a block's rows pass through shared memory as one piece of memory: for short rows"
 //@ param   PDL        bool = false                          "may begin while the kernel before it still runs"
 //@ param   SCORE      code = "return x;" (float x, long long row, int column) -> float  "what the softmax is of, for each element x; computed twice or three times"
 //@ let     MIN_BLOCKS     = SMEM_ITEMS > 0 && THREADS * ROWS <= 512 ? 2 : 0  "blocks that a multiprocessor must have registers for; 0: as the compiler likes"
 //@ let     ROW_REGISTERS  = RECOMPUTE ? VEC * ITEMS * sizeof(T) / 4 : VEC * ITEMS  "registers of a thread that hold its part of the row"
 //@ let     SMEM_ROW_BYTES = THREADS * SMEM_ITEMS * VEC * sizeof(T)  "of a row, in shared memory"
+//@ let     STAGE_BYTES    = STAGED ? (ceil_div(ROWS * THREADS * VEC * ITEMS * sizeof(T), 16) + 1) * 16 : 0  "of shared memory, for a piece of rows"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require max(MIN_BLOCKS, 1) * threads * (ROW_REGISTERS + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with SMEM_ITEMS those of two blocks: use fewer ITEMS, fewer threads, or RECOMPUTE=true"
 //@ require threads >= 32  "the threads of a warp exchange values: use more ROWS"
 //@ require SMEM_ITEMS == 0 || (RECOMPUTE && VEC * sizeof(T) >= 4)  "with a part of the row in shared memory RECOMPUTE is true, and an access has 4 bytes or more"
 //@ require CLUSTER <= device.blocks_per_cluster  "blocks share a row through the shared memory of a cluster, which the target's devices don't have; choose CLUSTER = 1"
 //@ require CLUSTER == 1 || (ROWS == 1 && THREADS >= 256)  "a cluster has one row and at least 256 threads of each block for it; choose CLUSTER = 1, or ROWS = 1 and more THREADS"
+//@ require !STAGED || (CLUSTER == 1 && SMEM_ITEMS == 0 && !ANY_ROWS)  "rows in a piece begin anywhere, and a block has all of it: with STAGED use SMEM_ITEMS = 0, CLUSTER = 1 and ANY_ROWS = false"
 //@ size    rows = 16384 test 19
-//@ size    cols = 4096 test ANY_ROWS ? 1001 : 1000
+//@ size    cols = 4096 test ANY_ROWS ? 1001 : STAGED ? min(1000, (THREADS * ITEMS - 1) * VEC) : 1000
 //@ input   x [rows, cols]
 //@ output  y [rows, cols] by softmax_reference
 //@ flops   5 * rows * cols
 //@ naive   softmax_naive
 //@ dependent PDL
 //@ block   THREADS, ROWS
-//@ shared  ROWS * SMEM_ROW_BYTES
+//@ shared  ROWS * SMEM_ROW_BYTES + STAGE_BYTES
 //@ grid    ceil_div(rows, ROWS) * CLUSTER
 //@ cluster CLUSTER
 //@ model   access VEC, ITEMS
+//@ model   staged_rows STAGED
 //@ model   row CLUSTER * THREADS * VEC * (ITEMS + SMEM_ITEMS) - (ANY_ROWS ? VEC - 1 : 0) of cols
 //@ model   any_rows ANY_ROWS
-//@ model   search [ANY_ROWS, VEC, ITEMS], [ITEMS, SMEM_ITEMS, RECOMPUTE], [THREADS, ROWS], [ANY_ROWS, THREADS, ITEMS], [ANY_ROWS, CLUSTER, ITEMS], [CLUSTER, THREADS]
+//@ model   search [STAGED, ANY_ROWS, VEC, ITEMS], [ITEMS, SMEM_ITEMS, RECOMPUTE], [STAGED, THREADS, ROWS], [STAGED, ANY_ROWS, THREADS, ITEMS], [ANY_ROWS, CLUSTER, ITEMS], [CLUSTER, THREADS]
 #include "kiln/launch.h"
 #include "kiln/row.h"
+#include "kiln/row_stage.h"
 #include "kiln/softmax.h"
 
 using kiln::i64;
 using Place = kiln::RowPlace<THREADS, ROWS, CLUSTER>;
 using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS, Place::kBlocks, ANY_ROWS>;
+using Stage = kiln::RowStage<T, THREADS * ROWS, ROWS * THREADS * VEC * ITEMS>;
 
 constexpr int kParts = kiln::kRowParts<THREADS, ROWS, Place::kBlocks>;
 
@@ -63,10 +71,9 @@ union Parts {
     kiln::MaxAndSum both[kParts];
 };
 
-// x and y: this thread's row, which is number `place`. All threads of the block take part; those behind the last row
-// write nothing.
-__device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, i64 place, int cols, const T* __restrict__ x,
-                                             T* __restrict__ y) {
+// x and y: this thread's row, which is number `place`; they may be the same. All threads of the block take part; those
+// behind the last row write nothing.
+__device__ __forceinline__ void softmax_held(Parts& parts, bool is_there, i64 place, int cols, const T* x, T* y) {
     Row row;
     if constexpr (SMEM_ITEMS > 0)
         row.set_stash(kiln::dynamic_shared<unsigned char>() + threadIdx.y * static_cast<unsigned long long>(SMEM_ROW_BYTES));
@@ -107,6 +114,20 @@ extern "C" __global__ __launch_bounds__(THREADS * ROWS, MIN_BLOCKS) void softmax
     const i64 place = Place::row();
     const bool is_there = place < rows;
     const bool in_registers = Row::fits(x, cols) && Row::fits(y, cols) && Row::alike(x, y);
+    if constexpr (STAGED) {
+        const i64 first = place - threadIdx.y;
+        if (in_registers && Stage::alike(x, y)) {
+            const int count = static_cast<int>(kiln::min<i64>(rows - first, ROWS)) * cols;
+            const Stage stage(kiln::dynamic_shared<T>(), x + first * cols, count);
+            Stage::Copies copies;
+            stage.begin(copies, x + first * cols);
+            Stage::wait(copies);
+            T* const row = stage.at(static_cast<int>(threadIdx.y) * cols);
+            softmax_held(parts, is_there, place, is_there ? cols : 0, row, row);
+            stage.write(y + first * cols);
+            return;
+        }
+    }
     x += kiln::min(place, rows - 1) * cols;
     y += place * cols;
     if (in_registers) {

@@ -61,9 +61,10 @@ struct ModelFacts {
     std::int64_t access_elements = 1;  ///< of a memory-bound kernel: elements per access,
     std::int64_t accesses = 1;         ///< and accesses of a thread in flight
     std::int64_t row_capacity =
-        0;                  ///< elements of a row that a block keeps, so that it is read once; 0: no rows
-    std::int64_t row = 0;   ///< elements of a row
-    bool any_rows = false;  ///< accesses are as wide wherever rows begin
+        0;                     ///< elements of a row that a block keeps, so that it is read once; 0: no rows
+    std::int64_t row = 0;      ///< elements of a row
+    bool any_rows = false;     ///< accesses are as wide wherever rows begin
+    bool staged_rows = false;  ///< a block's rows pass through shared memory as one piece of memory
     std::int64_t side_capacity =
         0;  ///< of a kernel that moves whole short rows of a matrix, which follow each other; 0: it does not
     std::int64_t side = 0;  ///< the matrix's short side

@@ -182,6 +182,33 @@ struct Row {
         }
     }
 
+    /// What all rows share, such as weights. Where that takes few registers it is read at once, while the row is under way,
+    /// else when it is used.
+    class Shared {
+      public:
+        __device__ __forceinline__ Shared(const T* __restrict__ from, int cols) : from_(from), cols_(cols) {
+            if constexpr (kIsEarly) {
+#pragma unroll
+                for (int item = 0; item < ITEMS; ++item) {
+                    const int col = (item * kThreads + RowPlace<THREADS, 1, BLOCKS>::thread()) * VEC;
+                    if (col < cols) values_[item] = load_shared(from, col, cols);
+                }
+            }
+        }
+        /// Of an access of the row.
+        __device__ __forceinline__ Vec<T, VEC> at(int item, int column) const {
+            if constexpr (kIsEarly) return values_[item];
+            return load_shared(from_, column, cols_);
+        }
+
+      private:
+        static constexpr bool kIsEarly = VEC * ITEMS * sizeof(T) <= 32 && STASH == 0 && !ANY;
+
+        const T* const from_;
+        const int cols_;
+        Vec<T, VEC> values_[kIsEarly ? ITEMS : 1];
+    };
+
   private:
     __device__ __forceinline__ void load_registers(const T* __restrict__ row, int cols) {
 #pragma unroll

@@ -23,10 +23,10 @@ constexpr std::pair<std::string_view, Copies> kCopies[] = {{"registers", Copies:
                                                            {"async", Copies::async},
                                                            {"tma", Copies::tma},
                                                            {"direct", Copies::direct}};
-constexpr std::string_view kKeys[] = {"engine",  "copies",  "tile",     "thread",   "warp",
-                                      "stages",  "cluster", "blocks",   "pingpong", "staged_store",
-                                      "padding", "access",  "row",      "side",     "edge",
-                                      "step",    "parts",   "any_rows", "search"};
+constexpr std::string_view kKeys[] = {"engine",  "copies",  "tile",     "thread",      "warp",
+                                      "stages",  "cluster", "blocks",   "pingpong",    "staged_store",
+                                      "padding", "access",  "row",      "side",        "edge",
+                                      "step",    "parts",   "any_rows", "staged_rows", "search"};
 
 std::vector<std::string> texts(std::span<const std::string_view> names) {
     return {names.begin(), names.end()};
@@ -85,6 +85,7 @@ class ModelParser {
         if (key == "blocks") result_.blocks = number(lexer, constants_);
         if (key == "padding") result_.padding = number(lexer, constants_);
         if (key == "any_rows") result_.any_rows = number(lexer, constants_);
+        if (key == "staged_rows") result_.staged_rows = number(lexer, constants_);
         if (key == "pingpong") result_.pingpong = number(lexer, constants_);
         if (key == "staged_store") result_.staged_store = number(lexer, constants_);
         if (key == "search")
@@ -220,6 +221,7 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
     take_one(lines.stages, facts.stages);
     take_one(lines.blocks, facts.blocks);
     take_one(lines.padding, facts.padding);
+    if (lines.staged_rows) facts.staged_rows = number(lines.staged_rows) != 0;
     if (lines.any_rows) facts.any_rows = number(lines.any_rows) != 0;
     if (lines.pingpong) facts.pingpong = number(lines.pingpong) != 0;
     if (lines.staged_store) facts.staged_store = number(lines.staged_store) != 0;

@@ -19,8 +19,8 @@ struct ModelLines {
     Copies copies = Copies::registers;
     std::vector<ExpressionPtr> tile, product;  ///< 2 or 3 of a tile, 3 or 4 of the whole problem
     std::vector<ExpressionPtr> thread, warp, cluster, access;
-    ExpressionPtr stages, blocks, pingpong, staged_store, padding, any_rows, row_capacity, row, side_capacity,
-        side, edge_tile, edge, step_tile, step, parts;
+    ExpressionPtr stages, blocks, pingpong, staged_store, padding, any_rows, staged_rows, row_capacity, row,
+        side_capacity, side, edge_tile, edge, step_tile, step, parts;
     ModelSearch search;
 };
 

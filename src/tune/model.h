@@ -29,9 +29,10 @@ enum class KernelKind {
     wgmma_tma,
     wgmma_registers,
     fma_direct,
-    fused
+    fused,
+    staged_rows
 };
-constexpr std::size_t kKernelKinds = 10;
+constexpr std::size_t kKernelKinds = 11;
 
 /// A device, or the known facts about an architecture.
 struct Machine {
@@ -107,6 +108,7 @@ class Model {
     Estimate plain(const Variant& variant, const Problem& problem, const Launch& launch) const;
     Estimate fused(const Variant& variant, const Problem& problem, const Launch& launch) const;
     Estimate streamed(const Variant& variant, const Problem& problem, const Launch& launch) const;
+    Estimate staged_rows(const Variant& variant, const Problem& problem, const Launch& launch) const;
     double memory_ms(const Problem& problem) const;
     int blocks_at_once(const Variant& variant, int registers) const;
 

@@ -135,6 +135,25 @@ TEST_F(LibraryOnGpu, RowsInRegistersAndBehind) {
 
 // A row of 2, 4 or 8 blocks: that leaves some of them without an element, fills them all, and is longer than they hold; in
 // vectors and not; more clusters than a device has room for.
+TEST_F(LibraryOnGpu, RowsInPieces) {
+    std::vector<Sizes> problems;
+    for (const int cols : {1, 7, 8, 31, 33, 63, 64, 65}) {
+        for (const int rows : {1, 19, 100003}) problems.push_back({{"rows", rows}, {"cols", cols}});
+    }
+    const Values narrow = {{"STAGED", true}, {"THREADS", 8}, {"ROWS", 16}, {"VEC", 1}, {"ITEMS", 8}},
+                 wide = {{"STAGED", true}, {"T", "bfloat16"}, {"THREADS", 4},
+                         {"ROWS", 32},     {"VEC", 8},        {"ITEMS", 2}},
+                 whole_warps = {{"STAGED", true}, {"T", "float"}, {"THREADS", 64}, {"ROWS", 2},
+                                {"VEC", 1},       {"ITEMS", 1},   {"PDL", true}};
+    expect_right("softmax", {narrow, wide, whole_warps}, problems);
+    expect_right("layer_norm", {narrow, wide, whole_warps}, problems);
+    const auto with_residual = [](Values values) {
+        values.insert_or_assign("RESIDUAL", true);
+        return values;
+    };
+    expect_right("rms_norm", {narrow, wide, whole_warps, with_residual(narrow), with_residual(wide)},
+                 problems);
+}
 TEST_F(LibraryOnGpu, RowsOfClusters) {
     if (service->target().limits.blocks_per_cluster == 1) GTEST_SKIP() << "the device has no clusters";
     std::vector<Sizes> problems;

@@ -77,6 +77,34 @@ TEST(RowsOfAnyAlignment, RmsNormIsRight) {
          {{"ANY_ROWS", true}, {"T", "float"}, {"THREADS", 32}, {"VEC", 4}, {"ITEMS", 4}}});
 }
 
+// Pieces of rows that begin and end within 16 bytes, the last with fewer rows; rows as long as a piece holds, and longer.
+void expect_right_in_pieces(const char* name, const std::vector<Values>& variants) {
+    constexpr int kLengths[] = {1, 2, 8, 9, 31, 32, 33, 63, 64, 65};
+    for (const int skew : {0, 1, 6}) expect_right_at_each_length(name, variants, kLengths, skew);
+}
+
+TEST(RowsInPieces, SoftmaxIsRight) {
+    expect_right_in_pieces(
+        "softmax",
+        {{{"STAGED", true}, {"THREADS", 8}, {"ROWS", 4}, {"VEC", 1}, {"ITEMS", 8}},
+         {{"STAGED", true}, {"THREADS", 4}, {"ROWS", 16}, {"VEC", 8}, {"ITEMS", 2}, {"RECOMPUTE", true}},
+         {{"STAGED", true}, {"T", "float"}, {"THREADS", 64}, {"ROWS", 2}, {"VEC", 1}, {"ITEMS", 1}}});
+}
+
+TEST(RowsInPieces, LayerNormIsRight) {
+    expect_right_in_pieces(
+        "layer_norm",
+        {{{"STAGED", true}, {"THREADS", 8}, {"ROWS", 4}, {"VEC", 1}, {"ITEMS", 8}},
+         {{"STAGED", true}, {"T", "float"}, {"THREADS", 16}, {"ROWS", 2}, {"VEC", 2}, {"ITEMS", 2}}});
+}
+
+TEST(RowsInPieces, RmsNormIsRight) {
+    expect_right_in_pieces(
+        "rms_norm",
+        {{{"STAGED", true}, {"THREADS", 8}, {"ROWS", 4}, {"VEC", 1}, {"ITEMS", 8}, {"RESIDUAL", true}},
+         {{"STAGED", true}, {"T", "bfloat16"}, {"THREADS", 4}, {"ROWS", 16}, {"VEC", 4}, {"ITEMS", 4}}});
+}
+
 // Rows of x and y that are cut at different columns, which whole accesses can't take.
 TEST(RowsOfAnyAlignment, OfAddressesThatDifferAreRight) {
     using SoftmaxFn = void(long long rows, int cols, const float* x, float* y);
