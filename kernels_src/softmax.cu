@@ -59,6 +59,7 @@ using kiln::i64;
 using Place = kiln::RowPlace<THREADS, ROWS, CLUSTER>;
 using Row = kiln::Row<T, THREADS, VEC, ITEMS, SMEM_ITEMS, Place::kBlocks, ANY_ROWS>;
 using Stage = kiln::RowStage<T, THREADS * ROWS, ROWS * THREADS * VEC * ITEMS>;
+static_assert(!STAGED || Stage::kElements * sizeof(T) == STAGE_BYTES);
 
 constexpr int kParts = kiln::kRowParts<THREADS, ROWS, Place::kBlocks>;
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
+#include <vector>
 
 #include "tune/model_launch.h"
 
@@ -47,13 +47,14 @@ constexpr double kCutVectors = 3, kCutRows = 1.05;
 constexpr double kManyWaves = 4;  // with fewer the last one counts as a whole one
 constexpr double kMostRegisters = 255;
 
-// Of kernels whose blocks stage their rows in shared memory, fitted to 733 times of 85 drawn problems on an H100: of a block,
+// Of kernels whose blocks stage their rows in shared memory, fitted to 733 times of drawn problems on an H100 (seed 602): of a block,
 // and of eight elements of each thread; in nanoseconds of a multiprocessor, of a warp, of an access that its threads have room for,
 // and of a wavefront of shared memory; and what joins them.
 constexpr double kStagedBlockMs = 0.0015, kStagedElementsMs = 0.0007;
 constexpr double kStagedWarpNs = 22.4, kStagedItemNs = 4.5, kStagedWavefrontNs = 0.49;
 constexpr double kStagedRegisters = 22, kStagedRegistersPerHeld = 0.87;
 constexpr double kStagedShare = 0.87, kStagedLaunchMs = 0.0047, kStagedOverlap = 4;
+constexpr double kWidestAccess = 16;  // bytes
 constexpr int kBanks = 32, kBankBytes = 4;
 
 /// Wavefronts in which a warp reads `bytes` per lane, where each `threads` lanes read what follows each other, and the next ones
@@ -61,14 +62,19 @@ constexpr int kBanks = 32, kBankBytes = 4;
 double wavefronts(int warp_size, int threads, std::int64_t pitch, int bytes) {
     const int together = std::clamp(kBanks * kBankBytes / bytes, 1, warp_size);
     double count = 0;
+    std::vector<std::int64_t> words;
     for (int begin = 0; begin < warp_size; begin += together) {
-        std::array<std::set<std::int64_t>, kBanks> words;
+        words.clear();
         for (int lane = begin; lane < std::min(begin + together, warp_size); ++lane) {
             const std::int64_t first = lane / threads * pitch + std::int64_t{lane % threads} * bytes;
             for (std::int64_t word = first / kBankBytes; word <= (first + bytes - 1) / kBankBytes; ++word)
-                words[static_cast<std::size_t>(word % kBanks)].insert(word);
+                words.push_back(word);
         }
-        count += static_cast<double>(std::ranges::max(words, {}, &std::set<std::int64_t>::size).size());
+        std::ranges::sort(words);
+        words.erase(std::ranges::unique(words).begin(), words.end());
+        std::array<int, kBanks> of_bank{};
+        for (const std::int64_t word : words) ++of_bank[static_cast<std::size_t>(word % kBanks)];
+        count += std::ranges::max(of_bank);
     }
     return count;
 }
@@ -131,7 +137,8 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
 Estimate Model::streamed(const Variant& variant, const Problem& problem, const Launch& launch) const {
     const ModelFacts& facts = launch.facts;
     const double multiprocessors = static_cast<double>(machine_.target.limits.multiprocessors);
-    if (facts.staged_rows && facts.row <= facts.row_capacity && facts.row % facts.access_elements == 0)
+    if (facts.staged_rows && facts.row <= facts.row_capacity && facts.access_elements > 0 &&
+        facts.row % facts.access_elements == 0)
         return staged_rows(variant, problem, launch);
     const double width = static_cast<double>(facts.access_elements) * launch.element_bytes;
     double aligned = std::min(width, row_alignment(problem));
@@ -221,9 +228,10 @@ Estimate Model::staged_rows(const Variant& variant, const Problem& problem, cons
     result.latency_ms =
         (kStagedBlockMs + kStagedElementsMs * used * static_cast<double>(facts.access_elements) / 8) *
         (result.waves > kManyWaves ? result.waves : std::ceil(result.waves));
-    const double conflicts = wavefronts(
-        limits.warp_size, static_cast<int>(std::min<std::int64_t>(row_threads, limits.warp_size)),
-        facts.row * static_cast<std::int64_t>(launch.element_bytes), static_cast<int>(access_bytes));
+    const double conflicts =
+        wavefronts(limits.warp_size, static_cast<int>(std::min<std::int64_t>(row_threads, limits.warp_size)),
+                   facts.row * static_cast<std::int64_t>(launch.element_bytes),
+                   static_cast<int>(std::clamp(access_bytes, 1.0, kWidestAccess)));
     const double warp_ns = kStagedWarpNs + kStagedItemNs * static_cast<double>(facts.accesses) +
                            kStagedWavefrontNs * used * conflicts * pieces;
     result.traffic_ms = blocks / multiprocessors *

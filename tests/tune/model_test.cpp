@@ -140,6 +140,38 @@ TEST(TuneModel, KnowsWhereRowsThatBeginAnywhereStopBeingHeld) {
     EXPECT_LT(ms(false, 4096), 1.1 * ms(false, 4088));
 }
 
+// A block's short rows as one piece of memory, and long ones, of which wide accesses leave nothing unused, as they are.
+TEST(TuneModel, StagesShortRowsOnly) {
+    const Chooser chooser(hopper(), Wisdom(), "NVIDIA H100 80GB HBM3");  // whose calibration has such times
+    for (const char* name : {"softmax", "layer_norm", "rms_norm"}) {
+        const Template of = hopper().find(name).for_target(hopper().target());
+        for (const auto& [cols, staged] : {std::pair{54, true}, {65536, false}}) {
+            const Variant chosen =
+                chooser.choose(of, {{"T", "half"}}, {{"rows", (1 << 28) / cols}, {"cols", cols}}).variant;
+            EXPECT_EQ(chosen.value("STAGED").as_bool(), staged) << chosen.text() << " cols=" << cols;
+        }
+    }
+}
+
+// Rows of 64 16-bit elements begin in the same bank, those of 72 four banks further each.
+TEST(TuneModel, KnowsTheBankConflictsOfStagedRows) {
+    const Machine machine(hopper().target(), "NVIDIA H200");
+    const Model model(machine);
+    const auto us = [&](int threads, int items, std::int64_t cols) {
+        const Variant variant = hopper().find("softmax").variant({{"T", "half"},
+                                                                  {"STAGED", true},
+                                                                  {"VEC", 2},
+                                                                  {"THREADS", threads},
+                                                                  {"ROWS", 128 / threads},
+                                                                  {"ITEMS", items}});
+        const Problem problem = variant.problem({{"rows", 1000000}, {"cols", cols}});
+        Model::Features features;
+        return model.uncalibrated(variant, problem, features).value().traffic_ms * 1000;
+    };
+    EXPECT_GT(us(4, 16, 64), 1.2 * us(4, 16, 72));
+    EXPECT_LT(us(32, 2, 64), 1.1 * us(32, 2, 72));
+}
+
 // Attention: wgmma or mma.sync, one wave or two, and whether blocks share the keys.
 TEST(TuneModel, ChoosesAmongKernelsOfAttention) {
     const std::vector<double> losses = losses_of_choosing("h100_attention.txt", "NVIDIA H100 80GB HBM3");

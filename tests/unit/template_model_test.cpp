@@ -33,7 +33,7 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
         "7\n//@ model copies "
         "registers\n//@ model row WIDE * 4 of 3 * m\n//@ model side ROWS of min(n, m)\n//@ model edge DEEP "
         "of n\n//@ model step ROWS of m\n//@ model parts DEEP / 2\n//@ model any_rows DEEP > "
-        "3\n",
+        "3\n//@ model staged_rows DEEP > 3\n",
         {{"ROWS", 128}});
     EXPECT_EQ(of.engine, Engine::wgmma);
     EXPECT_EQ(of.copies, Copies::registers);
@@ -69,6 +69,7 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
     EXPECT_EQ(of.step, 100);
     EXPECT_EQ(of.parts, 2);
     EXPECT_TRUE(of.any_rows);
+    EXPECT_TRUE(of.staged_rows);
 }
 
 TEST(TemplateModel, HasUsualValuesForWhatNoLineSays) {

@@ -89,7 +89,8 @@ DrawnChoice choice_of(const Service& service, const Chooser& chooser, const Draw
                 kinds.insert(kind_of(considered.variant, one.problem.sizes)).second)
                 one.considered.push_back(considered);
         // And some that the model does not think much of.
-        for (std::size_t i = 0; i < kSpread; ++i) one.considered.push_back(all[all.size() * i / kSpread]);
+        for (std::size_t i = 0; i < kSpread && !all.empty(); ++i)
+            one.considered.push_back(all[all.size() * i / kSpread]);
     } catch (const Error&) {
         // Reported by its row.
     }
