@@ -202,7 +202,7 @@ std::string memory_note(const WorkerLimits& limits) {
 
 bool may_lack_memory(std::string_view log) {
     for (const std::string_view words :
-         {"memory", "bad_alloc", "catastrophic error", "internal compiler error"}) {
+         {"memory", "bad_alloc", "catastrophic error", "internal compiler error", "failed to map segment"}) {
         if (log.find(words) != std::string_view::npos) return true;
     }
     return false;

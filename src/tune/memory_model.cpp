@@ -71,7 +71,8 @@ double wavefronts(int warp_size, int threads, std::int64_t pitch, int bytes) {
                 words.push_back(word);
         }
         std::ranges::sort(words);
-        words.erase(std::ranges::unique(words).begin(), words.end());
+        words.erase(std::unique(words.begin(), words.end()),
+                    words.end());  // clang 15 can't compile ranges::unique
         std::array<int, kBanks> of_bank{};
         for (const std::int64_t word : words) ++of_bank[static_cast<std::size_t>(word % kBanks)];
         count += std::ranges::max(of_bank);
