@@ -296,6 +296,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Work work, unsigne
         };
 
         if (work.tiles_seen > 0) {
+            kiln::wgmma_define(out);
             float rescale[2];
             shared.k.pipeline.consumer_wait(state_k);
             kiln::wgmma_fence();

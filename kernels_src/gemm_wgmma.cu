@@ -210,6 +210,8 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, kiln:
         for (int i = 0; i < kAccumulators; ++i)
             kiln::prefetch_residual<BN>(epilogue, m, tiles.row + ((part * kAccumulators + i) * 4 + warp) * 16,
                                         tiles.column, lane);
+#pragma unroll
+        for (int i = 0; i < kAccumulators; ++i) kiln::wgmma_define(accumulators[i]);
         unsigned last_stage = 0;
         for (unsigned step = 0; step < steps.count; ++step) {
             shared.pipeline.consumer_wait(state);

@@ -120,6 +120,7 @@ __device__ __forceinline__ void consume(const Shared& shared, Tiles tiles, kiln:
     kiln::WgmmaAccumulator<BN> accumulators[1];
     while (tiles.advance()) {
         kiln::prefetch_residual<BN>(epilogue, m, tiles.row + (consumer * 4 + warp) * 16, tiles.column, lane);
+        kiln::wgmma_define(accumulators[0]);
         unsigned last_stage = 0;
         for (unsigned step = 0; step < steps.count; ++step) {
             shared.pipeline.consumer_wait(state);

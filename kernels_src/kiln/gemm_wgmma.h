@@ -287,6 +287,16 @@ __device__ __forceinline__ void store_accumulators_by_tma(WgmmaAccumulator<N>& a
     }
 }
 
+/// body(0) to body(COUNT - 1), each a copy of its own: a loop that NVRTC 12.4 unrolls whatever its size. Accumulators that the
+/// body takes by number would else be in local memory.
+template <int COUNT, int FIRST = 0, class Body>
+__device__ __forceinline__ void unrolled(const Body& body) {
+    if constexpr (FIRST < COUNT) {
+        body(FIRST);
+        unrolled<COUNT, FIRST + 1>(body);
+    }
+}
+
 /// Through a box in shared memory, row by row, to rows that begin at any element. A lane stores one column of each part, so
 /// that what the epilogue reads is read by whole warps, and a column's bias once for 16 rows.
 template <class OUT, int N, class Epilogue>
@@ -312,8 +322,7 @@ __device__ __forceinline__ void store_accumulators_by_rows(const WgmmaAccumulato
             column_bias = static_cast<float>(epilogue.bias[first_column + lane + part * kColumns]);
     };
     if constexpr (Epilogue::kBias == kColumnBias) bias_of(0);
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
+    unrolled<kParts>([&](int part) {
         fill_store_box<float>(accumulator, box, part, lane);
         __syncwarp();
         const bool is_inside = part * kColumns < columns;
@@ -345,7 +354,7 @@ __device__ __forceinline__ void store_accumulators_by_rows(const WgmmaAccumulato
             }
         }
         __syncwarp();
-    }
+    });
 }
 
 }  // namespace kiln

@@ -128,6 +128,8 @@ inline void wgmma_fence() {
     [[maybe_unused]] const kiln_host::Muted muted{};
     kiln_host::wgmma_fenced[kiln_host::thread_of_block()] = true;
 }
+template <int N>
+inline void wgmma_define(WgmmaAccumulator<N>&) {}
 inline void wgmma_commit() {
     [[maybe_unused]] const kiln_host::Muted muted{};
     ++kiln_host::wgmma_groups[kiln_host::thread_of_block()];

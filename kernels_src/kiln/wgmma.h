@@ -6,6 +6,7 @@
 //   kiln::wgmma_k_major, wgmma_mn_major, wgmma_advance    descriptors of what TMA put into shared memory
 //   kiln::WgmmaAccumulator<N>                             a thread's accumulators, by rows and columns
 //   kiln::wgmma_fence, wgmma, wgmma_commit, wgmma_wait    start, multiply, end a group, wait for groups
+//   kiln::wgmma_define                                    before loops, for earlier compilers
 //   kiln::setmaxnreg_inc, setmaxnreg_dec, elect_one       for blocks whose warpgroups differ in their work
 // Operands lie in rows of 128 bytes (64 elements) with a swizzle of 128 bytes; others are not covered.
 // The layouts are those of the PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
@@ -13,6 +14,7 @@
 #pragma once
 
 #include "kiln/device.h"
+#include "kiln/ptxas.h"
 
 namespace kiln {
 
@@ -95,6 +97,17 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 /// Ends a group: all wgmma since the last one.
 __device__ __forceinline__ void wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+}
+
+/// Before a loop whose first wgmma overwrites the accumulator by a flag that is not constant: ptxas of CUDA 12.8 and before
+/// would take other instructions for what defines the accumulator while wgmma are under way, and run those one after the
+/// other (its C7515). They get zeros; for later ones this is nothing.
+template <int N>
+__device__ __forceinline__ void wgmma_define([[maybe_unused]] WgmmaAccumulator<N>& accumulator) {
+    if constexpr (kEarlierPtxas) {
+#pragma unroll
+        for (int i = 0; i < N / 2; ++i) accumulator.values[i] = 0.0f;
+    }
 }
 
 /// The compiler takes the accumulators as changed here, so that it reads them after this and not before.

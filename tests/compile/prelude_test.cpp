@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 #include <kiln/error.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "compile/compiler.h"
 #include "require.h"
@@ -63,7 +65,9 @@ TEST(CudaPrelude, CompilesForEachKindOfArchitectureWithoutSpills) {
         missing = error.what();
     }
     KILN_REQUIRE_OR_SKIP("nvrtc", missing.empty(), missing);
+    const std::vector<std::string> known = compiler->supported_archs();
     for (const char* arch : {"sm_75", "sm_80", "sm_90a", "sm_100a"}) {
+        if (std::ranges::find(known, arch) == known.end()) continue;  // NVRTC 12.4 ends with sm_90a
         const Binary binary =
             compiler->compile(test::prelude_source("every_word", kEveryWord), {Backend::cuda, arch, {}});
         EXPECT_EQ(binary.kind, BinaryKind::cubin) << arch;

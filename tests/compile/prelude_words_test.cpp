@@ -148,7 +148,9 @@ TEST(PreludeWords, NamedBarriersAreTheInstructions) {
     EXPECT_THAT(ptx, HasSubstr("bar.sync"));
     EXPECT_THAT(ptx, HasSubstr("bar.arrive"));
     const Binary binary = compiler->compile(test::prelude_source("named", kNamed), target);
-    EXPECT_THAT(binary.log, HasSubstr("used 2 barriers")) << "number 1 takes 0 and 1, and no more";
+    if (binary.log.find("barriers") != std::string::npos) {  // ptxas of CUDA 12.5 and before tells no number
+        EXPECT_THAT(binary.log, HasSubstr("used 2 barriers")) << "number 1 takes 0 and 1, and no more";
+    }
 }
 
 TEST(PreludeWords, NamedBarriersAreRejectedForHip) {

@@ -50,6 +50,9 @@ TEST_F(WgmmaRoles, CompileWithoutWarningsSpillsOrStack) {
         {"gemm_wgmma_any", {}},
         {"gemm_wgmma_any", {{"BM", 64}, {"BN", 256}, {"STAGES", 3}}},
         {"gemm_wgmma_any", {{"SPLIT_K", 4}, {"SPLIT_CLUSTERS", 3}, {"TRANS_B", true}}},
+        {"attention_wgmma", {}},
+        {"attention_wgmma", {{"HEAD_DIM", 64}, {"BM", 192}, {"STAGES", 4}, {"CAUSAL", true}}},
+        {"attention_wgmma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}},
     };
     for (const auto& [name, values] : cases) {
         const Variant variant = service.find(name).variant(values);
