@@ -51,10 +51,11 @@ struct RunOptions {
     std::uint64_t seed = 1;    ///< equal seeds give equal inputs, on every backend
     /// Elements that inputs, outputs and inouts begin behind an aligned address, or as many more as their alignment takes.
     int skew = 0;
-    /// Not set: for each output full, or a sample of 65536 elements, the first and last among them, where
+    /// Not set: for each output full, or a sample of sample_elements, the first and last among them, where
     /// checking all would take more than about five seconds. A sample is smaller, but not below 1024, where
     /// it would take more than about ten seconds.
     std::optional<Check> check;
+    std::uint64_t sample_elements = 65536;  ///< of such a sample, at most
     /// The problem is gemm_problem(), and Kiln itself computes what is expected, in FP64: there need be no reference and
     /// no C++ compiler. Not set `check` is then full up to 2^31 multiply-adds, else freivalds. Throws UsageError where
     /// the kernel is no such GEMM.

@@ -121,7 +121,8 @@ struct Runner::State {
             for (const auto& memory : launch.tensors())
                 options.on_tensor({reinterpret_cast<std::uint64_t>(memory->data()),
                                    memory->tensor().size_bytes(), memory->tensor().name});
-        const CheckRequest request{options.check, false, random_word(options.seed, 1)};
+        const CheckRequest request{options.check, false, random_word(options.seed, 1),
+                                   static_cast<std::size_t>(options.sample_elements)};
         const auto check = [&](std::vector<OutputCheck>& checks) {
             tell("checking");
             SideEffects found = launch.side_effects(plan.check.has_value());

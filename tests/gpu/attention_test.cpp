@@ -23,7 +23,8 @@ struct AttentionOnGpu : testing::Test {
         runner = std::make_unique<Runner>(*service);
     }
 
-    void expect_right(const Variant& variant, const Sizes& sizes) {
+    /// sample_elements: of an output, where checking all would take seconds; 0: as the runner likes.
+    void expect_right(const Variant& variant, const Sizes& sizes, std::uint64_t sample_elements = 0) {
         std::string trace = variant.text();
         for (const auto& [name, value] : sizes) trace += " " + name + "=" + std::to_string(value);
         SCOPED_TRACE(trace);
@@ -32,6 +33,10 @@ struct AttentionOnGpu : testing::Test {
         options.test_sizes = true;
         options.time = false;
         options.keep_results = true;
+        if (sample_elements > 0) {
+            options.check = Check::sample;
+            options.sample_elements = sample_elements;
+        }
         const RunResult first = runner->run(variant, options);
         EXPECT_THAT(first.failures(), IsEmpty());
         options.check = Check::none;
@@ -83,15 +88,20 @@ TEST_F(AttentionOnGpu, OtherHeadsAreRight) {
         {"attention_wgmma", {{"HEAD_DIM", 192}}},
         {"attention_wgmma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}},
         {"attention_wgmma", {{"HEAD_DIM", 256}}}};
+    std::vector<Variant> variants;
     for (const auto& [name, head] : others) {
         const Template item = service->find(name);
         if (!item.runs_on(service->backend(), service->target().arch)) continue;
         for (const bool causal : {false, true}) {
             Values values = head;
             values.emplace("CAUSAL", causal);
-            for (const auto& [queries, keys] : {std::pair{1, 129}, {65, 63}, {129, 127}, {257, 1031}})
-                expect_right(item.variant(values), {{"queries", queries}, {"keys", keys}});
+            variants.push_back(item.variant(values));
         }
+    }
+    compile_together(*service, variants);
+    for (const Variant& variant : variants) {
+        for (const auto& [queries, keys] : {std::pair{1, 129}, {65, 63}, {129, 127}, {257, 1031}})
+            expect_right(variant, {{"queries", queries}, {"keys", keys}}, 2048);
     }
 }
 
@@ -99,8 +109,9 @@ TEST_F(AttentionOnGpu, AnyForwardVariantIsRight) {
     for (const char* name : {"attention", "attention_mma", "attention_wgmma"}) {
         const Template item = service->find(name);
         if (!item.runs_on(service->backend(), service->target().arch)) continue;
-        for (const Variant& variant : some(item, 12))
-            expect_right(variant, {{"queries", 150}, {"keys", 333}});
+        const std::vector<Variant> variants = some(item, 12);
+        compile_together(*service, variants);
+        for (const Variant& variant : variants) expect_right(variant, {{"queries", 150}, {"keys", 333}});
     }
 }
 
@@ -108,6 +119,7 @@ TEST_F(AttentionOnGpu, AnyForwardVariantIsRight) {
 TEST_F(AttentionOnGpu, WgmmaIsRightWithEveryTile) {
     const Template item = service->find("attention_wgmma");
     if (!item.runs_on(service->backend(), service->target().arch)) GTEST_SKIP() << "not on this device";
+    std::vector<Variant> variants;
     for (const int head : {64, 96, 128}) {
         for (const int bm : {128, 192}) {
             for (const int bn : {64, 96, 128, 144, 160, 176, 192}) {
@@ -119,11 +131,13 @@ TEST_F(AttentionOnGpu, WgmmaIsRightWithEveryTile) {
                                                   {"PERSISTENT", false}});
                 if (legal.empty()) continue;
                 // Variants with the fewest and the most stages, with and without ping-pong.
-                for (const Variant& variant : {legal.front(), legal.back()})
-                    expect_right(variant, {{"queries", 150}, {"keys", 333}});
+                variants.push_back(legal.front());
+                variants.push_back(legal.back());
             }
         }
     }
+    compile_together(*service, variants);
+    for (const Variant& variant : variants) expect_right(variant, {{"queries", 150}, {"keys", 333}});
 }
 
 // More tiles of queries than multiprocessors, of which with CAUSAL some see no keys.

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <sstream>
 #include <thread>
@@ -63,6 +64,12 @@ std::unique_ptr<Service> gpu_service(const std::filesystem::path& cache_director
     options.backend = gpu_backend();
     options.cache.directory = cache_directory;
     return std::make_unique<Service>(options);
+}
+
+void compile_together(Service& service, const std::vector<Variant>& variants) {
+    std::vector<std::future<Compiled>> under_way;
+    for (const Variant& variant : variants) under_way.push_back(service.compile_async(variant));
+    for (std::future<Compiled>& one : under_way) one.get();
 }
 
 std::string text(const Shape& shape) {

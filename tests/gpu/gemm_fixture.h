@@ -31,6 +31,10 @@ std::optional<Backend> gpu_backend(std::string* reason = nullptr);
 /// A service on the GPU; its warnings fail no test and are shown with it.
 std::unique_ptr<Service> gpu_service(const std::filesystem::path& cache_directory);
 
+/// Compiles these at the same time, for runs that find them in the service's cache afterwards. One that does not compile
+/// throws its BuildError.
+void compile_together(Service& service, const std::vector<Variant>& variants);
+
 struct Shape {
     int m = 1, n = 1, k = 1;
 };
