@@ -32,6 +32,12 @@ Rows rows_of(const Tensor& tensor) {
                 std::gcd(kLineBytes, elements * static_cast<std::int64_t>(tensor.element_bytes)))};
 }
 
+/// Of the elements that the threads of a row have room for, those that the row has; 1 where it has as many, or more.
+double share_of_row(const ModelFacts& facts) {
+    const double capacity = static_cast<double>(facts.row_capacity);
+    return capacity > 0 ? std::min(1.0, static_cast<double>(facts.row) / capacity) : 1;
+}
+
 }  // namespace
 
 Model::Features Model::features_of(const Launch& launch, const Problem& problem, const Estimate& estimate) {
@@ -109,7 +115,9 @@ Model::Features Model::features_of(const Launch& launch, const Problem& problem,
             logarithm(estimate.memory_ms / ms),
             logarithm(estimate.fixed_ms / ms),
             static_cast<float>(std::fmod(static_cast<double>(tiles.k), 64)),
-            static_cast<float>(std::fmod(n, columns) / columns)};
+            static_cast<float>(std::fmod(n, columns) / columns),
+            number(facts.any_rows ? 1 : 0),
+            logarithm(share_of_row(facts))};
 }
 
 double Model::factor_of(const Calibration& calibration, KernelKind kind, const Features& features) {
