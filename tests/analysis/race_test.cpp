@@ -115,6 +115,32 @@ TEST(Race, AsynchronousCopiesAndMatrices) {
     EXPECT_EQ(found[0].other_access, AccessKind::async_copy);
 }
 
+// A thread's atomic operation does not stand for its store or load before it, which conflict with more.
+TEST(Race, WhatAThreadDidBeforeItsAtomicOperationStillCounts) {
+    for (const AccessKind first : {kStore, kLoad}) {
+        for (const bool in_warps : {false, true}) {
+            for (const bool ordered : {false, true}) {
+                AccessEvents events(64);
+                events.fill();
+                if (in_warps) events.sync_warp(0, 32);
+                events.one(3, first, kTile, 4, 10);
+                events.one(3, kAtomic, kTile, 4, 20);
+                if (ordered) events.sync();
+                events.one(40, kAtomic, kTile, 4, 30);
+                events.one(41, kAtomic, kTile, 4, 30);
+                EXPECT_EQ(race_count(events) > 0, !ordered) << (first == kStore) << in_warps;
+            }
+        }
+    }
+    AccessEvents meeting(32);
+    meeting.fill();
+    meeting.one(3, kStore, kTile, 4, 10);
+    meeting.one(3, kAtomic, kTile, 4, 20);
+    meeting.sync_warp(0, 32);
+    meeting.one(4, kAtomic, kTile, 4, 30);
+    EXPECT_EQ(race_count(meeting), 0u);
+}
+
 TEST(Race, LanesOfAWarpAreNotInStep) {
     const auto shift = [](bool sync) {
         AccessEvents events(32);

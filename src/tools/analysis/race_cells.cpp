@@ -32,8 +32,11 @@ std::optional<RaceOther> RaceCells::access(std::size_t word_index, unsigned mask
                 if (races && !other) other = RaceOther{who, cell.instruction, cell.mask & mask};
                 if (races) break;
             }
-            // Later accesses are compared with this write, and a race is reported once.
-            return access != RaceAccess::read && (cell.mask & ~mask) == 0 && (before || races);
+            // Later accesses are compared with this write, and a race is reported once. An atomic operation conflicts with
+            // less than a load or a store before it, which stay.
+            const bool represents = access == RaceAccess::write || cell.access == RaceAccess::atomic;
+            return access != RaceAccess::read && (cell.mask & ~mask) == 0 &&
+                   ((before && represents) || races);
         });
     }
     word.written = word.written || access != RaceAccess::read;

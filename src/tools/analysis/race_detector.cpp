@@ -136,6 +136,11 @@ void RaceDetector::note_write(unsigned thread, std::uint64_t offset, unsigned by
     RaceFinding finding;
     for (std::uint64_t at = offset; at < offset + bytes; ++at) {
         const std::uint32_t before = writers_[at];
+        // A thread's store stays recorded when the same thread goes on with atomic operations, which it conflicts with
+        // where those of others are.
+        if (before >> kIntervalShift == interval_ && thread_of(before) == thread &&
+            (before & (kMany | kAtomic)) == 0 && access == RaceAccess::atomic)
+            continue;
         if (before >> kIntervalShift == interval_ && (thread_of(before) != thread || (before & kMany) != 0)) {
             if ((before & writer & kAtomic) != 0) {
                 if ((before & kMany) == 0) second_[at] = {thread, instruction, 1};
