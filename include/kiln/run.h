@@ -55,7 +55,9 @@ struct RunOptions {
     /// checking all would take more than about five seconds. A sample is smaller, but not below 1024, where
     /// it would take more than about ten seconds.
     std::optional<Check> check;
-    std::uint64_t sample_elements = 65536;  ///< of such a sample, at most
+    /// Elements of a sample, also of Check::sample; those at ends, corners and powers of two, a few hundred, are always among
+    /// them. Of a GEMM 4096 at most. 0 is a UsageError.
+    std::uint64_t sample_elements = 65536;
     /// The problem is gemm_problem(), and Kiln itself computes what is expected, in FP64: there need be no reference and
     /// no C++ compiler. Not set `check` is then full up to 2^31 multiply-adds, else freivalds. Throws UsageError where
     /// the kernel is no such GEMM.

@@ -125,6 +125,7 @@ class Comparison {
 
     /// The time that an element's expected value takes, from those of a sample.
     double element_ms(std::span<const std::int64_t> sample) {
+        sample = sample.first(std::min<std::size_t>(kCheckChunk, sample.size()));
         for (std::size_t count = std::min<std::size_t>(1024, sample.size());; count = sample.size()) {
             const Stopwatch watch;
             reference_.evaluate(sample.first(count), expected_.data(), bound_.data());
@@ -164,7 +165,8 @@ void compare(const GuardedTensor& output, const Reference& reference, CheckReque
         if (!request.how) request.how = each_ms * count <= kMostFullMs ? Check::full : Check::sample;
         const double affordable = kMostSampleMs / std::max(each_ms, 1e-9);
         if (affordable < static_cast<double>(sample.size()))
-            sample.resize(std::max(kLeastSample, static_cast<std::size_t>(affordable)));
+            sample.resize(
+                std::min(sample.size(), std::max(kLeastSample, static_cast<std::size_t>(affordable))));
     }
     // A sample that has every element is a full check.
     if (sample.size() == static_cast<std::size_t>(tensor.count())) request.how = Check::full;

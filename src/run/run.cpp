@@ -80,6 +80,9 @@ struct Runner::State {
     Problem problem(const Variant& variant, const RunOptions& options) {
         if (!options.gemm && options.check == Check::freivalds)
             throw UsageError("Freivalds' test is for GEMMs (RunOptions::gemm); check full or a sample.");
+        if (options.sample_elements == 0)
+            throw UsageError(
+                "RunOptions::sample_elements is 0: such a sample checks nothing; Check::none says so.");
         if (!options.gemm) return variant.problem(options.sizes, options.test_sizes);
         if (auto problem = gemm_problem(variant, options.sizes, options.test_sizes))
             return *std::move(problem);

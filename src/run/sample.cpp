@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <unordered_set>
+#include <utility>
 
 #include "run/inputs.h"
 
@@ -59,7 +60,7 @@ std::vector<std::int64_t> sample_elements(std::span<const std::int64_t> extents,
                                           std::uint64_t seed) {
     const std::int64_t count =
         std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
-    if (count <= static_cast<std::int64_t>(wanted)) {
+    if (std::cmp_less_equal(count, wanted)) {
         std::vector<std::int64_t> all(static_cast<std::size_t>(count));
         std::iota(all.begin(), all.end(), std::int64_t{0});
         return all;

@@ -276,6 +276,22 @@ TEST_F(RunCheck, ASampleFindsAWrongLastElement) {
     EXPECT_TRUE(run(doubling(kRight), options).pass());
 }
 
+TEST_F(RunCheck, ASampleHasAsManyElementsAsAskedFor) {
+    add_doubling_reference();
+    RunOptions options = once({{"n", 300001}});
+    options.check = Check::sample;
+    options.sample_elements = 2000;
+    const RunResult some = run(doubling(kRight), options);
+    EXPECT_EQ(some.check, Check::sample);
+    EXPECT_GE(some.outputs_checked[0].checked, 2000U);
+    EXPECT_LE(some.outputs_checked[0].checked, 2300U);
+    options.sample_elements = std::numeric_limits<std::uint64_t>::max();
+    EXPECT_EQ(run(doubling(kRight), options).outputs_checked[0].checked, 300001U);
+    options.sample_elements = 0;
+    EXPECT_THAT(rejected<UsageError>([&] { run(doubling(kRight), options); }),
+                HasSubstr("sample_elements is 0"));
+}
+
 TEST_F(RunCheck, ASampleFindsAnyUnwrittenElement) {
     add_doubling_reference();
     RunOptions options = once({{"n", 300001}});
