@@ -27,7 +27,7 @@
 //@ let     SMEM_ROW_BYTES = THREADS * SMEM_ITEMS * VEC * sizeof(T)  "of a row, in shared memory"
 //@ let     STAGE_BYTES    = STAGED ? (ceil_div(ROWS * THREADS * VEC * ITEMS * sizeof(T), 16) + 1) * 16 : 0  "of shared memory, for a piece of rows"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require max(MIN_BLOCKS, 1) * threads * (ROW_REGISTERS + (ANY_ROWS ? 48 : 32)) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with SMEM_ITEMS those of two blocks, and with ANY_ROWS next to what is cut: use fewer ITEMS, or fewer threads"
+//@ require max(MIN_BLOCKS, 1) * threads * (ROW_REGISTERS + (ANY_ROWS ? max(ROW_REGISTERS, SMEM_ITEMS > 0 ? 24 : 16) : 0) + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with SMEM_ITEMS those of two blocks, and with ANY_ROWS next to what is cut: use fewer ITEMS, or fewer threads"
 //@ require threads >= 32  "the threads of a warp exchange values: use more ROWS"
 //@ require SMEM_ITEMS == 0 || VEC * sizeof(T) >= 4  "a part of the row in shared memory takes accesses of 4 bytes or more"
 //@ require CLUSTER <= device.blocks_per_cluster  "blocks share a row through the shared memory of a cluster, which the target's devices don't have; choose CLUSTER = 1"

@@ -21,7 +21,7 @@
 //@ param   PDL       bool = false                              "may begin while the kernel before it still runs"
 //@ let     STAGE_BYTES    = STAGED ? (ceil_div(ROWS * THREADS * VEC * ITEMS * sizeof(T), 16) + 1) * 16 : 0  "of shared memory, for a piece of rows"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
-//@ require threads * (VEC * ITEMS * sizeof(T) / 4 * (RESIDUAL ? 2 : 1) + (ANY_ROWS ? 48 : 32)) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with ANY_ROWS next to what is cut: use fewer ITEMS, or fewer threads"
+//@ require threads * (VEC * ITEMS * sizeof(T) / 4 * (RESIDUAL ? 2 : 1) + (ANY_ROWS ? max(VEC * ITEMS * sizeof(T) / 4, 16) : 0) + 32) <= device.registers_per_block  "the part of the row that each thread holds must fit its registers, with ANY_ROWS next to what is cut: use fewer ITEMS, or fewer threads"
 //@ require threads >= 32  "the threads of a warp exchange values: use more ROWS"
 //@ require CLUSTER <= device.blocks_per_cluster  "blocks share a row through the shared memory of a cluster, which the target's devices don't have; choose CLUSTER = 1"
 //@ require CLUSTER == 1 || (ROWS == 1 && THREADS >= 256)  "a cluster has one row and at least 256 threads of each block for it; choose CLUSTER = 1, or ROWS = 1 and more THREADS"
