@@ -202,10 +202,12 @@ std::string memory_note(const WorkerLimits& limits) {
 
 bool may_lack_memory(std::string_view log) {
     for (const std::string_view words :
-         {"memory", "bad_alloc", "catastrophic error", "internal compiler error", "failed to map segment"}) {
+         {"memory", "bad_alloc", "catastrophic error", "internal compiler error"}) {
         if (log.find(words) != std::string_view::npos) return true;
     }
-    return false;
+    // The loader's, of a compiler's library; it is also what a directory says that nothing may be executed in.
+    return log.find("failed to map segment") != std::string_view::npos &&
+           log.find("Operation not permitted") == std::string_view::npos;
 }
 
 CompileResponse WorkerPool::run(const CompileRequest& request, const std::string& what,

@@ -72,7 +72,7 @@ double wavefronts(int warp_size, int threads, std::int64_t pitch, int bytes) {
         }
         std::ranges::sort(words);
         words.erase(std::unique(words.begin(), words.end()),
-                    words.end());  // clang 15 can't compile ranges::unique
+                    words.end());  // not ranges::unique: clang 15
         std::array<int, kBanks> of_bank{};
         for (const std::int64_t word : words) ++of_bank[static_cast<std::size_t>(word % kBanks)];
         count += std::ranges::max(of_bank);

@@ -10,7 +10,8 @@ namespace kiln {
 /// Of the matrix peak, that mma.sync reaches on architectures that have wgmma.
 constexpr double kMmaOfWgmma = 0.68;
 
-/// To be increased with every change of the estimates or the features: calibrations of before do not fit them.
+/// To be increased with every change of the estimates or of the features that there were: calibrations of before do not fit
+/// them. A feature that is added behind the others is none that they use.
 constexpr int kModelVersion = 3;
 
 struct Model::Launch {
