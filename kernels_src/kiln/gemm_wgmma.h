@@ -287,8 +287,8 @@ __device__ __forceinline__ void store_accumulators_by_tma(WgmmaAccumulator<N>& a
     }
 }
 
-/// body(0) to body(COUNT - 1), each a copy of its own: a loop that NVRTC 12.4 unrolls whatever its size. Accumulators that the
-/// body takes by number would else be in local memory.
+/// body(0) to body(COUNT - 1), each a copy of its own. NVRTC 12.4 leaves a large body's #pragma unroll undone, and accumulators
+/// that the body takes by the loop's counter are then in local memory.
 template <int COUNT, int FIRST = 0, class Body>
 __device__ __forceinline__ void unrolled(const Body& body) {
     if constexpr (FIRST < COUNT) {

@@ -129,7 +129,11 @@ inline void wgmma_fence() {
     kiln_host::wgmma_fenced[kiln_host::thread_of_block()] = true;
 }
 template <int N>
-inline void wgmma_define(WgmmaAccumulator<N>&) {}
+inline void wgmma_define(WgmmaAccumulator<N>& sums) {
+    [[maybe_unused]] const kiln_host::Muted muted{};
+    if (sums.step_count != 0) kiln_host::trap("a wgmma_define comes while wgmma of its sums are under way");
+    for (float& value : sums.values) value = __builtin_nanf("");
+}
 inline void wgmma_commit() {
     [[maybe_unused]] const kiln_host::Muted muted{};
     ++kiln_host::wgmma_groups[kiln_host::thread_of_block()];

@@ -3,7 +3,7 @@
 // kiln::kLaterPtxas: for kernels that fill a thread's registers to the last one. ptxas 13.1 and later keep more
 // values alive at once than those before them, so that the same loop spills: there it is unrolled less. Compilers
 // before them get the code that was measured.
-// kiln::kEarlierPtxas: of CUDA 12.8 and before, for kernels that those would make slow.
+// kiln::kEarlierPtxas: true for ptxas of CUDA 12.8 and before, which serializes wgmma that later ones overlap.
 #pragma once
 
 namespace kiln {

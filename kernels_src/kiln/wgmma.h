@@ -99,9 +99,9 @@ __device__ __forceinline__ void wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
 }
 
-/// Before a loop whose first wgmma overwrites the accumulator by a flag that is not constant: ptxas of CUDA 12.8 and before
-/// would take other instructions for what defines the accumulator while wgmma are under way, and run those one after the
-/// other (its C7515). They get zeros; for later ones this is nothing.
+/// Before a loop in which a flag that is not constant says whether wgmma overwrites the accumulator. ptxas of CUDA 12.8 and
+/// before must see it initialised there: it would else initialise it between the wgmma, and serialize them (its C7515). For
+/// later ones this is nothing. What the accumulator held is lost; no wgmma of it may be under way. The host checks both.
 template <int N>
 __device__ __forceinline__ void wgmma_define([[maybe_unused]] WgmmaAccumulator<N>& accumulator) {
     if constexpr (kEarlierPtxas) {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <ctime>
 #include <optional>
 #include <thread>
@@ -16,6 +15,7 @@
 #include "compile/compiler.h"
 #include "compile/hoisted_includes.h"
 #include "compile/include_guard.h"
+#include "nvrtc_version.h"
 #include "require.h"
 #include "scoped_variable.h"
 
@@ -108,13 +108,7 @@ class Precompiled : public ::testing::Test {
         Service plain = service();
         return compiled(plain, text, n);
     }
-    /// Before 12.8 NVRTC has no precompiled headers, and compiles them each time.
-    static bool has_them() {
-        int major = 0, minor = 0;
-        const std::string name = make_nvrtc_compiler()->description();
-        EXPECT_EQ(std::sscanf(name.c_str(), "NVRTC %d.%d", &major, &minor), 2) << name;
-        return std::pair(major, minor) >= std::pair(12, 8);
-    }
+    static bool nvrtc_precompiles() { return nvrtc_version() >= std::pair(12, 8); }
     static double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
   private:
@@ -130,7 +124,7 @@ TEST_F(Precompiled, BytesAreTheSameAndLaterVariantsTakeAPartOfTheTime) {
         seconds.push_back(processor_seconds() - before);
         EXPECT_EQ(bytes, without(text(), n)) << n;
     }
-    if (has_them()) {
+    if (nvrtc_precompiles()) {
         EXPECT_LT(*std::min_element(seconds.begin() + 1, seconds.end()), 0.7 * seconds[0])
             << ::testing::PrintToString(seconds);
     }
@@ -153,7 +147,7 @@ TEST(IncludeGuard, EndsWhereCodeMayBegin) {
 
 // A process that compiles one variant must not pay for headers that it never takes.
 TEST_F(Precompiled, TheFirstCompileCreatesNothingAndAnIdleWorkerDoes) {
-    if (!has_them()) GTEST_SKIP() << "this NVRTC precompiles nothing";
+    if (!nvrtc_precompiles()) GTEST_SKIP() << "this NVRTC precompiles nothing";
     const auto pch_files = [&] {
         std::size_t count = 0;
         std::error_code error;

@@ -339,6 +339,9 @@ TEST(HostWgmma, MistakesInTheOrderShow) {
         << "and after it";
     EXPECT_THAT(test::rejected<DeviceError>([&] { run("", commit, "", wait); }),
                 HasSubstr("without a wgmma_fence"));
+    EXPECT_THAT(test::rejected<DeviceError>([&] { run(fence, commit, "kiln::wgmma_define(sums);", wait); }),
+                HasSubstr("while wgmma of its sums are under way"));
+    EXPECT_NE(run(fence, commit, "", wait + " kiln::wgmma_define(sums);"), right) << "sums that are lost";
     EXPECT_THAT(test::rejected<DeviceError>([&] { run(fence, commit, "", wait, 128); }),
                 HasSubstr("inside a group of 8 rows"));
     EXPECT_THAT(test::rejected<DeviceError>([&] { run(fence, commit, "", wait, 1024 * 15); }),
