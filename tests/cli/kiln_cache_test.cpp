@@ -91,7 +91,7 @@ TEST_F(KilnCache, Show) {
     std::set<std::string> names;
     std::string source;
     for (const auto& ingredient : json["ingredients"]) {
-        names.insert(ingredient["name"]);
+        names.insert(ingredient["name"].get<std::string>());
         if (ingredient["name"] == "source") source = ingredient["value"];
     }
     for (const char* name : {"backend", "arch", "compiler", "option", "file", "entry", "header", "source"})
