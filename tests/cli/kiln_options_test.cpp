@@ -144,7 +144,7 @@ TEST_F(KilnOptions, Doctor) {
     std::set<std::string> areas;
     for (const auto& finding : json["findings"]) {
         problems += finding["status"] == "problem";
-        areas.insert(finding["area"]);
+        areas.insert(finding["area"].get<std::string>());
         EXPECT_TRUE(finding["status"] != "problem" || finding["remedy"] != "") << finding;
     }
     EXPECT_EQ(json["problems"], problems);

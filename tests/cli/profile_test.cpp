@@ -101,7 +101,7 @@ TEST_F(KilnProfile, AMissedThresholdIsStatusOne) {
     std::set<std::string> figures;
     const nlohmann::json found = json.json();  // lives as long as what is walked over
     for (const auto& figure : found["figures"]) {
-        figures.insert(figure["name"]);
+        figures.insert(figure["name"].get<std::string>());
         if (figure["name"] != "shared wavefronts" && figure["name"] != "shared ideal" &&
             figure["name"] != "global sectors" && figure["name"] != "registers")
             continue;

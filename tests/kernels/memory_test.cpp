@@ -45,6 +45,7 @@ TEST(Histogram, CountsEachByteFromAnyAddress) {
                  {"COUNTERS_PER_BIN", 8},
                  {"THREADS", 256},
                  {"BLOCKS", 132}},
+          Values{{"THREADS", 256}, {"BLOCKS", 132}, {"SET", true}},
           Values{{"VEC", 1}, {"UNROLL", 2}, {"COUNTERS_PER_BIN", 1}, {"THREADS", 256}, {"BLOCKS", 132}}}) {
         const Variant variant = of.variant(values);
         for (const int skew : {0, 1, 7, 15})

@@ -171,5 +171,15 @@ INSTANTIATE_TEST_SUITE_P(
                "return ((page * PAGE_SIZE + token % PAGE_SIZE) * HEAD_DIM) & 0x7fff;"},
         Mutant{"an index wraps", "histogram_naive", "x[i]", "x[i & 0xffff]"}));
 
+INSTANTIATE_TEST_SUITE_P(
+    Clearing, Mutants,
+    testing::Values(
+        Mutant{"does not clear", "histogram", "counts[value] = 0;", "", {{"SET", true}, {"THREADS", 256}}},
+        Mutant{"clears some",
+               "histogram",
+               "value < kValues; value += kiln::kWarpSize",
+               "value < 255; value += kiln::kWarpSize",
+               {{"SET", true}, {"THREADS", 256}}}));
+
 }  // namespace
 }  // namespace kiln
