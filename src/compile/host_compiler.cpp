@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "base/config.h"
+#include "base/digest.h"
 #include "base/file.h"
 #include "base/host_arch.h"
 #include "base/process.h"
@@ -64,6 +67,8 @@ constexpr auto kRecordedClangOptions = std::to_array<const char*>(
 // The libraries that are linked by default, except those of sanitizers.
 constexpr auto kRecordedGccLibraries =
     std::to_array<const char*>({"-lstdc++", "-lm", "-lgcc_s", "-lgcc", "-lc"});
+
+constexpr const char* kWrapper = "wrapper";
 
 // In place of what kOptions says of them.
 constexpr auto kDebugOptions = std::to_array<const char*>({"-O0", "-g"});
@@ -156,6 +161,25 @@ std::string without(std::string text, const std::string& part) {
     return text;
 }
 
+/// Without the names of temporary files, each of which is in that directory.
+std::string without_temporary_names(const std::string& text, const std::string& directory) {
+    std::string result;
+    std::size_t at = 0;
+    for (std::size_t found = 0; (found = text.find(directory, at)) != std::string::npos;) {
+        result += text.substr(at, found - at) + "temporary";
+        at = std::min(text.find_first_of(" \"\n", found), text.size());
+    }
+    return result + text.substr(at);
+}
+
+/// The lines of -### that are commands.
+std::string commands_of(const std::string& answer) {
+    std::string commands, line;
+    for (std::istringstream lines(answer); std::getline(lines, line);)
+        if (line.starts_with(' ')) commands += line + "\n";
+    return commands;
+}
+
 /// The first file of a make rule (-MMD, which leaves system headers out) that is not in the compiler's own directory.
 std::optional<std::string> file_elsewhere(const std::string& rule) {
     std::istringstream words(rule);
@@ -195,8 +219,10 @@ class HostCompiler final : public Compiler {
     Binary compile_as(const CompilerIngredients& as, const Source& source, const Target& target,
                       const CompilePlace& place) override;
     Located located();
-    /// Version, target, and the content of every program and library behind the driver.
-    IdentityMemory::Answer examine(const fs::path& file) const;
+    /// What it would run, as -### prints it.
+    std::string ask(const fs::path& file, const std::vector<Variable>& environment) const;
+    /// From that answer: version, target, and the content of every program and library behind the driver.
+    IdentityMemory::Answer examine(const fs::path& file, const std::string& answer) const;
     ProcessRequest request(std::vector<std::string> arguments,
                            const std::vector<Variable>& environment) const;
     ProcessResult run(std::vector<std::string> arguments, const fs::path& directory,
@@ -263,58 +289,93 @@ ProcessResult HostCompiler::run(std::vector<std::string> arguments, const fs::pa
     return result;
 }
 
+// What a wrapper runs may depend on anything, such as a file of options that it reads: it is asked every time, and what
+// it would run is a part of question and identity. A driver's answer is remembered by the stamps of its files.
 HostCompiler::Located HostCompiler::located() {
     const fs::path file = find_compiler();
     const auto environment = compiler_environment(CompilerKind::host).ingredients;
-    std::string question = "host " + file.string() + " " + search_environment();
+    std::string question = "host compiler " + file.string() + " " + search_environment();
     for (const auto& [name, value] : environment) question += name + "=" + value + "\n";
-    const auto found = memory_->ask(question, [&] { return examine(file); });
+    std::string answer;
+    auto found = memory_->ask(question, [&] { return examine(file, answer = ask(file, environment)); });
+    if (found[3] == kWrapper) {
+        if (answer.empty()) {
+            answer = ask(file, environment);
+            found = memory_->ask(question + answer, [&] { return examine(file, answer); });
+        }
+        found[2] += " commands " + checksum_hex(commands_of(answer));
+    }
     return {file, found[0] == "clang", found[1], found[2]};
 }
 
-IdentityMemory::Answer HostCompiler::examine(const fs::path& file) const {
-    const auto environment = compiler_environment(CompilerKind::host).ingredients;
-    // Tells what it would run for this, and runs nothing.
-    const ProcessResult result = run_process(request(
-        {file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, environment));
+// It runs nothing for this question. In a directory like that of a compile.
+std::string HostCompiler::ask(const fs::path& file, const std::vector<Variable>& environment) const {
+    std::optional<TemporaryDirectory> directory;
+    try {
+        directory.emplace();
+    } catch (const std::system_error&) {
+        // A driver needs none for this. A wrapper's temporary files keep their names, so that nothing is found for it, and
+        // the compile reports it.
+    }
+    ProcessRequest process =
+        request({file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, environment);
+    if (directory) {
+        process.directory = directory->path();
+        process.environment.emplace_back("TMPDIR", directory->path().string());
+    }
+    const ProcessResult result = run_process(process);
     if (!result.succeeded() && !result.status_lost)
         throw BuildError("The C++ compiler " + file.string() +
                              " does not report its version: " + file.filename().string() + " -### " +
                              result.how_it_ended(limits_.timeout) + "." + environment_note(environment),
                          result.error);
+    return directory ? without_temporary_names(result.error, directory->path().string()) : result.error;
+}
+
+IdentityMemory::Answer HostCompiler::examine(const fs::path& file, const std::string& answer) const {
+    const auto environment = compiler_environment(CompilerKind::host).ingredients;
     CompilerObjects objects(CompilerKind::host);
     objects.add(file);
     // Of all that it prints only the version with the distribution's build, and the target, hold no path.
     std::string version, target, line;
     std::vector<fs::path> watched;  // directories where GCC looks for its programs and its specs
     std::vector<std::string> programs;
-    for (std::istringstream lines(result.error); std::getline(lines, line);) {
+    fs::path driver;             // that ran the commands; it may lie behind a wrapper
+    bool reads_options = false;  // from files, which may name others
+    for (std::istringstream lines(answer); std::getline(lines, line);) {
         const auto colon = line.find(':'), word = line.find("version ");
         if (line.starts_with("Target: ")) target = line.substr(8);
         if (version.empty() && word != std::string::npos && word < colon) version = line;
         if (line.starts_with("COMPILER_PATH="))
             append_directories(std::string_view(line).substr(14), watched);
         for (const std::string_view start : {"Reading specs from ", "Configuration file: "})
-            if (line.starts_with(start)) objects.add_alone(line.substr(start.size()));
+            if (line.starts_with(start)) {
+                objects.add_alone(line.substr(start.size()));
+                reads_options = true;
+            }
+        if (line.starts_with("COLLECT_GCC=")) driver = find_program(line.substr(12)).value_or("");
         const auto words = words_of_command(line);
         for (std::size_t i = 0; i < words.size(); ++i) {
             std::error_code error;
+            std::string named = words[i];
+            if (named.starts_with("-f")) named.erase(0, named.find('=') + 1);  // -fplugin=/usr/lib/x.so
             if (i == 0)
                 programs.push_back(words[i]);
-            else if (words[i].starts_with('/') && fs::is_regular_file(words[i], error))
-                objects.add(words[i]);  // what the linker loads, or links
+            else if (named.starts_with('/') && fs::is_regular_file(named, error))
+                objects.add(named);  // what the linker loads, or links
         }
+        if (words.size() > 1 && words[1] == "-cc1") driver = words[0];  // Clang runs itself
     }
     while (version.ends_with(' ')) version.pop_back();
     if (version.empty() || target.empty())
         throw BuildError(
             file.string() +
                 " -### reports no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
-            result.error);
+            answer);
     // Programs that run each other: GCC's collect2 runs ld. What of libgcc is needed becomes part of the result.
     for (const char* question : {"-print-prog-name=as", "-print-prog-name=ld", "-print-libgcc-file-name"}) {
-        const ProcessResult answer = run_process(request({file.string(), question}, environment));
-        programs.emplace_back(trimmed(answer.output));
+        const ProcessResult named = run_process(request({file.string(), question}, environment));
+        programs.emplace_back(trimmed(named.output));
     }
     for (const auto& name : programs) {
         std::error_code error;
@@ -327,7 +388,10 @@ IdentityMemory::Answer HostCompiler::examine(const fs::path& file) const {
     watched.push_back(file.parent_path());
     for (auto& one : objects.watched()) watched.push_back(std::move(one));
     const bool is_clang = version.find("clang") != std::string::npos;
-    return {{is_clang ? "clang" : "gcc", version, version + " for " + target + " " + objects.identity()},
+    std::error_code error;
+    const bool is_wrapper = reads_options || !fs::equivalent(driver, file, error);
+    return {{is_clang ? "clang" : "gcc", version, version + " for " + target + " " + objects.identity(),
+             is_wrapper ? kWrapper : "driver"},
             std::move(watched)};
 }
 

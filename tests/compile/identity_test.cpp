@@ -5,14 +5,19 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kiln/error.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/dynamic_library.h"
+#include "base/file.h"
 #include "base/host_arch.h"
+#include "base/output_file.h"
 #include "compile/compiler.h"
 #include "compile/identity_memory.h"
 #include "compile/loaded_objects.h"
@@ -210,6 +215,51 @@ TEST(Objects, APatchedLibraryBehindGccIsAnotherCompiler) {
         EXPECT_NE(make_host_compiler({})->identity(), before);
     }
     EXPECT_EQ(make_host_compiler({})->identity(), before);
+}
+
+// Remembered answers hold by the stamps of files, and a file that a wrapper reads is none of those that are known.
+TEST(Objects, OptionsThatAWrapperReadsAreAnotherCompiler) {
+    const TemporaryDirectory directory, elsewhere;
+    const auto wrapper = directory.path() / "wrapped", options = elsewhere.path() / "options";
+    write_text(wrapper, "#!/bin/sh\nexec c++ $(cat " + options.string() + ") \"$@\"\n");
+    fs::permissions(wrapper, fs::perms::owner_all);
+    write_text(options, "-O1\n");
+    const ScopedVariable chosen("KILN_HOST_CXX", wrapper.string());
+    const auto store = std::make_shared<TextStore>();
+    const auto memory = std::make_shared<IdentityMemory>(store);
+    const auto compiler = make_host_compiler({}, HostBuild::fast, memory);
+    std::string first;
+    try {
+        first = compiler->identity();
+    } catch (const BuildError&) {
+        KILN_REQUIRE_OR_SKIP("host", false, "no C++ compiler on this machine");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(3100));  // until the wrapper is remembered
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(compiler->identity(), first);
+    EXPECT_THAT(first, Not(HasSubstr(directory.path().string())));
+    const int writes = store->writes;
+    EXPECT_GT(writes, 0);
+    EXPECT_EQ(compiler->identity(), first);
+    EXPECT_EQ(store->writes, writes) << "the content of its files is remembered";
+
+    write_text(options, "-O2\n");
+    EXPECT_NE(compiler->identity(), first);
+    const auto later = make_host_compiler({}, HostBuild::fast, std::make_shared<IdentityMemory>(store));
+    EXPECT_NE(later->identity(), first);
+    write_text(options, "-O1\n");
+    EXPECT_EQ(later->identity(), first);
+}
+
+TEST(Objects, ADriverIsNotAskedAgain) {
+    // c++ leads through links to the driver.
+    const auto store = std::make_shared<TextStore>();
+    try {
+        (void)make_host_compiler({}, HostBuild::fast, std::make_shared<IdentityMemory>(store))->identity();
+    } catch (const BuildError&) {
+        KILN_REQUIRE_OR_SKIP("host", false, "no C++ compiler on this machine");
+    }
+    EXPECT_THAT(store->text, HasSubstr("\ndriver\n"));
+    EXPECT_THAT(store->text, Not(HasSubstr("\nwrapper\n")));
 }
 
 TEST(Objects, PatchedLibrariesOfHiprtcAreAnotherCompiler) {
