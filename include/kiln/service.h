@@ -103,7 +103,8 @@ struct ServiceOptions {
     /// it prints goes to standard error. The programs of Kiln do this; KILN_HOST_IN_PROCESS=1 undoes it, for
     /// debuggers. The children are forks of this process.
     bool isolate_host = false;
-    /// What one such child may take, for one variant, from the start of its first kernel.
+    /// What one such child may take, for one variant: to fill tensors, launch and check. What comes before the first
+    /// kernel depends on the machine's load: it may take 3 s whatever the limit, and leaves the kernels as much.
     std::chrono::duration<double> host_time_limit{600};
 
     /// Receives a line when something degraded (an unwritable cache, say), each once. Called from any

@@ -36,7 +36,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll{100};
-constexpr std::chrono::minutes kToStart{10};        // the least time before the first kernel
+constexpr std::chrono::seconds kToStart{3};         // the least time before the first kernel
 constexpr std::chrono::milliseconds kAnswer{1000};  // to wait for the call stacks of threads
 constexpr char kPhase = 'p', kResult = 'r', kError = 'e';
 
@@ -159,28 +159,31 @@ class SharedWatch {
     KernelWatch* watch_;
 };
 
-/// The limit on the time of kernels. It counts from the start of the first one: how long builds and inputs take before it
-/// depends on the machine's load, and builds have a limit of their own.
+/// The limit on the time of a child. What comes before the first kernel counts, since large tensors take minutes to fill. But
+/// how long little work takes depends on the machine's load: it may take kToStart whatever the limit, and
+/// leaves the kernels as much.
 class Deadline {
   public:
     Deadline(KernelWatch& watch, std::chrono::duration<double> limit)
         : watch_(watch),
+          begin_(Clock::now()),
           limit_(std::chrono::duration_cast<Clock::duration>(
-              std::min<std::chrono::duration<double>>(limit, std::chrono::hours(24 * 365)))),
-          to_start_(Clock::now() + std::max<Clock::duration>(limit_, kToStart)) {}
+              std::min<std::chrono::duration<double>>(limit, std::chrono::hours(24 * 365)))) {}
 
     /// Not positive: the time is over.
     Clock::duration left() const {
         const Clock::time_point now = Clock::now();
         if (const std::int64_t begin_ns = watch_.begin_ns.load(); begin_ns != 0)
-            return Clock::time_point(std::chrono::nanoseconds(begin_ns)) + limit_ - now;
-        return to_start_ - now;
+            return std::max(begin_ + limit_, Clock::time_point(std::chrono::nanoseconds(begin_ns)) +
+                                                 std::min<Clock::duration>(limit_, kToStart)) -
+                   now;
+        return begin_ + std::max<Clock::duration>(limit_, kToStart) - now;
     }
 
   private:
     const KernelWatch& watch_;
+    const Clock::time_point begin_;
     const Clock::duration limit_;
-    const Clock::time_point to_start_;
 };
 
 /// Sets up the child: it does not outlive its parent, has the default signal handlers, and its standard output is the
@@ -314,14 +317,15 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
     const std::chrono::duration<double> limit = service.options().host_time_limit;
     const Deadline deadline(*watch, limit);
     PipeReader inbox;
+    std::string phase;
     for (bool is_open = true; is_open;) {
         if (service.options().stop.stop_requested())
             throw DeviceError("The launch of kernel " + kernel + " was stopped on request.", "launch");
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left());
         if (left.count() <= 0) {
-            ask_threads(child, *watch);
+            if ((*watch).begin_ns.load() != 0) ask_threads(child, *watch);
             child.kill();
-            throw DeviceError(kernel_timeout_text(*watch, limit.count(), kernel), "launch");
+            throw DeviceError(kernel_timeout_text(*watch, limit.count(), kernel, phase), "launch");
         }
         pollfd polled{from_child.value(), POLLIN, 0};
         const int nap = static_cast<int>(std::min(left, kPoll).count());
@@ -330,7 +334,8 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
         else if (child.has_ended())  // and a grandchild keeps the pipe open
             is_open = false;
         while (auto message = inbox.next()) {
-            if (message->kind == kPhase && on_phase) on_phase(message->bytes);
+            if (message->kind == kPhase) phase = message->bytes;
+            if (message->kind == kPhase && on_phase) on_phase(phase);
             if (message->kind == kResult) return std::move(message->bytes);
             if (message->kind == kError) throw_again(wire::read<ErrorText>(message->bytes));
         }

@@ -148,10 +148,19 @@ bool leads_to_kernel(const KernelReport& report) {
            std::ranges::any_of(report.object_of, [](unsigned char number) { return number != 0; });
 }
 
-std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel) {
-    if (watch.begin_ns.load() == 0)
-        return "Kernel " + kernel +
-               " did not start: what comes before its first launch, such as inputs, took too long.";
+std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel,
+                                std::string_view phase) {
+    const bool has_begun = watch.begin_ns.load() != 0;
+    const std::string under_way = phase == "filling"    ? " while its tensors were filled"
+                                  : phase == "checking" ? " while its results were checked"
+                                  : has_begun           ? ""
+                                                        : " before its first launch";
+    if (!under_way.empty())
+        return formatted(
+            "Kernel {} exceeded the time limit of {:g} s on the host{}{}; smaller sizes take less "
+            "time, and --time-limit SECONDS gives it more.",
+            kernel, limit_seconds, under_way,
+            !has_begun && phase == "filling" ? ", before its first launch" : "");
     std::string text =
         formatted("Kernel {} ran longer on the host than the time limit of {:g} s", kernel, limit_seconds);
     auto seen = std::ranges::find_if(watch.seen, leads_to_kernel);

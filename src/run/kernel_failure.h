@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/kernel_watch.h"
 
@@ -18,8 +19,9 @@ struct ProcessEnd {
 
 /// For the parent, which has the same kernels loaded and reads what the child recorded. kernel: its name.
 std::string kernel_failure_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel);
-/// The same for a kernel that was killed at its time limit.
-std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel);
+/// The same for a child that was killed at its time limit. phase: the last that it reported, as "filling"; may be empty.
+std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, const std::string& kernel,
+                                std::string_view phase);
 
 /// Whether a report's call stack contains a kernel's code. It does not while an observer is called.
 bool leads_to_kernel(const KernelReport& report);

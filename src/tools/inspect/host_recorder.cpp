@@ -115,13 +115,14 @@ std::optional<Variant> HostRecorder::naive(const Variant& host_variant) const {
 AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->build(host_variant); }
 
 Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options) {
-    const auto work = [&](const auto&) {
+    const auto work = [&](const auto& tell) {
         AccessRecorder recorder(options);
         Relay::Turn turn(*relay_, recorder);
         RunOptions run;
         run.sizes = sizes;
         run.check = Check::none;
         run.time = false;
+        run.on_phase = tell;
         run.on_tensor = [&](const MemoryRange& tensor) { turn.add_tensor(tensor); };
         const RunResult result = runner_->run(kernel, run);
         Recording recording = recorder.recording();
