@@ -66,7 +66,7 @@ struct RunOptions {
     /// checked as well, if the references say how.
     bool check_contributions = true;
 
-    bool time = true;               ///< else one launch only
+    bool time = true;               ///< else only launches that are checked: two on the same inputs
     std::optional<int> warm_up;     ///< launches before those that are timed; 5, on the host 0
     std::optional<int> iterations;  ///< 20; on the host as many as fit two seconds, 3 to 20
     bool cold_l2 = false;           ///< what the kernel reads is not in the device's cache
@@ -121,8 +121,8 @@ struct RunResult {
     std::vector<Overrun> overrun;         ///< where the kernel wrote beyond a tensor
     std::vector<std::string> changed;     ///< inputs that the kernel wrote to
     std::vector<std::string> not_zeroed;  ///< scratch that must be left zeroed, and is not
-    /// Outputs that differ, in any bit, between the first launch and the last one; unknown, and so empty,
-    /// where there was one launch only or the template has inouts.
+    /// Outputs that differ, in any bit, between the first launch and a later one; with inouts only a second launch tells,
+    /// which is done where none is timed. Unknown, and so empty, where nothing is checked.
     std::vector<std::string> unstable;
     std::optional<TimeSummary> time;        ///< of the timed launches; not set: none was asked for
     std::optional<TimeSummary> graph_time;  ///< per launch

@@ -34,7 +34,7 @@ void run_options(po::options_description& options) {
         ("data", text("WHAT"), "random, integers from -2 to 2 for results without rounding, or contributions: what the reference's data lines say (random)")
         ("seed", text("N"), "of the inputs and of the sample (1)")
         ("check", text("HOW"), "full, sample, freivalds (of a GEMM, in FP64 without a reference) or none (full, or sample where that would take over five seconds)")
-        ("no-time", po::bool_switch(), "launch once and check")
+        ("no-time", po::bool_switch(), "check, without timed launches")
         ("iterations", text("N"), "timed launches (20; on the host 3 to 20, in about two seconds)")
         ("warm-up", text("N"), "untimed launches before those, in addition to the checked one (5; on the host 0)")
         ("cold-l2", po::bool_switch(), "read twice the L2 cache's size of other data before each timed launch")

@@ -101,14 +101,22 @@ double half_gap(double x, double y) {
 template <class T>
 constexpr std::uint32_t kPoison = is_float<T> ? 0x7ff57ff5U : 0xa5a5a5a5U;
 
-/// Whether unwritten elements can be recognised by their bits.
+/// Whether unwritten elements can be recognised by their bits. Else a result may well be the poison: then what is unwritten
+/// shows by a second launch, on kOtherPoison, of which every byte is different.
 template <class T>
 constexpr bool kPoisonIsTelling = is_float<T> || sizeof(T) >= 4;
+template <class T>
+constexpr std::uint32_t kOtherPoison = kPoisonIsTelling<T> ? kPoison<T> : ~kPoison<T>;
+
+template <class T>
+bool has_bits(const T& value, std::uint32_t word) {
+    std::uint32_t words[2] = {word, word};
+    return std::memcmp(&value, words, sizeof(T)) == 0;
+}
 
 template <class T>
 bool is_poison(const T& value) {
-    std::uint32_t words[2] = {kPoison<T>, kPoison<T>};
-    return std::memcmp(&value, words, sizeof(T)) == 0;
+    return has_bits(value, kPoison<T>);
 }
 
 }  // namespace kiln

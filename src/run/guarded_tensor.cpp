@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "base/parallel.h"
@@ -73,15 +74,15 @@ GuardedTensor::GuardedTensor(const Device& device, const Tensor& tensor, Data da
     refill();
 }
 
-void GuardedTensor::refill() {
+void GuardedTensor::refill(Poison poison) {
     if (is_filled()) {
         in_pieces(tensor_, piece_elements(), [&](std::int64_t first, std::span<std::byte> bytes) {
             make_elements(tensor_, data_, seed_, first, bytes);
             write(first, bytes);
         });
     } else {
-        buffer_.fill(tensor_.fill == Fill::zero ? 0U : with_element(tensor_.type, []<class T>(T) {
-            return kPoison<T>;
+        buffer_.fill(tensor_.fill == Fill::zero ? 0U : with_element(tensor_.type, [&]<class T>(T) {
+            return poison == Poison::first ? kPoison<T> : kOtherPoison<T>;
         }));
     }
     buffer_.copy_from(guard_pattern(start_));
@@ -153,6 +154,30 @@ bool GuardedTensor::is_zero() const {
         zero = zero && std::all_of(found.begin(), found.end(), [](std::byte b) { return b == std::byte{0}; });
     });
     return zero;
+}
+
+GuardedTensor::Poisoned GuardedTensor::poisoned() const {
+    Poisoned count;
+    if (is_filled() || tensor_.fill == Fill::zero) return count;
+    with_element(tensor_.type, [&]<class T>(T) {
+        if (kPoisonIsTelling<T>) return;
+        std::mutex mutex;
+        read_all([&](std::int64_t, std::span<const std::byte> bytes) {
+            const T* const values = reinterpret_cast<const T*>(bytes.data());
+            parallel_for(static_cast<std::int64_t>(bytes.size() / sizeof(T)), 1 << 20,
+                         [&](std::int64_t begin, std::int64_t end) {
+                             Poisoned part;
+                             for (std::int64_t i = begin; i < end; ++i) {
+                                 part.first += has_bits(values[i], kPoison<T>) ? 1U : 0U;
+                                 part.other += has_bits(values[i], kOtherPoison<T>) ? 1U : 0U;
+                             }
+                             const std::lock_guard lock(mutex);
+                             count.first += part.first;
+                             count.other += part.other;
+                         });
+        });
+    });
+    return count;
 }
 
 std::uint64_t GuardedTensor::fingerprint() const {

@@ -47,7 +47,10 @@ class GuardedTensor {
     GuardedTensor(const Device& device, const Tensor& tensor, Data data, std::uint64_t seed, int skew = 0);
 
     /// Fills it again as before the launch. Nothing may use it meanwhile.
-    void refill();
+    void refill() { refill(Poison::first); }
+    /// other: elements whose poison may be a result as well get another one.
+    enum class Poison { first, other };
+    void refill(Poison poison);
     /// The same with other data.
     void refill(Data data) {
         data_ = data;
@@ -75,6 +78,12 @@ class GuardedTensor {
     bool is_zero() const;
     /// A hash of the content.
     std::uint64_t fingerprint() const;
+    /// How many elements equal the poisons. Zero where they are recognised by a single launch (kPoisonIsTelling), and where
+    /// there is no poison.
+    struct Poisoned {
+        std::uint64_t first = 0, other = 0;
+    };
+    Poisoned poisoned() const;
 
   private:
     std::int64_t piece_elements() const;

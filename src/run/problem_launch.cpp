@@ -88,6 +88,38 @@ SideEffects ProblemLaunch::side_effects(bool changed_inputs) const {
     return found;
 }
 
+bool ProblemLaunch::may_be_unwritten() const {
+    return std::ranges::any_of(tensors_, [](const auto& memory) {
+        return memory->tensor().role == TensorRole::output && memory->poisoned().first > 0;
+    });
+}
+
+// An unwritten element changes from one poison to the other, so that there are fewer of the one and more of the other.
+SecondLaunch ProblemLaunch::launch_again() {
+    struct Before {
+        GuardedTensor& memory;
+        std::uint64_t fingerprint;
+        GuardedTensor::Poisoned poisoned;
+    };
+    std::vector<Before> before;
+    for (const auto& memory : tensors_)
+        if (is_result(memory->tensor()))
+            before.push_back({*memory, memory->fingerprint(), memory->poisoned()});
+    for (const Before& one : before) one.memory.refill(GuardedTensor::Poison::other);
+    launch_and_wait();
+    SecondLaunch found;
+    for (const auto& [memory, fingerprint, poisoned] : before) {
+        if (memory.fingerprint() == fingerprint) continue;
+        const std::string& name = memory.tensor().name;
+        const GuardedTensor::Poisoned now = memory.poisoned();
+        if (now.first < poisoned.first && now.other > poisoned.other)
+            found.unwritten[name] = std::min(poisoned.first - now.first, now.other - poisoned.other);
+        else
+            found.unstable.push_back(name);
+    }
+    return found;
+}
+
 std::map<std::string, std::uint64_t> ProblemLaunch::fingerprints() const {
     std::map<std::string, std::uint64_t> prints;
     for (const auto& memory : tensors_)

@@ -38,6 +38,12 @@ inline bool is_result(const Tensor& tensor) {
     return tensor.role == TensorRole::output || tensor.role == TensorRole::inout;
 }
 
+/// What a second launch found.
+struct SecondLaunch {
+    std::map<std::string, std::uint64_t> unwritten;  ///< elements of outputs, where there are any
+    std::vector<std::string> unstable;               ///< outputs and inouts that have other bits
+};
+
 /// Not thread-safe. Launches are in the service's stream.
 class ProblemLaunch {
   public:
@@ -71,6 +77,12 @@ class ProblemLaunch {
     void refill_results();
     /// changed_inputs: inputs are read back and compared, too.
     SideEffects side_effects(bool changed_inputs) const;
+    /// Whether an element of an output may be unwritten though it is right: its poison may be a result as well, and
+    /// it has that value.
+    bool may_be_unwritten() const;
+    /// Launches once more, with outputs and inouts as before the first launch, except for their poison where it is not telling,
+    /// and with scratch as that launch left it. Nothing may run meanwhile.
+    SecondLaunch launch_again();
     /// Hashes of the outputs, by name.
     std::map<std::string, std::uint64_t> fingerprints() const;
     /// Further poisoned memory of the type and shape of an output.

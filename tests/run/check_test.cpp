@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "format/format.h"
 #include "rejected.h"
 #include "run/element.h"
 #include "run_support.h"
@@ -319,6 +320,48 @@ TEST_F(RunCheck, WithoutACheckNothingIsCompared) {
     EXPECT_TRUE(result.pass());
     EXPECT_THAT(result.outputs_checked, IsEmpty());
     EXPECT_EQ(result.check, Check::none);
+}
+
+TEST_F(RunCheck, AnUnwrittenElementThatWouldBeRightIsFound) {
+    const auto text = [&](const std::string& type, int value, const std::string& condition) {
+        const std::string literal = std::to_string(value), name = formatted("is_{}", value & 0xfffff);
+        add_template(name, reference_template(name, "", "expected[i] = " + literal + ";\n    bound[i] = 0;"));
+        return line_template("//@ size n = 1000\n//@ output y [n] by " + name + "\n",
+                             "int n, " + type + "* y", "if (i < n" + condition + ") y[i] = " + literal + ";");
+    };
+    for (const auto& [type, value] :
+         {std::pair("unsigned char", 0xa5), std::pair("signed char", 0xa5 - 0x100),
+          std::pair("unsigned short", 0xa5a5), std::pair("short", 0xa5a5 - 0x10000),
+          std::pair("unsigned char", 0x5a)}) {
+        SCOPED_TRACE(type);
+        const bool is_poison = value != 0x5a;  // else those elements are wrong
+        for (const bool time : {false, true}) {
+            RunOptions options = once();
+            options.time = time;
+            EXPECT_THAT(run(text(type, value, ""), options).failures(), IsEmpty());
+            const RunResult result = run(text(type, value, " && i != 3 && i != 500"), options);
+            EXPECT_FALSE(result.pass());
+            EXPECT_THAT(result.unstable, IsEmpty());
+            EXPECT_EQ(result.outputs_checked[0].wrong, is_poison ? 0U : 2U);
+            EXPECT_EQ(result.outputs_checked[0].unwritten, is_poison ? 2U : 0U);
+        }
+    }
+}
+
+TEST_F(RunCheck, AKernelThatIsRightOnlyOnceIsFoundWithoutTimedLaunches) {
+    add_doubling_reference();
+    const auto text = [](const std::string& role, const std::string& state) {
+        return line_template("//@ size n = 31\n//@ input x [n]\n//@ " + role + " by doubling_reference\n" +
+                                 "//@ scratch state [1]\n",
+                             "int n, const float* x, float* y, int* state",
+                             "const bool again = state[0] == 1;\n    __syncthreads();\n"
+                             "    if (i == 0) state[0] = " +
+                                 state + ";\n    if (i < n) y[i] = (again ? 3 : 2) * x[i];");
+    };
+    for (const char* role : {"output y [n]", "inout y [n]"}) {
+        EXPECT_THAT(run(text(role, "0"), once()).failures(), IsEmpty()) << role;
+        EXPECT_THAT(run(text(role, "1"), once()).unstable, ElementsAre("y")) << role;
+    }
 }
 
 TEST_F(RunCheck, ScratchThatIsToBeLeftZeroedIsLookedAt) {

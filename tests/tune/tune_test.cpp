@@ -381,6 +381,23 @@ TEST_F(TuneHost, WhatLosesAFewContributionsDoesNotWin) {
                 HasSubstr("8 of 8 elements of y are wrong, with inputs that make each contribution visible"));
 }
 
+TEST_F(TuneHost, AVariantThatLeavesElementsUnwrittenIsWrongThoughTheyWouldBeRight) {
+    write_text(
+        folder() / "bytes.cu",
+        line_template("//@ param WAY int in 1, 2 = 1\n//@ size n = 100\n"
+                      "//@ output y [n] by bytes_reference\n",
+                      "int n, unsigned char* y", "if (i < n && (WAY == 1 || i != 7)) y[i] = 165;", "bytes"));
+    write_text(folder() / "bytes_reference.cu",
+               reference_template("bytes_reference", "", "expected[i] = 165;\n    bound[i] = 0;"));
+    const Template of = service().find("bytes");
+    const TuneReport report = tune(service(), std::span(&of, 1), {});
+    ASSERT_THAT(report.shapes, SizeIs(1));
+    ASSERT_THAT(report.shapes.front().failures, SizeIs(1));
+    EXPECT_TRUE(report.shapes.front().failures.front().wrong);
+    EXPECT_THAT(report.shapes.front().failures.front().reason,
+                HasSubstr("1 elements of y were never written"));
+}
+
 TEST_F(TuneHost, ShardsCoverEveryCandidateOnce) {
     const Template of = service().find("ways");
     TuneOptions options;
