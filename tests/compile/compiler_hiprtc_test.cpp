@@ -68,6 +68,13 @@ TEST_F(HiprtcTest, MakesACodeObjectForCdnaAndRdna) {
     }
 }
 
+TEST_F(HiprtcTest, AnEmptyHeaderIsIncluded) {
+    Source source = hip_source();
+    source.text = "#include \"part/empty.h\"\n" + source.text;
+    source.headers.push_back({"part/empty.h", ""});
+    EXPECT_FALSE(compiler_->compile(source, hip("gfx90a")).bytes.empty());
+}
+
 TEST_F(HiprtcTest, EqualInputGivesEqualBytes) {
     EXPECT_EQ(compiler_->compile(hip_source(), hip("gfx90a")).bytes,
               compiler_->compile(hip_source(), hip("gfx90a")).bytes);

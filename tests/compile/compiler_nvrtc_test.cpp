@@ -76,6 +76,13 @@ TEST_F(NvrtcTest, MakesACubinWithRegisterUsageInTheLog) {
     EXPECT_GT(binary.compile_ms, 0);
 }
 
+TEST_F(NvrtcTest, AnEmptyHeaderIsIncluded) {
+    Source source = scale_source();
+    source.text = "#include \"part/empty.h\"\n" + source.text;
+    source.headers.push_back({"part/empty.h", ""});
+    EXPECT_FALSE(compiler_->compile(source, cuda("sm_80")).bytes.empty());
+}
+
 TEST_F(NvrtcTest, EqualInputGivesEqualBytes) {
     const auto bytes = compiler_->compile(scale_source(), cuda("sm_80")).bytes;
     const auto directory = std::filesystem::current_path();

@@ -39,7 +39,8 @@ class Program {
     Program(const HiprtcApi& api, const Source& source) : api_(api) {
         std::vector<const char*> texts, names;
         for_each_header(source, [&](const Header& header) {
-            texts.push_back(header.text.c_str());
+            // hipRTC rejects the empty text.
+            texts.push_back(*header.text.c_str() == '\0' ? "\n" : header.text.c_str());
             names.push_back(header.name.c_str());
         });
         result_ = api_.create_program(&program_, source.text.c_str(), source.file_name.c_str(),
