@@ -72,13 +72,14 @@ void add_calls(KernelReport& report) {
 
 void add_address(KernelReport& report, const siginfo_t& info, const ucontext_t& context,
                  const KernelFacts* facts) {
-    report.address = reinterpret_cast<std::uint64_t>(info.si_addr);
+    // si_addr and what the registers say of the access are those of an instruction.
+    report.address = report.was_sent ? 0 : reinterpret_cast<std::uint64_t>(info.si_addr);
     std::uint64_t code = 0, stack = 0;
 #if defined(__x86_64__)
     code = static_cast<std::uint64_t>(context.uc_mcontext.gregs[REG_RIP]);
     stack = static_cast<std::uint64_t>(context.uc_mcontext.gregs[REG_RSP]);
     constexpr long long kWrites = 2;
-    report.is_access_known = report.signal == SIGSEGV;
+    report.is_access_known = report.signal == SIGSEGV && !report.was_sent;
     report.is_write = (context.uc_mcontext.gregs[REG_ERR] & kWrites) != 0;
 #elif defined(__aarch64__)
     code = context.uc_mcontext.pc;
@@ -106,12 +107,12 @@ void add_facts(KernelReport& report, const KernelFacts* facts) {
     std::copy_n(facts->thread, 3, report.thread);
     const auto bottom = reinterpret_cast<std::uint64_t>(facts->stack);
     report.stack_bytes = facts->stack_bytes;
-    report.on_guard_of_stack =
-        report.signal == SIGSEGV && report.address < bottom && report.address >= bottom - kPageBytes;
+    const bool is_fault = report.signal == SIGSEGV && !report.was_sent;
+    report.on_guard_of_stack = is_fault && report.address < bottom && report.address >= bottom - kPageBytes;
     const auto shared = reinterpret_cast<std::uint64_t>(facts->shared);
     report.shared_bytes = facts->shared_bytes;
     report.shared_offset = static_cast<std::int64_t>(report.address - shared);
-    report.near_shared = facts->shared_guard != 0 && report.signal == SIGSEGV &&
+    report.near_shared = facts->shared_guard != 0 && is_fault &&
                          report.address + facts->shared_guard >= shared &&
                          report.address < shared + facts->shared_bytes + facts->shared_guard;
 }
@@ -127,6 +128,8 @@ void on_fatal(int number, siginfo_t* info, void* context) {
         report.what = KernelReport::What::signal;
         report.signal = number;
         report.code = info->si_code;
+        report.was_sent = info->si_code <= 0;  // SI_USER, SI_TKILL, SI_QUEUE; those of faults are positive
+        report.by_itself = report.was_sent && info->si_pid == ::getpid();
         KernelFacts room;
         const KernelFacts* const facts = facts_of_thread(room);
         add_address(report, *info, *static_cast<const ucontext_t*>(context), facts);

@@ -54,7 +54,9 @@ struct KernelReport {
     std::atomic<int> state{0};  ///< 0: empty, 1: being written, 2: complete
     What what = What::nothing;
     int signal = 0;
-    int code = 0;  ///< si_code
+    int code = 0;            ///< si_code
+    bool was_sent = false;   ///< by raise(), kill() and the like, rather than by an instruction that failed
+    bool by_itself = false;  ///< and the process sent it itself
     std::uint64_t address = 0;
     bool is_write = false;  ///< where is_access_known
     bool is_access_known = false;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "base/file.h"
 #include "base/source_lines.h"
@@ -89,8 +91,25 @@ std::string access_text(const KernelReport& report) {
     return report.is_write ? "wrote to" : "read from";
 }
 
+/// "signal 11 (Segmentation fault)"
+std::string signal_text(int number) { return formatted("signal {} ({})", number, ::strsignal(number)); }
+
+/// By the name that a call has, so that it does not read like a fault.
+std::string sent_text(const KernelReport& report) {
+    constexpr std::pair<int, const char*> kNames[] = {
+        {SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"},
+        {SIGABRT, "SIGABRT"}, {SIGTRAP, "SIGTRAP"}, {SIGSYS, "SIGSYS"}};
+    const auto* const known = std::ranges::find(kNames, report.signal, &std::pair<int, const char*>::first);
+    const std::string sent =
+        known == std::end(kNames) ? signal_text(report.signal) : std::string("the signal ") + known->second;
+    return report.by_itself ? "sent itself " + sent + ", as raise() and kill() do"
+                            : "was sent " + sent + " by another process";
+}
+
 /// What the kernel did, as part of a sentence.
 std::string deed(const KernelWatch& watch, const KernelReport& report) {
+    const bool is_abort = report.signal == SIGABRT && report.code == SI_TKILL;  // which abort() raises
+    if (report.was_sent && !is_abort) return sent_text(report);
     switch (report.signal) {
         case SIGSEGV:
         case SIGBUS:
@@ -116,7 +135,7 @@ std::string deed(const KernelWatch& watch, const KernelReport& report) {
         case SIGABRT:
             return "called abort()";
         default:
-            return formatted("ended by signal {} ({})", report.signal, ::strsignal(report.signal));
+            return "ended by " + signal_text(report.signal);
     }
 }
 
@@ -124,10 +143,9 @@ std::string deed(const KernelWatch& watch, const KernelReport& report) {
 
 std::string kernel_failure_text(const KernelWatch& watch, const ProcessEnd& end, const std::string& kernel) {
     const KernelReport& report = watch.end;
-    const std::string how =
-        !end.is_known     ? "ended"
-        : end.signal != 0 ? formatted("was ended by signal {} ({})", end.signal, ::strsignal(end.signal))
-                          : formatted("exited with status {}", end.exit_status);
+    const std::string how = !end.is_known     ? "ended"
+                            : end.signal != 0 ? "was ended by " + signal_text(end.signal)
+                                              : formatted("exited with status {}", end.exit_status);
     if (report.state != 2)
         return "The process in which kernel " + kernel + " ran " + how +
                (end.signal == SIGKILL ? ". The system does that when memory runs out."
@@ -136,6 +154,8 @@ std::string kernel_failure_text(const KernelWatch& watch, const ProcessEnd& end,
     if (report.what == KernelReport::What::exit)
         return kernel_text(report, kernel) + " failed on the host" + where_text(report) +
                ": it called exit(), which a kernel can't.";
+    if (!report.in_kernel && report.was_sent)
+        return "The process in which kernel " + kernel + " ran " + sent_text(report) + ".";
     if (!report.in_kernel)
         return "The process in which kernel " + kernel + " ran " + how +
                " outside of the kernel: it has probably written to memory that is not its own.";

@@ -29,7 +29,8 @@ std::string bad_template(const std::string& line = "", const std::string& skip =
     return "// bad: for tests.\n//\n//@ kernel bad\n//@ backend host\n" + line +
            "//@ size n = 64 test 64\n//@ size how = 100\n//@ input x [n]\n//@ output y [n] by bad_reference\n"
            "//@ block 32\n//@ grid ceil_div(n, 32)\n//@ shared 200\n"
-           "#include \"kiln/device.h\"\n#include <cstdio>\n#include <cstdlib>\n#include <unistd.h>\n\n"
+           "#include \"kiln/device.h\"\n#include <cstdio>\n#include <cstdlib>\n#include <signal.h>\n#include "
+           "<unistd.h>\n\n"
            "int deeper(volatile int* at, int n) {\n    volatile int here[64];\n    here[0] = n;\n"
            "    return n > 1000000000 ? *at : deeper(at, n + 1) + here[0];\n}\n\n"
            "// 400 MB in elements, or half of what is left: addresses end somewhere.\n"
@@ -59,6 +60,8 @@ std::string bad_template(const std::string& line = "", const std::string& skip =
            "        if (deed == 10) y[i] = 5 / zero;\n"
            "        if (deed == 11) __builtin_trap();\n"
            "        if (deed == 12) while (zero == 0) {}\n"
+           "        if (deed == 18) raise(SIGSEGV);\n"
+           "        if (deed == 19) kill(getpid(), SIGFPE);\n"
            "        if (deed == 14) tile[50] = 1;\n"
            "        if (deed == 15) y[i] = tile[100000];\n"
            "        if (deed == 16) printf(\"{ no JSON\\n\");\n"
@@ -104,7 +107,9 @@ const Deed kDeeds[] = {
     {9, "called abort()", 109},
     {10, "divided an integer by zero", 110},
     {11, "executed an instruction that ends a program", 111},
-    {15, "byte 400000 of the 200 bytes of dynamic shared memory", 114},
+    {15, "byte 400000 of the 200 bytes of dynamic shared memory", 116},
+    {18, "sent itself the signal SIGSEGV, as raise() and kill() do", 113},
+    {19, "sent itself the signal SIGFPE"},
 };
 
 class HostFailures : public Kiln {
