@@ -85,7 +85,14 @@ Wisdom Wisdom::parse(std::string_view text, const std::string& file) {
     return wisdom;
 }
 
-Wisdom Wisdom::load(const std::filesystem::path& file) { return parse(read_file(file), file.string()); }
+Wisdom Wisdom::load(const std::filesystem::path& file) {
+    const std::string text = read_file(file);
+    // Wisdom without entries has the line, too: this is something else, or a copy that was cut off.
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+        throw UsageError(file.string() + " is empty: a wisdom file begins with the line '" +
+                         std::string(kWisdomHead) + "'.");
+    return parse(text, file.string());
+}
 
 const Wisdom& Wisdom::shipped() {
     static const Wisdom wisdom = [] {

@@ -168,6 +168,13 @@ TEST_F(KilnTune, WrongCommandLinesAreRejected) {
     expect_error(tuned({}), 2, {"wisdom.txt:2: "});
     expect_error(run({"wisdom", "show", file()}), 2, {"wisdom.txt:2: "});
     expect_error(run({"wisdom", "merge", path("none.txt").string()}), 2, {"none.txt"});
+    for (const char* text : {"", "\n \n"}) {
+        write("empty.txt", text);
+        expect_error(
+            run({"wisdom", "merge", path("empty.txt").string(), "--output", path("out.txt").string()}), 2,
+            {"empty.txt is empty", "'# kiln wisdom 1'"});
+        EXPECT_FALSE(std::filesystem::exists(path("out.txt")));
+    }
     expect_error(run({"wisdom", "shew"}), 2, {"show"});
 }
 
