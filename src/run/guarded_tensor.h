@@ -35,9 +35,12 @@ class HostBytes {
 /// Not thread-safe. Move-only.
 class GuardedTensor {
   public:
-    /// The size of each guard: a page. A tensor needs two of them in addition to its own bytes and the skew.
+    /// The least size of each guard: a page. The one after the tensor goes on to the end of its buffer's last page, so
+    /// that no byte is left which neither is compared nor faults (Driver::separate_buffers).
     static constexpr std::size_t kGuardBytes = 4096;
     static constexpr std::size_t kMostSkewBytes = 256;
+    /// What a tensor without skew needs at most in addition to its own bytes.
+    static constexpr std::size_t kMostAddedBytes = 3 * kGuardBytes;
     /// The size of one copy between host and device.
     static constexpr std::size_t kPieceBytes = std::size_t{32} << 20;
 
@@ -87,6 +90,7 @@ class GuardedTensor {
 
   private:
     std::int64_t piece_elements() const;
+    std::size_t end() const { return start_ + tensor_.size_bytes(); }
 
     Tensor tensor_;
     Data data_;

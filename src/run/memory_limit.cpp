@@ -54,7 +54,7 @@ void check_fits(const Device& device, const Problem& problem, const RunOptions& 
     std::uint64_t on_host = add(GuardedTensor::kPieceBytes, checking ? check_bytes() : 0);
     for (const Tensor& tensor : problem.tensors) {
         const std::uint64_t bytes = bytes_of(tensor);
-        on_device = add(on_device, add(bytes, 2 * GuardedTensor::kGuardBytes));
+        on_device = add(on_device, add(bytes, GuardedTensor::kMostAddedBytes));
         if (copied.contains(tensor.name)) on_host = add(on_host, bytes);
         const bool kept =
             options.keep_results && (tensor.role == TensorRole::output || tensor.role == TensorRole::inout);

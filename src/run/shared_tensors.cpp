@@ -59,7 +59,7 @@ std::uint64_t SharedTensors::missing_bytes(const Problem& problem, Data data) co
     std::uint64_t bytes = 0;
     for (const Tensor& tensor : problem.tensors)
         if (has_data(tensor) && !tensors_.contains(identity_of(tensor, data)))
-            bytes += tensor.size_bytes() + 2 * GuardedTensor::kGuardBytes;
+            bytes += tensor.size_bytes() + GuardedTensor::kMostAddedBytes;
     return bytes;
 }
 

@@ -123,6 +123,20 @@ TEST_F(RunCheck, AWriteBeforeTheStartIsReported) {
     EXPECT_THAT(input.overrun, ElementsAre(Overrun{"x", false, 1000 * sizeof(float)}));
 }
 
+TEST_F(RunCheck, ACopyOfAnotherTensorsGuardIsReported) {
+    for (const std::string place : {"n + 20", "-9"})
+        EXPECT_THAT(
+            run_doubling("if (i < n) y[i] = 2 * x[i]; if (i == 0) y[" + place + "] = x[" + place + "];",
+                         once())
+                .overrun,
+            testing::SizeIs(1))
+            << place;
+}
+
+TEST_F(RunCheck, ASumWithWhatLiesBehindAnInputIsWrong) {
+    EXPECT_FALSE(run_doubling("if (i < n) y[i] = 2 * x[i] + (i == 5 ? x[n] : 0);", once()).pass());
+}
+
 TEST_F(RunCheck, AnUnwrittenElementIsReported) {
     const RunResult result = run_doubling("if (i < n && i != 12) y[i] = 2 * x[i];", once());
     EXPECT_EQ(result.outputs_checked[0].unwritten, 1U);

@@ -52,7 +52,7 @@ VerifiedLaunch::VerifiedLaunch(Benchmark& bench, const Variant& variant, const S
     const Device& device = bench.service().device();
     std::uint64_t needed = 0;
     for (const Tensor& tensor : problem.tensors)
-        needed += tensor.size_bytes() + 2 * GuardedTensor::kGuardBytes;
+        needed += tensor.size_bytes() + GuardedTensor::kMostAddedBytes;
     if (bench.on_gpu() && needed > device.free_bytes())
         throw UsageError(formatted("the problem needs {} MiB of device memory, and {} MiB are free.",
                                    needed >> 20, device.free_bytes() >> 20));
