@@ -249,7 +249,7 @@ void forget_watched_memories() {
     if (watch != nullptr) watch->memory_count = 0;
 }
 
-void watch_memory(const char* name, const void* begin, std::size_t bytes) {
+void watch_memory(const char* name, const void* begin, std::size_t bytes, std::size_t element_bytes) {
     if (watch == nullptr) return;
     const int index = watch->memory_count.load();
     if (index == KernelWatch::kMostMemories) return;
@@ -257,6 +257,7 @@ void watch_memory(const char* name, const void* begin, std::size_t bytes) {
     std::strncpy(memory.name, name, sizeof memory.name - 1);
     memory.begin = reinterpret_cast<std::uint64_t>(begin);
     memory.bytes = bytes;
+    memory.element_bytes = element_bytes;
     watch->memory_count = index + 1;
 }
 

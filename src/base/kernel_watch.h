@@ -86,7 +86,7 @@ struct KernelReport {
 /// Memory of the launch, to name what an invalid address is near to.
 struct WatchedMemory {
     char name[48] = {};
-    std::uint64_t begin = 0, bytes = 0;
+    std::uint64_t begin = 0, bytes = 0, element_bytes = 1;
 };
 
 /// What a watched process shares with its parent.
@@ -109,7 +109,7 @@ struct KernelWatch {
 void watch_kernels(KernelWatch& watch);
 /// Clears the list of memories / adds one. No effect if the process is not watched.
 void forget_watched_memories();
-void watch_memory(const char* name, const void* begin, std::size_t bytes);
+void watch_memory(const char* name, const void* begin, std::size_t bytes, std::size_t element_bytes);
 
 extern const int kWatchSignal;
 

@@ -107,6 +107,9 @@ class Driver {
     /// Kernels that are loaded from now on run no code of their own before their first launch, which may be in a
     /// child process. Means something on the host only.
     virtual void load_at_launch() {}
+    /// Buffers that are allocated from now on lie apart: an access beyond the pages of one of them, by less than some MiB, is
+    /// a fault. Means something on the host only, and costs address space, no memory.
+    virtual void separate_buffers() {}
 
     virtual void* allocate(std::size_t bytes) = 0;
     virtual void release(void* memory) noexcept = 0;

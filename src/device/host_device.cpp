@@ -32,7 +32,6 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kBufferAlignment = 256;
-constexpr std::size_t kMarginUnitBytes = 4096;  // or a part of one
 constexpr std::size_t kMarginBytes = std::size_t{64} << 20;
 
 unsigned worker_count() {
@@ -146,6 +145,7 @@ class HostDriver final : public Driver {
     std::size_t free_bytes() const override { return available_memory(); }
     void observe(std::shared_ptr<AccessObserver> observer) override { observer_ = std::move(observer); }
     void load_at_launch() override { when_loaded_ = WhenLoaded::at_launch; }
+    void separate_buffers() override { separate_ = true; }
 
     void* allocate(std::size_t bytes) override;
     void release(void* memory) noexcept override;
@@ -216,18 +216,25 @@ class HostDriver final : public Driver {
     const std::shared_ptr<ExecutorOfProcess> executor_;
     std::shared_ptr<AccessObserver> observer_;
     WhenLoaded when_loaded_ = WhenLoaded::at_once;
+    bool separate_ = false;
     std::mutex apart_mutex_;
     std::map<void*, std::size_t> apart_;  // what allocate_apart() gave, and its bytes
 };
 
-// For kernels that are observed: far from all else, in memory that is not there before it is used, so that accesses
-// beyond it meet no other buffer, harm nothing, and are told. nullptr: there is no room.
+// Far from all else. Where kernels are observed, the memory around it is there once it is used, so that accesses beyond
+// the buffer harm nothing, and are told; else they are faults. nullptr: there is no room.
 void* HostDriver::allocate_apart(std::size_t bytes) {
-    const std::size_t whole = (bytes / kMarginUnitBytes + 1) * kMarginUnitBytes + 2 * kMarginBytes;
-    void* const start =
-        ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const std::size_t middle = (bytes + page - 1) / page * page, whole = middle + 2 * kMarginBytes;
+    constexpr int kUsable = PROT_READ | PROT_WRITE;
+    void* const start = ::mmap(nullptr, whole, observer_ ? kUsable : PROT_NONE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) return nullptr;
     void* const memory = static_cast<std::byte*>(start) + kMarginBytes;
+    if (!observer_ && ::mprotect(memory, middle, kUsable) != 0) {
+        ::munmap(start, whole);
+        return nullptr;
+    }
     const std::lock_guard lock(apart_mutex_);
     apart_.emplace(memory, whole);
     return memory;
@@ -249,7 +256,7 @@ void* HostDriver::allocate(std::size_t bytes) {
     const std::size_t available = available_memory();
     void* memory = nullptr;
     // The system would promise more than it has, and end the process when it is used.
-    if (bytes <= available && observer_) memory = allocate_apart(bytes);
+    if (bytes <= available && (observer_ || separate_)) memory = allocate_apart(bytes);
     if (bytes <= available && memory == nullptr)
         memory = std::aligned_alloc(kBufferAlignment, (bytes / kBufferAlignment + 1) * kBufferAlignment);
     if (memory == nullptr) {

@@ -66,7 +66,7 @@ std::string kernel_text(const KernelReport& report, const std::string& otherwise
     return "Kernel " + name;
 }
 
-/// ", 4096 bytes after the end of c"
+/// ", 40 bytes after the end of c: element 1010 of c, which has 1000"
 std::string nearest_text(const KernelWatch& watch, std::uint64_t address) {
     std::uint64_t least = kNear;
     std::string text;
@@ -79,9 +79,14 @@ std::string nearest_text(const KernelWatch& watch, std::uint64_t address) {
         if (!is_before && address < end) return std::string(", which is in ") + memory.name;
         if (distance >= least) continue;
         least = distance;
+        // Rounded down: what ends right before the start is in element -1.
+        const auto element = is_before
+                                 ? -1 - static_cast<std::int64_t>((distance - 1) / memory.element_bytes)
+                                 : static_cast<std::int64_t>((address - memory.begin) / memory.element_bytes);
         text = ", " + counted(distance, "byte", "bytes") +
-               (is_before ? " before the start of " : " after the end of ") + memory.name + " (" +
-               counted(memory.bytes, "byte", "bytes") + ")";
+               (is_before ? " before the start of " : " after the end of ") + memory.name +
+               formatted(": element {} of {}, which has {}", element, memory.name,
+                         memory.bytes / memory.element_bytes);
     }
     return text;
 }

@@ -44,7 +44,8 @@ ProblemLaunch::ProblemLaunch(const Service& service, AnyKernel kernel, Problem p
 void ProblemLaunch::watch() const {
     forget_watched_memories();
     for (const auto& memory : tensors_)
-        watch_memory(memory->tensor().name.c_str(), memory->data(), memory->tensor().size_bytes());
+        watch_memory(memory->tensor().name.c_str(), memory->data(), memory->tensor().size_bytes(),
+                     memory->tensor().element_bytes);
 }
 
 GuardedTensor& ProblemLaunch::tensor(std::string_view name) const {

@@ -127,7 +127,10 @@ IncludeTree include_tree(const ServiceOptions& options, Compiler& compiler, Shar
 Selection select_backend(const ServiceOptions& options) {
     auto [backend, device] = open_backend(options);
     if (options.observer && device) device->driver()->observe(options.observer);
-    if (options.isolate_host && device && !config::host_in_process()) device->driver()->load_at_launch();
+    if (options.isolate_host && device && !config::host_in_process()) {
+        device->driver()->load_at_launch();
+        device->driver()->separate_buffers();
+    }
     Selection selection;
     if (device) {
         selection.target = device->target();

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <kiln/error.h>
+#include <kiln/run.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -167,6 +168,46 @@ TEST_F(Isolated, AChildStartsNoOther) {
                        [&](const ReportPhase&) { return std::string(isolates(service) ? "yes" : "no"); }),
               "no");
     EXPECT_TRUE(isolates(service));
+}
+
+// Up to the end of the page behind a tensor its guard is compared, and from there on there is no memory.
+TEST_F(Isolated, AWriteFarBeyondATensorIsToldWithItsElement) {
+    ServiceOptions given = limited();
+    given.host_time_limit = std::chrono::minutes(1);
+    Service service(given);
+    const Variant variant = service
+                                .parse(R"(//@ kernel stray
+//@ block 32
+//@ grid 1
+//@ size n = 1000
+//@ size place = 1
+//@ output y [n]
+#include "kiln/device.h"
+extern "C" __global__ void stray(int n, int place, float* y) {
+    for (int i = threadIdx.x; i < n; i += 32) y[i] = 1;
+    if (threadIdx.x == 3) y[place < 100000000 ? place : 100000000 - place] += 1;
+})",
+                                       "stray.cu")
+                                .variant();
+    const auto run = [&](std::int64_t place) {
+        RunOptions options;
+        options.time = false;
+        options.sizes = {{"place", place < 0 ? 100000000 - place : place}};
+        return Runner(service).run(variant, options);
+    };
+    EXPECT_THAT(run(2047).overrun, testing::ElementsAre(Overrun{"y", false, 1047 * sizeof(float)}));
+    EXPECT_THAT(run(-1024).overrun, testing::ElementsAre(Overrun{"y", true, 1023 * sizeof(float)}));
+    for (const std::int64_t place : {2048, 6120, 21000, 4000000, -1025, -20000}) {
+        try {
+            run(place);
+            FAIL() << place;
+        } catch (const DeviceError& error) {
+            const std::string end = ": element " + std::to_string(place) + " of y, which has 1000.";
+            EXPECT_THAT(error.what(),
+                        testing::AllOf(testing::HasSubstr("thread (3,0,0)"),
+                                       testing::HasSubstr("is not mapped memory"), testing::EndsWith(end)));
+        }
+    }
 }
 
 struct IsolatedBesideAThread : Isolated {
