@@ -122,10 +122,13 @@ class AccessObserver {
     // What orders threads. Accesses made before were told before.
 
     /// All these meet: what any of them did before comes before what any of them does after.
-    /// whole_block: __syncthreads; else a warp's vote, shuffle or __syncwarp.
+    /// whole_block: __syncthreads; else a warp's vote or __syncwarp.
     virtual void meeting(std::span<const unsigned> threads, bool whole_block) = 0;
     /// What the thread did so far comes before what others do after they acquire the same object: arriving at a
     /// named barrier or an mbarrier.
+    /// These lanes of a warp exchange registers by a shuffle. They wait for each other, but it orders no access to memory
+    /// ("does not imply a memory barrier", CUDA's programming guide says of __shfl_sync).
+    virtual void exchange(std::span<const unsigned> /*threads*/) {}
     virtual void release(unsigned thread, std::uint64_t object) = 0;
     /// The thread waited for the object, and what was released to it before has happened.
     virtual void acquire(unsigned thread, std::uint64_t object) = 0;

@@ -177,7 +177,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     void empty_log(const Thread& self);
     void tell_barrier(const Thread& self, const NamedBarrier& barrier, bool completed);
     void tell_meeting(const Positions& all);
-    void tell_meeting(const Warp& warp, unsigned lanes);
+    void tell_meeting(const Warp& warp, const Meeting& meeting);
 
     void arrange(std::uint64_t block_number);
     void reset_after_failure();

@@ -62,15 +62,21 @@ void FiberBlock::tell_meeting(const Positions& all) {
     on_main_stack([&] { plan_.observer->meeting(met_, true); });
 }
 
-void FiberBlock::tell_meeting(const Warp& warp, unsigned lanes) {
+void FiberBlock::tell_meeting(const Warp& warp, const Meeting& meeting) {
     met_.clear();
     bool silent = true;
-    for (; lanes != 0; lanes &= lanes - 1) {
+    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
         const Thread& thread = *warp.lanes[static_cast<unsigned>(__builtin_ctz(lanes))];
         silent = silent && thread.silent;
         met_.push_back(number_of(thread));
     }
-    if (!silent) on_main_stack([&] { plan_.observer->meeting(met_, false); });
+    if (silent) return;
+    on_main_stack([&] {
+        if (meeting.bytes != 0)
+            plan_.observer->exchange(met_);
+        else
+            plan_.observer->meeting(met_, false);
+    });
 }
 
 // Who waits learns of all that came before the barrier was full, and of nothing that comes later.

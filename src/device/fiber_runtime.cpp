@@ -213,7 +213,7 @@ void FiberBlock::arrive(Thread& self, Meeting& meeting) {
 void FiberBlock::complete(Warp& warp, Meeting& meeting) {
     warp.open.erase(std::find(warp.open.begin(), warp.open.end(), &meeting));
     if (log_ != nullptr) [[unlikely]]
-        tell_meeting(warp, meeting.arrived);
+        tell_meeting(warp, meeting);
     for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
         runnable_.insert(warp.lanes[static_cast<unsigned>(__builtin_ctz(lanes))]->position);
     }

@@ -79,6 +79,7 @@ struct AccessEvents {
         std::iota(who.begin(), who.end(), first);
         recorder.meeting(who, false);
     }
+    void shuffle() { recorder.exchange(everybody()); }
     std::vector<unsigned> everybody() const {
         std::vector<unsigned> who(threads);
         std::iota(who.begin(), who.end(), 0u);

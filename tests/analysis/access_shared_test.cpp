@@ -103,6 +103,16 @@ TEST(AccessShared, MeetingsSeparateExecutions) {
     expect(shared_site(events.finish(), AccessKind::load, 4).as_written, {2, 3, 2, 2});
 }
 
+TEST(AccessShared, ShufflesSeparateExecutionsToo) {
+    AccessEvents events;
+    events.fill();
+    events.one(0, AccessKind::load, kTile, 4);
+    events.shuffle();
+    events.one(0, AccessKind::load, kTile, 4);
+    events.one(1, AccessKind::load, kTile + 128, 4);
+    expect(shared_site(events.finish(), AccessKind::load, 4).as_written, {2, 3, 2, 2});
+}
+
 TEST(AccessShared, SameCodeFromTwoCallsIsTwoRequests) {
     AccessEvents events;
     events.fill();

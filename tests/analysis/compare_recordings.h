@@ -36,6 +36,9 @@ class Both final : public AccessObserver {
     void meeting(std::span<const unsigned> threads, bool whole_block) override {
         for (auto* one : all_) one->meeting(threads, whole_block);
     }
+    void exchange(std::span<const unsigned> threads) override {
+        for (auto* one : all_) one->exchange(threads);
+    }
     void release(unsigned thread, std::uint64_t object) override {
         for (auto* one : all_) one->release(thread, object);
     }

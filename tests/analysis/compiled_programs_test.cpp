@@ -125,6 +125,7 @@ TEST_P(CompiledPrograms, EqualAPlainRecording) {
             to->bad_index(thread, what);
         }
         void meeting(std::span<const unsigned> threads, bool whole) override { to->meeting(threads, whole); }
+        void exchange(std::span<const unsigned> threads) override { to->exchange(threads); }
         void release(unsigned thread, std::uint64_t object) override { to->release(thread, object); }
         void acquire(unsigned thread, std::uint64_t object) override { to->acquire(thread, object); }
         void end_block() override { to->end_block(); }

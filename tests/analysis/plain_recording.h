@@ -81,6 +81,9 @@ class PlainRecording final : public AccessObserver {
                 ++clocks_[thread][thread];
             }
         }
+        exchange(who);
+    }
+    void exchange(std::span<const unsigned> who) override {
         for (const unsigned thread : who) ++meetings_[thread];
     }
     void release(unsigned thread, std::uint64_t object) override {

@@ -141,6 +141,20 @@ TEST(Race, WhatAThreadDidBeforeItsAtomicOperationStillCounts) {
     EXPECT_EQ(race_count(meeting), 0u);
 }
 
+// It exchanges registers and orders no memory, be it the first that a warp does, or behind a __syncwarp.
+TEST(Race, AShuffleOrdersNothing) {
+    for (const bool in_warps : {false, true}) {
+        AccessEvents events(32);
+        if (in_warps) events.sync_warp(0, 32);
+        events.all(
+            kStore, 4, [](unsigned t) { return kTile + 4 * t; }, 10);
+        events.shuffle();
+        events.all(
+            kLoad, 4, [](unsigned t) { return kTile + 4 * (31 - t); }, 20);
+        EXPECT_EQ(race_count(events), 32u) << in_warps;
+    }
+}
+
 TEST(Race, LanesOfAWarpAreNotInStep) {
     const auto shift = [](bool sync) {
         AccessEvents events(32);

@@ -43,7 +43,7 @@ class RandomProgram {
             const unsigned parts = has_clocks_ ? 1 + below(3) : 1;
             for (unsigned k = 0; k < parts; ++k) {
                 phase.parts.push_back(statements(0));
-                phase.meeting.push_back(below(3));
+                phase.meeting.push_back(below(4));
             }
         }
     }
@@ -72,7 +72,8 @@ class RandomProgram {
     struct Phase {
         bool warp_by_warp = false;
         std::vector<std::vector<Statement>> parts;
-        std::vector<unsigned> meeting;  // behind each: of nobody, of warps, of halves of warps
+        std::vector<unsigned>
+            meeting;  // behind each: of nobody, of warps, of halves of warps, a shuffle of warps
     };
 
     unsigned below(unsigned end) { return static_cast<unsigned>(random_() % end); }
@@ -139,6 +140,10 @@ class RandomProgram {
             for (const unsigned t : met) (t % warp_size_ < half ? low : high).push_back(t);
             if (phase.meeting[k] == 1) {
                 if (!met.empty()) observer.meeting(met, false);
+                return;
+            }
+            if (phase.meeting[k] == 3) {
+                if (!met.empty()) observer.exchange(met);
                 return;
             }
             if (!low.empty()) observer.meeting(low, false);

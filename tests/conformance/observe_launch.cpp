@@ -48,6 +48,10 @@ class DeepLog : public EventLog {
         use_stack();
         EventLog::meeting(threads, whole_block);
     }
+    void exchange(std::span<const unsigned> threads) override {
+        use_stack();
+        EventLog::exchange(threads);
+    }
     void release(unsigned thread, std::uint64_t object) override {
         use_stack();
         EventLog::release(thread, object);

@@ -80,6 +80,11 @@ class EventLog : public AccessObserver {
         for (const unsigned thread : threads) line += " " + std::to_string(thread);
         lines.push_back(line);
     }
+    void exchange(std::span<const unsigned> threads) override {
+        std::string line = "exchange";
+        for (const unsigned thread : threads) line += " " + std::to_string(thread);
+        lines.push_back(line);
+    }
     void release(unsigned thread, std::uint64_t object) override {
         lines.push_back("release " + std::to_string(thread) + " " + object_name(object));
     }

@@ -141,6 +141,7 @@ class AccessRecorder final : public AccessObserver {
     void meeting(std::span<const unsigned> threads, bool whole_block) override;
     void release(unsigned thread, std::uint64_t object) override;
     void acquire(unsigned thread, std::uint64_t object) override;
+    void exchange(std::span<const unsigned> threads) override;
     void end_block() override;
     void end_launch() override;
 

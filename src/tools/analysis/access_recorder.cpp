@@ -348,3 +348,7 @@ void AccessRecorder::end_block() { state_->end_block(); }
 void AccessRecorder::end_launch() { state_->end_launch(); }
 
 }  // namespace kiln
+// Lanes that were apart go on together, so that what they access next is one request.
+void AccessRecorder::exchange(std::span<const unsigned> threads) {
+    for (const unsigned thread : threads) state_->requests.meet(thread);
+}

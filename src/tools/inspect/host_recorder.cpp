@@ -29,6 +29,9 @@ class HostRecorder::Relay final : public AccessObserver {
     void meeting(std::span<const unsigned> threads, bool whole_block) override {
         if (to_ != nullptr) to_->meeting(threads, whole_block);
     }
+    void exchange(std::span<const unsigned> threads) override {
+        if (to_ != nullptr) to_->exchange(threads);
+    }
     void release(unsigned thread, std::uint64_t object) override {
         if (to_ != nullptr) to_->release(thread, object);
     }
