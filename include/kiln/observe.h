@@ -74,7 +74,8 @@ struct SharedVariable {
 struct MemoryRange {
     std::uint64_t address = 0;     ///< of the first byte
     std::uint64_t size_bytes = 0;  ///< from there on
-    std::string name;              ///< of the tensor that lies there; may be empty
+    std::string name;              ///< of the tensor or constant that lies there; may be empty
+    bool read_only = false;        ///< an input or a constant: a kernel that writes there is wrong
 };
 
 /// What is launched, and where its memory is. Addresses are those of this process.
@@ -88,7 +89,8 @@ struct ObservedLaunch {
     /// Within these bytes before and behind each shared variable, and dynamic shared memory, lies nothing else
     /// that a kernel may access: an access there is out of bounds.
     std::uint64_t shared_gap_bytes = 16 * 1024;
-    /// The kernel's own data: constants, variables of the module. Accesses to it do not count.
+    /// The kernel's own data: variables of the module. Accesses to it do not count. Those that are read-only are its
+    /// __constant__ variables, and may lie in others.
     std::vector<MemoryRange> own;
     /// Global memory, to the byte: what else the kernel may access. The device does not know it and leaves it
     /// empty, for whoever knows the tensors to fill in; then all that is neither shared nor its own is global.
@@ -124,11 +126,11 @@ class AccessObserver {
     /// All these meet: what any of them did before comes before what any of them does after.
     /// whole_block: __syncthreads; else a warp's vote or __syncwarp.
     virtual void meeting(std::span<const unsigned> threads, bool whole_block) = 0;
-    /// What the thread did so far comes before what others do after they acquire the same object: arriving at a
-    /// named barrier or an mbarrier.
     /// These lanes of a warp exchange registers by a shuffle. They wait for each other, but it orders no access to memory
     /// ("does not imply a memory barrier", CUDA's programming guide says of __shfl_sync).
     virtual void exchange(std::span<const unsigned> /*threads*/) {}
+    /// What the thread did so far comes before what others do after they acquire the same object: arriving at a
+    /// named barrier or an mbarrier.
     virtual void release(unsigned thread, std::uint64_t object) = 0;
     /// The thread waited for the object, and what was released to it before has happened.
     virtual void acquire(unsigned thread, std::uint64_t object) = 0;

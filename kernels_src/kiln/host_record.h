@@ -32,6 +32,11 @@
 #define __shared__ static __thread __constinit __attribute__((aligned(65536), used))
 #endif
 
+// By this visibility the symbol table tells constants from the module's other variables, so that writes to them are
+// told. Those that are static or const have none.
+#undef __constant__
+#define __constant__ __attribute__((used, visibility("protected")))
+
 // The start of this shared object, where link-time addresses count from.
 extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[];
 

@@ -145,7 +145,7 @@ std::optional<ElfView> ElfView::open(std::span<const std::byte> bytes) {
     for (std::size_t i = 0; i < table->bytes.size() / sizeof(Elf64_Sym); ++i) {
         const auto raw = read_at<Elf64_Sym>(table->bytes, i * sizeof(Elf64_Sym));
         view.symbols_.push_back({name_at(strings, raw.st_name), raw.st_value, raw.st_size, raw.st_shndx,
-                                 ELF64_ST_TYPE(raw.st_info)});
+                                 ELF64_ST_TYPE(raw.st_info), ELF64_ST_VISIBILITY(raw.st_other)});
     }
     return view;
 }

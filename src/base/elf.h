@@ -51,6 +51,7 @@ struct ElfSymbol {
     std::uint64_t size = 0;
     std::uint16_t section = 0;
     int type = 0;
+    int visibility = 0;
 };
 
 struct ElfNote {

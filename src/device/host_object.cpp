@@ -132,6 +132,11 @@ std::vector<MemoryRange> loaded_ranges(std::span<const std::byte> bytes, const v
     const auto base = reinterpret_cast<std::uint64_t>(info.dli_fbase);
     for (const ElfSegment& part : elf->segments())
         if (part.type == PT_LOAD) ranges.push_back({base + part.address, part.memory_bytes, {}});
+    for (const ElfSymbol& symbol : elf->symbols()) {
+        // kiln/host_record.h makes them so.
+        if (symbol.type == STT_OBJECT && symbol.visibility == STV_PROTECTED && symbol.section != SHN_UNDEF)
+            ranges.push_back({base + symbol.address, symbol.size, declared_name(symbol.name), true});
+    }
     return ranges;
 }
 

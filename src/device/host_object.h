@@ -31,7 +31,7 @@ std::size_t static_shared_bytes(std::span<const std::byte> bytes);
 /// Where these lie on this OS thread, by their addresses. anchor: what Kernel::anchor gave on it.
 std::vector<SharedVariable> shared_variables(std::span<const std::byte> bytes, const void* anchor);
 
-/// Where the object's code and data lie, from a place in it, once it is loaded.
+/// Where the object's code and data lie, from a place in it, once it is loaded; then its constants, which are read-only.
 std::vector<MemoryRange> loaded_ranges(std::span<const std::byte> bytes, const void* place);
 
 }  // namespace kiln

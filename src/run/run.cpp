@@ -138,12 +138,14 @@ struct Runner::State {
         if (options.on_tensor)
             for (const auto& memory : launch.tensors())
                 options.on_tensor({reinterpret_cast<std::uint64_t>(memory->data()),
-                                   memory->tensor().size_bytes(), memory->tensor().name});
+                                   memory->tensor().size_bytes(), memory->tensor().name,
+                                   memory->tensor().role == TensorRole::input});
         const CheckRequest request{options.check, false, random_word(options.seed, 1),
                                    static_cast<std::size_t>(options.sample_elements)};
         const auto check = [&](std::vector<OutputCheck>& checks) {
             tell("checking");
-            SideEffects found = launch.side_effects(plan.check.has_value());
+            // Whoever asks where tensors are looks for wrong accesses.
+            SideEffects found = launch.side_effects(plan.check.has_value() || options.on_tensor);
             if (!plan.check) found.not_zeroed.clear();
             add(found, result);
             if (!plan.check) return;

@@ -44,7 +44,7 @@ struct AccessEvents {
         launch.dynamic_shared_bytes = 4096;
         launch.shared_gap_bytes = kGap;
         launch.global = {{kBuffer, kBufferBytes, "a"}};
-        launch.own = {{kOwn, 4096, ""}};
+        launch.own = {{kOwn, 4096, ""}, {kOwn + 64, 16, "table", true}};
         recorder.begin_launch(launch);
         recorder.begin_block({0, 0, 0});
     }

@@ -93,6 +93,22 @@ TEST(AccessGlobal, BeyondATensor) {
     }
 }
 
+TEST(AccessGlobal, OnlyWritesToConstantsAreReported) {
+    AccessEvents events;
+    for (const std::uint64_t place : {0, 60, 64, 76, 80, 4092}) {
+        events.one(1, kLoad, kOwn + place, 4, 10);
+        events.one(1, kStore, kOwn + place, 4, 20);
+    }
+    const Recording recording = events.finish();
+    ASSERT_EQ(recording.problems.size(), 1u);
+    const AccessProblem& problem = recording.problems.front();
+    EXPECT_EQ(problem.kind, ProblemKind::read_only);
+    EXPECT_EQ(problem.variable, "table");
+    EXPECT_EQ(problem.offset, 0);
+    EXPECT_EQ(problem.count, 2u);
+    EXPECT_NE(problem.text().find("table, which is __constant__"), std::string::npos) << problem.text();
+}
+
 TEST(AccessGlobal, BulkCopiesWithinATensorCostNothing) {
     AccessEvents events;
     events.one(0, AccessKind::bulk_load, kBuffer, 1);

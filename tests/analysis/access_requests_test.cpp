@@ -22,6 +22,7 @@ struct Sink final : AccessSink {
         return code.code / 10;
     }
     void out_of_bounds(unsigned, const ObservedAccess&, const Region&) override {}
+    void read_only(unsigned, const ObservedAccess&) override {}
     void each_access(unsigned, std::uint64_t, std::uint32_t) override {}
 };
 

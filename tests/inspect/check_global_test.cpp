@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 // x: 37 x 41 floats, y as large. Each mistake is made by a line of its own.
 constexpr const char* kMistakes = R"(//@ kernel mistakes
-//@ param MISTAKE int in 0..12 = 0
+//@ param MISTAKE int in 0..16 = 0
 //@ block 64
 //@ grid ceil_div(rows * cols, 64)
 //@ size rows = 37
@@ -40,11 +40,15 @@ extern "C" __global__ void mistakes(int rows, int cols, const float* x, float* y
     if (MISTAKE == 5 && i < n) sum += x[i - cols];
     if (MISTAKE == 6 && i < (n + 3) / 4) sum += kiln::load<4>(x + 4 * i)[0];
     if (MISTAKE == 7 && i < (n + 3) / 4) copies.copy<4>(other + 4 * threadIdx.x, x + 4 * i);
-    if (MISTAKE == 8 && i < n) const_cast<float*>(x)[i * 8] = 1;
+    if (MISTAKE == 8 && i < n) const_cast<float*>(x)[n + 3 + i * 8] = 1;
     if (MISTAKE == 9 && i == 5) atomicAdd(y + n, 1.0f);
     if (MISTAKE == 10 && i == 0) __builtin_memset(y + n - 2, 0, static_cast<size_t>(rows));
     if (MISTAKE == 11 && i == 7) sum += y[n + (1 << 20)];
     if (MISTAKE == 12 && i < n) sum += x[i];
+    if (MISTAKE == 13 && i < n) const_cast<float*>(x)[i] = 1;
+    if (MISTAKE == 14 && i == 7) atomicAdd(const_cast<float*>(x) + i, 1.0f);
+    if (MISTAKE == 15 && i == 0) __builtin_memset(const_cast<float*>(x) + 1, 0, static_cast<size_t>(rows));
+    if (MISTAKE == 16 && i < 4) table[i] = 2;
     copies.commit();
     copies.wait<0>();
     if (i < n) y[i] = sum;
@@ -128,6 +132,39 @@ TEST_F(CheckGlobal, AnOverrunThatIsNotRecordedShowsInTheGuards) {
     EXPECT_EQ(recording.problems.front().kind, ProblemKind::out_of_bounds);
     EXPECT_EQ(recording.problems.front().tensor, "y");
     EXPECT_THAT(recording.problems.front().text(), HasSubstr("after the end of y, which has 6068 bytes"));
+}
+
+TEST_F(CheckGlobal, AWriteToAnInputIsReported) {
+    const std::string text = kMistakes;
+    for (const int mistake : {13, 14, 15}) {
+        SCOPED_TRACE(mistake);
+        const Recording recording = check(text, "mistakes", {{"MISTAKE", mistake}});
+        // What the C library writes may have no line; and what of it is out of line is misaligned as well.
+        const auto found =
+            std::ranges::find(recording.problems, ProblemKind::read_only, &AccessProblem::kind);
+        ASSERT_NE(found, recording.problems.end()) << texts(recording);
+        EXPECT_EQ(found->tensor, "x");
+        EXPECT_THAT(found->text(), HasSubstr("x, which is an input"));
+        if (mistake == 15) continue;
+        EXPECT_EQ(recording.problems.size(), 1U) << texts(recording);
+        EXPECT_EQ(found->place.line, line_of(text, "if (MISTAKE == " + std::to_string(mistake) + " &&"));
+        EXPECT_EQ(found->access, mistake == 13 ? AccessKind::store : AccessKind::atomic);
+        EXPECT_EQ(found->offset, mistake == 13 ? 0 : 28);
+        EXPECT_EQ(found->bytes, 4);
+        EXPECT_EQ(found->count, mistake == 13 ? 37U * 41U : 1U);
+    }
+}
+
+TEST_F(CheckGlobal, AWriteToAConstantIsReported) {
+    const std::string text = kMistakes;
+    const Recording recording = check(text, "mistakes", {{"MISTAKE", 16}});
+    ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+    const AccessProblem& problem = recording.problems.front();
+    EXPECT_EQ(problem.kind, ProblemKind::read_only);
+    EXPECT_EQ(problem.place.line, line_of(text, "if (MISTAKE == 16 &&"));
+    EXPECT_EQ(problem.variable, "table");
+    EXPECT_EQ(problem.count, 4U);
+    EXPECT_THAT(problem.text(), HasSubstr("at offset 0 of table, which is __constant__"));
 }
 
 TEST_F(CheckGlobal, ATensorMapThatIsLargerThanItsTensor) {

@@ -71,6 +71,7 @@ enum class ProblemKind {
     out_of_bounds,
     misaligned,     ///< an address that is no multiple of the access's width: a GPU ends the kernel
     uninitialised,  ///< shared memory that nobody wrote to is read
+    read_only,      ///< an input or a __constant__ variable is written (MemoryRange::read_only)
 };
 
 /// Something wrong; each pair of places is reported once, with its first occurrence.
@@ -91,8 +92,9 @@ struct AccessProblem {
     std::string tensor;
     std::int64_t offset = 0;           ///< in bytes from its start; may be negative
     std::uint64_t variable_bytes = 0;  ///< or of the tensor
-    int bytes =
-        0;  ///< 0 and no place, of an access out of bounds: the guard bytes show it, not the recording
+    /// 0 and no place, of an access out of bounds: the guard bytes show it, not the recording. Likewise of a written input:
+    /// its content shows it.
+    int bytes = 0;
     std::optional<std::int64_t> index;  ///< of a bad index
     std::string array_type;             ///< of a bad index
     Dim3 block;                         ///< the first in which it was seen
@@ -139,9 +141,9 @@ class AccessRecorder final : public AccessObserver {
     void accesses(unsigned thread, std::span<const ObservedAccess> accesses) override;
     void bad_index(unsigned thread, const ObservedBadIndex& what) override;
     void meeting(std::span<const unsigned> threads, bool whole_block) override;
+    void exchange(std::span<const unsigned> threads) override;
     void release(unsigned thread, std::uint64_t object) override;
     void acquire(unsigned thread, std::uint64_t object) override;
-    void exchange(std::span<const unsigned> threads) override;
     void end_block() override;
     void end_launch() override;
 
@@ -152,7 +154,7 @@ class AccessRecorder final : public AccessObserver {
 
 /// "load", "store", "atomic", "matrix load", "matrix store", "asynchronous copy", "bulk load", "bulk store".
 std::string_view name(AccessKind kind);
-/// "race", "out of bounds", "misaligned", "uninitialised".
+/// "race", "out of bounds", "misaligned", "uninitialised", "read only".
 std::string_view name(ProblemKind kind);
 
 }  // namespace KILN_ABI

@@ -75,6 +75,17 @@ std::string bounds_text(const AccessProblem& problem) {
     return text + "which has " + counted(problem.variable_bytes, "byte", "bytes");
 }
 
+std::string read_only_text(const AccessProblem& problem) {
+    const std::string input = problem.tensor.empty() ? problem.variable + ", which is __constant__"
+                                                     : problem.tensor + ", which is an input";
+    if (problem.bytes == 0)
+        return "read only: something that the recording can't see, such as a function of the C library, "
+               "wrote to " +
+               input;
+    return formatted("read only: {} {} by thread {} of {} at offset {} of {}", problem.place.text(),
+                     name(problem.access), problem.thread, width_text(problem.bytes), problem.offset, input);
+}
+
 }  // namespace
 
 void AccessProblems::add(AccessProblem problem) {
@@ -118,8 +129,12 @@ std::string AccessProblem::text() const {
                 "uninitialised: {} {} by thread {} of {} of {} (offset {}) that was never written",
                 place.text(), name(access), thread, width_text(bytes), variable_text(*this), offset);
             break;
+        case ProblemKind::read_only:
+            text = read_only_text(*this);
+            break;
     }
-    if (kind == ProblemKind::out_of_bounds && !index && bytes == 0) return text;  // it has no block
+    const bool is_recorded = bytes != 0 || index;
+    if (!is_recorded) return text;  // it has no block
     text += formatted("; block ({},{},{})", block.x, block.y, block.z);
     if (count > 1) text += ", " + counted(count, "time", "times");
     return text;
@@ -159,6 +174,8 @@ std::string_view name(ProblemKind kind) {
             return "misaligned";
         case ProblemKind::uninitialised:
             return "uninitialised";
+        case ProblemKind::read_only:
+            return "read only";
     }
     return "?";
 }

@@ -88,6 +88,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
 
     std::uint32_t new_instruction(const AccessCode& code) override;
     void out_of_bounds(unsigned thread, const ObservedAccess& access, const Region& region) override;
+    void read_only(unsigned thread, const ObservedAccess& access) override;
     void each_access(unsigned thread, std::uint64_t address, std::uint32_t instruction) override {
         races->access(thread, address, instruction, codes[instruction]);
     }
@@ -101,6 +102,10 @@ void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
     if (launched) end_launch();  // the last one failed
     const bool same_code = lines && launch.binary.bytes == what.binary.bytes;
     launch = what;
+    if (!options.problems) {
+        for (MemoryRange& tensor : launch.global) tensor.read_only = false;
+        std::erase_if(launch.own, [](const MemoryRange& range) { return range.read_only; });
+    }
     if (!same_code) lines.emplace(launch.binary.bytes);
     launched = true;
     watch = Stopwatch();
@@ -253,6 +258,24 @@ void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess&
     problems.add(std::move(problem));
 }
 
+void AccessRecorder::State::read_only(unsigned thread, const ObservedAccess& access) {
+    AccessProblem problem;
+    problem.kind = ProblemKind::read_only;
+    problem.place = lines->place(access.code, access.caller);
+    problem.access = access.kind;
+    problem.thread = thread;
+    problem.bytes = access.bytes;
+    problem.block = block;
+    if (const MemoryRange* const constant = regions.constant(access.address); constant != nullptr) {
+        problem.variable = constant->name;
+        problem.variable_bytes = constant->size_bytes;
+        problem.offset = static_cast<std::int64_t>(access.address - constant->address);
+    } else {
+        name_tensor(problem, access.address);
+    }
+    problems.add(std::move(problem));
+}
+
 void AccessRecorder::State::found(const RaceFinding& finding) {
     AccessProblem problem;
     problem.kind = finding.uninitialised ? ProblemKind::uninitialised : ProblemKind::race;
@@ -336,6 +359,10 @@ void AccessRecorder::bad_index(unsigned thread, const ObservedBadIndex& what) {
 void AccessRecorder::meeting(std::span<const unsigned> threads, bool whole_block) {
     state_->meeting(threads, whole_block);
 }
+// Lanes that were apart go on together, so that what they access next is one request.
+void AccessRecorder::exchange(std::span<const unsigned> threads) {
+    for (const unsigned thread : threads) state_->requests.meet(thread);
+}
 void AccessRecorder::release(unsigned thread, std::uint64_t object) {
     state_->order_one_by_one();
     if (state_->races) state_->races->clocks().release(thread, object);
@@ -348,7 +375,3 @@ void AccessRecorder::end_block() { state_->end_block(); }
 void AccessRecorder::end_launch() { state_->end_launch(); }
 
 }  // namespace kiln
-// Lanes that were apart go on together, so that what they access next is one request.
-void AccessRecorder::exchange(std::span<const unsigned> threads) {
-    for (const unsigned thread : threads) state_->requests.meet(thread);
-}

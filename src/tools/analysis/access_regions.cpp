@@ -18,7 +18,26 @@ struct MemoryObject {
     std::uint64_t first, last;
     RegionKind kind;
     int variable;
+    bool read_only = false;
 };
+
+// Of the ranges that do not overlap, in their order: without what any of `cuts`, ascending, covers.
+std::vector<MemoryRange> without(const std::vector<MemoryRange>& ranges,
+                                 const std::vector<MemoryRange>& cuts) {
+    std::vector<MemoryRange> rest;
+    for (MemoryRange range : ranges) {
+        for (const MemoryRange& cut : cuts) {
+            const std::uint64_t before = cut.address - range.address;
+            if (before >= range.size_bytes) continue;  // or it begins before
+            rest.push_back({range.address, before, range.name});
+            const std::uint64_t gone = std::min(before + cut.size_bytes, range.size_bytes);
+            range.address += gone;
+            range.size_bytes -= gone;
+        }
+        rest.push_back(range);
+    }
+    return rest;
+}
 
 }  // namespace
 
@@ -43,17 +62,23 @@ Regions::Regions(const ObservedLaunch& launch)
     const auto add_ranges = [&](const std::vector<MemoryRange>& ranges, RegionKind kind) {
         for (const MemoryRange& range : ranges) {
             if (range.size_bytes != 0)
-                solids.push_back({range.address, range.address + range.size_bytes - 1, kind, kNoVariable});
+                solids.push_back({range.address, range.address + range.size_bytes - 1, kind, kNoVariable,
+                                  range.read_only});
         }
     };
     add_ranges(launch.global, RegionKind::global);
-    add_ranges(launch.own, RegionKind::own);
+    std::vector<MemoryRange> own;
+    for (const MemoryRange& range : launch.own) (range.read_only ? constants_ : own).push_back(range);
+    std::ranges::sort(constants_, {}, &MemoryRange::address);
+    add_ranges(constants_, RegionKind::own);
+    add_ranges(without(own, constants_), RegionKind::own);
     std::ranges::sort(solids, {}, &MemoryObject::first);
 
     const RegionKind rest = launch.global.empty() ? RegionKind::global : RegionKind::outside;
     const std::uint64_t gap = launch.shared_gap_bytes;
-    const auto add = [&](std::uint64_t first, std::uint64_t last, RegionKind kind, int variable) {
-        regions_.push_back({first, last, kind, variable});
+    const auto add = [&](std::uint64_t first, std::uint64_t last, RegionKind kind, int variable,
+                         bool read_only = false) {
+        regions_.push_back({first, last, kind, variable, read_only});
     };
     // Between two of them: the gap after the first, the rest, the gap before the second.
     const auto add_between = [&](std::uint64_t first, std::uint64_t last, const MemoryObject* before,
@@ -82,7 +107,7 @@ Regions::Regions(const ObservedLaunch& launch)
         if (full || solid.last < next) continue;  // within the previous one
         const std::uint64_t first = std::max(solid.first, next);
         if (first > next) add_between(next, first - 1, previous, &solid);
-        add(first, solid.last, solid.kind, solid.variable);
+        add(first, solid.last, solid.kind, solid.variable, solid.read_only);
         full = solid.last == kTop;
         next = solid.last + 1;
         previous = &solid;
@@ -103,6 +128,12 @@ const MemoryRange* Regions::nearest(std::uint64_t address, std::uint64_t bytes) 
         found = &tensor;
     }
     return found;
+}
+
+const MemoryRange* Regions::constant(std::uint64_t address) const {
+    const auto found = std::ranges::find_if(
+        constants_, [&](const MemoryRange& range) { return address - range.address < range.size_bytes; });
+    return found == constants_.end() ? nullptr : &*found;
 }
 
 const Region& Regions::find(std::uint64_t address) const {

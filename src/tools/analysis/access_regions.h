@@ -27,6 +27,7 @@ struct Region {
     std::uint64_t first = 0, last = 0;  ///< addresses, both included
     RegionKind kind = RegionKind::own;
     int variable = kNoVariable;  ///< in Regions::variables; of a gap: the nearest
+    bool read_only = false;      ///< of a tensor: an input; of the kernel's own: a constant
 
     bool holds(std::uint64_t address) const { return address - first <= last - first; }
     bool holds(std::uint64_t address, std::uint64_t bytes) const {
@@ -52,6 +53,8 @@ class Regions {
     const std::vector<SharedRange>& variables() const { return variables_; }
     /// The tensor nearest to these bytes; nullptr when all are far away, or none is known.
     const MemoryRange* nearest(std::uint64_t address, std::uint64_t bytes) const;
+    /// The constant that lies there; nullptr: none does.
+    const MemoryRange* constant(std::uint64_t address) const;
     /// An upper bound of the offsets of all variables.
     std::uint64_t shared_bytes() const { return shared_bytes_; }
     /// The address that alignment is relative to, for an access in the region that begins at `first`: the
@@ -69,7 +72,7 @@ class Regions {
   private:
     std::vector<Region> regions_;  // ascending, without gaps
     std::vector<SharedRange> variables_;
-    std::vector<MemoryRange> tensors_;
+    std::vector<MemoryRange> tensors_, constants_;
     std::uint64_t shared_bytes_ = 0;
     bool buffers_known_ = false;
 };

@@ -34,6 +34,10 @@ bool is_near(std::int64_t distance) {
     return distance < static_cast<std::int64_t>(kFar) && distance >= -static_cast<std::int64_t>(kFar);
 }
 
+bool is_write(AccessKind kind) {
+    return kind != AccessKind::load && kind != AccessKind::matrix_load && kind != AccessKind::bulk_load;
+}
+
 std::uint64_t hash_of(const AccessCode& code) {
     std::uint64_t hash = (std::uint64_t{code.code} << 32 | code.caller) * 0x9e3779b97f4a7c15u;
     hash ^= (std::uint64_t{code.bytes} << 40) ^ static_cast<std::uint64_t>(code.kind) << 8 ^
@@ -170,7 +174,12 @@ void AccessRequests::add(unsigned thread, std::span<const ObservedAccess> access
 void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
     if (region_ == nullptr || !region_->holds(access.address)) region_ = &regions_->find(access.address);
     const Region& region = *region_;
-    if (region.kind == RegionKind::own || access.bytes == 0) return;
+    if (access.bytes == 0) return;
+    if (region.read_only && is_write(access.kind)) {
+        sink_.read_only(thread, access);
+        return;
+    }
+    if (region.kind == RegionKind::own) return;
     if (region.kind == RegionKind::gap || region.kind == RegionKind::outside ||
         !region.holds(access.address, access.bytes)) {
         sink_.out_of_bounds(thread, access, region);

@@ -89,6 +89,8 @@ class AccessSink {
     /// branches before it, and lanes from different branches still execute it together on a GPU.
     virtual std::uint32_t new_instruction(const AccessCode& code) = 0;
     virtual void out_of_bounds(unsigned thread, const ObservedAccess& access, const Region& region) = 0;
+    /// A write to a region that is read-only. As one that is out of bounds, it belongs to no request.
+    virtual void read_only(unsigned thread, const ObservedAccess& access) = 0;
     /// Every access within bounds, in order; only while enabled by tell_each().
     virtual void each_access(unsigned thread, std::uint64_t address, std::uint32_t instruction) = 0;
 };

@@ -68,26 +68,40 @@ class HostRecorder::Relay final : public AccessObserver {
 
 namespace {
 
-// Writes beyond a tensor that changed its guard bytes but were not recorded, such as those of the C library's
-// functions.
+// What a kernel wrote to guard bytes or inputs that was not recorded, such as by functions of the C library.
 void add_unseen(const RunResult& result, Recording& recording) {
+    const auto add = [&](ProblemKind kind, const std::string& name, std::int64_t offset,
+                         std::uint64_t bytes) {
+        AccessProblem problem;
+        problem.kind = kind;
+        problem.access = AccessKind::store;
+        problem.tensor = name;
+        problem.variable_bytes = bytes;
+        problem.offset = offset;
+        problem.count = 1;
+        recording.problems.push_back(std::move(problem));
+    };
+    const auto bytes_of = [&](const std::string& name) {
+        const auto found = std::ranges::find(result.problem.tensors, name, &Tensor::name);
+        return found == result.problem.tensors.end() ? 0 : found->size_bytes();
+    };
     for (const Overrun& place : result.overrun) {
         const bool seen = std::ranges::any_of(recording.problems, [&](const AccessProblem& problem) {
             return problem.kind == ProblemKind::out_of_bounds && problem.tensor == place.tensor &&
                    problem.access != AccessKind::load && (problem.offset < 0) == place.before;
         });
         if (seen) continue;
-        AccessProblem problem;
-        problem.kind = ProblemKind::out_of_bounds;
-        problem.access = AccessKind::store;
-        problem.tensor = place.tensor;
-        for (const Tensor& tensor : result.problem.tensors)
-            if (tensor.name == place.tensor) problem.variable_bytes = tensor.size_bytes();
+        const std::uint64_t bytes = bytes_of(place.tensor);
         const auto distance = static_cast<std::int64_t>(place.distance);
-        problem.offset =
-            place.before ? -1 - distance : static_cast<std::int64_t>(problem.variable_bytes) + distance;
-        problem.count = 1;
-        recording.problems.push_back(std::move(problem));
+        add(ProblemKind::out_of_bounds, place.tensor,
+            place.before ? -1 - distance : static_cast<std::int64_t>(bytes) + distance, bytes);
+    }
+    for (const std::string& input : result.changed) {
+        const bool seen = std::ranges::any_of(recording.problems, [&](const AccessProblem& problem) {
+            return problem.tensor == input && problem.access != AccessKind::load &&
+                   (problem.kind == ProblemKind::read_only || problem.kind == ProblemKind::out_of_bounds);
+        });
+        if (!seen) add(ProblemKind::read_only, input, 0, bytes_of(input));
     }
 }
 
