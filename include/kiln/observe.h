@@ -127,7 +127,7 @@ class AccessObserver {
     /// whole_block: __syncthreads; else a warp's vote or __syncwarp.
     virtual void meeting(std::span<const unsigned> threads, bool whole_block) = 0;
     /// These lanes of a warp exchange registers by a shuffle. They wait for each other, but it orders no access to memory
-    /// ("does not imply a memory barrier", CUDA's programming guide says of __shfl_sync).
+    /// ("These intrinsics do not imply a memory barrier", says CUDA's programming guide).
     virtual void exchange(std::span<const unsigned> /*threads*/) {}
     /// What the thread did so far comes before what others do after they acquire the same object: arriving at a
     /// named barrier or an mbarrier.
