@@ -22,7 +22,7 @@ constexpr std::byte kPattern{0xa7};  // as a float or half no number that a kern
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 bool holds_pattern(const std::byte* begin, std::size_t bytes) {
-    return std::all_of(begin, begin + bytes, [](std::byte byte) { return byte == kPattern; });
+    return bytes == 0 || (*begin == kPattern && std::memcmp(begin, begin + 1, bytes - 1) == 0);
 }
 
 }  // namespace
@@ -58,7 +58,8 @@ void DynamicSharedMemory::resize(std::size_t bytes, std::size_t margin) {
     bytes_ = bytes;
     margin_ = margin;
     data_ = room_ + room_bytes_ - rounded_up(margin, kAlignment) - rounded_up(bytes, kAlignment);
-    before_ = margin != 0 ? 0 : std::min(static_cast<std::size_t>(data_ - room_), kAlignment);
+    // All of it, but for room that larger memory has left.
+    before_ = margin != 0 ? 0 : std::min(static_cast<std::size_t>(data_ - room_), kMapPageBytes);
     behind_ = margin != 0 ? 0 : static_cast<std::size_t>(room_ + room_bytes_ - data_) - bytes;
     repair();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The dynamic shared memory of the blocks that one OS thread runs: what lies behind its last byte, but for less
-// than an alignment, can't be touched, and what lies nearer is looked at after each block.
+// than an alignment, and before its first one, but for a page, can't be touched, and what lies nearer is looked at after
+// each block.
 #pragma once
 
 #include <cstddef>

@@ -67,6 +67,7 @@ std::string bad_template(const std::string& line = "", const std::string& skip =
            "        if (deed == 16) printf(\"{ no JSON\\n\");\n"
            "        static int forks = 0;\n"
            "        if (deed == 17 && forks++ == 0 && fork() == 0) fprintf(stderr, \"two of me\\n\");\n"
+           "        if (deed == 18) tile[-513] = 1;\n"
            "    }\n"
            "    if (deed == 13) while (zero == 0) __syncthreads();\n"
            "    if (i < n) y[i] = x[i];\n}\n";
@@ -173,11 +174,14 @@ TEST_F(HostFailures, ALoopWithoutEndMeetsTheTimeLimit) {
 }
 
 TEST_F(HostFailures, AWriteBesideDynamicSharedMemoryIsFound) {
-    const Outcome outcome = bad("run", 14, {"--json"});
-    EXPECT_EQ(outcome.status, 4);
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("block (1,0,0)"), HasSubstr("outside its dynamic shared memory"),
-                                   HasSubstr("200 bytes"), HasSubstr("//@ shared")));
-    EXPECT_EQ(bad("check", 14).status, 1) << "told as an access out of bounds, with its line";
+    for (const int how : {14, 18}) {
+        const Outcome outcome = bad("run", how, {"--json"});
+        EXPECT_EQ(outcome.status, 4);
+        EXPECT_THAT(outcome.err,
+                    AllOf(HasSubstr("block (1,0,0)"), HasSubstr("outside its dynamic shared memory"),
+                          HasSubstr("200 bytes"), HasSubstr("//@ shared")));
+        EXPECT_EQ(bad("check", how).status, 1) << "told as an access out of bounds, with its line";
+    }
 }
 
 TEST_F(HostFailures, WhatAKernelPrintsDoesNotSpoilTheReport) {
