@@ -230,7 +230,8 @@ Estimate Model::staged_rows(const Variant& variant, const Problem& problem, cons
         (kStagedBlockMs + kStagedElementsMs * used * static_cast<double>(facts.access_elements) / 8) *
         (result.waves > kManyWaves ? result.waves : std::ceil(result.waves));
     const double conflicts =
-        wavefronts(limits.warp_size, static_cast<int>(std::min<std::int64_t>(row_threads, limits.warp_size)),
+        wavefronts(static_cast<int>(limits.warp_size),
+                   static_cast<int>(std::min<std::int64_t>(row_threads, limits.warp_size)),
                    facts.row * static_cast<std::int64_t>(launch.element_bytes),
                    static_cast<int>(std::clamp(access_bytes, 1.0, kWidestAccess)));
     const double warp_ns = kStagedWarpNs + kStagedItemNs * static_cast<double>(facts.accesses) +

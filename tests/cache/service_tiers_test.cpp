@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <future>
@@ -162,7 +163,9 @@ TEST_F(ServiceTiersTest, WhereNoThreadCanBeStartedTheCallerBuilds) {
                 future.get();
                 ::_exit(2);  // the compiler is a process too
             } catch (const BuildError& error) {
-                ::_exit(std::string(error.what()).find("ulimit -u") != std::string::npos ? 0 : 3);
+                if (std::string(error.what()).find("ulimit -u") != std::string::npos) ::_exit(0);
+                std::fprintf(stderr, "%s\n", error.what());
+                ::_exit(3);
             }
         }
         int status = 0;

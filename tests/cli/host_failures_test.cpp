@@ -67,7 +67,7 @@ std::string bad_template(const std::string& line = "", const std::string& skip =
            "        if (deed == 16) printf(\"{ no JSON\\n\");\n"
            "        static int forks = 0;\n"
            "        if (deed == 17 && forks++ == 0 && fork() == 0) fprintf(stderr, \"two of me\\n\");\n"
-           "        if (deed == 18) tile[-513] = 1;\n"
+           "        if (deed == 20) tile[-513] = 1;\n"
            "    }\n"
            "    if (deed == 13) while (zero == 0) __syncthreads();\n"
            "    if (i < n) y[i] = x[i];\n}\n";
@@ -174,7 +174,7 @@ TEST_F(HostFailures, ALoopWithoutEndMeetsTheTimeLimit) {
 }
 
 TEST_F(HostFailures, AWriteBesideDynamicSharedMemoryIsFound) {
-    for (const int how : {14, 18}) {
+    for (const int how : {14, 20}) {
         const Outcome outcome = bad("run", how, {"--json"});
         EXPECT_EQ(outcome.status, 4);
         EXPECT_THAT(outcome.err,

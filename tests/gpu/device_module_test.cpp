@@ -291,7 +291,8 @@ TEST_F(DeviceModuleTest, UnloadsAfterUseAndAfterTheDriverObjectIsGone) {
 }
 
 TEST_F(DeviceModuleTest, AnIllegalAddressIsReportedByTheNextCallWithAHint) {
-    testing::GTEST_FLAG(death_test_style) = "threadsafe";  // the context is lost, so this needs a process of its own
+    testing::GTEST_FLAG(death_test_style) =
+        "threadsafe";  // the context is lost, so this needs a process of its own
     const auto fault = [this] {
         const auto module = load("fault", "extern \"C\" __global__ void fault(int* out) { *out = 1; }\n");
         launch(*module, {}, *stream_, reinterpret_cast<int*>(std::uintptr_t{64}));

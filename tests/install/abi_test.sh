@@ -28,6 +28,10 @@ if ! command -v abidiff >/dev/null; then
     say "NOT CHECKED: there is no abidiff here (package abigail-tools)"
     exit "$(skip_status abigail-tools)"
 fi
+if [[ "$(abidw --help 2>&1)" != *--exported-interfaces-only* ]]; then
+    say "NOT CHECKED: abidw of $(abidw --version) can't tell the exported interfaces from others"
+    exit "$(skip_status abigail-tools)"
+fi
 "$source/scripts/record-abi" "$debug" "$work/now.abi"
 abidiff "$recorded" "$work/now.abi" ||
     fail "the C ABI is not the recorded one. What was appended is recorded with scripts/record-abi; what went or changed breaks programs"

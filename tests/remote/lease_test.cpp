@@ -65,7 +65,10 @@ TEST_F(RemoteLease, ThatLivesTooLongIsCutShort) {
 }
 
 TEST_F(RemoteLease, IsNotAskedForWhereNothingCanBeStored) {
-    tell(*server_, {"ACL", "SETUSER", "kiln", "on", ">secret", "~kiln:1:lease:*", "%R~kiln:*", "+@all"});
+    const auto made =
+        tell(*server_, {"ACL", "SETUSER", "kiln", "on", ">secret", "~kiln:1:lease:*", "%R~kiln:*", "+@all"});
+    if (!made.is_status("OK"))
+        GTEST_SKIP() << "this Redis has no keys that may only be read: " << made.text();
     RemoteCache cache(options_for(server_->url("kiln:secret@")));
     EXPECT_EQ(cache.try_lease(digest_).right, Right::mine) << cache.problem();
     const auto sample = make_sample("first");
