@@ -3,16 +3,17 @@
 // A block of THREADS_X x THREADS_Y threads sums one of SPLIT_ROWS parts of the rows of THREADS_X * VEC columns; blocks
 // that follow each other have neighbouring columns of the same rows, so that what is read at once lies together;
 // thread rows are joined in shared memory, and the last block of a group of columns joins the slices in a fixed
-// order, with all of its threads. A matrix with few columns wants few THREADS_X, many THREADS_Y and many SPLIT_ROWS.
+// order, with all of its threads. A matrix with few columns wants few THREADS_X, many THREADS_Y and many SPLIT_ROWS, one
+// with few rows the contrary.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  column_sum
 //@ param   T              type in half, bfloat16, float = float  "element type; the sums are float"
 //@ param   VEC            int in 1, 2, 4, 8 = 4                  "columns per access"
 //@ param   THREADS_X      int in 4, 8, 16, 32, 64 = 32           "threads across the columns"
-//@ param   THREADS_Y      int in 4, 8, 16, 32, 64 = 8            "threads down the rows"
+//@ param   THREADS_Y      int in 1, 2, 4, 8, 16, 32, 64 = 8      "threads down the rows"
 //@ param   UNROLL         int in 1, 2, 4, 8, 16 = 4              "accesses under way per thread"
-//@ param   SPLIT_ROWS     int in 1, 4, 8, 16, 32, 64, 128, 256, 512 = 32   "parts of the rows"
+//@ param   SPLIT_ROWS     int in 1, 4, 8, 16, 32, 64, 128, 256, 512 = 8    "parts of the rows"
 //@ param   L1_NO_ALLOCATE bool = true                             "loads leave nothing in L1"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require threads >= 32 && threads <= 1024  "a block has 32 to 1024 threads"
@@ -28,7 +29,7 @@
 //@ grid    ceil_div(cols, THREADS_X * VEC) * SPLIT_ROWS
 //@ shared  static (THREADS_Y * THREADS_X * VEC + 1) * sizeof(float)
 //@ model   access VEC, UNROLL
-//@ model   search [VEC], [UNROLL], [SPLIT_ROWS], [THREADS_X, THREADS_Y]
+//@ model   search [VEC, THREADS_X], [SPLIT_ROWS, THREADS_Y, UNROLL], [THREADS_X, THREADS_Y]
 #include "kiln/last_block.h"
 #include "kiln/stream.h"
 
@@ -66,10 +67,16 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
                 for (int v = 0; v < VEC; ++v) mine[v] += static_cast<float>(values[u][v]);
             }
         }
-        for (; row < end; row += THREADS_Y) {
-            const auto values = kiln::stream_load<VEC, L1_NO_ALLOCATE>(from + row * cols);
+        // Fewer than UNROLL accesses are left, which are under way together, too.
+        kiln::Vec<T, VEC> values[UNROLL];
 #pragma unroll
-            for (int v = 0; v < VEC; ++v) mine[v] += static_cast<float>(values[v]);
+        for (int u = 0; u < UNROLL - 1; ++u)
+            if (row + u * THREADS_Y < end) values[u] = kiln::stream_load<VEC, L1_NO_ALLOCATE>(from + (row + u * THREADS_Y) * cols);
+#pragma unroll
+        for (int u = 0; u < UNROLL - 1; ++u) {
+            if (row + u * THREADS_Y >= end) continue;
+#pragma unroll
+            for (int v = 0; v < VEC; ++v) mine[v] += static_cast<float>(values[u][v]);
         }
     } else {
         for (; row < end; row += THREADS_Y) {

@@ -5,7 +5,8 @@
 // distributed over REPLICAS tables; the pitch of a table puts the same counter of two tables in different banks. All threads
 // of the grid take the same number of accesses, give or take one, so that no block ends late. The first ones are under way
 // while the tables are cleared, and each is replaced by the next as soon as it is counted, so that loads and atomics overlap
-// in every warp. At its end a block adds what it counted to the counts in global memory.
+// in every warp. At its end a block adds what it counted to the counts in global memory. With SET these need not be zero: the
+// first block clears them while all of them count.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  histogram
@@ -16,15 +17,18 @@
 //@ param   THREADS          int in 256, 512, 1024 = 1024            "threads per block"
 //@ param   BLOCKS           int in 132, 264, 528, 1056 = 264        "blocks at most"
 //@ param   L1_NO_ALLOCATE   bool = true                              "loads leave nothing in L1"
+//@ param   SET              bool = false                             "the counts are set; else they are added to what is there"
 //@ size    n = 268435456 test 100003
 //@ input   x [n]
-//@ inout   counts [256] = 0 by histogram_reference exact "the counts are added to it"
+//@ inout   counts [256] in 0..1000 by histogram_reference exact "the counts are added to it, with SET it is set to them"
+//@ scratch state [1] = 0 if SET
 //@ naive   histogram_naive
 //@ block   THREADS
-//@ grid    min(BLOCKS, ceil_div(n, THREADS * VEC))
+//@ grid    min(BLOCKS, max(ceil_div(n, THREADS * VEC), SET))
 //@ shared  static REPLICAS * (256 * COUNTERS_PER_BIN + 1) * sizeof(uint32_t)
 //@ model   access VEC, UNROLL
 //@ model   search [UNROLL], [THREADS], [BLOCKS]
+#include "kiln/first_block.h"
 #include "kiln/reduce.h"
 #include "kiln/stream.h"
 
@@ -85,12 +89,22 @@ __device__ __forceinline__ void add_to(unsigned long long* counts, const unsigne
     }
 }
 
+// By a warp of the first block, before it loads anything: so few counts are not worth a barrier of the block.
+__device__ __forceinline__ void clear(unsigned long long* counts, unsigned* state) {
+    for (int value = threadIdx.x; value < kValues; value += kiln::kWarpSize) counts[value] = 0;
+    __syncwarp();
+    if (threadIdx.x == 0) kiln::first_block_is_done(state, gridDim.x);
+}
+
 extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, const unsigned char* __restrict__ x,
-                                                                unsigned long long* counts) {
+                                                                unsigned long long* counts, [[maybe_unused]] unsigned* state) {
     __shared__ unsigned tables[REPLICAS * kPitch];
     const int thread = threadIdx.x;
     unsigned* const table = tables + thread / kThreadsPerTable * kPitch + thread % COUNTERS_PER_BIN;
     const unsigned stride = gridDim.x * THREADS;
+    if constexpr (SET) {
+        if (blockIdx.x == 0 && thread < kiln::kWarpSize) clear(counts, state);
+    }
 
     for (i64 begin = 0; begin < n; begin += kLargestRound) {
         const unsigned char* const from = x + begin;
@@ -127,6 +141,10 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
         }
         if (blockIdx.x == 0 && thread < count - static_cast<i64>(accesses) * VEC)
             atomicAdd(&table[from[thread < lead ? thread : thread + static_cast<i64>(accesses) * VEC] * COUNTERS_PER_BIN], 1u);
+        if constexpr (SET) {
+            // By now that has been done for long; the barrier makes it known to all threads.
+            if (thread == 0 && begin == 0) kiln::await_first_block(state);
+        }
         __syncthreads();
 
         add_to(counts, tables);

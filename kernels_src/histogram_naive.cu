@@ -5,7 +5,7 @@
 //@ param   THREADS  int in 256 = 256  "threads per block"
 //@ size    n = 67108864 test 100003
 //@ input   x [n]
-//@ inout   counts [256] = 0 by histogram_reference exact "the counts are added to it"
+//@ inout   counts [256] in 0..1000 by histogram_reference exact "the counts are added to it"
 //@ block   THREADS
 //@ grid    min(1056, ceil_div(n, THREADS))
 //@ model   search [THREADS]

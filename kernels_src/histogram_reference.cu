@@ -1,7 +1,8 @@
-// histogram_reference: counts of byte values; they are exact
+// histogram_reference: counts of byte values; exact, with what is added to where SET is false
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  histogram_reference
+//@ param   SET bool = false
 //@ backend host
 //@ block   1
 //@ grid    count
@@ -14,7 +15,7 @@ extern "C" __global__ void histogram_reference(long long count, const long long*
     const long long i = blockIdx.x;
     const long long value = which ? which[i] : i;
     const unsigned char wanted = static_cast<unsigned char>(value);
-    unsigned long long sum = counts[value];
+    unsigned long long sum = SET ? 0 : counts[value];
     // Counted in bytes first, which vectors add many of at once: arrays of 2^32 bytes are read once for each value.
     constexpr int kLanes = 64, kSteps = 255;
     long long at = 0;

@@ -8,7 +8,10 @@
 //                              A pitch that VEC does not divide is written one element at a time
 //   SWIZZLE = true             groups of elements change places within a row: no conflicts, no memory, and
 //                              vectors stay whole
-// VEC elements per access to global memory need rows that are aligned: cols and rows that are multiples of VEC.
+// VEC elements per access to global memory need rows that are aligned: cols and rows that are multiples of VEC. Other rows are
+// moved one element at a time, or with ANY_ROWS so that memory sees whole sectors of 32 bytes: of each row of out a block
+// writes a segment that begins with a sector. Where that is depends on the row, so the tile has that many more rows, which the
+// next block reads, too. Elements of 16 bits are moved in pairs, which lie in a row of the tile as they do in memory.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  transpose_tiled
@@ -20,20 +23,27 @@
 //@ param   SWIZZLE      bool = true                     "exchange groups of elements within the rows of the tile, instead of PAD"
 //@ param   PAIRS        bool = true                     "elements of 16 bits leave the tile two columns at a time"
 //@ param   RASTER_GROUP int in 1, 8, 32, 128 = 1        "rows of tiles that blocks walk down before they go on to the next column of tiles"
+//@ param   ANY_ROWS     bool = false                    "rows that are not aligned are written in whole sectors"
+//@ let     SECTOR = 32 / sizeof(T)                        "elements that memory writes at once"
+//@ let     WORD   = max(4 / sizeof(T), 1)                 "elements of an access where rows are not aligned"
+//@ let     ANY_TILE = ANY_ROWS ? (TILE + SECTOR - 1) * (TILE + WORD) : 0  "elements of the tile there"
 //@ require VEC * sizeof(T) <= 16           "one access moves 16 bytes at most"
 //@ require TILE * TILE >= THREADS * VEC    "each thread needs a vector of the tile to move"
 //@ require !(SWIZZLE && PAD != 0)          "PAD and SWIZZLE serve the same purpose; choose PAD = 0 or SWIZZLE = false"
+//@ require !ANY_ROWS || VEC > 1  "all rows are aligned for accesses of one element: with ANY_ROWS choose a larger VEC"
+//@ require !ANY_ROWS || THREADS >= 2 * TILE / WORD  "with ANY_ROWS a block moves two rows of the tile at once or more: use more THREADS"
 //@ require PAIRS || sizeof(T) == 2         "only elements of 16 bits can leave the tile in pairs or not; for others leave PAIRS = true"
 //@ block   THREADS
 //@ grid    ceil_div(cols, TILE) * ceil_div(rows, TILE)
-//@ shared  TILE * (TILE + PAD) * sizeof(T)
+//@ shared  max(TILE * (TILE + PAD), ANY_TILE) * sizeof(T)
 //@ size    rows = 8192 test TILE + 8
 //@ size    cols = 8192 test 2 * TILE - 8
 //@ input   in [rows, cols]
 //@ output  out [cols, rows] by transpose_reference exact
 //@ naive   transpose_naive
 //@ model   access VEC
-//@ model   search [VEC], [THREADS]
+//@ model   any_rows ANY_ROWS
+//@ model   search [ANY_ROWS, VEC], [ANY_ROWS, TILE, THREADS], [THREADS]
 #include "kiln/device.h"
 
 using kiln::i64;
@@ -147,6 +157,101 @@ __device__ __forceinline__ void write_pairs(const T* tile, T* __restrict__ out, 
     }
 }
 
+// Tiles of ANY_ROWS. Threads lie across a row's words, so that all rows of a thread begin alike and only pointers move on. An odd
+// pitch of words lets a column lie in different banks.
+constexpr int kAnyRows = TILE + SECTOR - 1, kAnyPitch = TILE + WORD;
+constexpr int kAcross = TILE / WORD, kDown = THREADS / kAcross;
+using Word = kiln::Vec<T, WORD>;
+
+// Elements from a multiple of `of` elements in memory to there.
+__device__ __forceinline__ int misplaced(const T* element, int of) {
+    return static_cast<int>(reinterpret_cast<kiln::u64>(element) / kSize % of);
+}
+
+// A word of a matrix, as far as it lies in it. IS_INSIDE: it does.
+template <bool IS_INSIDE>
+__device__ __forceinline__ Word load_word(const T* from, const T* begin, const T* end) {
+    if (IS_INSIDE || WORD == 1 || (from >= begin && from + WORD <= end)) return kiln::load<WORD>(from);
+    Word some = {};
+#pragma unroll
+    for (int v = 0; v < WORD; ++v)
+        if (from + v >= begin && from + v < end) some[v] = from[v];
+    return some;
+}
+
+// Where a row of the tile begins: one element later where its first word begins before it.
+struct Shift {
+    int first, turn;  // of the first row; 1: the next row is unlike it
+
+    __device__ __forceinline__ int of(int row) const { return WORD == 1 ? 0 : first ^ (row & turn); }
+};
+
+// `end`: of the whole matrix, which begins at `matrix`. IS_INSIDE: no word of these rows crosses its ends.
+template <bool IS_INSIDE>
+__device__ __forceinline__ void read_any_tile(T* tile, const T* __restrict__ matrix, const T* corner, const T* end, i64 pitch,
+                                              Shift shift, int rows, int cols, int thread) {
+    constexpr int kSteps = kiln::ceil_div(kAnyRows, kDown), kTogether = kSteps < 8 ? kSteps : 8;
+    static_assert(WORD == 1 || kDown % 2 == 0, "the rows of a thread begin alike");
+    const int last = kiln::min(rows, kAnyRows), y = thread / kAcross, x = thread % kAcross * WORD;
+    // Of a row that begins within a word the last element lies in a word of its own.
+    if (WORD > 1 && thread < last && shift.of(thread) != 0 && cols >= TILE)
+        tile[thread * kAnyPitch + TILE] = corner[thread * pitch + TILE - 1];
+    const T* from = corner + y * pitch + x - shift.of(y);
+    T* to = tile + y * kAnyPitch + x;
+    if (x - shift.of(y) >= cols) return;
+#pragma unroll 1
+    for (int row = y; row < last; row += kTogether * kDown) {
+        // All of these reads are under way before the first is waited for.
+        Word held[kTogether];
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i)
+            if (row + i * kDown < last) held[i] = load_word<IS_INSIDE>(from + i * kDown * pitch, matrix, end);
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i)
+            if (row + i * kDown < last) kiln::store(to + i * kDown * kAnyPitch, held[i]);
+        from += kTogether * kDown * pitch;
+        to += kTogether * kDown * kAnyPitch;
+    }
+}
+
+// Writes a word of a row of out, from a column of the tile, as far as it lies in the row. IS_WHOLE: it does.
+template <bool IS_WHOLE>
+__device__ __forceinline__ void write_any_word(const T* tile, Shift shift, T* __restrict__ to, int row, int col, int rows) {
+    Word values;
+    if (IS_WHOLE || (row >= 0 && row + WORD <= rows)) {
+#pragma unroll
+        for (int v = 0; v < WORD; ++v) values[v] = tile[(row + v) * kAnyPitch + col + shift.of(row + v)];
+        kiln::store(to + row, values);
+    } else {
+#pragma unroll
+        for (int v = 0; v < WORD; ++v)
+            if (row + v >= 0 && row + v < rows) to[row + v] = tile[(row + v) * kAnyPitch + col + shift.of(row + v)];
+    }
+}
+
+// The tile's columns as rows of out, from their first whole sector on. is_first: with what is in front of that.
+__device__ __forceinline__ void write_any_tile(const T* tile, Shift shift, T* __restrict__ out, i64 pitch, int rows, int cols,
+                                               bool is_first, int thread) {
+    const int place = misplaced(out, SECTOR), next = static_cast<int>(pitch % SECTOR);
+    const auto lead = [=](int col) { return static_cast<int>(-static_cast<unsigned>(place + col * next) % SECTOR); };
+    const int last = kiln::min(cols, TILE), x = thread % kAcross * WORD;
+    T* to = out + thread / kAcross * pitch;
+    if (rows >= TILE + SECTOR) {
+#pragma unroll 4
+        for (int col = thread / kAcross; col < last; col += kDown, to += kDown * pitch)
+            write_any_word<true>(tile, shift, to, x + lead(col), col, rows);
+    } else {
+#pragma unroll 1
+        for (int col = thread / kAcross; col < last; col += kDown, to += kDown * pitch)
+            write_any_word<false>(tile, shift, to, x + lead(col), col, rows);
+    }
+    if (!is_first) return;
+    for (int at = thread; at < last * (SECTOR / WORD); at += THREADS) {
+        const int col = at / (SECTOR / WORD);
+        write_any_word<false>(tile, shift, out + col * pitch, at % (SECTOR / WORD) * WORD + lead(col) - SECTOR, col, rows);
+    }
+}
+
 __device__ __forceinline__ bool is_aligned(const T* matrix, int pitch) {
     return pitch % VEC == 0 && reinterpret_cast<kiln::u64>(matrix) % (VEC * sizeof(T)) == 0;
 }
@@ -173,6 +278,21 @@ extern "C" __global__ __launch_bounds__(THREADS, kResident) void transpose_tiled
     const int cols_left = cols - first_col;
     const int thread = threadIdx.x;
 
+    if constexpr (ANY_ROWS) {
+        if (!is_aligned(in, cols) || !is_aligned(out, rows)) {
+            const T* const corner = in + (static_cast<i64>(first_row) * cols + first_col);
+            const Shift shift{misplaced(corner, WORD), cols % WORD};
+            const T* const end = in + static_cast<i64>(rows) * cols;
+            if (corner > in && rows_left > kAnyRows)
+                read_any_tile<true>(tile, in, corner, end, cols, shift, rows_left, cols_left, thread);
+            else
+                read_any_tile<false>(tile, in, corner, end, cols, shift, rows_left, cols_left, thread);
+            __syncthreads();
+            write_any_tile(tile, shift, out + (static_cast<i64>(first_col) * rows + first_row), rows, rows_left, cols_left,
+                           tile_row == 0, thread);
+            return;
+        }
+    }
     const T* const corner = in + static_cast<i64>(first_row) * cols + first_col;
     if (is_aligned(in, cols))
         read_tile<VEC>(tile, corner, cols, rows_left, cols_left, thread);

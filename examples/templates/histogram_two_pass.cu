@@ -9,7 +9,7 @@
 //@ size    n = 268435456 test 100003
 //@ input   x [n]
 //@ scratch partial [BLOCKS, 256]
-//@ inout   counts [256] = 0 by histogram_reference exact "the counts are added to it"
+//@ inout   counts [256] in 0..1000 by histogram_reference exact "the counts are added to it"
 //
 //@ kernel  histogram_two_pass
 //@ block   THREADS

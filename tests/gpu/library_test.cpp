@@ -196,10 +196,12 @@ TEST_F(LibraryOnGpu, RowsOfClusters) {
 TEST_F(LibraryOnGpu, ColumnSum) {
     std::vector<Sizes> problems;
     for (const int cols : {128, 264, 263, 8})
-        for (const int rows : {1, 67, 3000}) problems.push_back({{"rows", rows}, {"cols", cols}});
+        for (const int rows : {1, 6, 67, 3000}) problems.push_back({{"rows", rows}, {"cols", cols}});
     expect_right("column_sum",
                  {{},
                   {{"SPLIT_ROWS", 1}},
+                  {{"SPLIT_ROWS", 1}, {"UNROLL", 8}, {"THREADS_Y", 1}},
+                  {{"T", "half"}, {"VEC", 8}, {"SPLIT_ROWS", 4}, {"UNROLL", 16}, {"THREADS_Y", 2}},
                   {{"SPLIT_ROWS", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
                   {{"T", "half"}, {"VEC", 8}, {"SPLIT_ROWS", 4}, {"UNROLL", 16}, {"THREADS_X", 16}},
                   {{"VEC", 1}, {"UNROLL", 16}, {"L1_NO_ALLOCATE", true}},
@@ -239,7 +241,12 @@ TEST_F(LibraryOnGpu, TransposeTiled) {
                    {"THREADS", 1024},
                    {"RASTER_GROUP", 128}},
                   {{"T", "double"}, {"VEC", 2}},
-                  {{"T", "double"}, {"VEC", 2}, {"TILE", 128}}},
+                  {{"T", "double"}, {"VEC", 2}, {"TILE", 128}},
+                  {{"ANY_ROWS", true}},
+                  {{"T", "half"}, {"VEC", 8}, {"ANY_ROWS", true}},
+                  {{"T", "bfloat16"}, {"VEC", 8}, {"TILE", 128}, {"ANY_ROWS", true}, {"RASTER_GROUP", 8}},
+                  {{"T", "half"}, {"VEC", 2}, {"TILE", 32}, {"THREADS", 512}, {"ANY_ROWS", true}},
+                  {{"T", "double"}, {"VEC", 2}, {"ANY_ROWS", true}}},
                  problems);
 }
 
@@ -260,6 +267,18 @@ TEST_F(LibraryOnGpu, TransposeNarrow) {
                  problems);
 }
 
+TEST_F(LibraryOnGpu, Histogram) {
+    std::vector<Sizes> problems;
+    for (const int n : {1, 17, 4097, 300007, 40000003}) problems.push_back({{"n", n}});
+    expect_right("histogram",
+                 {{},
+                  {{"SET", true}},
+                  {{"SET", true}, {"BLOCKS", 132}},
+                  {{"SET", true}, {"BLOCKS", 1056}, {"THREADS", 256}, {"VEC", 4}},
+                  {{"SET", true}, {"BLOCKS", 1056}, {"VEC", 1}, {"COUNTERS_PER_BIN", 1}}},
+                 problems);
+}
+
 // Rows whose lengths vectors divide, from addresses that they do not.
 TEST_F(LibraryOnGpu, AddressesThatAreNotAligned) {
     for (const int skew : {1, 2, 4, 8}) {
@@ -272,6 +291,9 @@ TEST_F(LibraryOnGpu, AddressesThatAreNotAligned) {
             expect_right(name, {{}}, {{{"rows", 256}, {"cols", 256}}, {}}, skew);
         for (const char* name : {"copy", "sum_shuffle", "histogram"})
             expect_right(name, {{}}, {{{"n", 1 << 20}}, {}}, skew);
+        expect_right("transpose_tiled",
+                     {{{"ANY_ROWS", true}}, {{"T", "half"}, {"VEC", 8}, {"ANY_ROWS", true}}},
+                     {{{"rows", 256}, {"cols", 256}}, {{"rows", 257}, {"cols", 263}}}, skew);
     }
 }
 

@@ -19,15 +19,16 @@ void expect_memory_right(test::HostLibrary& library, const Variant& variant, con
 }
 
 TEST(ColumnSum, IsRightWithVectorsAndWithout) {
-    test::HostLibrary library(3);
+    test::HostLibrary library(4);
     const Template of = library.service().find("column_sum");
     for (const Values& values :
-         {Values{{"SPLIT_ROWS", 1}}, Values{{"SPLIT_ROWS", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
+         {Values{{"SPLIT_ROWS", 1}}, Values{{"SPLIT_ROWS", 1}, {"THREADS_Y", 1}, {"UNROLL", 8}},
+          Values{{"SPLIT_ROWS", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
           Values{{"T", "half"}, {"VEC", 8}, {"SPLIT_ROWS", 4}, {"UNROLL", 16}, {"THREADS_X", 16}},
           Values{{"T", "bfloat16"}, {"VEC", 2}, {"SPLIT_ROWS", 1}, {"L1_NO_ALLOCATE", false}}}) {
         const Variant variant = of.variant(values);
         for (const int cols : {128, 264, 263, 8})
-            for (const int rows : {1, 67, 600})
+            for (const int rows : {1, 6, 67, 600})
                 expect_memory_right(library, variant, {{"rows", rows}, {"cols", cols}});
     }
 }
@@ -74,6 +75,25 @@ TEST(TransposeTiled, IsRightWithVectorsOnEitherSide) {
         for (const int rows : {72, 120, 71})
             for (const int cols : {72, 120, 121, 1})
                 expect_memory_right(library, variant, {{"rows", rows}, {"cols", cols}});
+    }
+}
+
+// Segments that begin anywhere in a sector, what is in front of the first one, rows that end within a word, and words that begin
+// before the matrix or end behind it.
+TEST(TransposeTiled, IsRightWhereverRowsBegin) {
+    test::HostLibrary library(5);
+    const Template of = library.service().find("transpose_tiled");
+    for (const Values& values :
+         {Values{{"T", "half"}, {"VEC", 8}}, Values{{"T", "bfloat16"}, {"VEC", 2}, {"TILE", 32}},
+          Values{{"T", "half"}, {"VEC", 4}, {"TILE", 128}, {"RASTER_GROUP", 8}},
+          Values{{"T", "float"}, {"VEC", 4}}, Values{{"T", "double"}, {"VEC", 2}}}) {
+        Values with = values;
+        with.insert_or_assign("ANY_ROWS", true);
+        const Variant variant = of.variant(with);
+        for (const int skew : {0, 1})
+            for (const int rows : {1, 15, 64, 65, 71, 145})
+                for (const int cols : {1, 63, 64, 65, 130})
+                    expect_memory_right(library, variant, {{"rows", rows}, {"cols", cols}}, skew);
     }
 }
 

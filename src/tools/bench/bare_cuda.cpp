@@ -36,7 +36,6 @@ BareCuda::BareCuda(int ordinal) {
     resolve(module_get_function_, "cuModuleGetFunction");
     resolve(launch_kernel, "cuLaunchKernel");
     resolve(copy_, "cuMemcpyDtoDAsync_v2");
-    resolve(set_bytes_, "cuMemsetD8Async");
     library.resolve(function_load_, "cuFuncLoad");  // from CUDA 12.4
 
     cuda::DeviceHandle device = 0;
@@ -60,12 +59,6 @@ void BareCuda::copy(void* destination, const void* source, std::size_t bytes, vo
         copy_(reinterpret_cast<cuda::DevicePointer>(destination),
               reinterpret_cast<cuda::DevicePointer>(source), bytes, static_cast<cuda::StreamHandle>(stream)),
         "cuMemcpyDtoDAsync");
-}
-
-void BareCuda::set_zero(void* destination, std::size_t bytes, void* stream) const {
-    check(set_bytes_(reinterpret_cast<cuda::DevicePointer>(destination), 0, bytes,
-                     static_cast<cuda::StreamHandle>(stream)),
-          "cuMemsetD8Async");
 }
 
 }  // namespace kiln::bench

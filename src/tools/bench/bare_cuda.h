@@ -27,9 +27,6 @@ class BareCuda {
     /// Queues a copy within the device's memory. stream: a CUstream.
     void copy(void* destination, const void* source, std::size_t bytes, void* stream) const;
 
-    /// Queues setting device memory to zero.
-    void set_zero(void* destination, std::size_t bytes, void* stream) const;
-
     decltype(cuda::Api::launch_kernel) launch_kernel = nullptr;
 
   private:
@@ -38,7 +35,6 @@ class BareCuda {
     decltype(cuda::Api::function_load) function_load_ = nullptr;
     cuda::Result (*copy_)(cuda::DevicePointer, cuda::DevicePointer, std::size_t,
                           cuda::StreamHandle) = nullptr;
-    cuda::Result (*set_bytes_)(cuda::DevicePointer, unsigned char, std::size_t, cuda::StreamHandle) = nullptr;
 };
 
 /// Throws DeviceError when `result` is an error.

@@ -98,10 +98,7 @@ void ComparatorRun::time_by_rounds(const std::vector<Launch>& launches,
 
 void ComparatorRun::time() {
     kernel_.done_verifying();
-    std::vector<Launch> launches = {[this] {
-        if (before_each_) before_each_();
-        kernel_.launch();
-    }};
+    std::vector<Launch> launches = {[this] { kernel_.launch(); }};
     for (const Other& other : others_)
         if (other.launch) launches.push_back(other.launch);
     std::vector<std::vector<double>> times(launches.size());

@@ -46,8 +46,6 @@ class ComparatorRun {
     /// Compares Kiln with the fastest of these implementations, under this name and with this aim; the others are
     /// only listed. To be called before time().
     void join(std::string name, std::vector<std::string> ways, Aim aim);
-    /// Work that is done before each launch of Kiln's kernel, and timed with it.
-    void before_each(Launch launch) { before_each_ = std::move(launch); }
     /// Times all implementations, verifies Kiln's again, and sets the row's times and ratios. The inputs
     /// change.
     void time();
@@ -77,7 +75,6 @@ class ComparatorRun {
     std::list<GuardedTensor> results_;
     std::vector<Other> others_;
     std::vector<Group> groups_;
-    Launch before_each_;
     TorchProcess* torch_ = nullptr;
 };
 

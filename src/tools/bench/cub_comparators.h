@@ -11,8 +11,8 @@ namespace kiln::bench {
 /// CUB's sum of the same array of float.
 void add_cub_sum(Benchmark& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run, Aim aim);
 
-/// CUB's histogram of the same bytes. Each call sets its counts to zero, so Kiln's are set to zero before each launch,
-/// and that is timed too. counts: memory for CUB's, which must live until run.time().
+/// CUB's histogram of the same bytes. Each call sets its counts, so Kiln's variant must have SET=true. counts: memory for
+/// CUB's, which must live until run.time().
 void add_cub_histogram(Benchmark& bench, BenchSuite& suite, CubFunction& cub, ComparatorRun& run,
                        Buffer& counts, Aim aim);
 

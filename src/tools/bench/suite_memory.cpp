@@ -54,7 +54,7 @@ std::vector<Work> list_of(const Benchmark& bench) {
     for (const bool equal : {false, true}) {
         list.emplace_back("histogram",
                           formatted("histogram of bytes, {}{}", equal ? "all equal " : "uniform ", counted),
-                          "histogram", Values{}, Sizes{{"n", counted}});
+                          "histogram", Values{{"SET", true}}, Sizes{{"n", counted}});
         list.back().all_equal = equal;
     }
     for (const std::string name : {"layer_norm", "softmax"}) {

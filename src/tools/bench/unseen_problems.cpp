@@ -245,6 +245,7 @@ DrawnProblem histogram(const Draw& draw, bool tiny) {
     const std::int64_t n =
         Draw::fitted(tiny ? 5000 : draw.size("bytes", kMegabyte, 2 * kGigabyte - 64), 16, draw.unaligned());
     DrawnProblem problem;
+    problem.fixed = {{"SET", true}};
     problem.sizes = {{"n", n}};
     problem.text = "bytes " + text_of(n);
     return problem;
