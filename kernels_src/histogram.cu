@@ -89,11 +89,12 @@ __device__ __forceinline__ void add_to(unsigned long long* counts, const unsigne
     }
 }
 
-// By a warp of the first block, before it loads anything: so few counts are not worth a barrier of the block.
-__device__ __forceinline__ void clear(unsigned long long* counts, unsigned* state) {
+// By a warp of the first block, before it loads anything: so few counts are not worth a barrier of the block. Without elements
+// nobody waits for it.
+__device__ __forceinline__ void clear(unsigned long long* counts, unsigned* state, bool are_added_to) {
     for (int value = threadIdx.x; value < kValues; value += kiln::kWarpSize) counts[value] = 0;
     __syncwarp();
-    if (threadIdx.x == 0) kiln::first_block_is_done(state, gridDim.x);
+    if (threadIdx.x == 0 && are_added_to) kiln::first_block_is_done(state, gridDim.x);
 }
 
 extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, const unsigned char* __restrict__ x,
@@ -103,7 +104,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
     unsigned* const table = tables + thread / kThreadsPerTable * kPitch + thread % COUNTERS_PER_BIN;
     const unsigned stride = gridDim.x * THREADS;
     if constexpr (SET) {
-        if (blockIdx.x == 0 && thread < kiln::kWarpSize) clear(counts, state);
+        if (blockIdx.x == 0 && thread < kiln::kWarpSize) clear(counts, state, n > 0);
     }
 
     for (i64 begin = 0; begin < n; begin += kLargestRound) {

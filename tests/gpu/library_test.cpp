@@ -269,7 +269,7 @@ TEST_F(LibraryOnGpu, TransposeNarrow) {
 
 TEST_F(LibraryOnGpu, Histogram) {
     std::vector<Sizes> problems;
-    for (const int n : {1, 17, 4097, 300007, 40000003}) problems.push_back({{"n", n}});
+    for (const int n : {0, 1, 17, 4097, 300007, 40000003}) problems.push_back({{"n", n}});
     expect_right("histogram",
                  {{},
                   {{"SET", true}},
