@@ -143,7 +143,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void histogram(long long n, con
         if (blockIdx.x == 0 && thread < count - static_cast<i64>(accesses) * VEC)
             atomicAdd(&table[from[thread < lead ? thread : thread + static_cast<i64>(accesses) * VEC] * COUNTERS_PER_BIN], 1u);
         if constexpr (SET) {
-            // By now that has been done for long; the barrier makes it known to all threads.
+            // Most often that has been done by now. The barrier makes it known to all threads.
             if (thread == 0 && begin == 0) kiln::await_first_block(state);
         }
         __syncthreads();

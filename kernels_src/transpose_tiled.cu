@@ -31,7 +31,7 @@
 //@ require TILE * TILE >= THREADS * VEC    "each thread needs a vector of the tile to move"
 //@ require !(SWIZZLE && PAD != 0)          "PAD and SWIZZLE serve the same purpose; choose PAD = 0 or SWIZZLE = false"
 //@ require !ANY_ROWS || VEC > 1  "all rows are aligned for accesses of one element: with ANY_ROWS choose a larger VEC"
-//@ require !ANY_ROWS || THREADS >= 2 * TILE / WORD  "with ANY_ROWS a block moves two rows of the tile at once or more: use more THREADS"
+//@ require !ANY_ROWS || THREADS >= (WORD > 1 ? TILE + SECTOR - 1 : 2 * TILE)  "with ANY_ROWS a block moves two rows of the tile at once or more, and a thread the last element of one row at most: use more THREADS"
 //@ require PAIRS || sizeof(T) == 2         "only elements of 16 bits can leave the tile in pairs or not; for others leave PAIRS = true"
 //@ block   THREADS
 //@ grid    ceil_div(cols, TILE) * ceil_div(rows, TILE)
@@ -163,9 +163,9 @@ constexpr int kAnyRows = TILE + SECTOR - 1, kAnyPitch = TILE + WORD;
 constexpr int kAcross = TILE / WORD, kDown = THREADS / kAcross;
 using Word = kiln::Vec<T, WORD>;
 
-// Elements from a multiple of `of` elements in memory to there.
-__device__ __forceinline__ int misplaced(const T* element, int of) {
-    return static_cast<int>(reinterpret_cast<kiln::u64>(element) / kSize % of);
+// How many elements an element lies behind the last address that is a multiple of `unit` elements.
+__device__ __forceinline__ int offset_in(const T* element, int unit) {
+    return static_cast<int>(reinterpret_cast<kiln::u64>(element) / kSize % unit);
 }
 
 // A word of a matrix, as far as it lies in it. IS_INSIDE: it does.
@@ -181,9 +181,9 @@ __device__ __forceinline__ Word load_word(const T* from, const T* begin, const T
 
 // Where a row of the tile begins: one element later where its first word begins before it.
 struct Shift {
-    int first, turn;  // of the first row; 1: the next row is unlike it
+    int first, alternates;  // of the first row; 1: the next row is unlike it
 
-    __device__ __forceinline__ int of(int row) const { return WORD == 1 ? 0 : first ^ (row & turn); }
+    __device__ __forceinline__ int of(int row) const { return WORD == 1 ? 0 : first ^ (row & alternates); }
 };
 
 // `end`: of the whole matrix, which begins at `matrix`. IS_INSIDE: no word of these rows crosses its ends.
@@ -232,7 +232,7 @@ __device__ __forceinline__ void write_any_word(const T* tile, Shift shift, T* __
 // The tile's columns as rows of out, from their first whole sector on. is_first: with what is in front of that.
 __device__ __forceinline__ void write_any_tile(const T* tile, Shift shift, T* __restrict__ out, i64 pitch, int rows, int cols,
                                                bool is_first, int thread) {
-    const int place = misplaced(out, SECTOR), next = static_cast<int>(pitch % SECTOR);
+    const int place = offset_in(out, SECTOR), next = static_cast<int>(pitch % SECTOR);
     const auto lead = [=](int col) { return static_cast<int>(-static_cast<unsigned>(place + col * next) % SECTOR); };
     const int last = kiln::min(cols, TILE), x = thread % kAcross * WORD;
     T* to = out + thread / kAcross * pitch;
@@ -281,7 +281,7 @@ extern "C" __global__ __launch_bounds__(THREADS, kResident) void transpose_tiled
     if constexpr (ANY_ROWS) {
         if (!is_aligned(in, cols) || !is_aligned(out, rows)) {
             const T* const corner = in + (static_cast<i64>(first_row) * cols + first_col);
-            const Shift shift{misplaced(corner, WORD), cols % WORD};
+            const Shift shift{offset_in(corner, WORD), cols % WORD};
             const T* const end = in + static_cast<i64>(rows) * cols;
             if (corner > in && rows_left > kAnyRows)
                 read_any_tile<true>(tile, in, corner, end, cols, shift, rows_left, cols_left, thread);

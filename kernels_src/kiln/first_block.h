@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// kiln::first_block_is_done, kiln::await_first_block: for kernels whose blocks all need what the first one prepares, such as
-// zeros to add to. One word of global memory says so, zero at first and left at zero: the first block sets it to the
-// number of blocks, and each of them subtracts one when it has seen that. So nobody ends last to reset it, and no block waits
-// for the result of an atomic operation.
-// Blocks wait for the first one, which must run or have run by then: devices start blocks in the order of their numbers.
+// kiln::first_block_is_done, kiln::await_first_block: for kernels whose blocks all need what block 0 prepares, such as
+// zeros to add to. One word of global memory says so, zero at first and left at zero: block 0 sets it to the number of
+// blocks, and each block, block 0 included, awaits it once and subtracts one. So no block stays to reset it, and none waits for
+// the result of an atomic operation. A launch that failed may leave it otherwise.
+// Blocks wait for block 0, which must run or have run by then. CUDA and HIP do not promise it, but devices start
+// blocks in the order of their numbers; scans that look back to earlier blocks depend on that as well.
 #pragma once
 
 #include "kiln/device.h"

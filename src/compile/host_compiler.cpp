@@ -317,11 +317,14 @@ std::string HostCompiler::ask(const fs::path& file, const std::vector<Variable>&
         // A driver needs none for this. A wrapper's temporary files keep their names, so that nothing is found for it, and
         // the compile reports it.
     }
+    // As Clang prints it, where it says in which directory it runs.
+    std::error_code error;
+    const fs::path path = directory ? fs::canonical(directory->path(), error) : fs::path();
     ProcessRequest process =
         request({file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, environment);
     if (directory) {
-        process.directory = directory->path();
-        process.environment.emplace_back("TMPDIR", directory->path().string());
+        process.directory = path;
+        process.environment.emplace_back("TMPDIR", path.string());
     }
     const ProcessResult result = run_process(process);
     if (!result.succeeded() && !result.status_lost)
@@ -329,7 +332,7 @@ std::string HostCompiler::ask(const fs::path& file, const std::vector<Variable>&
                              " does not report its version: " + file.filename().string() + " -### " +
                              result.how_it_ended(limits_.timeout) + "." + environment_note(environment),
                          result.error);
-    return directory ? without_temporary_names(result.error, directory->path().string()) : result.error;
+    return directory ? without_temporary_names(result.error, path.string()) : result.error;
 }
 
 IdentityMemory::Answer HostCompiler::examine(const fs::path& file, const std::string& answer) const {

@@ -222,7 +222,7 @@ class HostDriver final : public Driver {
 };
 
 // Far from all else. Where kernels are observed, the memory around it is there once it is used, so that accesses beyond
-// the buffer harm nothing, and are told; else they are faults. nullptr: there is no room.
+// the buffer harm nothing, and are reported; else they are faults. nullptr: there is no room.
 void* HostDriver::allocate_apart(std::size_t bytes) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     const std::size_t middle = (bytes + page - 1) / page * page, whole = middle + 2 * kMarginBytes;

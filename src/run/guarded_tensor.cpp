@@ -37,11 +37,11 @@ std::size_t skew_bytes(const Tensor& tensor, int skew) {
 
 // A pseudo-random sequence of its own for each guard, so that a guard that a kernel copies, as a stray store of what a
 // stray load found, differs from the one that it overwrites. The bits that all bytes share make every element, of
-// whatever type and alignment, a normal number: around tensors that kernels write of a small magnitude (up to 2^-4 in 8
-// bits, 2^-7 in half, 2^-64 in bfloat16 and float), so that adding to it changes its bits; around inputs of a large one,
-// so that a sum with it is wrong.
+// whatever type and alignment, a normal number: around tensors that kernels write of a small magnitude (below 2^-7 in half,
+// 2^-63 in bfloat16 and float), so that adding to it changes its bits; around inputs of a large one (512 and more in half),
+// so that a sum or a maximum with it is wrong.
 std::vector<std::byte> guard_pattern(const Tensor& tensor, bool before, std::size_t bytes) {
-    constexpr std::uint64_t kVaried = 0x8f, kSmall = 0x10, kLarge = 0x70;
+    constexpr std::uint64_t kVaried = 0x8f, kSmall = 0x10, kLarge = 0x60;
     const std::uint64_t shared = tensor.role == TensorRole::input ? kLarge : kSmall;
     const std::uint64_t seed = tensor_seed(before ? 1 : 2, tensor.name);
     std::vector<std::byte> pattern(bytes);

@@ -49,20 +49,25 @@ void keep_results(const ProblemLaunch& launch, RunResult& result) {
     }
 }
 
+/// Whether an output has a reference. Others may differ from launch to launch, such as a time.
+bool is_compared(const RunResult& result, const std::string& tensor) {
+    return std::ranges::any_of(result.outputs_checked, [&](const OutputCheck& check) {
+        return check.tensor == tensor && check.checked > 0;
+    });
+}
+
 /// Launches once more, unless the timed launches do and the first one has shown that everything was written.
 void launch_again(ProblemLaunch& launch, const RunOptions& options, const ReportPhase& tell,
                   RunResult& result) {
-    if (options.time && !launch.may_be_unwritten()) return;
+    if (options.time && !launch.has_inout() && !launch.may_be_unwritten()) return;
     tell("running");
     const SecondLaunch found = launch.launch_again();
     add(launch.side_effects(false), result);
     for (OutputCheck& check : result.outputs_checked)
         if (const auto count = found.unwritten.find(check.tensor); count != found.unwritten.end())
             check.unwritten += count->second;
-    // What has no reference may differ, such as a time.
-    for (const OutputCheck& check : result.outputs_checked)
-        if (check.checked > 0 && std::ranges::find(found.unstable, check.tensor) != found.unstable.end())
-            result.unstable.push_back(check.tensor);
+    for (const std::string& name : found.unstable)
+        if (is_compared(result, name)) result.unstable.push_back(name);
 }
 
 /// Times launches, and checks that later launches give the bits of the first one. That is not possible if an inout
@@ -85,6 +90,7 @@ void time_and_compare(Service& service, const ProblemLaunch& launch, const RunOp
     for (const Tensor& tensor : launch.problem().tensors)
         if (const auto print = before.find(tensor.name);
             print != before.end() && print->second != after.at(tensor.name) &&
+            is_compared(result, tensor.name) &&
             std::ranges::find(result.unstable, tensor.name) == result.unstable.end())
             result.unstable.push_back(tensor.name);
 }

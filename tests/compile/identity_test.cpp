@@ -250,6 +250,22 @@ TEST(Objects, OptionsThatAWrapperReadsAreAnotherCompiler) {
     EXPECT_EQ(later->identity(), first);
 }
 
+// Clang prints the directory that it runs in, by the name that the system has for it.
+TEST(Objects, AWrapperOfClangIsTheSameCompilerWhereTemporaryFilesLieBehindALink) {
+    if (!fs::exists("/usr/bin/clang++")) GTEST_SKIP() << "no clang++ on this machine";
+    const TemporaryDirectory directory;
+    const auto wrapper = directory.path() / "wrapped", link = directory.path() / "link";
+    write_text(wrapper, "#!/bin/sh\nexec /usr/bin/clang++ \"$@\"\n");
+    fs::permissions(wrapper, fs::perms::owner_all);
+    fs::create_directory(directory.path() / "there");
+    fs::create_symlink(directory.path() / "there", link);
+    const ScopedVariable chosen("KILN_HOST_CXX", wrapper.string()), temporary("TMPDIR", link.string() + "/");
+    const auto compiler = make_host_compiler({}, HostBuild::fast,
+                                             std::make_shared<IdentityMemory>(std::make_shared<TextStore>()));
+    const std::string first = compiler->identity();
+    EXPECT_EQ(compiler->identity(), first);
+}
+
 TEST(Objects, ADriverIsNotAskedAgain) {
     // c++ leads through links to the driver.
     const auto store = std::make_shared<TextStore>();

@@ -81,12 +81,13 @@ TEST(TransposeTiled, IsRightWithVectorsOnEitherSide) {
 // Segments that begin anywhere in a sector, what is in front of the first one, rows that end within a word, and words that begin
 // before the matrix or end behind it.
 TEST(TransposeTiled, IsRightWhereverRowsBegin) {
-    test::HostLibrary library(5);
+    test::HostLibrary library(6);
     const Template of = library.service().find("transpose_tiled");
-    for (const Values& values :
-         {Values{{"T", "half"}, {"VEC", 8}}, Values{{"T", "bfloat16"}, {"VEC", 2}, {"TILE", 32}},
-          Values{{"T", "half"}, {"VEC", 4}, {"TILE", 128}, {"RASTER_GROUP", 8}},
-          Values{{"T", "float"}, {"VEC", 4}}, Values{{"T", "double"}, {"VEC", 2}}}) {
+    for (const Values& values : {Values{{"T", "half"}, {"VEC", 8}},
+                                 Values{{"T", "bfloat16"}, {"VEC", 2}, {"TILE", 32}, {"THREADS", 64}},
+                                 Values{{"T", "half"}, {"VEC", 2}, {"THREADS", 128}},
+                                 Values{{"T", "half"}, {"VEC", 4}, {"TILE", 128}, {"RASTER_GROUP", 8}},
+                                 Values{{"T", "float"}, {"VEC", 4}}, Values{{"T", "double"}, {"VEC", 2}}}) {
         Values with = values;
         with.insert_or_assign("ANY_ROWS", true);
         const Variant variant = of.variant(with);

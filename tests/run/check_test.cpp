@@ -375,6 +375,9 @@ TEST_F(RunCheck, AKernelThatIsRightOnlyOnceIsFoundWithoutTimedLaunches) {
     for (const char* role : {"output y [n]", "inout y [n]"}) {
         EXPECT_THAT(run(text(role, "0"), once()).failures(), IsEmpty()) << role;
         EXPECT_THAT(run(text(role, "1"), once()).unstable, ElementsAre("y")) << role;
+        RunOptions timed = once();
+        timed.time = true;
+        EXPECT_THAT(run(text(role, "1"), timed).unstable, ElementsAre("y")) << role;
     }
     // What has no reference may differ, such as a time.
     const auto timed = line_template(
@@ -383,7 +386,11 @@ TEST_F(RunCheck, AKernelThatIsRightOnlyOnceIsFoundWithoutTimedLaunches) {
         "int n, const float* x, float* y, float* cycles, int* state",
         "if (i == 0) cycles[0] = static_cast<float>(++state[0] % 128);\n"
         "    if (i < n) y[i] = 2 * x[i];");
-    EXPECT_THAT(run(timed, once()).failures(), IsEmpty());
+    RunOptions options = once();
+    for (const bool time : {false, true}) {
+        options.time = time;
+        EXPECT_THAT(run(timed, options).failures(), IsEmpty()) << time;
+    }
 }
 
 TEST_F(RunCheck, ScratchThatIsToBeLeftZeroedIsLookedAt) {
