@@ -36,8 +36,8 @@
 //@ block   THREADS
 //@ grid    ceil_div(cols, TILE) * ceil_div(rows, TILE)
 //@ shared  max(TILE * (TILE + PAD), ANY_TILE) * sizeof(T)
-//@ size    rows = 8192 test TILE + 8
-//@ size    cols = 8192 test 2 * TILE - 8
+//@ size    rows = 8192 test TILE + (ANY_ROWS ? 7 : 8)
+//@ size    cols = 8192 test 2 * TILE - (ANY_ROWS ? 7 : 8)
 //@ input   in [rows, cols]
 //@ output  out [cols, rows] by transpose_reference exact
 //@ naive   transpose_naive

@@ -111,7 +111,7 @@ TEST_F(KilnAnalyze, SeveralVariants) {
     const Outcome two =
         analyze({"transpose_tiled", "SWIZZLE=false", "PAD=0,1"}, {"--arch", "sm_90a", "--no-record"});
     EXPECT_THAT(two.out, HasSubstr("\n\ntranspose_tiled T=float TILE=64 THREADS=256 VEC=4 PAD=1 "
-                                   "SWIZZLE=false PAIRS=true RASTER_GROUP=1\n"));
+                                   "SWIZZLE=false PAIRS=true RASTER_GROUP=1 ANY_ROWS=false\n"));
 }
 
 TEST_F(KilnAnalyze, NoRecord) {
