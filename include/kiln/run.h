@@ -121,8 +121,8 @@ struct RunResult {
     std::vector<Overrun> overrun;         ///< where the kernel wrote beyond a tensor
     std::vector<std::string> changed;     ///< inputs that the kernel wrote to
     std::vector<std::string> not_zeroed;  ///< scratch that must be left zeroed, and is not
-    /// Outputs that differ, in any bit, between the first launch and a later one; with inouts only a second launch tells,
-    /// which is done where none is timed. Unknown, and so empty, where nothing is checked.
+    /// Outputs and inouts with a reference that differ, in any bit, between the first launch and a later one on the same data.
+    /// Unknown, and so empty, where nothing is checked.
     std::vector<std::string> unstable;
     std::optional<TimeSummary> time;        ///< of the timed launches; not set: none was asked for
     std::optional<TimeSummary> graph_time;  ///< per launch

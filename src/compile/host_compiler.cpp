@@ -311,18 +311,17 @@ HostCompiler::Located HostCompiler::located() {
 // It runs nothing for this question. In a directory like that of a compile.
 std::string HostCompiler::ask(const fs::path& file, const std::vector<Variable>& environment) const {
     std::optional<TemporaryDirectory> directory;
+    fs::path path;  // as Clang prints it, where it says in which directory it runs
     try {
         directory.emplace();
+        path = fs::canonical(directory->path());
     } catch (const std::system_error&) {
         // A driver needs none for this. A wrapper's temporary files keep their names, so that nothing is found for it, and
         // the compile reports it.
     }
-    // As Clang prints it, where it says in which directory it runs.
-    std::error_code error;
-    const fs::path path = directory ? fs::canonical(directory->path(), error) : fs::path();
     ProcessRequest process =
         request({file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, environment);
-    if (directory) {
+    if (!path.empty()) {
         process.directory = path;
         process.environment.emplace_back("TMPDIR", path.string());
     }
@@ -332,7 +331,7 @@ std::string HostCompiler::ask(const fs::path& file, const std::vector<Variable>&
                              " does not report its version: " + file.filename().string() + " -### " +
                              result.how_it_ended(limits_.timeout) + "." + environment_note(environment),
                          result.error);
-    return directory ? without_temporary_names(result.error, path.string()) : result.error;
+    return path.empty() ? result.error : without_temporary_names(result.error, path.string());
 }
 
 IdentityMemory::Answer HostCompiler::examine(const fs::path& file, const std::string& answer) const {

@@ -121,6 +121,10 @@ SecondLaunch ProblemLaunch::launch_again() {
     return found;
 }
 
+std::map<std::string, std::uint64_t> ProblemLaunch::unwritten() {
+    return may_be_unwritten() ? launch_again().unwritten : std::map<std::string, std::uint64_t>{};
+}
+
 std::map<std::string, std::uint64_t> ProblemLaunch::fingerprints() const {
     std::map<std::string, std::uint64_t> prints;
     for (const auto& memory : tensors_)

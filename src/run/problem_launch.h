@@ -83,6 +83,8 @@ class ProblemLaunch {
     /// Launches once more, with outputs and inouts as before the first launch, except for their poison where it is not telling,
     /// and with scratch as that launch left it. Nothing may run meanwhile.
     SecondLaunch launch_again();
+    /// Elements of outputs that only a second launch shows to be unwritten, by name; it is made where there may be any.
+    std::map<std::string, std::uint64_t> unwritten();
     /// Hashes of the outputs, by name.
     std::map<std::string, std::uint64_t> fingerprints() const;
     /// Further poisoned memory of the type and shape of an output.

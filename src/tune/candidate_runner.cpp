@@ -102,9 +102,8 @@ std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& 
         if (const std::uint64_t wrong = sample.wrong(*memory); wrong > 0)
             return formatted("{} of {} elements of {} are wrong", wrong, sample.count(), one.name);
     }
-    if (launch.may_be_unwritten())
-        for (const auto& [tensor, count] : launch.launch_again().unwritten)
-            return formatted("{} elements of {} were never written", count, tensor);
+    for (const auto& [tensor, count] : launch.unwritten())
+        return formatted("{} elements of {} were never written", count, tensor);
     return {};
 }
 

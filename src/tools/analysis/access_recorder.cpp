@@ -96,6 +96,8 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     void misaligned(std::uint32_t instruction, unsigned thread, std::uint64_t address);
     void name_variable(AccessProblem& problem, int variable);
     void name_tensor(AccessProblem& problem, std::uint64_t address) const;
+    /// Without what it is of.
+    AccessProblem problem_of(ProblemKind kind, unsigned thread, const ObservedAccess& access);
 };
 
 void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
@@ -238,16 +240,22 @@ void AccessRecorder::State::name_tensor(AccessProblem& problem, std::uint64_t ad
     problem.variable_bytes = tensor->size_bytes;
 }
 
-void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess& access,
-                                          const Region& region) {
-    if (!options.problems) return;
+AccessProblem AccessRecorder::State::problem_of(ProblemKind kind, unsigned thread,
+                                                const ObservedAccess& access) {
     AccessProblem problem;
-    problem.kind = ProblemKind::out_of_bounds;
+    problem.kind = kind;
     problem.place = lines->place(access.code, access.caller);
     problem.access = access.kind;
     problem.thread = thread;
     problem.bytes = access.bytes;
     problem.block = block;
+    return problem;
+}
+
+void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess& access,
+                                          const Region& region) {
+    if (!options.problems) return;
+    AccessProblem problem = problem_of(ProblemKind::out_of_bounds, thread, access);
     if (region.variable != kNoVariable) {
         name_variable(problem, region.variable);
         problem.offset = static_cast<std::int64_t>(
@@ -259,13 +267,7 @@ void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess&
 }
 
 void AccessRecorder::State::read_only(unsigned thread, const ObservedAccess& access) {
-    AccessProblem problem;
-    problem.kind = ProblemKind::read_only;
-    problem.place = lines->place(access.code, access.caller);
-    problem.access = access.kind;
-    problem.thread = thread;
-    problem.bytes = access.bytes;
-    problem.block = block;
+    AccessProblem problem = problem_of(ProblemKind::read_only, thread, access);
     if (const MemoryRange* const constant = regions.constant(access.address); constant != nullptr) {
         problem.variable = constant->name;
         problem.variable_bytes = constant->size_bytes;
