@@ -96,7 +96,10 @@ bool ProblemLaunch::may_be_unwritten() const {
 }
 
 // An unwritten element changes from one poison to the other, so that there are fewer of the one and more of the other.
-SecondLaunch ProblemLaunch::launch_again() {
+SecondLaunch ProblemLaunch::launch_again(const ReportPhase& on_phase) {
+    const auto tell = [&](std::string_view phase) {
+        if (on_phase) on_phase(phase);
+    };
     struct Before {
         GuardedTensor& memory;
         std::uint64_t fingerprint;
@@ -106,8 +109,11 @@ SecondLaunch ProblemLaunch::launch_again() {
     for (const auto& memory : tensors_)
         if (is_result(memory->tensor()))
             before.push_back({*memory, memory->fingerprint(), memory->poisoned()});
+    tell("filling");
     for (const Before& one : before) one.memory.refill(GuardedTensor::Poison::other);
+    tell("running");
     launch_and_wait();
+    tell("checking");
     SecondLaunch found;
     for (const auto& [memory, fingerprint, poisoned] : before) {
         if (memory.fingerprint() == fingerprint) continue;
@@ -121,8 +127,8 @@ SecondLaunch ProblemLaunch::launch_again() {
     return found;
 }
 
-std::map<std::string, std::uint64_t> ProblemLaunch::unwritten() {
-    return may_be_unwritten() ? launch_again().unwritten : std::map<std::string, std::uint64_t>{};
+std::map<std::string, std::uint64_t> ProblemLaunch::unwritten(const ReportPhase& tell) {
+    return may_be_unwritten() ? launch_again(tell).unwritten : std::map<std::string, std::uint64_t>{};
 }
 
 std::map<std::string, std::uint64_t> ProblemLaunch::fingerprints() const {

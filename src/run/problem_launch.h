@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "run/guarded_tensor.h"
+#include "run/isolated.h"
 #include "run/launch_arguments.h"
 #include "run/shared_tensors.h"
 
@@ -81,10 +82,11 @@ class ProblemLaunch {
     /// it has that value.
     bool may_be_unwritten() const;
     /// Launches once more, with outputs and inouts as before the first launch, except for their poison where it is not telling,
-    /// and with scratch as that launch left it. Nothing may run meanwhile.
-    SecondLaunch launch_again();
+    /// and with scratch as that launch left it. Nothing may run meanwhile. tell: receives its phases,
+    /// from "filling" on; may be empty.
+    SecondLaunch launch_again(const ReportPhase& tell);
     /// Elements of outputs that only a second launch shows to be unwritten, by name; it is made where there may be any.
-    std::map<std::string, std::uint64_t> unwritten();
+    std::map<std::string, std::uint64_t> unwritten(const ReportPhase& tell = {});
     /// Hashes of the outputs, by name.
     std::map<std::string, std::uint64_t> fingerprints() const;
     /// Further poisoned memory of the type and shape of an output.

@@ -60,8 +60,7 @@ bool is_compared(const RunResult& result, const std::string& tensor) {
 void launch_again(ProblemLaunch& launch, const RunOptions& options, const ReportPhase& tell,
                   RunResult& result) {
     if (options.time && !launch.has_inout() && !launch.may_be_unwritten()) return;
-    tell("running");
-    const SecondLaunch found = launch.launch_again();
+    const SecondLaunch found = launch.launch_again(tell);
     add(launch.side_effects(false), result);
     for (OutputCheck& check : result.outputs_checked)
         if (const auto count = found.unwritten.find(check.tensor); count != found.unwritten.end())
@@ -86,6 +85,7 @@ void time_and_compare(Service& service, const ProblemLaunch& launch, const RunOp
     result.time = summarise(timer.times_ms(queue, warm_up, iterations));
     if (options.graph && !launch.is_empty()) result.graph_time = summarise(timer.graph_ms(queue, iterations));
     if (!comparing) return;
+    tell("checking");
     const auto after = launch.fingerprints();
     for (const Tensor& tensor : launch.problem().tensors)
         if (const auto print = before.find(tensor.name);

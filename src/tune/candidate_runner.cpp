@@ -79,19 +79,26 @@ std::string CandidateRunner::check(const AnyKernel& kernel, const Problem& probl
         prepare_expected(kernel, problem, Data::random);
         if (patterned) prepare_expected(kernel, *patterned, Data::contributions);
     }
-    return isolated(service_, kernel.variant().template_name(), {}, [&](const ReportPhase&) {
-        std::string wrong = problem_of(kernel, problem, Data::random);
+    return isolated(service_, kernel.variant().template_name(), {}, [&](const ReportPhase& tell) {
+        std::string wrong = problem_of(kernel, problem, Data::random, tell);
         if (!wrong.empty() || !patterned) return wrong;
-        wrong = problem_of(kernel, *patterned, Data::contributions);
+        wrong = problem_of(kernel, *patterned, Data::contributions, tell);
         return wrong.empty() ? wrong : wrong + ", with inputs that make each contribution visible";
     });
 }
 
-std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& problem, Data data) {
+std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& problem, Data data,
+                                        const ReportPhase& on_phase) {
+    const auto tell = [&](std::string_view phase) {
+        if (on_phase) on_phase(phase);
+    };
+    tell("filling");
     // Created here, since the guards of a child cover its own launches.
     ProblemLaunch launch(service_, kernel, problem, tensors_, data);
     launch.refill_results();
+    tell("running");
     launch.launch_and_wait();
+    tell("checking");
     for (const auto& memory : launch.tensors()) {
         const Tensor& one = memory->tensor();
         if (one.role != TensorRole::input)
@@ -102,7 +109,7 @@ std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& 
         if (const std::uint64_t wrong = sample.wrong(*memory); wrong > 0)
             return formatted("{} of {} elements of {} are wrong", wrong, sample.count(), one.name);
     }
-    for (const auto& [tensor, count] : launch.unwritten())
+    for (const auto& [tensor, count] : launch.unwritten(on_phase))
         return formatted("{} elements of {} were never written", count, tensor);
     return {};
 }

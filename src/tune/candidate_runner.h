@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "run/expected_sample.h"
+#include "run/isolated.h"
 #include "run/launch_timer.h"
 #include "run/problem_launch.h"
 #include "run/shared_tensors.h"
@@ -36,7 +37,8 @@ class CandidateRunner {
     /// child process, after one launch that is not timed, since it touches the child's memory for the first time.
     std::vector<double> times_ms(const AnyKernel& kernel, const Problem& problem, std::size_t most,
                                  double enough_ms);
-    /// Allocates the memory that a launch needs. To be called before a fork, so that all children share it.
+    /// Allocates and fills the memory that a launch needs. To be called before a fork, so that all children share it. No time
+    /// limit holds for it: one fill serves all candidates, so how long it takes is no fault of any, and it ends.
     void prepare(const Problem& problem) { tensors_.of(problem); }
     /// SharedTensors::drop_scratch
     void drop_scratch() { tensors_.drop_scratch(); }
@@ -49,7 +51,8 @@ class CandidateRunner {
     const ExpectedSample& expected(const ProblemLaunch& launch, const Tensor& output);
     std::optional<Problem> with_patterns(const Variant& variant, const Problem& problem);
     void prepare_expected(const AnyKernel& kernel, const Problem& problem, Data data);
-    std::string problem_of(const AnyKernel& kernel, const Problem& problem, Data data);
+    std::string problem_of(const AnyKernel& kernel, const Problem& problem, Data data,
+                           const ReportPhase& on_phase);
 
     Service& service_;
     Service& host_;

@@ -145,7 +145,18 @@ TEST_F(RunProblem, PhasesAreReported) {
     options.iterations = 1;
     options.on_phase = [&](std::string_view phase) { phases.emplace_back(phase); };
     run(doubling(kRight), options);
-    EXPECT_THAT(phases, ElementsAre("building", "filling", "running", "checking", "timing"));
+    EXPECT_THAT(phases, ElementsAre("building", "filling", "running", "checking", "timing", "checking"));
+}
+
+// By the phase a message about the time limit says what was going on.
+TEST_F(RunProblem, PhasesOfASecondLaunchAreReported) {
+    add_doubling_reference();
+    std::vector<std::string> phases;
+    RunOptions options = once();
+    options.on_phase = [&](std::string_view phase) { phases.emplace_back(phase); };
+    run(doubling(kRight), options);
+    EXPECT_THAT(phases, ElementsAre("building", "filling", "running", "checking",  //
+                                    "filling", "running", "checking"));
 }
 
 TEST_F(RunProblem, LaunchesAreTimedWithAColdCacheToo) {
