@@ -101,10 +101,10 @@ double half_gap(double x, double y) {
 template <class T>
 constexpr std::uint32_t kPoison = is_float<T> ? 0x7ff57ff5U : 0xa5a5a5a5U;
 
-/// Whether unwritten elements can be recognised by their bits. Else a result may well be the poison: then what is unwritten
-/// shows by a second launch, on kOtherPoison, of which every byte is different.
+/// Whether unwritten elements can be recognised by their bits. Every value of an integer may be right, the poison too: then
+/// what is unwritten shows by a second launch, on kOtherPoison, of which every byte is different.
 template <class T>
-constexpr bool kPoisonIsTelling = is_float<T> || sizeof(T) >= 4;
+constexpr bool kPoisonIsTelling = is_float<T>;
 template <class T>
 constexpr std::uint32_t kOtherPoison = kPoisonIsTelling<T> ? kPoison<T> : ~kPoison<T>;
 

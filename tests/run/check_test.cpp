@@ -337,18 +337,22 @@ TEST_F(RunCheck, WithoutACheckNothingIsCompared) {
 }
 
 TEST_F(RunCheck, AnUnwrittenElementThatWouldBeRightIsFound) {
-    const auto text = [&](const std::string& type, int value, const std::string& condition) {
-        const std::string literal = std::to_string(value), name = formatted("is_{}", value & 0xfffff);
+    const auto text = [&](const std::string& type, long long value, const std::string& condition) {
+        const std::string literal = std::to_string(value),
+                          name = formatted("is_{}", value < 0 ? -value : value);
         add_template(name, reference_template(name, "", "expected[i] = " + literal + ";\n    bound[i] = 0;"));
         return line_template("//@ size n = 1000\n//@ output y [n] by " + name + "\n",
                              "int n, " + type + "* y", "if (i < n" + condition + ") y[i] = " + literal + ";");
     };
     for (const auto& [type, value] :
-         {std::pair("unsigned char", 0xa5), std::pair("signed char", 0xa5 - 0x100),
-          std::pair("unsigned short", 0xa5a5), std::pair("short", 0xa5a5 - 0x10000),
-          std::pair("unsigned char", 0x5a)}) {
+         {std::pair("unsigned char", 0xa5LL), std::pair("signed char", 0xa5LL - 0x100),
+          std::pair("unsigned short", 0xa5a5LL), std::pair("short", 0xa5a5LL - 0x10000),
+          std::pair("unsigned", 0xa5a5a5a5LL), std::pair("int", 0xa5a5a5a5LL - 0x100000000),
+          std::pair("long long", -0x5a5a5a5a5a5a5a5bLL), std::pair("unsigned char", 0x5aLL),
+          std::pair("unsigned", 0x5aLL)}) {
         SCOPED_TRACE(type);
         const bool is_poison = value != 0x5a;  // else those elements are wrong
+        const bool is_wide = type == std::string("unsigned");
         for (const bool time : {false, true}) {
             RunOptions options = once();
             options.time = time;
@@ -357,7 +361,7 @@ TEST_F(RunCheck, AnUnwrittenElementThatWouldBeRightIsFound) {
             EXPECT_FALSE(result.pass());
             EXPECT_THAT(result.unstable, IsEmpty());
             EXPECT_EQ(result.outputs_checked[0].wrong, is_poison ? 0U : 2U);
-            EXPECT_EQ(result.outputs_checked[0].unwritten, is_poison ? 2U : 0U);
+            EXPECT_EQ(result.outputs_checked[0].unwritten, is_poison || is_wide ? 2U : 0U);
         }
     }
 }
