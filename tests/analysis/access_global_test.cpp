@@ -109,6 +109,21 @@ TEST(AccessGlobal, OnlyWritesToConstantsAreReported) {
     EXPECT_NE(problem.text().find("table, which is __constant__"), std::string::npos) << problem.text();
 }
 
+TEST(AccessGlobal, AWriteThatReachesIntoAConstantIsReported) {
+    for (const unsigned bytes : {8U, 16U}) {
+        AccessEvents events;
+        for (const std::uint64_t place : {64 - bytes, 64 - bytes / 2, 80 - bytes / 2, 80U}) {
+            events.one(1, kLoad, kOwn + place, bytes, 10);
+            events.one(1, kStore, kOwn + place, bytes, 20);
+        }
+        const auto found = problems(events.finish(), ProblemKind::read_only);
+        ASSERT_EQ(found.size(), 1U);
+        EXPECT_EQ(found[0].variable, "table");
+        EXPECT_EQ(found[0].offset, -static_cast<int>(bytes) / 2);
+        EXPECT_EQ(found[0].count, 2U);
+    }
+}
+
 TEST(AccessGlobal, BulkCopiesWithinATensorCostNothing) {
     AccessEvents events;
     events.one(0, AccessKind::bulk_load, kBuffer, 1);

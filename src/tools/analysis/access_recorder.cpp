@@ -268,7 +268,8 @@ void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess&
 
 void AccessRecorder::State::read_only(unsigned thread, const ObservedAccess& access) {
     AccessProblem problem = problem_of(ProblemKind::read_only, thread, access);
-    if (const MemoryRange* const constant = regions.constant(access.address); constant != nullptr) {
+    if (const MemoryRange* const constant = regions.constant(access.address, access.bytes);
+        constant != nullptr) {
         problem.variable = constant->name;
         problem.variable_bytes = constant->size_bytes;
         problem.offset = static_cast<std::int64_t>(access.address - constant->address);

@@ -130,9 +130,18 @@ const MemoryRange* Regions::nearest(std::uint64_t address, std::uint64_t bytes) 
     return found;
 }
 
-const MemoryRange* Regions::constant(std::uint64_t address) const {
-    const auto found = std::ranges::find_if(
-        constants_, [&](const MemoryRange& range) { return address - range.address < range.size_bytes; });
+bool Regions::has_read_only(const Region& region, std::uint64_t address, std::uint64_t bytes) const {
+    if (region.read_only || region.kind != RegionKind::own) return region.read_only;
+    const Region* last = &region;
+    while (last->last - address < bytes - 1 && last != &regions_.back())
+        if ((++last)->read_only) return true;
+    return false;
+}
+
+const MemoryRange* Regions::constant(std::uint64_t address, std::uint64_t bytes) const {
+    const auto found = std::ranges::find_if(constants_, [&](const MemoryRange& range) {
+        return address - range.address < range.size_bytes || range.address - address < bytes;
+    });
     return found == constants_.end() ? nullptr : &*found;
 }
 

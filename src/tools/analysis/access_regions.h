@@ -53,8 +53,11 @@ class Regions {
     const std::vector<SharedRange>& variables() const { return variables_; }
     /// The tensor nearest to these bytes; nullptr when all are far away, or none is known.
     const MemoryRange* nearest(std::uint64_t address, std::uint64_t bytes) const;
-    /// The constant that lies there; nullptr: none does.
-    const MemoryRange* constant(std::uint64_t address) const;
+    /// Whether any of the bytes is read-only. They begin in `region`; where it is a tensor, that of the first byte counts, since
+    /// an access that goes beyond a tensor is out of bounds.
+    bool has_read_only(const Region& region, std::uint64_t address, std::uint64_t bytes) const;
+    /// The first constant that has any of the bytes; nullptr: none has.
+    const MemoryRange* constant(std::uint64_t address, std::uint64_t bytes) const;
     /// An upper bound of the offsets of all variables.
     std::uint64_t shared_bytes() const { return shared_bytes_; }
     /// The address that alignment is relative to, for an access in the region that begins at `first`: the

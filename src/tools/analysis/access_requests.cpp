@@ -175,7 +175,7 @@ void AccessRequests::add_other(unsigned thread, const ObservedAccess& access) {
     if (region_ == nullptr || !region_->holds(access.address)) region_ = &regions_->find(access.address);
     const Region& region = *region_;
     if (access.bytes == 0) return;
-    if (region.read_only && is_write(access.kind)) {
+    if (is_write(access.kind) && regions_->has_read_only(region, access.address, access.bytes)) {
         sink_.read_only(thread, access);
         return;
     }
