@@ -139,8 +139,11 @@ ChildProcess::ChildProcess(const ProcessSetup& setup) : generation_(fork_generat
 
     auto arguments = limited_arguments(setup);
     auto environment = child_environment(setup);
-    const int status = ::posix_spawnp(&child_, arguments[0].c_str(), &actions.value, &attributes.value,
-                                      pointers(arguments).data(), pointers(environment).data());
+    errno = 0;
+    int status = ::posix_spawnp(&child_, arguments[0].c_str(), &actions.value, &attributes.value,
+                                pointers(arguments).data(), pointers(environment).data());
+    // Where clone() fails, glibc 2.34 and 2.35 return EPERM for whatever reason (their bug 29109).
+    if (status == EPERM && errno != 0) status = errno;
     if (status != 0)
         throw std::system_error(status, std::generic_category(),
                                 setup.arguments[0] + (status == EAGAIN ? " (ulimit -u?)" : ""));
