@@ -124,10 +124,10 @@ class AccessObserver {
     // What orders threads. Accesses made before were told before.
 
     /// All these meet: what any of them did before comes before what any of them does after.
-    /// whole_block: __syncthreads; else a warp's vote or __syncwarp.
+    /// whole_block: __syncthreads; else a warp's __syncwarp.
     virtual void meeting(std::span<const unsigned> threads, bool whole_block) = 0;
-    /// These lanes of a warp exchange registers by a shuffle. They wait for each other, but it orders no access to memory
-    /// ("These intrinsics do not imply a memory barrier", says CUDA's programming guide).
+    /// These lanes of a warp exchange registers by a shuffle or a vote. They wait for each other, but it orders no access to
+    /// memory ("These intrinsics do not imply a memory barrier", says CUDA's programming guide of both).
     virtual void exchange(std::span<const unsigned> /*threads*/) {}
     /// What the thread did so far comes before what others do after they acquire the same object: arriving at a
     /// named barrier or an mbarrier.

@@ -38,7 +38,7 @@
 
 namespace kiln_host {
 
-// Nobody observes. What these do otherwise is told in kiln/host_record.h.
+// Nobody observes. What these do otherwise: kiln/host_record.h.
 struct Muted {};
 __forceinline__ void tell(AccessKind, const volatile void*, unsigned) {}
 __forceinline__ void release(const void*) {}
@@ -168,14 +168,19 @@ struct Vote {
 inline Vote vote(unsigned mask, int predicate) {
     return wait([=](Thread* self, const Runtime& runtime) {
         Vote result;
-        result.yes = runtime.sync_warp(self, mask, predicate != 0, &result.arrived);
+        result.yes = runtime.vote(self, mask, predicate != 0, &result.arrived);
         return result;
     });
 }
 
 }  // namespace kiln_host
 
-inline void __syncwarp(unsigned mask = 0xffffffffu) { kiln_host::vote(mask, 0); }
+inline void __syncwarp(unsigned mask = 0xffffffffu) {
+    kiln_host::wait([=](kiln_host::Thread* self, const kiln_host::Runtime& runtime) {
+        runtime.sync_warp(self, mask);
+        return 0;
+    });
+}
 inline unsigned __ballot_sync(unsigned mask, int predicate) { return kiln_host::vote(mask, predicate).yes; }
 inline int __any_sync(unsigned mask, int predicate) { return kiln_host::vote(mask, predicate).yes != 0; }
 inline int __all_sync(unsigned mask, int predicate) {
@@ -251,6 +256,12 @@ inline void sync_grid() {
         runtime.sync_grid(self);
         return 0;
     });
+}
+
+/// In a loop that waits for what another block writes: ends this block where another one has failed.
+inline void end_if_failed() {
+    [[maybe_unused]] const Muted muted{};
+    current->block->runtime->end_if_failed(current);
 }
 
 }  // namespace kiln_host

@@ -31,6 +31,9 @@ __device__ __forceinline__ void await_first_block(unsigned* state) {
     } while (waiting == 0);
 #else
     while (atomicAdd(state, 0u) == 0) {
+#if defined(KILN_HOST_GRID_BARRIER)
+        kiln_host::end_if_failed();
+#endif
     }
     __threadfence();
 #endif

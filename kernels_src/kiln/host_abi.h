@@ -7,7 +7,7 @@
 
 namespace kiln_host {
 
-constexpr unsigned kAbiVersion = 5;
+constexpr unsigned kAbiVersion = 6;
 constexpr unsigned kWarpSize = 32;
 
 struct Extent {
@@ -67,9 +67,11 @@ struct Runtime {
     /// Waits until every live thread of the block has arrived. Returns the number of arrivals whose
     /// predicate was true (for __syncthreads_count, _and, _or).
     unsigned (*sync_block)(Thread* self, int predicate);
-    /// Waits until every live lane named in the mask has arrived with the same mask. Returns the lanes
-    /// whose predicate was true; `arrived` receives the lanes that took part.
-    unsigned (*sync_warp)(Thread* self, unsigned mask, int predicate, unsigned* arrived);
+    /// Waits until every live lane named in the mask has arrived with the same mask. It orders memory.
+    void (*sync_warp)(Thread* self, unsigned mask);
+    /// The same, but it orders no memory. Returns the lanes whose predicate was true; `arrived` receives the lanes
+    /// that took part.
+    unsigned (*vote)(Thread* self, unsigned mask, int predicate, unsigned* arrived);
     /// The same, and each lane deposits `bytes` (at most 16) from `value`. Returns where the deposits
     /// lie, lane l's at result[l]; valid until this thread's next wait in its warp.
     const Deposit* (*exchange)(Thread* self, unsigned mask, const void* value, unsigned bytes,
@@ -101,6 +103,9 @@ struct Runtime {
     /// Waits until one thread of each block of a cooperative launch has come here. Switches no fibers: the other threads of
     /// the block must wait for this one.
     void (*sync_grid)(Thread* self);
+    /// For a loop that waits for what another block writes: ends this block where another one of the launch has failed, so
+    /// that it may never come; else it returns at once.
+    void (*end_if_failed)(Thread* self);
 };
 
 /// One per block that is being run; owned by the runtime.

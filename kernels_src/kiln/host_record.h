@@ -25,7 +25,7 @@
 #define __global__ __attribute__((noinline, flatten))
 // With nothing behind it for a while, so that an overrun meets no other variable; and kept, though nobody may
 // read what is written to it, or the other way round. GCC would guard arrays of kiln::half as if they had to
-// be initialised, if it were not told that none does.
+// be initialised, without the word that none does.
 #if defined(__clang__)
 #define __shared__ static __thread __attribute__((aligned(65536), used))
 #else
@@ -33,7 +33,7 @@
 #endif
 
 // By this visibility the symbol table tells constants from the module's other variables, so that writes to them are
-// told. Those that are static or const have none.
+// reported. Those that are static or const have none.
 #undef __constant__
 #define __constant__ __attribute__((used, visibility("protected")))
 
@@ -45,7 +45,7 @@ namespace kiln_host {
 /// The GPU thread that runs now.
 static Thread* current;
 static AccessLog block_log;
-/// All memory is its stack, so nothing is told.
+/// All memory is its stack, so nothing is reported.
 static AccessLog nowhere = {nullptr, nullptr, 0, ~0ull};
 static AccessLog* log = &nowhere;
 /// Functions entered, the kernel included, and where the kernel called the first below it.
@@ -113,12 +113,12 @@ KILN_ASIDE inline void move_bytes(void* to, const void* from, unsigned long byte
     }
 }
 #else
-KILN_ASIDE inline void* told_copy(void* to, const void* from, unsigned long bytes) {
+KILN_ASIDE inline void* reported_copy(void* to, const void* from, unsigned long bytes) {
     note_copy(from, bytes, AccessKind::load, __builtin_return_address(0));
     note_copy(to, bytes, AccessKind::store, __builtin_return_address(0));
     return __builtin_memmove(to, from, bytes);
 }
-KILN_ASIDE inline void* told_fill(void* to, int byte, unsigned long bytes) {
+KILN_ASIDE inline void* reported_fill(void* to, int byte, unsigned long bytes) {
     note_copy(to, bytes, AccessKind::store, __builtin_return_address(0));
     return __builtin_memset(to, byte, bytes);
 }
@@ -132,15 +132,15 @@ constexpr __forceinline__ bool is_plain(unsigned long bytes) {
 }
 template <class = void>
 constexpr __forceinline__ void* copy(void* to, const void* from, unsigned long bytes) {
-    return is_plain(bytes) ? __builtin_memcpy(to, from, bytes) : told_copy(to, from, bytes);
+    return is_plain(bytes) ? __builtin_memcpy(to, from, bytes) : reported_copy(to, from, bytes);
 }
 template <class = void>
 constexpr __forceinline__ void* move(void* to, const void* from, unsigned long bytes) {
-    return is_plain(bytes) ? __builtin_memmove(to, from, bytes) : told_copy(to, from, bytes);
+    return is_plain(bytes) ? __builtin_memmove(to, from, bytes) : reported_copy(to, from, bytes);
 }
 template <class = void>
 constexpr __forceinline__ void* fill(void* to, int byte, unsigned long bytes) {
-    return is_plain(bytes) ? __builtin_memset(to, byte, bytes) : told_fill(to, byte, bytes);
+    return is_plain(bytes) ? __builtin_memset(to, byte, bytes) : reported_fill(to, byte, bytes);
 }
 #endif
 
@@ -149,7 +149,7 @@ KILN_ASIDE inline void tell(AccessKind kind, const volatile void* address, unsig
     note_part(address, bytes, kind, __builtin_return_address(0));
 }
 
-/// Accesses in its scope are not told, and waits in it are no meetings.
+/// Accesses in its scope are not reported, and waits in it are no meetings.
 class Muted {
   public:
     KILN_ASIDE Muted() : before_(log) { log = &nowhere; }
@@ -381,7 +381,7 @@ KILN_HOOK_COPY(__tsan_memcpy)
 KILN_HOOK_COPY(__tsan_memmove)
 KILN_HOOK_FILL(__tsan_memset)
 #else
-// GCC copies structs by calls of the C library's, too, of which it has told already; so calls in the source become
+// GCC copies structs by calls of the C library's, too, after it has reported these accesses; so calls in the source become
 // others, before it sees them.
 #define KILN_HOOK_INLINE extern inline __attribute__((always_inline, gnu_inline))
 KILN_HOOK_INLINE void* memcpy(void* to, const void* from, unsigned long bytes) noexcept {

@@ -14,6 +14,7 @@
 #include <kiln/types.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -44,6 +45,8 @@ struct BlockPlan {
                                          ///< shared memory with NaNs before each block
     bool cooperative = false;            ///< its blocks run at once, each on an OS thread
     GridBarrier* barrier = nullptr;      ///< of those blocks
+    const std::atomic<bool>* has_failed =
+        nullptr;  ///< whether a block has; null: blocks run one after the other
 };
 
 /// The most threads of a block.
@@ -64,6 +67,8 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     std::uint64_t dynamic_shared_address() const { return reinterpret_cast<std::uint64_t>(dynamic_shared); }
     /// Runs the block to its end. Returns what went wrong, for the end of a sentence; empty: nothing.
     std::string run(Dim3 index);
+    /// Whether the last run only ended because another block had failed.
+    bool was_ended() const { return was_ended_; }
     bool where(KernelFacts& facts) const noexcept override;
 
   private:
@@ -73,6 +78,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     struct Meeting {
         unsigned mask = 0;
         unsigned bytes = 0;  // 0: no deposits
+        bool orders_memory = false;
         unsigned arrived = 0;
         unsigned yes = 0;
         int readers = 0;
@@ -125,7 +131,8 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     };
 
     static unsigned sync_block(kiln_host::Thread* self, int predicate);
-    static unsigned sync_warp(kiln_host::Thread* self, unsigned mask, int predicate, unsigned* arrived);
+    static void sync_warp(kiln_host::Thread* self, unsigned mask);
+    static unsigned vote(kiln_host::Thread* self, unsigned mask, int predicate, unsigned* arrived);
     static const kiln_host::Deposit* exchange(kiln_host::Thread* self, unsigned mask, const void* value,
                                               unsigned bytes, unsigned* arrived);
     static void sync_named(kiln_host::Thread* self, unsigned id, unsigned count);
@@ -133,6 +140,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     static void wait_until(kiln_host::Thread* self, int (*ready)(const void*), const void* state);
     static unsigned live_lanes(kiln_host::Thread* self);
     static void sync_grid(kiln_host::Thread* self);
+    static void end_if_failed(kiln_host::Thread* self);
     static void trap(kiln_host::Thread* self, const char* message);
     static void flush(kiln_host::Thread* self);
     static void release(kiln_host::Thread* self, const void* object);
@@ -155,7 +163,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     void arrive_at(Thread& self, unsigned id, unsigned count, bool waits);
     bool poll();
     void forget_waits();
-    Meeting& meet(Thread& self, unsigned mask, unsigned bytes);
+    Meeting& meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory);
     void arrive(Thread& self, Meeting& meeting);
     void complete(Warp& warp, Meeting& meeting);
     void leave_meeting(Thread& thread);
@@ -203,6 +211,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     Positions polled_;         // those that wait in wait_until
     unsigned polled_count_ = 0;
     std::string failure_;
+    bool was_ended_ = false;
 
     FiberStacks stacks_;
     std::deque<FiberContext> fibers_;

@@ -72,10 +72,10 @@ void FiberBlock::tell_meeting(const Warp& warp, const Meeting& meeting) {
     }
     if (silent) return;
     on_main_stack([&] {
-        if (meeting.bytes != 0)
-            plan_.observer->exchange(met_);
-        else
+        if (meeting.orders_memory)
             plan_.observer->meeting(met_, false);
+        else
+            plan_.observer->exchange(met_);
     });
 }
 

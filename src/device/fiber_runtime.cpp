@@ -23,8 +23,8 @@ std::string hex(unsigned mask) {
 }  // namespace
 
 const kiln_host::Runtime FiberBlock::kRuntime = {
-    &sync_block, &sync_warp, &exchange, &live_lanes, &sync_named, &arrive_named, &wait_until,
-    &trap,       &flush,     &release,  &acquire,    &bad_index,  &sync_grid};
+    &sync_block, &sync_warp, &vote,    &exchange, &live_lanes, &sync_named, &arrive_named, &wait_until,
+    &trap,       &flush,     &release, &acquire,  &bad_index,  &sync_grid,  &end_if_failed};
 
 unsigned FiberBlock::sync_block(kiln_host::Thread* self, int predicate) {
     FiberBlock& block = of(self);
@@ -46,10 +46,16 @@ void FiberBlock::release_block() {
     runnable_.take_all(at_barrier_);
 }
 
-unsigned FiberBlock::sync_warp(kiln_host::Thread* self, unsigned mask, int predicate, unsigned* arrived) {
+void FiberBlock::sync_warp(kiln_host::Thread* self, unsigned mask) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
-    Meeting& meeting = block.meet(thread, mask, 0);
+    block.arrive(thread, block.meet(thread, mask, 0, true));
+}
+
+unsigned FiberBlock::vote(kiln_host::Thread* self, unsigned mask, int predicate, unsigned* arrived) {
+    FiberBlock& block = of(self);
+    Thread& thread = static_cast<Thread&>(*self);
+    Meeting& meeting = block.meet(thread, mask, 0, false);
     if (predicate != 0) meeting.yes |= 1u << self->lane;
     block.arrive(thread, meeting);
     *arrived = meeting.arrived;
@@ -60,7 +66,7 @@ const kiln_host::Deposit* FiberBlock::exchange(kiln_host::Thread* self, unsigned
                                                unsigned bytes, unsigned* arrived) {
     FiberBlock& block = of(self);
     Thread& thread = static_cast<Thread&>(*self);
-    Meeting& meeting = block.meet(thread, mask, bytes);
+    Meeting& meeting = block.meet(thread, mask, bytes, false);
     std::memcpy(meeting.deposits[self->lane].bytes, value, bytes);
     block.arrive(thread, meeting);
     *arrived = meeting.arrived;
@@ -166,6 +172,14 @@ void FiberBlock::sync_grid(kiln_host::Thread* self) {
     if (!block.failure_.empty()) block.abandon();
 }
 
+void FiberBlock::end_if_failed(kiln_host::Thread* self) {
+    FiberBlock& block = of(self);
+    if (block.plan_.has_failed == nullptr || !block.plan_.has_failed->load(std::memory_order_relaxed)) return;
+    block.was_ended_ = true;
+    block.failure_ = "it waits for another block, which has failed";
+    block.abandon();
+}
+
 void FiberBlock::trap(kiln_host::Thread* self, const char* message) {
     FiberBlock& block = of(self);
     block.tell(static_cast<const Thread&>(*self));
@@ -174,7 +188,7 @@ void FiberBlock::trap(kiln_host::Thread* self, const char* message) {
 }
 
 // The open meeting of these lanes, or a new one.
-FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned bytes) {
+FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned bytes, bool orders_memory) {
     tell(self);
     if ((mask >> self.lane & 1u) == 0) {
         failure_ = formatted(
@@ -186,13 +200,15 @@ FiberBlock::Meeting& FiberBlock::meet(Thread& self, unsigned mask, unsigned byte
     leave_meeting(self);
     Warp& warp = warps_[self.warp];
     for (Meeting* meeting : warp.open) {
-        if (meeting->mask == mask && meeting->bytes == bytes) return *meeting;
+        if (meeting->mask == mask && meeting->bytes == bytes && meeting->orders_memory == orders_memory)
+            return *meeting;
     }
     if (free_meetings_.empty()) free_meetings_.push_back(&meetings_.emplace_back());
     Meeting* const meeting = free_meetings_.back();
     free_meetings_.pop_back();
     meeting->mask = mask;
     meeting->bytes = bytes;
+    meeting->orders_memory = orders_memory;
     meeting->arrived = meeting->yes = 0;
     meeting->readers = 0;
     warp.open.push_back(meeting);

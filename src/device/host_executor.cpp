@@ -21,12 +21,14 @@ struct HostExecutor::Launch {
     std::uint64_t chunk;
     std::atomic<std::uint64_t> next{0};
 
+    std::atomic<bool> has_failed{false};  // some block; others may wait for what it would have written
     std::mutex mutex;
     std::uint64_t failed_block = 0;
     std::string failure;  // of the first block of those that failed
 
     void fail(std::uint64_t block, std::string problem) {
         next = blocks;
+        has_failed = true;
         const std::lock_guard lock(mutex);
         // Of a cooperative launch the first one: others fail because of it.
         if (!failure.empty() && (plan.barrier != nullptr || failed_block < block)) return;
@@ -58,7 +60,8 @@ void HostExecutor::run(const BlockPlan& given, const std::string& kernel, Observ
     if (plan.cooperative) plan.barrier = &barrier;
     const std::uint64_t chunk =
         plan.cooperative ? 1 : std::clamp<std::uint64_t>(blocks / (workers_ * 16u), 1, 64);
-    Launch launch{plan, blocks, chunk, {}, {}, 0, {}};
+    Launch launch{plan, blocks, chunk, {}, {}, {}, 0, {}};
+    if (plan.observer == nullptr) plan.has_failed = &launch.has_failed;
     if (plan.observer != nullptr) {
         start_helpers(0);
         observe(launch, blocks_.front(), *observed);
@@ -134,6 +137,7 @@ void HostExecutor::work(Launch& launch, FiberBlock& block) {
             const std::uint64_t end = std::min(number + launch.chunk, launch.blocks);
             for (; number < end; ++number) {
                 std::string problem = block.run(launch.index(number));
+                if (block.was_ended()) return;
                 if (!problem.empty()) return launch.fail(number, std::move(problem));
                 if (launch.plan.barrier != nullptr) launch.plan.barrier->leave();
             }

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "format/format.h"
 #include "host_kernel.h"
 #include "rejected.h"
 
@@ -222,6 +223,30 @@ extern "C" __global__ void kernel(int* out) {
     std::vector<int> out(1024);
     kernel({}, {1024, 1, 1}, 0, out.data());
     for (int t = 0; t < 1024; ++t) ASSERT_EQ(out[t], t * 1024 * 120);
+}
+
+// The message is that of the block that failed, whatever its number.
+TEST(HostBlock, BlocksThatWaitForOneThatFailedEnd) {
+    const Binary binary = test::compile_for_host(R"(
+#include "kiln/first_block.h"
+extern "C" __global__ void kernel(unsigned bad, unsigned* state, unsigned* waiting) {
+    if (blockIdx.x != bad) {
+        atomicAdd(waiting, 1u);
+        kiln::await_first_block(state);
+    }
+    while (atomicAdd(waiting, 0u) != gridDim.x - 1) {
+    }
+    __trap();
+})");
+    for (const unsigned bad : {0U, 2U}) {
+        const HostKernel kernel(binary, test::open_host({}, 3));
+        unsigned state = 0, waiting = 0;
+        const std::string message = test::rejected<DeviceError>([&] {
+            kernel({3, 1, 1}, {1, 1, 1}, 0, bad, &state, &waiting);
+        });
+        EXPECT_THAT(message, HasSubstr(formatted("in block ({},0,0)", bad)));
+        EXPECT_THAT(message, HasSubstr("__trap()"));
+    }
 }
 
 }  // namespace

@@ -164,16 +164,18 @@ TEST(Observe, ReportsWhoMeets) {
         if (threadIdx.x == 30 || threadIdx.x == 31) a[threadIdx.x] = __shfl_xor_sync(0xc0000000u, threadIdx.x, 1);
         if (threadIdx.x == 33) return;
         __syncthreads();
+        __syncwarp(threadIdx.x == 32 ? 1u : 0xffffffffu);
         if (__any_sync(threadIdx.x == 32 ? 1u : 0xffffffffu, 1)) a[0] = 1;)",
                              34);
-    std::string all = "meet block", warp = "meet warp";
+    std::string all, warp;
     for (int i = 0; i < 33; ++i) {
         all += " " + std::to_string(i);
         if (i < 32) warp += " " + std::to_string(i);
     }
-    EXPECT_THAT(log->starting("meet"),
-                testing::UnorderedElementsAre("meet warp 0 1", all, warp, "meet warp 32"));
-    EXPECT_THAT(log->starting("exchange"), testing::ElementsAre("exchange 30 31"));
+    EXPECT_THAT(log->starting("meet"), testing::UnorderedElementsAre("meet warp 0 1", "meet block" + all,
+                                                                     "meet warp" + warp, "meet warp 32"));
+    EXPECT_THAT(log->starting("exchange"),
+                testing::UnorderedElementsAre("exchange 30 31", "exchange" + warp, "exchange 32"));
 }
 
 TEST(Observe, ReportsWhatNamedBarriersOrder) {
