@@ -47,6 +47,8 @@ TEST_F(WgmmaRoles, CompileWithoutWarningsSpillsOrStack) {
         {"gemm_wgmma", {{"BM", 64}, {"BN", 192}, {"STAGES", 3}, {"BLOCKS_PER_SM", 2}, {"TMA_STORE", false}}},
         {"gemm_wgmma", {{"BM", 64}, {"BN", 256}, {"STAGES", 5}, {"T", "bfloat16"}}},
         {"gemm_wgmma", {{"SPLIT_K", 4}, {"TMA_STORE", false}}},
+        {"gemm_wgmma", {{"BIAS", 1}, {"RESIDUAL", true}}},
+        {"gemm_wgmma", {{"BIAS", 2}, {"RESIDUAL", true}, {"PINGPONG", true}, {"OUT", "half"}}},
         {"gemm_wgmma_any", {}},
         {"gemm_wgmma_any", {{"BM", 64}, {"BN", 256}, {"STAGES", 3}}},
         {"gemm_wgmma_any", {{"SPLIT_K", 4}, {"SPLIT_CLUSTERS", 3}, {"TRANS_B", true}}},

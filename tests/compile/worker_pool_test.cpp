@@ -127,6 +127,17 @@ class WorkerPoolTest : public testing::Test {
     std::unique_ptr<NvrtcCompiler> compiler_ = make_nvrtc_compiler(pool_);
 };
 
+TEST(WorkerPool, KnowsFromALogWhereMemoryMayHaveRunOut) {
+    for (const char* log :
+         {"nvrtc: error: out of memory", "terminate called after throwing an instance of 'std::bad_alloc'",
+          "Catastrophic: catastrophic error: cannot allocate", "g++: internal compiler error: Killed",
+          "libnvrtc-builtins.so: failed to map segment from shared object"})
+        EXPECT_TRUE(may_lack_memory(log)) << log;
+    for (const char* log : {"", "scale.cu(3): error: expected a ';'",
+                            "x.so: failed to map segment from shared object: Operation not permitted"})
+        EXPECT_FALSE(may_lack_memory(log)) << log;
+}
+
 TEST_F(WorkerPoolTest, AWorkerGivesTheBytesAndTheLogOfThisProcess) {
     const auto here = make_nvrtc_compiler();
     for (const char* arch : {"sm_75", "sm_80", "sm_90a"}) {
