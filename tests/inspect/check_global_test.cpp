@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 // x: 37 x 41 floats, y as large. Each mistake is made by a line of its own.
 constexpr const char* kMistakes = R"(//@ kernel mistakes
-//@ param MISTAKE int in 0..16 = 0
+//@ param MISTAKE int in 0..17 = 0
 //@ block 64
 //@ grid ceil_div(rows * cols, 64)
 //@ size rows = 37
@@ -49,6 +49,7 @@ extern "C" __global__ void mistakes(int rows, int cols, const float* x, float* y
     if (MISTAKE == 14 && i == 7) atomicAdd(const_cast<float*>(x) + i, 1.0f);
     if (MISTAKE == 15 && i == 0) __builtin_memset(const_cast<float*>(x) + 1, 0, static_cast<size_t>(rows));
     if (MISTAKE == 16 && i < 4) table[i] = 2;
+    if (MISTAKE == 17 && i == 0) __builtin_strncpy(reinterpret_cast<char*>(const_cast<float*>(x) + 1), "ab", static_cast<size_t>(rows));
     copies.commit();
     copies.wait<0>();
     if (i < n) y[i] = sum;
@@ -153,6 +154,15 @@ TEST_F(CheckGlobal, AWriteToAnInputIsReported) {
         EXPECT_EQ(found->bytes, 4);
         EXPECT_EQ(found->count, mistake == 13 ? 37U * 41U : 1U);
     }
+}
+
+TEST_F(CheckGlobal, AWriteToAnInputThatIsNotRecordedIsReported) {
+    const Recording recording = check(kMistakes, "mistakes", {{"MISTAKE", 17}});
+    ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
+    EXPECT_EQ(recording.problems.front().kind, ProblemKind::read_only);
+    EXPECT_THAT(
+        recording.problems.front().text(),
+        HasSubstr("something that the recording can't see, such as a function of the C library, wrote to x"));
 }
 
 TEST_F(CheckGlobal, AWriteToAConstantIsReported) {
