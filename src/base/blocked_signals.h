@@ -5,6 +5,8 @@
 
 #include <signal.h>
 
+#include <initializer_list>
+
 namespace kiln {
 
 /// Threads that are started while it lives run none of the application's signal handlers. Faults are left as they are: a
