@@ -22,7 +22,7 @@
 //@ param   PAD          int in 0, 1, 2, 4, 8 = 0        "extra elements per row of the tile"
 //@ param   SWIZZLE      bool = true                     "exchange groups of elements within the rows of the tile, instead of PAD"
 //@ param   PAIRS        bool = true                     "elements of 16 bits leave the tile two columns at a time"
-//@ param   RASTER_GROUP int in 1, 8, 32, 128 = 1        "rows of tiles that blocks walk down before they go on to the next column of tiles"
+//@ param   RASTER_GROUP int in 1, 8, 32, 128 = 1        "rows of tiles that blocks walk down before they go on to the next column of tiles; where a row of out has 2 to 16 KiB, and there are more than 2048 tiles, all of them"
 //@ param   ANY_ROWS     bool = false                    "rows that are not aligned are written in whole sectors"
 //@ let     SECTOR = 32 / sizeof(T)                        "elements that memory writes at once"
 //@ let     WORD   = max(4 / sizeof(T), 1)                 "elements of an access where rows are not aligned"
@@ -52,6 +52,16 @@ constexpr int kPitch = TILE + PAD;
 constexpr int kStoreWidth = kPitch % VEC == 0 ? VEC : 1;
 
 constexpr int kSize = sizeof(T);
+
+// Where rows of out have so few bytes, and there are many tiles, blocks that follow each other write all of some rows, a piece of
+// memory, instead of parts of many: 99 us instead of 140 for 1224 x 54816 FP16 on an H100, and 209 instead of 251 for 7000 x 20000.
+// With shorter rows, or few tiles, it is the other way round.
+constexpr int kLeastRow = 2048 / kSize, kMostRow = 16384 / kSize;
+constexpr unsigned kManyTiles = 2048;
+
+__device__ __forceinline__ bool walks_down(int rows, unsigned tiles) {
+    return rows >= kLeastRow && rows <= kMostRow && tiles > kManyTiles;
+}
 
 // The swizzle exchanges groups of a row: vectors, but at least 4 bytes. A vector of `out` is a column's part
 // from VEC rows of the tile, and those that a warp reads at once begin VEC rows apart: such rows differ in
@@ -264,7 +274,11 @@ extern "C" __global__ __launch_bounds__(THREADS, kResident) void transpose_tiled
     // The grid is a line, since its y and z extents could not hold every size.
     const unsigned blocks_per_row = (static_cast<unsigned>(cols) + TILE - 1) / TILE;
     unsigned tile_row = blockIdx.x / blocks_per_row, tile_col = blockIdx.x % blocks_per_row;
-    if constexpr (RASTER_GROUP > 1) {
+    if (walks_down(rows, gridDim.x)) {
+        const unsigned blocks_per_column = gridDim.x / blocks_per_row;
+        tile_row = blockIdx.x % blocks_per_column;
+        tile_col = blockIdx.x / blocks_per_column;
+    } else if constexpr (RASTER_GROUP > 1) {
         // A strip of RASTER_GROUP rows of tiles, column by column; the last strip may be lower.
         const unsigned strip = tile_row / RASTER_GROUP * RASTER_GROUP;
         const unsigned in_strip = blockIdx.x - strip * blocks_per_row;

@@ -69,8 +69,8 @@ struct ModelFacts {
         0;  ///< of a kernel that moves whole short rows of a matrix, which follow each other; 0: it does not
     std::int64_t side = 0;  ///< the matrix's short side
     std::int64_t edge_tile =
-        0;                  ///< rows that a block computes, whether all of them exist or not; 0: not known
-    std::int64_t edge = 0;  ///< rows that exist
+        0;  ///< rows, or columns, that a block computes, whether all of them exist or not; 0: not known
+    std::int64_t edge = 0;  ///< those that exist
     std::int64_t step_tile =
         0;  ///< rows of the operand that a block goes through, a tile at a time: of a tile; 0: not known
     std::int64_t step = 0;   ///< rows of it that exist

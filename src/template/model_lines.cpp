@@ -76,7 +76,7 @@ class ModelParser {
                            "and the short side of the matrix, such as of min(rows, cols)");
         if (key == "edge")
             parse_capacity(lexer, result_.edge_tile, result_.edge,
-                           "and the rows that exist, such as of queries");
+                           "and the rows or columns that exist, such as of queries");
         if (key == "step")
             parse_capacity(lexer, result_.step_tile, result_.step,
                            "and the rows that exist, such as of keys");

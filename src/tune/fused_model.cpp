@@ -25,13 +25,6 @@ constexpr double kStepMs = 0.0006;                              // of a step, at
 constexpr double kJoinMs = 0.0025, kPartMs = 0.00053;           // of the parts together, and of each
 constexpr double kManyFusedWaves = 4;  // with fewer the last one counts as a whole one
 
-/// How much more is computed than there is, since tiles are whole.
-double whole_tiles(std::int64_t tile, std::int64_t rows) {
-    if (tile <= 0 || rows <= 0) return 1;
-    const auto of = static_cast<double>(tile), all = static_cast<double>(rows);
-    return std::ceil(all / of) * of / all;
-}
-
 }  // namespace
 
 Estimate Model::fused(const Variant& variant, const Problem& problem, const Launch& launch) const {

@@ -118,12 +118,8 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
     Estimate result;
     result.memory_ms =
         memory_ms(problem) / (bandwidth * used) * std::pow(kMisalignedAccess, std::log2(width / aligned));
-    double flops = static_cast<double>(problem.flops);
-    if (launch.facts.edge_tile > 0 && launch.facts.edge > 0) {
-        const auto tile = static_cast<double>(launch.facts.edge_tile),
-                   rows = static_cast<double>(launch.facts.edge);
-        flops *= std::ceil(rows / tile) * tile / rows;
-    }
+    const double flops =
+        static_cast<double>(problem.flops) * whole_tiles(launch.facts.edge_tile, launch.facts.edge);
     result.compute_ms = flops / (tflops * 1e9 * kPlainShare * used);
     const double blocks_ms = blocks / multiprocessors * kPlainBlockMs;
     const bool is_persistent_ring = is_ring && launch.facts.blocks > 0;
@@ -164,6 +160,8 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
         bytes += read * kRereads;
         read *= 2;
     }
+    // Beyond a matrix's last column threads have nothing to do.
+    const double busy = 1 / whole_tiles(facts.edge_tile, facts.edge);
     const double held =
         static_cast<double>(facts.access_elements * facts.accesses) * launch.element_bytes / 4;
     const int registers = static_cast<int>(
@@ -171,7 +169,7 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
                   static_cast<double>(machine_.target.limits.registers_per_block) / launch.threads}));
     const double at_once = std::max(blocks_at_once(variant, registers), 1);
     const double blocks = std::max(launch.blocks, 1.0);
-    const double rounds = std::max(1.0, read / blocks / (launch.threads * aligned * accesses));
+    const double rounds = std::max(1.0, read / blocks / (launch.threads * busy * aligned * accesses));
 
     Estimate result;
     result.waves = blocks / (multiprocessors * at_once);
@@ -191,7 +189,7 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
         const double apart = rows * static_cast<double>(facts.row) * launch.element_bytes / kStreamLineBytes;
         lines = std::max(1.0, std::min(rows, apart) / std::max(1.0, warp_size * aligned / kStreamLineBytes));
     }
-    result.traffic_ms = bytes / (warp_size * aligned) / multiprocessors * kAccessMs * lines;
+    result.traffic_ms = bytes / (warp_size * busy * aligned) / multiprocessors * kAccessMs * lines;
     if (is_cut) {
         const double ends = 2 * warp_size * static_cast<double>(facts.access_elements);
         result.traffic_ms *= 1 + (kCutVectors - 1) * std::min(1.0, ends / static_cast<double>(facts.row));

@@ -126,6 +126,12 @@ bool is_half_speed_mma(const std::string& arch) {
     return arch.starts_with("sm_9") || arch.starts_with("sm_10");
 }
 
+double whole_tiles(std::int64_t tile, std::int64_t rows) {
+    if (tile <= 0 || rows <= 0) return 1;
+    const auto of = static_cast<double>(tile), all = static_cast<double>(rows);
+    return std::ceil(all / of) * of / all;
+}
+
 double row_alignment(const Problem& problem) {
     std::int64_t bytes = 16;
     for (const Tensor& tensor : problem.tensors)

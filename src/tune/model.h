@@ -77,7 +77,7 @@ class Model {
     explicit Model(const Machine& machine) : machine_(machine) {}
 
     /// What a calibration is a function of, in addition to the kind of kernel.
-    static constexpr std::size_t kFeatures = 55;
+    static constexpr std::size_t kFeatures = 57;
     using Features = std::array<float, kFeatures>;
 
     /// Of a problem of this variant; nullopt: its blocks do not fit a multiprocessor. On the host, all

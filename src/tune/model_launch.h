@@ -3,6 +3,8 @@
 // What the parts of the model share: the launch of a variant for a problem, and constants of the chips.
 #pragma once
 
+#include <cstdint>
+
 #include "tune/model.h"
 
 namespace kiln {
@@ -26,6 +28,9 @@ struct Model::Launch {
 
 /// Whether mma.sync of this architecture reaches kMmaOfWgmma of the peak only, since others have wider instructions.
 bool is_half_speed_mma(const std::string& arch);
+
+/// How much more is computed of so many rows, or columns, than there is, since tiles are whole; 1 where a tile is not known.
+double whole_tiles(std::int64_t tile, std::int64_t rows);
 
 /// The greatest power of two that the rows of all input matrices are multiples of, in bytes, at most 16.
 double row_alignment(const Problem& problem);

@@ -278,6 +278,27 @@ TEST(TuneModel, FillsTheDeviceWithATallNarrowReduction) {
     EXPECT_GE(grid_of(chooser.choose(of, {}, tall).variant, tall).count(), 128U);
 }
 
+// Of 32 threads across 16 columns all but a few have nothing to do; across 1024 none.
+TEST(TuneModel, CountsTheThreadsBeyondTheLastColumnAsIdle) {
+    const Machine machine(hopper().target(), "NVIDIA H200");
+    const Model model(machine);
+    const auto us = [&](int across, int down, std::int64_t cols) {
+        const Variant variant = hopper()
+                                    .find("column_sum")
+                                    .variant({{"T", "half"},
+                                              {"VEC", 4},
+                                              {"THREADS_X", across},
+                                              {"THREADS_Y", down},
+                                              {"SPLIT_ROWS", 64}});
+        const Problem problem = variant.problem({{"rows", (1 << 24) / cols}, {"cols", cols}});
+        Model::Features features;
+        const Estimate estimate = model.uncalibrated(variant, problem, features).value();
+        return 1000 * (estimate.traffic_ms + estimate.latency_ms);
+    };
+    EXPECT_GT(us(32, 8, 16), 2 * us(4, 64, 16));
+    EXPECT_LT(us(32, 8, 1024), 1.5 * us(4, 64, 1024));
+}
+
 // Parts and waves are those of a GPU.
 TEST(TuneModel, EstimatesForTheHostHaveNoParts) {
     ServiceOptions options;
