@@ -65,10 +65,10 @@ Row parse_row(const std::vector<std::string>& fields, const std::string& where) 
                              "', which is not an integer.");
         return *value;
     };
-    Row row{fields[0],        fields[1],         number(2),
-            number(3),        number(4),         number(5),
-            number(6),        number(7),         static_cast<int>(number(8)),
-            whole(fields[9]), whole(fields[10]), fields[11]};
+    const std::optional<std::uint64_t> registers =
+        fields[8].empty() ? std::nullopt : std::optional(number(8));
+    Row row{fields[0], fields[1], number(2), number(3),        number(4),         number(5),
+            number(6), number(7), registers, whole(fields[9]), whole(fields[10]), fields[11]};
     if ((row.predicted_wavefronts || row.predicted_ideal) && row.explanation.empty())
         throw UsageError(where + ": another prediction than what was measured needs an explanation.");
     return row;
@@ -178,7 +178,7 @@ std::string text(const Data& data) {
         for (const std::uint64_t value : {row.wavefronts, row.ideal, row.load_wavefronts,
                                           row.store_wavefronts, row.global_sectors, row.global_ideal})
             result += "," + std::to_string(value);
-        result += "," + std::to_string(row.registers) + "," + optional_text(row.predicted_wavefronts) + "," +
+        result += "," + optional_text(row.registers) + "," + optional_text(row.predicted_wavefronts) + "," +
                   optional_text(row.predicted_ideal) + "," + quoted(row.explanation) + "\n";
     }
     return result;
@@ -216,7 +216,7 @@ Row measured_row(const Row& row, const Measured& measured) {
     result.store_wavefronts = count(measured.store_wavefronts);
     result.global_sectors = count(measured.global_sectors);
     result.global_ideal = count(measured.global_ideal);
-    result.registers = measured.registers.value_or(0);
+    result.registers = static_cast<std::uint64_t>(measured.registers.value_or(0));
     return result;
 }
 

@@ -22,7 +22,8 @@ struct Row {
     std::uint64_t wavefronts = 0, ideal = 0;  ///< of shared memory
     std::uint64_t load_wavefronts = 0, store_wavefronts = 0;
     std::uint64_t global_sectors = 0, global_ideal = 0;
-    int registers = 0;
+    /// Not set where the kernel has changed since, so that its binary has others.
+    std::optional<std::uint64_t> registers;
     /// What the model says, where that is something else; why is in the explanation.
     std::optional<std::uint64_t> predicted_wavefronts, predicted_ideal;
     std::string explanation;

@@ -67,7 +67,8 @@ void print_difference(std::size_t number, const Row& row, const Prediction& one)
               << row.wavefronts << " ideal " << row.ideal << " (loads " << row.load_wavefronts << ", stores "
               << row.store_wavefronts << ")\n    global predicted " << one.global_sectors << " ideal "
               << one.global_ideal << ", measured " << row.global_sectors << " ideal " << row.global_ideal
-              << "; registers " << one.registers.value_or(0) << ", measured " << row.registers << "\n";
+              << "; registers " << one.registers.value_or(0) << ", measured "
+              << (row.registers ? std::to_string(*row.registers) : "before the kernel changed") << "\n";
     if (one.wavefronts == row.wavefronts && one.ideal == row.ideal) return;
     for (const std::string& line : one.lines) std::cout << "        " << line << "\n";
 }
