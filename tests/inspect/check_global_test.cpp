@@ -6,6 +6,7 @@
 namespace kiln::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // x: 37 x 41 floats, y as large. Each mistake is made by a line of its own.
@@ -42,7 +43,7 @@ extern "C" __global__ void mistakes(int rows, int cols, const float* x, float* y
     if (MISTAKE == 7 && i < (n + 3) / 4) copies.copy<4>(other + 4 * threadIdx.x, x + 4 * i);
     if (MISTAKE == 8 && i < n) const_cast<float*>(x)[n + 3 + i * 8] = 1;
     if (MISTAKE == 9 && i == 5) atomicAdd(y + n, 1.0f);
-    if (MISTAKE == 10 && i == 0) __builtin_memset(y + n - 2, 0, static_cast<size_t>(rows));
+    if (MISTAKE == 10 && i == 0) __builtin_strncpy(reinterpret_cast<char*>(y + n - 2), "ab", static_cast<size_t>(rows));
     if (MISTAKE == 11 && i == 7) sum += y[n + (1 << 20)];
     if (MISTAKE == 12 && i < n) sum += x[i];
     if (MISTAKE == 13 && i < n) const_cast<float*>(x)[i] = 1;
@@ -132,7 +133,9 @@ TEST_F(CheckGlobal, AnOverrunThatIsNotRecordedShowsInTheGuards) {
     ASSERT_EQ(recording.problems.size(), 1U) << texts(recording);
     EXPECT_EQ(recording.problems.front().kind, ProblemKind::out_of_bounds);
     EXPECT_EQ(recording.problems.front().tensor, "y");
-    EXPECT_THAT(recording.problems.front().text(), HasSubstr("after the end of y, which has 6068 bytes"));
+    EXPECT_THAT(recording.problems.front().text(),
+                AllOf(HasSubstr("something that the recording can't see"),
+                      HasSubstr("after the end of y, which has 6068 bytes")));
 }
 
 TEST_F(CheckGlobal, AWriteToAnInputIsReported) {
