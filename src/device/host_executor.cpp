@@ -61,11 +61,11 @@ void HostExecutor::run(const BlockPlan& given, const std::string& kernel, Observ
     const std::uint64_t chunk =
         plan.cooperative ? 1 : std::clamp<std::uint64_t>(blocks / (workers_ * 16u), 1, 64);
     Launch launch{plan, blocks, chunk, {}, {}, {}, 0, {}};
-    if (plan.observer == nullptr) plan.has_failed = &launch.has_failed;
     if (plan.observer != nullptr) {
         start_helpers(0);
         observe(launch, blocks_.front(), *observed);
     } else {
+        plan.has_failed = &launch.has_failed;
         work_together(launch);
     }
     if (launch.failure.empty()) return;

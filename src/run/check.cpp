@@ -138,7 +138,7 @@ class Comparison {
         }
     }
 
-    /// Of a wrong element that count_unwritten() does not count: few wrong values of so many bits are the poison by chance.
+    /// A wrong integer of 32 or 64 bits that equals the poison is unwritten: that is hardly chance.
     static bool is_surely_poison(const T& value) {
         return !kPoisonIsTelling<T> && sizeof(T) >= 4 && is_poison(value);
     }

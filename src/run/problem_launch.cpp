@@ -97,9 +97,7 @@ bool ProblemLaunch::may_be_unwritten() const {
 
 // An unwritten element changes from one poison to the other, so that there are fewer of the one and more of the other.
 SecondLaunch ProblemLaunch::launch_again(const ReportPhase& on_phase) {
-    const auto tell = [&](std::string_view phase) {
-        if (on_phase) on_phase(phase);
-    };
+    const ReportPhase tell = on_phase ? on_phase : [](std::string_view) {};
     struct Before {
         GuardedTensor& memory;
         std::uint64_t fingerprint;

@@ -89,9 +89,7 @@ std::string CandidateRunner::check(const AnyKernel& kernel, const Problem& probl
 
 std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& problem, Data data,
                                         const ReportPhase& on_phase) {
-    const auto tell = [&](std::string_view phase) {
-        if (on_phase) on_phase(phase);
-    };
+    const ReportPhase tell = on_phase ? on_phase : [](std::string_view) {};
     tell("filling");
     // Created here, since the guards of a child cover its own launches.
     ProblemLaunch launch(service_, kernel, problem, tensors_, data);
