@@ -17,7 +17,7 @@
 //@ param   L1_NO_ALLOCATE bool = true                             "loads leave nothing in L1"
 //@ require VEC * sizeof(T) <= 16  "one access moves 16 bytes at most"
 //@ require threads >= 32 && threads <= 1024  "a block has 32 to 1024 threads"
-//@ require threads * (VEC * UNROLL * sizeof(T) / 4 + 32) <= device.registers_per_block  "what a thread has under way must fit its registers; choose fewer threads, or a smaller VEC or UNROLL"
+//@ require threads * (VEC * UNROLL * sizeof(T) / 4 + 32) <= device.registers_per_block  "the accesses in flight must fit the registers; choose fewer threads, or a smaller VEC or UNROLL"
 //@ size    rows = 8192 test 67
 //@ size    cols = 8192 test THREADS_X * VEC + VEC
 //@ input   x [rows, cols]
@@ -40,45 +40,41 @@ using kiln::i64;
 constexpr int kColumns = THREADS_X * VEC;
 constexpr int kThreads = THREADS_X * THREADS_Y;
 
-/// Adds every THREADS_Y-th row from `row` on to `mine`. Rows of whole vectors are read so: thread `lane` has columns lane * VEC and
-/// so on of the `left` from `x` on; else lane + v * THREADS_X, one element at a time. Sums of columns that do not exist are not used.
-template <bool VECTORS>
-__device__ __forceinline__ void add_rows(float (&mine)[VEC], const T* __restrict__ x, i64 left, i64 cols, i64 row, i64 end, int lane) {
-    constexpr int kMostElements = 16;  // under way of a thread, each in a register of its own
-    constexpr int kUnroll = VECTORS || UNROLL * VEC <= kMostElements ? UNROLL : kMostElements / VEC;
-    int columns[VEC];
-#pragma unroll
-    for (int v = 0; v < VEC; ++v) columns[v] = static_cast<int>(kiln::min(left - 1, static_cast<i64>(lane + v * THREADS_X)));
-    const auto load = [&](i64 of) {
-        kiln::Vec<T, VEC> values;
-        if constexpr (VECTORS) {
-            values = kiln::stream_load<VEC, L1_NO_ALLOCATE>(x + of * cols + lane * VEC);
-        } else {
-#pragma unroll
-            for (int v = 0; v < VEC; ++v) values[v] = x[of * cols + columns[v]];
-        }
-        return values;
-    };
+/// Adds every THREADS_Y-th row from `row` on to `mine`: rows of whole vectors, of which a thread reads VEC columns that follow each
+/// other. `left`: columns from `x` to the end of a row.
+__device__ __forceinline__ void add_vectors(float (&mine)[VEC], const T* __restrict__ x, i64 left, i64 cols, i64 row, i64 end, int lane) {
+    const T* const from = x + lane * VEC;
     const auto add = [&](const kiln::Vec<T, VEC>& values) {
 #pragma unroll
         for (int v = 0; v < VEC; ++v) mine[v] += static_cast<float>(values[v]);
     };
-    if (VECTORS && lane * VEC >= left) row = end;
-    for (; row + (kUnroll - 1) * THREADS_Y < end; row += kUnroll * THREADS_Y) {
-        kiln::Vec<T, VEC> values[kUnroll];
+    if (lane * VEC >= left) return;
+    for (; row + (UNROLL - 1) * THREADS_Y < end; row += UNROLL * THREADS_Y) {
+        kiln::Vec<T, VEC> values[UNROLL];
 #pragma unroll
-        for (int u = 0; u < kUnroll; ++u) values[u] = load(row + u * THREADS_Y);
+        for (int u = 0; u < UNROLL; ++u) values[u] = kiln::stream_load<VEC, L1_NO_ALLOCATE>(from + (row + u * THREADS_Y) * cols);
 #pragma unroll
-        for (int u = 0; u < kUnroll; ++u) add(values[u]);
+        for (int u = 0; u < UNROLL; ++u) add(values[u]);
     }
-    // Fewer than kUnroll accesses are left, which are under way together, too.
-    kiln::Vec<T, VEC> values[kUnroll];
+    // Fewer than UNROLL accesses are left, which are under way together, too.
+    kiln::Vec<T, VEC> values[UNROLL];
 #pragma unroll
-    for (int u = 0; u < kUnroll - 1; ++u)
-        if (row + u * THREADS_Y < end) values[u] = load(row + u * THREADS_Y);
+    for (int u = 0; u < UNROLL - 1; ++u)
+        if (row + u * THREADS_Y < end) values[u] = kiln::stream_load<VEC, L1_NO_ALLOCATE>(from + (row + u * THREADS_Y) * cols);
 #pragma unroll
-    for (int u = 0; u < kUnroll - 1; ++u)
+    for (int u = 0; u < UNROLL - 1; ++u)
         if (row + u * THREADS_Y < end) add(values[u]);
+}
+
+/// Likewise rows that no vector divides: a thread reads every THREADS_X-th column, and the compiler groups the rows.
+__device__ __forceinline__ void add_elements(float (&mine)[VEC], const T* __restrict__ x, i64 left, i64 cols, i64 row, i64 end, int lane) {
+    for (; row < end; row += THREADS_Y) {
+#pragma unroll
+        for (int v = 0; v < VEC; ++v) {
+            const int col = lane + v * THREADS_X;
+            if (col < left) mine[v] += static_cast<float>(x[row * cols + col]);
+        }
+    }
 }
 
 extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(long long rows, long long cols,
@@ -92,13 +88,13 @@ extern "C" __global__ __launch_bounds__(THREADS_X * THREADS_Y) void column_sum(l
     const i64 first_col = static_cast<i64>(group) * kColumns;
     const i64 rows_per_slice = (rows + SPLIT_ROWS - 1) / SPLIT_ROWS;
     const i64 begin = kiln::min(rows, slice * rows_per_slice), end = kiln::min(rows, begin + rows_per_slice);
-    const bool aligned = cols % VEC == 0 && reinterpret_cast<kiln::u64>(x) % (VEC * sizeof(T)) == 0;
+    const bool aligned = VEC == 1 || (cols % VEC == 0 && reinterpret_cast<kiln::u64>(x) % (VEC * sizeof(T)) == 0);
 
     float mine[VEC] = {};
     if (aligned)
-        add_rows<true>(mine, x + first_col, cols - first_col, cols, begin + y, end, lane);
+        add_vectors(mine, x + first_col, cols - first_col, cols, begin + y, end, lane);
     else
-        add_rows<false>(mine, x + first_col, cols - first_col, cols, begin + y, end, lane);
+        add_elements(mine, x + first_col, cols - first_col, cols, begin + y, end, lane);
     if (aligned) {
         constexpr int kWidth = VEC < 4 ? VEC : 4;  // 16 bytes at most
 #pragma unroll

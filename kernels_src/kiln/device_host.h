@@ -38,7 +38,7 @@
 
 namespace kiln_host {
 
-// Nobody observes. What these do otherwise: kiln/host_record.h.
+// Nobody observes. What they do when a launch is recorded: kiln/host_record.h.
 struct Muted {};
 __forceinline__ void tell(AccessKind, const volatile void*, unsigned) {}
 __forceinline__ void release(const void*) {}

@@ -31,7 +31,7 @@ __device__ __forceinline__ void await_first_block(unsigned* state) {
     } while (waiting == 0);
 #else
     while (atomicAdd(state, 0u) == 0) {
-#if defined(KILN_HOST_GRID_BARRIER)
+#if defined(KILN_HOST_GRID_BARRIER)  // blocks of the host, which may fail
         kiln_host::end_if_failed();
 #endif
     }

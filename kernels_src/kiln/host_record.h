@@ -24,8 +24,8 @@
 // All functions become part of the kernel where they can, so that an access is seen in its place.
 #define __global__ __attribute__((noinline, flatten))
 // With nothing behind it for a while, so that an overrun meets no other variable; and kept, though nobody may
-// read what is written to it, or the other way round. GCC would guard arrays of kiln::half as if they had to
-// be initialised, without the word that none does.
+// read what is written to it, or the other way round. Without __constinit GCC guards arrays of kiln::half, as
+// if they had to be initialised.
 #if defined(__clang__)
 #define __shared__ static __thread __attribute__((aligned(65536), used))
 #else

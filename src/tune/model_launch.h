@@ -13,7 +13,8 @@ namespace kiln {
 constexpr double kMmaOfWgmma = 0.68;
 
 /// To be increased with every change of the estimates or of the features that there were: calibrations of before do not fit
-/// them. A feature that is added behind the others is none that they use.
+/// them. A feature that is added behind the others is none that they use. What a template says of itself in its model lines
+/// is not counted: its estimates change with the kernel.
 constexpr int kModelVersion = 3;
 
 struct Model::Launch {

@@ -108,6 +108,17 @@ TEST(TransposeTiled, IsRightInSeveralStrips) {
     }
 }
 
+// More than 2048 tiles, and rows of the result of 2 to 16 KiB: blocks walk down all rows of tiles.
+TEST(TransposeTiled, IsRightWhereRowsOfTheResultAreFewKilobytes) {
+    test::HostLibrary library;
+    const Template of = library.service().find("transpose_tiled");
+    expect_memory_right(library, of.variant({{"T", "double"}, {"VEC", 2}, {"TILE", 32}}),
+                        {{"rows", 261}, {"cols", 7401}});
+    expect_memory_right(
+        library, of.variant({{"T", "half"}, {"VEC", 8}, {"TILE", 32}, {"THREADS", 64}, {"ANY_ROWS", true}}),
+        {{"rows", 1031}, {"cols", 2003}});
+}
+
 // Either side short, down to one element, up to what fits a strip and beyond; a last block that is not full. Rows at
 // multiples of 16 bytes, and at odd elements, where pairs leave single elements at either end.
 TEST(TransposeNarrow, IsRightWithEitherSideShort) {

@@ -312,7 +312,8 @@ TEST(TuneModel, EstimatesForTheHostHaveNoParts) {
     EXPECT_EQ(estimate->text(), "estimated for the host");
 }
 
-// The last two features: whether vectors are cut at a row's ends, and the logarithm of how much of its room a row takes.
+// The last four features: whether vectors are cut at a row's ends, and the logarithms of how much of its room a row takes, of a
+// block's columns, and of how many more are computed than there are.
 TEST(TuneModel, FeaturesTellCutVectorsAndTheRoomThatARowTakes) {
     const Machine machine(hopper().target(), "NVIDIA H200");
     const Model model(machine);
@@ -320,21 +321,25 @@ TEST(TuneModel, FeaturesTellCutVectorsAndTheRoomThatARowTakes) {
         const char* name;
         Values values;
         Sizes sizes;
-        float any_rows, share_of_row;
+        float any_rows, share_of_row, edge_tile, whole_tiles;
     };
+    const float none = std::log2(1e-9f);
     for (const Case& c :
-         {Case{"transpose_tiled", {{"ANY_ROWS", false}}, {{"rows", 4096}, {"cols", 640}}, 0, 0},
-          Case{"transpose_tiled", {{"ANY_ROWS", true}}, {{"rows", 4099}, {"cols", 641}}, 1, 0},
-          Case{"column_sum", {}, {{"rows", 67}, {"cols", 512}}, 0, 0},
-          Case{"softmax", {}, {{"rows", 64}, {"cols", 1024}}, 0, -2},
-          Case{"softmax", {}, {{"rows", 64}, {"cols", 16384}}, 0, 0},
-          Case{"softmax", {{"ANY_ROWS", true}}, {{"rows", 64}, {"cols", 4089}}, 1, 0}}) {
+         {Case{"transpose_tiled", {{"ANY_ROWS", false}}, {{"rows", 4096}, {"cols", 640}}, 0, 0, none, 0},
+          Case{"transpose_tiled", {{"ANY_ROWS", true}}, {{"rows", 4099}, {"cols", 641}}, 1, 0, none, 0},
+          Case{"column_sum", {}, {{"rows", 67}, {"cols", 512}}, 0, 0, 7, 0},
+          Case{"column_sum", {}, {{"rows", 67}, {"cols", 16}}, 0, 0, 7, 3},
+          Case{"softmax", {}, {{"rows", 64}, {"cols", 1024}}, 0, -2, none, 0},
+          Case{"softmax", {}, {{"rows", 64}, {"cols", 16384}}, 0, 0, none, 0},
+          Case{"softmax", {{"ANY_ROWS", true}}, {{"rows", 64}, {"cols", 4089}}, 1, 0, none, 0}}) {
         const Variant variant = hopper().find(c.name).for_target(hopper().target()).variant(c.values);
         SCOPED_TRACE(variant.text());
         Model::Features features{};
         ASSERT_TRUE(model.uncalibrated(variant, variant.problem(c.sizes), features).has_value());
-        EXPECT_EQ(features[Model::kFeatures - 2], c.any_rows);
-        EXPECT_EQ(features[Model::kFeatures - 1], c.share_of_row);
+        EXPECT_EQ(features[Model::kFeatures - 4], c.any_rows);
+        EXPECT_EQ(features[Model::kFeatures - 3], c.share_of_row);
+        EXPECT_FLOAT_EQ(features[Model::kFeatures - 2], c.edge_tile);
+        EXPECT_EQ(features[Model::kFeatures - 1], c.whole_tiles);
     }
 }
 
