@@ -20,7 +20,7 @@ namespace kiln {
 /// it, KILN_HOST_IN_PROCESS does not prevent it, and this process is not such a child.
 bool isolates(const Service& service);
 
-/// Reports a phase of the work to the parent. Without a child it is called directly.
+/// Reports a phase of the work to the parent. Without a child it is called directly. What work receives is never empty.
 using ReportPhase = std::function<void(std::string_view)>;
 
 /// Does the work in a child and returns its bytes. kernel: for messages. on_phase: receives the phases that the work
@@ -33,7 +33,7 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
 template <class Work>
 auto isolated(const Service& service, const std::string& kernel, const ReportPhase& on_phase, Work&& work) {
     using Result = std::invoke_result_t<Work, const ReportPhase&>;
-    if (!isolates(service)) return work(on_phase);
+    if (!isolates(service)) return work(on_phase ? on_phase : [](std::string_view) {});
     return wire::read<Result>(in_child(service, kernel, on_phase,
                                        [&](const ReportPhase& tell) { return wire::written(work(tell)); }));
 }

@@ -96,8 +96,7 @@ bool ProblemLaunch::may_be_unwritten() const {
 }
 
 // An unwritten element changes from one poison to the other, so that there are fewer of the one and more of the other.
-SecondLaunch ProblemLaunch::launch_again(const ReportPhase& on_phase) {
-    const ReportPhase tell = on_phase ? on_phase : [](std::string_view) {};
+SecondLaunch ProblemLaunch::launch_again(const ReportPhase& tell) {
     struct Before {
         GuardedTensor& memory;
         std::uint64_t fingerprint;

@@ -82,11 +82,11 @@ class ProblemLaunch {
     /// it has that value.
     bool may_be_unwritten() const;
     /// Launches once more, with outputs and inouts as before the first launch, except for their poison where it is not telling,
-    /// and with scratch as that launch left it. Nothing may run meanwhile. on_phase: receives its
-    /// phases, from "filling" on; may be empty.
-    SecondLaunch launch_again(const ReportPhase& on_phase);
+    /// and with scratch as that launch left it. Nothing may run meanwhile. tell: receives its
+    /// phases, from "filling" on.
+    SecondLaunch launch_again(const ReportPhase& tell);
     /// Elements of outputs that only a second launch shows to be unwritten, by name; it is made where there may be any.
-    std::map<std::string, std::uint64_t> unwritten(const ReportPhase& on_phase = {});
+    std::map<std::string, std::uint64_t> unwritten(const ReportPhase& tell = [](std::string_view) {});
     /// Hashes of the outputs, by name.
     std::map<std::string, std::uint64_t> fingerprints() const;
     /// Further poisoned memory of the type and shape of an output.

@@ -132,12 +132,11 @@ struct Runner::State {
         // A child process can't build.
         if (plan.check) plan.check->build();
         return isolated(service, kernel.variant().template_name(), options.on_phase,
-                        [&](const ReportPhase& on_phase) { return launch(kernel, plan, options, on_phase); });
+                        [&](const ReportPhase& tell) { return launch(kernel, plan, options, tell); });
     }
 
     RunResult launch(const AnyKernel& kernel, Plan& plan, const RunOptions& options,
-                     const ReportPhase& on_phase) {
-        const ReportPhase tell = on_phase ? on_phase : [](std::string_view) {};
+                     const ReportPhase& tell) {
         RunResult result;
         result.problem = plan.problem;
         result.origin = kernel.origin();

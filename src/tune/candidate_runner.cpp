@@ -88,8 +88,7 @@ std::string CandidateRunner::check(const AnyKernel& kernel, const Problem& probl
 }
 
 std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& problem, Data data,
-                                        const ReportPhase& on_phase) {
-    const ReportPhase tell = on_phase ? on_phase : [](std::string_view) {};
+                                        const ReportPhase& tell) {
     tell("filling");
     // Created here, since the guards of a child cover its own launches.
     ProblemLaunch launch(service_, kernel, problem, tensors_, data);
@@ -107,7 +106,7 @@ std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& 
         if (const std::uint64_t wrong = sample.wrong(*memory); wrong > 0)
             return formatted("{} of {} elements of {} are wrong", wrong, sample.count(), one.name);
     }
-    for (const auto& [tensor, count] : launch.unwritten(on_phase))
+    for (const auto& [tensor, count] : launch.unwritten(tell))
         return formatted("{} elements of {} were never written", count, tensor);
     return {};
 }

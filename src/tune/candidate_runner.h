@@ -52,7 +52,7 @@ class CandidateRunner {
     std::optional<Problem> with_patterns(const Variant& variant, const Problem& problem);
     void prepare_expected(const AnyKernel& kernel, const Problem& problem, Data data);
     std::string problem_of(const AnyKernel& kernel, const Problem& problem, Data data,
-                           const ReportPhase& on_phase);
+                           const ReportPhase& tell);
 
     Service& service_;
     Service& host_;
