@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "cli/command_line.h"
 #include "cli/kiln_command.h"
@@ -178,10 +179,13 @@ std::vector<Template> named_templates(const std::vector<std::string>& arguments)
     return named;
 }
 
-/// For an unknown option: how to write the size or the parameter of that name. " rows is a size of softmax:
-/// ..."
+/// For an unknown option: how this command takes sizes, or how to write the size or the parameter of that name. " rows is a size
+/// of softmax: ..."
 std::string meant_by(const std::string& option, const po::options_description& known,
                      const std::vector<std::string>& arguments) {
+    for (const auto& [other, own] : {std::pair{"size", "shapes"}, {"shapes", "size"}})
+        if (option == other && known.find_nothrow(own, false) != nullptr)
+            return " Sizes are given by --" + std::string(own) + ".";
     if (known.find_nothrow("size", false) == nullptr) return {};
     std::string value = "N";
     for (std::size_t i = 0; i < arguments.size(); ++i) {

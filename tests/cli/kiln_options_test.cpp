@@ -90,6 +90,10 @@ TEST_F(KilnOptions, CommandsThatDoNotExist) {
 
 TEST_F(KilnOptions, OptionsThatDoNotExist) {
     expect_error(run({"list", "--jsno"}), 2, {"kiln list has no option --jsno", "Did you mean --json?"});
+    expect_error(run({"tune", "softmax", "--size", "rows=5"}), 2,
+                 {"no option --size. Sizes are given by --shapes."});
+    expect_error(run({"run", "softmax", "--shapes", "rows=5"}), 2,
+                 {"no option --shapes. Sizes are given by --size."});
     expect_error(run({"cache", "prune", "--remove"}), 2, {"kiln cache prune has no option --remove"});
     expect_error(run({"list", "-j"}), 2, {"no option -j", "kiln list --help"});
     expect_error(run({"list", "--backend", "cud"}), 2, {"--backend", "Did you mean cuda?"});
