@@ -41,8 +41,7 @@
 //@ input   page_table [batch, ceil_div(max_length, PAGE_SIZE)] permutation "which page of the pool holds a sequence's page"
 //@ input   lengths [batch] in 1..max_length "tokens of each sequence"
 //@ output  o [batch * NEW_TOKENS, kv_heads * GQA_GROUP, HEAD_DIM] by decode_mma_reference
-//@ scratch partials [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), ROWS, HEAD_DIM] align 16
-//@ scratch partial_stats [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), ROWS, 2]
+//@ scratch partials [2 * BLOCKS_PER_SM * max(device.multiprocessors, 1), ROWS, PITCH] align 16
 //@ scratch tickets [batch * kv_heads] = 0
 //@ flops   2 * batch * kv_heads * ROWS * HEAD_DIM * max(max_length + 2 - NEW_TOKENS, 1)
 //@ bytes   sizeof(T) * batch * kv_heads * HEAD_DIM * (max_length + 1) + 2 * sizeof(T) * batch * kv_heads * ROWS * HEAD_DIM + 4 * batch * (max_length + 1) / 2 / PAGE_SIZE + 4 * batch
@@ -77,6 +76,8 @@ constexpr int kStage = 2 * kTile;  // keys, values
 constexpr int kStepsD = HEAD_DIM / 16;
 constexpr int kGroup = GQA_GROUP * HEAD_DIM;
 constexpr int kResults = ROWS * HEAD_DIM;
+constexpr int kSegment = ROWS * PITCH;  // results, and what they are relative to
+static_assert(2 * kResults * sizeof(T) <= kSegment * sizeof(float), "the queries of two heads fit where a segment's results lie");
 constexpr int kEights = (ROWS + 7) / 8, kSixteens = (ROWS + 15) / 16;
 static_assert(8 * PITCH * sizeof(float) <= kStage * sizeof(T), "8 rows of results fit in a stage of the ring");
 constexpr float kScale = kiln::kScoreScale<HEAD_DIM>;
@@ -100,27 +101,44 @@ struct Cache {
     int pages;  // of a sequence, at most
 };
 
+// Where a place's page is in the page table, where its tile begins in the tokens of all of the page's heads, and where
+// these begin in the cache.
+__device__ __forceinline__ i64 page_index(const Cache& cache, const Place& place) {
+    return static_cast<i64>(place.sequence) * cache.pages + place.tile * kTokens / PAGE_SIZE;
+}
+__device__ __forceinline__ int token_in_page(const Place& place) {
+    return place.head * PAGE_SIZE + place.tile * kTokens % PAGE_SIZE;
+}
+__device__ __forceinline__ i64 corner_of(const Cache& cache, int page, int token) {
+    return static_cast<i64>(page) * (cache.kv_heads * (PAGE_SIZE * HEAD_DIM)) + token * HEAD_DIM;
+}
+
 // A warp's copies of the tiles of its part, one after the other, whichever heads these belong to. A tile's page is
 // looked up before the tile ahead of it is copied.
 class Loader {
   public:
-    __device__ __forceinline__ Loader(const Cache& cache, const Line::Part& part, T* ring)
+    // likely, likely_page: a place whose page is known; a sequence of -1 for none.
+    __device__ __forceinline__ Loader(const Cache& cache, const Line::Part& part, T* ring, const Place& likely,
+                                      int likely_page)
         : cache_(cache), place_(part.first), left_(part.count), ring_(ring) {
         const int lane = static_cast<int>(threadIdx.x) % 32;
         row_ = lane / kChunks;
         from_ = lane * kVec;
 #pragma unroll
         for (int i = 0; i < kOrders; ++i) to_[i] = Layout::group_at(i * kRowsAtOnce + row_, lane % kChunks);
-        look_up();
+        const bool known = place_.sequence == likely.sequence &&
+                           place_.tile * kTokens / PAGE_SIZE == likely.tile * kTokens / PAGE_SIZE;
+        look_up(known, likely_page);
     }
 
+    // Copies the next tile, if there is one; what belongs to it may be copied before the commit.
     template <class Copies>
-    __device__ __forceinline__ void load(Copies& copies) {
-        const Found now = next_;
-        look_up();
-        if (now.tokens > 0) {
-            const int page_size = cache_.kv_heads * (PAGE_SIZE * HEAD_DIM);
-            const i64 corner = static_cast<i64>(now.page) * page_size + (now.token * HEAD_DIM + from_);
+    __device__ __forceinline__ void copy(Copies& copies) {
+        const int tokens = next_.tokens;
+        i64 corner = 0;
+        if (tokens > 0) corner = corner_of(cache_, next_.page, next_.token) + from_;
+        look_up(false, 0);
+        if (tokens > 0) {
             T* const keys = ring_ + stage_ * kStage;
 #pragma unroll
             for (int side = 0; side < 2; ++side) {
@@ -129,11 +147,10 @@ class Loader {
                 for (int step = 0; step < kTokens / kRowsAtOnce; ++step) {
                     const int row = step * kRowsAtOnce;
                     T* const to = keys + to_[step % kOrders] + side * kTile + row / Layout::kPeriod * kPeriod;
-                    copies.template copy<kVec>(to, from + row * HEAD_DIM, row_ < now.tokens - row ? kVec : 0);
+                    copies.template copy<kVec>(to, from + row * HEAD_DIM, row_ < tokens - row ? kVec : 0);
                 }
             }
         }
-        copies.commit();
         stage_ = stage_ == STAGES - 1 ? 0 : stage_ + 1;
     }
 
@@ -146,13 +163,12 @@ class Loader {
         int tokens;  // from there to the sequence's end; 0: no tile
     };
 
-    __device__ __forceinline__ void look_up() {
-        next_ = {0, 0, 0};
+    __device__ __forceinline__ void look_up(bool known, int page) {
+        next_.tokens = 0;
         if (left_ == 0) return;
-        const int token = place_.tile * kTokens;
-        next_.page = cache_.page_table[static_cast<i64>(place_.sequence) * cache_.pages + token / PAGE_SIZE];
-        next_.token = place_.head * PAGE_SIZE + token % PAGE_SIZE;
-        next_.tokens = place_.length - token;
+        next_.page = known ? page : cache_.page_table[page_index(cache_, place_)];
+        next_.token = token_in_page(place_);
+        next_.tokens = place_.length - place_.tile * kTokens;
         ++place_.tile;
         if (--left_ > 0 && next_.tokens <= kTokens) place_.next_head(cache_.lengths, cache_.kv_heads);
     }
@@ -163,7 +179,7 @@ class Loader {
     T* ring_;
     int row_, from_, to_[kOrders];  // of this lane's copies: the first row, where it begins, and where they end up
     int stage_ = 0;
-    Found next_;
+    Found next_ = {0, 0, 0};
 };
 
 // Which of the new tokens a row is of.
@@ -171,6 +187,9 @@ __device__ __forceinline__ int token_of(int row) { return NEW_TOKENS == 1 ? 0 : 
 
 // Where in q and o the kResults elements of a head of the cache begin, and how far behind that one of them lies, of a new
 // token's kGroup elements.
+__device__ __forceinline__ i64 begin_of(const Place& place, int kv_heads) {
+    return (static_cast<i64>(place.sequence) * (NEW_TOKENS * kv_heads) + place.head) * kGroup;
+}
 __device__ __forceinline__ i64 begin_of(int item, int kv_heads) {
     const int sequence = NEW_TOKENS == 1 ? 0 : item / kv_heads;
     return (static_cast<i64>(item) + static_cast<i64>(sequence) * ((NEW_TOKENS - 1) * kv_heads)) * kGroup;
@@ -180,22 +199,45 @@ __device__ __forceinline__ int offset_of(int element, int kv_heads) {
 }
 
 // Up to 16 queries of a head of the cache, as fragments in registers, which are loaded a head ahead. Without rows 8 to
-// 15, those are zeros.
+// 15, those are zeros. load(): straight from memory.
 struct HeldQueries {
     static constexpr bool kAhead = true;
     unsigned pairs[kStepsD][2][kEights];
 
     __device__ __forceinline__ explicit HeldQueries(T*) {}
+    // Rows past the last read the last row again; their results are not stored.
+    static __device__ __forceinline__ int row_of(int row) { return row < ROWS ? row : ROWS - 1; }
     __device__ __forceinline__ void load(const T* from, int kv_heads) {
         const int column = static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
         for (int e = 0; e < kEights; ++e) {
-            const int row = e * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
-            const int at = offset_of(row * HEAD_DIM, kv_heads);
+            const int at = offset_of(row_of(e * 8 + static_cast<int>(threadIdx.x) % 32 / 4) * HEAD_DIM, kv_heads);
 #pragma unroll
             for (int i = 0; i < kStepsD * 2; ++i)
-                pairs[i / 2][i % 2][e] =
-                    row < ROWS ? *reinterpret_cast<const unsigned*>(from + at + i * 8 + column) : 0u;
+                pairs[i / 2][i % 2][e] = *reinterpret_cast<const unsigned*>(from + at + i * 8 + column);
+        }
+    }
+    // The same in two steps, by way of a tile in shared memory: nothing else that the warp loads then waits for them.
+    template <class Copies>
+    static __device__ __forceinline__ void copy(Copies& copies, T* tile, const T* from, int kv_heads) {
+#pragma unroll 1
+        for (int i = static_cast<int>(threadIdx.x) % 32; i < ROWS * kChunks; i += 32) {
+            const int row = i / kChunks, chunk = i % kChunks;
+            copies.template copy<kVec>(tile + Layout::group_at(row, chunk),
+                                       from + offset_of(row * HEAD_DIM, kv_heads) + chunk * kVec);
+        }
+    }
+    __device__ __forceinline__ void read(const T* tile) {
+        const int lane = static_cast<int>(threadIdx.x) % 32;
+        constexpr int kRows = kEights * 8, kStepsAtOnce = 2 / kEights;
+        const int row = row_of(lane % kRows);
+#pragma unroll
+        for (int step = 0; step < kStepsD; step += kStepsAtOnce) {
+            unsigned some[4];
+            kiln::ldmatrix_x4(some, tile + Layout::group_at(row, step * 2 + lane / kRows));
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                pairs[step + i / kEights / 2][i / kEights % 2][i % kEights] = some[i];
         }
     }
     __device__ __forceinline__ void fragment(unsigned (&q)[4], int, int step) const {
@@ -213,6 +255,9 @@ struct SharedQueries {
     T* tile;
 
     __device__ __forceinline__ explicit SharedQueries(T* memory) : tile(memory) {}
+    template <class Copies>
+    static __device__ __forceinline__ void copy(Copies&, T*, const T*, int) {}
+    __device__ __forceinline__ void read(const T*) {}
     __device__ __forceinline__ void load(const T* from, int kv_heads) {
         const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll 4
@@ -339,8 +384,7 @@ struct SharedHead {
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     int batch, int kv_heads, int max_length, const T* __restrict__ q, const T* __restrict__ k_cache,
     const T* __restrict__ v_cache, const int* __restrict__ page_table, const int* __restrict__ lengths,
-    T* __restrict__ o, float* __restrict__ partials, float* __restrict__ partial_stats,
-    unsigned* __restrict__ tickets) {
+    T* __restrict__ o, float* __restrict__ partials, unsigned* __restrict__ tickets) {
     // A warp has up to two segments of heads that are not whole: 0, of a head that began before its part, and 1,
     // of one that begins there. Segment 1 is its last, so that its results can lie in the ring.
     __shared__ int segment_items[2 * WARPS];  // of which head; -1: none
@@ -348,12 +392,11 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     __shared__ bool is_last[2];
     const int thread = static_cast<int>(threadIdx.x);
     const int warp = thread / 32, lane = thread % 32;
-    auto* const stats = reinterpret_cast<kiln::MaxAndSum*>(partial_stats);
     T* const rings = kiln::dynamic_shared<T>();
     T* const ring = rings + warp * STAGES * kStage;
     const auto results_of = [=](int segment) {
         if (segment % 2 == 1) return reinterpret_cast<float*>(rings + segment / 2 * STAGES * kStage);
-        return reinterpret_cast<float*>(rings + WARPS * STAGES * kStage) + segment / 2 * ROWS * PITCH;
+        return reinterpret_cast<float*>(rings + WARPS * STAGES * kStage) + segment / 2 * kSegment;
     };
 
     // The lengths say what to look up; meanwhile the whole table, or much of it, comes nearer.
@@ -361,20 +404,49 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
     const i64 entry = (static_cast<i64>(blockIdx.x) * THREADS + thread) * (128 / sizeof(int));
     if (entry < static_cast<i64>(batch) * pages) kiln::prefetch_to_l2(page_table + entry);
 
+    const Cache cache = {k_cache, v_cache, page_table, lengths, kv_heads, pages};
+
     if (thread < 2 * WARPS) segment_items[thread] = -1;
     if (thread < 2) shared_heads[thread] = {0, 0, 0};
-    const Line::Part part = Line::part(lengths, batch, kv_heads);
-    const Cache cache = {k_cache, v_cache, page_table, lengths, kv_heads, pages};
+    // Three reads one after the other lead to a warp's first tile: lengths, page, tile. So that the memory has something
+    // to do until then, it is asked for the tile that is the first if all sequences are as long as possible. If they are
+    // not, that tile is another warp's, or there is none.
+    Place likely = {-1, 0, 0, 0};
+    int likely_page = 0;
+    const Line::Part part = Line::part(
+        lengths, batch, kv_heads, max_length,
+        [&](const Place& first) {
+            likely = first;
+            likely_page = page_table[page_index(cache, first)];
+        },
+        [&](const Place& first) {
+            if (first.tile * kTokens >= first.length) return;
+            const i64 corner = corner_of(cache, likely_page, token_in_page(first));
+            kiln::prefetch_to_l2_by_warp<kTile * sizeof(T)>(k_cache + corner);
+            kiln::prefetch_to_l2_by_warp<kTile * sizeof(T)>(v_cache + corner);
+        });
     const auto item_of = [=](const Place& place) { return place.sequence * kv_heads + place.head; };
     Place place = part.first;
-    // Before the tiles: behind all that the stages hold they would be the last to arrive.
+    // Those of the first two heads come with the first tile: behind all that the stages hold they would be the last to
+    // arrive. They lie where segment 0's results will.
     Queries next_queries(reinterpret_cast<T*>(results_of(2 * WARPS)) + warp * QUERIES * HEAD_DIM);
-    if (Queries::kAhead && part.count > 0) next_queries.load(q + begin_of(item_of(place), kv_heads), kv_heads);
-    Loader loader(cache, part, ring);
+    T* const first_queries = reinterpret_cast<T*>(results_of(2 * warp));
     kiln::AsyncCopies<> copies;
+    Loader loader(cache, part, ring, likely, likely_page);
     // Not unrolled, as others below: code that runs once takes as long to fetch as to run.
 #pragma unroll 1
-    for (int i = 0; i < STAGES - 1; ++i) loader.load(copies);
+    for (int i = 0; i < STAGES - 1; ++i) {
+        loader.copy(copies);
+        if (Queries::kAhead && i == 0 && part.count > 0) {
+            Queries::copy(copies, first_queries, q + begin_of(place, kv_heads), kv_heads);
+            if (part.count > Line::tiles_of(place.length) - place.tile) {
+                Place second = place;
+                second.next_head(lengths, kv_heads);
+                Queries::copy(copies, first_queries + kResults, q + begin_of(second, kv_heads), kv_heads);
+            }
+        }
+        copies.commit();
+    }
 
     // Sequences without tokens are on nobody's part.
 #pragma unroll 1
@@ -392,20 +464,31 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
         const int end = left < of_head - place.tile ? place.tile + left : of_head;
         const bool begins = place.tile == 0, ends = end == of_head;
         const unsigned head_begin = part.begin + (part.count - left) - place.tile;
+        const bool is_first = left == part.count;
         left -= end - place.tile;
-        if (!Queries::kAhead) next_queries.load(q + begin_of(item_of(place), kv_heads), kv_heads);
+        if (!Queries::kAhead) {
+            next_queries.load(q + begin_of(place, kv_heads), kv_heads);
+        } else if (is_first) {
+            copies.template wait<STAGES - 2>();
+            __syncwarp();
+            next_queries.read(first_queries);
+        }
         const Queries queries = next_queries;
         Place next_place = place;
         if (left > 0) {
             next_place.next_head(lengths, kv_heads);
-            if (Queries::kAhead) next_queries.load(q + begin_of(item_of(next_place), kv_heads), kv_heads);
+            if (is_first)
+                next_queries.read(first_queries + kResults);
+            else if (Queries::kAhead)
+                next_queries.load(q + begin_of(next_place, kv_heads), kv_heads);
         }
         Attention attention;
         T* tile = ring;
         for (int i = place.tile; i < end; ++i) {
             copies.template wait<STAGES - 2>();
             __syncwarp();  // this tile is there for all lanes, and the one before has been read
-            loader.load(copies);
+            loader.copy(copies);
+            copies.commit();
             tile = ring + stage * kStage;
             attention.add(queries, tile, place.length - i * kTokens);
             stage = stage == STAGES - 1 ? 0 : stage + 1;
@@ -416,7 +499,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
         float* const results = begins && ends ? reinterpret_cast<float*>(tile) : results_of(segment);
         attention.store(results, 0);
         if (begins && ends) {
-            T* const out = o + begin_of(item, kv_heads);
+            T* const out = o + begin_of(place, kv_heads);
 #pragma unroll
             for (int e = 0; e < kEights; ++e) {
                 if (e > 0) {
@@ -476,8 +559,9 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
             all.write(o + begin_of(item, kv_heads) + offset_of(row * HEAD_DIM, kv_heads) + column, scale_of(all.sum));
         } else {
             const i64 slot = 2 * static_cast<i64>(blockIdx.x) + (begins ? 1 : 0);
-            kiln::store(partials + slot * kResults + row * HEAD_DIM + column, all.values);
-            if (column == 0) stats[slot * ROWS + row] = {all.max, all.sum};
+            float* const to = partials + slot * kSegment + row * PITCH;
+            kiln::store(to + column, all.values);
+            if (column == 0) kiln::store(to + HEAD_DIM, Results{{all.max, all.sum, 0.0f, 0.0f}});
         }
     }
     __syncthreads();
@@ -493,9 +577,10 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void decode_mma(
         const auto slot_of = [=](int i) { return 2 * static_cast<i64>(head.first + i) + (i == 0 ? 1 : 0); };
 #pragma unroll 1
         for (int i = thread; i < kResults / 4; i += THREADS) {
-            const auto stats_at = [&](int r) { return stats[slot_of(r) * ROWS + i * 4 / HEAD_DIM]; };
+            const int row = i * 4 / HEAD_DIM, column = i * 4 % HEAD_DIM;
+            const auto stats_at = [&](int r) { return stats_of(partials + slot_of(r) * kSegment, row); };
             const auto values_at = [&](int r) {
-                return kiln::load<4>(partials + slot_of(r) * kResults + i * 4);
+                return kiln::load<4>(partials + slot_of(r) * kSegment + row * PITCH + column);
             };
             const int count = static_cast<int>(head.blocks);
             const Joined all =

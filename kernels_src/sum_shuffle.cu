@@ -1,7 +1,7 @@
 // sum_shuffle: the sum of TERM of an array's elements by vector loads, shuffles, and one partial sum per block
 //
 // A block adds up tiles of THREADS * VEC * UNROLL neighbours, BLOCKS tiles apart. A thread has UNROLL loads under
-// way, each added to a sum of its own. The last block to end adds the blocks' sums in a fixed order.
+// way, each added to a sum of its own. The last block adds the blocks' sums, in a fixed order, as they come.
 // SPDX-License-Identifier: Apache-2.0
 //
 //@ kernel  sum_shuffle
@@ -17,8 +17,7 @@
 //@ require threads * (VEC * UNROLL * sizeof(T) / 4 + 24) <= device.registers_per_block  "what each thread has under way must fit its registers: use fewer UNROLL, or fewer threads"
 //@ size    n = 268435456 test 100003
 //@ input   x [n]
-//@ scratch partial [BLOCKS]
-//@ scratch ticket [1] = 0
+//@ scratch sums_of_blocks [BLOCKS] = 0
 //@ output  sum [1] by sum_reference exact
 //@ flops   n
 //@ naive   sum_naive
@@ -27,16 +26,17 @@
 //@ grid    max(1, min(BLOCKS, ceil_div(n, THREADS * VEC * UNROLL)))
 //@ model   access VEC, UNROLL
 //@ model   search [BLOCKS], [VEC], [UNROLL], [THREADS]
-#include "kiln/last_block.h"
+#include "kiln/flagged_float.h"
 #include "kiln/launch.h"
+#include "kiln/reduce.h"
 #include "kiln/stream.h"
 
 using kiln::i64;
 
 constexpr i64 kTile = static_cast<i64>(THREADS) * VEC * UNROLL;
 
-extern "C" __global__ __launch_bounds__(THREADS) void sum_shuffle(long long n, const T* __restrict__ x, float* partial,
-                                                                  unsigned* ticket, float* __restrict__ sum) {
+extern "C" __global__ __launch_bounds__(THREADS) void sum_shuffle(long long n, const T* __restrict__ x,
+                                                                  unsigned long long* sums_of_blocks, float* __restrict__ sum) {
     const int thread = threadIdx.x;
     if constexpr (PDL) {
         kiln::wait_for_previous_grid();
@@ -75,11 +75,13 @@ extern "C" __global__ __launch_bounds__(THREADS) void sum_shuffle(long long n, c
 #pragma unroll
     for (int u = 1; u < UNROLL; ++u) mine += sums[u];
     const float block_sum = kiln::block_reduce<THREADS>(mine, kiln::Sum{});
-    if (threadIdx.x == 0) partial[blockIdx.x] = block_sum;
-    if (!kiln::is_last_block(ticket, gridDim.x)) return;
-    mine = 0.0f;
-#pragma unroll 4
-    for (unsigned block = threadIdx.x; block < gridDim.x; block += THREADS) mine += partial[block];
+    const unsigned last = gridDim.x - 1;
+    if (blockIdx.x < last) {
+        if (thread == 0) kiln::publish(sums_of_blocks + blockIdx.x, block_sum);
+        return;
+    }
+    mine = kiln::sum_published<4>(sums_of_blocks + thread, (last + THREADS - 1 - thread) / THREADS, THREADS);
+    if (thread == last % THREADS) mine += block_sum;
     const float total = kiln::block_reduce<THREADS>(mine, kiln::Sum{});
-    if (threadIdx.x == 0) *sum = total;
+    if (thread == 0) *sum = total;
 }

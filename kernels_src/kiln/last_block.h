@@ -2,32 +2,18 @@
 //
 // kiln::is_last_block: for kernels whose blocks leave partial results behind, to be put together by whichever
 // block ends last. The blocks need not run at the same time, and the partial results can be joined in a fixed
-// order, so that equal inputs give equal bits. The pattern of the CUDA samples' threadFenceReduction.
+// order, so that equal inputs give equal bits. The pattern of the CUDA samples' threadFenceReduction, with one access in place
+// of its fences.
 #pragma once
 
 #include "kiln/reduce.h"
 
 namespace kiln {
 
-/// True in all threads of the last of `blocks` blocks that call it with this ticket, in global memory and zero
-/// at first; what the others wrote before their call is then visible. Leaves the ticket at zero, for the next
-/// launch; one that failed may leave it otherwise. All threads of the block must make the call.
-__device__ __forceinline__ bool is_last_block(unsigned* ticket, unsigned blocks) {
-    __shared__ unsigned arrived;
-    __threadfence();
-    __syncthreads();
-    if (thread_rank() == 0) {
-        arrived = atomicAdd(ticket, 1u);
-        if (arrived == blocks - 1) *ticket = 0;
-    }
-    __syncthreads();
-    const bool is_last = arrived == blocks - 1;
-    if (is_last) __threadfence();
-    return is_last;
-}
-
-/// The same for a block that takes several such tickets at once, each by one thread: between two barriers of the block,
-/// of which the first follows what it wrote.
+/// True for the last of `blocks` calls with this ticket, in global memory and zero at first; what the blocks wrote before their
+/// calls is then visible. Leaves the ticket at zero, for the next launch; one that failed may leave it otherwise. By one
+/// thread of a block, between two barriers of it: the first follows what the block wrote, and the second makes what the
+/// others wrote known to all of its threads. Threads of a block may take several tickets at once.
 __device__ __forceinline__ bool is_last_arrival(unsigned* ticket, unsigned blocks) {
     unsigned arrived;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
@@ -43,6 +29,18 @@ __device__ __forceinline__ bool is_last_arrival(unsigned* ticket, unsigned block
 #endif
     if (arrived == blocks - 1) *ticket = 0;
     return arrived == blocks - 1;
+}
+
+/// The same, in all threads of the block, which make the call together.
+__device__ __forceinline__ bool is_last_block(unsigned* ticket, unsigned blocks) {
+    __shared__ bool is_last;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 700
+    __threadfence();  // elsewhere than in PTX's memory model one thread's fence need not cover the others' writes
+#endif
+    __syncthreads();
+    if (thread_rank() == 0) is_last = is_last_arrival(ticket, blocks);
+    __syncthreads();
+    return is_last;
 }
 
 }  // namespace kiln

@@ -23,10 +23,10 @@ constexpr std::pair<std::string_view, Copies> kCopies[] = {{"registers", Copies:
                                                            {"async", Copies::async},
                                                            {"tma", Copies::tma},
                                                            {"direct", Copies::direct}};
-constexpr std::string_view kKeys[] = {"engine",  "copies",  "tile",     "thread",      "warp",
-                                      "stages",  "cluster", "blocks",   "pingpong",    "staged_store",
-                                      "padding", "access",  "row",      "side",        "edge",
-                                      "step",    "parts",   "any_rows", "staged_rows", "search"};
+constexpr std::string_view kKeys[] = {
+    "engine", "copies",   "tile",         "thread",  "warp",     "stages",      "cluster",
+    "blocks", "pingpong", "staged_store", "padding", "access",   "row",         "side",
+    "edge",   "strip",    "step",         "parts",   "any_rows", "staged_rows", "search"};
 
 std::vector<std::string> texts(std::span<const std::string_view> names) {
     return {names.begin(), names.end()};
@@ -77,6 +77,9 @@ class ModelParser {
         if (key == "edge")
             parse_capacity(lexer, result_.edge_tile, result_.edge,
                            "and the rows or columns that exist, such as of queries");
+        if (key == "strip")
+            parse_capacity(lexer, result_.strip_columns, result_.columns,
+                           "and the columns of the matrix, such as of cols");
         if (key == "step")
             parse_capacity(lexer, result_.step_tile, result_.step,
                            "and the rows that exist, such as of keys");
@@ -215,6 +218,8 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
     take_one(lines.side, facts.side);
     take_one(lines.edge_tile, facts.edge_tile);
     take_one(lines.edge, facts.edge);
+    take_one(lines.strip_columns, facts.strip_columns);
+    take_one(lines.columns, facts.columns);
     take_one(lines.step_tile, facts.step_tile);
     take_one(lines.step, facts.step);
     take_one(lines.parts, facts.parts);

@@ -37,8 +37,9 @@ constexpr std::string_view kCalibrationEnd = "end";
 constexpr std::string_view kFittedTo = "# fitted to";
 constexpr std::uint64_t kMostCalibrationBytes = 64 << 20;
 constexpr std::string_view kKindNames[kKernelKinds] = {
-    "plain",     "streamed",        "fma-registers", "fma-async", "mma-staged", "mma-direct",
-    "wgmma-tma", "wgmma-registers", "fma-direct",    "fused",     "staged-rows"};
+    "plain",          "streamed",        "fma-registers", "fma-async", "mma-staged",  "mma-direct",
+    "wgmma-tma",      "wgmma-registers", "fma-direct",    "fused",     "staged-rows", "persistent-pipeline",
+    "streamed-strips"};
 /// The text of a file, with empty lines in place of calibrations for other versions of the model.
 std::string without_old(const std::string& text) {
     const std::string current = formatted("model {}", kModelVersion);

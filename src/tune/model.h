@@ -30,9 +30,11 @@ enum class KernelKind {
     wgmma_registers,
     fma_direct,
     fused,
-    staged_rows
+    staged_rows,
+    persistent_pipeline,
+    streamed_strips
 };
-constexpr std::size_t kKernelKinds = 11;
+constexpr std::size_t kKernelKinds = 13;
 
 /// A device, or the known facts about an architecture.
 struct Machine {

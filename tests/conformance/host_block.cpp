@@ -249,5 +249,56 @@ extern "C" __global__ void kernel(unsigned bad, unsigned* state, unsigned* waiti
     }
 }
 
+// Numbers of any bits, zero and NaN among them. Their sum depends on the order.
+TEST(HostBlock, TheLastAddsUpWhatTheOthersPublish) {
+    const HostKernel kernel(test::compile_for_host(R"(
+#include "kiln/flagged_float.h"
+extern "C" __global__ void kernel(const float* numbers, unsigned long long* words, float* sums) {
+    const unsigned last = gridDim.x - 1;
+    if (blockIdx.x < last)
+        kiln::publish(words + blockIdx.x, numbers[blockIdx.x]);
+    else
+        for (unsigned i = 0; i < 2; ++i) sums[i] = kiln::sum_published<4>(words + i, (last + 1 - i) / 2, 2);
+})"),
+                            test::open_host({}, 4));
+    constexpr unsigned kBlocks = 24;
+    constexpr float kRounded[] = {1e8F, 1.0F, -1e8F, 0.0F, 3.0F};
+    std::vector<float> numbers(kBlocks);
+    for (unsigned i = 0; i < kBlocks; ++i) numbers[i] = kRounded[i / 2 % 5] + (i % 2 == 0 ? 0.0F : 0.5F);
+    std::vector<unsigned long long> words(kBlocks);
+    for (const bool with_nan : {false, true}) {
+        if (with_nan) numbers[5] = std::nanf("");
+        float sums[2] = {-1, -1}, expected[2] = {0, 0};
+        for (unsigned i = 0; i + 1 < kBlocks; ++i) expected[i % 2] += numbers[i];
+        kernel({kBlocks, 1, 1}, {1, 1, 1}, 0, numbers.data(), words.data(), sums);
+        EXPECT_EQ(sums[0], expected[0]);
+        EXPECT_THAT(sums[1], testing::NanSensitiveFloatEq(expected[1]));
+        EXPECT_THAT(words, testing::Each(0U)) << "for the next launch";
+    }
+}
+
+TEST(HostBlock, OneThatWaitsForANumberEndsWhereAnotherFailed) {
+    const HostKernel kernel(test::compile_for_host(R"(
+#include "kiln/flagged_float.h"
+extern "C" __global__ void kernel(unsigned long long* words, unsigned* waiting, float* sum) {
+    if (blockIdx.x == 1) {
+        atomicAdd(waiting, 1u);
+        *sum = kiln::sum_published<1>(words, 1, 1);
+    } else {
+        while (atomicAdd(waiting, 0u) == 0) {
+        }
+        __trap();
+    }
+})"),
+                            test::open_host({}, 2));
+    unsigned long long word = 0;
+    unsigned waiting = 0;
+    float sum = 0;
+    const std::string message = test::rejected<DeviceError>([&] {
+        kernel({2, 1, 1}, {1, 1, 1}, 0, &word, &waiting, &sum);
+    });
+    EXPECT_THAT(message, HasSubstr("in block (0,0,0)"));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -167,9 +167,9 @@ TEST(HostDecode, IsRightWithPagesOf128) {
 // A sequence whose values are all the same has them as its result, whatever the weights; one without tokens has
 // zeros, wherever it stands.
 TEST(HostDecodeMma, SequencesWithoutTokensGiveZeros) {
-    using DecodeFn = void(int batch, int kv_heads, int max_length, const half* q, const half* k_cache,
-                          const half* v_cache, const int* page_table, const int* lengths, half* o,
-                          float* partials, float* partial_stats, unsigned* tickets);
+    using DecodeFn =
+        void(int batch, int kv_heads, int max_length, const half* q, const half* k_cache, const half* v_cache,
+             const int* page_table, const int* lengths, half* o, float* partials, unsigned* tickets);
     constexpr int kHead = 64, kGroup = 4, kPage = 16, kKvHeads = 2, kPages = 7, kMost = kPages * kPage;
     const auto service = attention_service();
     const auto kernel = service->build<DecodeFn>(service->find("decode_mma").variant({{"HEAD_DIM", kHead}}));
@@ -187,10 +187,9 @@ TEST(HostDecodeMma, SequencesWithoutTokensGiveZeros) {
         }
         for (std::size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int>(i);
         std::vector<float> partials(std::size_t{1} << 20, std::numeric_limits<float>::quiet_NaN());
-        std::vector<float> stats(partials);
         std::vector<unsigned> tickets(batch * kKvHeads);
         kernel(service->stream(), static_cast<int>(batch), kKvHeads, kMost, q.data(), k.data(), v.data(),
-               pages.data(), lengths.data(), o.data(), partials.data(), stats.data(), tickets.data());
+               pages.data(), lengths.data(), o.data(), partials.data(), tickets.data());
         service->stream().synchronize();
         for (std::size_t i = 0; i < o.size(); ++i) {
             const std::size_t sequence = i / (kKvHeads * kGroup * kHead);

@@ -333,7 +333,7 @@ TEST_F(Export, Softmax) {
 TEST_F(Export, SumShuffleWithScratch) {
     expect_like_the_library(
         "sum_shuffle", {}, "sm_80", {{{{"n", 1}}}, {{{"n", 1000003}}}},
-        {{{{{"n", 1000003}}, {{"partial", 0}}}, "the argument partial is a null pointer"}});
+        {{{{{"n", 1000003}}, {{"sums_of_blocks", 0}}}, "the argument sums_of_blocks is a null pointer"}});
 }
 
 // Two kernels, one after the other, with the scratch tensor between them; they are C++ templates.

@@ -142,7 +142,7 @@ extern "C" __global__ void late(int n, kiln::half* a) {
 using LateFn = void(int n, half* a);
 using SoftmaxFn = void(long long rows, int cols, const half* x, half* y);
 using NormFn = void(long long rows, int cols, const half* x, const half* weight, const half* bias, half* y);
-using SumFn = void(long long n, const half* x, float* partial, unsigned* ticket, float* sum);
+using SumFn = void(long long, const half*, unsigned long long*, float*);
 using SkinnyFn = void(int m, int n, int k, const half* a, const half* b, float* c, float* partial,
                       unsigned* tickets);
 
@@ -172,7 +172,8 @@ TEST_F(OverlapOnGpu, TheLibrarysKernelsWaitForWhatTheyRead) {
             const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(half);
             Buffer x = words(bytes), y = words(bytes), z = words(bytes), weight = words(bytes),
                    bias = words(bytes);
-            Buffer partial = words(20000 * 4), ticket = words(4), total = words(4);
+            Buffer sums_of_blocks = words(20000 * 8), total = words(4);
+            Buffer partial = words(20000 * 4), ticket = words(4);
             Buffer a = words(kRowsA * kDepth * 2), b = words(kColumns * kDepth * 2),
                    c = words(kRowsA * kColumns * 4);
             late(stream, cols, weight.as<half>());
@@ -183,7 +184,7 @@ TEST_F(OverlapOnGpu, TheLibrarysKernelsWaitForWhatTheyRead) {
             softmax(stream, kRows, cols, x.as<half>(), y.as<half>());
             norm(stream, kRows, cols, y.as<half>(), weight.as<half>(), bias.as<half>(), z.as<half>());
             softmax(stream, kRows, cols, z.as<half>(), y.as<half>());
-            sum(stream, count, y.as<half>(), partial.as<float>(), ticket.as<unsigned>(), total.as<float>());
+            sum(stream, count, y.as<half>(), sums_of_blocks.as<unsigned long long>(), total.as<float>());
             late(stream, kRowsA * kDepth, a.as<half>());
             skinny(stream, kRowsA, kColumns, kDepth, a.as<half>(), b.as<half>(), c.as<float>(),
                    partial.as<float>(), ticket.as<unsigned>());

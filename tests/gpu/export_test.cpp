@@ -119,36 +119,28 @@ TEST_F(ExportOnGpu, GemmWithTensorMapsAndClustersGivesTheLibrarysBits) {
 
 TEST_F(ExportOnGpu, SumWithScratchGivesTheLibrarysBits) {
     const Variant variant = service_->find("sum_shuffle").variant({{"T", "float"}});
-    auto* const scratch =
-        exported<int(long long, std::size_t*, std::size_t*)>(variant, "kiln_sum_shuffle_scratch");
+    auto* const scratch = exported<int(long long, std::size_t*)>(variant, "kiln_sum_shuffle_scratch");
     ASSERT_NE(scratch, nullptr) << ::dlerror();
-    std::size_t partial_bytes = 0, ticket_bytes = 0;
-    ASSERT_EQ(scratch(1000003, &partial_bytes, &ticket_bytes), 0) << error_();
+    std::size_t bytes = 0;
+    ASSERT_EQ(scratch(1000003, &bytes), 0) << error_();
     const Problem problem = variant.problem({{"n", 1000003}});
-    for (const Tensor& tensor : problem.tensors) {
-        if (tensor.name == "partial") {
-            EXPECT_EQ(partial_bytes, tensor.size_bytes());
-        } else if (tensor.name == "ticket") {
-            EXPECT_EQ(ticket_bytes, tensor.size_bytes());
-        }
-    }
-    auto* const sum = reinterpret_cast<int (*)(void*, long long, const void*, void*, void*, void*)>(
+    for (const Tensor& tensor : problem.tensors)
+        if (tensor.role == TensorRole::scratch) EXPECT_EQ(bytes, tensor.size_bytes()) << tensor.name;
+    auto* const sum = reinterpret_cast<int (*)(void*, long long, const void*, void*, void*)>(
         ::dlsym(library_, "kiln_sum_shuffle"));
     ASSERT_NE(sum, nullptr);
     std::vector<float> values(1000003);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1009) / 16;
     Buffer x = service_->device().allocate(values.size() * 4);
     x.copy_from(std::as_bytes(std::span(values)));
-    Buffer partial = poisoned(partial_bytes), ticket = service_->device().allocate(ticket_bytes);
-    ticket.fill(0);
+    Buffer sums_of_blocks = service_->device().allocate(bytes);
+    sums_of_blocks.fill(0);
     const Buffer ours = poisoned(4), theirs = poisoned(4);
-    const auto kernel = service_->build<void(long long, const float*, float*, unsigned*, float*)>(variant);
-    kernel(service_->stream(), 1000003, x.as<float>(), partial.as<float>(), ticket.as<unsigned>(),
-           ours.as<float>());
-    for (int again = 0; again < 2; ++again) {  // the ticket is zero again
-        EXPECT_EQ(sum(service_->stream().handle(), 1000003, x.as<float>(), partial.as<float>(),
-                      ticket.as<unsigned>(), theirs.as<float>()),
-                  0)
+    const auto kernel = service_->build<void(long long, const float*, unsigned long long*, float*)>(variant);
+    auto* const letters = sums_of_blocks.as<unsigned long long>();
+    kernel(service_->stream(), 1000003, x.as<float>(), letters, ours.as<float>());
+    for (int again = 0; again < 2; ++again) {  // the scratch tensor is zero again
+        EXPECT_EQ(sum(service_->stream().handle(), 1000003, x.as<float>(), letters, theirs.as<float>()), 0)
             << error_();
         EXPECT_EQ(bits(theirs), bits(ours));
     }

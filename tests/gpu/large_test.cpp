@@ -55,6 +55,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Large{"sum_tree", {{"T", "half"}}, {{"n", kLarge}}},
                     Large{"histogram", {}, {{"n", 2 * kLarge + 1}}},
                     Large{"column_sum", {{"T", "half"}, {"VEC", 8}}, {{"rows", 46349}, {"cols", 46352}}},
+                    Large{"column_sum",
+                          {{"T", "half"}, {"VEC", 8}, {"ANY_ROWS", true}},
+                          {{"rows", 46351}, {"cols", 46349}}},
                     Large{"softmax", {}, {{"rows", kLarge / 4096 + 1}, {"cols", 4096}}},
                     Large{"layer_norm", {}, {{"rows", kLarge / 4096 + 1}, {"cols", 4096}}},
                     Large{"transpose_tiled", {{"T", "half"}, {"VEC", 8}}, {{"rows", 46352}, {"cols", 46360}}},
@@ -63,7 +66,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Large{"gemm_fp32", {}, {{"m", 46349}, {"n", 46351}, {"k", 5}}},
                     Large{"gemm_wgmma", {}, {{"m", 46349}, {"n", 46352}, {"k", 8}}},
                     Large{"gemm_wgmma_any", {}, {{"m", 46349}, {"n", 46351}, {"k", 5}}}),
-    [](const auto& item) { return item.param.kernel; });
+    [](const auto& item) {
+        return item.param.kernel + (item.param.values.contains("ANY_ROWS") ? "_any_rows" : "");
+    });
 
 }  // namespace
 }  // namespace kiln

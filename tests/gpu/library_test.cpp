@@ -195,7 +195,7 @@ TEST_F(LibraryOnGpu, RowsOfClusters) {
 
 TEST_F(LibraryOnGpu, ColumnSum) {
     std::vector<Sizes> problems;
-    for (const int cols : {128, 264, 263, 8})
+    for (const int cols : {128, 264, 263, 8, 1})
         for (const int rows : {1, 6, 67, 3000}) problems.push_back({{"rows", rows}, {"cols", cols}});
     expect_right("column_sum",
                  {{},
@@ -205,7 +205,10 @@ TEST_F(LibraryOnGpu, ColumnSum) {
                   {{"SPLIT_ROWS", 4}, {"UNROLL", 2}, {"THREADS_Y", 4}},
                   {{"T", "half"}, {"VEC", 8}, {"SPLIT_ROWS", 4}, {"UNROLL", 16}, {"THREADS_X", 16}},
                   {{"VEC", 1}, {"UNROLL", 16}, {"L1_NO_ALLOCATE", true}},
-                  {{"T", "bfloat16"}, {"VEC", 2}, {"SPLIT_ROWS", 1}, {"L1_NO_ALLOCATE", false}}},
+                  {{"T", "bfloat16"}, {"VEC", 2}, {"SPLIT_ROWS", 1}, {"L1_NO_ALLOCATE", false}},
+                  {{"T", "half"}, {"VEC", 8}, {"THREADS_X", 4}, {"ANY_ROWS", true}},
+                  {{"T", "half"}, {"VEC", 8}, {"THREADS_Y", 32}, {"SPLIT_ROWS", 16}, {"ANY_ROWS", true}},
+                  {{"ANY_ROWS", true}, {"SPLIT_ROWS", 1}}},
                  problems);
 }
 

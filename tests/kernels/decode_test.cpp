@@ -17,6 +17,7 @@ struct Item {
     const char* name;
     Values values;
     Sizes sizes;
+    int least = 0;  // tokens of a sequence
 };
 
 void PrintTo(const Item& item, std::ostream* out) { *out << item.name; }
@@ -28,9 +29,9 @@ TEST_P(DecodeLengths, MayBeAnyAndZero) {
     test::HostLibrary library;
     Service& service = library.service();
     const Variant variant = service.find("decode_mma").variant(item.values);
-    test::OmittingLaunch launch(service, service, variant, item.sizes, true, 1, [](Problem& problem) {
+    test::OmittingLaunch launch(service, service, variant, item.sizes, true, 1, [&item](Problem& problem) {
         for (Tensor& tensor : problem.tensors)
-            if (tensor.name == "lengths") tensor.low = 0;
+            if (tensor.name == "lengths") tensor.low = item.least;
     });
     EXPECT_EQ(launch.wrong({}), 0u);
 }
@@ -78,7 +79,11 @@ INSTANTIATE_TEST_SUITE_P(
         Item{"RowsOfTwoTiles", with({}, 3, 8), {{"batch", 3}, {"kv_heads", 2}, {"max_length", 777}}},
         Item{"RowsOfThreeTiles",
              with({{"HEAD_DIM", 64}, {"PAGE_SIZE", 128}, {"T", "bfloat16"}}, 6, 8),
-             {{"batch", 7}, {"kv_heads", 1}, {"max_length", 501}}}),
+             {{"batch", 7}, {"kv_heads", 1}, {"max_length", 501}}},
+        // All have as many tiles, which the kernel takes for granted until it has read the lengths.
+        Item{"EqualLengths", kFewWarps, {{"batch", 5}, {"kv_heads", 2}, {"max_length", 999}}, 999},
+        Item{
+            "EqualTiles", with(kManyWarps, 3, 2), {{"batch", 3}, {"kv_heads", 3}, {"max_length", 999}}, 993}),
     [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -33,6 +33,33 @@ TEST(ColumnSum, IsRightWithVectorsAndWithout) {
     }
 }
 
+// Fewer columns than an access has, as many as a block has and one more, more threads than columns but not twice as many, parts
+// without rows, and a matrix that begins at no multiple of an access.
+TEST(ColumnSum, IsRightWhereverRowsBegin) {
+    test::HostLibrary library(4);
+    const Template of = library.service().find("column_sum");
+    for (const Values& values :
+         {Values{{"T", "half"}, {"VEC", 8}, {"THREADS_X", 4}, {"SPLIT_ROWS", 4}, {"ANY_ROWS", true}},
+          Values{{"T", "bfloat16"},
+                 {"VEC", 2},
+                 {"THREADS_X", 4},
+                 {"THREADS_Y", 64},
+                 {"SPLIT_ROWS", 8},
+                 {"ANY_ROWS", true}},
+          Values{{"VEC", 4},
+                 {"THREADS_X", 8},
+                 {"THREADS_Y", 4},
+                 {"UNROLL", 2},
+                 {"SPLIT_ROWS", 1},
+                 {"ANY_ROWS", true}}}) {
+        const Variant variant = of.variant(values);
+        for (const int cols : {1, 3, 7, 8, 24, 25, 28, 29, 333})
+            for (const int rows : {1, 2, 9, 67, 300})
+                expect_memory_right(library, variant, {{"rows", rows}, {"cols", cols}});
+        expect_memory_right(library, variant, {{"rows", 67}, {"cols", 29}}, 1);
+    }
+}
+
 // Bytes before and behind the accesses that are whole, fewer bytes than an access has, some threads with one access more
 // than others, and several rounds of all that a thread has under way.
 TEST(Histogram, CountsEachByteFromAnyAddress) {

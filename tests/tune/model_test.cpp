@@ -207,7 +207,8 @@ TEST(TuneModel, CountsCopiesInFlightInThePipeline) {
     const auto ms = [&](int head, int warps, int stages, int blocks) {
         const Variant variant =
             of.variant({{"HEAD_DIM", head}, {"WARPS", warps}, {"STAGES", stages}, {"BLOCKS_PER_SM", blocks}});
-        return model.ms(variant, variant.problem({})).value_or(0);
+        Model::Features features;
+        return model.uncalibrated(variant, variant.problem({}), features).value().ms;
     };
     EXPECT_LT(ms(64, 8, 3, 1), ms(64, 8, 2, 1)) << "another stage under way";
     EXPECT_LT(ms(128, 8, 2, 1), ms(128, 4, 4, 1)) << "more warps, with as much shared memory";

@@ -32,7 +32,8 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
         "6, "
         "7\n//@ model copies "
         "registers\n//@ model row WIDE * 4 of 3 * m\n//@ model side ROWS of min(n, m)\n//@ model edge DEEP "
-        "of n\n//@ model step ROWS of m\n//@ model parts DEEP / 2\n//@ model any_rows DEEP > "
+        "of n\n//@ model strip ROWS of 5 * n\n//@ model step ROWS of m\n//@ model parts DEEP / 2\n//@ model "
+        "any_rows DEEP > "
         "3\n//@ model staged_rows DEEP > 3\n",
         {{"ROWS", 128}});
     EXPECT_EQ(of.engine, Engine::wgmma);
@@ -65,6 +66,8 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
     EXPECT_EQ(of.side, 7);
     EXPECT_EQ(of.edge_tile, 4);
     EXPECT_EQ(of.edge, 7);
+    EXPECT_EQ(of.strip_columns, 128);
+    EXPECT_EQ(of.columns, 35);
     EXPECT_EQ(of.step_tile, 128);
     EXPECT_EQ(of.step, 100);
     EXPECT_EQ(of.parts, 2);
