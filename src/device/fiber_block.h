@@ -46,7 +46,7 @@ struct BlockPlan {
     bool cooperative = false;            ///< its blocks run at once, each on an OS thread
     GridBarrier* barrier = nullptr;      ///< of those blocks
     const std::atomic<bool>* has_failed =
-        nullptr;  ///< whether a block has; null: blocks run one after the other
+        nullptr;  ///< whether a block has, or is left out, so that none may wait for it; null: not known
 };
 
 /// The most threads of a block.
@@ -67,7 +67,7 @@ class FiberBlock final : private kiln_host::Block, public KernelRunner {
     std::uint64_t dynamic_shared_address() const { return reinterpret_cast<std::uint64_t>(dynamic_shared); }
     /// Runs the block to its end. Returns what went wrong, for the end of a sentence; empty: nothing.
     std::string run(Dim3 index);
-    /// Whether the last run only ended because another block had failed.
+    /// Whether the last run only ended because another block had failed or was left out.
     bool was_ended() const { return was_ended_; }
     bool where(KernelFacts& facts) const noexcept override;
 

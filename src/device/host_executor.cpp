@@ -21,7 +21,8 @@ struct HostExecutor::Launch {
     std::uint64_t chunk;
     std::atomic<std::uint64_t> next{0};
 
-    std::atomic<bool> has_failed{false};  // some block; others may wait for what it would have written
+    std::atomic<bool> has_failed{
+        false};  // some block, or it is left out; others may wait for what it would have written
     std::mutex mutex;
     std::uint64_t failed_block = 0;
     std::string failure;  // of the first block of those that failed
@@ -61,11 +62,11 @@ void HostExecutor::run(const BlockPlan& given, const std::string& kernel, Observ
     const std::uint64_t chunk =
         plan.cooperative ? 1 : std::clamp<std::uint64_t>(blocks / (workers_ * 16u), 1, 64);
     Launch launch{plan, blocks, chunk, {}, {}, {}, 0, {}};
+    plan.has_failed = &launch.has_failed;
     if (plan.observer != nullptr) {
         start_helpers(0);
         observe(launch, blocks_.front(), *observed);
     } else {
-        plan.has_failed = &launch.has_failed;
         work_together(launch);
     }
     if (launch.failure.empty()) return;
@@ -161,10 +162,13 @@ void HostExecutor::observe(Launch& launch, FiberBlock& block, ObservedLaunch& ob
         told = true;
         for (; number < launch.blocks && launch.failure.empty(); ++number) {
             const Dim3 index = launch.index(number);
-            if (!observer.begin_block(index)) continue;
+            if (!observer.begin_block(index)) {
+                launch.has_failed = true;
+                continue;
+            }
             std::string problem = block.run(index);
             observer.end_block();
-            if (!problem.empty()) launch.fail(number, std::move(problem));
+            if (!problem.empty() && !block.was_ended()) launch.fail(number, std::move(problem));
         }
     } catch (const std::exception& exception) {
         launch.fail(number, exception.what());

@@ -55,6 +55,29 @@ class Check : public Analyzing {
     }
 };
 
+// Of 528 blocks 16 are recorded, and the last adds up what all publish.
+TEST_F(Check, ABlockThatWaitsForOneThatIsLeftOutEnds) {
+    const Recording recording = check(variant("sum_shuffle", {{"THREADS", 64}, {"VEC", 1}, {"UNROLL", 1}}));
+    EXPECT_EQ(recording.blocks, 528U);
+    EXPECT_EQ(recording.blocks_recorded, 16U);
+    EXPECT_TRUE(recording.problems.empty()) << texts(recording);
+}
+
+// The first and the last access may reach beyond the matrix, with fewer columns than an access has from many rows.
+TEST_F(Check, ColumnSumsOfRowsThatBeginAnywhereAreSound) {
+    for (const Values& values :
+         {Values{{"T", "half"}, {"VEC", 8}, {"THREADS_X", 4}, {"SPLIT_ROWS", 4}, {"ANY_ROWS", true}},
+          Values{{"VEC", 2}, {"THREADS_Y", 4}, {"SPLIT_ROWS", 1}, {"ANY_ROWS", true}}})
+        for (const auto& [rows, cols] : {std::pair{67, 65}, {67, 29}, {1, 3}, {9, 1}, {8, 8}}) {
+            AnalyzeOptions options;
+            options.sizes = {{"rows", rows}, {"cols", cols}};
+            options.most_blocks = 100;
+            options.most_ms = 20'000;
+            const Recording recording = Analyzer(target()).check(variant("column_sum", values), options);
+            EXPECT_TRUE(recording.problems.empty()) << rows << " x " << cols << "\n" << texts(recording);
+        }
+}
+
 TEST_F(Check, ARemovedBarrier) {
     const std::string piece = "    __syncthreads();\n    T* const goal";
     const std::string text = changed("transpose_tiled", piece, "    T* const goal");
