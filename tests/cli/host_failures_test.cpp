@@ -218,7 +218,7 @@ TEST_F(HostFailures, InOneProcessForDebuggers) {
 }
 
 TEST_F(HostFailures, OneVariantOfSeveral) {
-    with_template("bad", bad_template("//@ param WAY int in 1, 2, 100 = 100\n", "WAY"));
+    with_template("bad", bad_template("//@ param WAY int in 1, 9, 100 = 100\n", "WAY"));
     const Outcome checked = run({"check", "bad", "WAY=1,100", "--template-dir", templates_, "--json"});
     EXPECT_EQ(checked.status, 4);
     const auto variants = checked.json()["variants"];
@@ -235,7 +235,7 @@ TEST_F(HostFailures, OneVariantOfSeveral) {
     EXPECT_EQ(shape["best"][0]["values"]["WAY"], 100);
     ASSERT_EQ(shape["failed"].size(), 2U);
     for (const auto& failed : shape["failed"])
-        EXPECT_THAT(std::string(failed["reason"]), AnyOf(HasSubstr("0x10"), HasSubstr("after the end of")));
+        EXPECT_THAT(std::string(failed["reason"]), AnyOf(HasSubstr("0x10"), HasSubstr("called abort()")));
 
     const std::string manifest = write("variants.txt", "bad WAY=1,100\n");
     const Outcome regressed = on_host({"regress", manifest, "--template-dir", templates_, "--baselines",
