@@ -70,10 +70,8 @@ struct ModelFacts {
     std::int64_t side = 0;  ///< the matrix's short side
     std::int64_t edge_tile =
         0;  ///< rows, or columns, that a block computes, whether all of them exist or not; 0: not known
-    std::int64_t edge = 0;  ///< those that exist
-    std::int64_t strip_columns =
-        0;  ///< of a memory-bound kernel whose blocks read strips of a matrix's columns: of a strip; 0: it does not
-    std::int64_t columns = 0;  ///< of that matrix
+    std::int64_t edge = 0;    ///< those that exist
+    bool has_strips = false;  ///< these are columns of a matrix, of which each block reads a strip
     std::int64_t step_tile =
         0;  ///< rows of the operand that a block goes through, a tile at a time: of a tile; 0: not known
     std::int64_t step = 0;   ///< rows of it that exist

@@ -74,12 +74,16 @@ class ModelParser {
         if (key == "side")
             parse_capacity(lexer, result_.side_capacity, result_.side,
                            "and the short side of the matrix, such as of min(rows, cols)");
+        if (seen_.contains("edge") && seen_.contains("strip"))
+            lexer.fail(token, "a template has a line //@ model edge or //@ model strip, not both");
         if (key == "edge")
             parse_capacity(lexer, result_.edge_tile, result_.edge,
                            "and the rows or columns that exist, such as of queries");
-        if (key == "strip")
-            parse_capacity(lexer, result_.strip_columns, result_.columns,
+        if (key == "strip") {
+            result_.has_strips = true;
+            parse_capacity(lexer, result_.edge_tile, result_.edge,
                            "and the columns of the matrix, such as of cols");
+        }
         if (key == "step")
             parse_capacity(lexer, result_.step_tile, result_.step,
                            "and the rows that exist, such as of keys");
@@ -218,8 +222,7 @@ ModelFacts model_facts(const ModelLines& lines, const Environment& environment,
     take_one(lines.side, facts.side);
     take_one(lines.edge_tile, facts.edge_tile);
     take_one(lines.edge, facts.edge);
-    take_one(lines.strip_columns, facts.strip_columns);
-    take_one(lines.columns, facts.columns);
+    facts.has_strips = lines.has_strips;
     take_one(lines.step_tile, facts.step_tile);
     take_one(lines.step, facts.step);
     take_one(lines.parts, facts.parts);

@@ -20,7 +20,8 @@ struct ModelLines {
     std::vector<ExpressionPtr> tile, product;  ///< 2 or 3 of a tile, 3 or 4 of the whole problem
     std::vector<ExpressionPtr> thread, warp, cluster, access;
     ExpressionPtr stages, blocks, pingpong, staged_store, padding, any_rows, staged_rows, row_capacity, row,
-        side_capacity, side, edge_tile, edge, strip_columns, columns, step_tile, step, parts;
+        side_capacity, side, edge_tile, edge, step_tile, step, parts;
+    bool has_strips = false;  ///< edge_tile is of a strip
     ModelSearch search;
 };
 

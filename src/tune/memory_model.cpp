@@ -122,13 +122,14 @@ Estimate Model::plain(const Variant& variant, const Problem& problem, const Laun
         static_cast<double>(problem.flops) * whole_tiles(launch.facts.edge_tile, launch.facts.edge);
     result.compute_ms = flops / (tflops * 1e9 * kPlainShare * used);
     const double blocks_ms = blocks / multiprocessors * kPlainBlockMs;
-    const bool is_persistent_ring = is_ring && launch.facts.blocks > 0;
-    result.fixed_ms = kPlainLaunchMs + (is_persistent_ring ? kRingWaveMs : kWaveMs) * std::min(waves, 1000.0);
-    if (is_persistent_ring) result.fixed_ms += kRingBlockMs * resident;
+    const bool is_persistent_pipeline = is_ring && launch.facts.blocks > 0;
+    result.fixed_ms =
+        kPlainLaunchMs + (is_persistent_pipeline ? kRingWaveMs : kWaveMs) * std::min(waves, 1000.0);
+    if (is_persistent_pipeline) result.fixed_ms += kRingBlockMs * resident;
     result.ms = std::max({result.memory_ms, result.compute_ms, blocks_ms}) + result.fixed_ms;
     result.waves = blocks / (multiprocessors * at_once);
     result.resident = at_once;
-    if (is_persistent_ring) result.kind = KernelKind::persistent_pipeline;
+    if (is_persistent_pipeline) result.kind = KernelKind::persistent_pipeline;
     return result;
 }
 
@@ -152,11 +153,10 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
         if (tensor.role == TensorRole::input || tensor.role == TensorRole::inout) read += size;
         if (tensor.role == TensorRole::scratch) bytes += 2 * size;  // written, and read
     }
-    const bool has_strips = facts.strip_columns > 0;
-    if (facts.any_rows && has_strips) aligned = width;
+    if (facts.any_rows && facts.has_strips) aligned = width;
     const double narrower = facts.row_capacity > 0 ? 1 : std::pow(kNarrowAccess, std::log2(width / aligned));
     const bool is_cut =
-        facts.any_rows && !has_strips && facts.row <= facts.row_capacity;  // vectors at a row's ends
+        facts.any_rows && !facts.has_strips && facts.row <= facts.row_capacity;  // vectors at a row's ends
     if (is_cut) aligned = width;
     if (facts.row_capacity > 0 && (facts.row > facts.row_capacity || aligned < width)) {
         aligned = launch.element_bytes;
@@ -165,8 +165,7 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
         read *= 2;
     }
     // Beyond a matrix's last column threads have nothing to do.
-    const double busy = 1 / (has_strips ? whole_tiles(facts.strip_columns, facts.columns)
-                                        : whole_tiles(facts.edge_tile, facts.edge));
+    const double busy = 1 / whole_tiles(facts.edge_tile, facts.edge);
     const double held =
         static_cast<double>(facts.access_elements * facts.accesses) * launch.element_bytes / 4;
     const int registers = static_cast<int>(
@@ -206,7 +205,7 @@ Estimate Model::streamed(const Variant& variant, const Problem& problem, const L
         sum += std::pow(part, kOverlap);
     result.ms = std::pow(sum, 1 / kOverlap) * narrower * (is_cut ? kCutRows : 1) + result.fixed_ms;
     result.resident = at_once;
-    result.kind = has_strips ? KernelKind::streamed_strips : KernelKind::streamed;
+    result.kind = facts.has_strips ? KernelKind::streamed_strips : KernelKind::streamed;
     return result;
 }
 

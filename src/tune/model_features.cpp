@@ -118,9 +118,8 @@ Model::Features Model::features_of(const Launch& launch, const Problem& problem,
             static_cast<float>(std::fmod(n, columns) / columns),
             number(facts.any_rows ? 1 : 0),
             logarithm(share_of_row(facts)),
-            logarithm(std::max(facts.edge_tile, facts.strip_columns)),
-            logarithm(facts.strip_columns > 0 ? whole_tiles(facts.strip_columns, facts.columns)
-                                              : whole_tiles(facts.edge_tile, facts.edge))};
+            logarithm(facts.edge_tile),
+            logarithm(whole_tiles(facts.edge_tile, facts.edge))};
 }
 
 double Model::factor_of(const Calibration& calibration, KernelKind kind, const Features& features) {

@@ -137,10 +137,10 @@ TEST_F(ExportOnGpu, SumWithScratchGivesTheLibrarysBits) {
     sums_of_blocks.fill(0);
     const Buffer ours = poisoned(4), theirs = poisoned(4);
     const auto kernel = service_->build<void(long long, const float*, unsigned long long*, float*)>(variant);
-    auto* const letters = sums_of_blocks.as<unsigned long long>();
-    kernel(service_->stream(), 1000003, x.as<float>(), letters, ours.as<float>());
+    auto* const words = sums_of_blocks.as<unsigned long long>();
+    kernel(service_->stream(), 1000003, x.as<float>(), words, ours.as<float>());
     for (int again = 0; again < 2; ++again) {  // the scratch tensor is zero again
-        EXPECT_EQ(sum(service_->stream().handle(), 1000003, x.as<float>(), letters, theirs.as<float>()), 0)
+        EXPECT_EQ(sum(service_->stream().handle(), 1000003, x.as<float>(), words, theirs.as<float>()), 0)
             << error_();
         EXPECT_EQ(bits(theirs), bits(ours));
     }

@@ -32,7 +32,7 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
         "6, "
         "7\n//@ model copies "
         "registers\n//@ model row WIDE * 4 of 3 * m\n//@ model side ROWS of min(n, m)\n//@ model edge DEEP "
-        "of n\n//@ model strip ROWS of 5 * n\n//@ model step ROWS of m\n//@ model parts DEEP / 2\n//@ model "
+        "of n\n//@ model step ROWS of m\n//@ model parts DEEP / 2\n//@ model "
         "any_rows DEEP > "
         "3\n//@ model staged_rows DEEP > 3\n",
         {{"ROWS", 128}});
@@ -66,13 +66,19 @@ TEST(TemplateModel, IsWhatTheLinesSay) {
     EXPECT_EQ(of.side, 7);
     EXPECT_EQ(of.edge_tile, 4);
     EXPECT_EQ(of.edge, 7);
-    EXPECT_EQ(of.strip_columns, 128);
-    EXPECT_EQ(of.columns, 35);
+    EXPECT_FALSE(of.has_strips);
     EXPECT_EQ(of.step_tile, 128);
     EXPECT_EQ(of.step, 100);
     EXPECT_EQ(of.parts, 2);
     EXPECT_TRUE(of.any_rows);
     EXPECT_TRUE(of.staged_rows);
+}
+
+TEST(TemplateModel, AStripHasAnEdge) {
+    const ModelFacts of = facts("//@ model strip ROWS of 5 * n\n", {{"ROWS", 128}});
+    EXPECT_TRUE(of.has_strips);
+    EXPECT_EQ(of.edge_tile, 128);
+    EXPECT_EQ(of.edge, 35);
 }
 
 TEST(TemplateModel, HasUsualValuesForWhatNoLineSays) {
@@ -111,6 +117,8 @@ TEST(TemplateModel, Errors) {
                           "an engine (fma, mma, wgmma), found tensor");
     expect_template_error(template_text("//@ model stages 1\n//@ model stages 2\n"), 3, 11,
                           "a second line //@ model stages; the first is on line 2");
+    expect_template_error(template_text("//@ model strip 8 of n\n//@ model edge 8 of n\n"), 3, 11,
+                          "a line //@ model edge or //@ model strip, not both");
     expect_template_error(template_text("//@ model tile 8, 8\n"), 2, 20, "of m, n, k");
     expect_template_error(template_text("//@ model tile 8 of m, n, n\n"), 2, 18, "at least 2 numbers");
     expect_template_error(template_text("//@ model side 8\n"), 2, 17, "of min(rows, cols)");
