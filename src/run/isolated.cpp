@@ -36,8 +36,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPoll{100};
-constexpr std::chrono::seconds kToStart{3};         // the least time before the first kernel
-constexpr std::chrono::milliseconds kAnswer{1000};  // to wait for the call stacks of threads
+constexpr std::chrono::seconds kToStart{3};      // the least time before the first kernel
+constexpr std::chrono::seconds kFirstAnswer{5};  // to wait for a thread's call stack
+constexpr std::chrono::seconds kAnswer{1};       // and then for one of a thread in a kernel
 constexpr char kPhase = 'p', kResult = 'r', kError = 'e';
 
 /// An exception of the library, to be thrown again in another process.
@@ -263,14 +264,16 @@ class Child {
 /// not in the kernel for a moment.
 void ask_threads(Child& child, KernelWatch& watch) {
     constexpr int kNap = 5000;  // microseconds
-    const auto until = Clock::now() + kAnswer;
-    while (Clock::now() < until && !child.has_ended()) {
+    auto until = Clock::now() + kFirstAnswer;
+    for (bool has_answered = false; Clock::now() < until && !child.has_ended();) {
         child.ask();
         ::usleep(kNap);
         if (std::ranges::any_of(watch.seen, leads_to_kernel)) return;
         for (KernelReport& report : watch.seen) {
             int whole = 2;
-            report.state.compare_exchange_strong(whole, 0);
+            if (!report.state.compare_exchange_strong(whole, 0) || has_answered) continue;
+            has_answered = true;
+            until = std::min(until, Clock::now() + kAnswer);
         }
     }
     ::usleep(kNap);
@@ -318,18 +321,21 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
     const Deadline deadline(*watch, limit);
     PipeReader inbox;
     std::string phase;
+    const auto throw_time_over = [&] {
+        if ((*watch).begin_ns.load() != 0) ask_threads(child, *watch);
+        child.kill();
+        throw DeviceError(kernel_timeout_text(*watch, limit.count(), kernel, phase), "launch");
+    };
     for (bool is_open = true; is_open;) {
         if (service.options().stop.stop_requested())
             throw DeviceError("The launch of kernel " + kernel + " was stopped on request.", "launch");
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left());
-        if (left.count() <= 0) {
-            if ((*watch).begin_ns.load() != 0) ask_threads(child, *watch);
-            child.kill();
-            throw DeviceError(kernel_timeout_text(*watch, limit.count(), kernel, phase), "launch");
-        }
+        const auto nap = std::clamp(left, std::chrono::milliseconds(0), kPoll);
         pollfd polled{from_child.value(), POLLIN, 0};
-        const int nap = static_cast<int>(std::min(left, kPoll).count());
-        if (::poll(&polled, 1, std::max(nap, 1)) > 0)
+        const bool has_sent = ::poll(&polled, 1, static_cast<int>(nap.count())) > 0;
+        // Where this process had no processor for a while, the child has sent in time what is only now read.
+        if (left.count() <= 0 && (!has_sent || left < -kToStart)) throw_time_over();
+        if (has_sent)
             is_open = inbox.receive(from_child.value());
         else if (child.has_ended())  // and a grandchild keeps the pipe open
             is_open = false;
@@ -341,8 +347,10 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
         }
     }
     // A running kernel may have closed the pipe.
-    while (!child.has_ended() && deadline.left().count() > 0) ::usleep(5000);
-    child.kill();
+    while (!child.has_ended()) {
+        if (deadline.left().count() <= 0) throw_time_over();
+        ::usleep(5000);
+    }
     throw DeviceError(kernel_failure_text(*watch, child.end(), kernel), "launch");
 }
 

@@ -145,6 +145,51 @@ TEST_F(Isolated, TheFirstKernelHasTheWholeOfAShortLimit) {
     }
 }
 
+// A parent that has no processor for a while, as on a busy machine, continues when the limit is over.
+TEST_F(Isolated, WhatIsSentInTimeCountsHoweverLateItIsRead) {
+    Service service(limited());
+    const auto kernel = service.build<ScaleFn>(scale_variant(service, 3));
+    const auto is_held_up = [](std::string_view phase) {
+        if (phase == "filling") rest();
+    };
+    EXPECT_EQ(in_child(service, "scale", is_held_up,
+                       [&](const ReportPhase& tell) {
+                           tell("filling");
+                           expect_scales(service, kernel, 3);
+                           return std::string("done");
+                       }),
+              "done");
+    try {
+        in_child(service, "scale", is_held_up, [&](const ReportPhase& tell) {
+            tell("filling");
+            expect_scales(service, kernel, 3);
+            tell("checking");
+            std::this_thread::sleep_for(std::chrono::minutes(1));
+            return std::string("done");
+        });
+        FAIL() << "it took a minute";
+    } catch (const DeviceError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("while its results were checked"));
+    }
+}
+
+// Kernels have all of the process, this end of its pipe as well.
+TEST_F(Isolated, AKernelThatClosesThePipeMeetsTheLimit) {
+    Service service(limited());
+    const auto kernel = service.build<ScaleFn>(scale_variant(service, 3));
+    try {
+        in_child(service, "scale", {}, [&](const ReportPhase&) {
+            expect_scales(service, kernel, 3);
+            for (int file = STDERR_FILENO + 1; file < 1024; ++file) ::close(file);
+            std::this_thread::sleep_for(std::chrono::minutes(1));
+            return std::string("done");
+        });
+        FAIL() << "it took a minute";
+    } catch (const DeviceError& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("longer on the host than the time limit of 0.2 s"));
+    }
+}
+
 TEST_F(Isolated, ErrorsKeepTheirClass) {
     Service service(limited());
     try {
