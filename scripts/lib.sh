@@ -64,7 +64,7 @@ use_local_nvrtc() {
 find_llvm_14() {
     local program
     for program in "$1-14" "$1"; do
-        if "$program" --version 2>/dev/null | grep -q 'version 14\.'; then printf '%s\n' "$program"; return; fi
+        if "$program" --version 2>/dev/null | grep 'version 14\.' >/dev/null; then printf '%s\n' "$program"; return; fi
     done
     say "NOT CHECKED: there is no $1 14 here (package $1-14)"
     return 1

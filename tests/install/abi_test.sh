@@ -15,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { say "FAILED: $*"; exit 1; }
 
 abi=$(sed -n 's/^#define KILN_C_ABI //p' "$source/include/kiln/c/kiln.h")
-readelf -d "$library" | grep -q "SONAME.*\[libkiln.so.$abi\]" || fail "the SONAME is not libkiln.so.$abi: $(readelf -d "$library" | grep SONAME)"
+readelf -d "$library" | grep "SONAME.*\[libkiln.so.$abi\]" >/dev/null || fail "the SONAME is not libkiln.so.$abi: $(readelf -d "$library" | grep SONAME)"
 
 # The functions of the map, of the header and of the library are the same.
 sed -n 's/^ *\(kiln_[a-z_]*\);$/\1/p' "$source/src/c/exports.map" | sort >"$work/map"
