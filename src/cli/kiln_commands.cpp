@@ -103,6 +103,7 @@ void regress_options(po::options_description& options) {
         ("time", po::bool_switch(), "also measure times, where there is a GPU")
         ("only", texts("TEMPLATE"), "variants of this template only; may be repeated (all)")
         ("shard", text("I/N"), "only each N-th variant of a target, from the I-th: 0/4 to 3/4 are all of them (0/1)")
+        ("sample", po::bool_switch(), "build and run only the first variant of each template; hold the other ones' sources against their baselines")
         ("table", po::bool_switch(), "print the table of docs/kernels.md from the baselines, and run nothing")
         ("page", text("FILE"), "with --table: put it into FILE, in place of the table there");
 }

@@ -47,6 +47,7 @@ Json result_json(const RegressResult& result) {
     json["status"] = kiln::name(result.status);
     json["moves"] = moves;
     json["failures"] = result.failures;
+    json["built"] = result.built;
     json["run"] = result.run;
     json["worst"] = or_null(result.found.worst);
     json["speeds"] = speeds.empty() ? Json() : speeds;
@@ -105,7 +106,7 @@ std::string moves_text(const RegressReport& report) {
     return "\nDifferences:\n" + table(rows);
 }
 
-std::string report_text(const RegressReport& report, bool updated, const Terminal& terminal) {
+std::string report_text(const RegressReport& report, bool is_sample, bool updated, const Terminal& terminal) {
     std::vector<std::string> counts;
     for (const RegressStatus status :
          {RegressStatus::same, RegressStatus::moved, RegressStatus::fresh, RegressStatus::failed})
@@ -121,6 +122,9 @@ std::string report_text(const RegressReport& report, bool updated, const Termina
     text += text.empty() ? "" : "\n";
     text += line("variants", formatted("{}{}", report.results.size(),
                                        counts.empty() ? "" : ": " + enumerate(counts, ", ")));
+    if (const auto built = std::ranges::count(report.results, true, &RegressResult::built);
+        is_sample && built < std::ssize(report.results))
+        text += line("built", formatted("{}; of the others the ingredients are compared", built));
     if (!report.compiled_only.empty())
         text += line("no device", "compiled only: " + enumerate(report.compiled_only, ", "));
     for (const std::string& reason : report.skipped) text += line("skipped", reason);
@@ -161,6 +165,7 @@ RegressOptions regress_options(const Call& call, Warnings& warnings) {
     if (call.has("only")) options.templates = call.given["only"].as<std::vector<std::string>>();
     options.baselines = call.has("baselines") ? call.value("baselines") : kBaselines;
     std::tie(options.shard, options.shards) = parse_shard(call.has("shard") ? call.value("shard") : "0/1");
+    options.sample = call.flag("sample");
     options.update = call.flag("update");
     options.time = call.flag("time");
     return options;
@@ -223,7 +228,7 @@ int regress(const Call& call) {
         report = kiln::regress(manifests(call), options);
     }
     const bool updated = options.update;
-    call.print(report_json(report, updated), report_text(report, updated, call.terminal));
+    call.print(report_json(report, updated), report_text(report, options.sample, updated, call.terminal));
     const bool wrong = std::ranges::any_of(
         report.results, [](const RegressResult& result) { return !result.failures.empty(); });
     return report.results.empty() || wrong || (!updated && !report.pass()) ? kNegative : kPassed;

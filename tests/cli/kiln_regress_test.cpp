@@ -140,5 +140,31 @@ TEST_F(KilnRegress, ShardsAreAllOfItAndKeepTheOtherOnes) {
     expect_error(regress({"--shard", "2/2"}), 2, {"--shard"});
 }
 
+TEST_F(KilnRegress, ASampleBuildsOneOfEachTemplateAndFindsTheOthersOutOfDate) {
+    write("variants.txt", "doubling SCALE=1,2,3 @host\ndoubling_naive @host\n");
+    ASSERT_EQ(regress({"--update"}).status, 0);
+    const auto json = regress({"--sample", "--json"}).json();
+    EXPECT_EQ(json["pass"], true);
+    ASSERT_EQ(json["results"].size(), 4U);
+    std::vector<bool> built;
+    for (const auto& result : json["results"]) {
+        EXPECT_EQ(result["status"], "same") << result;
+        EXPECT_EQ(result["run"], result["built"]) << result;
+        built.push_back(result["built"]);
+    }
+    EXPECT_EQ(built, (std::vector<bool>{true, false, false, true}));
+    EXPECT_THAT(regress({"--sample"}).out, HasSubstr("2; of the others the ingredients"));
+
+    const Outcome edited =
+        run_in_shell("for file in " + path("baselines").string() +
+                     "/*; do sed -i '/SCALE=3/,/ingredients/s/ingredients = ..../ingredients = 0000/' "
+                     "\"$file\"; done");
+    ASSERT_EQ(edited.status, 0) << edited.err;
+    const Outcome stale = regress({"--sample"});
+    EXPECT_EQ(stale.status, 1);
+    EXPECT_THAT(stale.out, AllOf(HasSubstr("SCALE=3"), HasSubstr("ingredients"), HasSubstr("FAILS")));
+    expect_error(regress({"--sample", "--update"}), 2, {"a sample can't update"});
+}
+
 }  // namespace
 }  // namespace kiln::test

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The library's own variants against their recorded baselines: what `kiln regress` says of this tree. Host: built
-// and run; CUDA and HIP: built for their architectures, and run where such a device is here.
+// and run; CUDA and HIP: built for their architectures, and run where such a device is here. All of them, or a sample.
 #include <gtest/gtest.h>
 #include <kiln/tools/regress.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -20,16 +21,18 @@ const char* requirement(Backend backend) {
 
 class Library : public testing::TestWithParam<Backend> {};
 
-TEST_P(Library, IsWhatItsBaselinesSay) {
+void expect_as_recorded(Backend backend, bool sample) {
     const char* const source = std::getenv("KILN_TEST_SOURCE_DIR");
     ASSERT_NE(source, nullptr);
     const std::filesystem::path cache = std::filesystem::path(source) / "cache";
     RegressOptions options;
-    options.backend = GetParam();
+    options.backend = backend;
+    options.sample = sample;
     options.baselines = cache / "baselines";
     const RegressReport report = regress({Manifest::load(cache / "variants.txt")}, options);
-    KILN_REQUIRE_OR_SKIP(requirement(GetParam()), report.skipped.empty(), report.skipped.front());
-    EXPECT_GT(report.results.size(), 30u);
+    KILN_REQUIRE_OR_SKIP(requirement(backend), report.skipped.empty(), report.skipped.front());
+    EXPECT_GT(report.results.size(), 100u);
+    EXPECT_GT(std::ranges::count(report.results, true, &RegressResult::built), 30);
     for (const RegressResult& result : report.results) {
         for (const std::string& failure : result.failures) ADD_FAILURE() << result.variant << ": " << failure;
         for (const Move& move : result.moves) {
@@ -45,6 +48,10 @@ TEST_P(Library, IsWhatItsBaselinesSay) {
     }
     for (const std::string& variant : report.gone) ADD_FAILURE() << variant << " is in no manifest any more";
 }
+
+TEST_P(Library, IsWhatItsBaselinesSay) { expect_as_recorded(GetParam(), false); }
+
+TEST_P(Library, SampleIsWhatItsBaselinesSay) { expect_as_recorded(GetParam(), true); }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Library, testing::Values(Backend::host, Backend::cuda, Backend::hip),
                          [](const auto& item) { return std::string(name(item.param)); });

@@ -73,7 +73,7 @@ struct Move {
 /// was -> now. Fails: ingredients that differ, another or an inexact result of integer inputs, matrix instructions
 /// and asynchronous copies lost; by the compiler that the baseline names also more spills or stack, another result
 /// of random inputs and any other kind of instruction lost. All else that differs is only told. What `now` could not
-/// measure is not compared.
+/// measure is not compared: without a compiler it is not built, and has only ingredients.
 std::vector<Move> compare(const Baseline& was, const Baseline& now);
 
 /// How a variant stands next to its baseline.
@@ -93,7 +93,8 @@ struct RegressResult {
     RegressStatus status = RegressStatus::same;  ///< how it stands
     std::vector<Move> moves;                     ///< differences from the baseline
     std::vector<std::string> failures;  ///< wrong results, errors of a compiler or a driver; sentences
-    bool run = false;                   ///< else compiled only
+    bool built = false;                 ///< else only its ingredients are compared
+    bool run = false;                   ///< else at most compiled
     Baseline found;                     ///< what is recorded with RegressOptions::update
     double elapsed_ms = 0;              ///< building, running and timing
 };
@@ -121,10 +122,13 @@ struct RegressOptions {
     std::vector<std::string> templates;  ///< only these; empty: all
     std::uint64_t shard = 0;             ///< only each shards-th variant of a target, from this one on
     std::uint64_t shards = 1;            ///< how many such parts there are
-    std::filesystem::path baselines;     ///< the directory
-    bool update = false;                 ///< rewrite the baselines with what is found
-    bool time = false;                   ///< measure speed where there is a GPU
-    std::uint64_t seed = 1;              ///< of the inputs; results are only compared with 1
+    /// Builds and runs the first variant of each template on each target; of the others only the ingredients are
+    /// compared, which tells that a baseline is out of date. Not with update.
+    bool sample = false;
+    std::filesystem::path baselines;  ///< the directory
+    bool update = false;              ///< rewrite the baselines with what is found
+    bool time = false;                ///< measure speed where there is a GPU
+    std::uint64_t seed = 1;           ///< of the inputs; results are only compared with 1
     /// Called after each variant, from the calling thread.
     std::function<void(const RegressResult&, std::size_t done, std::size_t total)> on_result;
 

@@ -29,6 +29,9 @@ class Comparison {
         : was_(was), now_(now), same_compiler_(was.compiler == now.compiler) {}
 
     std::vector<Move> moves() {
+        if (was_.ingredients != now_.ingredients)
+            add("ingredients", shown(was_.ingredients), shown(now_.ingredients), true);
+        if (now_.compiler.empty()) return std::move(moves_);
         digests();
         resources();
         instructions();
@@ -42,8 +45,6 @@ class Comparison {
     }
 
     void digests() {
-        if (was_.ingredients != now_.ingredients)
-            add("ingredients", shown(was_.ingredients), shown(now_.ingredients), true);
         if (!same_compiler_) add("compiler", was_.compiler, now_.compiler, false);
         result("result of integers", was_.integer_result, now_.integer_result, true);
         if (!was_.integer_result.empty() && now_.integer_result.empty() && !now_.random_result.empty())

@@ -38,6 +38,8 @@ class Regression {
     Regression(const RegressOptions& options) : options_(options) {}
 
     RegressReport run(const std::vector<Manifest>& manifests) {
+        if (options_.update && options_.sample)
+            throw UsageError("a sample can't update the baselines: most of its variants are not built");
         check_directory();
         for (const Manifest& manifest : manifests)
             for (const ManifestLine& line : manifest.lines) add(manifest, line);
@@ -147,6 +149,15 @@ class Regression {
         return std::make_unique<Service>(options);
     }
 
+    /// For each variant of a group whether it is built: all, or with sample the first of each template.
+    std::vector<bool> built_of(const Group& group) const {
+        std::vector<bool> result;
+        std::set<std::string> templates;
+        for (const Variant& variant : group.variants)
+            result.push_back(templates.insert(variant.origin().name()).second || !options_.sample);
+        return result;
+    }
+
     void run(Group& group) {
         const Baselines before = Baselines::load(options_.baselines, group.target);
         const std::string target_text = std::string(name(group.target.backend)) + ":" + group.target.arch;
@@ -166,14 +177,21 @@ class Regression {
         const auto cached = service(group.target, true);
         VariantRegression trial(*group.service, *cached, options_);
 
+        const std::vector<bool> is_built = built_of(group);
         std::deque<std::future<Compiled>> builds;
         std::size_t next = 0;
-        for (const Variant& variant : group.variants) {
+        for (std::size_t i = 0; i < group.variants.size(); ++i) {
+            const Variant& variant = group.variants[i];
             for (; next < group.variants.size() && builds.size() < kWindow; ++next)
-                builds.push_back(group.service->compile_async(group.variants[next]));
+                if (is_built[next]) builds.push_back(group.service->compile_async(group.variants[next]));
             const Stopwatch watch;
-            RegressResult result = trial.run(variant, std::move(builds.front()));
-            builds.pop_front();
+            RegressResult result;
+            if (is_built[i]) {
+                result = trial.run(variant, std::move(builds.front()));
+                builds.pop_front();
+            } else {
+                result = trial.look_up(variant);
+            }
             result.target = group.target;
             result.elapsed_ms = watch.elapsed_ms();
             judge(result, before);

@@ -71,7 +71,19 @@ RegressResult VariantRegression::run(const Variant& variant, std::future<Compile
     return result;
 }
 
+RegressResult VariantRegression::look_up(const Variant& variant) const {
+    RegressResult result;
+    result.variant = variant.text();
+    try {
+        result.found.ingredients = ingredients_digest(service_.key(variant));
+    } catch (const Error& error) {
+        result.failures.emplace_back(error.what());
+    }
+    return result;
+}
+
 void VariantRegression::examine(const Variant& variant, const Compiled& built, RegressResult& result) {
+    result.built = true;
     result.found.ingredients = ingredients_digest(built.key);
     result.found.compiler = built.binary.compiler;
     result.found.resources = resources_of(built.binary);

@@ -22,6 +22,8 @@ class VariantRegression {
 
     /// Sets variant, failures, run and found. Errors become failures, not exceptions.
     RegressResult run(const Variant& variant, std::future<Compiled> build);
+    /// Sets variant, failures, and in found the ingredients only.
+    RegressResult look_up(const Variant& variant) const;
 
   private:
     void examine(const Variant& variant, const Compiled& built, RegressResult& result);
