@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "shared_cache.h"
 #include "template/embedded.h"
 
 namespace kiln {
@@ -21,13 +22,13 @@ namespace {
 using testing::IsEmpty;
 using testing::Not;
 
-/// A host service without a cache that also finds templates in `directory`.
+/// A host service that also finds templates in `directory`.
 class Host {
   public:
     explicit Host(const std::filesystem::path& directory = {}) {
         ServiceOptions options;
         options.backend = Backend::host;
-        options.cache.enabled = false;
+        options.cache.directory = test::shared_cache();
         if (!directory.empty()) options.template_directories = {directory};
         service_ = std::make_unique<Service>(options);
     }

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "base/host_arch.h"
+#include "shared_cache.h"
 
 namespace kiln {
 namespace {
@@ -22,7 +22,7 @@ class MatrixProducts : public testing::Test {
         ServiceOptions options;
         options.backend = Backend::host;
         options.arch = host_arch();
-        options.cache.directory = directory_.path();
+        options.cache.directory = test::shared_cache();
         service_.emplace(options);
         runner_.emplace(*service_);
     }
@@ -62,7 +62,6 @@ class MatrixProducts : public testing::Test {
         return found != values.end() && found->second.as_int() > 1;
     }
 
-    TemporaryDirectory directory_;
     std::optional<Service> service_;
     std::optional<Runner> runner_;
 };

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
 #include "scoped_variable.h"
+#include "shared_cache.h"
 
 namespace kiln {
 namespace {
@@ -23,8 +23,7 @@ namespace {
 std::unique_ptr<Service> attention_service() {
     ServiceOptions options;
     options.backend = Backend::host;
-    static const TemporaryDirectory directory;  // one for all: another order of threads is no other binary
-    options.cache.directory = directory.path();
+    options.cache.directory = test::shared_cache();
     return std::make_unique<Service>(options);
 }
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "base/file.h"
 #include "scoped_variable.h"
+#include "shared_cache.h"
 
 namespace kiln {
 namespace {
@@ -17,8 +17,7 @@ namespace {
 std::unique_ptr<Service> gemm_service() {
     ServiceOptions options;
     options.backend = Backend::host;
-    static const TemporaryDirectory directory;  // one for all: another order of threads is no other binary
-    options.cache.directory = directory.path();
+    options.cache.directory = test::shared_cache();
     return std::make_unique<Service>(options);
 }
 

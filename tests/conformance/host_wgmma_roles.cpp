@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "scoped_variable.h"
+#include "shared_cache.h"
 
 namespace kiln {
 namespace {
@@ -19,8 +19,7 @@ namespace {
 std::unique_ptr<Service> product_service() {
     ServiceOptions options;
     options.backend = Backend::host;
-    static const TemporaryDirectory directory;  // one for all: another order of threads is no other binary
-    options.cache.directory = directory.path();
+    options.cache.directory = test::shared_cache();
     return std::make_unique<Service>(options);
 }
 

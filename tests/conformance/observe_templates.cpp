@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "compile/compiler.h"
 #include "observed.h"
 #include "scoped_variable.h"
+#include "shared_cache.h"
 
 namespace kiln {
 namespace {
@@ -115,14 +115,13 @@ TEST_P(ObservedTemplates, AreSoundAndComputeTheSame) {
     } catch (const BuildError& error) {
         GTEST_SKIP() << error.what();
     }
-    const TemporaryDirectory cache;  // each kernel is compiled once for both
     ServiceOptions host;
     host.backend = Backend::host;
     host.compile_only = true;
-    host.cache.directory = cache.path();
+    host.cache.directory = test::shared_cache();
     Service target(host);
     Analyzer analyzer(target);
-    test::ObservedService observed(std::make_shared<Nobody>(), cache.path());
+    test::ObservedService observed(std::make_shared<Nobody>(), test::shared_cache());
     Service& service = observed.service();
     Runner runner(service);
     RunOptions options;

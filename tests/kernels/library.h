@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "base/host_arch.h"
+#include "shared_cache.h"
 
 namespace kiln::test {
 
-/// A service for the host with a cache of its own. seed: of the order of a block's threads.
+/// A service for the host with the tests' cache. seed: of the order of a block's threads.
 class HostLibrary {
   public:
     explicit HostLibrary(std::optional<unsigned> seed = std::nullopt) {
@@ -28,9 +28,7 @@ class HostLibrary {
         ServiceOptions options;
         options.backend = Backend::host;
         options.arch = host_arch();
-        // One for the whole process, so that another order of threads needs no other compile.
-        static const TemporaryDirectory directory;
-        options.cache.directory = directory.path();
+        options.cache.directory = shared_cache();
         service_.emplace(options);
         runner_.emplace(*service_);
     }
