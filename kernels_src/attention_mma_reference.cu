@@ -11,8 +11,8 @@
 //@ data    q query keys
 //@ data    k key keys
 //@ backend host
-//@ block   64
-//@ grid    ceil_div(count, 64)
+//@ block   VALUE_DIM
+//@ grid    ceil_div(count, VALUE_DIM)
 #include "kiln/attention_bound.h"
 
 extern "C" __global__ void attention_mma_reference(long long count, const long long* __restrict__ which,

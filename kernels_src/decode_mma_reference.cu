@@ -12,8 +12,8 @@
 //@ data    q query max_length
 //@ data    k_cache key max_length
 //@ backend host
-//@ block   64
-//@ grid    ceil_div(count, 64)
+//@ block   HEAD_DIM
+//@ grid    ceil_div(count, HEAD_DIM)
 #include "kiln/attention_bound.h"
 
 extern "C" __global__ void decode_mma_reference(long long count, const long long* __restrict__ which,

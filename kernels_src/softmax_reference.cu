@@ -20,12 +20,14 @@
 //@ grid    ceil_div(count, 64)
 #include "kiln/functor_reference.h"
 
+constexpr int kThreads = 64;
+
 extern "C" __global__ void softmax_reference(long long count, const long long* __restrict__ which,
                                              double* __restrict__ expected, double* __restrict__ bound, int cols,
                                              const T* __restrict__ x) {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= count) return;
-    const long long element = which ? which[i] : i;
+    const long long first = static_cast<long long>(blockIdx.x) * kThreads, i = first + threadIdx.x;
+    const long long place = i < count ? i : count - 1;
+    const long long element = which ? which[place] : place;
     const T* const row = x + element / cols * cols;
     const auto score = [&](int col, double& error) {
         double result = kiln::wide(row[col]);
@@ -33,17 +35,34 @@ extern "C" __global__ void softmax_reference(long long count, const long long* _
         kiln::expect_functor([&](auto x) { return SCORE(x, element / cols, col); }, &result, &error);
         return result;
     };
-    double error = 0;
-    double largest = score(0, error);
-    for (int col = 1; col < cols; ++col) largest = fmax(largest, score(col, error));
+    // Where the block's elements are of one row, each thread has a part of its columns.
+    const bool together = __syncthreads_and(element / cols == (which ? which[first] : first) / cols) != 0;
+    const int begin = together ? static_cast<int>(threadIdx.x) : 0, step = together ? kThreads : 1;
+    const auto joined = [=](double own, auto join) {
+        if (!together) return own;
+        __shared__ double parts[kThreads];
+        parts[threadIdx.x] = own;
+        __syncthreads();
+        double all = parts[0];
+        for (int part = 1; part < kThreads; ++part) all = join(all, parts[part]);
+        __syncthreads();
+        return all;
+    };
+    double error = 0, largest = -__builtin_huge_val();
+    for (int col = begin; col < cols; col += step) largest = fmax(largest, score(col, error));
+    largest = joined(largest, [](double a, double b) { return fmax(a, b); });
     constexpr double u = kiln::unit_roundoff<float>;
     double sum = 0, sum_error = 0;
-    for (int col = 0; col < cols; ++col) {
+    for (int col = begin; col < cols; col += step) {
         const double distance = largest - score(col, error);
         const double term = exp(-distance);
         sum += term;
         if (term > 0) sum_error += term * (4 * u * (distance + 41) + 2 * error);
     }
+    const auto added = [](double a, double b) { return a + b; };
+    sum = joined(sum, added);
+    sum_error = joined(sum_error, added);
+    if (i >= count) return;
     const double distance = largest - score(static_cast<int>(element % cols), error);
     const double value = exp(-distance) / sum;
     const double relative =

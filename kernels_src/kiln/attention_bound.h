@@ -34,9 +34,6 @@
 
 namespace kiln {
 
-/// Threads per block of the references that use this.
-constexpr int kAttentionThreads = 64;
-
 struct AttentionRow {
     double lse, lse_bound;  ///< ln(sum e^score); -infinity and 0 without keys
     double value, bound;    ///< of o, in one column; 0 without keys
@@ -44,9 +41,9 @@ struct AttentionRow {
 
 /// A query of HEAD elements against `keys` keys. key_at(j): the address of key j's elements; value_at(j): the
 /// value in the wanted column. weight_roundoff: P above. scaled_last: the kernel multiplies with c after the dot
-/// product. together: all threads of the block,
-/// kAttentionThreads of them, have the same query and keys and make the call, and so share the scores.
-template <int HEAD, class T, class KeyAt, class ValueAt>
+/// product. together: all threads of the block, THREADS of
+/// them, have the same query and keys and make the call, and so share scores and weights.
+template <int HEAD, int THREADS, class T, class KeyAt, class ValueAt>
 inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, ValueAt value_at,
                                   double weight_roundoff, bool scaled_last, bool together) {
     constexpr double u = unit_roundoff<float>;
@@ -64,62 +61,77 @@ inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, 
     };
     const auto score_of = [&](long long j) {
         const T* const key = key_at(j);
-        FloatSum sum;
-        for (int d = 0; d < HEAD; ++d) sum.add(q[d] * wide(key[d]));
+        const FloatSum sum = float_sum(HEAD, [&](long long d) { return q[d] * wide(key[d]); });
         const double t = c * sum.value();
         const bool exact = scaled_last && sum.is_exact();
-        return Score{t, exact ? 4 * u * (t < 0 ? -t : t) : g_score * c * sum.magnitude(), exact};
+        return Score{t, exact ? 4 * u * fabs(t) : g_score * c * sum.magnitude(), exact};
     };
-    // Calls visit(j, score) for each key. In two steps, since scores may be shared.
-    const auto for_each_key = [&](auto visit) {
-        __shared__ Score shared[kAttentionThreads];
-        Score own[kAttentionThreads];
-        for (long long begin = 0; begin < keys; begin += kAttentionThreads) {
-            const int count = static_cast<int>(min(keys - begin, static_cast<long long>(kAttentionThreads)));
+    constexpr int kKept = 1024;
+    __shared__ Score kept[kKept];  // by the thread that wrote it, of the first keys
+    const auto is_kept = [=](long long j) { return together && j < kKept; };
+    // Calls visit(j, of(j)) for each key. In two steps, since what `of` gives may be shared.
+    const auto for_each_key = [&](auto of, auto visit) {
+        using Item = decltype(of(0LL));
+        __shared__ Item shared[THREADS];
+        Item own[THREADS];
+        for (long long begin = 0; begin < keys; begin += THREADS) {
+            const int count = static_cast<int>(min(keys - begin, static_cast<long long>(THREADS)));
             if (together) {
                 const int thread = threadIdx.x;
                 __syncthreads();
-                if (thread < count) shared[thread] = score_of(begin + thread);
+                if (thread < count) shared[thread] = of(begin + thread);
                 __syncthreads();
             } else {
-                for (int j = 0; j < count; ++j) own[j] = score_of(begin + j);
+                for (int j = 0; j < count; ++j) own[j] = of(begin + j);
             }
             for (int j = 0; j < count; ++j) visit(begin + j, (together ? shared : own)[j]);
         }
     };
 
     double largest = -__builtin_huge_val();
-    for_each_key([&](long long, const Score& score) { largest = fmax(largest, score.t); });
+    for_each_key(
+        [&](long long j) {
+            const Score score = score_of(j);
+            if (is_kept(j)) kept[j] = score;
+            return score;
+        },
+        [&](long long, const Score& score) { largest = fmax(largest, score.t); });
 
     const double n = static_cast<double>(keys);
     const double spacing = weight_roundoff == unit_roundoff<half> ? 0x1p-25 : kFloatTiny;
-    double sum = 0, sum_error = 0;                // of w, w h
-    double out = 0, out_size = 0, out_error = 0;  // of w v, w |v|, w h |v|
-    double rounding = 0;                          // of what weights are rounded by, |v|
-    double tiny = 0, tiny_out = 0;                // of w, w |v| where w is tiny
-    double large = 0;                             // weights that are not
-    for_each_key([&](long long j, const Score& score) {
+    struct Weight {
+        double w, error;  // w_j, and w_j h_j
+        double rounding;  // what it may be rounded by
+    };
+    const auto weight_of = [&](long long j) {
+        const Score score = is_kept(j) ? kept[j] : score_of(j);
         const double distance = largest - score.t;
         const double w = exp2(-distance);
         const bool is_one = score.exact && distance == 0;
         const double rises = is_one ? 0 : n / 16;
         const double h = 1.01 * (kLn2 * (score.error + u * distance) + 4 * u * (rises + 2));
-        const double v = value_at(j), v_size = v < 0 ? -v : v;
+        return Weight{w, w * h, is_one ? 0 : weight_roundoff * w + (w < spacing ? w : spacing)};
+    };
+    double sum = 0, sum_error = 0;                // of w, w h
+    double out = 0, out_size = 0, out_error = 0;  // of w v, w |v|, w h |v|
+    double rounding = 0;                          // of what weights are rounded by, |v|
+    double tiny = 0, tiny_out = 0;                // of w, w |v| where w is tiny
+    double large = 0;                             // weights that are not
+    for_each_key(weight_of, [&](long long j, const Weight& weight) {
+        const double w = weight.w, v = value_at(j), v_size = fabs(v);
         sum += w;
-        sum_error += w * h;
+        sum_error += weight.error;
         out += w * v;
         out_size += w * v_size;
-        out_error += w * h * v_size;
-        if (!is_one) rounding += (weight_roundoff * w + (w < spacing ? w : spacing)) * v_size;
-        if (w < kTiny) {
-            tiny += w;
-            tiny_out += w * v_size;
-        } else {
-            ++large;
-        }
+        out_error += weight.error * v_size;
+        rounding += weight.rounding * v_size;
+        const bool is_tiny = w < kTiny;
+        tiny += is_tiny ? w : 0;
+        tiny_out += is_tiny ? w * v_size : 0;
+        large += is_tiny ? 0 : 1;
     });
 
-    const double o = out / sum, size = o < 0 ? -o : o;
+    const double o = out / sum, size = fabs(o);
     const double sum_additions =
         fmin(gamma<float>(1.1 * n + 20), gamma<float>(2.2 * large + 20) + 4 * tiny / sum);
     const double out_additions =
@@ -132,26 +144,26 @@ inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, 
     // lse = (m + log2 of the sum) ln 2: an error of m cancels here too. A logarithm is within 2 u of its
     // value, 4 u near 0; three operations follow.
     const double log_sum = log2(sum);
-    const double magnitude = (largest < 0 ? -largest : largest) + log_sum;
+    const double magnitude = fabs(largest) + log_sum;
     const double lse_bound = 1.01 * (relative + 4 * u * (magnitude * kLn2 + 1));
     return {(largest + log_sum) * kLn2, lse_bound, o, bound};
 }
 
-/// The body of a reference: this thread's one of `count` elements of [rows, VALUE], those of `which` or the
+/// The body of a reference with VALUE threads per block, those of a row: this thread's one of `count` elements of [rows, VALUE], those of `which` or the
 /// first, of queries [rows, HEAD].
 /// keys(row): how many keys a row sees; key_at, value_at (row, token): where the elements of one lie.
 template <int HEAD, int VALUE, class T, class KeyAt, class ValueAt, class Keys>
 inline void attention_element(long long count, const long long* which, double* expected, double* bound,
                               const T* q, double weight_roundoff, bool scaled_last, Keys keys, KeyAt key_at,
                               ValueAt value_at) {
-    const long long first = static_cast<long long>(blockIdx.x) * kAttentionThreads;
+    const long long first = static_cast<long long>(blockIdx.x) * VALUE;
     const long long i = first + threadIdx.x;
     const long long place = i < count ? i : count - 1;
     const long long element = which ? which[place] : place;
     const long long row = element / VALUE;
     const long long column = element % VALUE;
     const bool together = __syncthreads_and(row == (which ? which[first] : first) / VALUE) != 0;
-    const AttentionRow result = attention_row<HEAD>(
+    const AttentionRow result = attention_row<HEAD, VALUE>(
         q + row * HEAD, keys(row), [=](long long token) { return key_at(row, token); },
         [=](long long token) { return wide(value_at(row, token)[column]); }, weight_roundoff, scaled_last,
         together);

@@ -63,10 +63,15 @@ inline double wide(T value) {
 class FloatSum {
   public:
     void add(double term) {
-        const double size = term < 0 ? -term : term;
+        const double size = fabs(term);
         value_ += term;
         magnitude_ += size;
-        integers_ = integers_ && size <= kLastInteger && term == static_cast<double>(static_cast<int>(term));
+        integers_ &= (term + kSpacedByOne) - kSpacedByOne == term;
+    }
+    void add(const FloatSum& terms) {
+        value_ += terms.value_;
+        magnitude_ += terms.magnitude_;
+        integers_ &= terms.integers_;
     }
     double value() const { return value_; }
     double magnitude() const { return magnitude_; }  ///< the sum of all |term|
@@ -74,8 +79,22 @@ class FloatSum {
 
   private:
     static constexpr double kLastInteger = 0x1p24;
+    static constexpr double kSpacedByOne = 0x1.8p52;  // added to it, a number becomes an integer
     double value_ = 0, magnitude_ = 0;
     bool integers_ = true;
 };
+
+/// The sum of term(0) to term(count - 1), as four sums, which do not wait for each other.
+template <class Term>
+inline FloatSum float_sum(long long count, Term term) {
+    FloatSum sums[4];
+    long long i = 0;
+    for (; i + 4 <= count; i += 4) {
+        for (int j = 0; j < 4; ++j) sums[j].add(term(i + j));
+    }
+    for (; i < count; ++i) sums[0].add(term(i));
+    for (int j = 1; j < 4; ++j) sums[0].add(sums[j]);
+    return sums[0];
+}
 
 }  // namespace kiln
