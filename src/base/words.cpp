@@ -107,6 +107,11 @@ std::string counted(std::uint64_t count, std::string_view one, std::string_view 
     return formatted("{} {}", count, count == 1 ? one : many);
 }
 
+std::string with_full_stop(std::string text) {
+    if (!text.empty() && std::string_view(".?!").find(text.back()) == std::string_view::npos) text += '.';
+    return text;
+}
+
 std::string bytes_text(std::uint64_t bytes) {
     constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     auto amount = static_cast<double>(bytes);

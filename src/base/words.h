@@ -31,6 +31,9 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text);
 /// "1 block", "3 blocks"
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many);
 
+/// With a full stop at its end, where it has no end of its own: "no such kind; did you mean wgmma?" stays.
+std::string with_full_stop(std::string text);
+
 /// "812 bytes", "12.5 KiB", "1.0 GiB"
 std::string bytes_text(std::uint64_t bytes);
 

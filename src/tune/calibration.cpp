@@ -255,7 +255,7 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
             }
             read(line);
         } catch (const UsageError& error) {
-            throw UsageError(where + error.what() + ".");
+            throw UsageError(with_full_stop(where + error.what()));
         }
     }
     if (!ended)
@@ -266,7 +266,7 @@ std::vector<Calibration> Calibration::parse(std::string_view text, const std::st
     try {
         check_complete();
     } catch (const UsageError& error) {
-        throw UsageError(formatted("{}:{}: {}.", file, number, error.what()));
+        throw UsageError(with_full_stop(formatted("{}:{}: {}", file, number, error.what())));
     }
     std::vector<Calibration> result;
     for (Content& one : found) result.push_back(Calibration(std::make_shared<const Content>(std::move(one))));
