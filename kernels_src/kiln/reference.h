@@ -88,11 +88,11 @@ class FloatSum {
 template <class Term>
 inline FloatSum float_sum(long long count, Term term) {
     FloatSum sums[4];
-    long long i = 0;
-    for (; i + 4 <= count; i += 4) {
+    const long long last = count % 4, first = count - last;  // those that are left
+    for (long long i = 0; i < first; i += 4) {
         for (int j = 0; j < 4; ++j) sums[j].add(term(i + j));
     }
-    for (; i < count; ++i) sums[0].add(term(i));
+    for (long long i = 0; i < last; ++i) sums[0].add(term(first + i));
     for (int j = 1; j < 4; ++j) sums[0].add(sums[j]);
     return sums[0];
 }
