@@ -47,7 +47,7 @@
 //@ model   search host [BM, BN], [BK], [TM, TN, VEC, PAD]
 #include "kiln/async_tile.h"
 #include "kiln/block_tile.h"
-#include "kiln/ptxas.h"
+#include "kiln/launch_bounds.h"
 
 using kiln::i64;
 
@@ -89,11 +89,7 @@ __device__ __forceinline__ void multiply(float (&sums)[TM][TN], const T* tile_a,
     }
 }
 
-// Later versions of ptxas would spill registers so that more blocks have room than shared memory leaves, unless one is said
-// to be enough.
-constexpr int kLeastBlocks = kiln::kLaterPtxas ? 1 : 0;
-
-extern "C" __global__ __launch_bounds__(kThreads, kLeastBlocks) void gemm_async(int m, int n, int k,
+extern "C" __global__ __launch_bounds__(kThreads, kiln::kOneBlock) void gemm_async(int m, int n, int k,
                                                                   const T* __restrict__ a,
                                                                   const T* __restrict__ b,
                                                                   float* __restrict__ c) {

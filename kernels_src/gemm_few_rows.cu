@@ -41,7 +41,7 @@
 //@ model   copies direct
 //@ model   search [BM, COLS], [WARPS, DEPTH], [SPLIT_K]
 #include "kiln/alignment.h"
-#include "kiln/ptxas.h"
+#include "kiln/launch_bounds.h"
 #include "kiln/split_k.h"
 #include "kiln/stream.h"
 
@@ -147,11 +147,7 @@ __device__ __forceinline__ void join(float* places, int thread, float (&sums)[BM
     }
 }
 
-// Later versions of ptxas would spill a register so that a second block of 256 threads has room, unless one is said to be
-// enough.
-constexpr int kLeastBlocks = kiln::kLaterPtxas ? 1 : 0;
-
-extern "C" __global__ __launch_bounds__(THREADS, kLeastBlocks) void gemm_few_rows(int m, int n, int k,
+extern "C" __global__ __launch_bounds__(THREADS, kiln::kOneBlock) void gemm_few_rows(int m, int n, int k,
                                                                     const T* __restrict__ a,
                                                                     const T* __restrict__ b,
                                                                     float* __restrict__ c, float* partial,

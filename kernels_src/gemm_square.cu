@@ -20,13 +20,9 @@
 //@ naive   gemm_naive
 //@ model   tile TILE, TILE, TILE of m, n, k
 #include "kiln/device.h"
-#include "kiln/ptxas.h"
+#include "kiln/launch_bounds.h"
 
-// For sm_100a later versions of ptxas would spill a register so that a second block of 1024 threads has room, unless one
-// is said to be enough.
-constexpr int kLeastBlocks = kiln::kLaterPtxas ? 1 : 0;
-
-extern "C" __global__ __launch_bounds__(TILE* TILE, kLeastBlocks) void gemm_square(int m, int n, int k,
+extern "C" __global__ __launch_bounds__(TILE* TILE, kiln::kOneBlock) void gemm_square(int m, int n, int k,
                                                                       const T* __restrict__ a,
                                                                       const T* __restrict__ b,
                                                                       float* __restrict__ c) {
