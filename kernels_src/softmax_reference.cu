@@ -25,21 +25,19 @@ constexpr int kThreads = 64;
 extern "C" __global__ void softmax_reference(long long count, const long long* __restrict__ which,
                                              double* __restrict__ expected, double* __restrict__ bound, int cols,
                                              const T* __restrict__ x) {
-    const long long first = static_cast<long long>(blockIdx.x) * kThreads, i = first + threadIdx.x;
-    const long long place = i < count ? i : count - 1;
-    const long long element = which ? which[place] : place;
-    const T* const row = x + element / cols * cols;
+    const kiln::OutputElement element = kiln::output_element(count, which, cols);
+    const T* const row = x + element.number / cols * cols;
     const auto score = [&](int col, double& error) {
         double result = kiln::wide(row[col]);
         error = 0;
-        kiln::expect_functor([&](auto x) { return SCORE(x, element / cols, col); }, &result, &error);
+        kiln::expect_functor([&](auto x) { return SCORE(x, element.number / cols, col); }, &result, &error);
         return result;
     };
     // Where the block's elements are of one row, each thread has a part of its columns.
-    const bool together = __syncthreads_and(element / cols == (which ? which[first] : first) / cols) != 0;
-    const int begin = together ? static_cast<int>(threadIdx.x) : 0, step = together ? kThreads : 1;
+    const int begin = element.together ? static_cast<int>(threadIdx.x) : 0;
+    const int step = element.together ? kThreads : 1;
     const auto joined = [=](double own, auto join) {
-        if (!together) return own;
+        if (!element.together) return own;
         __shared__ double parts[kThreads];
         parts[threadIdx.x] = own;
         __syncthreads();
@@ -62,11 +60,11 @@ extern "C" __global__ void softmax_reference(long long count, const long long* _
     const auto added = [](double a, double b) { return a + b; };
     sum = joined(sum, added);
     sum_error = joined(sum_error, added);
-    if (i >= count) return;
-    const double distance = largest - score(static_cast<int>(element % cols), error);
+    if (!element.exists) return;
+    const double distance = largest - score(static_cast<int>(element.number % cols), error);
     const double value = exp(-distance) / sum;
     const double relative =
         4 * u * (distance + 1) + 2 * error + sum_error / sum + kiln::gamma<float>(cols / THREADS + 64.0) + 3 * u;
-    expected[i] = value;
-    bound[i] = (value > 0 ? value * relative : 0) + kiln::kFloatTiny;
+    expected[element.place] = value;
+    bound[element.place] = (value > 0 ? value * relative : 0) + kiln::kFloatTiny;
 }

@@ -41,8 +41,8 @@ struct AttentionRow {
 
 /// A query of HEAD elements against `keys` keys. key_at(j): the address of key j's elements; value_at(j): the
 /// value in the wanted column. weight_roundoff: P above. scaled_last: the kernel multiplies with c after the dot
-/// product. together: all threads of the block, THREADS of
-/// them, have the same query and keys and make the call, and so share scores and weights.
+/// product. together: all threads of the block, THREADS of them, have the same query and keys and make the call, and so
+/// share scores and weights.
 template <int HEAD, int THREADS, class T, class KeyAt, class ValueAt>
 inline AttentionRow attention_row(const T* query, long long keys, KeyAt key_at, ValueAt value_at,
                                   double weight_roundoff, bool scaled_last, bool together) {
@@ -156,20 +156,16 @@ template <int HEAD, int VALUE, class T, class KeyAt, class ValueAt, class Keys>
 inline void attention_element(long long count, const long long* which, double* expected, double* bound,
                               const T* q, double weight_roundoff, bool scaled_last, Keys keys, KeyAt key_at,
                               ValueAt value_at) {
-    const long long first = static_cast<long long>(blockIdx.x) * VALUE;
-    const long long i = first + threadIdx.x;
-    const long long place = i < count ? i : count - 1;
-    const long long element = which ? which[place] : place;
-    const long long row = element / VALUE;
-    const long long column = element % VALUE;
-    const bool together = __syncthreads_and(row == (which ? which[first] : first) / VALUE) != 0;
+    const OutputElement element = output_element(count, which, VALUE);
+    const long long row = element.number / VALUE;
+    const long long column = element.number % VALUE;
     const AttentionRow result = attention_row<HEAD, VALUE>(
         q + row * HEAD, keys(row), [=](long long token) { return key_at(row, token); },
         [=](long long token) { return wide(value_at(row, token)[column]); }, weight_roundoff, scaled_last,
-        together);
-    if (i >= count) return;
-    expected[i] = result.value;
-    bound[i] = result.bound;
+        element.together);
+    if (!element.exists) return;
+    expected[element.place] = result.value;
+    bound[element.place] = result.bound;
 }
 
 /// The same for [heads, queries, HEAD] against keys [heads / group, keys, HEAD] and values [heads / group, keys,

@@ -84,6 +84,22 @@ class FloatSum {
     bool integers_ = true;
 };
 
+/// Which element of an output with rows of row_length a thread computes.
+struct OutputElement {
+    long long place;   ///< in `expected` and `bound`
+    long long number;  ///< in the output
+    bool exists;       ///< else the last one, so that the thread can do its part of what the block shares
+    bool together;     ///< all elements of the block are of one row
+};
+/// By all threads of the block.
+inline OutputElement output_element(long long count, const long long* which, long long row_length) {
+    const long long first = static_cast<long long>(blockIdx.x) * blockDim.x, place = first + threadIdx.x;
+    const auto number_at = [=](long long i) { return which ? which[i] : i; };
+    const long long number = number_at(place < count ? place : count - 1);
+    const bool is_of_row = number / row_length == number_at(first) / row_length;
+    return {place, number, place < count, __syncthreads_and(is_of_row) != 0};
+}
+
 /// The sum of term(0) to term(count - 1), as four sums, which do not wait for each other.
 template <class Term>
 inline FloatSum float_sum(long long count, Term term) {
