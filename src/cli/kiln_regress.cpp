@@ -35,6 +35,8 @@ Json speed_json(const Speed& speed) {
             {"ceiling", speed.ceiling.empty() ? Json() : Json(speed.ceiling)}};
 }
 
+bool is_built(const RegressResult& result) { return !result.found.compiler.empty(); }
+
 Json result_json(const RegressResult& result) {
     Json moves = Json::array(), speeds = Json::object();
     for (const Move& move : result.moves)
@@ -47,7 +49,7 @@ Json result_json(const RegressResult& result) {
     json["status"] = kiln::name(result.status);
     json["moves"] = moves;
     json["failures"] = result.failures;
-    json["built"] = result.built;
+    json["built"] = is_built(result);
     json["run"] = result.run;
     json["worst"] = or_null(result.found.worst);
     json["speeds"] = speeds.empty() ? Json() : speeds;
@@ -122,7 +124,7 @@ std::string report_text(const RegressReport& report, bool is_sample, bool update
     text += text.empty() ? "" : "\n";
     text += line("variants", formatted("{}{}", report.results.size(),
                                        counts.empty() ? "" : ": " + enumerate(counts, ", ")));
-    if (const auto built = std::ranges::count(report.results, true, &RegressResult::built);
+    if (const auto built = std::ranges::count_if(report.results, is_built);
         is_sample && built < std::ssize(report.results))
         text += line("built", formatted("{}; of the others the ingredients are compared", built));
     if (!report.compiled_only.empty())

@@ -38,7 +38,7 @@ struct Speed {
 struct Baseline {
     /// BLAKE2b-256 of the key's text without the compiler, in hexadecimal.
     std::string ingredients;
-    std::string compiler;  ///< for people; a change explains changes of the code
+    std::string compiler;  ///< for people; a change explains changes of the code. Empty: it was not built
     Resources resources;   ///< of the binary
     /// Digests of the bits of all outputs, for random and for small-integer inputs, at the test sizes. Empty:
     /// never run; of integers, also where the results had rounding errors.
@@ -93,7 +93,6 @@ struct RegressResult {
     RegressStatus status = RegressStatus::same;  ///< how it stands
     std::vector<Move> moves;                     ///< differences from the baseline
     std::vector<std::string> failures;  ///< wrong results, errors of a compiler or a driver; sentences
-    bool built = false;                 ///< else only its ingredients are compared
     bool run = false;                   ///< else at most compiled
     Baseline found;                     ///< what is recorded with RegressOptions::update
     double elapsed_ms = 0;              ///< building, running and timing

@@ -39,7 +39,9 @@ class Regression {
 
     RegressReport run(const std::vector<Manifest>& manifests) {
         if (options_.update && options_.sample)
-            throw UsageError("a sample can't update the baselines: most of its variants are not built");
+            throw UsageError(
+                "a sample can't update the baselines, since most of its variants are not built; leave out "
+                "one of the two");
         check_directory();
         for (const Manifest& manifest : manifests)
             for (const ManifestLine& line : manifest.lines) add(manifest, line);

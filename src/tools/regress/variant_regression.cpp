@@ -83,7 +83,6 @@ RegressResult VariantRegression::look_up(const Variant& variant) const {
 }
 
 void VariantRegression::examine(const Variant& variant, const Compiled& built, RegressResult& result) {
-    result.built = true;
     result.found.ingredients = ingredients_digest(built.key);
     result.found.compiler = built.binary.compiler;
     result.found.resources = resources_of(built.binary);
