@@ -20,13 +20,6 @@
 namespace kiln {
 namespace {
 
-std::unique_ptr<Service> attention_service() {
-    ServiceOptions options;
-    options.backend = Backend::host;
-    options.cache.directory = test::shared_cache();
-    return std::make_unique<Service>(options);
-}
-
 void expect_attention_right(Service& service, const std::string& name, const Values& values,
                             const Sizes& sizes) {
     const Variant variant = service.find(name).variant(values);
@@ -43,7 +36,7 @@ void expect_attention_right(Service& service, const std::string& name, const Val
 }
 
 TEST(HostWgmmaAttention, IsRightAtSizesAroundItsTiles) {
-    const auto service = attention_service();
+    const auto service = test::shared_host_service();
     for (const bool causal : {false, true}) {
         const Values values = {{"HEAD_DIM", 64}, {"BN", 64}, {"CAUSAL", causal}};
         for (const auto& [queries, keys] :
@@ -55,7 +48,7 @@ TEST(HostWgmmaAttention, IsRightAtSizesAroundItsTiles) {
 
 // Blocks take several tiles of queries, and some of those see no keys: it must not matter which tile comes behind.
 TEST(HostWgmmaAttention, TilesThatSeeNoKeysAreFollowedByOthers) {
-    const auto service = attention_service();
+    const auto service = test::shared_host_service();
     for (const int bm : {128, 192})
         expect_attention_right(
             *service, "attention_wgmma",
@@ -67,7 +60,7 @@ TEST(HostWgmmaAttention, TilesThatSeeNoKeysAreFollowedByOthers) {
 }
 
 TEST(HostWgmmaAttention, IsRightInEveryKindOfVariant) {
-    const auto service = attention_service();
+    const auto service = test::shared_host_service();
     const Sizes sizes = {{"queries", 200}, {"keys", 270}};
     expect_attention_right(*service, "attention_wgmma", {{"T", "bfloat16"}, {"CAUSAL", true}}, sizes);
     expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 64}, {"BM", 192}, {"PERSISTENT", true}},
@@ -81,7 +74,7 @@ TEST(HostWgmmaAttention, IsRightInEveryKindOfVariant) {
 
 // Rows of 96 elements end inside their second slice of 64, whose other half is zeros.
 TEST(HostWgmmaAttention, HeadsOf96AndValuesShorterThanKeys) {
-    const auto service = attention_service();
+    const auto service = test::shared_host_service();
     for (const auto& [queries, keys] : {std::pair{65, 63}, {200, 270}}) {
         const Sizes sizes = {{"queries", queries}, {"keys", keys}};
         expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 96}}, sizes);
@@ -105,7 +98,7 @@ TEST(HostWgmmaAttention, IsRightInAnyOrderOfItsThreads) {
     for (int seed = 0; seed < 4; ++seed) {
         const test::ScopedVariable variable("KILN_HOST_SEED", std::to_string(seed));
         SCOPED_TRACE("seed " + std::to_string(seed));
-        const auto service = attention_service();
+        const auto service = test::shared_host_service();
         for (const bool persistent : {false, true})
             expect_attention_right(
                 *service, "attention_wgmma",
@@ -118,7 +111,7 @@ TEST(HostWgmmaAttention, IsRightInAnyOrderOfItsThreads) {
 TEST(HostAttention, WhatIsNotANumberStaysSo) {
     constexpr int kHead = 64, kQueries = 3, kKeys = 70;
     const half nan(std::numeric_limits<float>::quiet_NaN());
-    const auto service = attention_service();
+    const auto service = test::shared_host_service();
     for (const char* name : {"attention_naive", "attention", "attention_mma", "attention_wgmma"}) {
         const AnyKernel kernel = service->build(service->find(name).variant({{"HEAD_DIM", kHead}}));
         for (const bool in_key : {false, true}) {
@@ -143,7 +136,7 @@ TEST(HostAttention, WhatIsNotANumberStaysSo) {
 
 // Sequences that end within a tile, fewer tiles than blocks, and more sequences than threads.
 TEST(HostDecodeMma, IsRightHoweverTheTilesAreShared) {
-    const auto service = attention_service();
+    const auto service = test::shared_host_service();
     for (const auto& [batch, kv_heads, most] :
          {std::tuple{1, 1, 1}, {1, 3, 17}, {1, 1, 2000}, {5, 2, 300}, {200, 1, 40}}) {
         for (const int warps : {2, 8})
@@ -158,7 +151,7 @@ TEST(HostDecodeMma, IsRightHoweverTheTilesAreShared) {
 }
 
 TEST(HostDecode, IsRightWithPagesOf128) {
-    const auto service = attention_service();
+    const auto service = test::shared_host_service();
     for (const char* name : {"decode_mma", "decode_paged", "decode_persistent", "decode_naive"})
         expect_attention_right(*service, name, {{"HEAD_DIM", 64}, {"PAGE_SIZE", 128}}, {{"max_length", 387}});
 }
@@ -170,7 +163,7 @@ TEST(HostDecodeMma, SequencesWithoutTokensGiveZeros) {
         void(int batch, int kv_heads, int max_length, const half* q, const half* k_cache, const half* v_cache,
              const int* page_table, const int* lengths, half* o, float* partials, unsigned* tickets);
     constexpr int kHead = 64, kGroup = 4, kPage = 16, kKvHeads = 2, kPages = 7, kMost = kPages * kPage;
-    const auto service = attention_service();
+    const auto service = test::shared_host_service();
     const auto kernel = service->build<DecodeFn>(service->find("decode_mma").variant({{"HEAD_DIM", kHead}}));
     for (const std::vector<int>& lengths :
          {std::vector{0, 5, 0, 0, 100, 16, 0}, {0}, {0, 0, 0}, {kMost, 0, 1}, {0, 0, kMost}}) {

@@ -14,13 +14,6 @@
 namespace kiln {
 namespace {
 
-std::unique_ptr<Service> gemm_service() {
-    ServiceOptions options;
-    options.backend = Backend::host;
-    options.cache.directory = test::shared_cache();
-    return std::make_unique<Service>(options);
-}
-
 void expect_right(Service& service, const Values& values, const Sizes& sizes, Data data) {
     const Variant variant = service.find("gemm_wgmma").variant(values);
     std::string problem = variant.text();
@@ -40,13 +33,13 @@ constexpr struct {
 } kSizes[] = {{1, 8, 8}, {127, 64, 64}, {128, 72, 72}, {129, 128, 56}, {257, 200, 128}, {300, 136, 264}};
 
 TEST(HostWgmmaGemm, IsRightAtSizesAroundItsTiles) {
-    const auto service = gemm_service();
+    const auto service = test::shared_host_service();
     for (const auto& [m, n, k] : kSizes)
         expect_right(*service, {{"BN", 64}, {"STAGES", 2}}, {{"m", m}, {"n", n}, {"k", k}}, Data::integers);
 }
 
 TEST(HostWgmmaGemm, IsRightInEveryKindOfVariant) {
-    const auto service = gemm_service();
+    const auto service = test::shared_host_service();
     const Sizes sizes = {{"m", 300}, {"n", 264}, {"k", 200}};
     expect_right(*service, {}, sizes, Data::random);
     expect_right(*service, {{"T", "bfloat16"}, {"BN", 192}, {"STAGES", 3}}, sizes, Data::random);
@@ -57,7 +50,7 @@ TEST(HostWgmmaGemm, IsRightInEveryKindOfVariant) {
 
 // Which leave through shared memory, a box of each warp's, behind the stages and before the mbarriers.
 TEST(HostWgmmaGemm, StoresRowsOfCOfAnyLength) {
-    const auto service = gemm_service();
+    const auto service = test::shared_host_service();
     const Values rows = {{"TRANS_B", true}, {"TMA_STORE", false}};
     for (Values values :
          {Values{{"BM", 192}, {"BN", 128}, {"STAGES", 3}}, Values{{"BM", 256}, {"BN", 64}, {"STAGES", 3}},
@@ -74,7 +67,7 @@ TEST(HostWgmmaGemm, IsRightInAnyOrderOfItsThreads) {
     for (int seed = 0; seed < 6; ++seed) {
         const test::ScopedVariable variable("KILN_HOST_SEED", std::to_string(seed));
         SCOPED_TRACE("seed " + std::to_string(seed));
-        const auto service = gemm_service();
+        const auto service = test::shared_host_service();
         for (const bool tma_store : {false, true})
             expect_right(*service, {{"BN", 64}, {"STAGES", 2}, {"TMA_STORE", tma_store}},
                          {{"m", 270}, {"n", 136}, {"k", 264}}, Data::integers);

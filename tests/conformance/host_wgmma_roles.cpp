@@ -16,13 +16,6 @@
 namespace kiln {
 namespace {
 
-std::unique_ptr<Service> product_service() {
-    ServiceOptions options;
-    options.backend = Backend::host;
-    options.cache.directory = test::shared_cache();
-    return std::make_unique<Service>(options);
-}
-
 void expect_exact(Service& service, const std::string& name, const Values& values, const Sizes& sizes) {
     const Variant variant = service.find(name).variant(values);
     std::string problem = variant.text();
@@ -46,7 +39,7 @@ const std::vector<Values> kRoles = {
 };
 
 TEST(HostWgmmaRoles, AreRightWithManyTilesPerBlock) {
-    const auto service = product_service();
+    const auto service = test::shared_host_service();
     for (const Values& values : kRoles) {
         expect_exact(*service, "gemm_wgmma", values, {{"m", 523}, {"n", 328}, {"k", 72}});
         expect_exact(*service, "gemm_wgmma", values, {{"m", 131}, {"n", 264}, {"k", 328}});
@@ -57,7 +50,7 @@ TEST(HostWgmmaRoles, AreRightInAnyOrderOfTheirThreads) {
     for (int seed = 0; seed < 4; ++seed) {
         const test::ScopedVariable variable("KILN_HOST_SEED", std::to_string(seed));
         SCOPED_TRACE("seed " + std::to_string(seed));
-        const auto service = product_service();
+        const auto service = test::shared_host_service();
         for (const Values& values : kRoles)
             expect_exact(*service, "gemm_wgmma", values, {{"m", 270}, {"n", 136}, {"k", 200}});
         expect_exact(*service, "gemm_wgmma_any", {{"BN", 64}, {"STAGES", 3}},
@@ -68,7 +61,7 @@ TEST(HostWgmmaRoles, AreRightInAnyOrderOfTheirThreads) {
 // Rows that begin at each of the eight places in 16 bytes; ends of the matrices inside and at the end of pieces
 // and tiles.
 TEST(HostWgmmaAny, IsRightAtEveryAlignment) {
-    const auto service = product_service();
+    const auto service = test::shared_host_service();
     for (int extra = 0; extra < 9; ++extra)
         expect_exact(*service, "gemm_wgmma_any", {{"BM", 64}, {"BN", 64}, {"STAGES", 2}},
                      {{"m", 65 + extra}, {"n", 121 + extra}, {"k", 57 + extra}});

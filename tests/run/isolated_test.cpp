@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "falls_asleep.h"
 #include "host_kernel.h"
+#include "rejected.h"
 #include "scale_kernel.h"
 
 namespace kiln::test {
@@ -82,6 +83,17 @@ struct Isolated : ServiceFixture {
     }
 };
 
+/// The message with which work that takes too long ends.
+template <class Work>
+std::string time_over(const Service& service, const ReportPhase& on_phase, const Work& work) {
+    return rejected<DeviceError>([&] {
+        in_child(service, "scale", on_phase, [&](const ReportPhase& tell) {
+            work(tell);
+            return std::string("done");
+        });
+    });
+}
+
 TEST_F(Isolated, LittleWorkBeforeTheFirstKernelMayTakeLongerThanTheLimit) {
     Service service(limited());
     EXPECT_EQ(in_child(service, "scale", {},
@@ -96,16 +108,10 @@ TEST_F(Isolated, LongWorkBeforeTheFirstKernelMeetsTheLimit) {
     Service service(limited());
     const auto start = std::chrono::steady_clock::now();
     const auto message = [&](const std::string& phase) {
-        try {
-            in_child(service, "scale", {}, [&](const ReportPhase& tell) -> std::string {
-                if (!phase.empty()) tell(phase);
-                std::this_thread::sleep_for(std::chrono::minutes(1));
-                return "done";
-            });
-        } catch (const DeviceError& error) {
-            return std::string(error.what());
-        }
-        return std::string("done");
+        return time_over(service, {}, [&](const ReportPhase& tell) {
+            if (!phase.empty()) tell(phase);
+            std::this_thread::sleep_for(std::chrono::minutes(1));
+        });
     };
     EXPECT_THAT(message("filling"),
                 testing::AllOf(testing::HasSubstr("time limit of 0.2 s"),
@@ -117,32 +123,22 @@ TEST_F(Isolated, LongWorkBeforeTheFirstKernelMeetsTheLimit) {
 TEST_F(Isolated, ExpectedValuesMeetTheLimit) {
     Service service(limited());
     const auto kernel = service.build<ScaleFn>(scale_variant(service, 3));
-    try {
-        in_child(service, "scale", {}, [&](const ReportPhase& tell) {
-            expect_scales(service, kernel, 3);
-            tell("checking");
-            std::this_thread::sleep_for(std::chrono::minutes(1));
-            return std::string("done");
-        });
-        FAIL() << "it took a minute";
-    } catch (const DeviceError& error) {
-        EXPECT_THAT(error.what(), testing::HasSubstr("while its results were checked"));
-    }
+    const std::string message = time_over(service, {}, [&](const ReportPhase& tell) {
+        expect_scales(service, kernel, 3);
+        tell("checking");
+        std::this_thread::sleep_for(std::chrono::minutes(1));
+    });
+    EXPECT_THAT(message, testing::HasSubstr("while its results were checked"));
 }
 
 TEST_F(Isolated, TheFirstKernelHasTheWholeOfAShortLimit) {
     Service service(limited());
     const auto kernel = service.build<ScaleFn>(scale_variant(service, 3));
-    try {
-        in_child(service, "scale", {}, [&](const ReportPhase&) {
-            expect_scales(service, kernel, 3);
-            rest();
-            return std::string("done");
-        });
-        FAIL() << "it had 200 ms, and took 600";
-    } catch (const DeviceError& error) {
-        EXPECT_THAT(error.what(), testing::HasSubstr("longer on the host than the time limit of 0.2 s"));
-    }
+    const std::string message = time_over(service, {}, [&](const ReportPhase&) {
+        expect_scales(service, kernel, 3);
+        rest();
+    });
+    EXPECT_THAT(message, testing::HasSubstr("longer on the host than the time limit of 0.2 s"));
 }
 
 // A parent that has no processor for a while, as on a busy machine, continues when the limit is over.
@@ -159,35 +155,25 @@ TEST_F(Isolated, WhatIsSentInTimeCountsHoweverLateItIsRead) {
                            return std::string("done");
                        }),
               "done");
-    try {
-        in_child(service, "scale", is_held_up, [&](const ReportPhase& tell) {
-            tell("filling");
-            expect_scales(service, kernel, 3);
-            tell("checking");
-            std::this_thread::sleep_for(std::chrono::minutes(1));
-            return std::string("done");
-        });
-        FAIL() << "it took a minute";
-    } catch (const DeviceError& error) {
-        EXPECT_THAT(error.what(), testing::HasSubstr("while its results were checked"));
-    }
+    const std::string message = time_over(service, is_held_up, [&](const ReportPhase& tell) {
+        tell("filling");
+        expect_scales(service, kernel, 3);
+        tell("checking");
+        std::this_thread::sleep_for(std::chrono::minutes(1));
+    });
+    EXPECT_THAT(message, testing::HasSubstr("while its results were checked"));
 }
 
 // Kernels have all of the process, this end of its pipe as well.
 TEST_F(Isolated, AKernelThatClosesThePipeMeetsTheLimit) {
     Service service(limited());
     const auto kernel = service.build<ScaleFn>(scale_variant(service, 3));
-    try {
-        in_child(service, "scale", {}, [&](const ReportPhase&) {
-            expect_scales(service, kernel, 3);
-            for (int file = STDERR_FILENO + 1; file < 1024; ++file) ::close(file);
-            std::this_thread::sleep_for(std::chrono::minutes(1));
-            return std::string("done");
-        });
-        FAIL() << "it took a minute";
-    } catch (const DeviceError& error) {
-        EXPECT_THAT(error.what(), testing::HasSubstr("longer on the host than the time limit of 0.2 s"));
-    }
+    const std::string message = time_over(service, {}, [&](const ReportPhase&) {
+        expect_scales(service, kernel, 3);
+        for (int file = STDERR_FILENO + 1; file < 1024; ++file) ::close(file);
+        std::this_thread::sleep_for(std::chrono::minutes(1));
+    });
+    EXPECT_THAT(message, testing::HasSubstr("longer on the host than the time limit of 0.2 s"));
 }
 
 TEST_F(Isolated, ErrorsKeepTheirClass) {
