@@ -203,6 +203,7 @@ enum class Fill {
     uniform,      ///< floating-point: [-1, 1); 8-bit integers: all their values; others need a range
     range,        ///< integers from low to high, inclusive
     permutation,  ///< 0 to count - 1, each once
+    offsets,  ///< from 0, never falling, to high: where count - 1 packed sequences begin and the last ends
     zero
 };
 
@@ -251,7 +252,7 @@ struct Tensor {
     TensorRole role = TensorRole::input;  ///< what the kernel does with it
     Fill fill = Fill::uniform;            ///< of an input, inout, or scratch that is zero
     std::int64_t low = 0;                 ///< of Fill::range
-    std::int64_t high = 0;                ///< of Fill::range, inclusive
+    std::int64_t high = 0;                ///< of Fill::range and Fill::offsets, inclusive
     Pattern pattern = Pattern::none;      ///< with Data::contributions
     std::int64_t pattern_size = 0;        ///< of the pattern
     std::string reference;                ///< TensorArgument::reference

@@ -30,6 +30,7 @@
 //   g(22 N + 8) sum w_j |v_j| and 16 of the tiny terms above; g(2.2 N + 20) W and 4 of the tiny weights below.
 #pragma once
 
+#include "kiln/packed.h"
 #include "kiln/reference.h"
 
 namespace kiln {
@@ -208,6 +209,41 @@ inline void decode_element(long long count, const long long* which, double* expe
         },
         [=](long long row, long long token) { return k_cache + place_of(row, token); },
         [=](long long row, long long token) { return v_cache + place_of(row, token); });
+}
+
+/// The rows of queries [queries of all sequences, kv_heads * group, ...] against [keys of all, kv_heads, ...]; see
+/// attention_packed_naive.cu.
+template <bool CAUSAL>
+struct PackedRows {
+    int batch, kv_heads, group;
+    const int* query_offsets;
+    const int* key_offsets;
+
+    long long keys_seen(long long row) const {
+        const int query = static_cast<int>(row / (kv_heads * group));
+        const int sequence = packed_sequence(query_offsets, batch, query);
+        const long long keys = key_offsets[sequence + 1] - key_offsets[sequence];
+        const long long seen = CAUSAL ? keys + query + 1 - query_offsets[sequence + 1] : keys;
+        return seen < 0 ? 0 : seen;
+    }
+    /// Where a key of the row's sequence and head lies, in rows of its elements.
+    long long place_of(long long row, long long key) const {
+        const int query = static_cast<int>(row / (kv_heads * group));
+        const int sequence = packed_sequence(query_offsets, batch, query);
+        return (key_offsets[sequence] + key) * kv_heads + row % (kv_heads * group) / group;
+    }
+};
+
+/// The same for these rows.
+template <int HEAD, int VALUE, bool CAUSAL, class T>
+inline void attention_element(long long count, const long long* which, double* expected, double* bound,
+                              const PackedRows<CAUSAL>& rows, const T* q, const T* k, const T* v,
+                              double weight_roundoff) {
+    attention_element<HEAD, VALUE>(
+        count, which, expected, bound, q, weight_roundoff, true,
+        [=](long long row) { return rows.keys_seen(row); },
+        [=](long long row, long long key) { return k + rows.place_of(row, key) * HEAD; },
+        [=](long long row, long long key) { return v + rows.place_of(row, key) * VALUE; });
 }
 
 }  // namespace kiln

@@ -29,7 +29,7 @@ from .errors import (
 if TYPE_CHECKING:
     from .background import build_async
     from ._jit import jit
-    from .operations import attention, gemm, layer_norm, operation, softmax, sum, transpose
+    from .operations import attention, attention_packed, gemm, layer_norm, operation, softmax, sum, transpose
     from .tools import analyze, check, report, run, tune
 
 # Where the rest lies: imported when first used, so that `import kiln` stays cheap.
@@ -37,6 +37,7 @@ _LATER = {
     "build_async": "background",
     "jit": "_jit",
     "attention": "operations",
+    "attention_packed": "operations",
     "gemm": "operations",
     "layer_norm": "operations",
     "operation": "operations",
@@ -68,6 +69,7 @@ __all__ = [
     "__version__",
     "analyze",
     "attention",
+    "attention_packed",
     "build_async",
     "check",
     "default_service",

@@ -21,7 +21,7 @@ from ._arrays import Array, converted, dtype_name, empty, is_row_major, on_strea
 from ._kiln import Operation, Service, Template
 from .errors import NotReadyError, UsageError, VariantError
 
-__all__ = ["attention", "gemm", "layer_norm", "operation", "softmax", "sum", "transpose"]
+__all__ = ["attention", "attention_packed", "gemm", "layer_norm", "operation", "softmax", "sum", "transpose"]
 
 _ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "silu": 3}
 
@@ -69,8 +69,8 @@ def _needed(service: Service, family: str, values: dict[str, Any]) -> Operation:
     return found if found is not None else operation(family, service=service, **values)  # raises the reason
 
 
-def launch(op: Operation, stream: Any, **tensors: Array) -> None:
-    """A call. While PyTorch captures a graph, workspace comes from its pool, which is the graph's then."""
+def launch(op: Operation, stream: Any, **tensors: Any) -> None:
+    """A call, with sizes that the arrays do not tell behind them. While PyTorch captures a graph, workspace comes from its pool, which is the graph's then."""
     try:
         op(stream=stream, **tensors)
     except NotReadyError as error:
@@ -253,6 +253,59 @@ def attention(
     o = empty(q, shape) if out is None else _checked(out, shape)
     lse = empty(q, tuple(q.shape[:-1]), "float32")
     launch(op, stream, q=row_major(q), k=row_major(k), v=row_major(v), o=o, lse=lse)
+    return (o, lse) if return_lse else o
+
+
+@_queued
+def attention_packed(
+    q: Array,
+    k: Array,
+    v: Array,
+    query_offsets: Array,
+    key_offsets: Array | None = None,
+    *,
+    causal: bool = False,
+    return_lse: bool = False,
+    out: Array | None = None,
+    stream: Any = None,
+    service: Service | None = None,
+) -> Any:
+    """The same of sequences of different lengths, one behind the other without padding. q is [queries of all, heads, d], k
+    and v are [keys of all, kv_heads, d]. Offsets are int32 [sequences + 1]: where each sequence begins, and the number of
+    all; those of keys are those of queries where they are left out. They must begin with 0, never fall and end with the
+    number of rows, which is not checked on a device. With causal a sequence's last query sees its last key. With return_lse
+    also ln of the sum of e^score, float32 [heads, queries of all].
+    """
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        if array.ndim != 3:
+            raise ValueError(
+                f"attention_packed: {name} has the shape {tuple(array.shape)}; it has to be [length, heads, d]"
+            )
+    key_offsets = query_offsets if key_offsets is None else key_offsets
+    for name, array in (("query_offsets", query_offsets), ("key_offsets", key_offsets)):
+        if array.ndim != 1 or array.shape[0] < 1:
+            raise ValueError(
+                f"attention_packed: {name} has the shape {tuple(array.shape)}; it has to be [sequences + 1]"
+            )
+    values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": causal}
+    if v.shape[-1] != q.shape[-1]:
+        values["VALUE_DIM"] = v.shape[-1]
+    op = _needed(service_for(q, service), "attention_packed_naive", values)
+    shape = (*q.shape[:-1], v.shape[-1])
+    o = empty(q, shape) if out is None else _checked(out, shape)
+    lse = empty(q, (q.shape[1], q.shape[0]), "float32")
+    launch(
+        op,
+        stream,
+        q=row_major(q),
+        k=row_major(k),
+        v=row_major(v),
+        query_offsets=row_major(query_offsets),
+        key_offsets=row_major(key_offsets),
+        o=o,
+        lse=lse,
+        batch=query_offsets.shape[0] - 1,
+    )
     return (o, lse) if return_lse else o
 
 

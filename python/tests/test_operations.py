@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from types import ModuleType
 
@@ -91,6 +92,33 @@ def test_attention_with_grouped_heads(head: int, values: int, causal: bool) -> N
     o, lse = kiln.attention(q, k, v, causal=causal, return_lse=True)
     np.testing.assert_allclose(o, e / e.sum(-1, keepdims=True) @ vv, atol=5e-3)
     np.testing.assert_allclose(lse, np.log(np.exp(scores).sum(-1)), atol=5e-3)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_packed_sequences(causal: bool) -> None:
+    offsets = np.array([0, 7, 7, 40, 41], np.int32)
+    q, k, v = (random(41, heads, 64, dtype=np.float16) for heads in (4, 2, 2))
+    o, lse = kiln.attention_packed(q, k, v, offsets, causal=causal, return_lse=True)
+    assert o.shape == (41, 4, 64) and lse.shape == (4, 41)
+    for begin, end in itertools.pairwise(offsets):
+        alone = (x[begin:end].swapaxes(0, 1)[None] for x in (q, k, v))
+        if begin == end:
+            continue
+        expected, expected_lse = kiln.attention(*alone, causal=causal, return_lse=True)
+        np.testing.assert_allclose(o[begin:end].swapaxes(0, 1), expected[0], atol=2e-3)
+        np.testing.assert_allclose(lse[:, begin:end], expected_lse[0], atol=1e-3)
+    few = np.array([0, 20, 30, 35, 40], np.int32)
+    few_keys = kiln.attention_packed(q, k[:40], v[:40], offsets, few)
+    one = kiln.attention(*(x.swapaxes(0, 1)[None] for x in (q[:7], k[:20], v[:20])))
+    np.testing.assert_allclose(few_keys[:7].swapaxes(0, 1), one[0], atol=2e-3)
+
+
+def test_attention_of_packed_sequences_says_which_shape_is_wrong() -> None:
+    q, offsets = random(5, 2, 64, dtype=np.float16), np.array([0, 5], np.int32)
+    with pytest.raises(ValueError, match=r"q has the shape \(1, 5, 2, 64\); it has to be \[length, heads, d\]"):
+        kiln.attention_packed(q[None], q, q, offsets)
+    with pytest.raises(ValueError, match=r"query_offsets has the shape \(1, 2\)"):
+        kiln.attention_packed(q, q, q, offsets[None])
 
 
 def test_transpose_and_sums() -> None:

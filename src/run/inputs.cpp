@@ -107,10 +107,38 @@ void fill_as(const Tensor& tensor, Data data, std::uint64_t seed, std::int64_t f
                     static_cast<std::int64_t>(permuted(i, static_cast<std::uint64_t>(all), seed)));
             });
         }
+        case Fill::offsets: {
+            const std::int64_t all = tensor.count(), last = tensor.high;
+            check_holds<T>(tensor, 0, last);
+            return fill(to, first, count, [=](std::uint64_t i) {
+                return whole<T>(packed_offset(static_cast<std::int64_t>(i), all - 1, last));
+            });
+        }
     }
 }
 
 }  // namespace
+
+std::int64_t packed_offset(std::int64_t sequence, std::int64_t sequences, std::int64_t rows) {
+    if (sequence <= 0) return 0;
+    if (sequence >= sequences) return rows;
+    constexpr std::uint64_t kSeed = 0x6f6666;
+    // Between even shares, so that no offset falls; rows * (i / n) without going over 64 bits.
+    const auto share = [&](std::int64_t i) {
+        return rows / sequences * i + rows % sequences * i / sequences;
+    };
+    const std::int64_t low = share(sequence), high = share(sequence + 1);
+    const std::uint64_t word = random_word(kSeed, static_cast<std::uint64_t>(sequence));
+    switch (word % 8) {
+        case 0:
+            return low;
+        case 1:
+            return high;
+        default:
+            return low + static_cast<std::int64_t>(
+                             below(random_word(word, 1), static_cast<std::uint64_t>(high - low) + 1));
+    }
+}
 
 std::uint64_t tensor_seed(std::uint64_t seed, std::string_view tensor) {
     std::uint64_t name = 0;

@@ -36,6 +36,11 @@ std::uint64_t tensor_seed(std::uint64_t seed, std::string_view tensor);
 /// of four, iterated until the result is below count.
 std::uint64_t permuted(std::uint64_t position, std::uint64_t count, std::uint64_t seed);
 
+/// Where sequence number `sequence` of packed ones begins, of `rows` rows in all: 0 for the first, `rows` behind the last,
+/// never falling. Lengths are between 0 and twice the mean. The same for every seed, so that a problem is always as much
+/// work, and for tensors with as many sequences and rows.
+std::int64_t packed_offset(std::int64_t sequence, std::int64_t sequences, std::int64_t rows);
+
 /// Computes the tensor's elements from `first` on, as many as fill `out`, on all cores. Throws VariantError
 /// for values that the type can't hold: a range, or a permutation of too many elements.
 void make_elements(const Tensor& tensor, Data data, std::uint64_t seed, std::int64_t first,

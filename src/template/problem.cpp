@@ -251,7 +251,8 @@ class ProblemMaker {
             made.high = number(*line.high, "the largest value of " + made.name);
         }
         if (made.fill == Fill::permutation && count > 0) made.high = count - 1;
-        if (line.low || made.fill == Fill::permutation) check_range(made, count);
+        if (made.fill == Fill::offsets) made.high = not_negative(*line.high, "the last of " + made.name);
+        if (line.high || made.fill == Fill::permutation) check_range(made, count);
         return made;
     }
 

@@ -253,6 +253,13 @@ class ProblemParser {
         return condition;
     }
 
+    static void expect_integers(Lexer& lexer, const Token& at, std::string_view what,
+                                const std::vector<std::string_view>& types, const TensorArgument& tensor) {
+        for (std::string_view type : types)
+            if (is_floating(type) || type == "bool")
+                lexer.fail(at, formatted("{} integers; {} can be {}", what, tensor.name, type));
+    }
+
     void parse_fill(Lexer& lexer, const std::vector<std::string_view>& types, TensorArgument& tensor,
                     TensorLine& parsed) const {
         const bool is_read = tensor.role == TensorRole::input || tensor.role == TensorRole::inout;
@@ -264,10 +271,13 @@ class ProblemParser {
         } else if (is_read && lexer.accept("permutation")) {
             tensor.fill = Fill::permutation;
             tensor.fill_text = "permutation";
-            for (std::string_view type : types)
-                if (is_floating(type) || type == "bool")
-                    lexer.fail(first, "a permutation is one of integers; " + tensor.name + " can be " +
-                                          std::string(type));
+            expect_integers(lexer, first, "a permutation is one of", types, tensor);
+        } else if (is_read && lexer.accept("offsets")) {
+            lexer.expect("to", "and the last one: how many rows the packed sequences have");
+            tensor.fill = Fill::offsets;
+            parsed.high = parse_number(lexer, scope_);
+            tensor.fill_text = "offsets to " + parsed.high->text();
+            expect_integers(lexer, first, "offsets are", types, tensor);
         } else if (is_read && lexer.accept("in")) {
             tensor.fill = Fill::range;
             parsed.low = parse_number(lexer, scope_);
@@ -277,8 +287,9 @@ class ProblemParser {
         } else if (is_read) {
             for (std::string_view type : types)
                 if (!has_default_fill(type))
-                    lexer.fail(first, "expected in LO..HI or permutation, found " + Lexer::describe(first) +
-                                          ": " + tensor.name + " can be " + std::string(type) +
+                    lexer.fail(first, "expected in LO..HI, permutation or offsets to N, found " +
+                                          Lexer::describe(first) + ": " + tensor.name + " can be " +
+                                          std::string(type) +
                                           ", and only floating-point numbers and 8-bit integers have values "
                                           "that are always fine");
         }

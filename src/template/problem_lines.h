@@ -39,7 +39,7 @@ struct TensorLine {
     std::size_t argument;
     std::vector<ExpressionPtr> extents;
     ExpressionPtr align;      ///< of its address, in bytes; null: what its elements need
-    ExpressionPtr low, high;  ///< of Fill::range
+    ExpressionPtr low, high;  ///< of Fill::range; high also of Fill::offsets
     ExpressionPtr condition;  ///< null: always there
 };
 

@@ -32,7 +32,8 @@ Estimate Model::fused(const Variant& variant, const Problem& problem, const Laun
     const bool is_wgmma = facts.engine == Engine::wgmma;
     const auto multiprocessors = static_cast<double>(machine_.target.limits.multiprocessors);
     const double of_registers =
-        static_cast<double>(machine_.target.limits.registers_per_block) / launch.threads;
+        static_cast<double>(machine_.target.limits.registers_per_block) /
+        (launch.threads * static_cast<double>(std::max<std::int64_t>(facts.blocks, 1)));
     const double registers = is_wgmma ? of_registers : std::min(kMmaRegisters, of_registers);
     const double at_once = std::max(blocks_at_once(variant, static_cast<int>(registers)), 1);
     const double blocks = std::max(launch.blocks, 1.0);
@@ -56,6 +57,8 @@ Estimate Model::fused(const Variant& variant, const Problem& problem, const Laun
         const double busy = is_wgmma ? 1 : std::pow(std::min(1.0, resident * warps / kMmaWarps), kFewWarps);
         const double compute = flops * resident / (flops_per_ms * busy);
         result.compute_ms += compute;
+        // What a block waits for before its first step and after its last is the time of another's steps.
+        if (is_wgmma && resident > 1) return std::max(compute, steps * kStepMs + kWgmmaBlockMs);
         return std::max(compute, steps * kStepMs) + (is_wgmma ? kWgmmaBlockMs : kMmaBlockMs);
     };
     result.waves = blocks / (multiprocessors * at_once);

@@ -6,6 +6,7 @@
 #include <kiln/run.h>
 
 #include <random>
+#include <tuple>
 
 #include "base/file.h"
 #include "gemm_fixture.h"
@@ -154,6 +155,35 @@ TEST_F(AttentionOnGpu, PersistentBlocksTakeManyTiles) {
                              {{"batch", 40}, {"kv_heads", 4}, {"queries", queries}, {"keys", keys}});
         }
     }
+}
+
+// One sequence, many of which most are empty, and lengths around those of tiles.
+TEST_F(AttentionOnGpu, PackedSequencesAreRight) {
+    std::vector<Variant> variants;
+    const std::pair<const char*, Values> some_values[] = {
+        {"attention_packed_naive", {}},
+        {"attention_packed_wgmma", {}},
+        {"attention_packed_wgmma", {{"HEAD_DIM", 64}, {"BM", 192}, {"T", "bfloat16"}}},
+        {"attention_packed_wgmma", {{"HEAD_DIM", 64}, {"BM", 64}}},
+        {"attention_packed_wgmma", {{"BM", 64}, {"BN", 64}, {"T", "bfloat16"}}},
+        {"attention_packed_wgmma", {{"HEAD_DIM", 96}, {"STAGES", 3}}},
+        {"attention_packed_wgmma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}, {"PINGPONG", false}}},
+        {"attention_packed_wgmma", {{"BN", 176}, {"PINGPONG", false}}},
+        {"attention_packed_wgmma", {{"HEAD_DIM", 256}}}};
+    for (const auto& [name, chosen] : some_values) {
+        const Template item = service->find(name);
+        if (!item.runs_on(service->backend(), service->target().arch)) continue;
+        for (const bool causal : {false, true}) {
+            Values values = chosen;
+            values.emplace("CAUSAL", causal);
+            variants.push_back(item.variant(values));
+        }
+    }
+    compile_together(*service, variants);
+    for (const Variant& variant : variants)
+        for (const auto& [batch, queries, keys] :
+             {std::tuple{1, 1, 1}, {1, 129, 700}, {3, 1000, 1000}, {40, 3000, 2500}, {2000, 900, 1100}})
+            expect_right(variant, {{"batch", batch}, {"total_queries", queries}, {"total_keys", keys}}, 2048);
 }
 
 TEST_F(AttentionOnGpu, DecodeIsRightAtEveryLength) {

@@ -67,8 +67,10 @@ INSTANTIATE_TEST_SUITE_P(
         Item{"attention_mma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}, {}, 16},
         Item{"attention_mma", {{"SPLIT_KEYS", 4}}, {{"keys", 331}}, 16},
         Item{"attention_mma", {{"HEAD_DIM", 256}}, {}, 16}, Item{"attention_naive", {}, {}, 16},
-        Item{"attention_wgmma", {}, {}, 16}, Item{"decode_mma", {}, {}, 4}, Item{"decode_naive", {}, {}, 4},
-        Item{"decode_paged", {}, {}, 4}, Item{"decode_persistent", {}, {}, 4}),
+        Item{"attention_wgmma", {}, {}, 16}, Item{"attention_packed_wgmma", {}, {}, 16},
+        Item{"attention_packed_naive", {}, {}, 16}, Item{"decode_mma", {}, {}, 4},
+        Item{"decode_naive", {}, {}, 4}, Item{"decode_paged", {}, {}, 4},
+        Item{"decode_persistent", {}, {}, 4}),
     item_name);
 
 // Where random data with a bound on every rounding hide it: a k of 8192, a quarter of a sum or all of it, a tile's P V of

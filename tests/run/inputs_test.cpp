@@ -59,6 +59,29 @@ TEST(Inputs, AreTheSameForEver) {
     EXPECT_EQ(places, (std::vector<int>{3, 4, 0, 2, 1}));
 }
 
+TEST(Inputs, OffsetsRiseFromZeroToTheNumberOfRows) {
+    const auto of = [](std::int64_t sequences, std::int64_t rows, std::uint64_t seed) {
+        return made<int>(tensor_of("int", 4, sequences + 1, Fill::offsets, 0, rows), Data::random, seed, 0,
+                         sequences + 1);
+    };
+    EXPECT_EQ(of(5, 519, 1), of(5, 519, 2)) << "as much work with each seed";
+    EXPECT_EQ(of(0, 0, 1), (std::vector<int>{0}));
+    EXPECT_EQ(of(1, 7, 1), (std::vector<int>{0, 7}));
+    for (const auto& [sequences, rows] : {std::pair{5, 519}, {1000, 2'000'000'000}, {1000, 37}, {64, 4096}}) {
+        const std::vector<int> all = of(sequences, rows, 1);
+        EXPECT_EQ(all.front(), 0);
+        EXPECT_EQ(all.back(), rows);
+        EXPECT_TRUE(std::is_sorted(all.begin(), all.end()));
+        std::set<int> lengths;
+        for (std::size_t i = 1; i < all.size(); ++i) lengths.insert(all[i] - all[i - 1]);
+        EXPECT_GE(lengths.size(), 2u) << "they differ";
+    }
+    const std::vector<int> many = of(1000, 1'000'000, 1);
+    int empty = 0;
+    for (std::size_t i = 1; i < many.size(); ++i) empty += many[i] == many[i - 1] ? 1 : 0;
+    EXPECT_GT(empty, 0) << "some have no rows";
+}
+
 TEST(Inputs, UniformFloatsFillTheirRange) {
     const auto all = made<float>(tensor_of("float", 4, 100000, Fill::uniform), Data::random, 1, 0, 100000);
     EXPECT_GE(*std::min_element(all.begin(), all.end()), -1);

@@ -180,6 +180,14 @@ TEST(TuneModel, ChoosesAmongKernelsOfAttention) {
     EXPECT_LT(losses.back(), 1.1);
 }
 
+// Sequences of 6 to 16000 tokens: few queries in each of two blocks of a multiprocessor, or many in one.
+TEST(TuneModel, ChoosesAmongKernelsOfPackedAttention) {
+    const std::vector<double> losses = losses_of_choosing("h100_packed.txt", "NVIDIA H100 80GB HBM3");
+    ASSERT_EQ(losses.size(), 64U);
+    EXPECT_LT(geometric_mean(losses), 1.05);
+    EXPECT_LT(losses[losses.size() * 9 / 10], 1.15);
+}
+
 // Few queries of many keys: their blocks don't fill the device unless they share the keys. Of many queries, or few keys, the
 // parts' results are more than they gain.
 TEST(TuneModel, SharesTheKeysOfFewQueriesOnly) {

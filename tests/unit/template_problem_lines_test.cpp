@@ -100,12 +100,13 @@ TEST(ProblemLines, Tensors) {
                          "a permutation is one of integers; a can be half");
     expect_problem_error("//@ input mask [N] permutation", 20,
                          "a permutation is one of integers; mask can be bool");
+    expect_problem_error("//@ input index [N]", 20,
+                         "expected in LO..HI, permutation or offsets to N, found the end of the line: index "
+                         "can be int, and only "
+                         "floating-point numbers and 8-bit integers have values that are always fine");
     expect_problem_error(
-        "//@ input index [N]", 20,
-        "expected in LO..HI or permutation, found the end of the line: index can be int, and only "
-        "floating-point numbers and 8-bit integers have values that are always fine");
-    expect_problem_error("//@ input mask [N] \"which\"", 20,
-                         "expected in LO..HI or permutation, found the text \"which\": mask can be bool");
+        "//@ input mask [N] \"which\"", 20,
+        "expected in LO..HI, permutation or offsets to N, found the text \"which\": mask can be bool");
     expect_template_error(template_text("//@ output c [1]\n//@ inout c [1]\n"), 3, 11,
                           "a second line for c; the first is on line 2");
     expect_template_error(

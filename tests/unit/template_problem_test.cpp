@@ -136,6 +136,28 @@ TEST(Problem, DeclaredBytesAndFills) {
     EXPECT_EQ(problem.tensors[2].element_bytes, 1u);
 }
 
+TEST(Problem, OffsetsOfPackedSequences) {
+    const std::string sizes = "//@ size m = 3\n//@ size n = 10\n";
+    const auto made = [&](const std::string& line, const std::string& type = "int") {
+        return make(sizes + line, "int m, int n, const " + type + "* at");
+    };
+    const Template packed = made("//@ input at [m + 1] offsets to n\n");
+    EXPECT_EQ(packed.tensors()[0].fill_text, "offsets to n");
+    const Tensor at = packed.variant().problem().tensors[0];
+    EXPECT_EQ(at.fill, Fill::offsets);
+    EXPECT_THAT(at.extents, ElementsAre(4));
+    EXPECT_EQ(at.high, 10);
+    EXPECT_THAT([&] { return made("//@ input at [m] offsets to n\n", "float"); },
+                testing::ThrowsMessage<TemplateError>(HasSubstr("offsets are integers; at can be float")));
+    EXPECT_THAT([&] { return made("//@ input at [m] offsets n\n"); },
+                testing::ThrowsMessage<TemplateError>(HasSubstr("how many rows the packed sequences have")));
+    EXPECT_THAT([&] { return made("//@ input at [m] offsets to n - 11\n").variant().problem(); },
+                testing::ThrowsMessage<VariantError>(HasSubstr("the last of at")));
+    EXPECT_THAT(
+        [&] { return made("//@ input at [m] offsets to n * 30\n", "unsigned char").variant().problem(); },
+        testing::ThrowsMessage<VariantError>(HasSubstr("unsigned char holds integers")));
+}
+
 TEST(Problem, LimitsOfTheTargetAreKnown) {
     Target target = test::cuda_target();
     target.limits.multiprocessors = 132;

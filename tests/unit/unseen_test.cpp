@@ -133,6 +133,25 @@ TEST(UnseenProblems, OfAttentionHaveATemplateForEachHead) {
     }
 }
 
+TEST(UnseenProblems, OfPackedAttentionTellPyTorchWhereSequencesBegin) {
+    int differ = 0;
+    for (const bench::DrawnProblem& one : bench::drawn_problems("attention-packed", 1, kMany, false)) {
+        const Sizes& of = one.sizes;
+        EXPECT_GE(of.at("total_keys"), 2 * of.at("batch")) << one.text;
+        EXPECT_LE(std::max(of.at("total_keys"), of.at("total_queries")), 65537) << one.text;
+        const std::size_t last = one.torch.rfind(' '), before = one.torch.rfind(' ', last - 1);
+        EXPECT_TRUE(one.torch.ends_with("," + std::to_string(of.at("total_keys")))) << one.torch;
+        EXPECT_THAT(one.torch.substr(0, last),
+                    ::testing::EndsWith("," + std::to_string(of.at("total_queries"))));
+        EXPECT_EQ(std::ranges::count(one.torch.substr(last), ','), of.at("batch"))
+            << "one more than sequences";
+        const bool same = one.torch.substr(before, last - before) == one.torch.substr(last);
+        EXPECT_EQ(same, of.at("total_keys") == of.at("total_queries")) << one.torch;
+        differ += same ? 0 : 1;
+    }
+    EXPECT_GT(differ, 0);
+}
+
 TEST(UnseenProblems, OfDecodeHaveAllPagesAndUpTo16NewTokens) {
     std::set<std::string> pages, added;
     int all = 0, one_each = 0;
@@ -175,7 +194,8 @@ TEST(UnseenProblems, AThirdIsUnaligned) {
             unaligned += one.unaligned;
             bool is_aligned = true;
             for (const auto& [name, size] : one.sizes)
-                if (name == "k" || name == "n" || name == "cols" || name == "keys" || name == "max_length")
+                if (name == "k" || name == "n" || name == "cols" || name == "keys" || name == "total_keys" ||
+                    name == "max_length")
                     is_aligned = is_aligned && size % 8 == 0;
             EXPECT_EQ(is_aligned, !one.unaligned) << one.text;
         }

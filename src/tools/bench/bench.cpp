@@ -19,7 +19,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostParts = 12;
+constexpr std::size_t kMostParts = 13;
 
 struct Suite {
     std::string_view name, title;
@@ -91,8 +91,8 @@ constexpr std::array kSuites = {
     Suite{"unseen",
           "problems drawn at random from a seed; Kiln's chooser, as an application uses it, against each "
           "library's own choice",
-          {"gemm-f16", "gemm-epilogue", "gemm-f32", "attention", "decode", "softmax", "layer-norm",
-           "rms-norm", "transpose", "reduction", "column-reduction", "histogram"},
+          {"gemm-f16", "gemm-epilogue", "gemm-f32", "attention", "attention-packed", "decode", "softmax",
+           "layer-norm", "rms-norm", "transpose", "reduction", "column-reduction", "histogram"},
           bench::run_unseen,
           {"cublas", "cub", "torch"},
           true},

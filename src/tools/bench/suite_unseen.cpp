@@ -170,6 +170,7 @@ void Family::add_peers(BenchRow& row, const DrawnChoice& one, ComparatorRun& run
             add_copy(run, kCopyOfAsManyBytes.with);
             break;
         case Peer::attention:
+        case Peer::flash:
             break;
     }
     if (TorchProcess* const torch = one.problem.torch.empty() ? nullptr : bench_.torch(suite_))
@@ -178,7 +179,7 @@ void Family::add_peers(BenchRow& row, const DrawnChoice& one, ComparatorRun& run
         run.join("cuDNN or FlashAttention", {"cuDNN", "FlashAttention"}, {});
     else if (family_.peer == Peer::torch)
         run.join("PyTorch", {"eager", "torch.compile"}, {});
-    else
+    else if (family_.peer == Peer::memory)
         run.join("best of the others", {"eager", "torch.compile", "CUB", k95OfACopy}, {});
 }
 

@@ -116,40 +116,93 @@ struct Head {
 };
 constexpr std::array kHeads = {Head{64, 64}, Head{96, 96}, Head{128, 128}, Head{192, 128}, Head{256, 256}};
 
+/// What all kinds of attention have.
+struct AttentionKind {
+    std::string type;
+    Head head;
+    bool causal, differ;  ///< differ: queries and keys in length, in half of those that see all keys
+    std::int64_t group, heads;
+
+    explicit AttentionKind(const Draw& draw)
+        : type(draw.pick("T", kHalves)),
+          head(draw.pick("head", kHeads)),
+          causal(draw.uniform("causal") < 0.5),
+          differ(!causal && draw.uniform("differ") < 0.5),
+          group(draw.pick("group", std::array<std::int64_t, 4>{1, 2, 4, 8})),
+          heads(draw.pick("heads", std::array<std::int64_t, 4>{1, 2, 4, 8})) {}
+
+    /// Of so many pairs of a query and a key, in each head.
+    double flops(double pairs) const {
+        return 2.0 * static_cast<double>(heads * group * (head.keys + head.values)) * pairs;
+    }
+    /// Without the sizes of lengths; the text goes on with how many sequences there are.
+    DrawnProblem problem(std::int64_t batch, std::int64_t queries, std::int64_t keys) const {
+        DrawnProblem made;
+        made.sizes = {{"batch", batch}, {"kv_heads", heads}, {"group", group}};
+        made.fixed = {{"T", type}, {"HEAD_DIM", head.keys}, {"CAUSAL", causal}};
+        if (head.keys != head.values) made.fixed.emplace("VALUE_DIM", head.values);
+        made.text = type + " head " + text_of(head.keys) +
+                    (head.keys != head.values ? "/" + text_of(head.values) : "") +
+                    (causal ? " causal " : " full ");
+        if (differ) made.text += text_of(queries) + " queries ";
+        made.text += text_of(keys) + (differ ? " keys" : " tokens");
+        return made;
+    }
+};
+
 DrawnProblem attention(const Draw& draw, bool tiny) {
-    const std::string type = draw.pick("T", kHalves);
-    const Head head = draw.pick("head", kHeads);
-    const bool causal = draw.uniform("causal") < 0.5;
+    AttentionKind kind(draw);
     const double most = tiny ? 48 : 65536;
     const std::int64_t keys = draw.row("keys", 16, most, 16);
-    // Queries and keys of different lengths in half of those that see all keys.
-    const bool differ = !causal && draw.uniform("differ") < 0.5;
-    const std::int64_t queries = differ ? draw.row("queries", 16, most, 16) : keys;
-    std::int64_t group = draw.pick("group", std::array<std::int64_t, 4>{1, 2, 4, 8});
-    std::int64_t heads = draw.pick("heads", std::array<std::int64_t, 4>{1, 2, 4, 8});
+    const std::int64_t queries = kind.differ ? draw.row("queries", 16, most, 16) : keys;
     std::int64_t batch = draw.size("batch", 1, tiny ? 2 : 64);
-    const auto flops = [&] {
-        return 2.0 * static_cast<double>(batch * heads * group * (head.keys + head.values)) *
-               static_cast<double>(queries) * static_cast<double>(keys);
-    };
-    while (flops() > kMostFlops ||
-           batch * heads * group * std::max(queries, keys) * head.keys > kLongest / 4) {
-        std::int64_t& largest = batch > 1 ? batch : group > 1 ? group : heads;
+    while (kind.flops(static_cast<double>(batch) * static_cast<double>(queries) * static_cast<double>(keys)) >
+               kMostFlops ||
+           batch * kind.heads * kind.group * std::max(queries, keys) * kind.head.keys > kLongest / 4) {
+        std::int64_t& largest = batch > 1 ? batch : kind.group > 1 ? kind.group : kind.heads;
         if (largest == 1) break;
         largest /= 2;
     }
-    DrawnProblem problem;
-    problem.fixed = {{"T", type}, {"HEAD_DIM", head.keys}, {"CAUSAL", causal}};
-    if (head.keys != head.values) problem.fixed.emplace("VALUE_DIM", head.values);
-    problem.sizes = {
-        {"batch", batch}, {"kv_heads", heads}, {"group", group}, {"queries", queries}, {"keys", keys}};
-    problem.text =
-        type + " head " + text_of(head.keys) + (head.keys != head.values ? "/" + text_of(head.values) : "") +
-        (causal ? " causal " : " full ") + (differ ? text_of(queries) + " queries " : "") + text_of(keys) +
-        (differ ? " keys" : " tokens") + ", batch " + text_of(batch) + ", heads " + by(heads, group);
-    problem.torch = "attention " + text_of(batch) + " " + text_of(heads) + " " + text_of(queries) + " " +
-                    text_of(head.keys) + (causal ? " 1 " : " 0 ") + text_of(group) + " " + text_of(keys) +
-                    " " + type + " " + text_of(head.values);
+    DrawnProblem problem = kind.problem(batch, queries, keys);
+    problem.sizes.insert({{"queries", queries}, {"keys", keys}});
+    problem.text += ", batch " + text_of(batch) + ", heads " + by(kind.heads, kind.group);
+    problem.torch = "attention " + text_of(batch) + " " + text_of(kind.heads) + " " + text_of(queries) + " " +
+                    text_of(kind.head.keys) + (kind.causal ? " 1 " : " 0 ") + text_of(kind.group) + " " +
+                    text_of(keys) + " " + kind.type + " " + text_of(kind.head.values);
+    return problem;
+}
+
+std::string offsets_text(std::int64_t sequences, std::int64_t rows) {
+    std::string text;
+    for (std::int64_t i = 0; i <= sequences; ++i)
+        text += (i == 0 ? "" : ",") + text_of(packed_offset(i, sequences, rows));
+    return text;
+}
+
+/// Sequences of different lengths, one behind the other.
+DrawnProblem attention_packed(const Draw& draw, bool tiny) {
+    AttentionKind kind(draw);
+    const std::int64_t batch = draw.size("batch", 2, tiny ? 3 : 128);
+    const auto total_of = [&](std::string_view what) {
+        return std::max<std::int64_t>(draw.row(what, tiny ? 16 : 1024, tiny ? 48 : 65536, 16), 2 * batch);
+    };
+    const std::int64_t keys = total_of("keys");
+    const std::int64_t queries = kind.differ ? total_of("queries") : keys;
+    const double pairs =
+        static_cast<double>(queries) * static_cast<double>(keys) / static_cast<double>(batch);
+    while (kind.flops(pairs) > kMostFlops ||
+           kind.heads * kind.group * std::max(queries, keys) * kind.head.keys > kLongest / 4) {
+        std::int64_t& largest = kind.group > 1 ? kind.group : kind.heads;
+        if (largest == 1) break;
+        largest /= 2;
+    }
+    DrawnProblem problem = kind.problem(batch, queries, keys);
+    problem.sizes.insert({{"total_queries", queries}, {"total_keys", keys}});
+    problem.text += " of " + text_of(batch) + " sequences, heads " + by(kind.heads, kind.group);
+    problem.torch = "packed_attention " + text_of(kind.heads) + " " + text_of(kind.head.keys) +
+                    (kind.causal ? " 1 " : " 0 ") + text_of(kind.group) + " " + kind.type + " " +
+                    text_of(kind.head.values) + " " + offsets_text(batch, queries) + " " +
+                    offsets_text(batch, keys);
     return problem;
 }
 
@@ -293,6 +346,13 @@ const std::vector<Known>& table() {
           true,
           true},
          attention},
+        {{"attention-packed",
+          {"attention_packed_wgmma"},
+          Peer::flash,
+          {{"FlashAttention", 0.97, 1.08, 0.8, 0.95}, kChoice},
+          true,
+          true},
+         attention_packed},
         {{"decode",
           {"decode_mma", "decode_paged"},
           Peer::copy,

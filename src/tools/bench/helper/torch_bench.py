@@ -12,6 +12,7 @@
 #                       the kernels in the compilers' caches
 # A problem is one of
 #   copy WORDS | attention BATCH HEADS TOKENS HEAD CAUSAL [GROUP KEYS TYPE VALUES] | layer_norm ROWS COLS [TYPE]
+#   packed_attention HEADS HEAD CAUSAL GROUP TYPE VALUES QUERY_OFFSETS KEY_OFFSETS  (offsets: numbers with commas between)
 #   softmax ROWS COLS [TYPE] | rms_norm ROWS COLS TYPE RESIDUAL | transpose ROWS COLS TYPE | sum COUNT TYPE
 #   column_sum ROWS COLS TYPE
 # where HEADS are those of the keys, with GROUP heads of queries each; queries and keys have HEAD elements and values VALUES.
@@ -112,6 +113,31 @@ def attention(batch, heads, tokens, head, causal, group="1", keys="", element="h
     yield "FlashAttention", "", lambda: by(SDPBackend.FLASH_ATTENTION), is_right
 
 
+def packed_attention(heads, head, causal, group, element, values, query_offsets, key_offsets):
+    heads, head, causal, group = int(heads), int(head), causal == "1", int(group)
+    at_q, at_k = ([int(word) for word in words.split(",")] for words in (query_offsets, key_offsets))
+    q = random(at_q[-1], heads * group, head, dtype=types[element])
+    k, v = (random(at_k[-1], heads, size, dtype=types[element]) for size in (head, int(values)))
+    starts_q, starts_k = (torch.tensor(at, device=device, dtype=torch.int32) for at in (at_q, at_k))
+    longest_q, longest_k = (max(b - a for a, b in zip(at, at[1:])) for at in (at_q, at_k))
+
+    def is_right(out):
+        # The longest sequence's last query in double precision.
+        one = max(range(len(at_q) - 1), key=lambda b: min(at_q[b + 1] - at_q[b], at_k[b + 1] - at_k[b]))
+        row = at_q[one + 1] - 1
+        scores = k[at_k[one]:at_k[one + 1], 0].double() @ q[row, 0].double() / head ** 0.5
+        expected = torch.softmax(scores, -1) @ v[at_k[one]:at_k[one + 1], 0].double()
+        return near(out[row, 0], expected, tolerance[element] * 4)
+
+    # What torch.nn.attention.varlen calls. With cuDNN PyTorch 2.11 makes a plan in each call, which takes 75 ms, so that
+    # it does not take it itself.
+    def flash():
+        return lambda: torch.ops.aten._flash_attention_forward(
+            q, k, v, starts_q, starts_k, longest_q, longest_k, 0.0, causal, False)[0]
+
+    yield "FlashAttention", "", flash, is_right
+
+
 def eager_and_compiled(function, x, is_right):
     yield "eager", "", lambda: lambda: function(x), is_right
 
@@ -196,8 +222,8 @@ def column_sum(rows, cols, element):
     yield from eager_and_compiled(lambda x: torch.sum(x, 0, dtype=torch.float32), x, is_right)
 
 
-problems = {"copy": copy, "attention": attention, "layer_norm": layer_norm, "softmax": softmax, "rms_norm": rms_norm,
-            "transpose": transpose, "sum": total, "column_sum": column_sum}
+problems = {"copy": copy, "attention": attention, "packed_attention": packed_attention, "layer_norm": layer_norm,
+            "softmax": softmax, "rms_norm": rms_norm, "transpose": transpose, "sum": total, "column_sum": column_sum}
 calls = []  # of the problem that was prepared
 
 
