@@ -25,7 +25,7 @@
 //@ require VALUE_DIM == HEAD_DIM || (HEAD_DIM == 192 && VALUE_DIM == 128)  "values have as many elements as keys, or 128 where keys have 192; choose VALUE_DIM = HEAD_DIM"
 //@ require BN * 3 / 4 + VALUE_DIM / 2 <= (BM == 192 ? 128 : 208)  "a thread has registers for 64 queries' scores, weights and results only with fewer keys per tile"
 //@ require BM > 64 || !PINGPONG                      "a single warpgroup has none to alternate with; choose PINGPONG = false"
-//@ require BM > 64 || QUERY_BYTES + STAGES * (KEY_BYTES + VALUE_BYTES) <= 113 * 1024  "64 queries are for two blocks on a multiprocessor, whose shared memory holds both; choose fewer keys per tile, or BM = 128"
+//@ require BM > 64 || QUERY_BYTES + STAGES * (KEY_BYTES + VALUE_BYTES) < 113 * 1024  "64 queries are for two blocks on a multiprocessor, whose shared memory holds both; choose fewer keys per tile, or BM = 128"
 //@ require BM > 64 || VALUE_DIM <= 128               "a thread of two blocks at once has registers for 128 values; choose BM = 128"
 //@ size    batch         = 8     test 5    "sequences"
 //@ size    kv_heads      = 16    test 1    "heads of k and v"
@@ -42,7 +42,7 @@
 //@ tensormap q_map = q [total_queries, kv_heads * group, HEAD_DIM] box [BM, 1, 64] swizzle 128
 //@ tensormap k_map = k [total_keys, kv_heads, HEAD_DIM] box [BN, 1, 64] swizzle 128
 //@ tensormap v_map = v [total_keys, kv_heads, VALUE_DIM] box [BN, 1, 64] swizzle 128
-//@ flops   2 * kv_heads * group * (HEAD_DIM + VALUE_DIM) * ceil_div(total_queries * total_keys, max(batch, 1)) / (CAUSAL ? 2 : 1) * (batch > 1 ? 5 : 4) / 4
+//@ flops   2 * batch * kv_heads * group * (HEAD_DIM + VALUE_DIM) * (CAUSAL ? min(ceil_div(total_queries, max(batch, 1)), ceil_div(total_keys, max(batch, 1))) * (min(ceil_div(total_queries, max(batch, 1)), ceil_div(total_keys, max(batch, 1))) + 1) / 2 + min(ceil_div(total_queries, max(batch, 1)), ceil_div(total_keys, max(batch, 1))) * (ceil_div(total_keys, max(batch, 1)) - min(ceil_div(total_queries, max(batch, 1)), ceil_div(total_keys, max(batch, 1)))) : ceil_div(total_queries, max(batch, 1)) * ceil_div(total_keys, max(batch, 1))) * (batch > 1 ? 5 : 4) / 4
 //@ naive   attention_packed_naive
 //@ backend cuda, host
 //@ arch    sm_90a
@@ -99,7 +99,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BM == 64 ? 2 : 1) void attentio
     work.first_key = key_offsets[tile.sequence];
     work.queries = query_offsets[tile.sequence + 1] - work.first_query;
     work.keys = key_offsets[tile.sequence + 1] - work.first_key;
-    work.first = (tile.places - 1 - tile.place) * BM;
+    work.first = (tile.tiles - 1 - tile.index) * BM;
     if (work.first >= work.queries) return;
     work.tiles_seen =
         (work.visible((work.queries - work.first < BM ? work.queries : work.first + BM) - 1) + BN - 1) / BN;

@@ -34,7 +34,7 @@ struct WgmmaAttention {
     static constexpr int kGroupThreads = 128;
     static constexpr int kThreads = kGroupThreads * (kConsumers + 1);
     // A thread begins with 128 where there are three consumers, or one in each of two blocks of a multiprocessor, and else
-    // with 168.
+    // with 168; a kernel's launch bounds have to say so.
     static constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 24;
     static constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : kConsumers == 2 ? 240 : 232;
     static constexpr int kSlicesK = (HEAD + 63) / 64, kSlicesV = (VALUE + 63) / 64;
@@ -64,7 +64,7 @@ struct WgmmaAttention {
         __device__ __forceinline__ unsigned char* stage(const typename Pipeline::State& state) const {
             return memory + state.index * kTileBytes;
         }
-        /// load(to, barrier, key, column): starts to fill a slice.
+        /// load_slice(to, barrier, key, column): starts to fill a slice.
         template <class Load>
         __device__ __forceinline__ void load(typename Pipeline::State& state, int key,
                                              const Load& load_slice) const {

@@ -15,21 +15,24 @@ __host__ __device__ __forceinline__ int packed_sequence(const int* __restrict__ 
     int low = 0, high = batch;
     while (high - low > 1) {
         const int middle = low + (high - low) / 2;
-        (offsets[middle] <= row ? low : high) = middle;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle;
     }
     return low;
 }
 
-/// A tile of ROWS rows, none of which belongs to two sequences. Sequence b has the places from offsets[b] / ROWS + b on,
+/// A tile of ROWS rows, none of which belongs to two sequences. Sequence b has the tile indices from offsets[b] / ROWS + b on,
 /// so that a tile's sequence is found without a sum over those before it. They are enough for its rows, and at most one
-/// of them has none. Of `heads` heads each place is there once, and those of a sequence and head follow each other.
+/// of them has none. Each head has all of them, and those of a sequence and head follow each other.
 template <int ROWS>
 struct PackedTile {
     int sequence, head;
-    int place;   ///< of the tile among those of its sequence and head
-    int places;  ///< how many these are
+    int index;  ///< of the tile among those of its sequence and head
+    int tiles;  ///< how many these are
 
-    static __device__ __forceinline__ int first_place(const int* __restrict__ offsets, int sequence) {
+    static __device__ __forceinline__ int first_index(const int* __restrict__ offsets, int sequence) {
         return offsets[sequence] / ROWS + sequence;
     }
     /// Number `number` of (rows / ROWS + batch) * heads tiles. By all lanes of a warp of 32, with the same arguments.
@@ -41,16 +44,16 @@ struct PackedTile {
         while (high - low > 1) {
             const int step = (high - low + 31) / 32;
             const int probe = low + lane * step;
-            const bool is_behind = probe >= high || first_place(offsets, probe) > wanted;
+            const bool is_behind = probe >= high || first_index(offsets, probe) > wanted;
             const int reached = 32 - __popc(__ballot_sync(0xffffffffu, is_behind));  // the first one at least
             low += (reached - 1) * step;
             high = low + step < high ? low + step : high;
         }
-        const int first = first_place(offsets, low);
-        const int places = first_place(offsets, low + 1) - first;
+        const int first = first_index(offsets, low);
+        const int tiles = first_index(offsets, low + 1) - first;
         const int rest =
             static_cast<int>(number - static_cast<unsigned>(first) * static_cast<unsigned>(heads));
-        return {low, rest / places, rest % places, places};
+        return {low, rest / tiles, rest % tiles, tiles};
     }
 };
 

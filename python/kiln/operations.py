@@ -17,7 +17,7 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from . import _kiln
-from ._arrays import Array, converted, dtype_name, empty, is_row_major, on_stream, row_major, service_for, transposed
+from ._arrays import Array, converted, dtype_name, empty, is_row_major, library, on_stream, row_major, service_for, transposed
 from ._kiln import Operation, Service, Template
 from .errors import NotReadyError, UsageError, VariantError
 
@@ -70,7 +70,7 @@ def _needed(service: Service, family: str, values: dict[str, Any]) -> Operation:
 
 
 def launch(op: Operation, stream: Any, **tensors: Any) -> None:
-    """A call, with sizes that the arrays do not tell behind them. While PyTorch captures a graph, workspace comes from its pool, which is the graph's then."""
+    """A call; sizes that can't be inferred from the arrays come behind them. While PyTorch captures a graph, workspace comes from its pool, which is the graph's then."""
     try:
         op(stream=stream, **tensors)
     except NotReadyError as error:
@@ -270,23 +270,31 @@ def attention_packed(
     stream: Any = None,
     service: Service | None = None,
 ) -> Any:
-    """The same of sequences of different lengths, one behind the other without padding. q is [queries of all, heads, d], k
-    and v are [keys of all, kv_heads, d]. Offsets are int32 [sequences + 1]: where each sequence begins, and the number of
-    all; those of keys are those of queries where they are left out. They must begin with 0, never fall and end with the
-    number of rows, which is not checked on a device. With causal a sequence's last query sees its last key. With return_lse
-    also ln of the sum of e^score, float32 [heads, queries of all].
+    """Attention of packed sequences of different lengths (varlen), one behind the other without padding. q is [queries of
+    all, heads, d], k and v are [keys of all, kv_heads, d], where kv_heads divides heads; d is 64, 96, 128, 192 or 256, and
+    128 in v where it is 192 in q and k. The offsets are cumulative lengths (cu_seqlens), int32 [sequences + 1]: 0, where each
+    further sequence begins, and the number of all rows; those of keys are those of queries where they are left out. What
+    they hold is checked for NumPy's arrays only; on a device false ones read outside of the tensors. With causal the last
+    query of a sequence sees its last key. With return_lse also ln of the sum of e^score, float32 [heads, queries of all].
     """
     for name, array in (("q", q), ("k", k), ("v", v)):
         if array.ndim != 3:
             raise ValueError(
                 f"attention_packed: {name} has the shape {tuple(array.shape)}; it has to be [length, heads, d]"
             )
-    key_offsets = query_offsets if key_offsets is None else key_offsets
-    for name, array in (("query_offsets", query_offsets), ("key_offsets", key_offsets)):
-        if array.ndim != 1 or array.shape[0] < 1:
+    if key_offsets is None:
+        if k.shape[0] != q.shape[0]:
             raise ValueError(
-                f"attention_packed: {name} has the shape {tuple(array.shape)}; it has to be [sequences + 1]"
+                f"attention_packed: q has {q.shape[0]} rows and k {k.shape[0]}; give key_offsets where they differ"
             )
+        key_offsets = query_offsets
+    for name, offsets, rows in (("query_offsets", query_offsets, q.shape[0]), ("key_offsets", key_offsets, k.shape[0])):
+        if offsets.ndim != 1 or offsets.shape[0] < 1:
+            raise ValueError(
+                f"attention_packed: {name} has the shape {tuple(offsets.shape)}; it has to be [sequences + 1]"
+            )
+        if library(offsets) == "numpy" and not (offsets[0] == 0 and offsets[-1] == rows and (offsets[1:] >= offsets[:-1]).all()):
+            raise ValueError(f"attention_packed: {name} has to begin with 0, never fall and end with {rows}")
     values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": causal}
     if v.shape[-1] != q.shape[-1]:
         values["VALUE_DIM"] = v.shape[-1]

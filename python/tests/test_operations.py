@@ -119,6 +119,11 @@ def test_attention_of_packed_sequences_says_which_shape_is_wrong() -> None:
         kiln.attention_packed(q[None], q, q, offsets)
     with pytest.raises(ValueError, match=r"query_offsets has the shape \(1, 2\)"):
         kiln.attention_packed(q, q, q, offsets[None])
+    with pytest.raises(ValueError, match="q has 5 rows and k 4; give key_offsets"):
+        kiln.attention_packed(q, q[:4], q[:4], offsets)
+    for wrong in ([0, 4], [1, 5], [0, 6, 5], [0]):
+        with pytest.raises(ValueError, match="query_offsets has to begin with 0, never fall and end with 5"):
+            kiln.attention_packed(q, q, q, np.array(wrong, np.int32))
 
 
 def test_transpose_and_sums() -> None:

@@ -37,7 +37,7 @@ std::uint64_t tensor_seed(std::uint64_t seed, std::string_view tensor);
 std::uint64_t permuted(std::uint64_t position, std::uint64_t count, std::uint64_t seed);
 
 /// Where sequence number `sequence` of packed ones begins, of `rows` rows in all: 0 for the first, `rows` behind the last,
-/// never falling. Lengths are between 0 and twice the mean. The same for every seed, so that a problem is always as much
+/// never falling. Lengths are between 0 and about twice the mean. The same for every seed, so that a problem is always as much
 /// work, and for tensors with as many sequences and rows.
 std::int64_t packed_offset(std::int64_t sequence, std::int64_t sequences, std::int64_t rows);
 

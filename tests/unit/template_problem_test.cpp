@@ -151,6 +151,13 @@ TEST(Problem, OffsetsOfPackedSequences) {
                 testing::ThrowsMessage<TemplateError>(HasSubstr("offsets are integers; at can be float")));
     EXPECT_THAT([&] { return made("//@ input at [m] offsets n\n"); },
                 testing::ThrowsMessage<TemplateError>(HasSubstr("how many rows the packed sequences have")));
+    EXPECT_THAT(
+        [&] {
+            return packed.variant().problem({{"m", 0}});
+        },
+        testing::ThrowsMessage<VariantError>(
+            HasSubstr("at has 1 elements, so there is no sequence that the 10 rows belong to")));
+    EXPECT_NO_THROW(static_cast<void>(packed.variant().problem({{"m", 0}, {"n", 0}})));
     EXPECT_THAT([&] { return made("//@ input at [m] offsets to n - 11\n").variant().problem(); },
                 testing::ThrowsMessage<VariantError>(HasSubstr("the last of at")));
     EXPECT_THAT(

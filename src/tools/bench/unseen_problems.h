@@ -20,7 +20,7 @@ enum class Peer {
     cublas_half,   ///< cublasLt: its first heuristic, and the best of 8
     cublas_float,  ///< the better of cublasSgemm and cublasLt's best
     attention,     ///< the better of cuDNN and FlashAttention
-    flash,         ///< FlashAttention, all that PyTorch has for packed sequences
+    flash,         ///< FlashAttention, which torch.nn.attention.varlen calls
     copy,          ///< bandwidth of a large copy
     torch,         ///< the better of eager and torch.compile
     memory         ///< the best of PyTorch, CUB and 0.95 of a copy of the same size

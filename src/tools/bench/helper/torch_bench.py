@@ -129,8 +129,8 @@ def packed_attention(heads, head, causal, group, element, values, query_offsets,
         expected = torch.softmax(scores, -1) @ v[at_k[one]:at_k[one + 1], 0].double()
         return near(out[row, 0], expected, tolerance[element] * 4)
 
-    # What torch.nn.attention.varlen calls. With cuDNN PyTorch 2.11 makes a plan in each call, which takes 75 ms, so that
-    # it does not take it itself.
+    # What torch.nn.attention.varlen calls. PyTorch 2.11 could use cuDNN, too, but then makes a plan in each call (75 ms), and
+    # does not select it by itself.
     def flash():
         return lambda: torch.ops.aten._flash_attention_forward(
             q, k, v, starts_q, starts_k, longest_q, longest_k, 0.0, causal, False)[0]
