@@ -71,11 +71,9 @@ struct Work {
     int first;                   // query, in the sequence
     int tiles_seen;              // of keys
 
-    // A query sees this many keys, the first ones.
     __device__ __forceinline__ int visible(int query) const {
         if (!CAUSAL) return keys;
-        const int count = query + 1 + (keys - queries);
-        return count < 0 ? 0 : count < keys ? count : keys;
+        return kiln::causal_keys(query, queries, keys);
     }
     __device__ __forceinline__ i64 o_row(int query) const {
         return static_cast<i64>(first_query + query) * heads + head;
@@ -105,12 +103,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BM == 64 ? 2 : 1) void attentio
         (work.visible((work.queries - work.first < BM ? work.queries : work.first + BM) - 1) + BN - 1) / BN;
 
     const Attention::Shared shared = Attention::Shared::of(kiln::dynamic_shared<unsigned char>());
-    if (threadIdx.x == 0) {
-        kiln::tma_prefetch(q_map);
-        kiln::tma_prefetch(k_map);
-        kiln::tma_prefetch(v_map);
-        shared.init();
-    }
+    if (threadIdx.x == 0) shared.init(q_map, k_map, v_map);
     __syncthreads();
 
     // Equal in all lanes of a warp, which the compiler cannot know of threadIdx.

@@ -75,11 +75,9 @@ struct Work {
         first = static_cast<int>(tiles - 1 - number % tiles) * BM;
         tiles_seen = (visible((queries - first < BM ? queries : first + BM) - 1) + BN - 1) / BN;
     }
-    // A query sees this many keys, the first ones.
     __device__ __forceinline__ int visible(int query) const {
         if (!CAUSAL) return keys;
-        const int count = query + 1 + (keys - queries);
-        return count < 0 ? 0 : count < keys ? count : keys;
+        return kiln::causal_keys(query, queries, keys);
     }
     __device__ __forceinline__ i64 o_row(int query) const { return static_cast<i64>(head) * queries + query; }
     __device__ __forceinline__ i64 lse_at(int query) const { return o_row(query); }
@@ -121,10 +119,10 @@ __device__ __forceinline__ void produce(const Attention::Shared& shared, Work wo
     if (atomicAdd(&counters[1], 1u) == gridDim.x - 1) counters[0] = counters[1] = 0;
 }
 
-// By the warpgroup `number_of_group`.
-__device__ __forceinline__ void consume(const Attention::Shared& shared, Work work, unsigned number_of_group,
+// By consumer number `consumer_number`.
+__device__ __forceinline__ void consume(const Attention::Shared& shared, Work work, unsigned consumer_number,
                                         unsigned count, T* o, float* lse) {
-    Attention::Consumer consumer(shared, number_of_group);
+    Attention::Consumer consumer(shared, consumer_number);
     unsigned phase_q = 0;
     while (true) {
         kiln::barrier_wait(shared.q_full, phase_q);
@@ -147,12 +145,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention_wgmma(
     unsigned* __restrict__ counters, const __grid_constant__ kiln::TensorMap q_map,
     const __grid_constant__ kiln::TensorMap k_map, const __grid_constant__ kiln::TensorMap v_map) {
     const Attention::Shared shared = Attention::Shared::of(kiln::dynamic_shared<unsigned char>());
-    if (threadIdx.x == 0) {
-        kiln::tma_prefetch(q_map);
-        kiln::tma_prefetch(k_map);
-        kiln::tma_prefetch(v_map);
-        shared.init();
-    }
+    if (threadIdx.x == 0) shared.init(q_map, k_map, v_map);
     __syncthreads();
 
     const Work work(queries, keys);

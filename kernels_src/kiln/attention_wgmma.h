@@ -6,14 +6,14 @@
 // registers as P V wants its first operand, so they only have to be rounded. While a tile's scores become weights, the
 // tensor cores multiply the weights and values of the tile before. With PINGPONG the warpgroups also alternate, so
 // that one issues its wgmma while the other computes exponentials. Shah et al., FlashAttention-3, 2024.
-//   kiln::WgmmaAttention                its constants, and the functions of both sides
-//   kiln::WgmmaAttention::Shared        the block's shared memory
+//   kiln::causal_keys                   how many keys a query sees
+//   kiln::WgmmaAttention                a block's constants, and its shared memory
 //   kiln::WgmmaAttention::Producer      by one thread
 //   kiln::WgmmaAttention::Consumer      by a warpgroup
-// Where tiles lie, and which keys a query sees, is the template's: a Work has
+// Where tiles lie is the template's: a Work has
 //   int tiles_seen                      of keys
 //   int first, queries                  the tile's first query, and how many there are of this sequence and head
-//   int visible(int query)              how many keys it sees, the first ones
+//   int visible(int query)              how many keys it sees
 //   i64 o_row(int query), lse_at(int query)   where its results go, in rows of VALUE_DIM elements, and in elements
 #pragma once
 
@@ -24,6 +24,12 @@
 #include "kiln/wgmma_registers.h"
 
 namespace kiln {
+
+/// With a causal mask a query of so many sees this many of the keys, the first ones; the last query sees the last key.
+__device__ __forceinline__ int causal_keys(int query, int queries, int keys) {
+    const int count = query + 1 + (keys - queries);
+    return count < 0 ? 0 : count < keys ? count : keys;
+}
 
 /// Shared memory, of 1024 bytes' alignment: BM * SLICES(HEAD) * 128 bytes of queries, STAGES tiles of keys and of
 /// values, of BN * SLICES * 128 bytes each with SLICES = ceil_div(elements, 64), and 3 + 4 STAGES words of 8 bytes.
@@ -99,7 +105,11 @@ struct WgmmaAttention {
                     {tiles_v, {barriers + 2 + 2 * STAGES, barriers + 2 + 3 * STAGES}}};
         }
         /// By one thread, before a barrier of the block.
-        __device__ __forceinline__ void init() const {
+        __device__ __forceinline__ void init(const TensorMap& q_map, const TensorMap& k_map,
+                                             const TensorMap& v_map) const {
+            tma_prefetch(q_map);
+            tma_prefetch(k_map);
+            tma_prefetch(v_map);
             constexpr unsigned kWarps = kConsumers * 4;
             barrier_init(q_full, 1);
             barrier_init(q_empty, kWarps);

@@ -193,7 +193,7 @@ __device__ __forceinline__ void wgmma(WgmmaAccumulator<N>& c, u64 a_tile, u64 b_
 
 /// Warpgroup register reallocation, by all warps of a warpgroup: from now on each thread has COUNT registers, a
 /// multiple of 8 from 24 to 256. setmaxnreg_inc waits until other warpgroups have released as many by
-/// setmaxnreg_dec. Needs __launch_bounds__(threads, 1).
+/// setmaxnreg_dec. Needs __launch_bounds__(threads, blocks), and counts that add up to what a block was launched with.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(COUNT));

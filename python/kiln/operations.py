@@ -17,7 +17,18 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from . import _kiln
-from ._arrays import Array, converted, dtype_name, empty, is_row_major, library, on_stream, row_major, service_for, transposed
+from ._arrays import (
+    Array,
+    converted,
+    dtype_name,
+    empty,
+    is_row_major,
+    library,
+    on_stream,
+    row_major,
+    service_for,
+    transposed,
+)
 from ._kiln import Operation, Service, Template
 from .errors import NotReadyError, UsageError, VariantError
 
@@ -70,7 +81,8 @@ def _needed(service: Service, family: str, values: dict[str, Any]) -> Operation:
 
 
 def launch(op: Operation, stream: Any, **tensors: Any) -> None:
-    """A call; sizes that can't be inferred from the arrays come behind them. While PyTorch captures a graph, workspace comes from its pool, which is the graph's then."""
+    """A call; sizes that can't be inferred from the arrays come behind them. While PyTorch captures a graph, workspace
+    comes from its pool, which is the graph's then."""
     try:
         op(stream=stream, **tensors)
     except NotReadyError as error:
@@ -293,7 +305,9 @@ def attention_packed(
             raise ValueError(
                 f"attention_packed: {name} has the shape {tuple(offsets.shape)}; it has to be [sequences + 1]"
             )
-        if library(offsets) == "numpy" and not (offsets[0] == 0 and offsets[-1] == rows and (offsets[1:] >= offsets[:-1]).all()):
+        if library(offsets) != "numpy":
+            continue
+        if offsets[0] != 0 or offsets[-1] != rows or (offsets[1:] < offsets[:-1]).any():
             raise ValueError(f"attention_packed: {name} has to begin with 0, never fall and end with {rows}")
     values = {"T": dtype_name(q), "HEAD_DIM": q.shape[-1], "CAUSAL": causal}
     if v.shape[-1] != q.shape[-1]:

@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
                             kPacked},
                     Mistake{"a query sees the next key",
                             "attention_packed_wgmma",
-                            "attention_packed_wgmma.cu",
+                            "kiln/attention_wgmma.h",
                             "query + 1 + (keys",
                             "query + 2 + (keys",
                             {{"HEAD_DIM", 64}, {"CAUSAL", true}},

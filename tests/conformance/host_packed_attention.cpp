@@ -2,7 +2,6 @@
 //
 // Attention of packed sequences on the host: lengths around those of tiles, empty sequences, one sequence and many, and
 // that a sequence's results do not depend on what lies in the others.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kiln/kiln.h>
 #include <kiln/run.h>
@@ -12,28 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "expect_right.h"
 #include "run/inputs.h"
 #include "shared_cache.h"
 
 namespace kiln {
 namespace {
 
-using testing::IsEmpty;
+using test::expect_right;
 
 const std::string kWgmma = "attention_packed_wgmma", kNaive = "attention_packed_naive";
-
-void expect_right(Service& service, const std::string& name, const Values& values, const Sizes& sizes) {
-    const Variant variant = service.find(name).variant(values);
-    std::string problem = variant.text();
-    for (const auto& [size, value] : sizes) problem += " " + size + "=" + std::to_string(value);
-    SCOPED_TRACE(problem);
-    RunOptions options;
-    options.sizes = sizes;
-    options.test_sizes = true;
-    options.check = Check::full;
-    options.time = false;
-    EXPECT_THAT(Runner(service).run(variant, options).failures(), IsEmpty());
-}
 
 Sizes sizes(int batch, int queries, int keys) {
     return {{"batch", batch}, {"total_queries", queries}, {"total_keys", keys}};

@@ -14,26 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "expect_right.h"
 #include "scoped_variable.h"
 #include "shared_cache.h"
 
 namespace kiln {
 namespace {
 
-void expect_attention_right(Service& service, const std::string& name, const Values& values,
-                            const Sizes& sizes) {
-    const Variant variant = service.find(name).variant(values);
-    std::string problem = variant.text();
-    for (const auto& [size, value] : sizes) problem += " " + size + "=" + std::to_string(value);
-    SCOPED_TRACE(problem);
-    RunOptions options;
-    options.sizes = sizes;
-    options.test_sizes = true;
-    options.check = Check::full;
-    options.time = false;
-    for (const std::string& failure : Runner(service).run(variant, options).failures())
-        ADD_FAILURE() << failure;
-}
+using test::expect_right;
 
 TEST(HostWgmmaAttention, IsRightAtSizesAroundItsTiles) {
     const auto service = test::shared_host_service();
@@ -41,8 +29,7 @@ TEST(HostWgmmaAttention, IsRightAtSizesAroundItsTiles) {
         const Values values = {{"HEAD_DIM", 64}, {"BN", 64}, {"CAUSAL", causal}};
         for (const auto& [queries, keys] :
              {std::pair{1, 1}, {1, 300}, {64, 64}, {65, 63}, {129, 129}, {140, 65}, {200, 1}})
-            expect_attention_right(*service, "attention_wgmma", values,
-                                   {{"queries", queries}, {"keys", keys}});
+            expect_right(*service, "attention_wgmma", values, {{"queries", queries}, {"keys", keys}});
     }
 }
 
@@ -50,26 +37,25 @@ TEST(HostWgmmaAttention, IsRightAtSizesAroundItsTiles) {
 TEST(HostWgmmaAttention, TilesThatSeeNoKeysAreFollowedByOthers) {
     const auto service = test::shared_host_service();
     for (const int bm : {128, 192})
-        expect_attention_right(
+        expect_right(
             *service, "attention_wgmma",
             {{"HEAD_DIM", 64}, {"BM", bm}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", true}, {"STAGES", 4}},
             {{"queries", 300}, {"keys", 65}});
-    expect_attention_right(*service, "attention_wgmma",
-                           {{"HEAD_DIM", 64}, {"BN", 144}, {"CAUSAL", true}, {"PERSISTENT", true}},
-                           {{"batch", 3}, {"queries", 500}, {"keys", 200}});
+    expect_right(*service, "attention_wgmma",
+                 {{"HEAD_DIM", 64}, {"BN", 144}, {"CAUSAL", true}, {"PERSISTENT", true}},
+                 {{"batch", 3}, {"queries", 500}, {"keys", 200}});
 }
 
 TEST(HostWgmmaAttention, IsRightInEveryKindOfVariant) {
     const auto service = test::shared_host_service();
     const Sizes sizes = {{"queries", 200}, {"keys", 270}};
-    expect_attention_right(*service, "attention_wgmma", {{"T", "bfloat16"}, {"CAUSAL", true}}, sizes);
-    expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 64}, {"BM", 192}, {"PERSISTENT", true}},
-                           sizes);
-    expect_attention_right(*service, "attention_wgmma",
-                           {{"BM", 192}, {"BN", 64}, {"STAGES", 3}, {"PINGPONG", false}}, sizes);
-    expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 192}}, sizes);
-    expect_attention_right(*service, "attention_wgmma",
-                           {{"HEAD_DIM", 256}, {"CAUSAL", true}, {"PERSISTENT", true}}, sizes);
+    expect_right(*service, "attention_wgmma", {{"T", "bfloat16"}, {"CAUSAL", true}}, sizes);
+    expect_right(*service, "attention_wgmma", {{"HEAD_DIM", 64}, {"BM", 192}, {"PERSISTENT", true}}, sizes);
+    expect_right(*service, "attention_wgmma", {{"BM", 192}, {"BN", 64}, {"STAGES", 3}, {"PINGPONG", false}},
+                 sizes);
+    expect_right(*service, "attention_wgmma", {{"HEAD_DIM", 192}}, sizes);
+    expect_right(*service, "attention_wgmma", {{"HEAD_DIM", 256}, {"CAUSAL", true}, {"PERSISTENT", true}},
+                 sizes);
 }
 
 // Rows of 96 elements end inside their second slice of 64, whose other half is zeros.
@@ -77,17 +63,17 @@ TEST(HostWgmmaAttention, HeadsOf96AndValuesShorterThanKeys) {
     const auto service = test::shared_host_service();
     for (const auto& [queries, keys] : {std::pair{65, 63}, {200, 270}}) {
         const Sizes sizes = {{"queries", queries}, {"keys", keys}};
-        expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 96}}, sizes);
-        expect_attention_right(*service, "attention_wgmma",
-                               {{"HEAD_DIM", 96},
-                                {"BM", 192},
-                                {"BN", 96},
-                                {"CAUSAL", true},
-                                {"PERSISTENT", true},
-                                {"STAGES", 3}},
-                               sizes);
-        expect_attention_right(*service, "attention_wgmma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}, sizes);
-        expect_attention_right(
+        expect_right(*service, "attention_wgmma", {{"HEAD_DIM", 96}}, sizes);
+        expect_right(*service, "attention_wgmma",
+                     {{"HEAD_DIM", 96},
+                      {"BM", 192},
+                      {"BN", 96},
+                      {"CAUSAL", true},
+                      {"PERSISTENT", true},
+                      {"STAGES", 3}},
+                     sizes);
+        expect_right(*service, "attention_wgmma", {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}}, sizes);
+        expect_right(
             *service, "attention_wgmma",
             {{"HEAD_DIM", 192}, {"VALUE_DIM", 128}, {"BN", 96}, {"CAUSAL", true}, {"PERSISTENT", true}},
             sizes);
@@ -100,10 +86,9 @@ TEST(HostWgmmaAttention, IsRightInAnyOrderOfItsThreads) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         const auto service = test::shared_host_service();
         for (const bool persistent : {false, true})
-            expect_attention_right(
-                *service, "attention_wgmma",
-                {{"HEAD_DIM", 64}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", persistent}},
-                {{"queries", 150}, {"keys", 280}});
+            expect_right(*service, "attention_wgmma",
+                         {{"HEAD_DIM", 64}, {"BN", 64}, {"CAUSAL", true}, {"PERSISTENT", persistent}},
+                         {{"queries", 150}, {"keys", 280}});
     }
 }
 
@@ -140,20 +125,19 @@ TEST(HostDecodeMma, IsRightHoweverTheTilesAreShared) {
     for (const auto& [batch, kv_heads, most] :
          {std::tuple{1, 1, 1}, {1, 3, 17}, {1, 1, 2000}, {5, 2, 300}, {200, 1, 40}}) {
         for (const int warps : {2, 8})
-            expect_attention_right(*service, "decode_mma",
-                                   {{"HEAD_DIM", 64}, {"WARPS", warps}, {"BLOCKS_PER_SM", 1}},
-                                   {{"batch", batch}, {"kv_heads", kv_heads}, {"max_length", most}});
+            expect_right(*service, "decode_mma", {{"HEAD_DIM", 64}, {"WARPS", warps}, {"BLOCKS_PER_SM", 1}},
+                         {{"batch", batch}, {"kv_heads", kv_heads}, {"max_length", most}});
     }
-    expect_attention_right(*service, "decode_mma",
-                           {{"T", "bfloat16"}, {"GQA_GROUP", 8}, {"PAGE_SIZE", 64}, {"STAGES", 4}}, {});
-    expect_attention_right(*service, "decode_mma",
-                           {{"GQA_GROUP", 1}, {"PAGE_SIZE", 32}, {"WARPS", 2}, {"BLOCKS_PER_SM", 4}}, {});
+    expect_right(*service, "decode_mma",
+                 {{"T", "bfloat16"}, {"GQA_GROUP", 8}, {"PAGE_SIZE", 64}, {"STAGES", 4}}, {});
+    expect_right(*service, "decode_mma",
+                 {{"GQA_GROUP", 1}, {"PAGE_SIZE", 32}, {"WARPS", 2}, {"BLOCKS_PER_SM", 4}}, {});
 }
 
 TEST(HostDecode, IsRightWithPagesOf128) {
     const auto service = test::shared_host_service();
     for (const char* name : {"decode_mma", "decode_paged", "decode_persistent", "decode_naive"})
-        expect_attention_right(*service, name, {{"HEAD_DIM", 64}, {"PAGE_SIZE", 128}}, {{"max_length", 387}});
+        expect_right(*service, name, {{"HEAD_DIM", 64}, {"PAGE_SIZE", 128}}, {{"max_length", 387}});
 }
 
 // A sequence whose values are all the same has them as its result, whatever the weights; one without tokens has

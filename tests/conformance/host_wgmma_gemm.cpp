@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "expect_right.h"
 #include "scoped_variable.h"
 #include "shared_cache.h"
 
@@ -15,17 +16,10 @@ namespace kiln {
 namespace {
 
 void expect_right(Service& service, const Values& values, const Sizes& sizes, Data data) {
-    const Variant variant = service.find("gemm_wgmma").variant(values);
-    std::string problem = variant.text();
-    for (const auto& [name, value] : sizes) problem += " " + name + "=" + std::to_string(value);
-    SCOPED_TRACE(problem);
     RunOptions options;
     options.sizes = sizes;
     options.data = data;
-    options.check = Check::full;
-    options.time = false;
-    for (const std::string& failure : Runner(service).run(variant, options).failures())
-        ADD_FAILURE() << failure;
+    test::expect_right_with(service, "gemm_wgmma", values, options);
 }
 
 constexpr struct {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "expect_right.h"
 #include "scoped_variable.h"
 #include "shared_cache.h"
 
@@ -17,17 +18,10 @@ namespace kiln {
 namespace {
 
 void expect_exact(Service& service, const std::string& name, const Values& values, const Sizes& sizes) {
-    const Variant variant = service.find(name).variant(values);
-    std::string problem = variant.text();
-    for (const auto& [size, value] : sizes) problem += " " + size + "=" + std::to_string(value);
-    SCOPED_TRACE(problem);
     RunOptions options;
     options.sizes = sizes;
     options.data = Data::integers;
-    options.check = Check::full;
-    options.time = false;
-    for (const std::string& failure : Runner(service).run(variant, options).failures())
-        ADD_FAILURE() << failure;
+    test::expect_right_with(service, name, values, options);
 }
 
 const std::vector<Values> kRoles = {
