@@ -40,6 +40,10 @@ KILN_IN_PLACE float fminf(float a, float b) noexcept { return a < b || b != b ? 
 KILN_IN_PLACE double fmax(double a, double b) noexcept { return b < a || b != b ? a : b; }
 KILN_IN_PLACE double fmin(double a, double b) noexcept { return a < b || b != b ? a : b; }
 
+// CUDA's, and since C23 also a C library's.
+KILN_IN_PLACE float rsqrtf(float x) noexcept { return 1.0f / __builtin_sqrtf(x); }
+KILN_IN_PLACE double rsqrt(double x) noexcept { return 1.0 / __builtin_sqrt(x); }
+
 // CUDA's fast approximations, here as exact as the library. The C library uses these names too.
 KILN_IN_PLACE float __expf(float x) noexcept { return __builtin_expf(x); }
 KILN_IN_PLACE float __logf(float x) noexcept { return __builtin_logf(x); }
@@ -76,8 +80,6 @@ inline float __frcp_rn(float x) { return 1.0f / x; }
 inline float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
 /// Into [0, 1]; a NaN becomes 0.
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-inline float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
-inline double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 
 // min and max with CUDA's mixtures of signs and sizes.

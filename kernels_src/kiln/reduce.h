@@ -27,14 +27,11 @@
 namespace kiln {
 
 #if defined(__HIPCC_RTC__) || defined(__HIPCC__)
-#if defined(__AMDGCN_WAVEFRONT_SIZE__)
-constexpr int kWarpSize = __AMDGCN_WAVEFRONT_SIZE__;
-#elif defined(__AMDGCN_WAVEFRONT_SIZE)
-constexpr int kWarpSize = __AMDGCN_WAVEFRONT_SIZE;
-#elif defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
-constexpr int kWarpSize = 32;
-#else
+// By what the hardware's generation has: newer compilers warn of their macro with the size, and drop it.
+#if defined(__GFX9__) || defined(__GFX8__) || defined(__GFX7__) || defined(__GFX6__)
 constexpr int kWarpSize = 64;
+#else
+constexpr int kWarpSize = 32;
 #endif
 using LaneMask = unsigned long long;
 #elif defined(__CUDACC_RTC__) || defined(__CUDACC__)

@@ -81,6 +81,8 @@ constexpr Owned kOwned[] = {
      "--dlink-time-opt -dlto --relocatable-device-code -rdc --extensible-whole-program -ewp --create-pch "
      "--use-pch --pch -pch -o -c -S -E -shared"},
     {"it writes a file", "--time -time --fdevice-time-trace -fdevice-time-trace"},
+    {"kernels are written for the warp size of the architecture",
+     "-mwavefrontsize64 -mno-wavefrontsize64 -mwavefrontsize32 -mno-wavefrontsize32"},
     {"Kiln sets it", "--no-source-include -mprefer-vector-width"},
     {"a template is C++", "-x"},
     {"kernels are linked with nothing else", "-l -L"},

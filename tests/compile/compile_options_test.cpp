@@ -112,6 +112,8 @@ TEST(Options, ErrorsSayWhatIsWrong) {
     EXPECT_THAT(error_on(kHost, "-D'F=__DATE__'"), HasSubstr("not part of the build's key"));
     EXPECT_THAT(error_on(kHost, R"(-D'F=".inc\142in f"')"),
                 HasSubstr("the assembler's .incbin reads a file"));
+    for (const std::string option : {"-mwavefrontsize64", "-mno-wavefrontsize64"})
+        EXPECT_THAT(error_on(kHip, option), HasSubstr("written for the warp size of the architecture"));
     EXPECT_THAT(error_on(kCuda, "-D1=2"), HasSubstr("not NAME or NAME=VALUE"));
     EXPECT_THAT(error_on(kCuda, "-DBM=2"), HasSubstr("BM is a parameter"));
     EXPECT_THAT(error_on(kCuda, "-UT"), HasSubstr("T is a parameter"));

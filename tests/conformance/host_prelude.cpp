@@ -337,7 +337,9 @@ TEST(HostPrelude, LivesBesideTheStandardHeaders) {
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-extern "C" __global__ void kernel(float* out) { 
+extern "C" double rsqrt(double) noexcept;  // as a <math.h> of C23 declares them
+extern "C" float rsqrtf(float) noexcept;
+extern "C" __global__ void kernel(float* out) {
     out[0] = std::sqrt(expf(fmaxf(out[0], 2.0f))) + std::min<size_t>(2, 3) + (isnan(out[0]) || std::isinf(out[0]));
 })");
     float out = 0;
