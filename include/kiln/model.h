@@ -54,7 +54,7 @@ struct ModelFacts {
     std::int64_t stages = 0;            ///< of the pipeline
     std::int64_t cluster_rows = 1;      ///< blocks that share tiles of B
     std::int64_t cluster_columns = 1;   ///< blocks that share tiles of A
-    std::int64_t blocks = 0;    ///< persistent blocks per multiprocessor; 0: a block for each piece of work
+    std::int64_t blocks = 0;    ///< on a multiprocessor at once, persistent or overlapping; 0: not known
     bool pingpong = false;      ///< warpgroups multiply for a tile each, alternately
     bool staged_store = false;  ///< results leave through shared memory, by TMA or row by row
     std::int64_t padding = 0;   ///< elements behind each row of the tile of B

@@ -253,8 +253,8 @@ class ProblemMaker {
         if (made.fill == Fill::permutation && count > 0) made.high = count - 1;
         if (made.fill == Fill::offsets) made.high = not_negative(*line.high, "the last of " + made.name);
         if (made.fill == Fill::offsets && count < 2 && made.high > 0)
-            refuse(formatted("{} has {} elements, so there is no sequence that the {} rows belong to",
-                             made.name, count, made.high));
+            refuse(formatted("{} has {}, so there is no sequence that the {} rows belong to", made.name,
+                             counted(static_cast<std::uint64_t>(count), "element", "elements"), made.high));
         if (line.high || made.fill == Fill::permutation) check_range(made, count);
         return made;
     }

@@ -125,7 +125,9 @@ TEST_F(ExportOnGpu, SumWithScratchGivesTheLibrarysBits) {
     ASSERT_EQ(scratch(1000003, &bytes), 0) << error_();
     const Problem problem = variant.problem({{"n", 1000003}});
     for (const Tensor& tensor : problem.tensors)
-        if (tensor.role == TensorRole::scratch) EXPECT_EQ(bytes, tensor.size_bytes()) << tensor.name;
+        if (tensor.role == TensorRole::scratch) {
+            EXPECT_EQ(bytes, tensor.size_bytes()) << tensor.name;
+        }
     auto* const sum = reinterpret_cast<int (*)(void*, long long, const void*, void*, void*)>(
         ::dlsym(library_, "kiln_sum_shuffle"));
     ASSERT_NE(sum, nullptr);

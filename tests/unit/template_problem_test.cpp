@@ -156,7 +156,7 @@ TEST(Problem, OffsetsOfPackedSequences) {
             return packed.variant().problem({{"m", 0}});
         },
         testing::ThrowsMessage<VariantError>(
-            HasSubstr("at has 1 elements, so there is no sequence that the 10 rows belong to")));
+            HasSubstr("at has 1 element, so there is no sequence that the 10 rows belong to")));
     EXPECT_NO_THROW(static_cast<void>(packed.variant().problem({{"m", 0}, {"n", 0}})));
     EXPECT_THAT([&] { return made("//@ input at [m] offsets to n - 11\n").variant().problem(); },
                 testing::ThrowsMessage<VariantError>(HasSubstr("the last of at")));
