@@ -3,6 +3,11 @@
 // Opens libdw.so.1, which brings libelf with it, and resolves the table.
 #include "base/dwarf_api.h"
 
+#include <atomic>
+#include <memory>
+
+#include "base/fork.h"
+
 namespace kiln::dwarf {
 namespace {
 
@@ -32,11 +37,12 @@ void open(Opened& opened) {
 }  // namespace
 
 const Api* api(std::string* reason) {
-    static const Opened opened = [] {
-        Opened made;
-        open(made);
+    static std::atomic<const Opened*> known{nullptr};
+    const Opened& opened = made_once(known, [] {
+        auto made = std::make_unique<Opened>();
+        open(*made);
         return made;
-    }();
+    });
     if (opened.problem.empty()) return &opened.api;
     if (reason != nullptr) *reason = opened.problem;
     return nullptr;

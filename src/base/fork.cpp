@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A counter that fork() increments in the child, and the lock between forks and delays of them.
+// A counter that fork() increments in the child, and the locks between forks and what delays or excludes them.
 #include "base/fork.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <new>
 #include <shared_mutex>
+#include <thread>
 
 namespace kiln {
 namespace {
@@ -20,12 +23,66 @@ thread_local bool launches_only = false;  // of the fork() that this thread is a
 
 std::shared_mutex forking;  // shared by the delays, so that they never wait for each other
 
-[[maybe_unused]] const int registered = ::pthread_atfork(nullptr, nullptr, [] {
+std::mutex entrance;  // held by fork(), so that no more exclusions begin
+std::mutex inside;    // held by the one exclusion
+thread_local int exclusions = 0;
+thread_local int delays = 0;
+
+// What the fork() that this thread is about to make holds.
+thread_local bool fork_has_forking = false;
+thread_local bool fork_has_both = false;
+
+/// With a limit: a signal handler may fork while its own thread is inside, and the constructor of a library may wait for
+/// what the thread that forks has.
+template <class Mutex>
+bool lock_soon(Mutex& mutex, std::chrono::milliseconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (!mutex.try_lock()) {
+        if (std::chrono::steady_clock::now() >= end) return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return true;
+}
+
+void before_fork() {
+    using std::chrono::milliseconds;
+    fork_has_forking = !launches_only && delays == 0 && lock_soon(forking, milliseconds(2000));
+    fork_has_both = false;
+    if (!lock_soon(entrance, milliseconds(200))) return;
+    fork_has_both = lock_soon(inside, milliseconds(200));
+    if (!fork_has_both) entrance.unlock();
+}
+
+void after_fork() {
+    if (fork_has_both) {
+        inside.unlock();
+        entrance.unlock();
+    }
+    if (fork_has_forking) forking.unlock();
+}
+
+void after_fork_in_child() {
     if (!launches_only) generation.fetch_add(1, std::memory_order_relaxed);
-    new (&forking) std::shared_mutex;  // the threads that held it are the parent's
-});
+    // The threads that held them are the parent's.
+    new (&forking) std::shared_mutex;
+    new (&entrance) std::mutex;
+    new (&inside) std::mutex;
+}
+
+[[maybe_unused]] const int registered = ::pthread_atfork(before_fork, after_fork, after_fork_in_child);
 
 }  // namespace
+
+ForkExclusion::ForkExclusion() {
+    if (exclusions++ > 0) return;
+    entrance.lock();
+    entrance.unlock();
+    inside.lock();
+}
+
+ForkExclusion::~ForkExclusion() {
+    if (--exclusions == 0) inside.unlock();
+}
 
 unsigned fork_generation() { return generation.load(std::memory_order_relaxed); }
 
@@ -43,11 +100,15 @@ pid_t fork_to_launch() {
 
 bool is_launch_child() { return launch_child; }
 
-ForkDelay::ForkDelay() : generation_(fork_generation()) { forking.lock_shared(); }
+ForkDelay::ForkDelay() : generation_(fork_generation()) {
+    forking.lock_shared();
+    ++delays;
+}
 
 // Not in a child of a plain fork() by this thread: the lock is a new one there, which nobody holds. A child that only
 // launches has no delay of its parent's, for fork_to_launch() waits for all of them.
 ForkDelay::~ForkDelay() {
+    --delays;
     if (generation_ == fork_generation()) forking.unlock_shared();
 }
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 
+#include "base/fork.h"
 #include "format/format.h"
 
 namespace kiln {
@@ -45,17 +46,15 @@ void open(Opened& opened) {
 
 }  // namespace
 
-// Without a lock, which a child of fork() could find held: two threads may open it, and one of the results is kept.
 const OpenSslApi* openssl_api(std::string* reason) {
     static std::atomic<const Opened*> known{nullptr};
-    const Opened* opened = known.load(std::memory_order_acquire);
-    if (opened == nullptr) {
+    const Opened& opened = made_once(known, [] {
         auto made = std::make_unique<Opened>();
         open(*made);
-        if (known.compare_exchange_strong(opened, made.get())) opened = made.release();
-    }
-    if (opened->problem.empty()) return &opened->api;
-    if (reason != nullptr) *reason = opened->problem;
+        return made;
+    });
+    if (opened.problem.empty()) return &opened.api;
+    if (reason != nullptr) *reason = opened.problem;
     return nullptr;
 }
 

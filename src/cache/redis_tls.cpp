@@ -5,86 +5,35 @@
 
 #ifdef KILN_TLS
 
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <chrono>
-#include <mutex>
-#include <new>
-#include <thread>
 #include <utility>
 
+#include "base/fork.h"
 #include "cache/openssl_api.h"
 #include "format/format.h"
 
 namespace kiln {
 namespace {
 
-// OpenSSL's locks know nothing of fork(): one that another thread holds is held for ever in the child. So
-// each call of OpenSSL holds a TlsForkGuard, and fork() waits until there is none. That is short, since no such
-// call waits for the network.
-std::mutex entrance;  // held by fork(), so that no more calls begin
-std::mutex inside;
-thread_local int depth = 0;
-thread_local bool fork_has_both = false;
-
-class TlsForkGuard {
-  public:
-    TlsForkGuard() {
-        if (depth++ > 0) return;
-        entrance.lock();
-        entrance.unlock();
-        inside.lock();
-    }
-    ~TlsForkGuard() {
-        if (--depth == 0) inside.unlock();
-    }
-    TlsForkGuard(const TlsForkGuard&) = delete;
-    TlsForkGuard& operator=(const TlsForkGuard&) = delete;
-};
-
-/// With a limit: a signal handler may fork while its own thread is inside.
-bool lock_soon(std::mutex& mutex) {
-    for (int i = 0; i < 2000; ++i) {
-        if (mutex.try_lock()) return true;
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-    return false;
-}
-
-void before_fork() {
-    fork_has_both = false;
-    if (!lock_soon(entrance)) return;
-    fork_has_both = lock_soon(inside);
-    if (!fork_has_both) entrance.unlock();
-}
-void after_fork() {
-    if (!fork_has_both) return;
-    inside.unlock();
-    entrance.unlock();
-}
-void after_fork_in_child() {
-    new (&entrance) std::mutex;
-    new (&inside) std::mutex;
-}
-
-[[maybe_unused]] const int registered = ::pthread_atfork(before_fork, after_fork, after_fork_in_child);
+// OpenSSL's locks know nothing of fork(), so each call of it excludes fork(). That is short, since no such call waits
+// for the network.
 
 /// Of a process that has made a TlsContext.
 const OpenSslApi& api() { return *openssl_api(); }
 
 struct Free {
     void operator()(SSL_CTX* context) const {
-        const TlsForkGuard here;
+        const ForkExclusion here;
         api().SSL_CTX_free(context);
     }
     void operator()(SSL* ssl) const {
-        const TlsForkGuard here;
+        const ForkExclusion here;
         api().SSL_free(ssl);
     }
     void operator()(BIO_METHOD* method) const {
-        const TlsForkGuard here;
+        const ForkExclusion here;
         api().BIO_meth_free(method);
     }
 };
@@ -170,13 +119,13 @@ class TlsStream : public RedisStream {
     }
 
     Result handshake() override {
-        const TlsForkGuard here;
+        const ForkExclusion here;
         api().ERR_clear_error();
         return result(api().SSL_do_handshake(ssl_.get()), 0);
     }
 
     Result send(std::span<const std::byte> bytes) override {
-        const TlsForkGuard here;
+        const ForkExclusion here;
         api().ERR_clear_error();
         std::size_t count = 0;
         const int done = api().SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
@@ -184,7 +133,7 @@ class TlsStream : public RedisStream {
     }
 
     Result receive(std::span<std::byte> buffer) override {
-        const TlsForkGuard here;
+        const ForkExclusion here;
         api().ERR_clear_error();
         std::size_t count = 0;
         const int done = api().SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
@@ -227,10 +176,10 @@ class TlsStream : public RedisStream {
 bool tls_available() { return true; }
 
 TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_shared<State>()) {
-    // Before the guard: opening a library waits for a fork(), which waits for guards.
+    // Before fork() is excluded: opening a library may wait for one, which waits for the end of exclusions.
     std::string reason;
     if (openssl_api(&reason) == nullptr) throw RedisFailure("needs TLS: " + reason);
-    const TlsForkGuard here;
+    const ForkExclusion here;
     // By default OpenSSL destroys its state at exit, while other threads and static objects still use it.
     (void)api().OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
     api().ERR_clear_error();
@@ -255,7 +204,7 @@ TlsContext::TlsContext(const std::filesystem::path& ca_file) : state_(std::make_
 TlsContext::~TlsContext() = default;
 
 std::unique_ptr<RedisStream> TlsContext::make_stream(FileDescriptor socket, const std::string& host) const {
-    const TlsForkGuard here;
+    const ForkExclusion here;
     api().ERR_clear_error();
     return std::make_unique<TlsStream>(std::move(socket), state_, state_->context.get(), state_->method.get(),
                                        host);

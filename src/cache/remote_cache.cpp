@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <new>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
 
 #include "base/file.h"
+#include "base/fork.h"
 #include "cache/entry.h"
 #include "cache/remote_state.h"
 #include "format/format.h"
@@ -150,11 +152,20 @@ RedisReply ask(RedisClient& client, const RedisCommand& command, std::initialize
     }
 }
 
+/// Its lock knows nothing of fork(), and each call takes it.
+void prepare_sodium() {
+    static std::atomic<bool> is_prepared{false};
+    if (is_prepared.load(std::memory_order_acquire)) return;
+    const ForkExclusion here;
+    if (sodium_init() < 0)
+        throw UsageError("The remote cache can't be used: this system gives no random numbers.");
+    is_prepared.store(true, std::memory_order_release);
+}
+
 }  // namespace
 
 RemoteCache::RemoteCache(const RemoteOptions& options) {
-    if (sodium_init() < 0)
-        throw UsageError("The remote cache can't be used: this system gives no random numbers.");
+    prepare_sodium();
     auto key = options.signature_key_file.empty() ? SignatureKey() : read_key(options.signature_key_file);
     state_ = std::make_shared<State>(make_settings(options), std::move(key), options.read_only);
 }

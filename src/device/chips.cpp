@@ -6,8 +6,11 @@
 #include <kiln/occupancy.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 
 #include "base/arch_facts.h"
+#include "base/fork.h"
 
 namespace kiln {
 namespace {
@@ -111,8 +114,8 @@ std::optional<double> Chip::tflops(Unit unit) const {
 }
 
 const std::vector<Chip>& chips() {
-    static const std::vector<Chip> all = make_chips();
-    return all;
+    static std::atomic<const std::vector<Chip>*> known{nullptr};
+    return made_once(known, [] { return std::make_unique<const std::vector<Chip>>(make_chips()); });
 }
 
 const Chip* find_chip(const std::string& arch, const std::string& device_name) {

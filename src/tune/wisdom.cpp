@@ -5,12 +5,15 @@
 #include <kiln/wisdom.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <memory>
 #include <system_error>
 
 #include "base/config.h"
 #include "base/file.h"
 #include "base/file_name.h"
+#include "base/fork.h"
 #include "base/output_file.h"
 #include "format/format.h"
 #include "tune/settings_lock.h"
@@ -95,13 +98,13 @@ Wisdom Wisdom::load(const std::filesystem::path& file) {
 }
 
 const Wisdom& Wisdom::shipped() {
-    static const Wisdom wisdom = [] {
-        Wisdom all;
+    static std::atomic<const Wisdom*> known{nullptr};
+    return made_once(known, [] {
+        auto all = std::make_unique<Wisdom>();
         for (const ShippedText& file : shipped_wisdom())
-            all.merge(parse(file.text, "cache/wisdom/" + std::string(file.name)));
+            all->merge(parse(file.text, "cache/wisdom/" + std::string(file.name)));
         return all;
-    }();
-    return wisdom;
+    });
 }
 
 std::filesystem::path Wisdom::user_file() { return config::wisdom_file().value_or(std::filesystem::path()); }

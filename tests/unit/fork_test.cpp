@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Delays of forks, and forks by who delays them.
+// Delays and exclusions of forks, and forks by who has one; and what is made once without a lock.
 #include "base/fork.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <latch>
+#include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "falls_asleep.h"
 
@@ -54,6 +61,77 @@ TEST(ForkDelay, IsNotThatOfAChild) {
     }
     delay.reset();
     EXPECT_EQ(status_of(child), 0);
+}
+
+/// What the child of a fork() by another thread finds, where that waited for this thread's Hold; nullopt: the Hold took
+/// longer than forks wait.
+template <class Hold>
+std::optional<int> status_of_a_fork_during() {
+    const auto begin = std::chrono::steady_clock::now();
+    std::optional<Hold> hold(std::in_place);
+    std::atomic<pid_t> thread = 0;
+    std::atomic<bool> is_over = false;
+    int status = -1;
+    std::jthread forks([&] {
+        thread = ::gettid();
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::alarm(60);
+            const Hold of_child;  // waits for nothing
+            ::_exit(is_over ? 0 : 1);
+        }
+        status = status_of(child);
+    });
+    while (thread == 0) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    is_over = true;
+    hold.reset();
+    const auto held = std::chrono::steady_clock::now() - begin;
+    forks.join();
+    if (held > std::chrono::milliseconds(150)) return std::nullopt;
+    return status;
+}
+
+template <class Hold>
+void expect_to_hold_up_forks() {
+    int tried = 0;
+    for (int i = 0; i < 200 && tried < 5; ++i)
+        if (const auto status = status_of_a_fork_during<Hold>()) {
+            EXPECT_EQ(*status, 0);
+            ++tried;
+        }
+    if (tried == 0) GTEST_SKIP() << "this machine is too busy";
+}
+
+TEST(ForkDelay, HoldsUpEveryFork) { expect_to_hold_up_forks<ForkDelay>(); }
+
+TEST(ForkExclusion, HoldsUpEveryFork) { expect_to_hold_up_forks<ForkExclusion>(); }
+
+TEST(ForkExclusion, OfTheThreadThatForksIsNotWaitedForForEver) {
+    const ForkExclusion exclusion;
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::alarm(60);
+        const ForkExclusion of_child;
+        ::_exit(0);
+    }
+    EXPECT_EQ(status_of(child), 0);
+}
+
+TEST(MadeOnce, IsTheSameForAllThreads) {
+    std::atomic<const std::string*> known{nullptr};
+    std::latch all(8);
+    std::array<const std::string*, 8> found{};
+    std::vector<std::jthread> threads;
+    for (const std::string*& mine : found)
+        threads.emplace_back([&] {
+            all.arrive_and_wait();
+            mine = &made_once(known, [] { return std::make_unique<const std::string>("made"); });
+        });
+    threads.clear();
+    EXPECT_THAT(found, testing::Each(known.load()));
+    EXPECT_EQ(*known.load(), "made");
+    delete known.load();
 }
 
 }  // namespace
