@@ -24,7 +24,9 @@ thread_local bool launches_only = false;  // of the fork() that this thread is a
 std::shared_mutex forking;  // shared by the delays, so that they never wait for each other
 
 std::mutex entrance;  // held by fork(), so that no more exclusions begin
-std::mutex inside;    // held by the one exclusion
+std::mutex inside;    // held by the thread that has exclusions
+
+// Of this thread.
 thread_local int exclusions = 0;
 thread_local int delays = 0;
 
@@ -32,8 +34,7 @@ thread_local int delays = 0;
 thread_local bool fork_has_forking = false;
 thread_local bool fork_has_both = false;
 
-/// With a limit: a signal handler may fork while its own thread is inside, and the constructor of a library may wait for
-/// what the thread that forks has.
+/// With a limit: another thread may stay inside, and the constructor of a library may wait for what this thread has.
 template <class Mutex>
 bool lock_soon(Mutex& mutex, std::chrono::milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
@@ -48,7 +49,7 @@ void before_fork() {
     using std::chrono::milliseconds;
     fork_has_forking = !launches_only && delays == 0 && lock_soon(forking, milliseconds(2000));
     fork_has_both = false;
-    if (!lock_soon(entrance, milliseconds(200))) return;
+    if (exclusions > 0 || !lock_soon(entrance, milliseconds(200))) return;
     fork_has_both = lock_soon(inside, milliseconds(200));
     if (!fork_has_both) entrance.unlock();
 }
@@ -63,26 +64,17 @@ void after_fork() {
 
 void after_fork_in_child() {
     if (!launches_only) generation.fetch_add(1, std::memory_order_relaxed);
-    // The threads that held them are the parent's.
+    // The threads that held them are the parent's, but for this one.
     new (&forking) std::shared_mutex;
     new (&entrance) std::mutex;
     new (&inside) std::mutex;
+    for (int i = 0; i < delays; ++i) forking.lock_shared();
+    if (exclusions > 0) inside.lock();
 }
 
 [[maybe_unused]] const int registered = ::pthread_atfork(before_fork, after_fork, after_fork_in_child);
 
 }  // namespace
-
-ForkExclusion::ForkExclusion() {
-    if (exclusions++ > 0) return;
-    entrance.lock();
-    entrance.unlock();
-    inside.lock();
-}
-
-ForkExclusion::~ForkExclusion() {
-    if (--exclusions == 0) inside.unlock();
-}
 
 unsigned fork_generation() { return generation.load(std::memory_order_relaxed); }
 
@@ -100,16 +92,27 @@ pid_t fork_to_launch() {
 
 bool is_launch_child() { return launch_child; }
 
-ForkDelay::ForkDelay() : generation_(fork_generation()) {
+ForkDelay::ForkDelay() {
     forking.lock_shared();
     ++delays;
 }
 
-// Not in a child of a plain fork() by this thread: the lock is a new one there, which nobody holds. A child that only
-// launches has no delay of its parent's, for fork_to_launch() waits for all of them.
 ForkDelay::~ForkDelay() {
     --delays;
-    if (generation_ == fork_generation()) forking.unlock_shared();
+    forking.unlock_shared();
+}
+
+ForkExclusion::ForkExclusion() {
+    if (exclusions == 0) {
+        entrance.lock();
+        entrance.unlock();
+        inside.lock();
+    }
+    ++exclusions;
+}
+
+ForkExclusion::~ForkExclusion() {
+    if (--exclusions == 0) inside.unlock();
 }
 
 }  // namespace kiln

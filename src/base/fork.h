@@ -67,9 +67,6 @@ class ForkDelay {
     ~ForkDelay();
     ForkDelay(const ForkDelay&) = delete;
     ForkDelay& operator=(const ForkDelay&) = delete;
-
-  private:
-    const unsigned generation_;
 };
 
 /// While one lives, every fork() waits, for 0.4 s at most, and other threads wait for theirs. For short calls of libraries

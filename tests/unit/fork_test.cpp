@@ -48,7 +48,7 @@ TEST(ForkDelay, HoldsUpAForkToLaunch) {
     delay.reset();
 }
 
-TEST(ForkDelay, IsNotThatOfAChild) {
+TEST(ForkDelay, EndsInAChildOfItsThreadToo) {
     std::optional<ForkDelay> delay(std::in_place);
     const pid_t child = ::fork();
     if (child == 0) {
@@ -108,12 +108,21 @@ TEST(ForkDelay, HoldsUpEveryFork) { expect_to_hold_up_forks<ForkDelay>(); }
 TEST(ForkExclusion, HoldsUpEveryFork) { expect_to_hold_up_forks<ForkExclusion>(); }
 
 TEST(ForkExclusion, OfTheThreadThatForksIsNotWaitedForForEver) {
-    const ForkExclusion exclusion;
+    std::optional<ForkExclusion> exclusion(std::in_place);
     const pid_t child = ::fork();
     if (child == 0) {
         ::alarm(60);
-        const ForkExclusion of_child;
-        ::_exit(0);
+        std::atomic<bool> is_over = false, was_over = false;
+        std::jthread other([&] {
+            const ForkExclusion
+                next;  // of another thread: waits for the parent's, which is this child's as well
+            was_over = is_over.load();
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        is_over = true;
+        exclusion.reset();
+        other.join();
+        ::_exit(was_over ? 0 : 1);
     }
     EXPECT_EQ(status_of(child), 0);
 }
