@@ -112,8 +112,10 @@ std::pair<const Parameter*, std::string_view> assignment(const Template& of, con
     const Parameter* const parameter = of.parameter(name);
     if (parameter == nullptr) {
         const std::string near = nearest(name, names);
-        throw UsageError(of.name() + " has no parameter " + name + "; it has " + known + "." +
-                         (near.empty() ? "" : " Did you mean " + near + "?"));
+        std::string hint = near.empty() ? "" : " Did you mean " + near + "?";
+        if (std::ranges::find(of.sizes(), name, &SizeArgument::name) != of.sizes().end())
+            hint = " " + name + " is a size: where a kernel runs, write --size " + word + ".";
+        throw UsageError(of.name() + " has no parameter " + name + "; it has " + known + "." + hint);
     }
     return {parameter, std::string_view(word).substr(equals + 1)};
 }

@@ -194,6 +194,8 @@ TEST_F(KilnRun, AnOptionThatIsASizeOrAParameterSaysHowToWriteIt) {
     expect_error(run({"run", "softmax", "--rows", "5"}), 2,
                  {"rows is a size of softmax: write --size rows=5."});
     expect_error(run_doubling({"--sizes", "n=64"}), 2, {"Did you mean --size?"});
+    expect_error(run_doubling({"n=64"}), 2,
+                 {"no parameter n;", "n is a size: where a kernel runs, write --size n=64."});
 }
 
 TEST_F(KilnRun, OneVariantIsRunAndListsAreForOthers) {
