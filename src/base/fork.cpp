@@ -10,7 +10,7 @@
 #include <chrono>
 #include <mutex>
 #include <new>
-#include <shared_mutex>
+#include <optional>
 #include <thread>
 
 namespace kiln {
@@ -21,7 +21,8 @@ std::atomic<bool> launch_child{false};  // likewise
 
 thread_local bool launches_only = false;  // of the fork() that this thread is about to make
 
-std::shared_mutex forking;  // shared by the delays, so that they never wait for each other
+std::mutex gate;                 // held by fork(), so that no more delays begin
+std::atomic<int> all_delays{0};  // of all threads; grows only under the gate
 
 std::mutex entrance;  // held by fork(), so that no more exclusions begin
 std::mutex inside;    // held by the thread that has exclusions
@@ -31,23 +32,38 @@ thread_local int exclusions = 0;
 thread_local int delays = 0;
 
 // What the fork() that this thread is about to make holds.
-thread_local bool fork_has_forking = false;
+thread_local bool fork_has_gate = false;
 thread_local bool fork_has_both = false;
 
-/// With a limit: another thread may stay inside, and the constructor of a library may wait for what this thread has.
-template <class Mutex>
-bool lock_soon(Mutex& mutex, std::chrono::milliseconds limit) {
+constexpr auto kPoll = std::chrono::microseconds(100);
+
+/// With a limit: another thread may stay inside.
+bool lock_soon(std::mutex& mutex, std::chrono::milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (!mutex.try_lock()) {
         if (std::chrono::steady_clock::now() >= end) return false;
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        std::this_thread::sleep_for(kPoll);
     }
     return true;
 }
 
+/// Holds the gate when nobody has a delay. While somebody has one, others may begin: they may be what that one waits for.
+/// With a limit, since the constructor of a library may wait for what this thread has.
+bool lock_gate_soon(std::optional<std::chrono::milliseconds> limit) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (;; std::this_thread::sleep_for(kPoll)) {
+        gate.lock();
+        if (all_delays == 0) return true;
+        gate.unlock();
+        if (limit && std::chrono::steady_clock::now() - begin >= *limit) return false;
+    }
+}
+
 void before_fork() {
     using std::chrono::milliseconds;
-    fork_has_forking = !launches_only && delays == 0 && lock_soon(forking, milliseconds(2000));
+    const std::optional limit =
+        launches_only ? std::optional<milliseconds>() : std::optional(milliseconds(2000));
+    fork_has_gate = delays == 0 && lock_gate_soon(limit);
     fork_has_both = false;
     if (exclusions > 0 || !lock_soon(entrance, milliseconds(200))) return;
     fork_has_both = lock_soon(inside, milliseconds(200));
@@ -59,17 +75,17 @@ void after_fork() {
         inside.unlock();
         entrance.unlock();
     }
-    if (fork_has_forking) forking.unlock();
+    if (fork_has_gate) gate.unlock();
 }
 
 void after_fork_in_child() {
     if (!launches_only) generation.fetch_add(1, std::memory_order_relaxed);
-    // The threads that held them are the parent's, but for this one.
-    new (&forking) std::shared_mutex;
-    new (&entrance) std::mutex;
-    new (&inside) std::mutex;
-    for (int i = 0; i < delays; ++i) forking.lock_shared();
-    if (exclusions > 0) inside.lock();
+    after_fork();
+    // What this thread does not hold, one of the parent's may, which is not here.
+    if (!fork_has_gate) new (&gate) std::mutex;
+    if (!fork_has_both) new (&entrance) std::mutex;
+    if (!fork_has_both && exclusions == 0) new (&inside) std::mutex;
+    all_delays = delays;
 }
 
 [[maybe_unused]] const int registered = ::pthread_atfork(before_fork, after_fork, after_fork_in_child);
@@ -79,27 +95,24 @@ void after_fork_in_child() {
 unsigned fork_generation() { return generation.load(std::memory_order_relaxed); }
 
 pid_t fork_to_launch() {
-    forking.lock();
     launches_only = true;
     const pid_t child = ::fork();
     launches_only = false;
-    if (child == 0)
-        launch_child = true;
-    else
-        forking.unlock();
+    if (child == 0) launch_child = true;
     return child;
 }
 
 bool is_launch_child() { return launch_child; }
 
 ForkDelay::ForkDelay() {
-    forking.lock_shared();
+    const std::lock_guard lock(gate);
+    ++all_delays;
     ++delays;
 }
 
 ForkDelay::~ForkDelay() {
     --delays;
-    forking.unlock_shared();
+    --all_delays;
 }
 
 ForkExclusion::ForkExclusion() {
