@@ -82,9 +82,13 @@ void add_macro(std::string_view line, IncludeScan& scan) {
         for (const std::string_view comment : {"//", "/*"}) end = std::min(end, line.find(comment));
         while (end > 0 && (is_blank(line[end - 1]) || line[end - 1] == '\r')) --end;
         const std::string_view value = line.substr(0, end);
-        if (value.empty() || (value.front() >= '0' && value.front() <= '9') ||
-            !std::all_of(value.begin(), value.end(), is_of_path))
+        if (value.empty() || (value.front() >= '0' && value.front() <= '9')) return;
+        if (!std::all_of(value.begin(), value.end(), is_of_path)) {
+            std::string_view rest = value;
+            if (!take_word(rest).empty() && rest.starts_with('(') && rest.ends_with(')'))
+                scan.calls.emplace_back(name, value);
             return;
+        }
     }
     scan.macros.emplace_back(name, line.substr(0, end));
 }

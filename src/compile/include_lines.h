@@ -44,6 +44,8 @@ struct IncludeScan {
     /// Macros without arguments whose value may be the operand of an #include or a part of it: `"a.h"`, `<a.h>`,
     /// `dir/part`, `NAME`.
     std::vector<std::pair<std::string_view, std::string_view>> macros;
+    /// Macros without arguments whose value is a call of another one: `NAME(...)`.
+    std::vector<std::pair<std::string_view, std::string_view>> calls;
     std::vector<IncludeFunction> functions;
 };
 

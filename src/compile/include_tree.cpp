@@ -35,6 +35,7 @@ constexpr int kMostNesting = 8;          // of macros in macros
 constexpr std::size_t kMostValues = 64;  // of one macro
 constexpr std::size_t kMostExpansions = 100'000;
 constexpr std::int64_t kFilesAtOnce = 16;  // of a thread
+constexpr int kMostLinks = 40;             // to links, as many as Linux follows
 
 template <class Work>
 void for_each_in_parallel(std::size_t count, const Work& work) {
@@ -49,6 +50,30 @@ bool leads_elsewhere(std::string_view name) {
     return path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
 }
 
+/// As it is written, but from the root and without "." and a slash at the end. ".." stays: behind a link it is another directory
+/// than the link's.
+fs::path absolute_directory(const fs::path& directory) {
+    std::error_code error;
+    const fs::path absolute = fs::absolute(directory, error);
+    fs::path plain;
+    for (const fs::path& part : error ? directory : absolute)
+        if (!part.empty() && part != ".") plain /= part;
+    return plain;
+}
+
+/// Of the text that a macro stands for, a call of another macro for example: whether a path in it begins at the root or has
+/// "..".
+bool has_path_elsewhere(std::string_view text) {
+    for (std::size_t at = text.find('/'); at != std::string_view::npos; at = text.find('/', at + 1)) {
+        std::size_t begin = at;
+        while (begin > 0 && is_of_path(text[begin - 1])) --begin;
+        std::size_t end = at;
+        while (end < text.size() && is_of_path(text[end])) ++end;
+        if (leads_elsewhere(text.substr(begin, end - begin))) return true;
+    }
+    return false;
+}
+
 /// Those of the template and of its own headers, which an #include of another header may name.
 IncludeScan own_macros(const Source& source) {
     IncludeScan own = scan_includes(source.text);
@@ -56,6 +81,7 @@ IncludeScan own_macros(const Source& source) {
         if (header.name.starts_with("kiln/")) continue;
         const IncludeScan more = scan_includes(header.text);
         own.macros.insert(own.macros.end(), more.macros.begin(), more.macros.end());
+        own.calls.insert(own.calls.end(), more.calls.begin(), more.calls.end());
         own.functions.insert(own.functions.end(), more.functions.begin(), more.functions.end());
     }
     return own;
@@ -65,9 +91,7 @@ class Search {
   public:
     Search(const Source& source, const std::vector<fs::path>& directories) {
         for (const fs::path& directory : directories) {
-            std::error_code error;
-            fs::path plain = fs::absolute(directory, error).lexically_normal();
-            if (!plain.has_filename()) plain = plain.parent_path();
+            fs::path plain = absolute_directory(directory);
             if (std::find(directories_.begin(), directories_.end(), plain) == directories_.end())
                 directories_.push_back(std::move(plain));
         }
@@ -122,8 +146,8 @@ class Search {
     std::optional<Place> target(const File& file, IncludeForm form, std::string_view name, bool is_next) {
         if (name.starts_with('/')) return std::nullopt;
         if (form == IncludeForm::quoted && !is_next) {
-            const fs::path beside = (fs::path(file.place.relative).parent_path() / name).lexically_normal();
-            if (auto place = at(file.place.directory, beside)) return place;
+            if (auto place = at(file.place.directory, fs::path(file.place.relative).parent_path() / name))
+                return place;
         }
         return find(is_next ? file.place.directory + 1 : 0, name);
     }
@@ -136,27 +160,64 @@ class Search {
     }
 
     std::optional<Place> search(std::size_t first, std::string_view name) {
-        const fs::path relative = fs::path(name).lexically_normal();
         for (std::size_t i = first; i < directories_.size(); ++i)
-            if (auto place = at(i, relative)) return place;
+            if (auto place = at(i, name)) return place;
         return std::nullopt;
     }
 
-    std::optional<Place> at(std::size_t directory, const fs::path& relative) {
+    std::optional<Place> at(std::size_t directory, const fs::path& written) {
+        const fs::path relative = written.lexically_normal();
         if (relative.empty() || relative.is_absolute() || *relative.begin() == "..") return std::nullopt;
-        if (!is_file(directories_[directory] / relative)) return std::nullopt;
-        return Place{directory, relative.string()};
+        const fs::path path = directories_[directory] / relative;
+        const bool exists = is_file(path);
+        if (std::find(written.begin(), written.end(), "..") != written.end())
+            check_links(directories_[directory] / written, path, exists);
+        return exists ? std::optional(Place{directory, relative.string()}) : std::nullopt;
+    }
+    // A compiler follows each ".." on the disk. Where links make that another file than the names say, it would look for
+    // something else than is found here.
+    void check_links(const fs::path& written, const fs::path& path, bool exists) {
+        std::error_code error;
+        const bool is_there = is_file(written);
+        if (exists ? is_there && fs::equivalent(written, path, error) : !is_there) return;
+        throw BuildError(
+            formatted("an #include leads to {}, where \"..\" follows a link, so that it is not {}; "
+                      "include the header by a name without \"..\"",
+                      written.string(), path.string()));
     }
 
     bool is_file(const fs::path& path) {
         const auto [known, is_new] = is_file_.try_emplace(path.string(), false);
         if (!is_new) return known->second;
         std::error_code error;
-        known->second = fs::is_regular_file(path, error);
-        watched_.insert(known->second ? path : nearest_directory(path.parent_path()));
+        const fs::file_type type = fs::symlink_status(path, error).type();
+        known->second = type == fs::file_type::symlink ? fs::is_regular_file(path, error)
+                                                       : type == fs::file_type::regular;
+        if (known->second)
+            watched_.insert(path);
+        else
+            watch_missing(path, type == fs::file_type::symlink, kMostLinks);
         return known->second;
     }
-    // A file that is to come there changes this directory.
+    // A file that is to come there changes the nearest directory; where a link is there that leads nowhere, what comes there
+    // changes a directory elsewhere.
+    void watch_missing(const fs::path& path, bool is_link, int most_links) {
+        const fs::path directory = path.parent_path(), &nearest = nearest_directory(directory);
+        watched_.insert(nearest);
+        fs::path link = path, rest;  // of the path, the part that the nearest directory has, and what follows
+        std::error_code error;
+        if (nearest != directory) {
+            const auto parts = std::distance(nearest.begin(), nearest.end());
+            const auto first = std::next(path.begin(), parts);
+            link = nearest / *first;
+            for (auto part = std::next(first); part != path.end(); ++part) rest /= *part;
+            is_link = fs::is_symlink(link, error);
+        }
+        if (!is_link || most_links == 0) return;
+        const fs::path target = nearest / fs::read_symlink(link, error);  // which may be absolute
+        const fs::path there = rest.empty() ? target : target / rest;
+        watch_missing(there, fs::is_symlink(there, error), most_links - 1);
+    }
     const fs::path& nearest_directory(const fs::path& path) {
         const auto [known, is_new] = nearest_.try_emplace(path.string());
         if (!is_new) return known->second;
@@ -208,6 +269,7 @@ class Search {
     void add_macros(const IncludeScan& scan) {
         for (const auto& [macro, value] : scan.macros)
             if (auto& values = macros_[macro]; values.size() < kMostValues) values.insert(value);
+        calls_.insert(scan.calls.begin(), scan.calls.end());
         for (const IncludeFunction& function : scan.functions)
             functions_[function.name].emplace(function.parameter, function.value);
     }
@@ -238,7 +300,9 @@ class Search {
                 if (!taken_.contains(inside))
                     if (const auto place = find(0, inside)) roots_.emplace(inside, file_at(*place));
         for (const auto& [index, macro] : std::vector(by_macro_)) {
+            check_calls(index, macro, std::string(macro));
             for (const std::string& operand : values_of(macro, kMostNesting)) {
+                check_calls(index, macro, operand);
                 if (operand.size() < 3 || (operand.front() != '<' && operand.front() != '"')) continue;
                 const auto form = operand.front() == '"' ? IncludeForm::quoted : IncludeForm::angled;
                 const std::string inside = operand.substr(1, operand.size() - 2);
@@ -247,13 +311,25 @@ class Search {
                 if (const auto place = target(files_[index], form, inside, false))
                     roots_.emplace(inside, file_at(*place));
                 else if (leads_elsewhere(inside))
-                    throw BuildError(files_[index].name + ": #include " + std::string(macro) + " may be " +
-                                     operand +
-                                     ", which is in no include directory, so that its content can't be "
-                                     "part of the build's key");
+                    throw leads_away(index, macro, operand);
             }
         }
         return files_.size() != before;
+    }
+
+    // A call makes an operand that is not followed here; of one that names another place a compiler would read it. value: of the
+    // macro.
+    void check_calls(std::size_t file, std::string_view macro, const std::string& value) {
+        const auto [first, last] = calls_.equal_range(value);
+        for (auto call = first; call != last; ++call)
+            for (const std::string& one : expanded(call->second, kMostNesting))
+                if (has_path_elsewhere(one)) throw leads_away(file, macro, one);
+    }
+    BuildError leads_away(std::size_t file, std::string_view macro, const std::string& operand) const {
+        return BuildError(
+            formatted("{}: #include {} may be {}, which is in no include directory, so that its content "
+                      "can't be part of the build's key",
+                      files_[file].name, macro, operand));
     }
 
     std::set<std::string> values_of(std::string_view macro, int nesting) {
@@ -361,6 +437,7 @@ class Search {
     std::vector<std::pair<std::size_t, std::string_view>> by_macro_;
     std::vector<IncludeLine> by_call_;
     std::map<std::string_view, std::set<std::string_view>> macros_;
+    std::unordered_multimap<std::string_view, std::string_view> calls_;
     std::map<std::string_view, std::set<std::pair<std::string_view, std::string_view>>> functions_;
     std::unordered_map<std::string, std::optional<Place>> found_;  // by name, in all directories
     std::unordered_map<std::string, bool> is_file_;
@@ -377,8 +454,9 @@ std::string question_of(const Source& source, const std::vector<fs::path>& direc
     for (const std::string& open : source.open_includes) question += "open " + open + "\n";
     for (const Header& header : source.headers) question += "taken " + header.name + "\n";
     const IncludeScan own = own_macros(source);
-    for (const auto& [macro, value] : own.macros)
-        question.append("macro ").append(macro).append(" ").append(value).append("\n");
+    for (const auto* values : {&own.macros, &own.calls})
+        for (const auto& [macro, value] : *values)
+            question.append("macro ").append(macro).append(" ").append(value).append("\n");
     for (const auto& [name, parameter, value] : own.functions)
         question.append("macro ")
             .append(name)
@@ -407,10 +485,13 @@ std::string includes_digest(const std::vector<Header>& headers) {
 }
 
 std::vector<fs::path> IncludeTree::directories(const Source& source) const {
-    std::vector<fs::path> all = source.include_directories;
-    all.insert(all.end(), directories_.begin(), directories_.end());
-    const auto platform = platform_ ? platform_() : std::vector<fs::path>();
-    all.insert(all.end(), platform.begin(), platform.end());
+    std::vector<fs::path> all;
+    const auto add = [&](const std::vector<fs::path>& some) {
+        for (const fs::path& one : some) all.push_back(absolute_directory(one));
+    };
+    add(source.include_directories);
+    add(directories_);
+    if (platform_) add(platform_());
     return all;
 }
 

@@ -58,7 +58,7 @@ class IncludeTree {
     /// The source with the headers that identify() saw as its found_headers, which all callers share. Throws BuildError
     /// when they have changed and no longer are in memory.
     Source with_headers(const Source& source) const;
-    /// For a message: where the names of this source were looked for, in their order.
+    /// Where the names of this source are looked for, in their order: absolute, relative ones from the working directory.
     std::vector<std::filesystem::path> directories(const Source& source) const;
 
   private:

@@ -22,6 +22,7 @@
 #include "compile/include_lines.h"
 #include "compile/missing_header.h"
 #include "compiler_fixtures.h"
+#include "format/format.h"
 #include "require.h"
 
 namespace kiln {
@@ -195,6 +196,13 @@ TEST_F(Tree, NoMacroLeadsElsewhereEither) {
     EXPECT_EQ(found(source_with({"<call.h>"}), {"one"}).at("call.h"),
               "#define QUOTED(x) #x\n#include <no-include-directory-has/QUOTED>  // text\n");
     for (const char* definition :
+         {"#define Q(x) #x\n#define H Q(/etc/hostname)", "#define Q(x) #x\n#define H Q(a/../../b)",
+          "#define ROOT /etc\n#define Q(x) #x\n#define H Q(ROOT/hostname)",
+          "#define FILE /etc/hostname\n#define Q(x) #x\n#define G Q(FILE) // text\n#define H G"}) {
+        put("one/call.h", std::string(definition) + "\n#include H\n");
+        EXPECT_THROW(found(source_with({"<call.h>"}), {"one"}), BuildError) << definition;
+    }
+    for (const char* definition :
          {"#define H(x) </x>", "#define H(x) <x/../..>", "#define H(x) <a/b>\n#define H(x) </x>",
           "#define ROOT ..\n#define H(x) <ROOT/x>", "#define G(y) /y\n#define H(x) <G(x)>",
           "#define CAT(a, b) a##b\n#define H(x) <CAT(/, x)>", "#define H(x) <a##x>"}) {
@@ -225,6 +233,9 @@ void make_old(const fs::path& below) {
     fs::last_write_time(below, old);
 }
 
+/// The times of change, too, which nobody can set.
+void settle() { std::this_thread::sleep_for(std::chrono::milliseconds(3100)); }
+
 TEST_F(Tree, WhatItFoundHoldsUntilAFileOrADirectoryChanges) {
     put("one/sub/keep.h", "");
     put("two/sub/a.h", "int a;\n");
@@ -244,6 +255,72 @@ TEST_F(Tree, WhatItFoundHoldsUntilAFileOrADirectoryChanges) {
     EXPECT_NE(digest(), edited) << "one that hides another is a change";
     fs::remove(root.path() / "one/sub/a.h");
     EXPECT_EQ(digest(), edited);
+}
+
+// So another checkout's include/ is not this one's, and a program that changes its working directory sees the new one.
+TEST_F(Tree, RelativeDirectoriesAreThoseOfTheWorkingDirectory) {
+    put("a/inc/v.h", "int a;\n");
+    put("b/inc/v.h", "int b;\n");
+    settle();
+    const IncludeTree tree({"inc"}, {}, process_memory());
+    const fs::path before = fs::current_path();
+    std::vector<std::string> digests;
+    for (const char* name : {"a", "b", "a"}) {
+        fs::current_path(root.path() / name);
+        Source source = source_with({"<v.h>"});
+        tree.identify(source);
+        digests.push_back(source.include_digest);
+        EXPECT_EQ(tree.with_headers(source).found_headers->at(0).text, formatted("int {};\n", name[0]));
+        EXPECT_EQ(tree.directories(source), std::vector{fs::current_path() / "inc"});
+    }
+    fs::current_path(before);
+    EXPECT_NE(digests[0], digests[1]);
+    EXPECT_EQ(digests[0], digests[2]);
+}
+
+// A package that is installed later, or a file system that is mounted.
+TEST_F(Tree, WhatALinkLeadsToMayComeLater) {
+    put("two/v.h", "int v;\n");
+    put("two/sub/w.h", "int w;\n");
+    fs::create_directories(root.path() / "one");
+    fs::create_symlink(root.path() / "there/v.h", root.path() / "one/v.h");
+    fs::create_symlink("../hop", root.path() / "one/sub");
+    fs::create_symlink("far/away", root.path() / "hop");
+    fs::create_symlink("loop", root.path() / "one/loop");
+    settle();
+    const IncludeTree tree(directories({"one", "two"}), {}, process_memory());
+    const auto digest = [&](const char* name) {
+        Source source = source_with({name});
+        tree.identify(source);
+        return source.include_digest;
+    };
+    const std::string v = digest("<v.h>"), w = digest("<sub/w.h>");
+    EXPECT_EQ(digest("<loop>"), digest("<loop/x.h>"));
+    put("there/v.h", "int other;\n");
+    put("far/away/w.h", "int other;\n");
+    EXPECT_NE(digest("<v.h>"), v);
+    EXPECT_NE(digest("<sub/w.h>"), w);
+}
+
+// A compiler follows ".." on the disk, where a link may have led elsewhere.
+TEST_F(Tree, PointsBehindALinkAreThoseOfTheDisk) {
+    put("inc/v.h", "int named;\n");
+    put("real/inc/v.h", "int followed;\n");
+    fs::create_directories(root.path() / "real/deep");
+    fs::create_symlink("real/deep", root.path() / "link");
+    EXPECT_EQ(found(source_with({"<v.h>"}), {"link/../inc"}).at("v.h"), "int followed;\n");
+    put("inc/c.h", "");
+    put("else/a/b.h", "#include \"../c.h\"\n");
+    put("else/c.h", "");
+    fs::create_symlink("../else/a", root.path() / "inc/a");
+    const auto read = [&] { return found(source_with({"<a/b.h>"}), {"inc"}); };
+    EXPECT_THROW(read(), BuildError);
+    fs::remove(root.path() / "inc/c.h");
+    EXPECT_THROW(read(), BuildError) << "else/c.h is in no include directory";
+    fs::remove(root.path() / "inc/a");
+    put("inc/c.h", "");
+    put("inc/a/b.h", "#include \"../c.h\"\n");
+    EXPECT_EQ(read().at("a/b.h"), "#include <c.h>\n");
 }
 
 TEST_F(Tree, AHeaderThatChangesBetweenKeyAndCompileIsAsTheKeySaysOrNoBuild) {
