@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cfenv>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -56,6 +57,19 @@ class LoadingObject final : public KernelRunner {
     const std::string& kernel_;
 };
 
+/// What a library's constructors change of it, they change for the thread that opens the library and all that it does then:
+/// compilers link one that flushes denormal numbers to zero where the options say fast mathematics.
+class FloatEnvironment {
+  public:
+    FloatEnvironment() { std::fegetenv(&before_); }
+    FloatEnvironment(const FloatEnvironment&) = delete;
+    FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+    ~FloatEnvironment() { std::fesetenv(&before_); }
+
+  private:
+    std::fenv_t before_{};
+};
+
 }  // namespace
 
 KernelObject::KernelObject(Bytes bytes) : bytes_(std::move(bytes)), variables_(declared_variables(bytes_)) {
@@ -66,6 +80,7 @@ KernelObject::KernelObject(Bytes bytes) : bytes_(std::move(bytes)), variables_(d
 
 void KernelObject::load_now() {
     const ForkDelay while_it_begins;
+    const FloatEnvironment stays;
     std::string problems;
     if (file_) {
         handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -82,6 +82,24 @@ TEST(HostModule, RejectsWhatIsNoKernel) {
         HasSubstr("version 999"));
 }
 
+// As the object does that compilers link for fast mathematics.
+TEST(HostModule, WhatConstructorsDoToFloatsEndsWithThem) {
+#if !defined(__x86_64__)
+    GTEST_SKIP() << "flushing denormal numbers is set otherwise here";
+#endif
+    const volatile float denormal = 1e-40F;
+    const HostKernel kernel(R"(
+unsigned control() { unsigned value; asm volatile("stmxcsr %0" : "=m"(value)); return value; }
+struct Flush {
+    Flush() { const unsigned value = control() | 0x8040u; asm volatile("ldmxcsr %0" : : "m"(value)); }
+} const flush;
+extern "C" __global__ void kernel(float x, float* out) { *out = x * 0.5f; })");
+    EXPECT_GT(denormal * 0.5F, 0.0F) << "of this thread";
+    float out = 0;
+    kernel({}, {}, 0, static_cast<float>(denormal), &out);
+    EXPECT_GT(out, 0.0F) << "of the kernel";
+}
+
 TEST(HostModule, RejectsShapesBeyondTheDevice) {
     const HostKernel kernel(
         "extern \"C\" __global__ void kernel() { __shared__ volatile char s[1000]; s[0] = 1; }");
