@@ -57,7 +57,8 @@ bool any_word(std::string_view words, Use use) {
 constexpr std::string_view kGnuForbidden =
     "-Wl, -Wa, -Wp, -fplugin -fpack-struct -foptimization-record -fproc-stat -fno-integrated -fprebuilt "
     "-fimplicit-module -fsanitize -fno-sanitize -fprofile -fauto-profile -fbranch-probabilities "
-    "-fcs-profile -fdebug- -ffile- -fmacro- -fdump -flto -fthin -fpic -fPIC -fpie -fPIE -fno-pic -fno-PIC "
+    "-fcs-profile -fmemory-profile -fcodegen-data -frandomize-layout-seed -fdeps- -fdebug- -ffile- -fmacro- "
+    "-fdump -flto -fthin -fpic -fPIC -fpie -fPIE -fno-pic -fno-PIC "
     "-fno-pie -fno-PIE -fvisibility -fstack-usage -fcallgraph -ftime-trace -fmodule -fopt-info -fsave "
     "-fcrash "
     "-fdiagnostics- -fworking-directory -fembed -fxray -finput -fexec -frandom-seed -fgpu-rdc -fcoverage "
@@ -84,6 +85,7 @@ constexpr Owned kOwned[] = {
     {"kernels are written for the warp size of the architecture",
      "-mwavefrontsize64 -mno-wavefrontsize64 -mwavefrontsize32 -mno-wavefrontsize32"},
     {"Kiln sets it", "--no-source-include -mprefer-vector-width"},
+    {"it sets the precision of x87 for the whole process", "-mpc32 -mpc64 -mpc80"},
     {"a template is C++", "-x"},
     {"kernels are linked with nothing else", "-l -L"},
 };
@@ -290,6 +292,8 @@ class OptionReader {
                 fail(std::string(owned->instead));
             add_translation(name + "=" + value);
         } else if (begins_as_one_of(table, word)) {
+            if (word.find('/') != word.npos || word.find("=list=") != word.npos)
+                fail("it names a file, which is not in the build's key");
             add_translation(word);
         } else {
             return false;

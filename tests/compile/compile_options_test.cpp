@@ -114,6 +114,10 @@ TEST(Options, ErrorsSayWhatIsWrong) {
                 HasSubstr("the assembler's .incbin reads a file"));
     for (const std::string option : {"-mwavefrontsize64", "-mno-wavefrontsize64"})
         EXPECT_THAT(error_on(kHip, option), HasSubstr("written for the warp size of the architecture"));
+    EXPECT_THAT(error_on(kHost, "-mpc32"), HasSubstr("x87"));
+    EXPECT_THAT(error_on(kHost, "-fbasic-block-sections=list=/x"), HasSubstr("it names a file"));
+    EXPECT_THAT(error_on(kHost, "-fbasic-block-sections=list=x"), HasSubstr("it names a file"));
+    EXPECT_THAT(error_on(kHip, "-funknown=/x"), HasSubstr("it names a file"));
     EXPECT_THAT(error_on(kCuda, "-D1=2"), HasSubstr("not NAME or NAME=VALUE"));
     EXPECT_THAT(error_on(kCuda, "-DBM=2"), HasSubstr("BM is a parameter"));
     EXPECT_THAT(error_on(kCuda, "-UT"), HasSubstr("T is a parameter"));
@@ -152,6 +156,9 @@ TEST(Options, ThatKilnSetsAreErrors) {
                                    "-flto",
                                    "-foptimization-record-file=x",
                                    "-fproc-stat-report=x",
+                                   "-frandomize-layout-seed-file=x",
+                                   "-fdeps-file=x",
+                                   "-fmemory-profile-use=x",
                                    "-fpack-struct",
                                    "-fdump-tree-all",
                                    "-o x",
