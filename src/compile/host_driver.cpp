@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -100,6 +101,13 @@ std::string commands_of(const std::string& answer) {
     for (std::istringstream lines(answer); std::getline(lines, line);)
         if (line.starts_with(' ')) commands += line + "\n";
     return commands;
+}
+
+/// A script is none: it may give itself any name, that of the driver too.
+bool is_program(const fs::path& file) {
+    std::string begin(4, '\0');
+    std::ifstream(file, std::ios::binary).read(begin.data(), std::ssize(begin));
+    return begin == "\177ELF";
 }
 
 }  // namespace
@@ -220,7 +228,7 @@ IdentityMemory::Answer HostDriver::examine(const fs::path& file, const std::stri
     for (auto& one : objects.watched()) watched.push_back(std::move(one));
     const bool is_clang = version.find("clang") != std::string::npos;
     std::error_code error;
-    const bool is_wrapper = reads_options || !fs::equivalent(driver, file, error);
+    const bool is_wrapper = reads_options || !fs::equivalent(driver, file, error) || !is_program(file);
     return {{is_clang ? "clang" : "gcc", version, version + " for " + target + " " + objects.identity(),
              is_wrapper ? kWrapper : "driver"},
             std::move(watched)};

@@ -218,10 +218,10 @@ TEST(Objects, APatchedLibraryBehindGccIsAnotherCompiler) {
 }
 
 // Remembered answers hold by the stamps of files, and a file that a wrapper reads is none of those that are known.
-TEST(Objects, OptionsThatAWrapperReadsAreAnotherCompiler) {
-    const TemporaryDirectory directory, elsewhere;
-    const auto wrapper = directory.path() / "wrapped", options = elsewhere.path() / "options";
-    write_text(wrapper, "#!/bin/sh\nexec c++ $(cat " + options.string() + ") \"$@\"\n");
+void expect_options_to_be_read(const fs::path& wrapper, const std::string& command) {
+    const TemporaryDirectory elsewhere;
+    const auto options = elsewhere.path() / "options";
+    write_text(wrapper, "#!/bin/bash\nexec " + command + " $(cat " + options.string() + ") \"$@\"\n");
     fs::permissions(wrapper, fs::perms::owner_all);
     write_text(options, "-O1\n");
     const ScopedVariable chosen("KILN_HOST_CXX", wrapper.string());
@@ -236,7 +236,8 @@ TEST(Objects, OptionsThatAWrapperReadsAreAnotherCompiler) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(3100));  // until the wrapper is remembered
     for (int i = 0; i < 2; ++i) EXPECT_EQ(compiler->identity(), first);
-    EXPECT_THAT(first, Not(HasSubstr(directory.path().string())));
+    EXPECT_THAT(first, Not(HasSubstr(elsewhere.path().string())));
+    EXPECT_THAT(first, Not(HasSubstr(wrapper.parent_path().string())));
     const int writes = store->writes;
     EXPECT_GT(writes, 0);
     EXPECT_EQ(compiler->identity(), first);
@@ -248,6 +249,21 @@ TEST(Objects, OptionsThatAWrapperReadsAreAnotherCompiler) {
     EXPECT_NE(later->identity(), first);
     write_text(options, "-O1\n");
     EXPECT_EQ(later->identity(), first);
+}
+
+TEST(Objects, OptionsThatAWrapperReadsAreAnotherCompiler) {
+    const TemporaryDirectory directory;
+    expect_options_to_be_read(directory.path() / "wrapped", "c++");
+}
+
+// GCC then says that the wrapper is what ran, and finds its programs from there.
+TEST(Objects, AWrapperThatGivesGccItsOwnNameIsAWrapper) {
+    if (!fs::exists("/usr/bin/g++") || !fs::exists("/usr/lib/gcc")) GTEST_SKIP() << "no g++, or elsewhere";
+    const TemporaryDirectory directory;
+    fs::create_directory(directory.path() / "bin");
+    fs::create_directory_symlink("/usr/lib", directory.path() / "lib");
+    fs::create_directory_symlink("/usr/include", directory.path() / "include");
+    expect_options_to_be_read(directory.path() / "bin/g++", "-a \"$0\" /usr/bin/g++");
 }
 
 // Clang prints the directory that it runs in, by the name that the system has for it.
