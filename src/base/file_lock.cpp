@@ -34,6 +34,15 @@ FileLock::FileLock(FileDescriptor file, std::filesystem::path path)
     : file_(std::move(file)), path_(std::move(path)), process_(::getpid()) {}
 
 std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path, bool shared_with_group) {
+    return try_acquire(path, shared_with_group, false);
+}
+
+std::optional<FileLock> FileLock::try_acquire_for(const std::filesystem::path& file) {
+    return try_acquire(file.string() + ".lock", false, true);
+}
+
+std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path, bool shared_with_group,
+                                              bool is_empty) {
     const mode_t mode = shared_with_group ? 0660 : 0600;
     // Another round is needed if a holder released during this one.
     for (int round = 0; round < 100; ++round) {
@@ -48,6 +57,11 @@ std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path,
         struct stat status;
         if (::fstat(file.value(), &status) != 0) fail(errno, path);
         if (!S_ISREG(status.st_mode)) fail(EINVAL, path);
+        if (is_empty && status.st_size > 0)
+            throw std::system_error(EEXIST, std::generic_category(),
+                                    path.string() +
+                                        " is not empty, so that it is no lock; move it away, or "
+                                        "write to another file");
         if (!shared_with_group && status.st_uid != ::geteuid() && status.st_uid != 0) fail(EPERM, path);
         if (status.st_uid == ::geteuid() && (status.st_mode & 0777) != mode)
             (void)::fchmod(file.value(), mode);  // the umask took bits away

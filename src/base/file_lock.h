@@ -28,6 +28,10 @@ class FileLock {
     static std::optional<FileLock> try_acquire(const std::filesystem::path& path,
                                                bool shared_with_group = false);
 
+    /// The lock of those who write `file`, whose name is that file's with ".lock" behind it. Throws also where a file of that
+    /// name holds anything: it is no lock, and would be unlinked.
+    static std::optional<FileLock> try_acquire_for(const std::filesystem::path& file);
+
     FileLock(FileLock&&) noexcept = default;
     FileLock& operator=(FileLock&&) noexcept;
     /// Unlinks the file and releases.
@@ -38,6 +42,8 @@ class FileLock {
 
   private:
     FileLock(FileDescriptor file, std::filesystem::path path);
+    static std::optional<FileLock> try_acquire(const std::filesystem::path& path, bool shared_with_group,
+                                               bool is_empty);
     void release();
 
     FileDescriptor file_;

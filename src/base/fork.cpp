@@ -47,7 +47,7 @@ bool lock_soon(std::mutex& mutex, std::chrono::milliseconds limit) {
     return true;
 }
 
-/// Holds the gate when nobody has a delay. While somebody has one, others may begin: they may be what that one waits for.
+/// Holds the gate when nobody has a delay. While a thread has one, others may begin: they may be what that one waits for.
 /// With a limit, since the constructor of a library may wait for what this thread has.
 bool lock_gate_soon(std::optional<std::chrono::milliseconds> limit) {
     const auto begin = std::chrono::steady_clock::now();

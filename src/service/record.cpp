@@ -196,7 +196,7 @@ FileLock locked_record(const std::filesystem::path& file) {
     const std::filesystem::path place = file.string() + ".lock";
     const auto until = std::chrono::steady_clock::now() + kRecordPatience;
     while (true) {
-        if (auto lock = FileLock::try_acquire(place)) return std::move(*lock);
+        if (auto lock = FileLock::try_acquire_for(file)) return std::move(*lock);
         if (std::chrono::steady_clock::now() > until)
             throw UsageError("the record " + file.string() + " can't be written: " + place.string() +
                              " has been held for five seconds by another process.");

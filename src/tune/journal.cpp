@@ -71,11 +71,13 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
         if (place.is_stream())
             fail("is not a regular file, and a journal is read and removed; name another --output.");
         file_ = place.path();  // finish() removes it, and must not remove a link
-        lock_ = FileLock::try_acquire(file_.string() + ".lock");
+        lock_ = FileLock::try_acquire_for(file_);
         if (!lock_) fail("is being written by another tuning run; wait for it, or name another --output.");
-        const std::optional<std::string> text =
-            resume ? read_text_if_exists(file_, kMostBytes) : std::nullopt;
-        if (text && !text->empty()) {
+        const std::optional<std::string> text = read_text_if_exists(file_, kMostBytes);
+        if (text && !text->starts_with(kHead) && !kHead.starts_with(*text))
+            fail("would replace a file that is no journal, since it does not begin with '" +
+                 std::string(kHead) + "'; move it away, or name another --output.");
+        if (resume && text && !text->empty()) {
             is_new = false;
             std::istringstream lines(*text);
             std::string line;

@@ -19,7 +19,7 @@ FileLock locked_settings(const std::filesystem::path& file, const std::string& w
     const std::filesystem::path place = file.string() + ".lock";
     const auto until = std::chrono::steady_clock::now() + kLockPatience;
     while (true) {
-        if (auto lock = FileLock::try_acquire(place)) return std::move(*lock);
+        if (auto lock = FileLock::try_acquire_for(file)) return std::move(*lock);
         if (std::chrono::steady_clock::now() > until)
             throw UsageError(place.string() +
                              " has been held for ten seconds by another process that writes " + what +

@@ -153,6 +153,23 @@ TEST_F(LockFile, RejectsWhatIsNoFileOfOurs) {
     EXPECT_EQ(error(), std::errc::operation_not_permitted);
 }
 
+// It would go with the lock.
+TEST_F(LockFile, AFileThatHoldsSomethingIsNoLockOfAFile) {
+    const auto file = directory.path() / "w.txt", place = directory.path() / "w.txt.lock";
+    write_text(place, "diary");
+    const auto acquired = [&] { return FileLock::try_acquire_for(file); };
+    try {
+        static_cast<void>(acquired());
+        FAIL() << "no error";
+    } catch (const std::system_error& error) {
+        EXPECT_EQ(error.code(), std::errc::file_exists);
+    }
+    EXPECT_EQ(read_text_if_exists(place), "diary");
+    write_text(place, "");
+    EXPECT_TRUE(acquired().has_value());
+    EXPECT_FALSE(std::filesystem::exists(place));
+}
+
 TEST_F(LockFile, SharedWithItsGroupWhateverTheUmask) {
     const mode_t before = ::umask(077);
     const auto lock = FileLock::try_acquire(path, true);

@@ -138,6 +138,24 @@ TEST_F(TuneHost, WhatARunEndedInIsNotTriedAgain) {
     EXPECT_THAT(tuned(options).wisdom.entries(), SizeIs(1));
 }
 
+TEST_F(TuneHost, AFileThatIsNoJournalStays) {
+    const auto file = folder() / "w.txt.journal";
+    for (const std::string text : {"my diary\n", "# kiln wisdom 1\n"}) {
+        write_text(file, text);
+        for (const bool resume : {false, true})
+            EXPECT_THAT(rejected<UsageError>([&] { const Journal other(file, "work", resume); }),
+                        HasSubstr("would replace a file that is no journal"));
+        EXPECT_EQ(read_text_if_exists(file), text);
+    }
+    write_text(file, "# kiln tun");  // by a run that was killed
+    { const Journal begun(file, "work", false); }
+    EXPECT_EQ(read_text_if_exists(file), "# kiln tuning journal 1: work\n");
+    write_text(file.string() + ".lock", "my diary\n");
+    EXPECT_THAT(rejected<UsageError>([&] { const Journal other(file, "work", false); }),
+                HasSubstr("w.txt.journal.lock is not empty, so that it is no lock"));
+    EXPECT_EQ(read_text_if_exists(file.string() + ".lock"), "my diary\n");
+}
+
 TEST_F(TuneHost, AJournalIsOfOneRunAtATime) {
     TuneOptions options;
     options.fixed = {{"WORK", 1}, {"WAY", 1}};
