@@ -21,8 +21,9 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
 constexpr int kHeuristics = 8;
 constexpr int kTrials = 5, kQuickTrials = 3;  // launches of each heuristic before the best is chosen
 constexpr float kOne = 1, kZero = 0;
-constexpr double kTanhGeluError =
-    4.8e-4;  // of GELU by tanh, which cublasLt computes; at most 4.74e-4, at 2.7
+// Of GELU by tanh, which cublasLt computes: of the formula 4.74e-4 at most, at 2.7. If it takes the tanh of the hardware, whose
+// relative error is up to 2^-10.987 (PTX ISA, tanh.approx.f32), the sum is 1.15e-3 at most, at 2.9.
+constexpr double kTanhGeluError = 1.15e-3;
 
 cublas::DataType data_type(const std::string& name) {
     if (name == "half") return cublas::kFloat16;
