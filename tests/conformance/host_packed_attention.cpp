@@ -6,13 +6,12 @@
 #include <kiln/kiln.h>
 #include <kiln/run.h>
 
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "apart_sequences.h"
 #include "expect_right.h"
-#include "run/inputs.h"
 #include "shared_cache.h"
 
 namespace kiln {
@@ -63,49 +62,13 @@ TEST(HostPackedAttention, NoTokensAreNoError) {
     }
 }
 
-// Infinities in all other sequences: of keys, whose scores must be masked, and of values, which times a weight of 0 are
-// NaNs. Lengths that leave a part of the last tile to the next sequence.
+// Lengths that leave a part of the last tile to the next sequence.
 TEST(HostPackedAttention, ASequenceKnowsNothingOfTheOthers) {
-    using PackedFn = void(int batch, int kv_heads, int group, int total_queries, int total_keys,
-                          const half* q, const half* k, const half* v, const int* query_offsets,
-                          const int* key_offsets, half* o, float* lse);
-    constexpr int kHead = 64;
-    const std::vector<int> offsets = {0, 5, 75, 75, 205, 211};
-    const int total = offsets.back(), batch = static_cast<int>(offsets.size()) - 1;
     const auto service = test::shared_host_service();
-    for (const bool causal : {false, true}) {
-        const auto kernel = service->build<PackedFn>(
-            service->find(kWgmma).variant({{"HEAD_DIM", kHead}, {"BN", 64}, {"CAUSAL", causal}}));
-        std::vector<half> q(static_cast<std::size_t>(total) * kHead), k(q.size()), v(q.size());
-        for (std::size_t i = 0; i < q.size(); ++i) {
-            q[i] = half(static_cast<float>(random_word(1, i) % 17) / 16 - 0.5F);
-            k[i] = half(static_cast<float>(random_word(2, i) % 17) / 16 - 0.5F);
-            v[i] = half(static_cast<float>(random_word(3, i) % 17) / 16 - 0.5F);
-        }
-        const auto results = [&](const std::vector<half>& keys, const std::vector<half>& values) {
-            std::vector<half> o(q.size());
-            std::vector<float> lse(static_cast<std::size_t>(total));
-            kernel(service->stream(), batch, 1, 1, total, total, q.data(), keys.data(), values.data(),
-                   offsets.data(), offsets.data(), o.data(), lse.data());
-            service->stream().synchronize();
-            return std::pair(o, lse);
-        };
-        const auto [o, lse] = results(k, v);
-        for (int sequence = 0; sequence < batch; ++sequence) {
-            const auto begin = static_cast<std::size_t>(offsets[sequence]);
-            const auto end = static_cast<std::size_t>(offsets[sequence + 1]);
-            if (begin == end) continue;
-            std::vector<half> other_k(k.size(), half(std::numeric_limits<float>::infinity()));
-            std::vector<half> other_v(other_k);
-            std::copy(&k[begin * kHead], &k[end * kHead - 1] + 1, &other_k[begin * kHead]);
-            std::copy(&v[begin * kHead], &v[end * kHead - 1] + 1, &other_v[begin * kHead]);
-            const auto [alone_o, alone_lse] = results(other_k, other_v);
-            for (std::size_t i = begin * kHead; i < end * kHead; ++i)
-                ASSERT_EQ(static_cast<float>(alone_o[i]), static_cast<float>(o[i]))
-                    << "sequence " << sequence << ", element " << i;
-            for (std::size_t i = begin; i < end; ++i) ASSERT_EQ(alone_lse[i], lse[i]) << "query " << i;
-        }
-    }
+    for (const bool causal : {false, true})
+        test::expect_sequences_apart(
+            *service, service->find(kWgmma).variant({{"HEAD_DIM", 64}, {"BN", 64}, {"CAUSAL", causal}}), 64,
+            {0, 5, 75, 75, 205, 211});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <random>
 #include <tuple>
 
+#include "apart_sequences.h"
 #include "base/file.h"
 #include "gemm_fixture.h"
 #include "variants.h"
@@ -184,6 +185,24 @@ TEST_F(AttentionOnGpu, PackedSequencesAreRight) {
         for (const auto& [batch, queries, keys] :
              {std::tuple{1, 1, 1}, {1, 129, 700}, {3, 1000, 1000}, {40, 3000, 2500}, {2000, 900, 1100}})
             expect_right(variant, {{"batch", batch}, {"total_queries", queries}, {"total_keys", keys}}, 2048);
+}
+
+TEST_F(AttentionOnGpu, ASequenceKnowsNothingOfTheOthers) {
+    const Template item = service->find("attention_packed_wgmma");
+    if (!item.runs_on(service->backend(), service->target().arch)) GTEST_SKIP() << "not on this device";
+    // A sequence that ends just where a tile of keys does, before it and behind it; empty ones.
+    for (const bool causal : {false, true})
+        for (const auto& [head, values] : {std::pair<int, Values>{64, {{"BM", 192}}},
+                                           {64, {{"BM", 64}, {"BN", 64}}},
+                                           {96, {{"STAGES", 3}}},
+                                           {128, {}},
+                                           {128, {{"BN", 176}, {"PINGPONG", false}}},
+                                           {256, {}}}) {
+            Values all = values;
+            all.insert({{"HEAD_DIM", head}, {"CAUSAL", causal}});
+            expect_sequences_apart(*service, item.variant(all), static_cast<std::size_t>(head),
+                                   {0, 5, 133, 133, 310, 437, 1000, 1001, 1193, 1193});
+        }
 }
 
 TEST_F(AttentionOnGpu, DecodeIsRightAtEveryLength) {
