@@ -340,8 +340,8 @@ std::string in_child(const Service& service, const std::string& kernel, const Re
         else if (child.has_ended())  // and a grandchild keeps the pipe open
             is_open = false;
         while (auto message = inbox.next()) {
-            if (message->kind == kPhase) phase = message->bytes;
-            if (message->kind == kPhase && on_phase) on_phase(phase);
+            if (message->kind == kPhase && !message->bytes.starts_with(kRemark)) phase = message->bytes;
+            if (message->kind == kPhase && on_phase) on_phase(message->bytes);
             if (message->kind == kResult) return std::move(message->bytes);
             if (message->kind == kError) throw_again(wire::read<ErrorText>(message->bytes));
         }

@@ -20,7 +20,9 @@ namespace kiln {
 /// it, KILN_HOST_IN_PROCESS does not prevent it, and this process is not such a child.
 bool isolates(const Service& service);
 
-/// Reports a phase of the work to the parent. Without a child it is called directly. What work receives is never empty.
+/// Reports a phase of the work to the parent. Without a child it is called directly. What work receives is never empty. What
+/// begins with kRemark is no phase: it is passed on, and the phase stays.
+constexpr char kRemark = '\n';
 using ReportPhase = std::function<void(std::string_view)>;
 
 /// Does the work in a child and returns its bytes. kernel: for messages. on_phase: receives the phases that the work

@@ -10,6 +10,7 @@
 #include <kiln/version.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -135,6 +136,9 @@ class AccessRecorder final : public AccessObserver {
 
     /// Of all launches so far.
     Recording recording() const;
+    /// From now on `report` receives the first problem of a kind at its places as soon as it is found, on the thread of the
+    /// observed launch, which may not end.
+    void report_problems(std::function<void(const AccessProblem&)> report);
 
     void begin_launch(const ObservedLaunch& launch) override;
     bool begin_block(Dim3 index) override;

@@ -88,7 +88,7 @@ std::string read_only_text(const AccessProblem& problem) {
 
 }  // namespace
 
-void AccessProblems::add(AccessProblem problem) {
+const AccessProblem* AccessProblems::add(AccessProblem problem) {
     Key key{problem.kind,
             problem.place,
             problem.access,
@@ -99,14 +99,14 @@ void AccessProblems::add(AccessProblem problem) {
     const auto [slot, is_new] = places_.try_emplace(std::move(key), problems_.size());
     if (!is_new) {
         ++problems_[slot->second].count;
-        return;
+        return nullptr;
     }
     if (problems_.size() == kMostProblems) {
         places_.erase(slot);
-        return;
+        return nullptr;
     }
     problem.count = 1;
-    problems_.push_back(std::move(problem));
+    return &problems_.emplace_back(std::move(problem));
 }
 
 std::string AccessProblem::text() const {

@@ -15,8 +15,9 @@ namespace kiln {
 
 class AccessProblems {
   public:
-    /// Keeps the first problem of a kind at its places and counts the later ones. Sets `count`.
-    void add(AccessProblem problem);
+    /// Keeps the first problem of a kind at its places and counts the later ones. Sets `count`. Returns the problem where it is
+    /// the first, until the next call.
+    const AccessProblem* add(AccessProblem problem);
     const std::vector<AccessProblem>& all() const { return problems_; }
 
   private:

@@ -54,6 +54,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     // Of all launches.
     AccessTotals totals;
     AccessProblems problems;
+    std::function<void(const AccessProblem&)> report;
     std::uint64_t blocks = 0, blocks_recorded = 0;
     double elapsed_ms = 0;
 
@@ -96,6 +97,10 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
     void misaligned(std::uint32_t instruction, unsigned thread, std::uint64_t address);
     void name_variable(AccessProblem& problem, int variable);
     void name_tensor(AccessProblem& problem, std::uint64_t address) const;
+    void add(AccessProblem problem) {
+        if (const AccessProblem* const first = problems.add(std::move(problem)); first != nullptr && report)
+            report(*first);
+    }
     /// Without what it is of.
     AccessProblem problem_of(ProblemKind kind, unsigned thread, const ObservedAccess& access);
 };
@@ -263,7 +268,7 @@ void AccessRecorder::State::out_of_bounds(unsigned thread, const ObservedAccess&
     } else {
         name_tensor(problem, access.address);
     }
-    problems.add(std::move(problem));
+    add(std::move(problem));
 }
 
 void AccessRecorder::State::read_only(unsigned thread, const ObservedAccess& access) {
@@ -276,7 +281,7 @@ void AccessRecorder::State::read_only(unsigned thread, const ObservedAccess& acc
     } else {
         name_tensor(problem, access.address);
     }
-    problems.add(std::move(problem));
+    add(std::move(problem));
 }
 
 void AccessRecorder::State::found(const RaceFinding& finding) {
@@ -296,7 +301,7 @@ void AccessRecorder::State::found(const RaceFinding& finding) {
     name_variable(problem, code.variable);
     problem.offset = static_cast<std::int64_t>(
         finding.offset - regions.variables()[static_cast<std::size_t>(code.variable)].offset);
-    problems.add(std::move(problem));
+    add(std::move(problem));
 }
 
 void AccessRecorder::State::misaligned(std::uint32_t instruction, unsigned thread, std::uint64_t address) {
@@ -316,7 +321,7 @@ void AccessRecorder::State::misaligned(std::uint32_t instruction, unsigned threa
         const Region& region = regions.find(address);
         problem.offset = static_cast<std::int64_t>(address - regions.origin(region.first, code.variable));
     }
-    problems.add(std::move(problem));
+    add(std::move(problem));
 }
 
 AccessRecorder::AccessRecorder(RecorderOptions options) {
@@ -339,6 +344,10 @@ Recording AccessRecorder::recording() const {
     return recording;
 }
 
+void AccessRecorder::report_problems(std::function<void(const AccessProblem&)> report) {
+    state_->report = std::move(report);
+}
+
 double Recording::scale() const {
     return blocks_recorded == 0 ? 0 : static_cast<double>(blocks) / static_cast<double>(blocks_recorded);
 }
@@ -357,7 +366,7 @@ void AccessRecorder::bad_index(unsigned thread, const ObservedBadIndex& what) {
     problem.index = what.index;
     problem.array_type = what.array_type;
     problem.block = state_->block;
-    state_->problems.add(std::move(problem));
+    state_->add(std::move(problem));
 }
 void AccessRecorder::meeting(std::span<const unsigned> threads, bool whole_block) {
     state_->meeting(threads, whole_block);

@@ -4,9 +4,16 @@
 // from the one to the other.
 #include "inspect/host_recorder.h"
 
+#include <kiln/error.h>
+
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "base/words.h"
+#include "format/format.h"
+#include "run/isolated.h"
 #include "run/wire.h"
 
 namespace kiln {
@@ -105,6 +112,15 @@ void add_unseen(const RunResult& result, Recording& recording) {
     }
 }
 
+/// What was found before a launch failed is most often why.
+std::string found_text(std::vector<std::string> found) {
+    constexpr std::size_t kMost = 4;
+    const std::size_t more = found.size() - std::min(found.size(), kMost);
+    found.resize(found.size() - more);
+    return "\nBefore that it had found:\n  " + join(found, "\n  ") +
+           (more > 0 ? formatted("\n  and {} more", more) : std::string());
+}
+
 }  // namespace
 
 HostRecorder::HostRecorder(const Service& target) : relay_(std::make_shared<Relay>()) {
@@ -134,6 +150,9 @@ AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->bu
 Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options) {
     const auto work = [&](const auto& tell) {
         AccessRecorder recorder(options);
+        recorder.report_problems([&](const AccessProblem& problem) {
+            if (problem.kind != ProblemKind::uninitialised) tell(kRemark + problem.text());
+        });
         Relay::Turn turn(*relay_, recorder);
         RunOptions run;
         run.sizes = sizes;
@@ -146,7 +165,16 @@ Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, cons
         if (options.problems) add_unseen(result, recording);
         return wire::written(recording);
     };
-    return wire::read<Recording>(launch_apart(*service_, kernel.variant().template_name(), {}, work));
+    std::vector<std::string> found;
+    const auto note = [&](std::string_view text) {
+        if (text.starts_with(kRemark)) found.emplace_back(text.substr(1));
+    };
+    try {
+        return wire::read<Recording>(launch_apart(*service_, kernel.variant().template_name(), note, work));
+    } catch (const DeviceError& error) {
+        if (found.empty()) throw;
+        throw DeviceError(error.what() + found_text(std::move(found)), error.call(), error.code());
+    }
 }
 
 }  // namespace kiln
