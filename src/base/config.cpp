@@ -30,6 +30,12 @@ std::optional<std::filesystem::path> path_variable(const char* name) {
     return std::filesystem::path(*value);
 }
 
+// The XDG Base Directory Specification has relative ones ignored.
+std::optional<std::filesystem::path> base_directory(const char* name) {
+    auto path = path_variable(name);
+    return path && path->is_absolute() ? path : std::nullopt;
+}
+
 std::vector<std::filesystem::path> path_list(const char* name) {
     std::vector<std::filesystem::path> paths;
     const auto value = variable(name);
@@ -75,14 +81,14 @@ std::optional<std::filesystem::path> compile_worker() { return path_variable("KI
 
 std::optional<std::filesystem::path> cache_directory() {
     if (auto path = path_variable("KILN_CACHE_DIR")) return path;
-    if (auto path = path_variable("XDG_CACHE_HOME")) return *path / "kiln";
+    if (auto path = base_directory("XDG_CACHE_HOME")) return *path / "kiln";
     if (auto path = home()) return *path / ".cache" / "kiln";
     return std::nullopt;
 }
 
 std::optional<std::filesystem::path> wisdom_file() {
     if (auto path = path_variable("KILN_WISDOM")) return path;
-    if (auto path = path_variable("XDG_CONFIG_HOME")) return *path / "kiln" / "wisdom.txt";
+    if (auto path = base_directory("XDG_CONFIG_HOME")) return *path / "kiln" / "wisdom.txt";
     if (auto path = home()) return *path / ".config" / "kiln" / "wisdom.txt";
     return std::nullopt;
 }

@@ -5,6 +5,8 @@
 #include <kiln/files.h>
 
 #include <cerrno>
+#include <deque>
+#include <span>
 #include <utility>
 
 #include "base/file.h"
@@ -36,6 +38,15 @@ OutputTarget output_target(const std::filesystem::path& name) {
 
 void write_output(const std::filesystem::path& name, std::string_view content) {
     with_usage_error([&] { write_output_file(name, content); });
+}
+
+void write_outputs(std::span<const std::pair<std::filesystem::path, std::string_view>> files) {
+    with_usage_error([&] {
+        std::deque<OutputFile> outputs;
+        for (const auto& [name, content] : files)
+            outputs.emplace_back(name).write(std::as_bytes(std::span(content)));
+        for (OutputFile& output : outputs) output.publish();
+    });
 }
 
 std::string read_input(const std::filesystem::path& name, std::uint64_t most_bytes) {

@@ -9,6 +9,9 @@
 #include <filesystem>
 #include <future>
 #include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/kiln_command.h"
 #include "cli/manifest_plan.h"
@@ -84,8 +87,11 @@ int export_sources(const Call& call) {
     std::filesystem::create_directories(directory, error);
     Json names = Json::array();
     std::string text;
+    std::vector<std::pair<std::filesystem::path, std::string_view>> outputs;
+    outputs.reserve(files.size());
+    for (const ExportedFile& file : files) outputs.emplace_back(directory / file.name, file.text);
+    write_outputs(outputs);
     for (const ExportedFile& file : files) {
-        write_output(directory / file.name, file.text);
         names.push_back((directory / file.name).string());
         text += (directory / file.name).string() + " (" + bytes_text(double(file.text.size())) + ")\n";
     }

@@ -32,6 +32,16 @@ TEST_F(KilnExport, WritesAHeaderAndASourceForEachTemplate) {
     EXPECT_THAT(read_text_if_exists(out / "kiln_tiny.c").value(), HasSubstr("\"tiny ADD=2 MUL=1\""));
 }
 
+// A header without its source would be of another version than the one that is there.
+TEST_F(KilnExport, WritesAllFilesOrNone) {
+    const auto out = path("out");
+    std::filesystem::create_directories(out / "kiln_tiny.c");
+    const Outcome outcome = export_lines("tiny @cuda:sm_80\n", {"--output", out.string()});
+    KILN_REQUIRE_OR_SKIP("nvrtc", outcome.err.find("NVRTC") == std::string::npos, outcome.err);
+    expect_error(outcome, 2, {"kiln_tiny.c", "directory"});
+    EXPECT_FALSE(std::filesystem::exists(out / "kiln_tiny.h"));
+}
+
 TEST_F(KilnExport, SaysWhatCantBeExported) {
     const std::string out = path("out").string();
     expect_error(export_lines("tiny @cuda:sm_80\n"), 2, {"--output DIR"});

@@ -48,6 +48,19 @@ TEST(Config, ASeedIsANumber) {
                     HasSubstr("KILN_HOST_SEED is set to \"" + std::string(junk) + "\"; it is an integer"));
 }
 
+// As the XDG Base Directory Specification says.
+TEST(Config, RelativeBaseDirectoriesAreIgnored) {
+    const ScopedVariable cache("KILN_CACHE_DIR", ""), wisdom("KILN_WISDOM", ""), home("HOME", "/home/x");
+    {
+        const ScopedVariable one("XDG_CACHE_HOME", "rel"), other("XDG_CONFIG_HOME", "./rel");
+        EXPECT_EQ(config::cache_directory(), "/home/x/.cache/kiln");
+        EXPECT_EQ(config::wisdom_file(), "/home/x/.config/kiln/wisdom.txt");
+    }
+    const ScopedVariable one("XDG_CACHE_HOME", "/c"), other("XDG_CONFIG_HOME", "/w");
+    EXPECT_EQ(config::cache_directory(), "/c/kiln");
+    EXPECT_EQ(config::wisdom_file(), "/w/kiln/wisdom.txt");
+}
+
 TEST(Config, AHostHasAnIntegerNumberOfThreads) {
     EXPECT_EQ(problem("KILN_HOST_THREADS", "0", config::host_threads), "none");
     EXPECT_EQ(problem("KILN_HOST_THREADS", "4096", config::host_threads), "none");
