@@ -38,7 +38,7 @@ template <class T>
 ComparedElement judged(double found, double expected, double bound, bool exact) {
     ComparedElement result{found, expected, bound, false, 0, 0};
     if (bound == INFINITY) return result;
-    if (std::isnan(bound)) {  // the bound is infinite, or the reference does not cover the element
+    if (std::isnan(bound) || bound < 0) {  // the bound is no number, or the reference leaves the element out
         result.wrong = true;
         result.error = std::isnan(found - expected) ? INFINITY : std::abs(found - expected);
         result.ratio = INFINITY;
@@ -57,7 +57,7 @@ ComparedElement judged(double found, double expected, double bound, bool exact) 
     result.error = std::isnan(difference) ? INFINITY : difference;
     // The bound applies before the rounding to the output's type.
     const double computed_error = std::max(0.0, result.error - half_gap<T>(found, expected));
-    if (computed_error == 0 && bound >= 0) return result;
+    if (computed_error == 0) return result;
     result.ratio = bound > 0 ? computed_error / bound : INFINITY;
     result.wrong = computed_error > bound;
     return result;
@@ -86,7 +86,8 @@ class Comparison {
                 ErrorStatistics tally;
                 std::uint64_t unwritten = 0;
                 for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-                    const auto each = judged<T>(wide(found[i]), expected_[i], bound_[i] + tolerance_, exact_);
+                    const auto each = judged<T>(wide(found[i]), expected_[i],
+                                                bound_[i] < 0 ? bound_[i] : bound_[i] + tolerance_, exact_);
                     tally.add(which[i], each);
                     unwritten += each.wrong && is_surely_poison(found[i]) ? 1U : 0U;
                 }

@@ -25,6 +25,7 @@ std::string failure(const OutputCheck& output) {
         "{} of {} checked elements of {} are wrong, the first at {}: {}, expected {}{}{}", output.wrong,
         output.checked, output.tensor, index_text(first.index), figure(first.found), figure(first.expected),
         std::isnan(first.bound) ? ", for which the reference gives no bound"
+        : first.bound < 0       ? ", for which the reference gives a negative bound"
         : first.bound > 0       ? " within " + figure(first.bound)
                                 : " exactly",
         output.data == Data::contributions ? ", on inputs that make each contribution visible." : ".");

@@ -240,13 +240,18 @@ TEST_F(RunCheck, AnElementThatTheReferenceLeavesOutIsWrong) {
     }
 }
 
-TEST_F(RunCheck, ABoundBelowZeroLeavesNothingUnchecked) {
+TEST_F(RunCheck, ABoundBelowZeroHoldsNothing) {
     add_template("minus_reference",
-                 reference_template("minus_reference", "", "expected[i] = 1;\n    bound[i] = -1 / 0.0;"));
-    EXPECT_FALSE(run(line_template("//@ size n = 4\n//@ output y [n] by minus_reference\n", "int n, float* y",
-                                   "if (i < n) y[i] = 2;"),
-                     once())
-                     .pass());
+                 reference_template("minus_reference", "",
+                                    "expected[i] = 1;\n    bound[i] = e == 0 ? -1 / 0.0 : -1e-3;"));
+    for (const std::string value : {"1", "2"})
+        EXPECT_THAT(run(line_template("//@ size n = 4\n//@ output y [n] by minus_reference exact\n",
+                                      "int n, float* y", "if (i < n) y[i] = " + value + ";"),
+                        once())
+                        .failures(),
+                    ElementsAre(AllOf(HasSubstr("4 of 4 checked elements of y are wrong"),
+                                      HasSubstr("for which the reference gives a negative bound"))))
+            << value;
 }
 
 TEST_F(RunCheck, OverflowToInfinityIsTheRightRounding) {
