@@ -66,7 +66,7 @@ struct RunOptions {
     /// checked as well, if the references say how.
     bool check_contributions = true;
 
-    bool time = true;               ///< else only launches that are checked: two on the same inputs
+    bool time = true;               ///< else only launches that are checked
     std::optional<int> warm_up;     ///< launches before those that are timed; 5, on the host 0
     std::optional<int> iterations;  ///< 20; on the host as many as fit two seconds, 3 to 20
     bool cold_l2 = false;           ///< what the kernel reads is not in the device's cache
@@ -111,6 +111,15 @@ struct Overrun {
     bool operator==(const Overrun&) const = default;
 };
 
+/// An output or inout that is not the same on every content of an output or of scratch, which a kernel must not read before it has
+/// written them.
+struct Dependence {
+    std::string output;  ///< what differs
+    std::string tensor;  ///< the output or scratch on whose content before the launch it depends
+
+    bool operator==(const Dependence&) const = default;
+};
+
 /// What a run found. A wrong result is no exception: see pass() and failures().
 struct RunResult {
     Problem problem;                           ///< that was run
@@ -124,6 +133,7 @@ struct RunResult {
     /// Outputs and inouts with a reference that differ, in any bit, between the first launch and a later one on the same data.
     /// Unknown, and so empty, where nothing is checked.
     std::vector<std::string> unstable;
+    std::vector<Dependence> dependent;      ///< outputs and inouts with a reference, as above
     std::optional<TimeSummary> time;        ///< of the timed launches; not set: none was asked for
     std::optional<TimeSummary> graph_time;  ///< per launch
     Origin origin = Origin::compiled;       ///< what served the build

@@ -230,6 +230,9 @@ Json to_json(const RunReport& report) {
     json["changed"] = result.changed;
     json["not_zeroed"] = result.not_zeroed;
     json["unstable"] = result.unstable;
+    json["dependent"] = Json::array();
+    for (const auto& [output, tensor] : result.dependent)
+        json["dependent"].push_back({{"output", output}, {"tensor", tensor}});
     json["failures"] = result.failures();
     json["pass"] = result.pass() && !is_checked(result) ? Json() : Json(result.pass());
     return json;

@@ -96,17 +96,32 @@ double half_gap(double x, double y) {
     return std::ldexp(1.0, exponent - digits);
 }
 
-/// The poison of outputs and scratch before the launch, as a 32-bit word: for 16-, 32- and 64-bit floats a
-/// NaN that no arithmetic produces, for integers 0xa5a5a5a5.
+/// What outputs and scratch hold before a launch. `high` and `low` are near the largest and the smallest number of the type, so
+/// that a maximum or a minimum with them is theirs, which one with a NaN is not.
+enum class Poison { first, high, low };
+
+/// The poison as a 32-bit word. The first one is, for 16-, 32- and 64-bit floats, a NaN that no arithmetic produces, and
+/// 0xa5a5a5a5 for integers. In those of one type every byte is different.
 template <class T>
-constexpr std::uint32_t kPoison = is_float<T> ? 0x7ff57ff5U : 0xa5a5a5a5U;
+constexpr std::uint32_t poison_word(Poison poison) {
+    constexpr bool is_half = std::is_same_v<T, half>, is_signed = std::is_signed_v<T>;
+    switch (poison) {
+        case Poison::first:
+            break;
+        case Poison::high:
+            if (is_float<T>) return is_half ? 0x7b7b7b7bU : 0x7e7e7e7eU;
+            return std::is_same_v<T, bool> ? 0x01010101U : is_signed ? 0x7f7f7f7fU : 0xffffffffU;
+        case Poison::low:
+            if (is_float<T>) return is_half ? 0xfbfbfbfbU : 0xfefefefeU;
+            return is_signed ? 0x80808080U : 0;
+    }
+    return is_float<T> ? 0x7ff57ff5U : 0xa5a5a5a5U;
+}
 
 /// Whether unwritten elements can be recognised by their bits. Every value of an integer may be right, the poison too: then
-/// what is unwritten shows by a second launch, on kOtherPoison, of which every byte is different.
+/// what is unwritten shows by a second launch, on another poison.
 template <class T>
 constexpr bool kPoisonIsTelling = is_float<T>;
-template <class T>
-constexpr std::uint32_t kOtherPoison = kPoisonIsTelling<T> ? kPoison<T> : ~kPoison<T>;
 
 template <class T>
 bool has_bits(const T& value, std::uint32_t word) {
@@ -116,7 +131,7 @@ bool has_bits(const T& value, std::uint32_t word) {
 
 template <class T>
 bool is_poison(const T& value) {
-    return has_bits(value, kPoison<T>);
+    return has_bits(value, poison_word<T>(Poison::first));
 }
 
 }  // namespace kiln

@@ -93,9 +93,9 @@ void GuardedTensor::refill(Poison poison) {
             write(first, bytes);
         });
     } else {
-        buffer_.fill(tensor_.fill == Fill::zero ? 0U : with_element(tensor_.type, [&]<class T>(T) {
-            return poison == Poison::first ? kPoison<T> : kOtherPoison<T>;
-        }));
+        buffer_.fill(is_poisoned()
+                         ? with_element(tensor_.type, [&]<class T>(T) { return poison_word<T>(poison); })
+                         : 0U);
     }
     buffer_.copy_from(guard_pattern(tensor_, true, start_));
     buffer_.copy_from(guard_pattern(tensor_, false, buffer_.size_bytes() - end()), end());
@@ -104,6 +104,8 @@ void GuardedTensor::refill(Poison poison) {
 bool GuardedTensor::is_filled() const {
     return tensor_.role == TensorRole::input || tensor_.role == TensorRole::inout;
 }
+
+bool GuardedTensor::is_poisoned() const { return !is_filled() && tensor_.fill != Fill::zero; }
 
 std::int64_t GuardedTensor::piece_elements() const {
     return static_cast<std::int64_t>(kPieceBytes / tensor_.element_bytes);
@@ -168,7 +170,7 @@ bool GuardedTensor::is_zero() const {
 
 GuardedTensor::Poisoned GuardedTensor::poisoned() const {
     Poisoned count;
-    if (is_filled() || tensor_.fill == Fill::zero) return count;
+    if (!is_poisoned()) return count;
     with_element(tensor_.type, [&]<class T>(T) {
         if (kPoisonIsTelling<T>) return;
         std::mutex mutex;
@@ -178,12 +180,17 @@ GuardedTensor::Poisoned GuardedTensor::poisoned() const {
                          [&](std::int64_t begin, std::int64_t end) {
                              Poisoned part;
                              for (std::int64_t i = begin; i < end; ++i) {
-                                 part.first += has_bits(values[i], kPoison<T>) ? 1U : 0U;
-                                 part.other += has_bits(values[i], kOtherPoison<T>) ? 1U : 0U;
+                                 const auto is = [&](Poison poison) {
+                                     return has_bits(values[i], poison_word<T>(poison)) ? 1U : 0U;
+                                 };
+                                 part.first += is(Poison::first);
+                                 part.high += is(Poison::high);
+                                 part.low += is(Poison::low);
                              }
                              const std::lock_guard lock(mutex);
                              count.first += part.first;
-                             count.other += part.other;
+                             count.high += part.high;
+                             count.low += part.low;
                          });
         });
     });

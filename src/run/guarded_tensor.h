@@ -14,6 +14,8 @@
 #include <span>
 #include <vector>
 
+#include "run/element.h"
+
 namespace kiln {
 
 /// Bytes of host memory that are not initialised, 64-byte aligned.
@@ -51,8 +53,7 @@ class GuardedTensor {
 
     /// Fills it again as before the launch. Nothing may use it meanwhile.
     void refill() { refill(Poison::first); }
-    /// other: elements whose poison may be a result as well get another one.
-    enum class Poison { first, other };
+    /// The same with another poison, where it is poisoned.
     void refill(Poison poison);
     /// The same with other data.
     void refill(Data data) {
@@ -63,7 +64,8 @@ class GuardedTensor {
     const Tensor& tensor() const { return tensor_; }
     Data contents() const { return data_; }  ///< of inputs and inouts
     void* data() const { return static_cast<std::byte*>(buffer_.data()) + start_; }
-    bool is_filled() const;  ///< with data that can be computed again, rather than with poison
+    bool is_filled() const;    ///< with data that can be computed again, rather than with poison
+    bool is_poisoned() const;  ///< before a launch: neither filled nor zeroed
 
     /// The data before the launch.
     HostBytes initial() const;
@@ -84,7 +86,7 @@ class GuardedTensor {
     /// How many elements equal the poisons. Zero where they are recognised by a single launch (kPoisonIsTelling), and where
     /// there is no poison.
     struct Poisoned {
-        std::uint64_t first = 0, other = 0;
+        std::uint64_t first = 0, high = 0, low = 0;
     };
     Poisoned poisoned() const;
 

@@ -95,37 +95,79 @@ bool ProblemLaunch::may_be_unwritten() const {
     });
 }
 
-// An unwritten element changes from one poison to the other, so that there are fewer of the one and more of the other.
-SecondLaunch ProblemLaunch::launch_again(const ReportPhase& tell) {
-    struct Before {
-        GuardedTensor& memory;
-        std::uint64_t fingerprint;
-        GuardedTensor::Poisoned poisoned;
-    };
-    std::vector<Before> before;
+bool ProblemLaunch::has_poisoned_scratch() const {
+    return std::ranges::any_of(tensors_, [](const auto& memory) {
+        return memory->tensor().role == TensorRole::scratch && memory->is_poisoned();
+    });
+}
+
+void ProblemLaunch::refill(const Start& start) {
+    for (const auto& memory : tensors_)
+        if (is_result(memory->tensor()) || (start.poison_scratch && memory->is_poisoned()))
+            memory->refill(start.poison);
+}
+
+Results ProblemLaunch::results() const {
+    Results results;
     for (const auto& memory : tensors_)
         if (is_result(memory->tensor()))
-            before.push_back({*memory, memory->fingerprint(), memory->poisoned()});
-    tell("filling");
-    for (const Before& one : before) one.memory.refill(GuardedTensor::Poison::other);
-    tell("running");
-    launch_and_wait();
-    tell("checking");
-    SecondLaunch found;
-    for (const auto& [memory, fingerprint, poisoned] : before) {
-        if (memory.fingerprint() == fingerprint) continue;
-        const std::string& name = memory.tensor().name;
-        const GuardedTensor::Poisoned now = memory.poisoned();
-        if (now.first < poisoned.first && now.other > poisoned.other)
-            found.unwritten[name] = std::min(poisoned.first - now.first, now.other - poisoned.other);
+            results[memory->tensor().name] = {memory->fingerprint(), memory->poisoned()};
+    return results;
+}
+
+// An unwritten element changes from one poison to another, so that there are fewer of the first and more of the other.
+Differences ProblemLaunch::differences(const Results& before) const {
+    Differences found;
+    for (const auto& [name, now] : results()) {
+        const auto& [fingerprint, was] = before.at(name);
+        if (now.fingerprint == fingerprint) continue;
+        const std::uint64_t poisoned = now.poisoned.high + now.poisoned.low, were = was.high + was.low;
+        if (now.poisoned.first < was.first && poisoned > were)
+            found.unwritten[name] = std::min(was.first - now.poisoned.first, poisoned - were);
         else
-            found.unstable.push_back(name);
+            found.other_bits.push_back(name);
     }
     return found;
 }
 
+Differences ProblemLaunch::launch_again(const Results& before, const Start& start, const ReportPhase& tell) {
+    tell("filling");
+    refill(start);
+    tell("running");
+    launch_and_wait();
+    tell("checking");
+    return differences(before);
+}
+
+std::vector<Dependence> ProblemLaunch::dependences(const Results& before,
+                                                   const std::vector<std::string>& names, Poison poison,
+                                                   const ReportPhase& tell) {
+    std::vector<Dependence> found;
+    // What differs after a launch with this tensor poisoned, or with none.
+    const auto differing = [&](GuardedTensor* poisoned) {
+        tell("filling");
+        refill_results();
+        if (poisoned != nullptr) poisoned->refill(poison);
+        tell("running");
+        launch_and_wait();
+        tell("checking");
+        std::vector<std::string> all = differences(before).other_bits;
+        std::erase_if(all,
+                      [&](const std::string& name) { return std::ranges::find(names, name) == names.end(); });
+        return all;
+    };
+    const std::vector<std::string> anyway = differing(nullptr);
+    for (const auto& memory : tensors_)
+        if (memory->is_poisoned())
+            for (const std::string& name : differing(memory.get()))
+                if (std::ranges::find(anyway, name) == anyway.end())
+                    found.push_back({name, memory->tensor().name});
+    return found;
+}
+
 std::map<std::string, std::uint64_t> ProblemLaunch::unwritten(const ReportPhase& tell) {
-    return may_be_unwritten() ? launch_again(tell).unwritten : std::map<std::string, std::uint64_t>{};
+    if (!may_be_unwritten()) return {};
+    return launch_again(results(), {Poison::high, false}, tell).unwritten;
 }
 
 std::map<std::string, std::uint64_t> ProblemLaunch::fingerprints() const {

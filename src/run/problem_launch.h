@@ -39,10 +39,23 @@ inline bool is_result(const Tensor& tensor) {
     return tensor.role == TensorRole::output || tensor.role == TensorRole::inout;
 }
 
-/// What a second launch found.
-struct SecondLaunch {
+/// What outputs and inouts hold after a launch, to compare it with others: by name.
+struct Content {
+    std::uint64_t fingerprint = 0;
+    GuardedTensor::Poisoned poisoned;
+};
+using Results = std::map<std::string, Content>;
+
+/// How the results of a launch differ from those of the first one.
+struct Differences {
     std::map<std::string, std::uint64_t> unwritten;  ///< elements of outputs, where there are any
-    std::vector<std::string> unstable;               ///< outputs and inouts that have other bits
+    std::vector<std::string> other_bits;             ///< all other outputs and inouts that are not the same
+};
+
+/// What tensors hold before a launch: this poison in outputs, the same in scratch or what the launch before left there.
+struct Start {
+    Poison poison = Poison::high;
+    bool poison_scratch = false;
 };
 
 /// Not thread-safe. Launches are in the service's stream.
@@ -81,10 +94,19 @@ class ProblemLaunch {
     /// Whether an element of an output may be unwritten though it is right: its poison may be a result as well, and
     /// it has that value.
     bool may_be_unwritten() const;
-    /// Launches once more, with outputs and inouts as before the first launch, except for their poison where it is not telling,
-    /// and with scratch as that launch left it. Nothing may run meanwhile. tell: receives its
-    /// phases, from "filling" on.
-    SecondLaunch launch_again(const ReportPhase& tell);
+    /// Whether there is scratch that holds poison before the first launch.
+    bool has_poisoned_scratch() const;
+    /// Fills outputs, inouts and, if asked for, poisoned scratch. Nothing may run meanwhile.
+    void refill(const Start& start);
+    Results results() const;
+    Differences differences(const Results& before) const;
+    /// Launches once more. Nothing may run meanwhile. before: the results of the first launch. tell: receives its phases, from
+    /// "filling" on.
+    Differences launch_again(const Results& before, const Start& start, const ReportPhase& tell);
+    /// On what the results of these names depend that no launch may depend on: launches with one tensor after the other
+    /// poisoned so, all others as before the first launch. Results whose bits differ anyway are not listed.
+    std::vector<Dependence> dependences(const Results& before, const std::vector<std::string>& names,
+                                        Poison poison, const ReportPhase& tell);
     /// Elements of outputs that only a second launch shows to be unwritten, by name; it is made where there may be any.
     std::map<std::string, std::uint64_t> unwritten(const ReportPhase& tell = [](std::string_view) {});
     /// Hashes of the outputs, by name.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The steps of a run. Invalid options are rejected before any work, memory is checked before any is allocated,
-// and results are checked after the first launch, before any other. A second one must give the same, on what the first left
-// in scratch and elsewhere: the timed launches show that, too. The launch on inputs that make each
-// contribution visible comes last, so that times are those of random data.
+// and results are checked after the first launch, before any other. Later ones must give the same, on what the first left
+// in scratch and elsewhere, and on other poisons. The launch on inputs that make each contribution visible comes last, so
+// that times are those of random data.
 #include <kiln/error.h>
 #include <kiln/run.h>
 
@@ -30,11 +30,12 @@ struct Plan {
     bool has_patterns = false;         ///< of inputs, for Data::contributions
 };
 
+void append(auto& list, const auto& more) {
+    for (const auto& one : more)
+        if (std::ranges::find(list, one) == list.end()) list.push_back(one);
+}
+
 void add(const SideEffects& found, RunResult& result) {
-    const auto append = [](auto& list, const auto& more) {
-        for (const auto& one : more)
-            if (std::ranges::find(list, one) == list.end()) list.push_back(one);
-    };
     append(result.overrun, found.overrun);
     append(result.changed, found.changed);
     append(result.not_zeroed, found.not_zeroed);
@@ -56,25 +57,56 @@ bool is_compared(const RunResult& result, const std::string& tensor) {
     });
 }
 
-/// Launches once more, unless the timed launches do and the first one has shown that everything was written.
-void launch_again(ProblemLaunch& launch, const RunOptions& options, const ReportPhase& tell,
-                  RunResult& result) {
-    if (options.time && !launch.has_inout() && !launch.may_be_unwritten()) return;
-    const SecondLaunch found = launch.launch_again(tell);
-    add(launch.side_effects(false), result);
+/// Notes how a launch differs that began with this poison.
+void add(const Differences& found, ProblemLaunch& launch, const Results& before, Poison poison,
+         const ReportPhase& tell, RunResult& result) {
+    const bool passed = result.pass();
     for (OutputCheck& check : result.outputs_checked)
         if (const auto count = found.unwritten.find(check.tensor); count != found.unwritten.end())
             check.unwritten += count->second;
-    for (const std::string& name : found.unstable)
-        if (is_compared(result, name)) result.unstable.push_back(name);
+    std::vector<std::string> names = found.other_bits;
+    std::erase_if(names, [&](const std::string& name) { return !is_compared(result, name); });
+    // The results of a wrong kernel may depend on much.
+    if (passed && !names.empty()) result.dependent = launch.dependences(before, names, poison, tell);
+    for (const Dependence& one : result.dependent) std::erase(names, one.output);
+    append(result.unstable, names);
 }
 
-/// Times launches, and checks that later launches give the bits of the first one. That is not possible if an inout
-/// makes each launch different.
-void time_and_compare(Service& service, const ProblemLaunch& launch, const RunOptions& options,
-                      double one_launch_ms, const ReportPhase& tell, RunResult& result) {
-    const bool comparing = options.check != Check::none && !launch.has_inout();
-    const auto before = comparing ? launch.fingerprints() : decltype(launch.fingerprints()){};
+/// Whether the timed launches are compared with the first one. They can't be if an inout makes each launch different.
+bool compares_timed(const ProblemLaunch& launch, const RunOptions& options) {
+    return options.time && options.check != Check::none && !launch.has_inout();
+}
+
+/// Launches again, from other poisons, until something differs from `before`, the results of the first launch. A maximum
+/// shows with the high poison, a minimum with the low one. The timed launches begin with high poison; where they are not
+/// compared, two more are made here: one on what the first launch left in scratch, and one on scratch with high poison.
+void launch_again(ProblemLaunch& launch, const RunOptions& options, const Results& before,
+                  const ReportPhase& tell, RunResult& result) {
+    std::vector<Start> starts = {{Poison::low, true}};
+    if (!compares_timed(launch, options)) {
+        starts.insert(starts.begin(), {Poison::high, false});
+        if (launch.has_poisoned_scratch()) starts.push_back({Poison::high, true});
+    }
+    for (const Start& start : starts) {
+        const Differences found = launch.launch_again(before, start, tell);
+        add(launch.side_effects(false), result);
+        add(found, launch, before, start.poison, tell, result);
+        if (!result.pass()) return;
+    }
+}
+
+/// Times launches, and checks that later launches give the bits of the first one. before: its results, if they are right.
+void time_and_compare(Service& service, ProblemLaunch& launch, const RunOptions& options,
+                      std::optional<Results> before, double one_launch_ms, const ReportPhase& tell,
+                      RunResult& result) {
+    const bool comparing = compares_timed(launch, options) && (result.pass() || !before);
+    constexpr Start kStart{Poison::high, true};
+    if (comparing && before) {
+        tell("filling");
+        launch.refill(kStart);
+    } else if (comparing) {
+        before = launch.results();
+    }
     tell("timing");
     const bool on_host = service.backend() == Backend::host;
     const int iterations =
@@ -86,13 +118,7 @@ void time_and_compare(Service& service, const ProblemLaunch& launch, const RunOp
     if (options.graph && !launch.is_empty()) result.graph_time = summarise(timer.graph_ms(queue, iterations));
     if (!comparing) return;
     tell("checking");
-    const auto after = launch.fingerprints();
-    for (const Tensor& tensor : launch.problem().tensors)
-        if (const auto print = before.find(tensor.name);
-            print != before.end() && print->second != after.at(tensor.name) &&
-            is_compared(result, tensor.name) &&
-            std::ranges::find(result.unstable, tensor.name) == result.unstable.end())
-            result.unstable.push_back(tensor.name);
+    add(launch.differences(*before), launch, *before, kStart.poison, tell, result);
 }
 
 }  // namespace
@@ -165,8 +191,12 @@ struct Runner::State {
         check(result.outputs_checked);
         const Check done = result.check;
         if (options.keep_results) keep_results(launch, result);
-        if (plan.check && result.pass()) launch_again(launch, options, tell, result);
-        if (options.time) time_and_compare(service, launch, options, one_launch_ms, tell, result);
+        std::optional<Results> before;
+        if (plan.check && result.pass()) {
+            before = launch.results();
+            launch_again(launch, options, *before, tell, result);
+        }
+        if (options.time) time_and_compare(service, launch, options, before, one_launch_ms, tell, result);
         if (!plan.check || options.data != Data::random || !plan.has_patterns ||
             !options.check_contributions || !result.pass())
             return result;

@@ -67,6 +67,11 @@ std::vector<std::string> RunResult::failures() const {
                             " zeroed, as the next launch needs it.");
     for (const std::string& tensor : unstable)
         sentences.push_back("Launches on the same inputs give different bits in " + tensor + ".");
+    for (const auto& [output, tensor] : dependent)
+        sentences.push_back(
+            formatted("{} depends on what {} held before the launch: the kernel reads elements "
+                      "of {} that it has not written.",
+                      output, output == tensor ? "it" : tensor, tensor));
     return sentences;
 }
 

@@ -529,7 +529,7 @@ TEST(Element, RoundingIsToNearestEvenAndOnce) {
 
 TEST(Element, PoisonIsANanOfItsOwn) {
     const auto poisoned = []<class T>(T) {
-        const std::uint32_t words[2] = {kPoison<T>, kPoison<T>};
+        const std::uint32_t word = poison_word<T>(Poison::first), words[2] = {word, word};
         T value;
         std::memcpy(static_cast<void*>(&value), words, sizeof value);
         EXPECT_TRUE(is_poison(value));
@@ -549,6 +549,36 @@ TEST(Element, PoisonIsANanOfItsOwn) {
         });
     }
     EXPECT_THAT(rejected<UsageError>([] { with_element("float4", [](auto) {}); }), HasSubstr("'float4'"));
+}
+
+TEST(Element, PoisonsAreHighAndLow) {
+    for (const char* type :
+         {"half", "bfloat16", "float", "double", "bool", "signed char", "unsigned char", "short",
+          "unsigned short", "int", "unsigned int", "long long", "unsigned long long"})
+        with_element(type, [&]<class T>(T) {
+            const auto value = [](Poison poison) {
+                const std::uint32_t word = poison_word<T>(poison), words[2] = {word, word};
+                T element;
+                std::memcpy(static_cast<void*>(&element), words, sizeof element);
+                return wide(element);
+            };
+            const double high = value(Poison::high), low = value(Poison::low);
+            if constexpr (is_float<T>) {
+                EXPECT_GT(high, 5e4) << type;
+                EXPECT_LT(low, -5e4) << type;
+            } else {
+                const auto most = static_cast<double>(std::numeric_limits<T>::max());
+                EXPECT_GT(high, 0.99 * most) << type;
+                EXPECT_LT(low, std::is_signed_v<T> ? -0.99 * most : 1e-300) << type;
+            }
+            EXPECT_TRUE(std::isfinite(high) && std::isfinite(low)) << type;
+            // An element of which a kernel writes only some bytes shows, too.
+            const std::uint32_t first = poison_word<T>(Poison::first);
+            for (int byte = 0; byte < 32; byte += 8) {
+                EXPECT_NE(first >> byte & 0xff, poison_word<T>(Poison::high) >> byte & 0xff) << type;
+                EXPECT_NE(first >> byte & 0xff, poison_word<T>(Poison::low) >> byte & 0xff) << type;
+            }
+        });
 }
 
 TEST_F(RunCheck, TheReferenceNeedNotKnowHowTheOutputIsRounded) {

@@ -26,6 +26,7 @@ RunResult sample() {
     output.first_wrong = OutputCheck::Wrong{{1, 2}, 1.5, 2.5, 0.25};
     result.outputs_checked = {output, OutputCheck()};
     result.unstable = {"", "y"};
+    result.dependent = {{"y", "scratch"}};
     result.time = TimeSummary{1, 2, 3, 4};
     result.build.registers = 7;
     result.outputs.emplace_back("y", std::vector<std::byte>{std::byte{1}, std::byte{255}});
@@ -44,6 +45,7 @@ TEST(Wire, AResultComesBackAsItWas) {
     EXPECT_EQ(back.outputs_checked[0].first_wrong->index, (std::vector<std::int64_t>{1, 2}));
     EXPECT_FALSE(back.outputs_checked[1].first_wrong.has_value());
     EXPECT_EQ(back.unstable, sample().unstable);
+    EXPECT_EQ(back.dependent, sample().dependent);
     EXPECT_EQ(back.time->iterations, 4);
     EXPECT_FALSE(back.graph_time.has_value());
     EXPECT_EQ(back.build.registers, 7);
