@@ -31,7 +31,7 @@ enum class Data {
     random,    ///< uniform in [-1, 1), rounded to the type
     integers,  ///< -2 to 2: where a tensor is declared `exact`, results must be right to the last bit
     /// As the reference's `data` lines say, uniform where there are none: whatever a kernel leaves out of a result
-    /// changes it by more than the bound (Pattern)
+    /// changes it by more than the bound (Pattern), if that is as small as the pattern allows: OutputCheck::contributions
     contributions
 };
 
@@ -79,6 +79,16 @@ struct RunOptions {
     std::function<void(const MemoryRange&)> on_tensor;
 };
 
+/// Contributions to elements of an output that were left out of what its reference computes, one at a time, to see whether its
+/// bounds would show that.
+struct Contributions {
+    std::uint64_t tried = 0;
+    std::uint64_t hidden = 0;  ///< of them: they change the element by no more than its bound
+    std::string input;         ///< that has the contribution which is hidden by most
+    double change = 0;         ///< what that changes an element by
+    double bound = 0;          ///< of this element
+};
+
 /// One output against its reference.
 struct OutputCheck {
     std::string tensor;           ///< the output's name
@@ -99,6 +109,9 @@ struct OutputCheck {
         double bound = 0;                 ///< the most that they may differ
     };
     std::optional<Wrong> first_wrong;  ///< not set: none is wrong
+    /// With Data::contributions where the patterns are factors or terms. Not set: bounds are 0, so that each is visible, or
+    /// it is not known which elements are single contributions.
+    std::optional<Contributions> contributions;
 };
 
 /// A write beyond a tensor, into the guard bytes of a page before and behind each.

@@ -15,6 +15,9 @@
 namespace kiln::cli {
 namespace {
 
+// So many contributions to one hidden one are nothing to warn of: the smallest may be no more than the rounding of the result.
+constexpr std::uint64_t kFewHidden = 10;
+
 std::string count_text(std::uint64_t count) { return std::to_string(count); }
 
 std::string extents_text(const Tensor& tensor) {
@@ -22,6 +25,11 @@ std::string extents_text(const Tensor& tensor) {
     for (const std::int64_t extent : tensor.extents)
         text += formatted("{}{}", text.empty() ? "" : " x ", extent);
     return text;
+}
+
+std::string visible_text(const std::optional<Contributions>& of) {
+    if (!of || of->hidden == 0) return ", each contribution visible";
+    return formatted(", {} of {} contributions visible", of->tried - of->hidden, of->tried);
 }
 
 std::string output_text(const OutputCheck& output) {
@@ -34,7 +42,19 @@ std::string output_text(const OutputCheck& output) {
     return formatted("{}: at most {:.3g}; at most {:.3g} of the bound; {}{}{}", output.tensor,
                      output.max_abs_error, output.worst, how,
                      output.wrong_rows ? ", and Freivalds' test of all rows" : "",
-                     output.data == Data::contributions ? ", each contribution visible" : "");
+                     output.data == Data::contributions ? visible_text(output.contributions) : "");
+}
+
+/// Of bounds that hide what the inputs should show; empty: there is no more to say.
+std::string note_text(const OutputCheck& output) {
+    const auto& of = output.contributions;
+    if (!of || of->hidden * kFewHidden <= of->tried) return {};
+    return formatted(
+        "the bounds of {} hide what a kernel leaves out: {} of {} contributions that were tried change it by "
+        "no more, one of "
+        "{} by {:.3g} where the bound is {:.3g}. Sums of kiln::FloatSum have bounds of 0 where they are "
+        "exact.",
+        output.tensor, of->hidden, of->tried, of->input, of->change, of->bound);
 }
 
 /// Something was compared with a reference.
@@ -59,7 +79,13 @@ std::string verdict_text(const RunReport& report, const Terminal& terminal) {
 }
 
 Json output_json(const OutputCheck& output) {
-    Json wrong;
+    Json wrong, contributions;
+    if (const auto& of = output.contributions)
+        contributions = {{"tried", of->tried},
+                         {"hidden", of->hidden},
+                         {"input", of->input},
+                         {"change", of->change},
+                         {"bound", of->bound}};
     if (output.first_wrong)
         wrong = {{"index", output.first_wrong->index},
                  {"found", output.first_wrong->found},
@@ -74,7 +100,8 @@ Json output_json(const OutputCheck& output) {
             {"wrong_rows", or_null(output.wrong_rows)},
             {"max_abs_error", output.max_abs_error},
             {"worst", output.worst},
-            {"first_wrong", wrong}};
+            {"first_wrong", wrong},
+            {"contributions", contributions}};
 }
 
 /// "C (5 x 6, f32) = A (5 x 7, f16) * B (7 x 6, f16)"
@@ -179,6 +206,8 @@ std::string to_text(const RunReport& report, const Terminal& terminal) {
                                         duration(report.naive_result->time->median_ms), *speed_up));
     for (const auto* const checks : {&result.outputs_checked, &result.contributions_checked})
         for (const OutputCheck& output : *checks) text += line("error", output_text(output));
+    for (const OutputCheck& output : result.contributions_checked)
+        if (const std::string note = note_text(output); !note.empty()) text += line("note", note);
     return text + verdict_text(report, terminal);
 }
 

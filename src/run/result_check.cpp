@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "run/gemm_check.h"
+#include "run/hidden_contributions.h"
 
 namespace kiln {
 namespace {
@@ -80,6 +81,10 @@ std::vector<OutputCheck> ResultCheck::outputs(const ProblemLaunch& launch, const
         if (!is_result(memory->tensor())) continue;
         CheckRequest each = request;
         checks.push_back(output(launch, *memory, each));
+        const auto reference = references_.find(memory->tensor().name);
+        if (launch.data() == Data::contributions && reference != references_.end())
+            checks.back().contributions = hidden_contributions(reference->second, launch.problem(),
+                                                               memory->tensor(), inputs_, request.seed);
         if (each.how && *each.how != Check::full) done = *each.how;
     }
     return checks;

@@ -24,6 +24,7 @@ RunResult sample() {
     OutputCheck output;
     output.worst = std::numeric_limits<double>::infinity();
     output.first_wrong = OutputCheck::Wrong{{1, 2}, 1.5, 2.5, 0.25};
+    output.contributions = Contributions{9, 8, "x", 7, 7.5};
     result.outputs_checked = {output, OutputCheck()};
     result.unstable = {"", "y"};
     result.dependent = {{"y", "scratch"}};
@@ -43,6 +44,7 @@ TEST(Wire, AResultComesBackAsItWas) {
     EXPECT_EQ(back.check, Check::sample);
     EXPECT_EQ(back.outputs_checked[0].worst, std::numeric_limits<double>::infinity());
     EXPECT_EQ(back.outputs_checked[0].first_wrong->index, (std::vector<std::int64_t>{1, 2}));
+    EXPECT_EQ(back.outputs_checked[0].contributions->input, "x");
     EXPECT_FALSE(back.outputs_checked[1].first_wrong.has_value());
     EXPECT_EQ(back.unstable, sample().unstable);
     EXPECT_EQ(back.dependent, sample().dependent);
