@@ -37,6 +37,57 @@ TEST_F(KilnRun, ReportsWhatItFound) {
                 AllOf(HasSubstr("from the cache (disk)"), Not(HasSubstr("median"))));
 }
 
+TEST_F(KilnRun, SaysWhichContributionsTheBoundsHide) {
+    with_template(
+        "row_sum",
+        "// row_sum: for tests.\n//@ kernel row_sum\n//@ block 1\n//@ grid rows\n//@ size rows = 3\n//@ size "
+        "n = 20000\n"
+        "//@ input x [rows, n]\n//@ output y [rows] by row_sum_reference\n#include \"kiln/device.h\"\n"
+        "extern \"C\" __global__ void row_sum(int rows, int n, const float* x, float* y) {\n    float sum = "
+        "0;\n"
+        "    for (int i = 0; i < n; ++i) sum += x[blockIdx.x * n + i];\n    y[blockIdx.x] = sum;\n}\n");
+    const auto report = [&](const std::string& bound, const Arguments& more) {
+        std::string reference =
+            reference_template("row_sum_reference", "int n, const float* x",
+                               "kiln::FloatSum sum;\n    for (int j = 0; j < n; ++j) sum.add(x[e * n + j]);\n"
+                               "    expected[i] = sum.value();\n    bound[i] = " +
+                                   bound + "kiln::gamma<float>(n) * sum.magnitude();");
+        reference.insert(reference.find("//@ backend"), "//@ data x term n\n");
+        with_template("row_sum_reference", reference);
+        Arguments all = {"run", "row_sum", "--no-time"};
+        all.insert(all.end(), more.begin(), more.end());
+        return on_host(all);
+    };
+    const Outcome hiding = report("", {});
+    EXPECT_EQ(hiding.status, 0) << hiding.err;
+    EXPECT_THAT(hiding.out,
+                AllOf(HasSubstr("all 3 elements, 0 of 24 contributions visible"),
+                      HasSubstr("  note       the bounds of y hide what a kernel leaves out: 24 of 24"),
+                      HasSubstr("kiln::FloatSum"), HasSubstr("PASS")));
+    EXPECT_THAT(hiding.out, Not(HasSubstr("each contribution visible")));
+    const nlohmann::json found = report("", {"--json"}).json()["outputs"][1]["contributions"];
+    EXPECT_EQ(found["tried"], 24);
+    EXPECT_EQ(found["hidden"], 24);
+    EXPECT_EQ(found["input"], "x");
+    EXPECT_LE(found["change"], found["bound"]);
+    const Outcome showing = report("sum.is_exact() ? 0 : ", {});
+    EXPECT_THAT(showing.out, AllOf(HasSubstr("each contribution visible"), Not(HasSubstr("note"))));
+    EXPECT_TRUE(report("sum.is_exact() ? 0 : ", {"--json"}).json()["outputs"][1]["contributions"].is_null());
+}
+
+TEST_F(KilnRun, SaysOnWhatAResultDepends) {
+    std::string text = doubling_template();
+    const std::string right = "y[row * n + i] = FACTOR * x[row * n + i]";
+    text.replace(text.find(right), right.size(),
+                 "y[row * n + i] = fmaxf(y[row * n + i], FACTOR * x[row * n + i])");
+    with_template("doubling", text);
+    const Outcome result = run_doubling({});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err, HasSubstr("y depends on what it held before the launch"));
+    EXPECT_EQ(run_doubling({"--json"}).json()["dependent"],
+              nlohmann::json::parse(R"([{"output": "y", "tensor": "y"}])"));
+}
+
 TEST_F(KilnRun, BestIsOfAllTemplatesOfTheFamily) {
     const Outcome result = run(
         {"run", "sum", "T=float", "--best", "--size", "n=2000", "--backend", "host", "--no-time", "--json"});
