@@ -194,7 +194,12 @@ std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, 
             watch.seen, [](const KernelReport& report) { return report.state == 2 && report.in_kernel; });
     if (seen != std::end(watch.seen))
         text += "; it was last seen in kernel " + std::string(seen->kernel) + where_text(*seen);
-    return text + ". If it is not an endless loop, --time-limit SECONDS gives it more time.";
+    return text +
+           ". If it is not an endless loop, --time-limit SECONDS gives it more time. A thread that spins "
+           "until another "
+           "one of its block has set a flag never ends there, since the threads of a block run one after the "
+           "other; "
+           "a barrier lets the others run.";
 }
 
 }  // namespace kiln

@@ -165,6 +165,7 @@ TEST_F(HostFailures, ALoopWithoutEndMeetsTheTimeLimit) {
         const Outcome loop = bad(command, 12, {"--time-limit", "1", "--json"});
         expect_told(loop, {12, "longer on the host than the time limit of 1 s", 112});
         EXPECT_THAT(loop.err, HasSubstr("--time-limit SECONDS"));
+        EXPECT_THAT(loop.err, HasSubstr("threads of a block run one after the other"));
         const Outcome waiting = bad(command, 13, {"--time-limit", "1", "--json"});
         expect_told(waiting, {13, "longer on the host than the time limit of 1 s"});
         EXPECT_THAT(waiting.err, HasSubstr("last seen in kernel bad"));
