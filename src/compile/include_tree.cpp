@@ -92,8 +92,11 @@ class Search {
     Search(const Source& source, const std::vector<fs::path>& directories) {
         for (const fs::path& directory : directories) {
             fs::path plain = absolute_directory(directory);
-            if (std::find(directories_.begin(), directories_.end(), plain) == directories_.end())
-                directories_.push_back(std::move(plain));
+            const auto is_same = [&](const fs::path& known) {
+                std::error_code error;
+                return known == plain || fs::equivalent(known, plain, error);
+            };
+            if (std::ranges::none_of(directories_, is_same)) directories_.push_back(std::move(plain));
         }
         for (const Header& header : source.headers) taken_.insert(header.name);
         add_macros(own_macros(source));

@@ -309,6 +309,9 @@ TEST_F(Tree, PointsBehindALinkAreThoseOfTheDisk) {
     fs::create_directories(root.path() / "real/deep");
     fs::create_symlink("real/deep", root.path() / "link");
     EXPECT_EQ(found(source_with({"<v.h>"}), {"link/../inc"}).at("v.h"), "int followed;\n");
+    // A directory counts once, by whatever names.
+    put("inc/next.h", "#include_next <next.h>\n");
+    EXPECT_EQ(found(source_with({"<next.h>"}), {"inc", "real/../inc"}).size(), 1U);
     put("inc/c.h", "");
     put("else/a/b.h", "#include \"../c.h\"\n");
     put("else/c.h", "");
