@@ -82,7 +82,7 @@ struct RunOptions {
 /// Contributions to elements of an output that were left out of what its reference computes, one at a time, to see whether its
 /// bounds would show that.
 struct Contributions {
-    std::uint64_t tried = 0;
+    std::uint64_t tried = 0;   ///< left out
     std::uint64_t hidden = 0;  ///< of them: they change the element by no more than its bound
     std::string input;         ///< that has the contribution which is hidden by most
     double change = 0;         ///< what that changes an element by
