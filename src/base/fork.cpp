@@ -48,8 +48,7 @@ bool lock_soon(std::mutex& mutex, std::chrono::milliseconds limit) {
 }
 
 /// Holds the gate when nobody has a delay. While a thread has one, others may begin: they may be what that one waits for.
-/// With a limit, since the constructor of a library may wait for what this thread has.
-bool lock_gate_soon(std::optional<std::chrono::milliseconds> limit) {
+bool lock_gate(std::optional<std::chrono::milliseconds> limit) {
     const auto begin = std::chrono::steady_clock::now();
     for (;; std::this_thread::sleep_for(kPoll)) {
         gate.lock();
@@ -61,9 +60,8 @@ bool lock_gate_soon(std::optional<std::chrono::milliseconds> limit) {
 
 void before_fork() {
     using std::chrono::milliseconds;
-    const std::optional limit =
-        launches_only ? std::optional<milliseconds>() : std::optional(milliseconds(2000));
-    fork_has_gate = delays == 0 && lock_gate_soon(limit);
+    // With a limit, since a library that is being opened may wait for what fork() and other handlers hold.
+    if (!launches_only) fork_has_gate = delays == 0 && lock_gate(milliseconds(2000));
     fork_has_both = false;
     if (exclusions > 0 || !lock_soon(entrance, milliseconds(200))) return;
     fork_has_both = lock_soon(inside, milliseconds(200));
@@ -95,6 +93,7 @@ void after_fork_in_child() {
 unsigned fork_generation() { return generation.load(std::memory_order_relaxed); }
 
 pid_t fork_to_launch() {
+    fork_has_gate = delays == 0 && lock_gate(std::nullopt);
     launches_only = true;
     const pid_t child = ::fork();
     launches_only = false;
