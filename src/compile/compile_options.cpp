@@ -60,7 +60,7 @@ constexpr std::string_view kGnuForbidden =
     "-fcs-profile -fmemory-profile -fcodegen-data -frandomize-layout-seed -fdeps- -fdebug- -ffile- -fmacro- "
     "-fdump -flto -fthin -fpic -fPIC -fpie -fPIE -fno-pic -fno-PIC "
     "-fno-pie -fno-PIE -fvisibility -fstack-usage -fcallgraph -ftime-trace -fmodule -fopt-info -fsave "
-    "-fcrash "
+    "-fcrash -fexperimental-sanitize "
     "-fdiagnostics- -fworking-directory -fembed -fxray -finput -fexec -frandom-seed -fgpu-rdc -fcoverage "
     "-ftest-coverage -fmerge-debug -fpch -fpreprocessed -fplt -fuse-ld -fsyntax-only -fbuild-session "
     "-fcompilation -finstrument -fpass-plugin -mllvm -mlink -mrelocation -m32 -mx32 -m16 -mabi -gsplit-dwarf "
@@ -85,7 +85,8 @@ constexpr Owned kOwned[] = {
     {"kernels are written for the warp size of the architecture",
      "-mwavefrontsize64 -mno-wavefrontsize64 -mwavefrontsize32 -mno-wavefrontsize32"},
     {"Kiln sets it", "--no-source-include -mprefer-vector-width"},
-    {"it sets the precision of x87 for the whole process", "-mpc32 -mpc64 -mpc80"},
+    {"it sets the precision of x87 when the kernel is loaded, and Kiln keeps what was set",
+     "-mpc32 -mpc64 -mpc80"},
     {"a template is C++", "-x"},
     {"kernels are linked with nothing else", "-l -L"},
 };

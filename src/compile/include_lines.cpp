@@ -85,8 +85,9 @@ void add_macro(std::string_view line, IncludeScan& scan) {
         if (value.empty() || (value.front() >= '0' && value.front() <= '9')) return;
         if (!std::all_of(value.begin(), value.end(), is_of_path)) {
             std::string_view rest = value;
-            if (!take_word(rest).empty() && rest.starts_with('(') && rest.ends_with(')'))
-                scan.calls.emplace_back(name, value);
+            const bool is_name = !take_word(rest).empty();
+            skip_blanks(rest);
+            if (is_name && rest.starts_with('(') && rest.ends_with(')')) scan.calls.emplace_back(name, value);
             return;
         }
     }

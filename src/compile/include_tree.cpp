@@ -96,7 +96,10 @@ class Search {
                 std::error_code error;
                 return known == plain || fs::equivalent(known, plain, error);
             };
-            if (std::ranges::none_of(directories_, is_same)) directories_.push_back(std::move(plain));
+            if (std::ranges::none_of(directories_, is_same))
+                directories_.push_back(std::move(plain));
+            else
+                watched_.insert(std::move(plain));  // a link may lead elsewhere later
         }
         for (const Header& header : source.headers) taken_.insert(header.name);
         add_macros(own_macros(source));
@@ -172,17 +175,17 @@ class Search {
         const fs::path relative = written.lexically_normal();
         if (relative.empty() || relative.is_absolute() || *relative.begin() == "..") return std::nullopt;
         const fs::path path = directories_[directory] / relative;
-        const bool exists = is_file(path);
+        bool exists = is_file(path);
         if (std::find(written.begin(), written.end(), "..") != written.end())
-            check_links(directories_[directory] / written, path, exists);
+            exists = exists_by_links(directories_[directory] / written, path, exists);
         return exists ? std::optional(Place{directory, relative.string()}) : std::nullopt;
     }
-    // A compiler follows each ".." on the disk. Where links make that another file than the names say, it would look for
-    // something else than is found here.
-    void check_links(const fs::path& written, const fs::path& path, bool exists) {
+    // A compiler follows each ".." on the disk, so that what stands before it must be there. Where links make that another file
+    // than the names say, it would read something else than is found here.
+    bool exists_by_links(const fs::path& written, const fs::path& path, bool exists) {
         std::error_code error;
-        const bool is_there = is_file(written);
-        if (exists ? is_there && fs::equivalent(written, path, error) : !is_there) return;
+        if (!is_file(written)) return false;
+        if (exists && fs::equivalent(written, path, error)) return true;
         throw BuildError(
             formatted("an #include leads to {}, where \"..\" follows a link, so that it is not {}; "
                       "include the header by a name without \"..\"",
@@ -452,7 +455,7 @@ class Search {
 };
 
 std::string question_of(const Source& source, const std::vector<fs::path>& directories) {
-    std::string question = "includes 2\n";
+    std::string question = "includes 3\n";
     for (const fs::path& directory : directories) question += "in " + directory.string() + "\n";
     for (const std::string& open : source.open_includes) question += "open " + open + "\n";
     for (const Header& header : source.headers) question += "taken " + header.name + "\n";

@@ -263,8 +263,11 @@ TEST_F(Tree, RelativeDirectoriesAreThoseOfTheWorkingDirectory) {
     put("b/inc/v.h", "int b;\n");
     settle();
     const IncludeTree tree({"inc"}, {}, process_memory());
-    const fs::path before = fs::current_path();
     std::vector<std::string> digests;
+    struct Back {
+        const fs::path before = fs::current_path();
+        ~Back() { fs::current_path(before); }
+    } const back;
     for (const char* name : {"a", "b", "a"}) {
         fs::current_path(root.path() / name);
         Source source = source_with({"<v.h>"});
@@ -273,7 +276,6 @@ TEST_F(Tree, RelativeDirectoriesAreThoseOfTheWorkingDirectory) {
         EXPECT_EQ(tree.with_headers(source).found_headers->at(0).text, formatted("int {};\n", name[0]));
         EXPECT_EQ(tree.directories(source), std::vector{fs::current_path() / "inc"});
     }
-    fs::current_path(before);
     EXPECT_NE(digests[0], digests[1]);
     EXPECT_EQ(digests[0], digests[2]);
 }
@@ -287,8 +289,10 @@ TEST_F(Tree, WhatALinkLeadsToMayComeLater) {
     fs::create_symlink("../hop", root.path() / "one/sub");
     fs::create_symlink("far/away", root.path() / "hop");
     fs::create_symlink("loop", root.path() / "one/loop");
+    fs::create_directory_symlink("one", root.path() / "current");
+    put("later/u.h", "int u;\n");
     settle();
-    const IncludeTree tree(directories({"one", "two"}), {}, process_memory());
+    const IncludeTree tree(directories({"one", "two", "current"}), {}, process_memory());
     const auto digest = [&](const char* name) {
         Source source = source_with({name});
         tree.identify(source);
@@ -296,6 +300,10 @@ TEST_F(Tree, WhatALinkLeadsToMayComeLater) {
     };
     const std::string v = digest("<v.h>"), w = digest("<sub/w.h>");
     EXPECT_EQ(digest("<loop>"), digest("<loop/x.h>"));
+    const std::string u = digest("<u.h>");
+    fs::remove(root.path() / "current");
+    fs::create_directory_symlink("later", root.path() / "current");
+    EXPECT_NE(digest("<u.h>"), u);
     put("there/v.h", "int other;\n");
     put("far/away/w.h", "int other;\n");
     EXPECT_NE(digest("<v.h>"), v);
@@ -312,6 +320,7 @@ TEST_F(Tree, PointsBehindALinkAreThoseOfTheDisk) {
     // A directory counts once, by whatever names.
     put("inc/next.h", "#include_next <next.h>\n");
     EXPECT_EQ(found(source_with({"<next.h>"}), {"inc", "real/../inc"}).size(), 1U);
+    EXPECT_TRUE(found(source_with({"<nothing/../next.h>"}), {"inc"}).empty());
     put("inc/c.h", "");
     put("else/a/b.h", "#include \"../c.h\"\n");
     put("else/c.h", "");
