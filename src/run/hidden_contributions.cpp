@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kElements = 64;    // of the output
 constexpr std::size_t kPlaces = 8;       // of an input's sums
 constexpr std::size_t kLeastPlaces = 3;  // however long that takes
-constexpr double kEnoughMs = 500;
+constexpr double kEnoughMs = 2000;
 
 /// Up to so many different numbers below `count`, ascending, the first and the last among them.
 std::vector<std::int64_t> some(std::int64_t count, std::size_t most, std::uint64_t seed) {

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <system_error>
 
@@ -73,11 +74,15 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
         file_ = place.path();  // finish() removes it, and must not remove a link
         lock_ = FileLock::try_acquire_for(file_);
         if (!lock_) fail("is being written by another tuning run; wait for it, or name another --output.");
-        const std::optional<std::string> text = read_text_if_exists(file_, kMostBytes);
-        if (text && !text->starts_with(kHead) && !kHead.starts_with(*text))
+        std::string begin(kHead.size(), '\0');
+        std::ifstream there(file_, std::ios::binary);
+        begin.resize(static_cast<std::size_t>(there.read(begin.data(), std::ssize(begin)).gcount()));
+        if (!kHead.starts_with(begin))
             fail("would replace a file that is no journal, since it does not begin with '" +
                  std::string(kHead) + "'; move it away, or name another --output.");
-        if (resume && text && !text->empty()) {
+        const std::optional<std::string> text =
+            resume ? read_text_if_exists(file_, kMostBytes) : std::nullopt;
+        if (text && !text->empty()) {
             is_new = false;
             std::istringstream lines(*text);
             std::string line;

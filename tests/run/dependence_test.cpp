@@ -134,6 +134,21 @@ TEST_F(RunDependence, TheMessageNamesResultAndTensor) {
         ElementsAre(HasSubstr("y depends on what z held before the launch: the kernel reads elements of z")));
 }
 
+// Also where few elements are compared, and where the reference gives an infinite bound.
+TEST_F(RunDependence, WhatIsNeverWrittenIsReportedAsThat) {
+    add_template(
+        "copy_reference",
+        reference_template("copy_reference", "const float* x",
+                           "expected[i] = kiln::wide(x[e]);\n    bound[i] = e % 2 == 0 ? 0 : 1 / 0.0;"));
+    RunOptions few = once();
+    few.check = Check::sample;
+    few.sample_elements = 10;
+    for (const RunOptions& options : {once(), few}) {
+        const RunResult result = run(copying("if (i < n && i % 2 == 0) y[i] = x[i];"), options);
+        EXPECT_THAT(result.failures(), ElementsAre("50 of 100 elements of y were never written."));
+    }
+}
+
 // Such results differ whatever the tensors held.
 TEST_F(RunDependence, ResultsThatDifferAnywayDependOnNothing) {
     const std::string text =
