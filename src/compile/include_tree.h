@@ -32,7 +32,7 @@ struct FoundIncludes {
     std::vector<std::filesystem::path> watched;  ///< files and directories of which a change may change that
 };
 
-/// Everything that source.open_includes and what is found for them reach in these directories, in their order. Throws
+/// Everything that source.open_includes and what is found for them reach in these directories, absolute and in their order. Throws
 /// BuildError for more than 20,000 headers or 128 MiB.
 FoundIncludes find_includes(const Source& source, const std::vector<std::filesystem::path>& directories);
 
