@@ -34,7 +34,8 @@ OutputTarget output_target(const std::filesystem::path& name);
 
 /// Writes the whole of it. Throws UsageError; what was there is then as it was.
 void write_output(const std::filesystem::path& name, std::string_view content);
-/// Several files that belong together, by name and content: none is there before all are written. Throws the same.
+/// Several files that belong together, by name and content: none is there before all are written. Throws the same; only if
+/// a file that was written can't get its name, others may have theirs.
 void write_outputs(std::span<const std::pair<std::filesystem::path, std::string_view>> files);
 
 /// The whole of a regular file, of /dev/null, or of a pipe or file that this process has open and that is named as a

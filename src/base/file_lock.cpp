@@ -13,9 +13,12 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <thread>
 
 namespace kiln {
 namespace {
+
+constexpr std::chrono::milliseconds kNap{20};
 
 [[noreturn]] void fail(int error, const std::filesystem::path& path) {
     throw std::system_error(error, std::generic_category(), "can't lock " + path.string());
@@ -37,12 +40,22 @@ std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path,
     return try_acquire(path, shared_with_group, false);
 }
 
-std::optional<FileLock> FileLock::try_acquire_for(const std::filesystem::path& file) {
-    return try_acquire(file.string() + ".lock", false, true);
+std::optional<FileLock> FileLock::acquire_for(const std::filesystem::path& file,
+                                              std::chrono::milliseconds patience) {
+    const auto until = std::chrono::steady_clock::now() + patience;
+    while (true) {
+        auto lock = try_acquire(place_for(file), false, true);
+        if (lock || std::chrono::steady_clock::now() >= until) return lock;
+        std::this_thread::sleep_for(kNap);
+    }
+}
+
+std::filesystem::path FileLock::place_for(const std::filesystem::path& file) {
+    return file.string() + ".lock";
 }
 
 std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path, bool shared_with_group,
-                                              bool is_empty) {
+                                              bool must_be_empty) {
     const mode_t mode = shared_with_group ? 0660 : 0600;
     // Another round is needed if a holder released during this one.
     for (int round = 0; round < 100; ++round) {
@@ -57,7 +70,7 @@ std::optional<FileLock> FileLock::try_acquire(const std::filesystem::path& path,
         struct stat status;
         if (::fstat(file.value(), &status) != 0) fail(errno, path);
         if (!S_ISREG(status.st_mode)) fail(EINVAL, path);
-        if (is_empty && status.st_size > 0)
+        if (must_be_empty && status.st_size > 0)
             throw std::system_error(EEXIST, std::generic_category(),
                                     path.string() +
                                         " is not empty, so that it is no lock; move it away, or "

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -28,9 +29,12 @@ class FileLock {
     static std::optional<FileLock> try_acquire(const std::filesystem::path& path,
                                                bool shared_with_group = false);
 
-    /// The lock of those who write `file`, whose name is that file's with ".lock" behind it. Throws also where a file of that
-    /// name holds anything: it is no lock, and would be unlinked.
-    static std::optional<FileLock> try_acquire_for(const std::filesystem::path& file);
+    /// The lock of those who write `file`, whose name is that file's with ".lock" behind it. nullopt when it is held so
+    /// long. Throws also where a file of that name holds anything: it is no lock, and would be unlinked.
+    static std::optional<FileLock> acquire_for(const std::filesystem::path& file,
+                                               std::chrono::milliseconds patience);
+    /// Its name, for messages.
+    static std::filesystem::path place_for(const std::filesystem::path& file);
 
     FileLock(FileLock&&) noexcept = default;
     FileLock& operator=(FileLock&&) noexcept;
@@ -43,7 +47,7 @@ class FileLock {
   private:
     FileLock(FileDescriptor file, std::filesystem::path path);
     static std::optional<FileLock> try_acquire(const std::filesystem::path& path, bool shared_with_group,
-                                               bool is_empty);
+                                               bool must_be_empty);
     void release();
 
     FileDescriptor file_;

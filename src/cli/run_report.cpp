@@ -15,7 +15,7 @@
 namespace kiln::cli {
 namespace {
 
-// So many contributions to one hidden one are nothing to warn of: the smallest may be no more than the rounding of the result.
+// There is no note while at most one in so many contributions is hidden: the smallest may be within the result's rounding.
 constexpr std::uint64_t kFewHidden = 10;
 
 std::string count_text(std::uint64_t count) { return std::to_string(count); }
@@ -51,8 +51,8 @@ std::string note_text(const OutputCheck& output) {
     if (!of || of->hidden * kFewHidden <= of->tried) return {};
     return formatted(
         "the bounds of {} hide what a kernel leaves out: {} of {} contributions that were tried change it by "
-        "no more, one of "
-        "{} by {:.3g} where the bound is {:.3g}. Sums of kiln::FloatSum have bounds of 0 where they are "
+        "no more, one of {} by {:.3g} where the bound is {:.3g}. Sums of kiln::FloatSum have bounds of 0 "
+        "where they are "
         "exact.",
         output.tensor, of->hidden, of->tried, of->input, of->change, of->bound);
 }
@@ -205,9 +205,10 @@ std::string to_text(const RunReport& report, const Terminal& terminal) {
         text += line("naive", formatted("{}: median {}, {:.4g} times as long", report.naive->text(),
                                         duration(report.naive_result->time->median_ms), *speed_up));
     for (const auto* const checks : {&result.outputs_checked, &result.contributions_checked})
-        for (const OutputCheck& output : *checks) text += line("error", output_text(output));
-    for (const OutputCheck& output : result.contributions_checked)
-        if (const std::string note = note_text(output); !note.empty()) text += line("note", note);
+        for (const OutputCheck& output : *checks) {
+            text += line("error", output_text(output));
+            if (const std::string note = note_text(output); !note.empty()) text += line("note", note);
+        }
     return text + verdict_text(report, terminal);
 }
 

@@ -101,7 +101,7 @@ double half_gap(double x, double y) {
 enum class Poison { first, high, low };
 
 /// The poison as a 32-bit word. The first one is, for 16-, 32- and 64-bit floats, a NaN that no arithmetic produces, and
-/// 0xa5a5a5a5 for integers. In those of one type every byte is different.
+/// 0xa5a5a5a5 for integers. Each byte of the others differs from that byte of the first one.
 template <class T>
 constexpr std::uint32_t poison_word(Poison poison) {
     constexpr bool is_half = std::is_same_v<T, half>, is_signed = std::is_signed_v<T>;

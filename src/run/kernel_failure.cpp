@@ -196,10 +196,9 @@ std::string kernel_timeout_text(const KernelWatch& watch, double limit_seconds, 
         text += "; it was last seen in kernel " + std::string(seen->kernel) + where_text(*seen);
     return text +
            ". If it is not an endless loop, --time-limit SECONDS gives it more time. A thread that spins "
-           "until another "
-           "one of its block has set a flag never ends there, since the threads of a block run one after the "
-           "other; "
-           "a barrier lets the others run.";
+           "until another one of its block has set a flag never ends there, since the threads of a block run "
+           "one "
+           "after the other; a barrier lets the others run.";
 }
 
 }  // namespace kiln

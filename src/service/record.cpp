@@ -20,7 +20,6 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMostBytesOfARecord = 64 << 20;
-constexpr std::chrono::milliseconds kRecordNap{10};
 constexpr std::chrono::seconds kRecordPatience{5};
 
 constexpr std::size_t kMostBytesOfAString = 1 << 18;  // as much as code has, in quotes
@@ -193,15 +192,10 @@ class RecordReader {
 };
 
 FileLock locked_record(const std::filesystem::path& file) {
-    const std::filesystem::path place = file.string() + ".lock";
-    const auto until = std::chrono::steady_clock::now() + kRecordPatience;
-    while (true) {
-        if (auto lock = FileLock::try_acquire_for(file)) return std::move(*lock);
-        if (std::chrono::steady_clock::now() > until)
-            throw UsageError("the record " + file.string() + " can't be written: " + place.string() +
-                             " has been held for five seconds by another process.");
-        std::this_thread::sleep_for(kRecordNap);
-    }
+    if (auto lock = FileLock::acquire_for(file, kRecordPatience)) return std::move(*lock);
+    throw UsageError("the record " + file.string() +
+                     " can't be written: " + FileLock::place_for(file).string() +
+                     " has been held for five seconds by another process.");
 }
 
 }  // namespace

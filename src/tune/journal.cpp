@@ -72,7 +72,7 @@ Journal::Journal(std::filesystem::path file, const std::string& work, bool resum
         if (place.is_stream())
             fail("is not a regular file, and a journal is read and removed; name another --output.");
         file_ = place.path();  // finish() removes it, and must not remove a link
-        lock_ = FileLock::try_acquire_for(file_);
+        lock_ = FileLock::acquire_for(file_, std::chrono::milliseconds(0));
         if (!lock_) fail("is being written by another tuning run; wait for it, or name another --output.");
         std::string begin(kHead.size(), '\0');
         std::ifstream there(file_, std::ios::binary);

@@ -137,7 +137,7 @@ class AccessRecorder final : public AccessObserver {
     /// Of all launches so far.
     Recording recording() const;
     /// From now on `report` receives the first problem of a kind at its places as soon as it is found, on the thread of the
-    /// observed launch, which may not end.
+    /// observed launch, which may not end. It must not throw. An empty one ends that.
     void report_problems(std::function<void(const AccessProblem&)> report);
 
     void begin_launch(const ObservedLaunch& launch) override;

@@ -150,6 +150,7 @@ AnyKernel HostRecorder::build(const Variant& host_variant) { return service_->bu
 Recording HostRecorder::record(const AnyKernel& kernel, const Sizes& sizes, const RecorderOptions& options) {
     const auto work = [&](const auto& tell) {
         AccessRecorder recorder(options);
+        // Reading what nobody has written is a warning at most, and seldom why a launch fails.
         recorder.report_problems([&](const AccessProblem& problem) {
             if (problem.kind != ProblemKind::uninitialised) tell(kRemark + problem.text());
         });
