@@ -17,7 +17,7 @@ namespace kiln {
 namespace {
 
 constexpr double kRepeatPenalty = 0.06;
-constexpr double kMostCombinations = 150'000;  // of values, legal or not; listing them takes seconds
+constexpr std::uint64_t kMostListed = 60'000;  // legal variants; ordering them takes a second
 constexpr std::size_t kKept = 5;               // of the fastest, whose neighbours are tried
 
 double choices(const Parameter& parameter) {
@@ -25,9 +25,8 @@ double choices(const Parameter& parameter) {
                                      : static_cast<double>(parameter.allowed.size());
 }
 
-/// All legal variants. If there are too many combinations to list, parameters are fixed at their defaults: first those
-/// that the model does not read, from the last one on, since authors declare important ones first; then those with the
-/// most values.
+/// All legal variants. If there are too many to list, parameters are fixed at their defaults: first those that the model
+/// does not read, from the last one on, since authors declare important ones first; then those with the most values.
 std::vector<Variant> legal_variants(const Template& of, Values fixed) {
     const auto is_free = [&](const Parameter& parameter) {
         return !fixed.contains(parameter.name) && choices(parameter) > 1;
@@ -35,23 +34,19 @@ std::vector<Variant> legal_variants(const Template& of, Values fixed) {
     const auto keep = [&](const Parameter& parameter) {
         fixed.insert_or_assign(parameter.name, of.default_of(parameter.name, fixed));
     };
-    const auto combinations = [&] {
-        double product = 1;
-        for (const Parameter& parameter : of.parameters())
-            if (is_free(parameter)) product *= choices(parameter);
-        return product;
-    };
+    const auto are_too_many = [&] { return of.variant_count(fixed).value_or(kMostListed + 1) > kMostListed; };
     const std::vector<std::string>& modelled = of.model_search().parameters;
-    for (std::size_t i = of.parameters().size(); i-- > 0 && combinations() > kMostCombinations;) {
+    for (std::size_t i = of.parameters().size(); i-- > 0 && are_too_many();) {
         const Parameter& parameter = of.parameters()[i];
         if (is_free(parameter) && std::ranges::find(modelled, parameter.name) == modelled.end())
             keep(parameter);
     }
-    while (combinations() > kMostCombinations) {
+    while (are_too_many()) {
         const Parameter* widest = nullptr;
         for (const Parameter& parameter : of.parameters())
             if (is_free(parameter) && (widest == nullptr || choices(parameter) > choices(*widest)))
                 widest = &parameter;
+        if (widest == nullptr) break;
         keep(*widest);
     }
     return of.variants(fixed);
@@ -163,11 +158,16 @@ std::vector<Candidate> of_shard(std::vector<Candidate> candidates, std::uint64_t
     return mine;
 }
 
-CandidateQueue::CandidateQueue(const std::vector<Candidate>& candidates)
+CandidateQueue::CandidateQueue(const std::vector<Candidate>& candidates, std::span<const Variant> first)
     : candidates_(candidates), out_(candidates.size()), expanded_(candidates.size()) {
     for (std::size_t i = 0; i < candidates.size(); ++i)
         by_text_.emplace(text_of(candidates[i].variant.template_name(), candidates[i].variant.values()), i);
-    // Each template's defaults come first.
+    const auto begin_with = [&](const Variant& variant) {
+        const auto found = by_text_.find(text_of(variant.template_name(), variant.values()));
+        if (found != by_text_.end()) neighbours_.push_back(found->second);
+    };
+    if (!first.empty()) begin_with(first.front());
+    // Then each template's defaults.
     std::map<std::string, std::pair<int, std::size_t>> nearest;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
         const std::pair<int, std::size_t> place(distance_from_default(candidates[i].variant), i);
@@ -175,6 +175,7 @@ CandidateQueue::CandidateQueue(const std::vector<Candidate>& candidates)
         if (!is_new) found->second = std::min(found->second, place);
     }
     for (const auto& [name, place] : nearest) neighbours_.push_back(place.second);
+    for (std::size_t i = 1; i < first.size(); ++i) begin_with(first[i]);
 }
 
 std::optional<std::size_t> CandidateQueue::next() {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -55,7 +56,9 @@ std::vector<Candidate> of_shard(std::vector<Candidate> candidates, std::uint64_t
 /// best so far. A neighbour differs in one parameter, by one step in its list of values.
 class CandidateQueue {
   public:
-    explicit CandidateQueue(const std::vector<Candidate>& candidates);
+    /// first: what to begin with, before and behind the defaults of each template; those that are no candidates are
+    /// passed over.
+    explicit CandidateQueue(const std::vector<Candidate>& candidates, std::span<const Variant> first = {});
 
     /// The index of the next candidate; nullopt: none is left.
     std::optional<std::size_t> next();

@@ -89,6 +89,7 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
     if (!options.journal.empty())
         journal = Journal(options.journal, work_text(service, options, cold_l2), options.resume);
 
+    const Chooser chooser(service);
     TuneReport report;
     for (std::size_t i = 0; i < shapes.size() && !options.stop.stop_requested(); ++i) {
         const auto now = VariantSearch::Clock::now();
@@ -98,7 +99,7 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
         progress.shapes = shapes.size();
         VariantSearch search(service, candidate_runner, runner, journal, options, digests, progress);
         report.shapes.push_back(
-            search.run(spaces, shapes[i], now + left / static_cast<long>(shapes.size() - i)));
+            search.run(spaces, shapes[i], chooser, now + left / static_cast<long>(shapes.size() - i)));
         report.wisdom.merge(report.shapes.back().best);
         if (options.on_shape) options.on_shape(report.shapes.back());
     }

@@ -21,6 +21,7 @@ namespace {
 constexpr double kSearchShare = 0.7, kDrainShare = 0.8, kCompareShare = 0.92;
 constexpr std::chrono::milliseconds kPoll{2};
 constexpr std::size_t kFirstLaunches = 3;
+constexpr std::size_t kConsidered = 8;  // of the chooser's, to begin with
 constexpr double kLeastMs = 1e-6;       // the least time that is recorded, when the clock reads zero
 constexpr double kHopelessTimes = 2.5;  // times the best: one launch is enough
 constexpr int kRoundLaunches = 4;       // in the first round; doubled in each further one
@@ -41,6 +42,21 @@ Values default_values(const Template& of, const Variant& like, const Values& fix
     return values;
 }
 
+/// What the chooser considers for the problem, what it takes first; nothing where it has no variant for it.
+std::vector<Variant> considered(const Chooser& chooser, std::span<const VariantSpace> spaces,
+                                const Values& fixed, const Sizes& sizes) {
+    std::vector<Template> templates;
+    for (const VariantSpace& space : spaces) templates.push_back(space.of);
+    std::vector<Variant> found;
+    try {
+        for (ConsideredVariant& one : chooser.considered(templates, fixed, sizes, kConsidered))
+            found.push_back(std::move(one.variant));
+    } catch (const VariantError&) {
+        // the candidates of this search then all differ from the variants of the chooser
+    }
+    return found;
+}
+
 double median(std::vector<double> times_ms) { return summarise(std::move(times_ms)).median_ms; }
 
 }  // namespace
@@ -57,7 +73,7 @@ VariantSearch::VariantSearch(Service& service, CandidateRunner& candidate_runner
       progress_(progress) {}
 
 TunedShape VariantSearch::run(std::span<const VariantSpace> spaces, const Sizes& sizes,
-                              Clock::time_point deadline) {
+                              const Chooser& chooser, Clock::time_point deadline) {
     start_ = Clock::now();
     deadline_ = deadline;
     const auto share = [&](double part) {
@@ -75,7 +91,7 @@ TunedShape VariantSearch::run(std::span<const VariantSpace> spaces, const Sizes&
             default_text_ = candidate.variant.text();
     if (!candidates_.empty()) result_.sizes = candidates_.front().problem.sizes;
     {
-        CandidateQueue search_order(candidates_);
+        CandidateQueue search_order(candidates_, considered(chooser, spaces, options_.fixed, result_.sizes));
         resume(search_order);
         search(search_order, share(kSearchShare), share(kDrainShare));
     }
@@ -167,6 +183,9 @@ void VariantSearch::search(CandidateQueue& search, Clock::time_point until, Cloc
         bool any = false;
         for (auto one = pending.begin(); one != pending.end() && !stopping() && !out_of_time();) {
             if (one->future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+                // The chooser's variant is the first to be timed, though others may be compiled sooner: preparing a large
+                // problem can take all the time.
+                if (timed_.empty() && Clock::now() < until) break;
                 ++one;
                 continue;
             }

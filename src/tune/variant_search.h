@@ -30,8 +30,10 @@ class VariantSearch {
                   const TuneOptions& options, const std::map<std::string, std::string>& digests,
                   TuneProgress progress);
 
-    /// Ends at about `deadline`.
-    TunedShape run(std::span<const VariantSpace> spaces, const Sizes& sizes, Clock::time_point deadline);
+    /// Begins with what the chooser considers for the problem, so that nothing slower is found than what an application gets
+    /// without tuning. Ends at about `deadline`.
+    TunedShape run(std::span<const VariantSpace> spaces, const Sizes& sizes, const Chooser& chooser,
+                   Clock::time_point deadline);
 
   private:
     struct TimedVariant {

@@ -460,6 +460,51 @@ TEST_F(TuneHost, TheSearchGivesEachCandidateOnceAndFollowsTheBest) {
     EXPECT_TRUE(beside.contains(*other.next()));
 }
 
+// However little time there is, and though the defaults do four hundred times the work.
+TEST_F(TuneHost, NothingSlowerIsFoundThanWhatAnApplicationGets) {
+    TuneOptions options;
+    options.fixed = {{"WORK", 1}, {"WAY", 2}};
+    const auto file = folder() / "known.txt";
+    Wisdom::store(file, tuned(options).wisdom);
+    const ScopedVariable use("KILN_WISDOM", file.string());
+    options.fixed.clear();
+    options.budget_seconds = 0;
+    const TunedShape shape = tuned(options).shapes.front();
+    EXPECT_EQ(shape.timed, 1U);
+    ASSERT_THAT(shape.best, SizeIs(1));
+    EXPECT_EQ(shape.best.front().values.at("WORK"), Value(1));
+    EXPECT_EQ(shape.best.front().values.at("WAY"), Value(2));
+}
+
+TEST_F(TuneHost, TheSearchBeginsWithWhatItIsGivenAndTheDefaults) {
+    const Template of = service().find("ways");
+    const auto all =
+        ordered_candidates(service(), legal_spaces(service(), std::span(&of, 1), {}), {}, false).ordered;
+    const Variant first[] = {of.variant({{"WAY", 2}, {"WORK", 1}}), of.variant({{"T", "double"}}),
+                             of.variant({{"WAY", 4}, {"WORK", 50}})};
+    CandidateQueue search(all, first);
+    std::set<std::string> begun;
+    EXPECT_EQ(all[*search.next()].variant, first[0]);
+    EXPECT_EQ(all[*search.next()].variant, of.variant());
+    for (int i = 0; i < 2; ++i) begun.insert(all[*search.next()].variant.text());
+    EXPECT_TRUE(begun.contains(first[2].text())) << "one of two is from the order of the model";
+}
+
+// Most combinations of the values of these are not legal, so that all legal ones can be listed.
+TEST(TuneCandidates, OfManyCombinationsTheLegalOnesAreListed) {
+    const auto listed = [](const char* name, const char* parameter) {
+        const Template of = hopper().find(name).for_target(hopper().target());
+        std::set<std::string> values;
+        const std::vector<VariantSpace> spaces = legal_spaces(hopper(), std::span(&of, 1), {});
+        for (const Variant& variant : spaces.front().variants) values.insert(variant.value(parameter).text());
+        return values.size();
+    };
+    EXPECT_EQ(listed("softmax", "THREADS"), 10U);
+    EXPECT_EQ(listed("softmax", "CLUSTER"), 4U);
+    EXPECT_GT(listed("gemm_wgmma", "SPLIT_K"), 1U);
+    EXPECT_GT(listed("gemm_wgmma", "CLUSTER_M"), 1U);
+}
+
 TEST_F(TuneHost, WhatNobodyChecksIsNotTuned) {
     const Template of = service().parse(line_template("//@ size n = 10\n//@ output y [n]\n",
                                                       "int n, float* y", "if (i < n) y[i] = 1;", "free"),
