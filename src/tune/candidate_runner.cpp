@@ -96,8 +96,10 @@ std::string CandidateRunner::problem_of(const AnyKernel& kernel, const Problem& 
     tell("running");
     launch.launch_and_wait();
     tell("checking");
-    for (const auto& memory : launch.tensors()) {
-        const Tensor& one = memory->tensor();
+    for (std::size_t i = 0; i < launch.tensors().size(); ++i) {
+        const auto& memory = launch.tensors()[i];
+        // Its own, since the memory may have been made for another template, which has another reference.
+        const Tensor& one = launch.problem().tensors[i];
         if (one.role != TensorRole::input)
             if (const std::vector<Overrun> places = memory->overruns(); !places.empty())
                 return "the kernel wrote " + places.front().text();

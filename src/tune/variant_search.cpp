@@ -13,6 +13,7 @@
 
 #include "base/config.h"
 #include "run/isolated.h"
+#include "tune/problem_space.h"
 #include "tune/wisdom_line.h"
 
 namespace kiln {
@@ -32,7 +33,7 @@ int parallel_compiles(const Service& service) {
     return asked > 0 ? asked : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-/// The template's values when only `fixed` is given.
+/// The template's values when only `fixed` is given, which it has.
 Values default_values(const Template& of, const Variant& like, const Values& fixed) {
     Values values;
     for (const auto& [name, value] : like.values()) {
@@ -85,9 +86,10 @@ TunedShape VariantSearch::run(std::span<const VariantSpace> spaces, const Sizes&
     candidates_ = of_shard(std::move(all.ordered), options_.shard, options_.shards);
     result_.fitting = candidates_.size();
     const Template& first = spaces.front().of;
+    const Values fixed = problem_values(service_, first, options_.fixed);
     for (const Candidate& candidate : candidates_)
         if (candidate.variant.template_name() == first.name() &&
-            candidate.variant.values() == default_values(first, candidate.variant, options_.fixed))
+            candidate.variant.values() == default_values(first, candidate.variant, fixed))
             default_text_ = candidate.variant.text();
     if (!candidates_.empty()) result_.sizes = candidates_.front().problem.sizes;
     {

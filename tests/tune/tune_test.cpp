@@ -460,6 +460,32 @@ TEST_F(TuneHost, TheSearchGivesEachCandidateOnceAndFollowsTheBest) {
     EXPECT_TRUE(beside.contains(*other.next()));
 }
 
+// They share the memory of y, whose first user's reference has an argument that the others lack. As on a GPU: not each in a
+// process of its own.
+TEST_F(TuneHost, TemplatesWithReferencesOfTheirOwnCompete) {
+    const std::string sizes = "//@ param T type in float = float\n//@ size n = 100\n//@ input x [n]\n";
+    write_text(folder() / "with_z.cu",
+               line_template(sizes + "//@ input z [n]\n//@ output y [n] by with_z_reference\n",
+                             "int n, const T* x, const T* z, T* y", "if (i < n) y[i] = 2 * x[i] + 0 * z[i];",
+                             "with_z"));
+    write_text(folder() / "with_z_reference.cu",
+               reference_template("with_z_reference", "const T* x, const T* z",
+                                  "expected[i] = 2.0 * x[e] + 0.0 * z[e]; bound[i] = 0;",
+                                  "//@ param T type in float = float\n"));
+    ServiceOptions together = options();
+    together.isolate_host = false;
+    Service own(together);
+    const std::vector<Template> both = {own.find("with_z"), own.find("ways")};
+    TuneOptions options;
+    options.fixed = {{"SHIFTED", false}};  // which neither has
+    options.shapes = {{{"n", 100}}};
+    options.budget_seconds = 5;
+    const TunedShape shape = tune(own, both, options).shapes.front();
+    ASSERT_THAT(shape.best, SizeIs(2));
+    EXPECT_NE(shape.best[0].template_name, shape.best[1].template_name);
+    EXPECT_TRUE(shape.default_ms.has_value());
+}
+
 // However little time there is, and though the defaults do four hundred times the work.
 TEST_F(TuneHost, NothingSlowerIsFoundThanWhatAnApplicationGets) {
     TuneOptions options;
