@@ -2,16 +2,20 @@
 //
 // The system's C++ compiler, run in a private directory that holds the source and its headers under their
 // virtual names; the result is a shared object that exports kiln_host_kernel (kiln/host_abi.h).
+#include <fcntl.h>
 #include <kiln/error.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
 #include <utility>
 
 #include "base/file.h"
+#include "base/file_name.h"
 #include "base/host_arch.h"
 #include "base/process.h"
 #include "base/stopwatch.h"
@@ -91,6 +95,21 @@ void write_virtual(const fs::path& directory, const std::string& name, std::stri
             "kiln/device.h.");
     fs::create_directories((directory / relative).parent_path());
     write_text(directory / relative, text);
+}
+
+// GCC takes two files with `#pragma once` for one if their content and the seconds of their times of modification are equal.
+// So no two have the same time, and that does not depend on when they were written.
+void give_times_apart(const fs::path& directory) {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::recursive_directory_iterator(directory))
+        if (entry.is_regular_file()) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    time_t second = 0;
+    for (const fs::path& file : files) {
+        const timespec times[2] = {{++second, 0}, {second, 0}};
+        if (::utimensat(AT_FDCWD, file.c_str(), times, 0) != 0)
+            throw FileError(errno, "can't set the time of", file);
+    }
 }
 
 std::string without(std::string text, const std::string& part) {
@@ -216,8 +235,9 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
     std::vector<std::string> arguments = {compiler.file.string()};
     const auto options = this->options(target, source);
     arguments.insert(arguments.end(), options.begin(), options.end());
-    // The directory's name is in no byte of the result.
-    arguments.push_back("-ffile-prefix-map=" + directory.path().string() + "=.");
+    // The directory's name is in no byte of the result: neither that one nor, where it lies behind a link, the system's.
+    for (const fs::path& name : {directory.path(), fs::canonical(directory.path())})
+        arguments.push_back("-ffile-prefix-map=" + name.string() + "=.");
     arguments.insert(arguments.end(), as.options.begin(), as.options.end());
     arguments.insert(arguments.end(), {"-MMD", "-MF", kDependencies});
     if (build_ == HostBuild::recorded) {
@@ -228,6 +248,7 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
     } else {
         arguments.insert(arguments.end(), {"-I.", "-o", kOutput, kInput});
     }
+    give_times_apart(directory.path());
     const ProcessResult result = run(std::move(arguments), directory.path(), as.environment, place.stop);
     const std::string log = without(without(result.error + result.output, directory.path().string() + "/"),
                                     std::string(kHostEntryPrefix));

@@ -19,6 +19,8 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/words.h"
+#include "compile/driver_answer.h"
+#include "compile/gcc_installations.h"
 #include "compile/loaded_objects.h"
 
 namespace kiln {
@@ -32,10 +34,10 @@ bool is_executable(const fs::path& path) {
     return fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
 }
 
-std::optional<fs::path> find_program(const std::string& name) {
+std::optional<fs::path> find_program(const std::string& name, const std::vector<fs::path>& directories) {
     if (name.find('/') != std::string::npos)
         return is_executable(name) ? std::optional(fs::absolute(name)) : std::nullopt;
-    for (const auto& directory : config::executable_path()) {
+    for (const auto& directory : directories) {
         if (is_executable(directory / name)) return fs::absolute(directory / name);
     }
     return std::nullopt;
@@ -44,44 +46,19 @@ std::optional<fs::path> find_program(const std::string& name) {
 fs::path find_compiler() {
     constexpr const char* kRemedy = " On Debian and Ubuntu: apt-get install g++";
     if (const auto chosen = config::host_cxx()) {
-        if (auto path = find_program(*chosen)) return *path;
+        if (auto path = find_program(*chosen, config::executable_path())) return *path;
         throw BuildError("KILN_HOST_CXX is set to \"" + *chosen +
                          "\", which is no program here (give a path, or a name in PATH, without arguments). "
                          "Correct it, or unset it so that c++, g++ and clang++ are tried." +
                          kRemedy);
     }
     for (const char* name : {"c++", "g++", "clang++"}) {
-        if (auto path = find_program(name)) return *path;
+        if (auto path = find_program(name, config::executable_path())) return *path;
     }
     throw BuildError(
         std::string("The host backend needs a C++ compiler, and none of c++, g++ and clang++ is in PATH. "
                     "Install one, or set KILN_HOST_CXX to it.") +
         kRemedy);
-}
-
-// The words of a line that -### prints for a command: a space, then the words, some in quotes. None for other lines.
-std::vector<std::string> words_of_command(std::string_view line) {
-    std::vector<std::string> words;
-    if (!line.starts_with(' ')) return words;
-    while (!line.empty()) {
-        line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-        if (line.empty()) break;
-        const bool quoted = line.starts_with('"');
-        if (quoted) line.remove_prefix(1);
-        const auto end = std::min(line.find(quoted ? '"' : ' '), line.size());
-        words.emplace_back(line.substr(0, end));
-        line.remove_prefix(std::min(end + 1, line.size()));
-    }
-    return words;
-}
-
-// "/a:/b" -> /a, /b
-void append_directories(std::string_view list, std::vector<fs::path>& directories) {
-    while (!list.empty()) {
-        const auto end = std::min(list.find(':'), list.size());
-        if (end > 0) directories.emplace_back(list.substr(0, end));
-        list.remove_prefix(std::min(end + 1, list.size()));
-    }
 }
 
 /// Without the names of temporary files, each of which is in that directory.
@@ -95,19 +72,31 @@ std::string without_temporary_names(const std::string& text, const std::string& 
     return result + text.substr(at);
 }
 
-/// The lines of -### that are commands.
-std::string commands_of(const std::string& answer) {
-    std::string commands, line;
-    for (std::istringstream lines(answer); std::getline(lines, line);)
-        if (line.starts_with(' ')) commands += line + "\n";
-    return commands;
+/// Whether the file is GCC's or Clang's own driver, by a text in it: of GCC's rules for the linker's command, and of Clang's
+/// messages. A wrapper, script or program, may give the driver its own name, so that the driver calls itself that.
+bool is_driver(const fs::path& file) {
+    constexpr std::string_view kOfGcc = "%{!fsyntax-only:%{!c:%{!M:%{!MM:%{!E:%{!S:";
+    constexpr std::string_view kOfClang = "unknown integrated tool";
+    std::ifstream stream(file, std::ios::binary);
+    std::string window, chunk(std::size_t{1} << 20, '\0');
+    for (bool first = true; stream; first = false) {
+        stream.read(chunk.data(), std::ssize(chunk));
+        window.append(chunk, 0, static_cast<std::size_t>(stream.gcount()));
+        if (first && !window.starts_with("\177ELF")) return false;
+        if (window.find(kOfGcc) != std::string::npos || window.find(kOfClang) != std::string::npos)
+            return true;
+        window.erase(
+            0, window.size() - std::min(window.size(), kOfGcc.size()));  // a text may lie across two chunks
+    }
+    return false;
 }
 
-/// A script is none: it may give itself any name, that of the driver too.
-bool is_program(const fs::path& file) {
-    std::string begin(4, '\0');
-    std::ifstream(file, std::ios::binary).read(begin.data(), std::ssize(begin));
-    return begin == "\177ELF";
+/// Whether something runs the driver, and may give it options that no known file holds.
+bool is_wrapper(const fs::path& file, const DriverAnswer& answer) {
+    std::error_code error;
+    const auto driver = find_program(answer.driver, config::executable_path());
+    return !answer.option_files.empty() || !driver || !fs::equivalent(*driver, file, error) ||
+           !is_driver(file);
 }
 
 }  // namespace
@@ -131,7 +120,8 @@ ProcessRequest HostDriver::request(std::vector<std::string> arguments,
 HostDriver::Located HostDriver::located() const {
     const fs::path file = find_compiler();
     const auto environment = compiler_environment(CompilerKind::host).ingredients;
-    std::string question = "host compiler " + file.string() + " " + search_environment();
+    // The number is that of what examine() finds and watches: what another Kiln remembers is no answer.
+    std::string question = "host compiler 2 " + file.string() + " " + search_environment();
     for (const auto& [name, value] : environment) question += name + "=" + value + "\n";
     std::string answer;
     auto found = memory_->ask(question, [&] { return examine(file, answer = ask(file, environment)); });
@@ -145,8 +135,16 @@ HostDriver::Located HostDriver::located() const {
     return {file, found[0] == "clang", found[1], found[2]};
 }
 
-// It runs nothing for this question. In a directory like that of a compile.
+// A driver behind a wrapper has the PATH that the wrapper gives it.
 std::string HostDriver::ask(const fs::path& file, const std::vector<Variable>& environment) const {
+    std::string text = ask_commands(file, environment);
+    const DriverAnswer answer = parse_driver_answer(text);
+    if (!answer.is_clang() && answer.needs_path() && is_wrapper(file, answer)) text += ask_path_line(file);
+    return text;
+}
+
+// It runs nothing for this question. In a directory like that of a compile.
+std::string HostDriver::ask_commands(const fs::path& file, const std::vector<Variable>& environment) const {
     std::optional<TemporaryDirectory> directory;
     fs::path path;  // as Clang prints it, where it says in which directory it runs
     try {
@@ -156,8 +154,9 @@ std::string HostDriver::ask(const fs::path& file, const std::vector<Variable>& e
         // A driver needs none for this. A wrapper's temporary files keep their names, so that nothing is found for it, and
         // the compile reports it.
     }
-    ProcessRequest process =
-        request({file.string(), "-###", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, environment);
+    // -v: so that Clang prints which installations of GCC it found.
+    ProcessRequest process = request(
+        {file.string(), "-###", "-v", "-shared", "-x", "c++", "/dev/null", "-o", "unused.so"}, environment);
     if (!path.empty()) {
         process.directory = path;
         process.environment.emplace_back("TMPDIR", path.string());
@@ -171,66 +170,84 @@ std::string HostDriver::ask(const fs::path& file, const std::vector<Variable>& e
     return path.empty() ? result.error : without_temporary_names(result.error, path.string());
 }
 
-IdentityMemory::Answer HostDriver::examine(const fs::path& file, const std::string& answer) const {
+// For answers that may be missing. But of one that does not come in time each further question would wait for as long.
+std::string HostDriver::ask_option(const fs::path& file, const std::vector<std::string>& options) const {
     const auto environment = compiler_environment(CompilerKind::host).ingredients;
-    CompilerObjects objects(CompilerKind::host);
+    std::vector<std::string> arguments = {file.string()};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const ProcessResult result = run_process(request(std::move(arguments), environment));
+    if (result.timed_out || result.stopped)
+        throw BuildError("The C++ compiler " + file.string() +
+                             " does not answer: " + file.filename().string() + " " + options.front() + " " +
+                             result.how_it_ended(limits_.timeout) + "." + environment_note(environment),
+                         result.error);
+    return std::string(trimmed(result.output));
+}
+
+// GCC runs the program that -wrapper names in place of each of its own: here a shell, which gets the words of the
+// preprocessor's command as arguments and does not use them.
+std::string HostDriver::ask_path_line(const fs::path& file) const {
+    const std::string command = "echo \"" + std::string(kPathOfDriver) + "$PATH\"";
+    const std::string output =
+        ask_option(file, {"-wrapper", "/bin/sh,-c," + command, "-E", "-x", "c++", "/dev/null"});
+    return output.starts_with(kPathOfDriver) ? output.substr(0, output.find('\n')) + "\n" : "";
+}
+
+// Also where a program would be found first if it came to be there, so that some of these do not exist.
+std::vector<fs::path> HostDriver::program_directories(const fs::path& file) const {
+    constexpr std::string_view kPrograms = "programs: =";
+    std::string line;
+    for (std::istringstream lines(ask_option(file, {"-print-search-dirs"})); std::getline(lines, line);)
+        if (line.starts_with(kPrograms))
+            return directories_of(std::string_view(line).substr(kPrograms.size()));
+    return {};
+}
+
+void HostDriver::add_objects(const fs::path& file, const DriverAnswer& answer,
+                             const std::vector<fs::path>& path, CompilerObjects& objects) const {
+    std::error_code error;
     objects.add(file);
-    // Of all that it prints only the version with the distribution's build, and the target, hold no path.
-    std::string version, target, line;
-    std::vector<fs::path> watched;  // directories where GCC looks for its programs and its specs
-    std::vector<std::string> programs;
-    fs::path driver;             // that ran the commands; it may lie behind a wrapper
-    bool reads_options = false;  // from files, which may name others
-    for (std::istringstream lines(answer); std::getline(lines, line);) {
-        const auto colon = line.find(':'), word = line.find("version ");
-        if (line.starts_with("Target: ")) target = line.substr(8);
-        if (version.empty() && word != std::string::npos && word < colon) version = line;
-        if (line.starts_with("COMPILER_PATH="))
-            append_directories(std::string_view(line).substr(14), watched);
-        for (const std::string_view start : {"Reading specs from ", "Configuration file: "})
-            if (line.starts_with(start)) {
-                objects.add_alone(line.substr(start.size()));
-                reads_options = true;
-            }
-        if (line.starts_with("COLLECT_GCC=")) driver = find_program(line.substr(12)).value_or("");
-        const auto words = words_of_command(line);
-        for (std::size_t i = 0; i < words.size(); ++i) {
-            std::error_code error;
-            std::string named = words[i];
-            if (named.starts_with("-f")) named.erase(0, named.find('=') + 1);  // -fplugin=/usr/lib/x.so
-            if (i == 0)
-                programs.push_back(words[i]);
-            else if (named.starts_with('/') && fs::is_regular_file(named, error))
-                objects.add(named);  // what the linker loads, or links
-        }
-        if (words.size() > 1 && words[1] == "-cc1") driver = words[0];  // Clang runs itself
-    }
-    while (version.ends_with(' ')) version.pop_back();
-    if (version.empty() || target.empty())
-        throw BuildError(
-            file.string() +
-                " -### reports no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
-            answer);
-    // Programs that run each other: GCC's collect2 runs ld. What of libgcc is needed becomes part of the result.
-    for (const char* question : {"-print-prog-name=as", "-print-prog-name=ld", "-print-libgcc-file-name"}) {
-        const ProcessResult named = run_process(request({file.string(), question}, environment));
-        programs.emplace_back(trimmed(named.output));
-    }
-    for (const auto& name : programs) {
-        std::error_code error;
-        if (const auto program = find_program(name))
+    for (const auto& name : answer.option_files) objects.add_alone(name);
+    for (const auto& name : answer.named_files)
+        if (fs::is_regular_file(name, error)) objects.add(name);
+    // Programs that run each other: GCC's collect2 runs the first of real-ld, collect-ld and ld. What of libgcc is needed
+    // becomes part of the result, and so does crtfastmath.o with -ffast-math.
+    auto names = answer.programs;
+    for (const char* option :
+         {"-print-prog-name=as", "-print-prog-name=real-ld", "-print-prog-name=collect-ld",
+          "-print-prog-name=ld", "-print-libgcc-file-name", "-print-file-name=crtfastmath.o"})
+        names.push_back(ask_option(file, {option}));
+    for (const auto& name : names) {
+        if (const auto program = find_program(name, path))
             objects.add(*program);
         else if (name.starts_with('/') && fs::is_regular_file(name, error))
             objects.add_alone(name);
     }
-    for (const auto& directory : config::executable_path()) watched.push_back(directory);
-    watched.push_back(file.parent_path());
-    for (auto& one : objects.watched()) watched.push_back(std::move(one));
-    const bool is_clang = version.find("clang") != std::string::npos;
-    std::error_code error;
-    const bool is_wrapper = reads_options || !fs::equivalent(driver, file, error) || !is_program(file);
-    return {{is_clang ? "clang" : "gcc", version, version + " for " + target + " " + objects.identity(),
-             is_wrapper ? kWrapper : "driver"},
+}
+
+IdentityMemory::Answer HostDriver::examine(const fs::path& file, const std::string& text) const {
+    const DriverAnswer answer = parse_driver_answer(text);
+    if (answer.version.empty() || answer.target.empty())
+        throw BuildError(
+            file.string() +
+                " -### reports no version: it is neither GCC nor Clang. Set KILN_HOST_CXX to one of those.",
+            text);
+    const auto path = answer.path.empty() ? config::executable_path() : answer.path;
+    CompilerObjects objects(CompilerKind::host);
+    add_objects(file, answer, path, objects);
+    std::vector<fs::path> watched = answer.program_directories;
+    const auto watch = [&watched](const std::vector<fs::path>& more) {
+        watched.insert(watched.end(), more.begin(), more.end());
+    };
+    watch(program_directories(file));
+    if (answer.is_clang()) watch(places_of_gcc(answer));
+    watch(path);
+    watch({file.parent_path()});
+    watch(objects.watched());
+    const std::string gcc = answer.gcc_version.empty() ? "" : " with GCC " + answer.gcc_version;
+    return {{answer.is_clang() ? "clang" : "gcc", answer.version,
+             answer.version + " for " + answer.target + gcc + " " + objects.identity(),
+             is_wrapper(file, answer) ? kWrapper : "driver"},
             std::move(watched)};
 }
 

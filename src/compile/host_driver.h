@@ -10,6 +10,8 @@
 
 #include "base/process.h"
 #include "compile/compiler.h"
+#include "compile/driver_answer.h"
+#include "compile/loaded_objects.h"
 
 namespace kiln {
 
@@ -34,10 +36,21 @@ class HostDriver {
                            const std::vector<Variable>& environment) const;
 
   private:
-    /// What it would run, as -### prints it.
+    /// All that it says of what it would run, as parse_driver_answer() reads it.
     std::string ask(const std::filesystem::path& file, const std::vector<Variable>& environment) const;
-    /// From that answer: version, target, and the content of every program and library behind the driver.
-    IdentityMemory::Answer examine(const std::filesystem::path& file, const std::string& answer) const;
+    std::string ask_commands(const std::filesystem::path& file,
+                             const std::vector<Variable>& environment) const;
+    /// What it prints for options such as -print-prog-name=ld.
+    std::string ask_option(const std::filesystem::path& file, const std::vector<std::string>& options) const;
+    /// A line with the PATH of the driver behind a wrapper of GCC; empty where the wrapper does not pass the question on.
+    std::string ask_path_line(const std::filesystem::path& file) const;
+    /// Where it looks for the programs that it runs.
+    std::vector<std::filesystem::path> program_directories(const std::filesystem::path& file) const;
+    /// The content of every program and library behind the driver. path: where programs without a directory are looked for.
+    void add_objects(const std::filesystem::path& file, const DriverAnswer& answer,
+                     const std::vector<std::filesystem::path>& path, CompilerObjects& objects) const;
+    /// From what it says: version, target, and those objects.
+    IdentityMemory::Answer examine(const std::filesystem::path& file, const std::string& text) const;
 
     const WorkerLimits limits_;
     const SharedMemory memory_;

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "compile/compiler.h"
+#include "compile/identity_memory.h"
 #include "compile/worker_pool.h"
 #include "scoped_variable.h"
 
@@ -45,6 +46,17 @@ inline std::shared_ptr<WorkerPool> workers(std::chrono::milliseconds timeout = s
     limits.workers = 2;
     return std::make_shared<WorkerPool>(limits);
 }
+
+/// Identities in memory instead of a file.
+struct TextStore : IdentityStore {
+    std::string text;
+    int writes = 0;
+    std::string read() override { return text; }
+    void write(const std::string& now) override {
+        text = now;
+        ++writes;
+    }
+};
 
 /// A program in the worker's place.
 class FakeWorker {

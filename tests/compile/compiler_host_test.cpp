@@ -82,6 +82,26 @@ TEST_F(HostCompilerTest, EqualInputGivesEqualBytesWithNoPathInThem) {
     EXPECT_TRUE(std::filesystem::is_empty(elsewhere.path())) << "temporary files stay behind";
 }
 
+TEST_F(HostCompilerTest, ALinkToTheTemporaryDirectoryChangesNoByte) {
+    const TemporaryDirectory elsewhere;
+    const auto link = elsewhere.path() / "link";
+    std::filesystem::create_directory(elsewhere.path() / "real");
+    std::filesystem::create_directory_symlink("real", link);
+    const auto direct = compiler_->compile(answer_source(), host()).bytes;
+    const ScopedVariable variable("TMPDIR", link.string());
+    EXPECT_EQ(make_host_compiler({})->compile(answer_source(), host()).bytes, direct);
+}
+
+// GCC compares sizes, times and contents of files that have the pragma, and takes equal ones for one.
+TEST_F(HostCompilerTest, HeadersWithEqualContentAreTwo) {
+    Source source = answer_source(
+        "\n#include \"a/part.h\"\n#include \"b/part.h\"\n#ifndef TWICE\n#error left out\n#endif\nreturn 1;");
+    for (const char* name : {"a/part.h", "b/part.h"})
+        source.headers.push_back(
+            {name, "#pragma once\n#ifdef ONCE\n#define TWICE\n#else\n#define ONCE\n#endif\n"});
+    EXPECT_FALSE(compiler_->compile(source, host()).bytes.empty());
+}
+
 TEST_F(HostCompilerTest, AnErrorCarriesTheTemplatesLineAndNoPath) {
     const std::string error =
         rejected<BuildError>([&] { compiler_->compile(answer_source("return nothing;"), host()); });
@@ -238,14 +258,17 @@ TEST_F(HostCompilerTest, TwoCompilersHaveTwoIdentities) {
 TEST_F(HostCompilerTest, ACompilerThatHangsIsKilled) {
     const TemporaryDirectory directory;
     const auto file = directory.path() / "slow-c++";
-    write_text(file, "#!/bin/sh\nif [ \"$1\" = -### ]; then exec c++ \"$@\"; fi\nsleep 60\n");
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-    const ScopedVariable variable("KILN_HOST_CXX", file.string());
-    const auto start = std::chrono::steady_clock::now();
-    EXPECT_THAT(
-        rejected<BuildError>([&] { make_host_compiler(within(1s))->compile(answer_source(), host()); }),
-        HasSubstr("1 s"));
-    EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
+    for (const std::string hangs : {"-fPIC", "-print-prog-name=as"}) {
+        write_text(file, "#!/bin/sh\ncase \"$*\" in *" + hangs + "*) sleep 60;; esac\nexec c++ \"$@\"\n");
+        std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+        const ScopedVariable variable("KILN_HOST_CXX", file.string());
+        const auto start = std::chrono::steady_clock::now();
+        EXPECT_THAT(
+            rejected<BuildError>([&] { make_host_compiler(within(1s))->compile(answer_source(), host()); }),
+            HasSubstr("1 s"))
+            << hangs;
+        EXPECT_LT(std::chrono::steady_clock::now() - start, 20s) << hangs;
+    }
 }
 
 TEST(HostCompilerMissing, SaysHowToGetOne) {

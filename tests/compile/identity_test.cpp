@@ -9,10 +9,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "base/dynamic_library.h"
 #include "base/file.h"
@@ -29,19 +27,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::ScopedVariable;
+using test::TextStore;
 using test::workers;
 using testing::HasSubstr;
 using testing::Not;
-
-struct TextStore : IdentityStore {
-    std::string text;
-    int writes = 0;
-    std::string read() override { return text; }
-    void write(const std::string& now) override {
-        text = now;
-        ++writes;
-    }
-};
 
 struct Memory : testing::Test {
     TemporaryDirectory directory;
@@ -215,83 +204,6 @@ TEST(Objects, APatchedLibraryBehindGccIsAnotherCompiler) {
         EXPECT_NE(make_host_compiler({})->identity(), before);
     }
     EXPECT_EQ(make_host_compiler({})->identity(), before);
-}
-
-// Remembered answers hold by the stamps of files, and a file that a wrapper reads is none of those that are known.
-void expect_options_to_be_read(const fs::path& wrapper, const std::string& command) {
-    const TemporaryDirectory elsewhere;
-    const auto options = elsewhere.path() / "options";
-    write_text(wrapper, "#!/bin/bash\nexec " + command + " $(cat " + options.string() + ") \"$@\"\n");
-    fs::permissions(wrapper, fs::perms::owner_all);
-    write_text(options, "-O1\n");
-    const ScopedVariable chosen("KILN_HOST_CXX", wrapper.string());
-    const auto store = std::make_shared<TextStore>();
-    const auto memory = std::make_shared<IdentityMemory>(store);
-    const auto compiler = make_host_compiler({}, HostBuild::fast, memory);
-    std::string first;
-    try {
-        first = compiler->identity();
-    } catch (const BuildError&) {
-        KILN_REQUIRE_OR_SKIP("host", false, "no C++ compiler on this machine");
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(3100));  // until the wrapper is remembered
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(compiler->identity(), first);
-    EXPECT_THAT(first, Not(HasSubstr(elsewhere.path().string())));
-    EXPECT_THAT(first, Not(HasSubstr(wrapper.parent_path().string())));
-    const int writes = store->writes;
-    EXPECT_GT(writes, 0);
-    EXPECT_EQ(compiler->identity(), first);
-    EXPECT_EQ(store->writes, writes) << "the content of its files is remembered";
-
-    write_text(options, "-O2\n");
-    EXPECT_NE(compiler->identity(), first);
-    const auto later = make_host_compiler({}, HostBuild::fast, std::make_shared<IdentityMemory>(store));
-    EXPECT_NE(later->identity(), first);
-    write_text(options, "-O1\n");
-    EXPECT_EQ(later->identity(), first);
-}
-
-TEST(Objects, OptionsThatAWrapperReadsAreAnotherCompiler) {
-    const TemporaryDirectory directory;
-    expect_options_to_be_read(directory.path() / "wrapped", "c++");
-}
-
-// GCC then says that the wrapper is what ran, and finds its programs from there.
-TEST(Objects, AWrapperThatGivesGccItsOwnNameIsAWrapper) {
-    if (!fs::exists("/usr/bin/g++") || !fs::exists("/usr/lib/gcc")) GTEST_SKIP() << "no g++, or elsewhere";
-    const TemporaryDirectory directory;
-    fs::create_directory(directory.path() / "bin");
-    fs::create_directory_symlink("/usr/lib", directory.path() / "lib");
-    fs::create_directory_symlink("/usr/include", directory.path() / "include");
-    expect_options_to_be_read(directory.path() / "bin/g++", "-a \"$0\" /usr/bin/g++");
-}
-
-// Clang prints the directory that it runs in, by the name that the system has for it.
-TEST(Objects, AWrapperOfClangIsTheSameCompilerWhereTemporaryFilesLieBehindALink) {
-    if (!fs::exists("/usr/bin/clang++")) GTEST_SKIP() << "no clang++ on this machine";
-    const TemporaryDirectory directory;
-    const auto wrapper = directory.path() / "wrapped", link = directory.path() / "link";
-    write_text(wrapper, "#!/bin/sh\nexec /usr/bin/clang++ \"$@\"\n");
-    fs::permissions(wrapper, fs::perms::owner_all);
-    fs::create_directory(directory.path() / "there");
-    fs::create_symlink(directory.path() / "there", link);
-    const ScopedVariable chosen("KILN_HOST_CXX", wrapper.string()), temporary("TMPDIR", link.string() + "/");
-    const auto compiler = make_host_compiler({}, HostBuild::fast,
-                                             std::make_shared<IdentityMemory>(std::make_shared<TextStore>()));
-    const std::string first = compiler->identity();
-    EXPECT_EQ(compiler->identity(), first);
-}
-
-TEST(Objects, ADriverIsNotAskedAgain) {
-    // c++ leads through links to the driver.
-    const auto store = std::make_shared<TextStore>();
-    try {
-        (void)make_host_compiler({}, HostBuild::fast, std::make_shared<IdentityMemory>(store))->identity();
-    } catch (const BuildError&) {
-        KILN_REQUIRE_OR_SKIP("host", false, "no C++ compiler on this machine");
-    }
-    EXPECT_THAT(store->text, HasSubstr("\ndriver\n"));
-    EXPECT_THAT(store->text, Not(HasSubstr("\nwrapper\n")));
 }
 
 TEST(Objects, PatchedLibrariesOfHiprtcAreAnotherCompiler) {
