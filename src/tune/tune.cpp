@@ -5,9 +5,12 @@
 #include <kiln/tune.h>
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <memory>
 
 #include "format/format.h"
+#include "run/reference.h"
 #include "tune/candidate_runner.h"
 #include "tune/candidates.h"
 #include "tune/journal.h"
@@ -16,6 +19,8 @@
 
 namespace kiln {
 namespace {
+
+constexpr std::chrono::milliseconds kReferencePoll{2};
 
 void check_templates(std::span<const Template> templates, const TuneOptions& options) {
     if (templates.empty()) throw UsageError("there is no template to tune.");
@@ -51,6 +56,25 @@ std::unique_ptr<Service> host_service(const Service& service) {
     return std::make_unique<Service>(std::move(options));
 }
 
+/// One takes seconds, which may be all of a small budget; so they don't count. What is wrong with one is told by the check
+/// of a candidate.
+void compile_references(Service& host, std::span<const VariantSpace> spaces, std::stop_token stop) {
+    std::vector<std::future<Compiled>> compiles;
+    for (const VariantSpace& space : spaces)
+        for (const TensorArgument& output : space.of.tensors()) {
+            if (output.reference.empty()) continue;
+            try {
+                compiles.push_back(host.compile_async(
+                    reference_variant(host, space.variants.front(), output.name, output.reference), stop));
+            } catch (const Error&) {
+                // told later
+            }
+        }
+    for (const std::future<Compiled>& compile : compiles)
+        while (!stop.stop_requested() && compile.wait_for(kReferencePoll) != std::future_status::ready) {
+        }
+}
+
 std::string work_text(const Service& service, const TuneOptions& options, bool cold_l2) {
     std::string text =
         service.device().info().name + ", " + service.target().arch + (cold_l2 ? ", cold L2" : ", warm L2");
@@ -66,7 +90,6 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
     check_templates(templates, options);
     std::vector<Sizes> shapes = options.shapes;
     if (shapes.empty()) shapes.emplace_back();
-    const auto start = VariantSearch::Clock::now();
     const std::vector<VariantSpace> spaces = legal_spaces(service, templates, options.fixed);
     // Wrong sizes are reported before the first shape is tuned.
     for (const Sizes& sizes : shapes) {
@@ -82,6 +105,8 @@ TuneReport tune(Service& service, std::span<const Template> templates, const Tun
 
     const bool on_host = service.backend() == Backend::host;
     std::unique_ptr<Service> host = on_host ? nullptr : host_service(service);
+    compile_references(host ? *host : service, spaces, options.stop);
+    const auto start = VariantSearch::Clock::now();
     const bool cold_l2 = options.cold_l2.value_or(!on_host);
     CandidateRunner candidate_runner(service, host ? *host : service, cold_l2, options.seed);
     Runner runner(service);
