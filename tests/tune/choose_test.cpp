@@ -189,7 +189,6 @@ TEST_F(Choose, ShortSidesOfMatricesHaveAKernelOfTheirOwn) {
     for (const auto& [type, rows, cols] : {std::tuple{"bfloat16", 5314151, 11},
                                            {"bfloat16", 992913, 25},
                                            {"bfloat16", 8, 7492624},
-                                           {"float", 110436, 135},
                                            {"half", 208, 2607560},
                                            {"bfloat16", 304, 337736},
                                            {"bfloat16", 7985, 339},
@@ -242,7 +241,8 @@ TEST_F(Choose, ShortRowsShareBlocks) {
             const Variant variant = chosen_for(name, {{"T", "half"}}, {{"rows", 1 << 20}, {"cols", cols}});
             SCOPED_TRACE(variant.text() + " for " + std::to_string(cols));
             EXPECT_GE(number(variant, "ROWS"), 4);
-            const auto held = number(variant, "THREADS") * number(variant, "VEC") * number(variant, "ITEMS");
+            const auto held =
+                variant.model(variant.problem({{"rows", 1 << 20}, {"cols", cols}}).sizes).row_capacity;
             EXPECT_GE(held, cols) << "the row is read once";
             EXPECT_LE(held, 8 * cols);
             if (!variant.value("ANY_ROWS").as_bool()) {
@@ -261,8 +261,10 @@ TEST_F(Choose, ClustersShareRowsThatNoBlockHolds) {
     for (const char* name : {"softmax", "layer_norm", "rms_norm"}) {
         for (const std::int64_t cols : {77, 1000, 4096, 16384, 110560, 202104, 262144}) {
             const Values fixed = {{"T", cols % 2 == 0 ? "float" : "half"}};
+            const std::int64_t rows =
+                (1 << 26) / cols;  // of few short rows any variant takes what the launch takes
             const Variant variant =
-                chooser.choose(hopper().find(name), fixed, {{"rows", 1000}, {"cols", cols}}).variant;
+                chooser.choose(hopper().find(name), fixed, {{"rows", rows}, {"cols", cols}}).variant;
             SCOPED_TRACE(variant.text() + " for " + std::to_string(cols));
             const std::int64_t blocks = variant.value("CLUSTER").as_int();
             if (cols <= 4096) {
@@ -271,7 +273,7 @@ TEST_F(Choose, ClustersShareRowsThatNoBlockHolds) {
             if (cols > 100000) {
                 EXPECT_GT(blocks, 1);
             }
-            const ModelFacts facts = variant.model(variant.problem({{"rows", 1000}, {"cols", cols}}).sizes);
+            const ModelFacts facts = variant.model(variant.problem({{"rows", rows}, {"cols", cols}}).sizes);
             EXPECT_GE(facts.row_capacity, cols) << "the row is read once";
         }
     }
