@@ -32,16 +32,16 @@ std::string_view operand_of(std::string_view line) {
 
 }  // namespace
 
-std::string hoisted_includes(const Source& source) {
-    std::string lines;
+HoistedIncludes hoisted_includes(const Source& source) {
+    HoistedIncludes found{{}, source.text};
     bool has_open = false;
-    if (source.open_includes.empty()) return lines;
+    if (source.open_includes.empty()) return found;
     const std::string_view text = source.text;
     const std::size_t own = own_text_begin(text);
-    if (own == text.npos) return lines;
+    if (own == text.npos) return found;
     for (std::size_t begin = text.find('\n', own); begin < text.size();) {
-        const std::size_t end = std::min(text.find('\n', ++begin), text.size());
-        const std::string_view line = without_blanks(text.substr(begin, end - begin));
+        const std::size_t start = ++begin, end = std::min(text.find('\n', start), text.size());
+        const std::string_view line = without_blanks(text.substr(start, end - start));
         begin = end;
         if (line.find('\\') != line.npos) break;  // it may go on
         if (line.empty() || line.starts_with("//")) continue;
@@ -51,9 +51,12 @@ std::string hoisted_includes(const Source& source) {
         // A header of the template's own may use what the template declares.
         if (!is_open && !operand.substr(1).starts_with("kiln/")) break;
         has_open = has_open || is_open;
-        lines.append("#include ").append(operand).append("\n");
+        found.lines.append("#include ").append(operand).append("\n");
+        std::fill_n(found.rest.begin() + static_cast<std::ptrdiff_t>(start), end - start, ' ');
     }
-    return has_open ? "#include \"kiln/device.h\"\n" + lines : std::string();
+    if (!has_open) return {{}, source.text};
+    found.lines.insert(0, "#include \"kiln/device.h\"\n");
+    return found;
 }
 
 }  // namespace kiln

@@ -5,7 +5,8 @@
 //
 // They stand behind the constants, and are compiled in front of them. A header's meaning could change by that only where it
 // uses a name that is declared by the constants: it then lacks that name and does not compile, and the source is compiled
-// as it stands. Where a header that is included again adds something, the same happens.
+// as it stands. What stays in the source does not include them again, since a header without a guard may then say something
+// else.
 #pragma once
 
 #include <kiln/build.h>
@@ -14,7 +15,10 @@
 
 namespace kiln {
 
-/// The #include lines, that of kiln/device.h first; empty where there is none of an include directory.
-std::string hoisted_includes(const Source& source);
+struct HoistedIncludes {
+    std::string lines;  ///< that of kiln/device.h first; empty where there is none of an include directory
+    std::string rest;   ///< the source's text with these lines blank, so that all others keep their numbers
+};
+HoistedIncludes hoisted_includes(const Source& source);
 
 }  // namespace kiln

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "compile/hoisted_includes.h"
 #include "compile/include_guard.h"
 #include "format/format.h"
 
@@ -55,8 +56,11 @@ class ProgramText {
             add(header.name, kept("#include \"" + name + "\"\n"));
             add(name, header.text);
         });
-        main_ = hoisted.empty() ? std::string() : hoisted + "#pragma nv_hdrstop\n";
-        main_ += rooted(source.file_name, source.text);
+        if (hoisted.empty())
+            main_ = rooted(source.file_name, source.text);
+        else
+            main_ =
+                hoisted + "#pragma nv_hdrstop\n" + rooted(source.file_name, hoisted_includes(source).rest);
     }
 
     const char* main() const { return main_.c_str(); }

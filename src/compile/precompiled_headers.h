@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PrecompiledHeaders: the headers that NVRTC has precompiled in this process. A PCH belongs to the instance of the library
-// that made it, so none outlives the process, and none is part of a key: bytes are the same with and without.
+// that made it, so none outlives the process, and none is part of a key: a binary has the same code with and without (symbols may have
+// another order).
 //
 // NVRTC takes a PCH without looking at what the headers in memory contain now. So each is known by the digest of
 // everything that went into it, and has a file name of its own.

@@ -29,7 +29,7 @@ std::string hoisted(const std::string& own, std::vector<std::string> open = {"<a
     Source source;
     source.text = "#include \"kiln/device.h\"\nconstexpr int N = 1;\n#line 1 \"k.cu\"\n" + own;
     source.open_includes = std::move(open);
-    return hoisted_includes(source);
+    return hoisted_includes(source).lines;
 }
 
 TEST(HoistedIncludes, AreThoseThatTheTextBeginsWith) {
@@ -46,6 +46,19 @@ TEST(HoistedIncludes, AreThoseThatTheTextBeginsWith) {
     EXPECT_THAT(hoisted("// goes on \\\n#include <a.h>\n"), IsEmpty());
     EXPECT_THAT(hoisted("#if X\n#include <a.h>\n#endif\n"), IsEmpty());
     EXPECT_THAT(hoisted("#include <a.h>\n", {}), IsEmpty());
+}
+
+TEST(HoistedIncludes, AreBlankInWhatIsLeft) {
+    Source source;
+    source.text =
+        "#include \"kiln/device.h\"\n#line 1 \"k.cu\"\n// k\n  #include <a.h>  // for a\n#include <a.h>\nint "
+        "x;\n#include <a.h>\n";
+    source.open_includes = {"<a.h>"};
+    EXPECT_EQ(hoisted_includes(source).rest, "#include \"kiln/device.h\"\n#line 1 \"k.cu\"\n// k\n" +
+                                                 std::string(26, ' ') + "\n" + std::string(14, ' ') +
+                                                 "\nint x;\n#include <a.h>\n");
+    source.open_includes = {"<b.h>"};
+    EXPECT_EQ(hoisted_includes(source).rest, source.text);
 }
 
 // Headers that take some time, and what the constants must not be to them.
@@ -197,6 +210,17 @@ TEST_F(Precompiled, AHeaderThatUsesAConstantIsCompiledBehindIt) {
         "#pragma once\n#include \"detail/more.h\"\n__device__ inline float factor() { return N + 1.0f; }\n");
     Service one = service();
     for (const std::int64_t n : {1, 2, 3}) EXPECT_EQ(compiled(one, text(), n), without(text(), n));
+}
+
+// The precompiled lines are not included once more by the source itself.
+TEST_F(Precompiled, AHeaderWithoutAGuardIsIncludedOnce) {
+    write_text(path("lib/big/factor.h"),
+               "#ifndef FACTOR\n#define FACTOR 1.0f\n#include \"detail/more.h\"\n"
+               "#else\n#undef FACTOR\n#define FACTOR 5.0f\n#endif\n");
+    std::string once = text();
+    once.replace(once.find("factor()"), 8, "FACTOR");
+    Service one = service();
+    for (const std::int64_t n : {1, 2, 3}) EXPECT_EQ(compiled(one, once, n), without(once, n)) << n;
 }
 
 TEST_F(Precompiled, ErrorsAreThoseOfTheSource) {
