@@ -24,7 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kTemporaryPrefix = "kiln-tmp-";
+// No user gives a directory such a name: what has it is Kiln's, and may be removed.
+constexpr std::string_view kTemporaryPrefix = "kiln-tmp-9d3f6be2-";
+constexpr std::string_view kRandomPart = "XXXXXX";
 constexpr int kMostNames = 4096;  // looked at in one sweep
 constexpr int kMostRemoved = 16;
 constexpr std::time_t kYoungSeconds = 60;
@@ -51,7 +53,10 @@ void sweep(const fs::path& base) {
     for (int i = 0; i < kMostNames && removed < kMostRemoved; ++i) {
         const dirent* const entry = ::readdir(names.get());
         if (entry == nullptr) return;
-        if (!std::string_view(entry->d_name).starts_with(kTemporaryPrefix)) continue;
+        const std::string_view name = entry->d_name;
+        if (!name.starts_with(kTemporaryPrefix) ||
+            name.size() != kTemporaryPrefix.size() + kRandomPart.size())
+            continue;
         FileDescriptor lock;
         if (!is_left_behind(::dirfd(names.get()), entry->d_name, lock)) continue;
         std::error_code ignored;
@@ -65,7 +70,7 @@ void sweep(const fs::path& base) {
 TemporaryDirectory::TemporaryDirectory() {
     const fs::path base = temporary_base();
     sweep(base);
-    std::string name = (base / kTemporaryPrefix).string() + "XXXXXX";
+    std::string name = (base / kTemporaryPrefix).string().append(kRandomPart);
     if (::mkdtemp(name.data()) == nullptr)
         throw std::system_error(errno, std::generic_category(),
                                 "can't create a directory in " + base.string());

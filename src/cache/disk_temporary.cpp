@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -26,6 +27,7 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kDay_s = 24 * 60 * 60;
+constexpr std::size_t kLetters = 12;
 
 [[noreturn]] void fail(int error, const char* what) {
     throw std::system_error(error, std::generic_category(), what);
@@ -45,12 +47,27 @@ std::string machine_name() {
 }
 
 std::string random_letters() {
-    std::array<unsigned char, 12> bytes;
+    std::array<unsigned char, kLetters> bytes;
     if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
         fail(errno, "there are no random numbers");
     std::string letters;
     for (const unsigned char byte : bytes) letters += static_cast<char>('a' + byte % 26);
     return letters;
+}
+
+/// Whether a DiskTemporary has such a name. What else is in the directory is not the cache's.
+bool is_temporary_name(std::string_view name) {
+    const auto has = [&](std::size_t least, std::size_t most, std::string_view allowed, char end) {
+        const std::size_t length = std::min(name.find_first_not_of(allowed), name.size());
+        if (length < least || length > most) return false;
+        name.remove_prefix(length);
+        if (end == 0) return name.empty();
+        if (!name.starts_with(end)) return false;
+        name.remove_prefix(1);
+        return true;
+    };
+    return has(1, 10, "0123456789", '-') && has(0, 16, "0123456789abcdef", '-') &&
+           has(kLetters, kLetters, "abcdefghijklmnopqrstuvwxyz", 0);
 }
 
 bool is_process_gone(pid_t process) { return ::kill(process, 0) != 0 && errno == ESRCH; }
@@ -97,6 +114,7 @@ void DiskTemporary::publish(int directory, const std::string& name) {
 }
 
 bool is_left_behind(int temporaries, const std::string& name) {
+    if (!is_temporary_name(name)) return false;
     pid_t process = 0;
     const char* const end = name.data() + name.size();
     const auto [rest, error] = std::from_chars(name.data(), end, process);
@@ -120,7 +138,7 @@ void sweep_temporaries(int version, Trust trust, bool everything) {
         const Opened temporaries = open_directory(version, kTemporaryDirectory, trust);
         if (!temporaries) return;
         for (const auto& name : names_in(temporaries.fd())) {
-            if (everything || is_left_behind(temporaries.fd(), name))
+            if ((everything && is_temporary_name(name)) || is_left_behind(temporaries.fd(), name))
                 (void)::unlinkat(temporaries.fd(), name.c_str(), 0);
         }
     } catch (const std::exception&) {

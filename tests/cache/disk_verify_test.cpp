@@ -94,17 +94,17 @@ std::string of_living_process() {
     return name.substr(0, name.rfind('-') + 1);
 }
 
-// Process ids are given again, in a new container from the start.
+// Process ids are given again, in a new container from the start. What is not the cache's stays.
 TEST(DiskVerify, LeftBehindFilesThatMayHaveAWriterGoAfterADay) {
     const TemporaryDirectory directory;
     DiskCache cache({directory.path()});
     ASSERT_TRUE(store(cache, "a").stored);
     const path temporaries = directory.path() / "v1" / "tmp";
-    const std::map<std::string, double> ages = {{"4000000-0123456789abcdef-young", 3600},
-                                                {"4000000-0123456789abcdef-old", 90000},
-                                                {"4000000-0123456789abcdef-future", -90000},
-                                                {of_living_process() + "young", 3600},
-                                                {of_living_process() + "old", 90000},
+    const std::map<std::string, double> ages = {{"4000000-0123456789abcdef-youngyoungyo", 3600},
+                                                {"4000000-0123456789abcdef-oldoldoldold", 90000},
+                                                {"4000000-0123456789abcdef-futurefuture", -90000},
+                                                {of_living_process() + "youngyoungyo", 3600},
+                                                {of_living_process() + "oldoldoldold", 90000},
                                                 {"foreign", 10},
                                                 {"foreign-old", 90000}};
     for (const auto& [name, age] : ages) {
@@ -116,10 +116,13 @@ TEST(DiskVerify, LeftBehindFilesThatMayHaveAWriterGoAfterADay) {
     for (const auto& item : std::filesystem::directory_iterator(temporaries))
         left.push_back(item.path().filename().string());
     std::sort(left.begin(), left.end());
-    std::vector<std::string> young = {"4000000-0123456789abcdef-young", "foreign",
-                                      of_living_process() + "young"};
+    std::vector<std::string> young = {"4000000-0123456789abcdef-youngyoungyo", "foreign", "foreign-old",
+                                      of_living_process() + "youngyoungyo"};
     std::sort(young.begin(), young.end());
     EXPECT_EQ(left, young);
+    cache.clear();
+    for (const char* foreign : {"foreign", "foreign-old"})
+        EXPECT_TRUE(std::filesystem::exists(temporaries / foreign)) << foreign;
 }
 
 TEST(DiskVerify, RunningOutOfDescriptorsIsNotDamage) {

@@ -74,13 +74,17 @@ TEST(TemporaryDirectory, OfAKilledProcessIsRemovedByALaterOne) {
     ASSERT_EQ(listed(place.path()).size(), 1u);
     const TemporaryDirectory alive;
     EXPECT_EQ(listed(place.path()).size(), 2u) << "one that is young may not be locked yet";
-    const std::filesystem::path other = place.path() / "kiln-another", link = place.path() / "kiln-tmp-link";
+    const std::filesystem::path other = place.path() / "kiln-another",
+                                link = alive.path().string().substr(0, alive.path().string().size() - 6) +
+                                       "linked";
+    const std::filesystem::path results = place.path() / "kiln-tmp-results";
     std::filesystem::create_directory(other);
+    std::filesystem::create_directory(results);
     std::filesystem::create_directory_symlink(other, link);
     const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
     for (const auto& path : listed(place.path())) std::filesystem::last_write_time(path, long_ago);
     { const TemporaryDirectory sweeps; }
-    std::vector<std::filesystem::path> kept = {alive.path(), other, link};
+    std::vector<std::filesystem::path> kept = {alive.path(), other, link, results};
     std::ranges::sort(kept);
     EXPECT_EQ(listed(place.path()), kept) << "whose owner lives, or which was never one";
 }
