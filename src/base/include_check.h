@@ -15,7 +15,9 @@ namespace kiln {
 /// What an #include or a __has_include names.
 struct IncludedName {
     std::string name;
-    bool is_quoted = true;  ///< else in angle brackets
+    bool is_quoted = true;     ///< else in angle brackets
+    bool is_question = false;  ///< of a __has_include
+    int line = 0, column = 0;  ///< from 1
 
     std::string text() const { return is_quoted ? '"' + name + '"' : '<' + name + '>'; }
 };
@@ -23,7 +25,7 @@ struct IncludedName {
 /// What the #include and __has_include of a text name, in their order. Throws TemplateError, with the line, for a file
 /// that the text names past the key: an absolute name or one with ".." (#include, #include_next, #import, #embed,
 /// __has_include, __has_embed), a name that only a macro gives, a file that the assembler would read (.incbin,
-/// .include in a string), and the date and time of the compile (__DATE__, __TIME__, __TIMESTAMP__). Reads the text as a
+/// .include in a string), a question that is part of a macro, and the date and time of the compile (__DATE__, __TIME__, __TIMESTAMP__). Reads the text as a
 /// preprocessor does: lines joined by a backslash, comments, strings, digraphs. A dead branch counts too.
 std::vector<IncludedName> checked_includes(std::string_view text, const std::string& file);
 

@@ -128,6 +128,22 @@ class OptionReader {
         for (next_ = 0; next_ < words_.size();) read_word();
     }
 
+    /// The lines that would define the option's macros, whatever its scope is.
+    void read_definitions(const CompileOption& option, std::vector<std::string>& lines) {
+        option_ = &option;
+        std::string_view text = option.text;
+        (void)take_scope(text);
+        split(text);
+        for (next_ = 0; next_ < words_.size();) {
+            const std::string word = words_[next_++];
+            for (const std::string_view name : {"--define-macro", "-D"}) {
+                if (!word.starts_with(name)) continue;
+                lines.push_back(definition(value_of(word, name)) + "\n");
+                break;
+            }
+        }
+    }
+
   private:
     [[noreturn]] void fail(const std::string& why) const {
         const std::string message = "the compile option \"" + option_->text + "\": " + why;
@@ -230,11 +246,18 @@ class OptionReader {
         return false;
     }
 
-    /// As the line of a template that would define it.
-    void check_key(const std::string& macro) const {
+    /// The line of a template that would define "NAME=VALUE".
+    static std::string definition(const std::string& macro) {
         std::string line = "#define " + macro;
-        if (const std::size_t value = line.find('='); value != line.npos) line[value] = ' ';
-        if (const auto rejected = rejected_text(line)) fail(rejected->message);
+        if (const std::size_t value = line.find('='); value != line.npos)
+            line[value] = ' ';
+        else
+            line += " 1";
+        return line;
+    }
+
+    void check_key(const std::string& macro) const {
+        if (const auto rejected = rejected_text(definition(macro))) fail(rejected->message);
     }
 
     /// Among the declarations that the specialised source begins with.
@@ -362,6 +385,15 @@ CompileOptions compile_options(const Target& target, const Source& source, Optio
     OptionReader reader(target, source, use, result);
     for (const CompileOption& option : source.options) reader.read(option);
     return result;
+}
+
+std::vector<std::string> macro_definitions(const Source& source) {
+    CompileOptions unused;
+    const Target any;
+    OptionReader reader(any, source, OptionUse::language, unused);
+    std::vector<std::string> lines;
+    for (const CompileOption& option : source.options) reader.read_definitions(option, lines);
+    return lines;
 }
 
 }  // namespace kiln

@@ -31,4 +31,8 @@ enum class OptionUse {
 /// lacks, that Kiln sets itself, or that has no or a wrong value.
 CompileOptions compile_options(const Target& target, const Source& source, OptionUse use = OptionUse::all);
 
+/// The lines that would define the macros that the source's options define, for whatever backend and architecture: "#define A 1\n".
+/// Throws as compile_options() does for an option that can't be taken apart.
+std::vector<std::string> macro_definitions(const Source& source);
+
 }  // namespace kiln

@@ -3,119 +3,166 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
-#include "base/characters.h"
+#include "base/preprocessor_reader.h"
+#include "base/words.h"
 
 namespace kiln {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kMostNesting = 8;          // of macros in macros
-constexpr std::size_t kMostValues = 64;  // of one macro
-constexpr std::size_t kMostExpansions = 100'000;
+constexpr std::size_t kMostNesting = 16;  // of macros in macros
+constexpr std::size_t kMostValues = 64;   // of one macro
+constexpr std::size_t kMostExpansions = 10'000;
 
-/// Of the text that a macro stands for, a call of another macro for example: whether a path in it begins at the root or has
-/// "..".
-bool has_path_elsewhere(std::string_view text) {
-    for (std::size_t at = text.find('/'); at != std::string_view::npos; at = text.find('/', at + 1)) {
-        std::size_t begin = at;
-        while (begin > 0 && is_of_path(text[begin - 1])) --begin;
-        std::size_t end = at;
-        while (end < text.size() && is_of_path(text[end])) ++end;
-        if (leads_elsewhere(text.substr(begin, end - begin))) return true;
-    }
-    return false;
+bool is_path(std::string_view text) { return std::ranges::all_of(text, is_of_path); }
+
+/// What stands between them, where the text begins and ends with these and has no such character in between.
+std::optional<std::string_view> inside_of(std::string_view text, char open, char close) {
+    if (text.size() < 2 || text.front() != open || text.find(close, 1) != text.size() - 1)
+        return std::nullopt;
+    return text.substr(1, text.size() - 2);
 }
 
 }  // namespace
 
 bool leads_elsewhere(std::string_view name) {
-    const fs::path path(name);
+    if (name.find('\\') != name.npos) return true;
+    const fs::path path(trimmed(name));
     return path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
 }
 
-void IncludeMacros::add(const IncludeScan& scan) {
-    for (const auto& [macro, value] : scan.macros)
-        if (auto& values = macros_[macro]; values.size() < kMostValues) values.insert(value);
-    calls_.insert(scan.calls.begin(), scan.calls.end());
-    for (const IncludeFunction& function : scan.functions)
-        functions_[function.name].emplace(function.parameter, function.value);
+std::string_view leading_word(std::string_view text) {
+    return text.substr(0,
+                       static_cast<std::size_t>(std::ranges::find_if_not(text, is_word_part) - text.begin()));
 }
 
-std::optional<std::string> IncludeMacros::call_that_leads_elsewhere(std::string_view macro) {
-    std::set<std::string> names = values_of(macro);
-    names.emplace(macro);
-    for (const std::string& name : names) {
-        const auto [first, last] = calls_.equal_range(name);
-        for (auto call = first; call != last; ++call)
-            for (std::string& one : expanded(call->second, kMostNesting))
-                if (has_path_elsewhere(one)) return std::move(one);
+void IncludeMacros::add(const PreprocessorScan& scan) {
+    for (const MacroDefinition& definition : scan.definitions)
+        definitions_.emplace(definition.name, &definition);
+}
+
+IncludeMacros::Texts IncludeMacros::operands(std::string_view tokens) {
+    active_.clear();
+    expansions_ = 0;
+    return operands_of(tokens);
+}
+
+IncludeMacros::Texts IncludeMacros::operands_of(std::string_view tokens) {
+    if (const auto name = inside_of(tokens, '"', '"'))
+        return leads_elsewhere(*name) ? std::nullopt : Texts({std::string(tokens)});
+    if (const auto name = inside_of(tokens, '<', '>')) return angled(*name);
+    const std::string_view word = leading_word(tokens);
+    const std::string_view rest = trimmed(tokens.substr(word.size()));
+    if (word.empty()) return std::nullopt;
+    if (rest.empty()) return values_of_object(word);
+    const auto argument = inside_of(rest, '(', ')');
+    return argument ? values_of_call(word, trimmed(*argument)) : std::nullopt;
+}
+
+IncludeMacros::Texts IncludeMacros::values_of_object(std::string_view name) {
+    const auto definitions = definitions_of(name);
+    if (definitions.empty()) return std::nullopt;  // it may be one of the compiler's
+    std::set<std::string> all;
+    active_.push_back(name);
+    for (const MacroDefinition* definition : definitions) {
+        Texts some = definition->has_parameters ? std::nullopt : operands_of(definition->value);
+        if (!some) return std::nullopt;
+        all.merge(*some);
     }
-    return std::nullopt;
+    active_.pop_back();
+    return all.size() > kMostValues ? std::nullopt : Texts(std::move(all));
 }
 
-std::set<std::string> IncludeMacros::values_of(std::string_view macro) {
-    return values_of(macro, kMostNesting);
-}
-
-std::set<std::string> IncludeMacros::values_of(std::string_view macro, int nesting) {
-    std::set<std::string> values;
-    const auto found = macros_.find(macro);
-    if (found == macros_.end() || nesting == 0 || ++expansions_ > kMostExpansions) return values;
-    for (const std::string_view value : found->second) {
-        if (value.starts_with('"')) {
-            values.emplace(value);
-            continue;
-        }
-        for (std::string& one : expanded(value, nesting)) values.insert(std::move(one));
-        if (values.size() > kMostValues) break;
+IncludeMacros::Texts IncludeMacros::values_of_call(std::string_view name, std::string_view argument) {
+    const auto definitions = definitions_of(name);
+    if (definitions.empty() || argument.empty() || !is_path(argument)) return std::nullopt;
+    std::set<std::string> all;
+    active_.push_back(name);
+    for (const MacroDefinition* definition : definitions) {
+        Texts some = value_of_call(*definition, argument);
+        if (!some) return std::nullopt;
+        all.merge(*some);
     }
-    return values;
+    active_.pop_back();
+    return all.size() > kMostValues ? std::nullopt : Texts(std::move(all));
 }
 
-std::set<std::string> IncludeMacros::values_of_call(const IncludeLine& line) {
-    std::set<std::string> names;
-    const auto found = functions_.find(line.name);
-    if (found == functions_.end() || line.is_question() || line.is_next() || line.argument.empty() ||
-        !std::ranges::all_of(line.argument, is_of_path))
-        return {};
-    for (const auto& [parameter, value] : found->second) {
-        if (parameter.empty() || value.empty()) return {};
-        for (const std::string& one : expanded(value, kMostNesting, {parameter, line.argument})) {
-            const auto [name, is_new] = names.insert(one.substr(1, one.size() - 2));
-            // What is no path yet holds a further call, or pieces that the preprocessor joins.
-            if (!std::ranges::all_of(*name, is_of_path) || leads_elsewhere(*name) ||
-                names.size() > kMostValues)
-                return {};
-        }
+IncludeMacros::Texts IncludeMacros::value_of_call(const MacroDefinition& definition,
+                                                  std::string_view argument) {
+    const std::string_view parameter = definition.parameters, value = definition.value;
+    if (parameter.empty() || leading_word(parameter) != parameter) return std::nullopt;
+    if (const auto inside = inside_of(value, '<', '>')) return angled(*inside, {parameter, argument});
+    if (value.starts_with('#') && trimmed(value.substr(1)) == parameter)
+        return operands_of('"' + std::string(argument) + '"');
+    const std::string_view called = leading_word(value);
+    const auto given = inside_of(trimmed(value.substr(called.size())), '(', ')');
+    const Texts arguments = given && trimmed(*given) == parameter ? expanded(argument) : std::nullopt;
+    if (called.empty() || !arguments) return std::nullopt;
+    std::set<std::string> all;
+    for (const std::string& one : *arguments) {
+        Texts some = values_of_call(called, one);
+        if (!some) return std::nullopt;
+        all.merge(*some);
     }
-    return names;
+    return all;
 }
 
-// The text with each word that is a macro replaced by each of its values, and the parameter by its argument.
-std::vector<std::string> IncludeMacros::expanded(
-    std::string_view text, int nesting, const std::pair<std::string_view, std::string_view>& parameter) {
-    std::vector<std::string> results = {std::string()};
-    for (std::size_t at = 0; at < text.size();) {
-        std::size_t end = at;
-        while (end < text.size() && is_identifier_part(text[end]) == is_identifier_part(text[at])) ++end;
-        const std::string_view part = text.substr(at, end - at);
-        at = end;
-        std::vector<std::string> next;
-        std::set<std::string> values;
-        if (part == parameter.first) {
-            for (std::string& one : expanded(parameter.second, nesting - 1)) values.insert(std::move(one));
-        } else if (is_identifier_part(part.front())) {
-            values = values_of(part, nesting - 1);
-        }
-        for (const std::string& result : results) {
-            if (values.empty()) next.push_back(result + std::string(part));
-            for (const std::string& value : values) next.push_back(result + value);
-        }
-        if (next.size() > kMostValues) next.resize(kMostValues);
-        results = std::move(next);
+IncludeMacros::Texts IncludeMacros::angled(std::string_view inside, const Argument& argument) {
+    const Texts names = expanded(inside, argument);
+    if (!names) return std::nullopt;
+    std::set<std::string> operands;
+    for (const std::string& name : *names) {
+        if (leads_elsewhere(name)) return std::nullopt;
+        operands.insert('<' + name + '>');
+    }
+    return operands;
+}
+
+// With each word replaced by each of its values. What is no path holds a call, or pieces that a preprocessor joins.
+IncludeMacros::Texts IncludeMacros::expanded(std::string_view text, const Argument& argument) {
+    if (!is_path(text) || ++expansions_ > kMostExpansions || active_.size() > kMostNesting)
+        return std::nullopt;
+    std::set<std::string> results = {std::string()};
+    while (!text.empty()) {
+        const auto end = std::ranges::find_if_not(
+            text, [&](char c) { return is_identifier_part(c) == is_identifier_part(text.front()); });
+        const std::string_view part = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+        text.remove_prefix(part.size());
+        const Texts values = expanded_word(part, argument);
+        if (!values || values->size() * results.size() > kMostValues) return std::nullopt;
+        std::set<std::string> longer;
+        for (const std::string& result : results)
+            for (const std::string& value : *values) longer.insert(result + value);
+        results = std::move(longer);
     }
     return results;
+}
+
+IncludeMacros::Texts IncludeMacros::expanded_word(std::string_view word, const Argument& argument) {
+    if (word == argument.parameter) return expanded(argument.value);
+    std::set<std::string> all;
+    bool is_object = false;
+    for (const MacroDefinition* definition : definitions_of(word)) {
+        if (definition->has_parameters) continue;  // without parentheses it stays
+        active_.push_back(word);
+        Texts some = expanded(definition->value);
+        active_.pop_back();
+        if (!some) return std::nullopt;
+        is_object = true;
+        all.merge(*some);
+    }
+    if (!is_object) all.emplace(word);
+    return all;
+}
+
+std::vector<const MacroDefinition*> IncludeMacros::definitions_of(std::string_view name) {
+    std::vector<const MacroDefinition*> definitions;
+    if (std::ranges::find(active_, name) != active_.end()) return definitions;
+    const auto [first, last] = definitions_.equal_range(name);
+    for (auto one = first; one != last; ++one) definitions.push_back(one->second);
+    return definitions;
 }
 
 }  // namespace kiln

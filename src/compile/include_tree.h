@@ -3,12 +3,6 @@
 // IncludeTree: the headers that a source finds in include directories. They are found before the compiler starts and
 // handed to it in memory, and no include directory reaches it: so each of them is in the build's key by its content,
 // and one that was not found is an error of the compiler and never a stale hit.
-//
-// A name is looked for as a preprocessor does: "name" next to the header that names it, then, like <name>, in the
-// directories in their order; #include_next goes on behind the directory where its own file was found. Names given by
-// macros are followed through every value that the headers give these macros: without an argument, or with one in
-// `<dir/ARGUMENT>`. Each file has one name for the compiler, its path below its include directory, and lines that name it otherwise are given that name, since
-// NVRTC compares names as they are written.
 #pragma once
 
 #include <kiln/build.h>
@@ -25,16 +19,6 @@
 #include "compile/identity_memory.h"
 
 namespace kiln {
-
-/// What include directories gave.
-struct FoundIncludes {
-    std::vector<Header> headers;                 ///< as the compiler is to see them, ordered by name
-    std::vector<std::filesystem::path> watched;  ///< files and directories of which a change may change that
-};
-
-/// Everything that source.open_includes and what is found for them reach in these directories, absolute and in their order. Throws
-/// BuildError for more than 20,000 headers or 128 MiB.
-FoundIncludes find_includes(const Source& source, const std::vector<std::filesystem::path>& directories);
 
 /// The BLAKE2b-256 of names and contents; empty for no headers.
 std::string includes_digest(const std::vector<Header>& headers);

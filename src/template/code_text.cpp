@@ -8,6 +8,7 @@
 
 #include "base/characters.h"
 #include "base/include_check.h"
+#include "base/preprocessor_scan.h"
 #include "format/format.h"
 #include "template/cpp_lexer.h"
 
@@ -29,11 +30,10 @@ class CodeCheck {
         if (text_.size() > kMostBytesOfCode)
             return formatted("it has {} bytes, and the most is {}", text_.size(), kMostBytesOfCode);
         if (const std::size_t nul = text_.find('\0'); nul != text_.npos) return at(nul, "there is a NUL");
-        for (std::size_t end = text_.find('\r'); end != text_.npos; end = text_.find('\r', end + 1))
-            if (end + 1 == text_.size() || text_[end + 1] != '\n')
-                return at(end,
-                          "there is a carriage return without a line feed, which some compilers take for the "
-                          "end of a line");
+        if (const std::size_t end = find_lone_return(text_); end != text_.npos)
+            return at(end,
+                      "there is a carriage return without a line feed, which some compilers take for the "
+                      "end of a line");
         if (const std::size_t line = text_.find(kTemplateBegins); line != text_.npos)
             return at(line,
                       std::string(kTemplateBegins) +

@@ -4,6 +4,8 @@
 // header too many, but never one too few.
 #include "template/includes.h"
 
+#include <kiln/error.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -38,6 +40,23 @@ std::optional<std::string_view> prelude_text(std::string_view name) {
     const auto found = std::ranges::find(files, name, &EmbeddedFile::name);
     if (found == files.end()) return std::nullopt;
     return found->text;
+}
+
+// All names begin in the template's directory, so that the answer for a file next to a header below it would be no without a word.
+void check_questions(const std::vector<IncludedName>& names, const std::string& header,
+                     const std::string& file, const HeaderFinder& find) {
+    const std::filesystem::path folder = std::filesystem::path(header).parent_path();
+    for (const IncludedName& one : names) {
+        if (!one.is_question || !one.is_quoted || folder.empty() || find(one.name)) continue;
+        const std::string beside = (folder / one.name).generic_string();
+        if (find(beside))
+            throw TemplateError(
+                file, one.line, one.column,
+                "__has_include(" + one.text() +
+                    ") asks for a file in the template's directory, and there is one next to this "
+                    "header; write \"" +
+                    beside + "\"");
+    }
 }
 
 }  // namespace
@@ -80,11 +99,14 @@ Includes::Includes(std::string_view text, const std::string& file, const HeaderF
             if (!prelude) continue;
             entry.prelude = *prelude;
         }
-        if (entry.own)
-            entry.includes = checked_includes(*entry.own, (directory / name).string());
-        else
+        if (entry.own) {
+            const std::string own_file = (directory / name).string();
+            entry.includes = checked_includes(*entry.own, own_file);
+            check_questions(entry.includes, name, own_file, find);
+        } else {
             for (std::string& included : included_names(entry.prelude))
                 entry.includes.push_back({std::move(included)});
+        }
         pending.insert(pending.end(), entry.includes.begin(), entry.includes.end());
         entries_.emplace(name, std::move(entry));
     }

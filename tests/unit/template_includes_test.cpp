@@ -138,6 +138,44 @@ TEST(Includes, ANameFromAMacroIsRejected) {
             << line;
 }
 
+// What a macro asks for depends on where it is used.
+TEST(Includes, AQuestionInAMacroIsRejected) {
+    for (const std::string line :
+         {"#define HAS __has_include", "#define HAS __has_include(<x.h>)",
+          "#define HAS (defined(X) && __has_embed)", "#define APPLY(f, x) f(x)\\\n__has_include_next",
+          "#if APPLY(__has_include, \"x.h\")", "#if __has_include(</x GT)"})
+        EXPECT_THAT(error_of("int a;\n" + line + "\n"),
+                    testing::AllOf(testing::StartsWith("dir/k.cu:"), testing::HasSubstr("the build's key")))
+            << line;
+    EXPECT_EQ(
+        error_of(
+            "#if !defined(__has_include) || !defined __has_include_next\n#define __has_include(x) 0\n#endif\n"
+            "#error __has_include is missing\n"),
+        "");
+}
+
+TEST(Includes, ACarriageReturnHidesNothing) {
+    EXPECT_THAT(error_of("int a;\n//\r#include \"/x.h\"\n"),
+                testing::StartsWith("dir/k.cu:2:3: there is a carriage return"));
+    EXPECT_EQ(error_of("int a;\r\n"), "");
+}
+
+TEST(Includes, AByteOrderMarkHidesNothing) {
+    EXPECT_THAT(error_of("#include \"a.h\"\n", {{"a.h", "\xef\xbb\xbf#include \"/x.h\"\n"}}),
+                testing::StartsWith("dir/a.h:1:"));
+}
+
+// Names in a template's own headers are below the template's directory, so that the answer would be no.
+TEST(Includes, AQuestionForAFileNextToAHeaderBelowIsRejected) {
+    const std::vector<Header> headers = {{"sub/a.h", "\n#if __has_include(\"b.h\")\n#endif\n"},
+                                         {"sub/b.h", ""}};
+    EXPECT_THAT(
+        error_of("#include \"sub/a.h\"\n", headers),
+        testing::AllOf(testing::StartsWith("dir/sub/a.h:2:5: "), testing::HasSubstr("write \"sub/b.h\"")));
+    EXPECT_EQ(error_of("#include \"sub/a.h\"\n", {headers[0], headers[1], {"b.h", ""}}), "");
+    EXPECT_EQ(error_of("#include \"sub/a.h\"\n", {headers[0]}), "");
+}
+
 TEST(Includes, FilesOfTheAssemblerAreRejected) {
     for (const char* word :
          {".inc\\142in", ".inc\\x62in", ".inc\\u0062in", "\\56incbin", ".INCBIN", "\\x{2e}include",
