@@ -198,8 +198,9 @@ std::string launch_apart(
     const std::function<std::string(const std::function<void(std::string_view)>&)>& work);
 
 /// C = A * B, row-major, with the C type float: the problem of a kernel (int m, int n, int k, const T* a, const T* b,
-/// float* c) with T half, bfloat16 or float, whatever its arguments are called. nullopt for any other kernel, and for a
-/// template that declares its tensors otherwise. Sizes may be given as m, n and k, too; without a declared problem
+/// float* c) with T half, bfloat16 or float, whatever its arguments are called; sizes that are called m, n and k may have
+/// another order. nullopt for any other kernel, for one of whose sizes one alone is called m, n or k and has another place,
+/// and for a template that declares its tensors otherwise. Sizes may be given as m, n and k, too; without a declared problem
 /// their default is 1024. Throws what Variant::problem throws.
 std::optional<Problem> gemm_problem(const Variant& variant, const Sizes& given = {}, bool test = false);
 

@@ -6,6 +6,14 @@
 
 namespace kiln_host {
 
+template <class T>
+struct IdentityOf {
+    using type = T;
+};
+/// T, which is not deduced from an argument of this type.
+template <class T>
+using Identity = typename IdentityOf<T>::type;
+
 template <class T, class Change>
 inline T update(T* address, Change change) {
     tell(AccessKind::atomic, address, sizeof(T));
@@ -80,7 +88,26 @@ inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-template <class T>
-inline T __ldg(const T* address) {
-    return *address;
-}
+// Loads and stores with a hint for the caches, which the host has no use for.
+#define KILN_HINTED_LOAD(name)        \
+    template <class T>                \
+    inline T name(const T* address) { \
+        return *address;              \
+    }
+#define KILN_HINTED_STORE(name)                                  \
+    template <class T>                                           \
+    inline void name(T* address, kiln_host::Identity<T> value) { \
+        *address = value;                                        \
+    }
+KILN_HINTED_LOAD(__ldg)
+KILN_HINTED_LOAD(__ldca)
+KILN_HINTED_LOAD(__ldcg)
+KILN_HINTED_LOAD(__ldcs)
+KILN_HINTED_LOAD(__ldcv)
+KILN_HINTED_LOAD(__ldlu)
+KILN_HINTED_STORE(__stcg)
+KILN_HINTED_STORE(__stcs)
+KILN_HINTED_STORE(__stwb)
+KILN_HINTED_STORE(__stwt)
+#undef KILN_HINTED_LOAD
+#undef KILN_HINTED_STORE

@@ -27,10 +27,32 @@ std::string emitted(Service& service, const Variant& variant, Emit what) {
     return {};
 }
 
+namespace {
+
+/// Of a file that was emitted before.
+std::pair<std::string, std::vector<std::string_view>> marks_of(Emit what) {
+    switch (what) {
+        case Emit::source:
+            return {"specialised source", {"\n#line 1 \""}};
+        case Emit::ptx:
+        case Emit::binary:
+            return {"binary", binary_marks()};
+        case Emit::log:
+            return {"log of a compiler", {"ptxas info"}};
+        case Emit::key:
+            return {"key", {"\nkiln-key "}};
+    }
+    return {};
+}
+
+}  // namespace
+
 void write_emitted(const std::string& content, const Options& options, const Terminal& terminal) {
     const Output output("--output", options.output.empty() ? "-" : options.output.string());
     output.check_json(options.json);
     if (options.emit == Emit::binary) output.check_terminal(terminal);
+    const auto [what, marks] = marks_of(*options.emit);
+    output.check_replaces(what, marks);
     if (output.is_standard_output())
         terminal.print(content);
     else

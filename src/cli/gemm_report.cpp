@@ -12,12 +12,14 @@ namespace kiln::cli {
 namespace {
 
 Json shape_json(const RunReport& report) {
+    const Problem& problem = report.result.problem;
+    // Of A, [m, k], and of B, [k, n], whatever the arguments of the sizes are called.
+    if (report.options.gemm)
+        return {{"m", problem.tensors[0].extents[0]},
+                {"n", problem.tensors[1].extents[1]},
+                {"k", problem.tensors[0].extents[1]}};
     Json shape;
-    const char* const names[] = {"m", "n", "k"};
-    const auto& arguments = report.variant.arguments();
-    for (std::size_t i = 0; i < 3; ++i)
-        shape[names[i]] =
-            report.result.problem.sizes.at(report.options.gemm ? arguments[i].name : std::string(names[i]));
+    for (const char* const name : {"m", "n", "k"}) shape[name] = problem.sizes.at(name);
     return shape;
 }
 

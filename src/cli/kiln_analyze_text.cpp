@@ -65,7 +65,8 @@ std::string arithmetic_text(const Analysis& analysis) {
     if (analysis.tile_intensity)
         text += line("tile", formatted("{:.4g} FLOP per byte that a block loads", *analysis.tile_intensity));
     if (traffic.tiled_bytes) {
-        std::string moved = bytes_text(*traffic.tiled_bytes) + " loaded from global memory by all blocks";
+        std::string moved =
+            bytes_text(*traffic.tiled_bytes) + " moved to and from global memory by all blocks";
         if (traffic.bytes_at_least > 0)
             moved += formatted(", {:.3g} times the least", *traffic.tiled_bytes / traffic.bytes_at_least);
         if (traffic.naive_bytes)

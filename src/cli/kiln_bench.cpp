@@ -230,6 +230,7 @@ int bench_merge(const Call& call) {
     if (call.has("output")) {
         const Output output("--output", call.value("output"));
         output.check_json(call.options.json);
+        output.check_replaces("report", {"\"backend\": \""});
         output.write(bench_record(all));
         if (output.is_standard_output()) return kPassed;
     }

@@ -268,6 +268,7 @@ int cache_pack(const Call& call) {
     const Output output("the seed pack", call.words[0]);
     output.check_json(call.options.json);
     output.check_terminal(call.terminal);
+    output.check_replaces("seed pack", {"KILNPCK\n"});
     if (call.has("for")) return pack_for_record(call, output);
     const CacheTransfer transfer = open_cache(call.options).pack(output.path(), keys);
     if (!output.is_standard_output()) return report_transfer(call, transfer, "packed into " + call.words[0]);

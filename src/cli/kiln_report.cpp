@@ -237,6 +237,7 @@ Output page_output(const Call& call) {
         throw UsageError("no output file is given; add --output FILE, or --output - for standard output.");
     Output output("--output", call.value("output"));
     output.check_json(call.options.json);
+    output.check_replaces("report", {"<meta name=\"generator\" content=\"Kiln "});
     return output;
 }
 

@@ -344,6 +344,7 @@ int build_variant(const Call& call) {
         place.emplace("--output", output);
         place->check_json(call.options.json);
         place->check_terminal(call.terminal);
+        place->check_replaces("binary", binary_marks());
     }
     const Compiled compiled = [&] {
         const Progress progress(call.terminal, "building");

@@ -120,6 +120,10 @@ int wisdom_export(const Call& call) {
     }
     const Output output("--output", call.value("output"));
     output.check_json(call.options.json);
+    if (call.flag("manifest"))
+        output.check_replaces("manifest", {" @cuda:", " @hip:", " @host:"});
+    else
+        output.check_replaces("wisdom", {"# kiln wisdom "});
     output.write(text);
     if (output.is_standard_output()) return kPassed;
     call.print({{"wisdom", call.value("output")}, {"entries", wisdom.entries().size()}},

@@ -6,6 +6,8 @@
 #include <kiln/error.h>
 #include <kiln/files.h>
 
+#include <algorithm>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -37,6 +39,19 @@ void Output::check_terminal(const Terminal& terminal) const {
         throw UsageError("a binary is not written to a terminal: give " + what_ + " a FILE, or use a pipe.");
 }
 
+void Output::check_replaces(const std::string& what, const std::vector<std::string_view>& marks) const {
+    constexpr std::size_t kHeadBytes = 4096;
+    if (is_stream_) return;
+    std::ifstream file(path_, std::ios::binary);
+    std::string head(kHeadBytes, '\0');
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    head.resize(static_cast<std::size_t>(file.gcount()));
+    const auto is_in_head = [&](std::string_view mark) { return head.find(mark) != std::string::npos; };
+    if (head.empty() || std::ranges::any_of(marks, is_in_head)) return;
+    throw UsageError(what_ + ": " + path_.string() + " is no " + what +
+                     " that Kiln wrote, and is not overwritten; name another file, or remove it.");
+}
+
 void Output::write(std::string_view content) const {
     try {
         write_output(path_, content);
@@ -44,6 +59,8 @@ void Output::write(std::string_view content) const {
         throw UsageError(what_ + ": " + error.what());
     }
 }
+
+std::vector<std::string_view> binary_marks() { return {"\177ELF", "\n.version "}; }
 
 std::filesystem::file_status status_of(const std::filesystem::path& file) {
     std::error_code error;

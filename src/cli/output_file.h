@@ -6,10 +6,14 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/terminal.h"
 
 namespace kiln::cli {
+
+/// Of machine code and of PTX, see Output::check_replaces.
+std::vector<std::string_view> binary_marks();
 
 class Output {
   public:
@@ -28,6 +32,9 @@ class Output {
     void check_json(bool json) const;
     /// Throws UsageError when a binary would be written to a terminal.
     void check_terminal(const Terminal& terminal) const;
+    /// Throws UsageError where a file is there that Kiln did not write as such a thing: it is not empty, and none of `marks`
+    /// is in its first 4 KiB. what: "seed pack".
+    void check_replaces(const std::string& what, const std::vector<std::string_view>& marks) const;
     /// See kiln/files.h. Throws UsageError.
     void write(std::string_view content) const;
 

@@ -283,6 +283,8 @@ class OptionReader {
         const bool is_cuda = target_.backend == Backend::cuda;
         if (word == "--use_fast_math" || word == "-use_fast_math") {
             add_translation(is_cuda ? "--use_fast_math" : "-ffast-math");
+            // CUDA's keeps NaNs and infinities.
+            if (!is_cuda) add_translation("-fno-finite-math-only");
         } else if (word == "-G" || word == "--device-debug") {
             if (use_ == OptionUse::all) result_.debug = true;
         } else if (word == "-w" || word == "--disable-warnings") {

@@ -222,7 +222,9 @@ Binary HostCompiler::compile_as(const CompilerIngredients& as, const Source& sou
     const TemporaryDirectory directory;
     for_each_header(source, [&](const Header& header) {
         write_virtual(directory.path(), header.name,
-                      header.name.starts_with("kiln/") ? header.text : with_dynamic_shared(header.text));
+                      header.name.starts_with("kiln/")
+                          ? header.text
+                          : with_host_keywords(with_dynamic_shared(header.text)));
     });
     // Under a name of its own: GCC shows the line that a message is about from the file that #line names,
     // and would show another one if it found the specialised text there.

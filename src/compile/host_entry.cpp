@@ -193,8 +193,48 @@ std::string with_dynamic_shared(std::string_view text) {
     return result;
 }
 
+namespace {
+
+bool is_blank_or_comment(std::string_view token) {
+    return token == "\n" || token == "\r" || is_blank(token.front()) || token.starts_with("//") ||
+           token.starts_with("/*");
+}
+
+std::string_view next_word(std::string_view text, std::size_t at) {
+    for (std::size_t end = at; at < text.size(); at = end) {
+        end = behind_token(text, at);
+        if (!is_blank_or_comment(text.substr(at, end - at))) return text.substr(at, end - at);
+    }
+    return {};
+}
+
+// Before the name of an attribute or of a macro.
+bool names_a_word(std::string_view before) {
+    constexpr std::string_view kWords[] = {"(", ",", "define", "undef", "ifdef", "ifndef", "defined"};
+    return std::ranges::find(kWords, before) != std::end(kWords);
+}
+
+}  // namespace
+
+std::string with_host_keywords(std::string_view text) {
+    constexpr std::string_view kShared = "__shared__", kNoInline = "__noinline__";
+    if (text.find(kShared) == std::string_view::npos && text.find(kNoInline) == std::string_view::npos)
+        return std::string(text);
+    std::string result;
+    std::string_view before;  // neither blank nor comment
+    std::size_t end = 0;
+    for (std::size_t at = 0; at < text.size(); at = end) {
+        end = behind_token(text, at);
+        const std::string_view token = text.substr(at, end - at);
+        if (token == "static" && (before == kShared || next_word(text, end) == kShared)) continue;
+        result += token == kNoInline && !names_a_word(before) ? "__attribute__((noinline))" : token;
+        if (!is_blank_or_comment(token)) before = token;
+    }
+    return result;
+}
+
 HostText host_text(const Source& source) {
-    HostText result{with_dynamic_shared(source.text), {}};
+    HostText result{with_host_keywords(with_dynamic_shared(source.text)), {}};
     std::string exports;
     for (const std::string& entry : all_entries(source)) {
         std::string name = entry;  // as C++ has it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What of CUDA C++ no macro can make C++ of a host: the text that the host's compiler gets differs from the template's in
-// two kinds of places, and in no line's number.
+// a few kinds of places, and in no line's number.
 //
 // On the host a kernel's name would be a C function's: one that is called free, memcpy, exp or main would take the
 // place of the C library's, for the compiler or for the linker. So the kernel is defined under another name there.
@@ -32,6 +32,10 @@ HostEntry with_host_entry(std::string_view text, std::string_view entry);
 /// shared memory. In a namespace it becomes an error of the compiler that says what to write: there it can't be the running
 /// block's.
 std::string with_dynamic_shared(std::string_view text);
+
+/// The source with `static __shared__` as `__shared__`, which is static here anyway, and with the keyword `__noinline__`,
+/// which is no macro: headers of the system have it as an attribute's name.
+std::string with_host_keywords(std::string_view text);
 
 struct HostText {
     std::string text;

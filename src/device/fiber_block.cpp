@@ -94,6 +94,7 @@ std::string FiberBlock::run(Dim3 index) {
     if (plan_.seed) {
         arrange((std::uint64_t{index.z} * grid_dim.y + index.y) * grid_dim.x + index.x);
         std::memset(dynamic_shared, 0xff, plan_.dynamic_shared_bytes);
+        if (plan_.static_shared != nullptr) plan_.static_shared->fill();
     }
     for (unsigned i = 0; i < warps_.size(); ++i) {
         const unsigned lanes = std::min(thread_count_ - i * kiln_host::kWarpSize, kiln_host::kWarpSize);

@@ -28,6 +28,7 @@
 #include "device/fiber_stack.h"
 #include "device/grid_barrier.h"
 #include "device/shared_memory.h"
+#include "device/static_shared.h"
 #include "kiln/host_abi.h"
 
 namespace kiln {
@@ -40,11 +41,12 @@ struct BlockPlan {
     Dim3 grid;
     Dim3 block;
     std::size_t dynamic_shared_bytes = 0;
-    AccessObserver* observer = nullptr;  ///< of a kernel with a log of accesses
-    std::optional<std::uint64_t> seed;   ///< permutes the order of the threads, and fills dynamic
-                                         ///< shared memory with NaNs before each block
-    bool cooperative = false;            ///< its blocks run at once, each on an OS thread
-    GridBarrier* barrier = nullptr;      ///< of those blocks
+    AccessObserver* observer = nullptr;           ///< of a kernel with a log of accesses
+    std::optional<std::uint64_t> seed;            ///< permutes the order of the threads, and sets all bits of
+                                                  ///< shared memory before each block
+    const StaticShared* static_shared = nullptr;  ///< of the kernel's object; null: it is not filled
+    bool cooperative = false;                     ///< its blocks run at once, each on an OS thread
+    GridBarrier* barrier = nullptr;               ///< of those blocks
     const std::atomic<bool>* has_failed =
         nullptr;  ///< whether a block has, or is left out, so that none may wait for it; null: not known
 };

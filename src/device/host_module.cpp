@@ -72,7 +72,8 @@ class FloatEnvironment {
 
 }  // namespace
 
-KernelObject::KernelObject(Bytes bytes) : bytes_(std::move(bytes)), variables_(declared_variables(bytes_)) {
+KernelObject::KernelObject(Bytes bytes)
+    : bytes_(std::move(bytes)), variables_(declared_variables(bytes_)), static_shared_(bytes_) {
     file_ = FileDescriptor(::memfd_create("kiln-kernel", MFD_CLOEXEC));
     if (file_ && !write_all(file_.value(), bytes_)) file_.reset();
     if (file_) name_ = formatted("/proc/self/fd/{}", file_.value());
@@ -86,7 +87,7 @@ void KernelObject::load_now() {
         handle_ = ::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (handle_ == nullptr) problems = ::dlerror();
     }
-    if (handle_ != nullptr) return forget_bytes();
+    if (handle_ != nullptr) return finish_load();
     // No memfd, no /proc, or a system that runs nothing from memory.
     file_.reset();
     try {
@@ -102,7 +103,7 @@ void KernelObject::load_now() {
         throw DeviceError("The system's loader rejected the kernel's shared object: " + problems + ".",
                           "dlopen");
     }
-    forget_bytes();
+    finish_load();
 }
 
 // The loader finds only what is exported, as are C++'s template variables, which all objects may share. The others lie
@@ -236,9 +237,10 @@ void HostModule::launch(const LaunchShape& shape, void* const* arguments, void* 
                               arguments, *info_.argument_bytes);
         return;
     }
-    const BlockPlan plan = {&kernel(),       name_.c_str(), arguments,
-                            shape.grid,      shape.block,   shape.dynamic_shared_bytes,
-                            observer_.get(), seed_,         shape.cooperative};
+    const BlockPlan plan = {&kernel(),        name_.c_str(), arguments,
+                            shape.grid,       shape.block,   shape.dynamic_shared_bytes,
+                            observer_.get(),  seed_,         &object_->static_shared(),
+                            shape.cooperative};
     if (observer_) return launch_observed(plan);
     executor_().run(plan, name_);
 }

@@ -20,6 +20,7 @@
 #include "device/driver.h"
 #include "device/host_executor.h"
 #include "device/module_variables.h"
+#include "device/static_shared.h"
 #include "kiln/host_abi.h"
 
 namespace kiln {
@@ -37,13 +38,18 @@ class KernelObject {
         std::call_once(loaded_, [this] { load_now(); });
     }
     void* handle() const { return handle_; }
+    /// Loaded.
+    const StaticShared& static_shared() const { return static_shared_; }
     void* symbol(const char* name) const { return ::dlsym(handle_, name); }
     /// Of the object's variables. Loaded; throws UsageError where there is none.
     ModuleVariable variable(const std::string& kernel, const std::string& name) const;
 
   private:
     void load_now();
-    void forget_bytes() { bytes_ = {}; }
+    void finish_load() {
+        static_shared_.loaded(handle_);
+        bytes_ = {};
+    }
 
     // The loader knows a library by its name, here /proc/self/fd/N: N must not be given to another
     // file while the library is loaded. A child process that loads it has the same.
@@ -52,6 +58,7 @@ class KernelObject {
     Bytes bytes_;  ///< until it is loaded
     void* handle_ = nullptr;
     std::vector<DeclaredVariable> variables_;
+    StaticShared static_shared_;
     std::once_flag loaded_;
 };
 

@@ -63,7 +63,7 @@ std::vector<ElfSymbol> thread_locals(const std::optional<ElfView>& elf) {
     for (const ElfSymbol& symbol : elf->symbols()) {
         // Those of size 0 mark what a section holds, as $d does for aarch64.
         if (symbol.type == STT_TLS && symbol.size != 0 && symbol.section != SHN_UNDEF &&
-            !symbol.name.starts_with("_ZGV"))
+            !symbol.name.starts_with("_ZGV") && symbol.name != "__tls_guard")
             found.push_back(symbol);
     }
     return found;
@@ -108,6 +108,13 @@ std::size_t static_shared_bytes(std::span<const std::byte> bytes) {
     for (const ElfSymbol& symbol : thread_locals(ElfView::open(bytes)))
         total += is_shared(symbol) ? symbol.size : 0;
     return total;
+}
+
+std::vector<ThreadLocalRange> shared_ranges(std::span<const std::byte> bytes) {
+    std::vector<ThreadLocalRange> ranges;
+    for (const ElfSymbol& symbol : thread_locals(ElfView::open(bytes)))
+        if (is_shared(symbol)) ranges.push_back({symbol.address, symbol.size});
+    return ranges;
 }
 
 std::vector<SharedVariable> shared_variables(std::span<const std::byte> bytes, const void* anchor) {

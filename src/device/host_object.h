@@ -28,6 +28,13 @@ std::optional<HostObjectFacts> host_object_facts(std::span<const std::byte> byte
 /// Bytes of all variables that the kernel declared __shared__.
 std::size_t static_shared_bytes(std::span<const std::byte> bytes);
 
+/// A part of an OS thread's copy of the thread-local storage.
+struct ThreadLocalRange {
+    std::size_t offset = 0, bytes = 0;
+};
+/// Where these lie in it.
+std::vector<ThreadLocalRange> shared_ranges(std::span<const std::byte> bytes);
+
 /// Where these lie on this OS thread, by their addresses. anchor: what Kernel::anchor gave on it.
 std::vector<SharedVariable> shared_variables(std::span<const std::byte> bytes, const void* anchor);
 

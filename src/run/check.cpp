@@ -12,6 +12,7 @@
 
 #include "base/parallel.h"
 #include "base/stopwatch.h"
+#include "format/format.h"
 #include "run/element.h"
 #include "run/error_statistics.h"
 #include "run/sample.h"
@@ -86,6 +87,8 @@ class Comparison {
                 ErrorStatistics tally;
                 std::uint64_t unwritten = 0;
                 for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+                    if (!is_told_by_double<T>(expected_[i], exact_ ? 0 : bound_[i]))
+                        refuse(which[i], expected_[i]);
                     const auto each = judged<T>(wide(found[i]), expected_[i],
                                                 bound_[i] < 0 ? bound_[i] : bound_[i] + tolerance_, exact_);
                     tally.add(which[i], each);
@@ -95,6 +98,20 @@ class Comparison {
                 tally_.merge(tally);
                 unwritten_ += unwritten;
             });
+    }
+
+    /// Throws: a comparison would call wrong integers right.
+    [[noreturn]] void refuse(std::int64_t element, double expected) const {
+        std::string index;
+        for (const std::int64_t i : index_of(element, output_.tensor().extents))
+            index += (index.empty() ? "" : ", ") + std::to_string(i);
+        throw UsageError(
+            formatted("the output {} can't be checked: {:.0f} is expected at [{}], and references give "
+                      "doubles, which hold "
+                      "integers only below 2^53. Declare it as unsigned int, with two elements for each of "
+                      "these, or give such "
+                      "elements a bound of at least {:g}, without 'exact'",
+                      output_.tensor().name, expected, index, std::ldexp(1.0, std::ilogb(expected) - 52)));
     }
 
     void sample(const std::vector<std::int64_t>& which) {

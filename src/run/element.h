@@ -54,6 +54,16 @@ double wide(T value) {
         return static_cast<double>(value);
 }
 
+/// Whether a value that is expected tells the right result from others. A double holds integers below 2^53; a larger one
+/// stands for all that round to it, so it needs a bound as large as the distance between two doubles there.
+template <class T>
+bool is_told_by_double(double expected, double bound) {
+    if constexpr (is_float<T> || sizeof(T) < sizeof(double)) return true;
+    const double size = std::abs(expected);
+    if (!(size >= 0x1p53) || std::isinf(size) || std::isnan(bound) || bound < 0) return true;
+    return bound >= std::ldexp(1.0, std::ilogb(size) - 52);
+}
+
 /// x rounded once, to nearest even, to a binary format: digits of the significand, the smallest normal
 /// exponent, the largest finite value.
 inline double rounded_to(double x, int digits, int min_exponent, double max_finite) {

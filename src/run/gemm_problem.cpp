@@ -41,6 +41,28 @@ std::string operand_type(const Variant& variant) {
     return {};
 }
 
+/// Where the sizes m, n and k are among the arguments: by their names where these are m, n and k, in whatever order, else the
+/// first, the second and the third. nullopt: a name contradicts that, such as the first one of (k, rows, columns).
+std::optional<std::array<std::size_t, 3>> size_places(const std::vector<KernelArgument>& arguments) {
+    constexpr std::string_view kNames[] = {"m", "n", "k"};
+    std::array<std::size_t, 3> places{}, in_order = {0, 1, 2};
+    std::size_t named = 0;
+    bool is_in_order = true;
+    for (std::size_t i = 0; i < 3; ++i) {
+        const auto name = std::ranges::find(kNames, arguments[i].name);
+        if (name == std::end(kNames)) continue;
+        const auto size = static_cast<std::size_t>(name - kNames);
+        places[size] = i;
+        is_in_order = is_in_order && size == i;
+        ++named;
+    }
+    // And an operand b before an operand a.
+    if (arguments[3].name == "b" && arguments[4].name == "a") return std::nullopt;
+    if (named == 3) return places;
+    if (!is_in_order) return std::nullopt;
+    return in_order;
+}
+
 std::int64_t saturating_product(std::initializer_list<std::int64_t> factors) {
     std::int64_t product = 1;
     for (const std::int64_t factor : factors)
@@ -59,7 +81,8 @@ Problem with_patterns(Problem problem, std::int64_t k) {
 }
 
 /// The problem of a template that declares none.
-Problem undeclared(const Variant& variant, const std::string& type, const Sizes& given, bool test) {
+Problem undeclared(const Variant& variant, const std::string& type, const std::array<std::size_t, 3>& places,
+                   const Sizes& given, bool test) {
     const auto& arguments = variant.arguments();
     Problem problem;
     std::array<std::int64_t, 3> extents{};
@@ -75,7 +98,7 @@ Problem undeclared(const Variant& variant, const std::string& type, const Sizes&
         if (!problem.sizes.contains(name))
             throw VariantError(variant.template_name() + ": there is no size " + name + "; there are " +
                                arguments[0].name + ", " + arguments[1].name + " and " + arguments[2].name);
-    const auto [m, n, k] = extents;
+    const std::int64_t m = extents[places[0]], n = extents[places[1]], k = extents[places[2]];
     const std::size_t element = type == "float" ? 4 : 2;
     const auto add = [&](const std::string& name, const std::string& of, std::size_t bytes, std::int64_t rows,
                          std::int64_t columns, TensorRole role) {
@@ -106,16 +129,19 @@ std::optional<Problem> gemm_problem(const Variant& variant, const Sizes& given, 
     const std::string type = operand_type(variant);
     if (type.empty() || !is_plain(variant)) return std::nullopt;
     const auto& arguments = variant.arguments();
+    const auto places = size_places(arguments);
+    if (!places) return std::nullopt;
     Sizes sizes;
     for (const auto& [name, value] : given) {
         const std::size_t place = std::string_view("mnk").find(name);
-        sizes.emplace(name.size() == 1 && place != std::string_view::npos ? arguments[place].name : name,
-                      value);
+        sizes.emplace(
+            name.size() == 1 && place != std::string_view::npos ? arguments[(*places)[place]].name : name,
+            value);
     }
-    if (!variant.origin().is_runnable()) return undeclared(variant, type, sizes, test);
+    if (!variant.origin().is_runnable()) return undeclared(variant, type, *places, sizes, test);
     Problem problem = variant.problem(sizes, test);
-    const std::int64_t m = problem.sizes.at(arguments[0].name), n = problem.sizes.at(arguments[1].name),
-                       k = problem.sizes.at(arguments[2].name);
+    const auto size = [&](std::size_t which) { return problem.sizes.at(arguments[(*places)[which]].name); };
+    const std::int64_t m = size(0), n = size(1), k = size(2);
     const std::array<std::vector<std::int64_t>, 3> extents = {{{m, k}, {k, n}, {m, n}}};
     for (std::size_t i = 0; i < 3; ++i) {
         const Tensor& tensor = problem.tensors[i];

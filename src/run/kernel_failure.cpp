@@ -132,7 +132,8 @@ std::string deed(const KernelWatch& watch, const KernelReport& report) {
             return access_text(report) + " the address " + hex(report.address) +
                    ", which is not mapped memory" + nearest_text(watch, report.address);
         case SIGFPE:
-            return report.code == FPE_INTDIV ? "divided an integer by zero" : "made an arithmetic exception";
+            return report.code == FPE_INTDIV ? "divided an integer by zero, or the least one by -1"
+                                             : "made an arithmetic exception";
         case SIGILL:
         case SIGTRAP:
             return "executed an instruction that ends a program, as __builtin_trap() and code that can't be "

@@ -11,6 +11,7 @@
 
 #include "base/stopwatch.h"
 #include "format/format.h"
+#include "service/binary_limits.h"
 #include "service/explain.h"
 #include "template/kernel_launch.h"
 #include "template/tensor_maps.h"
@@ -120,6 +121,7 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation, co
     }
     const FunctionInfo& function = module->info();
     check_binary_arguments(variant, function);
+    check_limits(variant, built.binary);
     const LaunchShape shape{{}, variant.block(), variant.cluster(), variant.dynamic_shared_bytes()};
     module->allow_dynamic_shared(shape.dynamic_shared_bytes);
     if (built.binary.more_entries.size() + 1 != kernel_count(variant))
@@ -149,6 +151,11 @@ Builder::Found Builder::load_new(const Variant& variant, Isolation isolation, co
             built.origin};
 }
 
+void Builder::check_limits(const Variant& variant, const Binary& binary) const {
+    const std::string warning = check_binary_limits(variant, binary, selection_.target);
+    if (!warning.empty()) events_.warn_once(warning);
+}
+
 Compiled Builder::binary(const Variant& variant, Isolation isolation, const std::stop_token& stop) {
     const ProfilerRange range(ranges_.get(), "build " + variant.text());
     const Stopwatch watch;
@@ -158,6 +165,7 @@ Compiled Builder::binary(const Variant& variant, Isolation isolation, const std:
     const BinaryBuilder::Keys found_by = binaries_.keys(selection_.target, build_source);
     Built built = binaries_.find_or_compile(
         {selection_.target, found_by, found_by.key, build_source, legal.text(), isolation, nullptr, stop});
+    check_limits(legal, built.binary);
     compiled.key = built.key.digest.empty() ? found_by.key : built.key;
     compiled.binary = std::move(built.binary);
     compiled.origin = built.origin;

@@ -57,6 +57,8 @@ class Builder {
     using KernelPointer = KernelTable::Pointer;
     using Built = BinaryBuilder::Built;
 
+    /// Throws BuildError, or warns, where the template's lines do not fit the binary.
+    void check_limits(const Variant& variant, const Binary& binary) const;
     Found load_new(const Variant& variant, Isolation isolation, const std::stop_token& stop);
 
     const Selection selection_;

@@ -44,12 +44,14 @@ Rule at_most(const ExpressionPtr& left, const std::string& right, const std::str
     return compare(left, Operator::less_equal, "<=", right, words);
 }
 
-void add_launch_rules(const LaunchLines& launch, std::vector<Rule>& rules) {
+void add_launch_rules(const LaunchLines& launch, bool is_for_cuda, std::vector<Rule>& rules) {
     constexpr const char* kLargestExtent = "4294967295";
     for (const ExpressionPtr& extent : launch.block) {
         rules.push_back(at_least(extent, "1", "a block needs at least one thread in each direction"));
         rules.push_back(at_most(extent, kLargestExtent, "an extent of a block must fit 32 bits"));
     }
+    if (is_for_cuda && launch.block.size() == 3)
+        rules.push_back(at_most(launch.block[2], "64", "CUDA's blocks have at most 64 threads in z"));
     for (const ExpressionPtr& extent : launch.cluster) {
         rules.push_back(at_least(extent, "1", "a cluster needs at least one block in each direction"));
         rules.push_back(at_most(extent, kLargestExtent, "an extent of a cluster must fit 32 bits"));
@@ -74,15 +76,17 @@ void add_device_rules(const LaunchLines& launch, std::vector<Rule>& rules) {
 
 std::vector<Rule> implicit_rules(const FrontMatter& front_matter) {
     constexpr const char* kLevels = "ptxas has optimization levels from 0 to 3";
+    // What the host runs, CUDA should run too.
+    const bool is_for_cuda = front_matter.backends != std::vector{Backend::hip};
     std::vector<Rule> rules;
-    add_launch_rules(front_matter, rules);
+    add_launch_rules(front_matter, is_for_cuda, rules);
     if (front_matter.opt_level) {
         rules.push_back(at_least(front_matter.opt_level, "0", kLevels));
         rules.push_back(at_most(front_matter.opt_level, "3", kLevels));
     }
     add_device_rules(front_matter, rules);
     for (std::size_t i = 1; i < front_matter.kernels.size(); ++i) {
-        add_launch_rules(front_matter.kernels[i].launch, rules);
+        add_launch_rules(front_matter.kernels[i].launch, is_for_cuda, rules);
         add_device_rules(front_matter.kernels[i].launch, rules);
     }
     return rules;

@@ -106,7 +106,7 @@ const Deed kDeeds[] = {
     {7, "called exit()", 107},
     {8, "exited with status 0: a kernel can't call _exit()"},
     {9, "called abort()", 109},
-    {10, "divided an integer by zero", 110},
+    {10, "divided an integer by zero, or the least one by -1", 110},
     {11, "executed an instruction that ends a program", 111},
     {15, "byte 400000 of the 200 bytes of dynamic shared memory", 116},
     {18, "sent itself the signal SIGSEGV, as raise() and kill() do", 113},

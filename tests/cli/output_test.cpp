@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(All, KilnWriter, ::testing::ValuesIn(kWriters),
                          [](const auto& one) { return std::string(one.param.name); });
 
 TEST_P(KilnWriter, FollowsLinksAndKeepsTheMode) {
-    write("target", GetParam().begin == "# kiln wisdom" ? "" : "before");
+    write("target", "");
     ASSERT_EQ(::chmod(path("target").c_str(), 0640), 0);
     fs::create_symlink("target", path("link"));
     fs::create_symlink(path("new"), path("dangling"));
@@ -97,11 +97,21 @@ TEST_P(KilnWriter, FollowsLinksAndKeepsTheMode) {
     }
     expect_output(text("target"));
     expect_output(text("new"));
+    EXPECT_EQ(shell(GetParam().command, "target").status, 0) << "what Kiln wrote is replaced";
     struct stat status {};
     ASSERT_EQ(::stat(path("target").c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777u, 0640u);
     for (const auto& item : fs::directory_iterator(path("")))
         EXPECT_THAT(item.path().filename().string(), ::testing::Not(HasSubstr("tmp"))) << "left behind";
+}
+
+TEST_P(KilnWriter, LeavesAloneWhatKilnDidNotWrite) {
+    const std::string foreign = "// a template: y = 2 x\n//@ kernel mine\n";
+    write("mine.cu", foreign);
+    const Outcome outcome = shell(GetParam().command, "mine.cu");
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("mine.cu"));
+    EXPECT_EQ(text("mine.cu"), foreign);
 }
 
 TEST_P(KilnWriter, WritesToStandardOutputAndNothingElse) {

@@ -55,8 +55,8 @@ TEST(Options, OfAllCompilersAreTranslated) {
         EXPECT_THAT(on(target, "-lineinfo"), IsEmpty()) << "all builds have lines";
     }
     EXPECT_THAT(on(kCuda, "-use_fast_math -w"), ElementsAre("--use_fast_math", "--disable-warnings"));
-    EXPECT_THAT(on(kHip, "--use_fast_math -w"), ElementsAre("-ffast-math", "-w"));
-    EXPECT_THAT(on(kHost, "--use_fast_math -w"), ElementsAre("-ffast-math", "-w"));
+    EXPECT_THAT(on(kHip, "--use_fast_math -w"), ElementsAre("-ffast-math", "-fno-finite-math-only", "-w"));
+    EXPECT_THAT(on(kHost, "--use_fast_math -w"), ElementsAre("-ffast-math", "-fno-finite-math-only", "-w"));
 }
 
 TEST(Options, OfOneCompilerHaveItsNames) {

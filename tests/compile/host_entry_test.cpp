@@ -53,6 +53,20 @@ TEST(DynamicShared, BecomesAReferenceInFunctions) {
               "*static_cast<Pair<int,2>*(*)[][4]>(kiln_host::dynamic_shared_memory()); } };");
 }
 
+TEST(HostKeywords, StaticSharedIsSharedAndNoInlineAnAttribute) {
+    EXPECT_EQ(
+        with_host_keywords("void k() { static __shared__ float s[4]; static /* 1 */\n__shared__ int n;\n"
+                           "__shared__ static int m; static int p; }"),
+        "void k() {  __shared__ float s[4];  /* 1 */\n__shared__ int n;\n__shared__  int m; static int p; }");
+    EXPECT_EQ(with_host_keywords("__device__ __noinline__ void f();"),
+              "__device__ __attribute__((noinline)) void f();");
+    for (const char* text :
+         {"__attribute__((__noinline__)) void f();", "__attribute__((cold, __noinline__)) void f();",
+          "// static __shared__ __noinline__", "#ifndef __noinline__\n#define __noinline__\n#endif",
+          "static int n; __shared__ int m;"})
+        EXPECT_EQ(with_host_keywords(text), text);
+}
+
 TEST(DynamicShared, ElsewhereSaysWhatToWrite) {
     EXPECT_NE(
         with_dynamic_shared("namespace a {\nextern __shared__ float tile[];\n}")

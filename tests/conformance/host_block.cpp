@@ -43,6 +43,32 @@ extern "C" __global__ void kernel(int* out) {
     }
 }
 
+// Whatever blocks before it left there, and so that a missing initialisation shows.
+TEST(HostBlock, StaticSharedMemoryIsFilledWhereThereIsASeed) {
+    const Binary binary = test::compile_for_host(R"(
+__device__ __noinline__ int* counter() {
+    static __shared__ int count;
+    return &count;
+}
+extern "C" __global__ void kernel(int* out) {
+    __shared__ float value;
+    if (blockIdx.x == 0) value = 2;
+    out[2 * blockIdx.x] = value == 2;
+    out[2 * blockIdx.x + 1] = ++*counter();
+})");
+    for (int threads = 1; threads <= 2; ++threads) {
+        const HostKernel kernel(binary, test::open_host(1, threads));
+        std::vector<int> out(2 * 50);
+        for (int launch = 0; launch < 2; ++launch) {
+            kernel({50, 1, 1}, {1, 1, 1}, 0, out.data());
+            for (std::size_t block = 0; block < 50; ++block) {
+                EXPECT_EQ(out[2 * block], block == 0) << block;
+                EXPECT_EQ(out[2 * block + 1], 0) << "-1 before";
+            }
+        }
+    }
+}
+
 constexpr const char* kNeighbour = R"(
 extern "C" __global__ void kernel(int rounds, int* out) {
     __shared__ int s[1024];

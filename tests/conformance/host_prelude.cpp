@@ -272,7 +272,7 @@ extern "C" __global__ void kernel(const float* in, int n, long long* out) {
 })");
     const std::vector<float> in = {2.5f, -3.5f, 0.25f, 5e9f, -5e9f, 1e30f, -INFINITY, NAN};
     const long long lowest = std::numeric_limits<long long>::min(), largest = -(lowest + 1);
-    // What cvt does: saturates, and takes a NaN for 0.
+    // What cvt does: saturates, and takes a NaN for 0, in 64 bits for the highest bit.
     const std::vector<long long> expected = {
         2,           2,           2,           3,           2,          2,
         1,           0,           0,           1,           0,          100,  //
@@ -288,8 +288,8 @@ extern "C" __global__ void kernel(const float* in, int n, long long* out) {
         largest,     0,           0,           1,           0,          100,  //
         -2147483648, -2147483648, -2147483648, -2147483648, 0,          lowest,
         0,           0,           1,           0,           1,          0,  //
-        0,           0,           0,           0,           0,          0,
-        0,           1,           0,           0,           0,          0};
+        0,           0,           0,           0,           0,          lowest,
+        1ll << 62,   1,           0,           0,           0,          0};
     std::vector<long long> out(expected.size());
     kernel({}, {32, 1, 1}, 0, in.data(), static_cast<int>(in.size()), out.data());
     EXPECT_EQ(out, expected);
@@ -341,6 +341,8 @@ extern "C" double rsqrt(double) noexcept;  // as a <math.h> of C23 declares them
 extern "C" float rsqrtf(float) noexcept;
 extern "C" __global__ void kernel(float* out) {
     out[0] = std::sqrt(expf(fmaxf(out[0], 2.0f))) + std::min<size_t>(2, 3) + (isnan(out[0]) || std::isinf(out[0]));
+    out[0] += abs(-out[0]) - std::abs(out[0]) + sin(out[0]) - std::sin(out[0]) + pow(2, 3) - std::pow(2, 3.0f) + std::fabs(0) +
+              std::pow(1.0f, 2) - pow(1.0, 2.0f) + std::isnan(1) + fma(0, 0.0f, 0.0) + std::abs(1ll) - abs(-1l);
 })");
     float out = 0;
     kernel({}, {}, 0, &out);

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/process.h"
+#include "rejected.h"
 #include "require.h"
 #include "template/kernel_launch.h"
 #include "template/tensor_maps.h"
@@ -420,6 +421,23 @@ TEST_F(Export, ChoosesByArchitectureAndSizes) {
     EXPECT_THAT(launches("", "75").printed[0], HasSubstr("kiln_gemm_tiled: there is no binary for sm_75"));
     EXPECT_THAT(launches("", "86").log, testing::Contains("load cubin"));
     EXPECT_THAT(launches("", "100").log, testing::Contains("load ptx"));  // newer than all of them
+}
+
+TEST_F(Export, ANameThatCDoesNotTakeIsAnError) {
+    Service service(options("sm_90a"));
+    for (const std::string name : {"linux", "stdin", "errno"}) {
+        const Template of = service.parse(
+            "// f: for tests.\n//@ kernel f\n//@ block 1\n//@ grid " + name +
+                "\n#include \"kiln/device.h\"\nextern \"C\" __global__ void f(int " + name + ") {}\n",
+            "f.cu");
+        Binary none;
+        none.entry = "f";
+        none.bytes = std::vector<std::byte>(5);
+        EXPECT_THAT(test::rejected([&] {
+                        export_c(service, std::vector<ExportedVariant>{{of.variant(), none}}, {});
+                    }),
+                    HasSubstr("its argument " + name + " is a keyword or a macro in C"));
+    }
 }
 
 TEST_F(Export, EveryProblemHasAFunction) {

@@ -128,6 +128,28 @@ TEST_F(AnalyzerTest, TheSwizzleIsCheaper) {
     EXPECT_THAT(advice->text, HasSubstr("costs no shared memory"));
 }
 
+// With the weight of each other recorded block, one of eight, it would take a tenth off the total.
+TEST_F(AnalyzerTest, AnEmptyLastBlockCountsOnce) {
+    add_template("doubling", R"(// doubling: y = 2 x
+//@ kernel  doubling
+//@ block   1024
+//@ grid    ceil_div(n, 1024)
+//@ size    n = 100353 test 1000
+//@ input   x [n]
+//@ output  y [n]
+#include "kiln/device.h"
+extern "C" __global__ void doubling(int n, const float* x, float* y) {
+    const int i = blockIdx.x * 1024 + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+)");
+    const Analysis analysis = analyze("doubling", {});
+    ASSERT_TRUE(analysis.traffic.tiled_bytes.has_value());
+    const double times_the_least = *analysis.traffic.tiled_bytes / analysis.traffic.bytes_at_least;
+    EXPECT_GE(times_the_least, 1);
+    EXPECT_LT(times_the_least, 1.001);
+}
+
 TEST_F(AnalyzerTest, UncoalescedLines) {
     add_template("strided",
                  "// strided: for tests.\n//\n//@ kernel strided\n//@ block 32\n//@ grid n / 32\n"

@@ -96,6 +96,29 @@ TEST_F(RunCheck, WhatRandomDataHideIsFoundWithContributions) {
     EXPECT_FALSE(run(summing("n - 1"), once()).pass());
 }
 
+// A reference gives doubles.
+TEST_F(RunCheck, IntegersThatADoubleCantTellAreAnError) {
+    const auto shifted = [](const std::string& bits, const std::string& lines) {
+        return line_template("//@ size n = 40\n//@ input x [n] in 0..39\n//@ output y [n] by " + lines + "\n",
+                             "int n, const long long* x, long long* y",
+                             "if (i < n) y[i] = (1ll << " + bits + ") + x[i];");
+    };
+    const auto reference = [&](const std::string& name, const std::string& bits, const std::string& bound) {
+        add_template(name, reference_template(name, "const long long* x",
+                                              "expected[i] = double((1ll << " + bits +
+                                                  ") + x[e] + 50); bound[i] = " + bound + ";"));
+    };
+    reference("exact_reference", "60", "0");
+    reference("small_reference", "51", "0");
+    reference("loose_reference", "60", "256");
+    EXPECT_THAT(rejected<UsageError>([&] { run(shifted("60", "exact_reference exact"), once()); }),
+                AllOf(HasSubstr("y can't be checked"), HasSubstr("1152921504606846976 is expected at [0]"),
+                      HasSubstr("below 2^53"), HasSubstr("a bound of at least 256")));
+    EXPECT_THROW(run(shifted("60", "exact_reference"), once()), UsageError);
+    EXPECT_EQ(run(shifted("51", "small_reference exact"), once()).outputs_checked[0].wrong, 40U);
+    EXPECT_TRUE(run(shifted("60", "loose_reference"), once()).pass());
+}
+
 TEST_F(RunCheck, AnIndexHasOneNumberPerExtent) {
     add_doubling_reference();
     const RunResult result = run(
@@ -345,7 +368,9 @@ TEST_F(RunCheck, AnUnwrittenElementThatWouldBeRightIsFound) {
     const auto text = [&](const std::string& type, long long value, const std::string& condition) {
         const std::string literal = std::to_string(value),
                           name = formatted("is_{}", value < 0 ? -value : value);
-        add_template(name, reference_template(name, "", "expected[i] = " + literal + ";\n    bound[i] = 0;"));
+        const std::string bound = type == "long long" ? "1024" : "0";  // a double holds no such numbers
+        add_template(name, reference_template(
+                               name, "", "expected[i] = " + literal + ";\n    bound[i] = " + bound + ";"));
         return line_template("//@ size n = 1000\n//@ output y [n] by " + name + "\n",
                              "int n, " + type + "* y", "if (i < n" + condition + ") y[i] = " + literal + ";");
     };

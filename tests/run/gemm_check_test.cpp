@@ -207,6 +207,19 @@ TEST(GemmProblem, IsDeterminedByTheDeclarationOfTheKernel) {
     EXPECT_THROW(problem_of("", kArguments, {{"batch", 2}}), VariantError);
 }
 
+TEST(GemmProblem, TakesSizesByTheirNames) {
+    const auto found = problem_of("", "int n, int m, int k, const float* a, const float* b, float* c",
+                                  {{"m", 5}, {"n", 6}, {"k", 7}});
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->sizes, (Sizes{{"m", 5}, {"n", 6}, {"k", 7}}));
+    EXPECT_EQ(found->tensors[0].extents, (std::vector<std::int64_t>{5, 7}));
+    EXPECT_EQ(found->tensors[1].extents, (std::vector<std::int64_t>{7, 6}));
+    EXPECT_EQ(found->tensors[2].extents, (std::vector<std::int64_t>{5, 6}));
+    EXPECT_TRUE(problem_of("", "int m, int columns, int depth, const float* a, const float* b, float* c"));
+    EXPECT_FALSE(problem_of("", "int k, int rows, int columns, const float* a, const float* b, float* c"));
+    EXPECT_FALSE(problem_of("", "int m, int n, int k, const float* b, const float* a, float* c"));
+}
+
 TEST(GemmProblem, OfWhatATemplateDeclaresOtherwiseIsNone) {
     const std::string sizes = "//@ size m = 4\n//@ size n = 5\n//@ size k = 6\n//@ input a [m, k]\n";
     EXPECT_TRUE(problem_of(sizes + "//@ input b [k, n]\n//@ output c [m, n]\n", kArguments));

@@ -190,6 +190,16 @@ TEST(ImplicitRules, ThreadsOfABlock) {
     EXPECT_THAT(variant_error([&] { huge.variant(); }), HasSubstr("must fit 32 bits"));
 }
 
+TEST(ImplicitRules, BlocksHave64ThreadsInZ) {
+    const std::string lines = "//@ param Z int in 64, 128 = 128\n";
+    const Template parsed = make(lines, "int n", "//@ block 1, 2, Z\n//@ grid n\n");
+    EXPECT_NO_THROW(parsed.variant({{"Z", 64}}));
+    EXPECT_THAT(
+        variant_error([&] { parsed.variant(); }),
+        AllOf(HasSubstr("at most 64 threads in z"), HasSubstr("Z = 128"), HasSubstr("Z = 64 would do")));
+    EXPECT_NO_THROW(make(lines + "//@ backend hip\n", "int n", "//@ block 1, 2, Z\n//@ grid n\n").variant());
+}
+
 TEST(ImplicitRules, SharedMemory) {
     const Template parsed = make(
         "//@ param BM int in 16, 32, 64, 128 = 128\n//@ param STAGES int in 1..4 = 4\n"

@@ -112,6 +112,10 @@ struct Recording {
     std::uint64_t blocks = 0;             ///< of the grid
     std::uint64_t blocks_recorded = 0;    ///< of them
     double elapsed_ms = 0;                ///< spent running them
+    /// What the grid's last block has of `shared`, which is often nearly empty. Empty where it was not recorded, or where
+    /// there were several launches.
+    std::vector<SharedSite> last_shared;
+    std::vector<GlobalSite> last_global;  ///< likewise
 
     /// blocks / blocks_recorded: what the sums are to be multiplied with for the whole grid.
     double scale() const;

@@ -46,6 +46,7 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
         : options(std::move(chosen)),
           warp_size(static_cast<unsigned>(options.warp_size)),
           totals(options.banks, warp_size),
+          last_totals(options.banks, warp_size),
           requests(warp_size, *this) {}
 
     const RecorderOptions options;
@@ -53,16 +54,18 @@ struct __attribute__((visibility("hidden"))) AccessRecorder::State final : Acces
 
     // Of all launches.
     AccessTotals totals;
+    AccessTotals last_totals;  // of the last block; its sites have the same numbers
     AccessProblems problems;
     std::function<void(const AccessProblem&)> report;
-    std::uint64_t blocks = 0, blocks_recorded = 0;
+    std::uint64_t launches = 0, blocks = 0, blocks_recorded = 0;
     double elapsed_ms = 0;
 
     // Of the launch.
     bool launched = false;
     Stopwatch watch;
     ObservedLaunch launch;
-    std::uint64_t block_number = 0, recorded_here = 0;
+    std::uint64_t recorded_here = 0;
+    bool is_last = false, has_last = false;
     unsigned threads = 0;
     std::optional<SourceLines> lines;
     Regions regions;
@@ -116,7 +119,8 @@ void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
     if (!same_code) lines.emplace(launch.binary.bytes);
     launched = true;
     watch = Stopwatch();
-    block_number = recorded_here = 0;
+    recorded_here = 0;
+    ++launches;
     threads = static_cast<unsigned>(launch.block.count());
     regions = Regions(launch);
     sites.clear();
@@ -126,6 +130,7 @@ void AccessRecorder::State::begin_launch(const ObservedLaunch& what) {
     places.clear();
     requests.begin_launch(regions);
     totals.begin_launch();
+    last_totals.begin_launch();
     races.reset();
     if (options.problems && regions.shared_bytes() != 0)
         races.emplace(regions, threads, warp_size, [this](const RaceFinding& finding) { found(finding); });
@@ -138,11 +143,14 @@ bool AccessRecorder::State::begin_block(Dim3 index) {
     const bool late = recorded_here != 0 && watch.elapsed_ms() > options.most_ms;
     if (late || !is_chosen(number, launch.grid.count(), options.most_blocks)) return false;
     ++recorded_here;
+    is_last = number + 1 == launch.grid.count();
+    has_last |= is_last;
     block = index;
     in_block = true;
     requests.begin_block(threads);
     requests.tell_each(false);
     totals.begin_block();
+    if (is_last) last_totals.begin_block();
     if (races) races->begin_block();
     return true;
 }
@@ -167,6 +175,7 @@ void AccessRecorder::State::make_room(unsigned thread) {
 
 void AccessRecorder::State::count(const std::vector<RequestList*>& lists) {
     for (const RequestList* const list : lists) {
+        if (is_last) last_totals.add(*list, codes, sites, regions, [](auto...) {});
         totals.add(*list, codes, sites, regions,
                    [this](std::uint32_t instruction, unsigned thread, std::uint64_t address) {
                        misaligned(instruction, thread, address);
@@ -218,6 +227,7 @@ std::uint32_t AccessRecorder::State::new_instruction(const AccessCode& code) {
     if (code.variable != kNoVariable)
         site.variable = regions.variables()[static_cast<std::size_t>(code.variable)].name;
     sites.push_back(totals.site(site));
+    last_totals.site(site);
     // Without a line, each instruction counts as a separate access. Variables may share a name, but not a
     // place.
     const bool known = !site.place.file.empty();
@@ -341,15 +351,15 @@ Recording AccessRecorder::recording() const {
     recording.blocks = state_->blocks;
     recording.blocks_recorded = state_->blocks_recorded;
     recording.elapsed_ms = state_->elapsed_ms;
+    if (state_->has_last && state_->launches == 1) {
+        recording.last_shared = state_->last_totals.shared();
+        recording.last_global = state_->last_totals.global();
+    }
     return recording;
 }
 
 void AccessRecorder::report_problems(std::function<void(const AccessProblem&)> report) {
     state_->report = std::move(report);
-}
-
-double Recording::scale() const {
-    return blocks_recorded == 0 ? 0 : static_cast<double>(blocks) / static_cast<double>(blocks_recorded);
 }
 
 void AccessRecorder::begin_launch(const ObservedLaunch& launch) { state_->begin_launch(launch); }

@@ -13,6 +13,10 @@ bool is_load(AccessKind kind) { return kind == AccessKind::load || kind == Acces
 
 }  // namespace
 
+double Recording::scale() const {
+    return blocks_recorded == 0 ? 0 : static_cast<double>(blocks) / static_cast<double>(blocks_recorded);
+}
+
 int part_bytes(int bytes) {
     constexpr int kWidest = 16;
     return std::min(kWidest, bytes & -bytes);

@@ -31,6 +31,11 @@ std::optional<std::string> c_type(const std::string& type) {
 /// Names of exported code begin so, those that a template must not have.
 constexpr std::string_view kOwnNames = "kiln_";
 
+/// C++ takes them for names, and C or its headers do not: macros of GNU compilers, of <errno.h> and <stdio.h>, keywords.
+constexpr std::string_view kNoNamesInC[] = {"linux",    "unix",   "i386",     "errno",      "stdin",
+                                            "stdout",   "stderr", "_Complex", "_Imaginary", "_Atomic",
+                                            "_Generic", "_Bool",  "_Noreturn"};
+
 std::string as_identifier(std::string text) {
     for (char& c : text)
         if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -116,6 +121,11 @@ ExportedArguments::ExportedArguments(const Variant& variant) {
                 formatted("{} can't be exported: its argument {} begins with kiln_, as names of the "
                           "exported code do; give it another name.",
                           variant.template_name(), argument.name));
+        if (std::ranges::find(kNoNamesInC, argument.name) != std::end(kNoNamesInC))
+            throw UsageError(formatted(
+                "{} can't be exported: its argument {} is a keyword or a macro in C; give it another "
+                "name.",
+                variant.template_name(), argument.name));
         if (std::ranges::find(of.sizes(), argument.name, &SizeArgument::name) != of.sizes().end())
             sizes.push_back(names.size());
         const auto tensor = std::ranges::find(of.tensors(), argument.name, &TensorArgument::name);

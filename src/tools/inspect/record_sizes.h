@@ -10,7 +10,7 @@
 // Counts of a block are assumed to be affine in its work: a + b * work. That is exact if a loop repeats the
 // same accesses, as over k in a GEMM, and the rest (storing the result) happens once. Two recordings, at
 // `less` and at `sizes`, give a and b. Counts of the grid are those of a block times the number of blocks.
-// Blocks at the edges, few of which are recorded, count like any other.
+// The last block, which is often nearly empty, counts once; others at the edges, few of which are recorded, count like any.
 #pragma once
 
 #include <kiln/template.h>

@@ -76,40 +76,81 @@ SharedLine believed_line(const SharedSite& site, const std::vector<CompiledAcces
     return line;
 }
 
-/// Totals of a recording, per block on average.
-ScaledCounts block_counts(const Recording& recording, const std::vector<CompiledAccess>& compiled) {
+constexpr double ScaledCounts::*const kCounts[] = {&ScaledCounts::shared_wavefronts,
+                                                   &ScaledCounts::shared_ideal, &ScaledCounts::global_sectors,
+                                                   &ScaledCounts::global_ideal, &ScaledCounts::loaded_bytes};
+
+/// The average of a grid's blocks from sums over those recorded, among them the last, which counts once: with the weight of
+/// any other, an empty block would take one in eight off the grid.
+class BlockAverage {
+  public:
+    BlockAverage(const Recording& recording, std::uint64_t blocks)
+        : recorded_(static_cast<double>(std::max<std::uint64_t>(1, recording.blocks_recorded))),
+          blocks_(static_cast<double>(blocks)),
+          is_apart_(recording.blocks_recorded > 1 && blocks > 1 &&
+                    !(recording.last_shared.empty() && recording.last_global.empty())) {}
+
+    double operator()(double all, double last) const {
+        if (!is_apart_) return all / recorded_;
+        const double others = std::max(0.0, all - last) / (recorded_ - 1);
+        return (others * (blocks_ - 1) + last) / blocks_;
+    }
+
+  private:
+    double recorded_, blocks_;
+    bool is_apart_;
+};
+
+ScaledCounts counts_of(const std::vector<SharedSite>& shared, const std::vector<GlobalSite>& global,
+                       const std::vector<CompiledAccess>& compiled) {
     ScaledCounts counts;
-    if (recording.blocks_recorded == 0) return counts;
-    for (const SharedSite& site : recording.shared) {
+    for (const SharedSite& site : shared) {
         const WidthCost believed = believed_line(site, compiled).believed;
         counts.shared_wavefronts += static_cast<double>(believed.wavefronts);
         counts.shared_ideal += static_cast<double>(believed.ideal);
     }
-    for (const GlobalSite& site : recording.global) {
+    for (const GlobalSite& site : global) {
         const GlobalCount believed = believed_global(site, compiled);
         counts.global_sectors += static_cast<double>(believed.sectors);
         counts.global_ideal += static_cast<double>(believed.ideal);
         if (site.kind != AccessKind::store && site.kind != AccessKind::matrix_store)
             counts.loaded_bytes += static_cast<double>(site.lane_bytes);
     }
-    const auto blocks = static_cast<double>(recording.blocks_recorded);
-    for (double* const sum : {&counts.shared_wavefronts, &counts.shared_ideal, &counts.global_sectors,
-                              &counts.global_ideal, &counts.loaded_bytes})
-        *sum /= blocks;
     return counts;
 }
 
-/// Per line and block, on average.
-std::map<int, LineSectors> block_sectors(const Recording& recording,
-                                         const std::vector<CompiledAccess>& compiled) {
+/// Per block of a grid of so many, on average.
+ScaledCounts block_counts(const Recording& recording, std::uint64_t blocks,
+                          const std::vector<CompiledAccess>& compiled) {
+    ScaledCounts counts = counts_of(recording.shared, recording.global, compiled);
+    const ScaledCounts last = counts_of(recording.last_shared, recording.last_global, compiled);
+    const BlockAverage average(recording, blocks);
+    for (const auto count : kCounts) counts.*count = average(counts.*count, last.*count);
+    return counts;
+}
+
+std::map<int, LineSectors> sectors_of(const std::vector<GlobalSite>& global,
+                                      const std::vector<CompiledAccess>& compiled) {
     std::map<int, LineSectors> lines;
-    const auto blocks = static_cast<double>(std::max<std::uint64_t>(1, recording.blocks_recorded));
-    for (const GlobalSite& site : recording.global) {
+    for (const GlobalSite& site : global) {
         const GlobalCount believed = believed_global(site, compiled);
         LineSectors& line = lines[site.place.line];
         line.line = site.place.line;
-        line.sectors += static_cast<double>(believed.sectors) / blocks;
-        line.ideal += static_cast<double>(believed.ideal) / blocks;
+        line.sectors += static_cast<double>(believed.sectors);
+        line.ideal += static_cast<double>(believed.ideal);
+    }
+    return lines;
+}
+
+/// Per line and block, on average.
+std::map<int, LineSectors> block_sectors(const Recording& recording, std::uint64_t blocks,
+                                         const std::vector<CompiledAccess>& compiled) {
+    std::map<int, LineSectors> lines = sectors_of(recording.global, compiled);
+    std::map<int, LineSectors> last = sectors_of(recording.last_global, compiled);
+    const BlockAverage average(recording, blocks);
+    for (auto& [number, line] : lines) {
+        line.sectors = average(line.sectors, last[number].sectors);
+        line.ideal = average(line.ideal, last[number].ideal);
     }
     return lines;
 }
@@ -149,8 +190,8 @@ GlobalCount believed_global(const GlobalSite& site, const std::vector<CompiledAc
 
 ScaledCounts scaled_counts(const RecordedVariant& recorded, const LaunchWork& shape,
                            const std::vector<CompiledAccess>& compiled) {
-    const ScaledCounts at = block_counts(recorded.at, compiled);
-    const ScaledCounts less = recorded.less ? block_counts(*recorded.less, compiled) : at;
+    const ScaledCounts at = block_counts(recorded.at, shape.blocks, compiled);
+    const ScaledCounts less = recorded.less ? block_counts(*recorded.less, shape.blocks, compiled) : at;
     const Scaling scaling(recorded.sizes, shape);
     const auto scaled = [&](double ScaledCounts::*sum) { return scaling.whole_grid(at.*sum, less.*sum); };
     return {scaled(&ScaledCounts::shared_wavefronts), scaled(&ScaledCounts::shared_ideal),
@@ -162,9 +203,9 @@ std::vector<LineSectors> scaled_sectors(const RecordedVariant& recorded, const L
                                         const std::vector<CompiledAccess>& compiled) {
     const Scaling scaling(recorded.sizes, shape);
     std::map<int, LineSectors> less =
-        recorded.less ? block_sectors(*recorded.less, compiled) : std::map<int, LineSectors>();
+        recorded.less ? block_sectors(*recorded.less, shape.blocks, compiled) : std::map<int, LineSectors>();
     std::vector<LineSectors> lines;
-    for (const auto& [number, line] : block_sectors(recorded.at, compiled))
+    for (const auto& [number, line] : block_sectors(recorded.at, shape.blocks, compiled))
         lines.push_back({number, scaling.whole_grid(line.sectors, less[number].sectors),
                          scaling.whole_grid(line.ideal, less[number].ideal)});
     return lines;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The address comes from the function that compiled code itself calls for a thread-local variable of a library: the first
+// call of an OS thread makes its copy.
+#include "device/static_shared.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+#ifdef __GLIBC__
+extern "C" void* __tls_get_addr(void* of);
+#endif
+
+namespace kiln {
+
+#ifdef __GLIBC__
+void StaticShared::loaded(void* handle) {
+    if (::dlinfo(handle, RTLD_DI_TLS_MODID, &module_) != 0) module_ = 0;
+}
+
+void StaticShared::fill() const {
+    if (module_ == 0) return;
+    for (const ThreadLocalRange& range : ranges_) {
+        std::size_t of[] = {module_, range.offset};
+        std::memset(__tls_get_addr(&of[0]), 0xff, range.bytes);
+    }
+}
+#else
+void StaticShared::loaded(void*) {}
+void StaticShared::fill() const {}
+#endif
+
+}  // namespace kiln
